@@ -30,6 +30,7 @@ mod metrics;
 mod notify;
 mod opts;
 mod outcome;
+mod overview;
 pub mod period;
 #[cfg(feature = "periodic")]
 mod periodic;
@@ -47,9 +48,8 @@ mod store;
 pub mod testing;
 mod trace;
 mod unique;
-mod waited;
-mod waiting;
-mod watch;
+mod wait_result;
+mod waiting_insert;
 mod worker;
 
 /// Duplicates that were counted.
@@ -88,6 +88,10 @@ pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
 pub use self::kind::KindRow;
 /// Working.
 pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
+/// What people watch.
+pub use self::overview::{
+    FailingKind, GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob,
+};
 /// Lengths of time as text.
 pub use self::period::format_duration;
 #[cfg(feature = "periodic")]
@@ -108,13 +112,9 @@ pub use self::unique::{
     canonical_json, check_jsonb, ojs_manifest, parse_json, serialize_json,
 };
 /// Results that were waited for.
-pub use self::waited::Waited;
+pub use self::wait_result::Waited;
 /// Inserts that wait.
-pub use self::waiting::WaitingInsert;
-/// What people watch.
-pub use self::watch::{
-    FailingKind, GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob,
-};
+pub use self::waiting_insert::WaitingInsert;
 pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// Which jobs, and how many.
 pub use self::{

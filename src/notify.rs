@@ -1,20 +1,20 @@
-//! The line: the one connection over which a runner sends heartbeats and receives notifications.
+//! The session of a runner: the one connection over which it sends heartbeats and receives notifications.
 //!
 //! States: *down*, at the start and after every failure; and *up*. It comes up when it is needed, and
 //! listens before any other statement is sent over it.
 //!
 //! Invariants:
-//! - No notification is lost without [`Heard::Gap`]: PostgreSQL drops notifications while no session
-//!   listens, so each time the line has come up, a gap is returned first.
-//! - [`Line::hear`] may be cancelled at any time and loses nothing: sqlx takes a message out of its
+//! - No notification is lost without [`Notification::Gap`]: PostgreSQL drops notifications while no session
+//!   listens, so each time the session has come up, a gap is returned first.
+//! - [`RunnerSession::next_notification`] may be cancelled at any time and loses nothing: sqlx takes a message out of its
 //!   buffer only when the whole message has arrived.
-//! - A line that failed, or did not answer in time, is cut and never used again: closing a dead
+//! - A session that failed, or did not answer in time, is cut and never used again: closing a dead
 //!   connection can hang until the operating system gives up on it. A new one has a pool of its own.
 //!
-//! Failures: a line that goes down costs wake-ups, not jobs. Polling goes on. The next heartbeat
-//! brings the line up again, and so does [`Line::hear`] after a second.
+//! Failures: a session that goes down costs wake-ups, not jobs. Polling goes on. The next heartbeat
+//! brings the session up again, and so does [`RunnerSession::next_notification`] after a second.
 //!
-//! A line that does not listen is for PgBouncer in transaction mode, where LISTEN succeeds and no
+//! A session that does not listen is for PgBouncer in transaction mode, where LISTEN succeeds and no
 //! notification ever arrives.
 
 use std::time::Duration;
@@ -26,18 +26,18 @@ use crate::error::Result;
 use crate::ident::SchemaName;
 use crate::store;
 
-/// The wait before a lost line is tried again.
+/// The wait before a lost session is tried again.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
 /// A runner's own connection.
-pub(crate) struct Line {
+pub(crate) struct RunnerSession {
     options: PgConnectOptions,
-    /// The channels to listen on. `None`: the line does not listen.
+    /// The channels to listen on. `None`: the session does not listen.
     channels: Option<Channels>,
     /// The statement timeout. `None`: the role's own.
     longest: Option<Duration>,
     up: Option<Up>,
-    /// Whether the line came up and the gap was not returned yet.
+    /// Whether the session came up and the gap was not returned yet.
     is_new: bool,
 }
 
@@ -53,8 +53,8 @@ struct Up {
 
 /// A notification, or a gap between notifications.
 #[derive(Debug)]
-pub(crate) enum Heard {
-    /// The line came up. Earlier notifications may be lost, so the runner must query for their subjects.
+pub(crate) enum Notification {
+    /// The session came up. Earlier notifications may be lost, so the runner must query for their subjects.
     Gap,
     /// A queue has jobs.
     Jobs {
@@ -68,15 +68,15 @@ pub(crate) enum Heard {
     },
 }
 
-impl Line {
-    /// A line that is down, and will listen when it is up.
+impl RunnerSession {
+    /// A session that is down, and will listen when it is up.
     pub(crate) fn listening(options: PgConnectOptions, schema: &SchemaName) -> Self {
         let channels = Channels { job: store::job_channel(schema), control: store::control_channel(schema) };
         Self { options, channels: Some(channels), longest: None, up: None, is_new: false }
     }
 
-    /// A line that is down, and never listens.
-    pub(crate) fn deaf(options: PgConnectOptions) -> Self {
+    /// A session that is down, and never listens.
+    pub(crate) fn without_listening(options: PgConnectOptions) -> Self {
         Self { options, channels: None, longest: None, up: None, is_new: false }
     }
 
@@ -98,8 +98,8 @@ impl Line {
         Ok(self.up.insert(up).listener.acquire().await?)
     }
 
-    /// Waits for the next notification. Brings the line up again when it has gone down.
-    pub(crate) async fn hear(&mut self) -> Heard {
+    /// Waits for the next notification. Brings the session up again when it has gone down.
+    pub(crate) async fn next_notification(&mut self) -> Notification {
         let Some(Channels { job, control }) = &self.channels else {
             return std::future::pending().await;
         };
@@ -111,7 +111,7 @@ impl Line {
                 continue;
             }
             if std::mem::take(&mut self.is_new) {
-                return Heard::Gap;
+                return Notification::Gap;
             }
             let Some(up) = &mut self.up else { continue };
             // A lost connection is `None` or an error, depending on how it was lost.
@@ -119,8 +119,8 @@ impl Line {
                 Ok(Some(notification)) => {
                     let payload = notification.payload().to_owned();
                     match notification.channel() {
-                        channel if channel == job => return Heard::Jobs { queue: payload },
-                        channel if channel == control => return Heard::TakenAway { worker: payload },
+                        channel if channel == job => return Notification::Jobs { queue: payload },
+                        channel if channel == control => return Notification::TakenAway { worker: payload },
                         _ => continue,
                     }
                 }

@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Client;
-use super::request::Call;
+use super::request::ChangeCall;
 use crate::error::{Error, Result};
 use crate::filter::{JobFilter, JobSelection, Selected};
 use crate::ident::JobId;
@@ -113,7 +113,7 @@ pub(super) async fn make<T>(
     client: &Client,
     callers: Option<&mut PgConnection>,
     entry: Option<LogEntry>,
-    change: Call<T>,
+    change: ChangeCall<T>,
 ) -> Result<T> {
     let is_callers = callers.is_some();
     let mut connection = client.connection_or(callers).await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::request::Call;
+use super::request::ChangeCall;
 use super::{Client, Request, actor};
 use crate::audit::{AuditedKind, SuppressedDuplicate};
 use crate::error::{Error, Result};
@@ -80,7 +80,7 @@ impl<'a> IntoFuture for AuditChange<'a> {
             }
             let verb = if is_audited { "audit_duplicates" } else { "stop_audit" };
             let entry = actor::entry(actor, verb, || json!({ "kind": kind, "keep": keep.map(period::write) }))?;
-            let change: Call<()> = Box::new(move |client, connection| {
+            let change: ChangeCall<()> = Box::new(move |client, connection| {
                 Box::pin(async move {
                     store::audit_duplicates(connection, client.statements(), &kind, is_audited, keep).await
                 })

@@ -4,7 +4,7 @@ use super::{Client, Request};
 use crate::job::JobRow;
 use crate::store::{self, ClaimFilter};
 use crate::unique::KeyHolder;
-use crate::waiting::WaitingInsert;
+use crate::waiting_insert::WaitingInsert;
 
 /// The most jobs in the history of a key.
 const HISTORY: u32 = 50;

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use super::request::{Answer, Call};
+use super::request::{AnswerFuture, ChangeCall};
 use super::{Client, actor};
 use crate::error::Result;
 
@@ -34,7 +34,7 @@ pub struct Edit<'a, T> {
     actor: Option<String>,
     verb: &'static str,
     subject: Value,
-    call: Call<T>,
+    call: ChangeCall<T>,
 }
 
 impl<'a, T> Edit<'a, T> {
@@ -42,7 +42,7 @@ impl<'a, T> Edit<'a, T> {
         client: &'a Client,
         verb: &'static str,
         subject: Value,
-        call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send + 'static,
+        call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> AnswerFuture<'c, T> + Send + 'static,
     ) -> Self {
         Self { client, connection: None, actor: None, verb, subject, call: Box::new(call) }
     }

@@ -3,8 +3,8 @@
 use super::{Client, Request};
 use crate::group::just_before;
 use crate::ident::QueueName;
+use crate::overview::GroupInfo;
 use crate::store::{self, GroupOrder};
-use crate::watch::GroupInfo;
 
 /// A list of groups, to be awaited. Made by [`Client::groups`].
 ///

@@ -2,8 +2,8 @@
 
 use super::{Client, Request};
 use crate::ident::QueueName;
+use crate::overview::HeldGroup;
 use crate::store;
-use crate::watch::HeldGroup;
 
 /// A list of held groups, to be awaited. Made by [`Client::held_groups`].
 ///

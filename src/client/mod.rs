@@ -22,6 +22,7 @@ mod look_up;
 mod metrics;
 #[cfg(feature = "migrate")]
 mod migration;
+mod overview;
 mod passed;
 #[cfg(feature = "periodic")]
 mod periodic;
@@ -33,7 +34,6 @@ mod stuck;
 mod subscribe;
 mod url;
 mod wait;
-mod watch;
 
 use std::sync::Arc;
 

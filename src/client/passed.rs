@@ -10,9 +10,9 @@ use time::OffsetDateTime;
 
 /// The time that passed in one schema of one database.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Passed(Duration);
+pub(super) struct TimePassed(Duration);
 
-impl Passed {
+impl TimePassed {
     /// The time that decides the window of a job that is due then.
     pub(super) fn window_at(self, due: OffsetDateTime) -> OffsetDateTime {
         due.saturating_add(time::Duration::try_from(self.0).unwrap_or(time::Duration::MAX))
@@ -21,8 +21,8 @@ impl Passed {
 
 #[cfg(not(feature = "testing"))]
 impl super::Client {
-    pub(super) const fn passed(&self) -> Passed {
-        Passed(Duration::ZERO)
+    pub(super) const fn passed(&self) -> TimePassed {
+        TimePassed(Duration::ZERO)
     }
 }
 
@@ -32,7 +32,7 @@ mod kept {
     use std::path::PathBuf;
     use std::sync::{LazyLock, Mutex, PoisonError};
 
-    use super::{Duration, Passed};
+    use super::{Duration, TimePassed};
     use crate::client::Client;
 
     #[derive(Eq, Hash, PartialEq)]
@@ -47,9 +47,9 @@ mod kept {
     static PASSED: LazyLock<Mutex<HashMap<Place, Duration>>> = LazyLock::new(Mutex::default);
 
     impl Client {
-        pub(in crate::client) fn passed(&self) -> Passed {
+        pub(in crate::client) fn passed(&self) -> TimePassed {
             let passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
-            Passed(if passed.is_empty() {
+            TimePassed(if passed.is_empty() {
                 Duration::ZERO
             } else {
                 passed.get(&self.place()).copied().unwrap_or_default()

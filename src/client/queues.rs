@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::edit::Edit;
-use super::request::Call;
+use super::request::ChangeCall;
 use super::{Client, Request, actor};
 use crate::error::{Error, Result};
 use crate::group::Group;
@@ -282,7 +282,7 @@ impl<'a> IntoFuture for QueueChange<'a> {
                 QueueVerb::Look => None,
                 verb => actor::entry(actor, verb.as_str(), || subject(&name, verb))?,
             };
-            let change: Call<QueueSettings> = Box::new(move |client, connection| {
+            let change: ChangeCall<QueueSettings> = Box::new(move |client, connection| {
                 Box::pin(async move { store::change_queue(connection, client.statements(), verb, &name).await })
             });
             actor::make(client, connection, entry, change).await

@@ -11,9 +11,9 @@ use super::look_up::Source;
 use super::{Client, answer};
 use crate::error::Result;
 
-pub(super) type Answer<'c, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'c>>;
+pub(super) type AnswerFuture<'c, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'c>>;
 
-pub(super) type Call<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send>;
+pub(super) type ChangeCall<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> AnswerFuture<'c, T> + Send>;
 
 /// A look-up, to be awaited. Made by methods such as [`Client::job`].
 ///
@@ -48,12 +48,12 @@ pub struct Request<'a, T, O = ()> {
     ask: Ask<T, O>,
 }
 
-type Ask<T, O> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> Answer<'c, T> + Send>;
+type Ask<T, O> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> AnswerFuture<'c, T> + Send>;
 
 impl<'a, T> Request<'a, T> {
     pub(super) fn new(
         client: &'a Client,
-        call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> Answer<'c, T> + Send + 'static,
+        call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> AnswerFuture<'c, T> + Send + 'static,
     ) -> Self {
         Self::with(client, (), move |client, connection, ()| call(client, connection))
     }
@@ -64,7 +64,7 @@ impl<'a, T, O> Request<'a, T, O> {
     pub(super) fn with(
         client: &'a Client,
         options: O,
-        ask: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> Answer<'c, T> + Send + 'static,
+        ask: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> AnswerFuture<'c, T> + Send + 'static,
     ) -> Self {
         Self { client, source: Source::default(), options, statements: 1, ask: Box::new(ask) }
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Client, Request};
+use crate::overview::StuckJob;
 use crate::store;
-use crate::watch::StuckJob;
 
 /// A list of stuck jobs, to be awaited. Made by [`Client::stuck_jobs`].
 ///

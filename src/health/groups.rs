@@ -4,10 +4,10 @@ use super::finding::{Finding, FindingCode, Remedy, Severity};
 use super::thresholds::Thresholds;
 use super::wording::{age, command, counted, plain};
 use crate::ident::SchemaName;
-use crate::store::HeldGroups;
+use crate::store::HeldGroupCount;
 
-pub(super) fn held(schema: &SchemaName, held: &HeldGroups, limits: &Thresholds) -> Option<Finding> {
-    let HeldGroups { queue, reason, groups, group_key, head, head_kind, held_by, held_for, oldest_age } = held;
+pub(super) fn held(schema: &SchemaName, held: &HeldGroupCount, limits: &Thresholds) -> Option<Finding> {
+    let HeldGroupCount { queue, reason, groups, group_key, head, head_kind, held_by, held_for, oldest_age } = held;
     let late = limits.waiting.judge_age(*oldest_age)?;
     let (severity, why, advice) = match reason.as_str() {
         "kind" => (

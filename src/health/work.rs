@@ -7,7 +7,7 @@ use super::thresholds::Thresholds;
 use super::wording::{age, command, counted, counted_jobs, plain, shell, thousands};
 use crate::ident::SchemaName;
 use crate::store::{
-    self, IdleClaims, Neglected, Overdue, RunnerSeen, SlowJobs, StuckJobs, SuspectJobs, UnknownKind, UnreadableJobs,
+    self, IdleClaims, Neglected, Overdue, RunnerSeen, SlowJobs, StuckJobCount, SuspectJobs, UnknownKind, UnreadableJobs,
 };
 
 /// After this time without a run a maintenance service counts as idle. Runners that wait for its lease check it once a
@@ -69,7 +69,7 @@ pub(super) fn unknown_kind(schema: &SchemaName, unknown: &UnknownKind, limits: &
     Finding::new(FindingCode::KindUnknown, severity, format!("kind {kind}"), seen, remedy).with(unknown)
 }
 
-pub(super) fn stuck(schema: &SchemaName, stuck: &StuckJobs, limits: &Thresholds) -> Option<Finding> {
+pub(super) fn stuck(schema: &SchemaName, stuck: &StuckJobCount, limits: &Thresholds) -> Option<Finding> {
     let subject = format!("queue {}", plain(&stuck.queue));
     // The list ends at a thousand a reason.
     let jobs = counted_jobs(stuck.jobs.unsigned_abs(), stuck.jobs < 1_000);

@@ -25,7 +25,7 @@ pub(crate) struct Holder {
 }
 
 /// The lease of one service, held or not.
-pub(super) struct Lease {
+pub(super) struct ServiceLease {
     service: &'static str,
     holder: Holder,
     until: Option<Instant>,
@@ -33,7 +33,7 @@ pub(super) struct Lease {
     may_be_held: bool,
 }
 
-impl Lease {
+impl ServiceLease {
     pub(super) const fn new(service: &'static str, holder: Holder) -> Self {
         Self { service, holder, until: None, may_be_held: false }
     }

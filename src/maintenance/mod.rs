@@ -35,7 +35,7 @@ mod step;
 pub(crate) use self::connection::SharedConnection;
 pub(crate) use self::lease::Holder;
 #[cfg(feature = "periodic")]
-pub(crate) use self::periodic::Periodic;
+pub(crate) use self::periodic::PeriodicInserter;
 pub(crate) use self::promoter::Promoter;
 pub(crate) use self::pruner::Pruner;
 pub(crate) use self::reindexer::Reindexer;

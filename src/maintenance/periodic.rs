@@ -30,9 +30,9 @@ const LONGEST_REST: Duration = Duration::from_secs(3);
 const LONGEST_REST_WITHOUT_ANY: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub(crate) struct Periodic;
+pub(crate) struct PeriodicInserter;
 
-impl Service for Periodic {
+impl Service for PeriodicInserter {
     const NAME: &'static str = "periodic";
 
     fn margin(&self) -> Duration {

@@ -18,7 +18,7 @@ use super::set_aside::SetAside;
 use super::step::{self, Ran, Step};
 use crate::error::Result;
 use crate::retention::Retention;
-use crate::store::{self, IdRange, Keep, PruneBounds, Pruned, Statements};
+use crate::store::{self, IdRange, PruneBounds, Pruned, RetentionLimits, Statements};
 
 /// The number of visits in a round that may delete little.
 const VISITS: u32 = 50;
@@ -43,7 +43,7 @@ const ROUNDS_TO_FINISH: u32 = 20;
 #[derive(Debug)]
 pub(crate) struct Pruner {
     interval: Duration,
-    keep: Keep,
+    keep: RetentionLimits,
     settings: String,
     round: Option<Round>,
     /// Ids up to the young ones, and those beyond.
@@ -82,7 +82,7 @@ impl Pruner {
         let now = Instant::now();
         Self {
             interval,
-            keep: Keep { completed, cancelled, discarded },
+            keep: RetentionLimits { completed, cancelled, discarded },
             settings: String::new(),
             round: None,
             sections: [IdRanges::new(now), IdRanges::new(now)],
@@ -217,7 +217,7 @@ impl Service for Pruner {
 #[derive(Debug)]
 struct Prune {
     range: IdRange,
-    keep: Keep,
+    keep: RetentionLimits,
     open_for: Duration,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::LONGEST_RUN;
-use super::lease::{Holder, Lease};
+use super::lease::{Holder, ServiceLease};
 use crate::error::{Error, Result};
 
 /// The waits for a lease that another holder has, at the least and at the most.
@@ -38,7 +38,7 @@ pub(crate) trait Service: Send {
 
 /// Waits for the lease of a service and runs the service while it has the lease, until stopped.
 pub(crate) async fn serve<S: Service>(mut service: S, holder: Holder, stop: CancellationToken) {
-    let mut lease = Lease::new(S::NAME, holder);
+    let mut lease = ServiceLease::new(S::NAME, holder);
     tokio::select! {
         () = stop.cancelled() => {}
         never = run_repeatedly(&mut service, &mut lease) => match never {},
@@ -50,7 +50,7 @@ pub(crate) async fn serve<S: Service>(mut service: S, holder: Holder, stop: Canc
     }
 }
 
-async fn run_repeatedly<S: Service>(service: &mut S, lease: &mut Lease) -> Infallible {
+async fn run_repeatedly<S: Service>(service: &mut S, lease: &mut ServiceLease) -> Infallible {
     let mut failure_wait = FIRST_FAILURE_WAIT;
     loop {
         let ran = tokio::time::timeout(S::LONGEST_RUN, run_if_leased(service, lease)).await;
@@ -84,7 +84,7 @@ async fn run_repeatedly<S: Service>(service: &mut S, lease: &mut Lease) -> Infal
 }
 
 /// Runs once if the lease is held or free. Returns how long to wait before the next call.
-async fn run_if_leased<S: Service>(service: &mut S, lease: &mut Lease) -> Result<Duration> {
+async fn run_if_leased<S: Service>(service: &mut S, lease: &mut ServiceLease) -> Result<Duration> {
     if lease.left().is_zero()
         && let Some(free_in) = lease.take(service.margin()).await?
     {

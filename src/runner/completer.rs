@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::recording::record;
 use super::result::{Ended, split_by_size};
 use super::shared::Shared;
-use crate::store::Ending;
+use crate::store::EndStatement;
 
 /// The most results in one statement.
 const MAX_BATCH: usize = 2_000;
@@ -45,7 +45,7 @@ pub(super) async fn complete(shared: Arc<Shared>, mut results: mpsc::UnboundedRe
         }
         latest = gathered.len();
         // A lease that was lost leaves results under two ids for a moment. Each way to end has a statement of its own.
-        let mut batches: BTreeMap<(Uuid, Ending), Vec<Ended>> = BTreeMap::new();
+        let mut batches: BTreeMap<(Uuid, EndStatement), Vec<Ended>> = BTreeMap::new();
         for ended in gathered.drain(..) {
             batches.entry((ended.lease.id, ended.result.ending())).or_default().push(ended);
         }

@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::ident::QueueName;
 use crate::job::JobRow;
-use crate::store::{Fetched, Position, Slots};
+use crate::store::{Fetched, Position, QueueDemand};
 
 /// A scan that takes no longer than this is cheap.
 const CHEAP: Duration = Duration::from_millis(2);
@@ -93,7 +93,7 @@ impl Cursor {
     }
 
     /// Remembers what a scan cost, and how far it came in each queue.
-    pub(super) fn remember(&mut self, depth: Depth, slots: &[Slots], fetched: &Fetched, now: Instant) {
+    pub(super) fn remember(&mut self, depth: Depth, slots: &[QueueDemand], fetched: &Fetched, now: Instant) {
         self.scanned(depth, fetched.took, now);
         let mut by_queue: HashMap<&QueueName, Vec<&JobRow>> = HashMap::new();
         // Suspects and jobs of groups are found by scans of their own.
@@ -101,7 +101,7 @@ impl Cursor {
         for row in fetched.jobs.iter().filter(|row| !is_other(row)) {
             by_queue.entry(&row.queue).or_default().push(row);
         }
-        for Slots { queue, free, .. } in slots {
+        for QueueDemand { queue, free, .. } in slots {
             let taken = by_queue.remove(queue).unwrap_or_default();
             let others = fetched.jobs.iter().filter(is_other).map(|row| &row.queue);
             let others =

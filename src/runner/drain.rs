@@ -15,7 +15,7 @@ use crate::client::Events;
 use crate::error::{Error, Result};
 use crate::event::Happened;
 use crate::job::JobRow;
-use crate::store::{self, Demand, GroupVisit, Slots, Suspects};
+use crate::store::{self, Demand, GroupVisit, QueueDemand, SuspectLimit};
 
 /// How long a drain's lease is: it is never extended, and a worker may sit in a debugger.
 const LEASE: Duration = Duration::from_secs(3_600);
@@ -87,7 +87,7 @@ impl Drainer {
                 continue;
             }
             let slots: Vec<_> = (queues.iter().filter(|name| name.as_str() == queue))
-                .map(|name| Slots {
+                .map(|name| QueueDemand {
                     queue: (*name).clone(),
                     free: 1,
                     idle: 1,
@@ -96,7 +96,7 @@ impl Drainer {
                 .collect();
             let lease = shared.leases.current();
             let kinds = &shared.workers.kinds;
-            let suspects = if crashes > 1 { Suspects::OneAlone } else { Suspects::AtMost(crashes.into()) };
+            let suspects = if crashes > 1 { SuspectLimit::OneAlone } else { SuspectLimit::AtMost(crashes.into()) };
             let demand = Demand { slots: &slots, suspects, kinds, cursor: &[], except: &[] };
             let mut fetched = store::fetch(&mut connection, statements, lease.id, demand).await?;
             if let Some(unreadable) = fetched.unreadable.pop() {

@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use tracing::Instrument;
 
-use super::lease::Lease;
+use super::lease::RunnerLease;
 use super::panics::wait_after;
 use super::result::Ended;
 use super::shared::Shared;
-use super::slots::Fetched;
+use super::slots::UnstartedJob;
 use super::telemetry::{self, JobTelemetry};
 use super::work::work;
 use crate::job::JobRow;
@@ -51,7 +51,7 @@ struct Slot {
 
 impl Slot {
     /// Works jobs until none waits for this slot.
-    async fn work(mut self, first: Fetched) {
+    async fn work(mut self, first: UnstartedJob) {
         let mut next = Some(first);
         while let Some(job) = next {
             attempt(Arc::clone(&self.shared), job).await;
@@ -61,7 +61,7 @@ impl Slot {
     }
 
     /// The slot's next job. Without one the slot is free.
-    fn next(&mut self) -> Option<Fetched> {
+    fn next(&mut self) -> Option<UnstartedJob> {
         let signals = &self.shared.signals;
         let (next, has_room) = self.shared.queues[self.place].next(signals.stopping.is_cancelled());
         if has_room {
@@ -83,7 +83,7 @@ impl Drop for Slot {
 }
 
 /// Makes a fetched row ready to be worked.
-pub(super) fn prepare(shared: &Shared, lease: &Arc<Lease>, row: JobRow, since: Instant) -> Fetched {
+pub(super) fn prepare(shared: &Shared, lease: &Arc<RunnerLease>, row: JobRow, since: Instant) -> UnstartedJob {
     let telemetry = shared.telemetry.of(&row.kind, &row.queue);
     let attempt = Arc::new(Attempt {
         stop: Arc::default(),
@@ -96,11 +96,11 @@ pub(super) fn prepare(shared: &Shared, lease: &Arc<Lease>, row: JobRow, since: I
         is_completed_in: AtomicBool::new(false),
         is_over: AtomicBool::new(false),
     });
-    Fetched { lease: Arc::clone(lease), attempt, telemetry, since }
+    UnstartedJob { lease: Arc::clone(lease), attempt, telemetry, since }
 }
 
 /// Runs one attempt and sends its result to the completer.
-pub(super) async fn attempt(shared: Arc<Shared>, Fetched { lease, attempt, telemetry, .. }: Fetched) {
+pub(super) async fn attempt(shared: Arc<Shared>, UnstartedJob { lease, attempt, telemetry, .. }: UnstartedJob) {
     let span = telemetry::span(&attempt.row);
     // A fetch may be answered when the lease it was made under is lost already.
     if lease.lost.is_cancelled() {
@@ -112,7 +112,7 @@ pub(super) async fn attempt(shared: Arc<Shared>, Fetched { lease, attempt, telem
         telemetry.started(&shared.client, &attempt.row);
     }
     let timer = Timer::start();
-    let mut ending = Ending { shared, lease, attempt, telemetry, verdict: None };
+    let mut ending = ResultOnDrop { shared, lease, attempt, telemetry, verdict: None };
     let verdict = work(&ending.shared.workers, &ending.lease, &ending.attempt).instrument(span.clone()).await;
     if is_started {
         ending.telemetry.worked(timer);
@@ -123,15 +123,15 @@ pub(super) async fn attempt(shared: Arc<Shared>, Fetched { lease, attempt, telem
 
 /// Sends the result when it is dropped, also by a panic of the worker's future when that is dropped. Without a result the
 /// job would run for ever, under a lease that goes on.
-struct Ending {
+struct ResultOnDrop {
     shared: Arc<Shared>,
-    lease: Arc<Lease>,
+    lease: Arc<RunnerLease>,
     attempt: Arc<Attempt>,
     telemetry: Arc<JobTelemetry>,
     verdict: Option<Verdict>,
 }
 
-impl Drop for Ending {
+impl Drop for ResultOnDrop {
     fn drop(&mut self) {
         let attempt = &self.attempt;
         let workers = &self.shared.workers;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::recovery::GrowingWait;
 use crate::ident::QueueName;
-use crate::store::Slots;
+use crate::store::QueueDemand;
 
 #[derive(Default)]
 pub(super) struct FailingQueues(HashMap<QueueName, Failing>);
@@ -21,8 +21,8 @@ struct Failing {
 
 impl FailingQueues {
     /// One of the failing queues, if its time has come; otherwise the queues that do not fail. Answers whether it is one.
-    pub(super) fn choose(&self, slots: &mut Vec<Slots>, now: Instant) -> bool {
-        let until = |slots: &Slots| self.0.get(&slots.queue).map(|failing| failing.until);
+    pub(super) fn choose(&self, slots: &mut Vec<QueueDemand>, now: Instant) -> bool {
+        let until = |slots: &QueueDemand| self.0.get(&slots.queue).map(|failing| failing.until);
         let due = slots.iter().enumerate().filter_map(|(place, slots)| Some((until(slots)?, place)));
         match due.filter(|(until, _)| *until <= now).min() {
             Some((_, place)) => {
@@ -43,15 +43,15 @@ impl FailingQueues {
     }
 
     /// Notes that a fetch of these queues worked.
-    pub(super) fn note_success(&mut self, slots: &[Slots]) {
+    pub(super) fn note_success(&mut self, slots: &[QueueDemand]) {
         if !self.0.is_empty() {
             self.0.retain(|queue, _| slots.iter().all(|slots| slots.queue != *queue));
         }
     }
 
     /// Notes that a fetch of these queues failed after so long.
-    pub(super) fn note_failure(&mut self, slots: &[Slots], took: Duration, now: Instant) {
-        for Slots { queue, .. } in slots {
+    pub(super) fn note_failure(&mut self, slots: &[QueueDemand], took: Duration, now: Instant) {
+        for QueueDemand { queue, .. } in slots {
             match self.0.get_mut(queue) {
                 // A failing queue takes at most a third of the producer's time.
                 Some(failing) if slots.len() == 1 => failing.until = now + failing.wait.grow().max(took * 2),
@@ -69,9 +69,13 @@ mod tests {
     use super::*;
     use crate::store::GroupVisit;
 
-    fn slots(names: &[&str]) -> Vec<Slots> {
-        let slots =
-            |name: &&str| Slots { queue: QueueName::from_stored(name), free: 1, idle: 1, groups: GroupVisit::none() };
+    fn slots(names: &[&str]) -> Vec<QueueDemand> {
+        let slots = |name: &&str| QueueDemand {
+            queue: QueueName::from_stored(name),
+            free: 1,
+            idle: 1,
+            groups: GroupVisit::none(),
+        };
         names.iter().map(slots).collect()
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::failing_queues::FailingQueues;
-use super::fetch::{Found, Wanted, wanted};
+use super::fetch::{FetchResult, Wanted, wanted};
 use super::groups;
 use super::job_limit::JobLimit;
 use super::set_aside::SetAside;
@@ -13,7 +13,7 @@ use super::shared::Shared;
 use super::suspects::Plan;
 use crate::client::answer;
 use crate::error::Error;
-use crate::store::{self, GroupVisit, Slots, Suspects};
+use crate::store::{self, GroupVisit, QueueDemand, SuspectLimit};
 
 /// What the producer has learned from fetches that failed.
 pub(super) struct Failures {
@@ -56,11 +56,11 @@ impl Failures {
         let is_idle = |name: &_| shared.queue(name).is_some_and(super::slots::QueueSlots::is_idle);
         let alone = self.aside.next_alone(now, is_idle)?;
         let groups = GroupVisit { most: groups::MOST_ALONE, ..shared.groups.visit(&alone.queue, 1, now) };
-        let slots = vec![Slots { queue: alone.queue.clone(), free: 1, idle: 1, groups }];
+        let slots = vec![QueueDemand { queue: alone.queue.clone(), free: 1, idle: 1, groups }];
         // The first try is a short one, so that the others wait for less than a lease in all.
         let limit = (!alone.is_last).then(|| shared.connections.timeout() / 2);
         let except = self.aside.ids(Some(&alone));
-        Some(Wanted { slots, suspects: Suspects::AtMost(suspects), except, alone: Some(alone), limit })
+        Some(Wanted { slots, suspects: SuspectLimit::AtMost(suspects), except, alone: Some(alone), limit })
     }
 
     /// How long until something is to be done that no slot waits for.
@@ -77,7 +77,7 @@ impl Failures {
     }
 
     /// Notes a fetch that worked.
-    pub(super) fn note_success(&mut self, wanted: &Wanted, found: &Found) {
+    pub(super) fn note_success(&mut self, wanted: &Wanted, found: &FetchResult) {
         self.limit.note(found.jobs, found.bytes);
         self.queues.note_success(&wanted.slots);
         if let Some(alone) = &wanted.alone {

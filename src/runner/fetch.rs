@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::cursor::Cursor;
 use super::executor;
 use super::groups;
-use super::lease::Lease;
+use super::lease::RunnerLease;
 use super::panics::wait_after;
 use super::result::Ended;
 use super::set_aside::Alone;
@@ -17,14 +17,14 @@ use super::suspects::Plan;
 use crate::client::answer;
 use crate::error::{Error, Result};
 use crate::metrics::Timer;
-use crate::store::{self, Demand, Fetched, GroupVisit, RunResult, Slots, Suspects, Unreadable, Verdict};
+use crate::store::{self, Demand, Fetched, GroupVisit, QueueDemand, RunResult, SuspectLimit, Unreadable, Verdict};
 use crate::worker::Stop;
 
 /// From this number of jobs on, a fetch sends two statements at once.
 const ENOUGH_FOR_TWO: usize = 1_000;
 
 /// What came of a fetch.
-pub(super) struct Found {
+pub(super) struct FetchResult {
     pub(super) jobs: usize,
     /// The bytes of their values.
     pub(super) bytes: usize,
@@ -41,8 +41,8 @@ pub(super) struct Found {
 /// What to fetch.
 pub(super) struct Wanted {
     /// Empty: nothing.
-    pub(super) slots: Vec<Slots>,
-    pub(super) suspects: Suspects,
+    pub(super) slots: Vec<QueueDemand>,
+    pub(super) suspects: SuspectLimit,
     /// Jobs to leave alone.
     pub(super) except: Vec<Uuid>,
     /// The job that all this is for.
@@ -52,43 +52,43 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) const NOTHING: Self = Self::of(Vec::new(), Suspects::AtMost(0));
+    pub(super) const NOTHING: Self = Self::of(Vec::new(), SuspectLimit::AtMost(0));
 
-    const fn of(slots: Vec<Slots>, suspects: Suspects) -> Self {
+    const fn of(slots: Vec<QueueDemand>, suspects: SuspectLimit) -> Self {
         Self { slots, suspects, except: Vec::new(), alone: None, limit: None }
     }
 
     /// The most jobs that a fetch of them brings.
     pub(super) fn jobs(&self) -> usize {
-        if self.suspects == Suspects::OneAlone { 1 } else { free_of(&self.slots) }
+        if self.suspects == SuspectLimit::OneAlone { 1 } else { free_of(&self.slots) }
     }
 }
 
-fn free_of(slots: &[Slots]) -> usize {
+fn free_of(slots: &[QueueDemand]) -> usize {
     slots.iter().fold(0, |sum, slots| sum.saturating_add(slots.free))
 }
 
 /// What the queues want now of what the plan allows.
 pub(super) fn wanted(shared: &Shared, plan: Plan) -> Wanted {
     match plan {
-        Plan::Open { suspects, ahead } => Wanted::of(free_slots(shared, ahead), Suspects::AtMost(suspects)),
+        Plan::Open { suspects, ahead } => Wanted::of(free_slots(shared, ahead), SuspectLimit::AtMost(suspects)),
         Plan::Alone => {
             let now = Instant::now();
             let idle = shared.queues.iter().filter(|queue| queue.is_idle());
-            let slots = idle.map(|queue| Slots {
+            let slots = idle.map(|queue| QueueDemand {
                 queue: queue.name.clone(),
                 free: 1,
                 idle: 1,
                 groups: GroupVisit { most: groups::MOST_ALONE, ..shared.groups.visit(&queue.name, 1, now) },
             });
-            Wanted::of(slots.collect(), Suspects::OneAlone)
+            Wanted::of(slots.collect(), SuspectLimit::OneAlone)
         }
         Plan::Hold { .. } => Wanted::NOTHING,
     }
 }
 
 /// How many jobs the queues want now. Empty: none, or too many results wait to be recorded.
-fn free_slots(shared: &Shared, ahead: bool) -> Vec<Slots> {
+fn free_slots(shared: &Shared, ahead: bool) -> Vec<QueueDemand> {
     if shared.is_full_of_results() {
         return Vec::new();
     }
@@ -96,7 +96,7 @@ fn free_slots(shared: &Shared, ahead: bool) -> Vec<Slots> {
     let slots = shared.queues.iter().map(|queue| {
         let (free, idle) = queue.want(ahead);
         let groups = shared.groups.visit(&queue.name, idle, now);
-        Slots { queue: queue.name.clone(), free, idle, groups }
+        QueueDemand { queue: queue.name.clone(), free, idle, groups }
     });
     slots.filter(|slots| slots.free > 0).collect()
 }
@@ -104,10 +104,10 @@ fn free_slots(shared: &Shared, ahead: bool) -> Vec<Slots> {
 /// Fetches once, and starts the jobs as far as slots are free.
 pub(super) async fn fetch(
     shared: &Arc<Shared>,
-    lease: &Arc<Lease>,
+    lease: &Arc<RunnerLease>,
     Wanted { slots, suspects, except, alone, limit }: &Wanted,
     cursor: &mut Cursor,
-) -> Result<Found> {
+) -> Result<FetchResult> {
     let timer = Timer::start();
     let taken_away_before = shared.runs.taken_away();
     let began = Instant::now();
@@ -121,7 +121,7 @@ pub(super) async fn fetch(
     };
     // A suspect that is to run alone may be in a group behind the most that one fetch visits.
     let visit_due = shared.groups.visited(slots, &fetched, began, Instant::now());
-    if *suspects != Suspects::OneAlone {
+    if *suspects != SuspectLimit::OneAlone {
         cursor.remember(depth, slots, &fetched, Instant::now());
         be_careful(shared, slots, &fetched);
         // These may be before the cursor, and so may jobs that the failed statement had locked.
@@ -129,7 +129,7 @@ pub(super) async fn fetch(
             *cursor = Cursor::new(Instant::now());
         }
     }
-    let found = Found {
+    let found = FetchResult {
         jobs: fetched.count(),
         bytes: fetched.bytes,
         is_full: fetched.count() == free_of(slots),
@@ -140,7 +140,7 @@ pub(super) async fn fetch(
         next_in: fetched.next_in.into_iter().chain(visit_due.map(|due| due - Instant::now())).min(),
     };
     shared.telemetry.runner.fetched(timer, found.jobs);
-    for Slots { queue, .. } in slots {
+    for QueueDemand { queue, .. } in slots {
         if let Some(queue) = shared.queue(queue) {
             queue.limit(fetched.limited.contains(&queue.name));
         }
@@ -148,9 +148,9 @@ pub(super) async fn fetch(
     let alone_crashes = fetched.alone_crashes;
     hand_over(shared, lease, fetched);
     match (suspects, alone_crashes) {
-        (Suspects::OneAlone, _) => shared.suspects.found_none(Instant::now()),
-        (Suspects::AtMost(_), Some(crashes)) => shared.suspects.want_alone(crashes, Instant::now()),
-        (Suspects::AtMost(_), None) => {}
+        (SuspectLimit::OneAlone, _) => shared.suspects.found_none(Instant::now()),
+        (SuspectLimit::AtMost(_), Some(crashes)) => shared.suspects.want_alone(crashes, Instant::now()),
+        (SuspectLimit::AtMost(_), None) => {}
     }
     if found.jobs > 0 && shared.runs.taken_away() != taken_away_before {
         shared.runs.note_taken_away();
@@ -164,11 +164,11 @@ async fn take(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<(Fetc
     let wanted = demand.slots.iter().fold(0, |sum: usize, slots| sum.saturating_add(slots.free));
     // Groups take turns over all jobs of a fetch that visits them.
     let visits_groups = demand.slots.iter().any(|slots| slots.groups.has_groups && slots.groups.is_any());
-    if wanted < ENOUGH_FOR_TWO || demand.suspects == Suspects::OneAlone || visits_groups {
+    if wanted < ENOUGH_FOR_TWO || demand.suspects == SuspectLimit::OneAlone || visits_groups {
         return Ok((send(shared, worker, demand).await?, None));
     }
     let (half, rest): (Vec<_>, Vec<_>) = demand.slots.iter().map(halve).unzip();
-    let rest = Demand { slots: &rest, suspects: Suspects::AtMost(0), ..demand };
+    let rest = Demand { slots: &rest, suspects: SuspectLimit::AtMost(0), ..demand };
     let half = Demand { slots: &half, ..demand };
     match tokio::join!(send(shared, worker, half), send(shared, worker, rest)) {
         (Ok(one), Ok(other)) => Ok((one.and(other), None)),
@@ -178,8 +178,8 @@ async fn take(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<(Fetc
 }
 
 /// The two halves of what a queue wants. One of them visits groups.
-fn halve(Slots { queue, free, idle, groups }: &Slots) -> (Slots, Slots) {
-    let part = |free, idle, groups| Slots { queue: queue.clone(), free, idle, groups };
+fn halve(QueueDemand { queue, free, idle, groups }: &QueueDemand) -> (QueueDemand, QueueDemand) {
+    let part = |free, idle, groups| QueueDemand { queue: queue.clone(), free, idle, groups };
     (part(free - free / 2, idle - idle / 2, groups.clone()), part(free / 2, idle / 2, GroupVisit::none()))
 }
 
@@ -193,8 +193,8 @@ async fn send(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<Fetch
 
 /// Notes the queues in which nothing is fetched ahead for now: those with suspects, with jobs that have one attempt, or
 /// with jobs of groups that could start.
-fn be_careful(shared: &Shared, slots: &[Slots], fetched: &Fetched) {
-    for Slots { queue: name, groups, .. } in slots {
+fn be_careful(shared: &Shared, slots: &[QueueDemand], fetched: &Fetched) {
+    for QueueDemand { queue: name, groups, .. } in slots {
         let visited = fetched.visit_of(name);
         // They need idle slots, of which there was none.
         let waits = || groups.is_any() && fetched.with_groups.contains(name) && visited.is_none();
@@ -212,7 +212,7 @@ fn be_careful(shared: &Shared, slots: &[Slots], fetched: &Fetched) {
 
 /// Takes fetched jobs in hand and starts them, or leaves them waiting for a slot. Nothing here waits or fails, so no job
 /// is lost between its fetch and its slot.
-fn hand_over(shared: &Arc<Shared>, lease: &Arc<Lease>, fetched: Fetched) {
+fn hand_over(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, fetched: Fetched) {
     let now = Instant::now();
     let jobs: Vec<_> = fetched.jobs.into_iter().map(|row| executor::prepare(shared, lease, row, now)).collect();
     let unreadable: Vec<_> = fetched.unreadable.into_iter().map(|job| (job, Arc::<Stop>::default())).collect();
@@ -249,7 +249,8 @@ mod tests {
 
     #[test]
     fn two_halves_want_what_the_whole_wants() {
-        let whole = Slots { queue: QueueName::from_stored("mail"), free: 1_001, idle: 7, groups: GroupVisit::none() };
+        let whole =
+            QueueDemand { queue: QueueName::from_stored("mail"), free: 1_001, idle: 7, groups: GroupVisit::none() };
         let (half, rest) = halve(&whole);
         assert_eq!((half.free, rest.free), (501, 500));
         assert_eq!((half.idle, rest.idle), (4, 3));

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::ident::QueueName;
-use crate::store::{Fetched, GroupVisit, Slots, Visited};
+use crate::store::{Fetched, GroupVisit, QueueDemand, Visited};
 
 /// A visit that takes no longer than this is cheap.
 const CHEAP: Duration = Duration::from_millis(2);
@@ -84,7 +84,13 @@ impl Groups {
 
     /// Notes what a fetch visited that began at that time. Answers when the next visit is due, where nothing calls for one
     /// before.
-    pub(super) fn visited(&self, slots: &[Slots], fetched: &Fetched, began: Instant, now: Instant) -> Option<Instant> {
+    pub(super) fn visited(
+        &self,
+        slots: &[QueueDemand],
+        fetched: &Fetched,
+        began: Instant,
+        now: Instant,
+    ) -> Option<Instant> {
         let mut queues = self.queues();
         let mut due = None;
         for slots in slots {
@@ -170,7 +176,8 @@ mod tests {
         let start = Instant::now();
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
         let visit = |began, ended, reached| {
-            let slots = [Slots { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at(began)) }];
+            let slots =
+                [QueueDemand { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at(began)) }];
             let took = Duration::from_millis(ended - began);
             let fetched = Fetched { visited: vec![visited(&queue, reached, took)], ..fetched(&queue) };
             let due = groups.visited(&slots, &fetched, at(began), at(ended));
@@ -181,7 +188,7 @@ mod tests {
         assert_eq!(visit(50, 70, "m"), (MOST, Some(1000)), "the visit came round to where it began");
         assert_eq!(visit(1000, 1020, ""), (MOST, Some(1100)), "a pause has an end");
         // A job that could start, but is locked: it is polled for like any other.
-        let slots = [Slots { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at(1100)) }];
+        let slots = [QueueDemand { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at(1100)) }];
         let could = Visited { has_startable: true, ..visited(&queue, "", Duration::from_millis(1)) };
         let fetched = Fetched { visited: vec![could], ..fetched(&queue) };
         assert_eq!(groups.visited(&slots, &fetched, at(1100), at(1101)), None);
@@ -198,7 +205,8 @@ mod tests {
         };
         let freed = [(queue.clone(), "a".to_owned())];
         groups.free(&freed, tick());
-        let fetch = |at| vec![Slots { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at) }];
+        let fetch =
+            |at| vec![QueueDemand { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at) }];
         let (slots, began) = (fetch(tick()), tick());
         groups.free(&freed, tick());
         groups.visited(&slots, &fetched(&queue), began, tick());

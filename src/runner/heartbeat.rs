@@ -1,5 +1,5 @@
 //! The heartbeat: extends the lease four times a term, asks which runs were taken away, and listens, all on the runner's
-//! one line.
+//! one session.
 //!
 //! States: *alive*, while the lease was extended less than a term ago; and *lost*, until a new one is taken.
 //!
@@ -7,9 +7,9 @@
 //! - A heartbeat that is due comes before any notification, and before any question.
 //! - No heartbeat takes longer than until the next one is due, nor longer than the lease lives, which is counted from
 //!   before the database was asked. A question can make one late, by the time between two.
-//! - The server ends a statement that takes nearly so long, and the line is kept: to cut it would leave a backend that
+//! - The server ends a statement that takes nearly so long, and the session is kept: to cut it would leave a backend that
 //!   waits for a lock behind each time.
-//! - A broken or silent line alone costs no lease: a heartbeat that meets a broken one tries once more on a new one, and
+//! - A broken or silent session alone costs no lease: a heartbeat that meets a broken one tries once more on a new one, and
 //!   after one without an answer the next is sent over a new one at once.
 //!
 //! Failures: a database that refuses, or does not answer for a whole term, ends the lease. Its jobs are stopped, since they
@@ -21,24 +21,24 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::lease::Lease;
+use super::lease::RunnerLease;
 use super::shared::Shared;
 use crate::client::answer;
 use crate::error::Result;
-use crate::notify::{Heard, Line};
+use crate::notify::{Notification, RunnerSession};
 use crate::store;
 use crate::worker::StopReason;
 
 /// The least time between two questions, however many notifications come.
 const LEAST_WAIT: Duration = Duration::from_millis(50);
 
-/// How long the server works on a statement of the line at most, by the term of the lease: its answer still comes in time.
+/// How long the server works on a statement of the session at most, by the term of the lease: its answer still comes in time.
 pub(super) fn longest_statement(term: Duration) -> Duration {
     term / 16 * 3
 }
 
 /// Keeps the runner alive until it is closing, and then takes it out.
-pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: CancellationToken) -> Result<()> {
+pub(super) async fn beat(shared: Arc<Shared>, mut session: RunnerSession, closing: CancellationToken) -> Result<()> {
     let term = shared.leases.term;
     let rhythm = term / 4;
     let mut extended_at = shared.leases.current().asked_at;
@@ -55,7 +55,7 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
                 beat_at = began + rhythm;
                 let is_alive = tokio::select! {
                     () = closing.cancelled() => break,
-                    is_alive = extend(&shared, &mut line, beat_at.min(ends_at)) => is_alive,
+                    is_alive = extend(&shared, &mut session, beat_at.min(ends_at)) => is_alive,
                 };
                 match is_alive {
                     Some(true) => {
@@ -66,7 +66,7 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
                     // The next one is due at the end at the latest, to see it.
                     None if Instant::now() < ends_at => beat_at = beat_at.min(ends_at),
                     _ => {
-                        if renew(&shared, &mut line).await {
+                        if renew(&shared, &mut session).await {
                             extended_at = shared.leases.current().asked_at;
                             beat_at = extended_at + rhythm;
                         }
@@ -78,30 +78,30 @@ pub(super) async fn beat(shared: Arc<Shared>, mut line: Line, closing: Cancellat
                 asked_at = Instant::now();
                 tokio::select! {
                     () = closing.cancelled() => break,
-                    () = ask(&shared, &mut line, beat_at.max(asked_at + rhythm).min(extended_at + term)) => {}
+                    () = ask(&shared, &mut session, beat_at.max(asked_at + rhythm).min(extended_at + term)) => {}
                 }
             }
             () = shared.runs.ask.notified() => {
                 ask_at.get_or_insert(asked_at + LEAST_WAIT);
             }
-            heard = line.hear() => react(&shared, heard),
+            notification = session.next_notification() => react(&shared, notification),
         }
     }
-    give_up(&shared, line, rhythm).await
+    give_up(&shared, session, rhythm).await
 }
 
-fn react(shared: &Shared, heard: Heard) {
-    match heard {
-        Heard::Gap => {
+fn react(shared: &Shared, notification: Notification) {
+    match notification {
+        Notification::Gap => {
             shared.signals.wake.notify_one();
             shared.runs.note_taken_away();
         }
-        Heard::Jobs { queue } => {
+        Notification::Jobs { queue } => {
             if shared.queues.iter().any(|slots| slots.name.as_str() == queue) {
                 shared.signals.wake.notify_one();
             }
         }
-        Heard::TakenAway { worker } => {
+        Notification::TakenAway { worker } => {
             if shared.leases.current().id.to_string() == worker {
                 shared.runs.note_taken_away();
             }
@@ -111,16 +111,16 @@ fn react(shared: &Shared, heard: Heard) {
 
 /// One heartbeat. `None`: the database did not answer whether the lease goes on. A lease whose time is over is not
 /// extended.
-async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool> {
+async fn extend(shared: &Shared, session: &mut RunnerSession, until: Instant) -> Option<bool> {
     if until <= Instant::now() && !shared.leases.current().lost.is_cancelled() {
         return Some(false);
     }
     let extending = async {
-        match extend_once(shared, line).await {
+        match extend_once(shared, session).await {
             Err(error) if !error.is_statement_timeout() => {
                 tracing::debug!(%error, "heartbeat failed, trying once more");
-                line.cut();
-                extend_once(shared, line).await
+                session.cut();
+                extend_once(shared, session).await
             }
             answer => answer,
         }
@@ -136,11 +136,11 @@ async fn extend(shared: &Shared, line: &mut Line, until: Instant) -> Option<bool
         // A database that does not answer in time is as bad as one that refuses.
         Err(_) => tracing::warn!("heartbeat failed: no answer"),
     }
-    line.cut();
+    session.cut();
     None
 }
 
-async fn extend_once(shared: &Shared, line: &mut Line) -> Result<bool> {
+async fn extend_once(shared: &Shared, session: &mut RunnerSession) -> Result<bool> {
     let lease = shared.leases.current();
     if lease.lost.is_cancelled() {
         // Its jobs were stopped. An earlier heartbeat may still be committed, and must not keep the lease alive: its jobs
@@ -148,19 +148,19 @@ async fn extend_once(shared: &Shared, line: &mut Line) -> Result<bool> {
         return Ok(shared.signals.drained.is_cancelled());
     }
     let (statements, term, worked) = (shared.client.statements(), shared.leases.term, lease.throughput.worked());
-    let kept = store::extend_lease(line.connection().await?, statements, lease.id, term, worked).await?;
+    let kept = store::extend_lease(session.connection().await?, statements, lease.id, term, worked).await?;
     Ok(kept.map(|kept| shared.retention.update(kept)).is_some())
 }
 
 /// Stops the jobs of the lost lease, which are another runner's by now, and goes on under a new one.
-async fn renew(shared: &Shared, line: &mut Line) -> bool {
+async fn renew(shared: &Shared, session: &mut RunnerSession) -> bool {
     shared.leases.current().lose();
     shared.runs.stop_all(StopReason::LeaseLost);
     let leases = &shared.leases;
     let taking = async {
-        let connection = line.connection().await?;
+        let connection = session.connection().await?;
         let statements = shared.client.statements();
-        let taken = Lease::take(&mut *connection, statements, &leases.row, leases.term).await;
+        let taken = RunnerLease::take(&mut *connection, statements, &leases.row, leases.term).await;
         if taken.is_err() {
             // Where the schema was dropped, or restored at another version, the error says so.
             shared.client.judge_version(store::schema_version(connection, statements).await?)?;
@@ -171,7 +171,7 @@ async fn renew(shared: &Shared, line: &mut Line) -> bool {
         taken = timeout(leases.term / 4, taking) => taken,
         // A runner that is drained needs none.
         () = shared.signals.drained.cancelled() => {
-            line.cut();
+            session.cut();
             return false;
         }
     };
@@ -185,14 +185,14 @@ async fn renew(shared: &Shared, line: &mut Line) -> bool {
         Ok(Err(error)) => tracing::warn!(%error, "no new lease yet"),
         Err(_) => tracing::warn!("no new lease yet: no answer"),
     }
-    line.cut();
+    session.cut();
     false
 }
 
-async fn ask(shared: &Shared, line: &mut Line, until: Instant) {
+async fn ask(shared: &Shared, session: &mut RunnerSession, until: Instant) {
     let lease = shared.leases.current().id;
     let asking = async {
-        let connection = line.connection().await?;
+        let connection = session.connection().await?;
         shared.runs.stop_taken_away(connection, shared.client.statements(), lease).await
     };
     match timeout_at(until, asking).await {
@@ -205,21 +205,21 @@ async fn ask(shared: &Shared, line: &mut Line, until: Instant) {
         }
         Err(_) => tracing::warn!("could not ask which runs were taken away: no answer"),
     }
-    line.cut();
+    session.cut();
 }
 
 /// Deletes the runner's row, in two tries at most. Without the database the lease runs out by itself.
-async fn give_up(shared: &Shared, mut line: Line, limit: Duration) -> Result<()> {
+async fn give_up(shared: &Shared, mut session: RunnerSession, limit: Duration) -> Result<()> {
     let (lease, statements) = (shared.leases.current(), shared.client.statements());
     let mut given_up = Ok(());
     for _ in 0..2 {
-        let giving_up = async { lease.give_up(line.connection().await?, statements).await };
+        let giving_up = async { lease.give_up(session.connection().await?, statements).await };
         given_up = answer::within(limit, giving_up).await;
         if given_up.is_ok() {
-            let _ = timeout(limit, line.close()).await;
+            let _ = timeout(limit, session.close()).await;
             break;
         }
-        line.cut();
+        session.cut();
     }
     given_up
 }

@@ -1,6 +1,6 @@
 //! How many jobs a fetch takes at most: fewer after one of many bytes, and after one whose answer did not come in time.
 
-use crate::store::Slots;
+use crate::store::QueueDemand;
 
 /// The bytes of jobs' values that a fetch brings at most, as far as the fetch before it tells.
 const MAX_BYTES: usize = 16 << 20;
@@ -33,7 +33,7 @@ impl JobLimit {
 
     /// Lowers the number of jobs that each queue wants to the limit. At least one of each, so that no queue starves
     /// another.
-    pub(super) fn apply(&self, slots: &mut [Slots]) {
+    pub(super) fn apply(&self, slots: &mut [QueueDemand]) {
         let mut left = self.jobs;
         for slots in slots {
             slots.free = slots.free.min(left.max(1));
@@ -83,8 +83,12 @@ mod tests {
     #[test]
     fn each_queue_gets_at_least_one_job_within_the_limit() {
         let wanted = |limit: &JobLimit| {
-            let queue =
-                |name| Slots { queue: QueueName::from_stored(name), free: 9, idle: 5, groups: GroupVisit::none() };
+            let queue = |name| QueueDemand {
+                queue: QueueName::from_stored(name),
+                free: 9,
+                idle: 5,
+                groups: GroupVisit::none(),
+            };
             let mut slots = [queue("a"), queue("b"), queue("c")];
             limit.apply(&mut slots);
             slots.map(|slots| format!("{} {} {}", slots.queue, slots.free, slots.idle))

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::store::{self, CompletedKept, RunnerRow, Statements, Worked};
 
 /// One lease of the runner. Its id fences the results of the jobs fetched under it.
-pub(super) struct Lease {
+pub(super) struct RunnerLease {
     pub(super) id: Uuid,
     /// Fires when the lease is lost.
     pub(super) lost: CancellationToken,
@@ -22,10 +22,10 @@ pub(super) struct Lease {
     /// When it was last extended, in milliseconds since then.
     extended_after: AtomicU64,
     /// The results recorded under it.
-    pub(super) throughput: Throughput,
+    pub(super) throughput: WorkedCounts,
 }
 
-impl Lease {
+impl RunnerLease {
     /// Enters a new lease in the database. Answers also with what the queues say of completed jobs.
     pub(super) async fn take(
         connection: &mut PgConnection,
@@ -67,34 +67,34 @@ impl Lease {
 
 /// The current lease, and what a new one needs.
 pub(super) struct Leases {
-    current: RwLock<Arc<Lease>>,
+    current: RwLock<Arc<RunnerLease>>,
     pub(super) row: RunnerRow,
     pub(super) term: Duration,
 }
 
 impl Leases {
-    pub(super) fn new(lease: Lease, row: RunnerRow, term: Duration) -> Self {
+    pub(super) fn new(lease: RunnerLease, row: RunnerRow, term: Duration) -> Self {
         Self { current: RwLock::new(Arc::new(lease)), row, term }
     }
 
-    pub(super) fn current(&self) -> Arc<Lease> {
+    pub(super) fn current(&self) -> Arc<RunnerLease> {
         // Nothing panics while it holds the lock.
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn replace(&self, lease: Lease) {
+    pub(super) fn replace(&self, lease: RunnerLease) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(lease);
     }
 }
 
 /// How many results were recorded under a lease: counted as they are, stored with each heartbeat.
 #[derive(Debug, Default)]
-pub(super) struct Throughput {
+pub(super) struct WorkedCounts {
     completed: AtomicI64,
     failed: AtomicI64,
 }
 
-impl Throughput {
+impl WorkedCounts {
     pub(super) fn count(&self, completed: i64, failed: i64) {
         self.completed.fetch_add(completed, Ordering::Relaxed);
         self.failed.fetch_add(failed, Ordering::Relaxed);

@@ -61,7 +61,7 @@ impl MaintenanceSettings {
         background.spawn(maintenance::serve(rescuer, holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(pruner, holder.clone(), stopping.clone()));
         #[cfg(feature = "periodic")]
-        background.spawn(maintenance::serve(maintenance::Periodic, holder.clone(), stopping.clone()));
+        background.spawn(maintenance::serve(maintenance::PeriodicInserter, holder.clone(), stopping.clone()));
         if let Some(interval) = self.reindex_interval.filter(|_| holder.connection.has_session()) {
             background.spawn(maintenance::serve(Reindexer::new(interval), holder.clone(), stopping.clone()));
         }

@@ -17,11 +17,11 @@ use crate::retry::RetryPolicy;
 
 thread_local! {
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };
-    static LAST: RefCell<Option<Seen>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<SeenPanic>> = const { RefCell::new(None) };
 }
 
 /// A panic as the hook saw it.
-struct Seen {
+struct SeenPanic {
     place: String,
     message: Option<String>,
 }
@@ -46,7 +46,7 @@ fn before(previous: Hook) -> Hook {
 
 fn remember(info: &PanicHookInfo<'_>) {
     let place = info.location().map(ToString::to_string).unwrap_or_default();
-    let seen = Seen { place, message: message(info.payload()) };
+    let seen = SeenPanic { place, message: message(info.payload()) };
     // A thread that is about to end remembers nothing more.
     let _ = LAST.try_with(|last| last.replace(Some(seen)));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::cursor::Cursor;
 use super::executor;
 use super::failures::Failures;
-use super::fetch::{Found, Wanted, fetch};
+use super::fetch::{FetchResult, Wanted, fetch};
 use super::polling::Polling;
 use super::recovery::{GrowingWait, LostFetches};
 use super::shared::Shared;
@@ -90,12 +90,12 @@ pub(super) async fn produce(shared: Arc<Shared>) {
             failures.note_success(&wanted, found);
         }
         match found {
-            Ok(Found { jobs: 0, is_held_back, next_in, .. }) => {
+            Ok(FetchResult { jobs: 0, is_held_back, next_in, .. }) => {
                 failure_wait.reset();
                 let at_most = lost_fetches.due_in().min(failures.due_in()).min(next_in.unwrap_or(Duration::MAX));
                 polling.sleep(is_held_back, at_most).await;
             }
-            Ok(Found { is_full, is_held_back, .. }) => {
+            Ok(FetchResult { is_full, is_held_back, .. }) => {
                 failure_wait.reset();
                 if !is_full {
                     // The jobs come first on this thread: the next fetch will probably find nothing.

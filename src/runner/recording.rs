@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::lease::Lease;
+use super::lease::RunnerLease;
 use super::recovery::{self, GrowingWait};
 use super::rejected::{is_hopeless, is_refusal, replace};
 use super::result::{self, Ended};
@@ -28,7 +28,7 @@ use crate::error::Result;
 use crate::ident::JobId;
 use crate::metrics::Timer;
 use crate::state::JobState;
-use crate::store::{self, Finished, Hold, Verdict};
+use crate::store::{self, FinishedStates, Hold, Verdict};
 
 /// How long a batch waits for a locked row: an open transaction, or for a moment another runner's fetch that came by when
 /// the job was not running yet. Short, since it keeps a connection.
@@ -113,7 +113,7 @@ fn keep_latest(shared: &Shared, batch: &mut Vec<Ended>) {
 
 /// Sends a batch that the database rejects part by part. A lock that blocks a result counts as a rejection. Answers with
 /// the results that are still to be sent.
-async fn bisect(shared: &Arc<Shared>, lease: &Arc<Lease>, batch: Vec<Ended>) -> Vec<Ended> {
+async fn bisect(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, batch: Vec<Ended>) -> Vec<Ended> {
     let mut bisection = Bisection::new(batch);
     bisection.is_exhaustive = true;
     let mut rejected_in_a_row = 0;
@@ -236,7 +236,7 @@ async fn locked(shared: &Shared, batch: &[Ended]) -> HashSet<JobId> {
 }
 
 /// Sends results. Answers with what became of them.
-async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], lock_timeout: Duration) -> Result<Finished> {
+async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], lock_timeout: Duration) -> Result<FinishedStates> {
     let timer = Timer::start();
     let mut connection = shared.connections.connection().await?;
     let results: Vec<_> = batch.iter().map(|ended| &ended.result).collect();
@@ -250,7 +250,7 @@ async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], lock_timeout: Dura
 }
 
 /// Lets go of results that are recorded.
-async fn recorded(shared: &Shared, lease: &Lease, mut batch: Vec<Ended>, finished: &Finished) {
+async fn recorded(shared: &Shared, lease: &RunnerLease, mut batch: Vec<Ended>, finished: &FinishedStates) {
     recovery::find_completed(shared, &mut batch, finished).await;
     give_back_held(shared, &batch);
     shared.let_go(&batch);
@@ -283,12 +283,12 @@ fn give_back_held(shared: &Shared, batch: &[Ended]) {
 async fn lost(shared: &Shared, mut batch: Vec<Ended>) {
     recovery::find_completed_of_lost(shared, &mut batch).await;
     shared.let_go(&batch);
-    result::tell(&shared.client, batch, &Finished::new());
+    result::tell(&shared.client, batch, &FinishedStates::new());
 }
 
 /// Waits for a future while the lease lives. A database that does not even answer must not hold up a stop for longer than
 /// that.
-async fn until_lost<T>(lease: &Lease, future: impl Future<Output = T>) -> Option<T> {
+async fn until_lost<T>(lease: &RunnerLease, future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         answer = future => Some(answer),
         () = lease.lost.cancelled() => None,
@@ -312,7 +312,7 @@ impl Retry {
     }
 
     /// Waits before the next send. `false`: the lease was lost meanwhile.
-    async fn wait(&mut self, shared: &Shared, lease: &Lease) -> bool {
+    async fn wait(&mut self, shared: &Shared, lease: &RunnerLease) -> bool {
         tokio::select! {
             () = lease.lost.cancelled() => return false,
             () = shared.signals.drained.cancelled(), if self.is_last_call_due => self.is_last_call_due = false,

@@ -7,13 +7,13 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use super::lease::Lease;
+use super::lease::RunnerLease;
 use super::rejected::is_refusal;
 use super::result::Ended;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::ident::JobId;
-use crate::store::{self, Finished, Verdict};
+use crate::store::{self, FinishedStates, Verdict};
 
 /// How often lost jobs are looked for while there may be any.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl LostFetches {
     }
 
     /// Gives back the jobs that are not in hand. No fetch may be under way meanwhile.
-    pub(super) async fn give_back(&mut self, shared: &Shared, lease: &Lease) -> Result<()> {
+    pub(super) async fn give_back(&mut self, shared: &Shared, lease: &RunnerLease) -> Result<()> {
         let Some(Search { until, .. }) = self.0 else { return Ok(()) };
         let began = Instant::now();
         let given_back = give_back(shared, lease).await;
@@ -85,7 +85,7 @@ impl LostFetches {
     }
 }
 
-async fn give_back(shared: &Shared, lease: &Lease) -> Result<i64> {
+async fn give_back(shared: &Shared, lease: &RunnerLease) -> Result<i64> {
     let in_hand = shared.runs.ids();
     let mut connection = shared.connections.connection().await?;
     let giving_back = store::give_back(&mut connection, shared.client.statements(), lease.id, &in_hand);
@@ -105,7 +105,7 @@ pub(super) fn note_failed_send(batch: &mut [Ended], error: &Error) {
 }
 
 /// Finds out which jobs were completed already, of those whose results did not count.
-pub(super) async fn find_completed(shared: &Shared, batch: &mut [Ended], finished: &Finished) {
+pub(super) async fn find_completed(shared: &Shared, batch: &mut [Ended], finished: &FinishedStates) {
     let ids = in_question(batch, |ended| !finished.contains_key(&ended.result.id));
     if ids.is_empty() {
         return;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::lease::Lease;
+use super::lease::RunnerLease;
 use super::telemetry::{JobTelemetry, is_heard};
 use crate::client::Client;
 use crate::event::{Happened, TAKEN};
 use crate::ident::JobId;
 use crate::state::JobState;
-use crate::store::{Finished, RunResult, Verdict};
+use crate::store::{FinishedStates, RunResult, Verdict};
 use crate::worker::Stop;
 
 /// The most bytes of outputs, errors and progress in one statement, unless a single result has more. What JSON escapes is
@@ -21,7 +21,7 @@ const BYTES: usize = 16 << 20;
 /// A run that ended.
 pub(super) struct Ended {
     /// The lease under which the job was fetched.
-    pub(super) lease: Arc<Lease>,
+    pub(super) lease: Arc<RunnerLease>,
     /// Identifies the run among those in hand.
     pub(super) stop: Arc<Stop>,
     pub(super) telemetry: Arc<JobTelemetry>,
@@ -79,7 +79,7 @@ fn size_of_json(value: &Value) -> usize {
 }
 
 /// Tells what became of results that were sent.
-pub(super) fn tell(client: &Client, batch: Vec<Ended>, finished: &Finished) {
+pub(super) fn tell(client: &Client, batch: Vec<Ended>, finished: &FinishedStates) {
     let is_heard = is_heard(client);
     let mut dropped = Vec::new();
     for ended in batch {

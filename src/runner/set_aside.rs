@@ -26,7 +26,7 @@ use super::shared::Shared;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::maintenance::named;
-use crate::store::{self, Slots, Trial, Tried};
+use crate::store::{self, QueueDemand, Trial, Tried};
 
 /// The most jobs that are set aside. Beyond it their queue is at fault, and is fetched apart from the others.
 const MOST: usize = 1_000;
@@ -129,7 +129,7 @@ impl SetAside {
         &mut self,
         shared: &Shared,
         worker: Uuid,
-        slots: &[Slots],
+        slots: &[QueueDemand],
         may_be_size: bool,
     ) -> Result<Search> {
         let limit = shared.connections.timeout();
@@ -162,7 +162,7 @@ impl SetAside {
         Ok(Search { set_aside: self.jobs.len() - before, fine: if left.is_empty() { usize::MAX } else { fine } })
     }
 
-    async fn next_jobs(&self, shared: &Shared, slots: &[Slots]) -> Result<BTreeMap<Uuid, QueueName>> {
+    async fn next_jobs(&self, shared: &Shared, slots: &[QueueDemand]) -> Result<BTreeMap<Uuid, QueueName>> {
         let (statements, kinds) = (shared.client.statements(), &shared.workers.kinds);
         let except = self.ids(None);
         let mut connection = shared.connections.connection().await?;
@@ -218,12 +218,12 @@ impl SetAside {
                 self.note_again(tried, limit);
             }
         }
-        let is_doomed = |(id, job): (&Uuid, &Job)| match &job.next {
+        let is_to_discard = |(id, job): (&Uuid, &Job)| match &job.next {
             Next::Discard { reason } if job.at <= now => Some((*id, reason.clone())),
             _ => None,
         };
-        let doomed: Vec<_> = self.jobs.iter().filter_map(is_doomed).collect();
-        for (id, reason) in doomed {
+        let to_discard: Vec<_> = self.jobs.iter().filter_map(is_to_discard).collect();
+        for (id, reason) in to_discard {
             self.discard(shared, id, &reason).await?;
         }
         Ok(())

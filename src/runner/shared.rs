@@ -14,7 +14,7 @@ use super::panics::catch;
 use super::result::Ended;
 use super::retention::CompletedRetention;
 use super::runs::Runs;
-use super::slots::{Fetched, QueueSlots};
+use super::slots::{QueueSlots, UnstartedJob};
 use super::suspects::Suspects;
 use super::telemetry::Telemetry;
 use crate::client::Client;
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     /// Where runs send their results: to the completer.
     pub(super) results: mpsc::UnboundedSender<Ended>,
     pub(super) workers: Workers,
-    pub(super) polling: Polling,
+    pub(super) polling: PollSettings,
     pub(super) telemetry: Telemetry,
     pub(super) signals: Signals,
     pub(super) tasks: Tasks,
@@ -71,7 +71,7 @@ impl Workers {
 }
 
 /// How an idle runner finds jobs.
-pub(super) struct Polling {
+pub(super) struct PollSettings {
     pub(super) interval: Duration,
     pub(super) is_listening: bool,
 }
@@ -124,8 +124,8 @@ impl Shared {
     }
 
     /// Gives back jobs that were not started, without using up their attempts.
-    pub(super) fn give_back(&self, jobs: impl IntoIterator<Item = Fetched>) {
-        for Fetched { lease, attempt, telemetry, .. } in jobs {
+    pub(super) fn give_back(&self, jobs: impl IntoIterator<Item = UnstartedJob>) {
+        for UnstartedJob { lease, attempt, telemetry, .. } in jobs {
             let result = RunResult::of(&attempt.row, Verdict::GiveBack);
             self.send(Ended { lease, stop: Arc::clone(&attempt.stop), telemetry, result, may_be_completed: false });
         }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::lease::Lease;
+use super::lease::RunnerLease;
 use super::telemetry::JobTelemetry;
 use crate::ident::QueueName;
 use crate::metrics::Load;
@@ -30,8 +30,8 @@ pub(super) const MAX_WAIT: Duration = Duration::from_secs(1);
 const MEMORY: Duration = Duration::from_millis(100);
 
 /// A fetched job that has not been started.
-pub(super) struct Fetched {
-    pub(super) lease: Arc<Lease>,
+pub(super) struct UnstartedJob {
+    pub(super) lease: Arc<RunnerLease>,
     pub(super) attempt: Arc<Attempt>,
     pub(super) telemetry: Arc<JobTelemetry>,
     pub(super) since: Instant,
@@ -46,14 +46,14 @@ pub(super) struct QueueSlots {
 struct Slots {
     concurrency: usize,
     running: usize,
-    waiting: VecDeque<Fetched>,
+    waiting: VecDeque<UnstartedJob>,
     /// Whether the queue has a limit or a rate over all runners: jobs fetched ahead would take places from other runners.
     is_limited: bool,
     /// Whether the queue has jobs that are not fetched ahead: suspects, or jobs with one attempt.
     is_careful: bool,
     /// When this few jobs wait here, another fetch is worth its round trip.
     refill_at: usize,
-    throughput: Throughput,
+    throughput: WorkRate,
 }
 
 impl QueueSlots {
@@ -65,7 +65,7 @@ impl QueueSlots {
             is_limited: false,
             is_careful: false,
             refill_at: 0,
-            throughput: Throughput::new(Instant::now()),
+            throughput: WorkRate::new(Instant::now()),
         };
         Self { name, slots: Mutex::new(slots) }
     }
@@ -107,7 +107,7 @@ impl QueueSlots {
     }
 
     /// Adds a fetched job, for the next slot that is free. Suspects come first.
-    pub(super) fn put(&self, job: Fetched) {
+    pub(super) fn put(&self, job: UnstartedJob) {
         let mut slots = self.slots();
         if job.attempt.row.crashes > 0 {
             slots.waiting.push_front(job);
@@ -117,13 +117,13 @@ impl QueueSlots {
     }
 
     /// Takes the next job and a slot for it. `None`: no job waits here, or no slot is free.
-    pub(super) fn start(&self) -> Option<Fetched> {
+    pub(super) fn start(&self) -> Option<UnstartedJob> {
         self.slots().start()
     }
 
     /// Ends the job of a slot and takes the next one for it. `None`: there is none, or the runner `is_stopping`, and the
     /// slot is free. Answers also whether there is room for a fetch.
-    pub(super) fn next(&self, is_stopping: bool) -> (Option<Fetched>, bool) {
+    pub(super) fn next(&self, is_stopping: bool) -> (Option<UnstartedJob>, bool) {
         let mut slots = self.slots();
         slots.end();
         let next = if is_stopping { None } else { slots.start() };
@@ -140,14 +140,14 @@ impl QueueSlots {
     pub(super) fn waits_until(&self) -> Option<Instant> {
         let slots = self.slots();
         // Suspects come first, whenever they were fetched. The others are in the order of their fetches.
-        let is_suspect = |job: &&Fetched| job.attempt.row.crashes > 0;
+        let is_suspect = |job: &&UnstartedJob| job.attempt.row.crashes > 0;
         let first = slots.waiting.iter().find(|job| !is_suspect(job));
         let suspects = slots.waiting.iter().take_while(is_suspect);
         suspects.chain(first).map(|job| job.since + MAX_WAIT).min()
     }
 
     /// Takes out every job that waits here.
-    pub(super) fn clear(&self) -> VecDeque<Fetched> {
+    pub(super) fn clear(&self) -> VecDeque<UnstartedJob> {
         std::mem::take(&mut self.slots().waiting)
     }
 
@@ -171,7 +171,7 @@ impl QueueSlots {
 }
 
 impl Slots {
-    fn start(&mut self) -> Option<Fetched> {
+    fn start(&mut self) -> Option<UnstartedJob> {
         if self.running >= self.concurrency {
             return None;
         }
@@ -195,14 +195,14 @@ pub(super) async fn too_long(queues: &[QueueSlots]) {
 }
 
 /// How many jobs a second end here, lately.
-struct Throughput {
+struct WorkRate {
     ended: u64,
     seen: u64,
     at: Instant,
     per_second: f64,
 }
 
-impl Throughput {
+impl WorkRate {
     const fn new(now: Instant) -> Self {
         Self { ended: 0, seen: 0, at: now, per_second: 0.0 }
     }
@@ -230,7 +230,7 @@ mod tests {
     fn much_is_fetched_ahead_of_quick_jobs_and_nothing_of_slow_ones() {
         let start = Instant::now();
         let after = |ended: u64, time: Duration| {
-            let mut throughput = Throughput::new(start);
+            let mut throughput = WorkRate::new(start);
             throughput.ended = ended;
             throughput.in_a_moment(start + time)
         };
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn the_throughput_forgets() {
         let start = Instant::now();
-        let mut throughput = Throughput::new(start);
+        let mut throughput = WorkRate::new(start);
         throughput.ended = 10_000;
         assert!(throughput.in_a_moment(start + Duration::from_millis(100)) > 1_000);
         assert_eq!(throughput.in_a_moment(start + Duration::from_secs(2)), 0);

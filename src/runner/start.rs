@@ -12,11 +12,11 @@ use super::builder::Runner;
 use super::connections::Connections;
 use super::groups::Groups;
 use super::handle::{Parts, RunnerHandle, Running};
-use super::lease::{Lease, Leases};
+use super::lease::{Leases, RunnerLease};
 use super::result::Ended;
 use super::retention::CompletedRetention;
 use super::runs::Runs;
-use super::shared::{Polling, Shared, Signals, Tasks, Workers};
+use super::shared::{PollSettings, Shared, Signals, Tasks, Workers};
 use super::slots::QueueSlots;
 use super::suspects::Suspects;
 use super::telemetry::Telemetry;
@@ -26,13 +26,13 @@ use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::maintenance::{Holder, MAX_CRASHES, SharedConnection};
 use crate::metrics;
-use crate::notify::Line;
+use crate::notify::RunnerSession;
 use crate::store::RunnerRow;
 
 impl Runner {
-    /// Defines the runner's periodic jobs, registers the kinds of its workers, enters it in the database and makes what its parts share. Nothing runs yet;
-    /// the results of attempts come out of the receiver, and the line is the heartbeat's.
-    pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, Line)> {
+    /// Defines the runner's periodic jobs, registers the kinds of its workers, enters it in the database and makes what its
+    /// parts share. Nothing runs yet; the results of attempts come out of the receiver, and the session is the heartbeat's.
+    pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, RunnerSession)> {
         // Checked first: a runner that cannot start defines nothing.
         let queues = self.check()?;
         metrics::describe();
@@ -47,12 +47,12 @@ impl Runner {
         panics::remember_places();
         let mut connections = Connections::new(self.connect_options(), self.lease);
         let has_sessions = connections.begin(statements, self.is_listening).await?;
-        let mut line = match self.is_listening {
-            true => Line::listening(self.connect_options(), self.client.schema()),
-            false => Line::deaf(self.connect_options()),
+        let mut session = match self.is_listening {
+            true => RunnerSession::listening(self.connect_options(), self.client.schema()),
+            false => RunnerSession::without_listening(self.connect_options()),
         };
         if has_sessions {
-            line.end_after(heartbeat::longest_statement(self.lease));
+            session.end_after(heartbeat::longest_statement(self.lease));
         }
         let kinds = self.workers.kinds();
         let names: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
@@ -65,7 +65,7 @@ impl Runner {
             periodic,
             registered,
         };
-        let taking = async { Lease::take(line.connection().await?, statements, &row, self.lease).await };
+        let taking = async { RunnerLease::take(session.connection().await?, statements, &row, self.lease).await };
         let (lease, kept) = answer::within(self.lease / 2, taking).await?;
         let (results, received) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
@@ -88,14 +88,14 @@ impl Runner {
                 timeout: self.timeout,
                 stop_grace: self.stop_grace,
             },
-            polling: Polling { interval: self.poll_interval, is_listening: self.is_listening },
+            polling: PollSettings { interval: self.poll_interval, is_listening: self.is_listening },
             signals: Signals::default(),
             tasks: Tasks::default(),
         });
-        Ok((shared, received, line))
+        Ok((shared, received, session))
     }
 
-    /// For the runner's own connections: the line, maintenance's, and those for fetches and results. They are apart, so that
+    /// For the runner's own connections: the session, maintenance's, and those for fetches and results. They are apart, so that
     /// a slow maintenance statement costs no lease.
     fn connect_options(&self) -> PgConnectOptions {
         (*self.client.pool().connect_options()).clone()
@@ -110,14 +110,14 @@ impl Runner {
     /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; as for [`Periodic::define`](crate::Periodic::define);
     /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
-        let (shared, results, line) = self.enter().await?;
+        let (shared, results, session) = self.enter().await?;
         let connection = SharedConnection::new(self.connect_options(), self.is_listening);
 
         // The heartbeat and progress stop only when the last result is recorded. Maintenance stops with the fetches, so that
         // another runner takes it over meanwhile.
         let closing = CancellationToken::new();
         let background = TaskTracker::new();
-        let heartbeat = tokio::spawn(heartbeat::beat(Arc::clone(&shared), line, closing.clone()));
+        let heartbeat = tokio::spawn(heartbeat::beat(Arc::clone(&shared), session, closing.clone()));
         let holder = Holder {
             id: shared.leases.current().id,
             runner: shared.leases.row.name.clone(),

@@ -29,7 +29,7 @@ const NOT_COMMITTED: &str = "the transaction that completed the job did not comm
 const MOST_ERROR_BYTES: usize = 16 * 1024;
 
 /// How the work ended.
-pub(super) enum Work {
+pub(super) enum WorkEnd {
     /// The worker returned, or panicked, which is an error as well.
     Returned(Result<Outcome, BoxError>),
     /// It was dropped, since it did not end when it had to.
@@ -45,10 +45,10 @@ pub(super) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    pub(super) fn verdict(&self, work: Work) -> Verdict {
+    pub(super) fn verdict(&self, work: WorkEnd) -> Verdict {
         match work {
-            Work::Returned(Ok(outcome)) => self.told(outcome),
-            Work::Returned(Err(error)) => {
+            WorkEnd::Returned(Ok(outcome)) => self.told(outcome),
+            WorkEnd::Returned(Err(error)) => {
                 let verdict = self.failed(&error);
                 // Dropping an error is the worker's code as well.
                 if let Err(panic) = catch(|| drop(error)) {
@@ -56,7 +56,7 @@ impl Judge<'_> {
                 }
                 verdict
             }
-            Work::Dropped => self.dropped(),
+            WorkEnd::Dropped => self.dropped(),
         }
     }
 

@@ -15,16 +15,16 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::lease::Lease;
+use super::lease::RunnerLease;
 use super::panics::catch;
 use super::shared::Workers;
-use super::verdict::{Judge, Work};
+use super::verdict::{Judge, WorkEnd};
 use crate::outcome::{BoxError, Outcome};
 use crate::store::Verdict;
 use crate::worker::{self, Attempt, StopReason};
 
 /// Runs the worker and says what becomes of the job.
-pub(super) async fn work(workers: &Workers, lease: &Lease, attempt: &Arc<Attempt>) -> Verdict {
+pub(super) async fn work(workers: &Workers, lease: &RunnerLease, attempt: &Arc<Attempt>) -> Verdict {
     let Some(worker) = workers.registry.worker(attempt.row.kind.as_str()) else {
         // Jobs are fetched by kind, so this cannot be. If it is, the job is for another runner.
         return Verdict::GiveBack;
@@ -41,7 +41,7 @@ pub(super) async fn work(workers: &Workers, lease: &Lease, attempt: &Arc<Attempt
             let limits = Limits { timeout, grace: workers.stop_grace };
             run(catching(begun.work), lease, attempt, limits).await
         }
-        Err(panic) => Work::Returned(Err(panic.into())),
+        Err(panic) => WorkEnd::Returned(Err(panic.into())),
     };
     // Asked only where it counts.
     let retry_policy = || workers.retry_policy_of(attempt.row.kind.as_str());
@@ -57,40 +57,40 @@ struct Limits {
 /// Polls the work until it returns, or has to be dropped.
 async fn run(
     work: impl Future<Output = Result<Outcome, BoxError>>,
-    lease: &Lease,
+    lease: &RunnerLease,
     attempt: &Attempt,
     limits: Limits,
-) -> Work {
+) -> WorkEnd {
     let mut work = std::pin::pin!(work);
     // Most work is done when it was polled once. What only longer work needs is in a box, since the size of this future is
     // most of what a task costs.
     match poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
-        Poll::Ready(result) => Work::Returned(result),
+        Poll::Ready(result) => WorkEnd::Returned(result),
         Poll::Pending => Box::pin(wait(work, lease, attempt, limits)).await,
     }
 }
 
 async fn wait(
     mut work: Pin<&mut impl Future<Output = Result<Outcome, BoxError>>>,
-    lease: &Lease,
+    lease: &RunnerLease,
     attempt: &Attempt,
     limits: Limits,
-) -> Work {
+) -> WorkEnd {
     // The work first, each time: work that is done counts, whatever happened meanwhile.
     let reason = tokio::select! {
         biased;
-        result = &mut work => return Work::Returned(result),
+        result = &mut work => return WorkEnd::Returned(result),
         reason = attempt.stop.requested() => reason,
         reason = over(limits.timeout, attempt) => reason,
     };
     if reason == StopReason::LeaseLost || limits.grace.is_zero() {
-        return Work::Dropped;
+        return WorkEnd::Dropped;
     }
     tokio::select! {
         biased;
-        result = &mut work => Work::Returned(result),
-        () = tokio::time::sleep(limits.grace) => Work::Dropped,
-        () = lease.lost.cancelled() => Work::Dropped,
+        result = &mut work => WorkEnd::Returned(result),
+        () = tokio::time::sleep(limits.grace) => WorkEnd::Dropped,
+        () = lease.lost.cancelled() => WorkEnd::Dropped,
     }
 }
 
@@ -104,7 +104,7 @@ async fn over(timeout: Option<Duration>, attempt: &Attempt) -> StopReason {
 }
 
 /// Runs the worker, and makes an error of a panic.
-async fn catching(mut work: worker::Work<'_>) -> Result<Outcome, BoxError> {
+async fn catching(mut work: worker::WorkFuture<'_>) -> Result<Outcome, BoxError> {
     // After a panic the future is dropped and never polled again.
     poll_fn(move |context| match catch(|| work.as_mut().poll(context)) {
         Ok(poll) => poll,

@@ -20,7 +20,7 @@ use crate::unique::StateSet;
 
 /// A job as a backfill sees it.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRow {
     pub(crate) id: JobId,
     pub(crate) queue: String,
     pub(crate) state: JobState,
@@ -50,12 +50,12 @@ pub(crate) struct BackfillPage {
     /// The last of them. `None`: there were no more jobs.
     pub(crate) reached: Option<JobId>,
     /// Its jobs of the kind.
-    pub(crate) jobs: Vec<Seen>,
+    pub(crate) jobs: Vec<SeenRow>,
 }
 
 /// The jobs of a page that are read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct WantedRow<'a> {
     pub(crate) kind: &'a Kind,
     /// The final states of jobs that are read as well.
     pub(crate) final_states: StateSet,
@@ -67,7 +67,7 @@ pub(crate) struct Wanted<'a> {
 pub(crate) async fn backfill_rows(
     connection: &mut PgConnection,
     statements: &Statements,
-    wanted: Wanted<'_>,
+    wanted: WantedRow<'_>,
     after: JobId,
     last: JobId,
     limit: i64,
@@ -84,10 +84,10 @@ pub(crate) async fn backfill_rows(
         .await?;
     let mut page = BackfillPage { scanned: 0, reached: None, jobs: Vec::with_capacity(rows.len()) };
     for row in &rows {
-        page.scanned = row.try_get::<i64, _>("walked")?.unsigned_abs();
+        page.scanned = row.try_get::<i64, _>("scanned")?.unsigned_abs();
         page.reached = row.try_get::<Option<Uuid>, _>("reached")?.map(JobId::from);
         let Some(id) = row.try_get::<Option<Uuid>, _>("id")? else { continue };
-        page.jobs.push(Seen {
+        page.jobs.push(SeenRow {
             id: JobId::from(id),
             queue: row.try_get("queue")?,
             state: row.try_get::<&str, _>("state")?.parse()?,

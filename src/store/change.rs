@@ -64,7 +64,7 @@ pub(crate) struct Told {
     pub(crate) state: JobState,
 }
 
-/// Changes the jobs whose state allows it, of `states` where some are given. `patience`
+/// Changes the jobs whose state allows it, of `states` where some are given. `lock_wait`
 /// limits the wait for each locked row; default: the connection's own `lock_timeout`. After a timeout nothing is
 /// changed, and [`is_lock_timeout`](crate::Error::is_lock_timeout) of the error is true.
 pub(crate) async fn change(
@@ -73,7 +73,7 @@ pub(crate) async fn change(
     verb: Verb,
     ids: &[JobId],
     states: Option<StateSet>,
-    patience: Option<Duration>,
+    lock_wait: Option<Duration>,
 ) -> Result<Changes> {
     let statement = match verb {
         Verb::Cancel => &statements.cancel_jobs,
@@ -90,7 +90,7 @@ pub(crate) async fn change(
         Verb::Reschedule(at) => query.bind(at),
         Verb::SetPriority(priority) => query.bind(priority),
     };
-    let rows = query.bind(patience.map(lock_timeout)).fetch_all(connection).await?;
+    let rows = query.bind(lock_wait.map(lock_timeout)).fetch_all(connection).await?;
     let is_told = match verb {
         Verb::Cancel | Verb::Release | Verb::Reschedule(_) | Verb::Retry => true,
         Verb::Delete | Verb::SetPriority(_) => false,

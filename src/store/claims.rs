@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 use crate::unique::{Duplicate, KeyHolder, StateSet};
-use crate::waiting::WaitingInsert;
+use crate::waiting_insert::WaitingInsert;
 
 /// Which claims.
 #[derive(Clone, Debug, Default)]

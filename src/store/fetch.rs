@@ -47,7 +47,7 @@ impl GroupVisit {
 
 /// How many jobs a runner can take from a queue now.
 #[derive(Clone, Debug)]
-pub(crate) struct Slots {
+pub(crate) struct QueueDemand {
     pub(crate) queue: QueueName,
     pub(crate) free: usize,
     /// How many of them are idle, so that their jobs start at once. Jobs for the others are fetched ahead.
@@ -57,7 +57,7 @@ pub(crate) struct Slots {
 
 /// Which suspects a fetch takes: jobs whose runner died while it had them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Suspects {
+pub(crate) enum SuspectLimit {
     /// Jobs that crashed once, up to this number, and then other jobs.
     AtMost(usize),
     /// One that crashed more than once, and no other job.
@@ -76,8 +76,8 @@ pub(crate) struct Position {
 /// What a fetch is to take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand<'a> {
-    pub(crate) slots: &'a [Slots],
-    pub(crate) suspects: Suspects,
+    pub(crate) slots: &'a [QueueDemand],
+    pub(crate) suspects: SuspectLimit,
     pub(crate) kinds: &'a [String],
     /// Where the scans begin.
     pub(crate) cursor: &'a [Position],
@@ -95,12 +95,12 @@ pub(crate) async fn fetch(
     Demand { slots, suspects, kinds, cursor, except }: Demand<'_>,
 ) -> Result<Fetched> {
     let (suspects, is_alone) = match suspects {
-        Suspects::AtMost(count) => (number(count), false),
-        Suspects::OneAlone => (1, true),
+        SuspectLimit::AtMost(count) => (number(count), false),
+        SuspectLimit::OneAlone => (1, true),
     };
     let rows = query(&statements.fetch)
         .bind(worker)
-        .bind(Json(slots.iter().map(Wanted::of).collect::<Vec<_>>()))
+        .bind(Json(slots.iter().map(QueueArgument::of).collect::<Vec<_>>()))
         .bind(kinds)
         .bind(except)
         .bind(suspects)
@@ -120,7 +120,7 @@ pub(crate) async fn fetch(
 
 /// What a fetch wants of a queue, as the function `fetch_jobs` takes it.
 #[derive(Serialize)]
-struct Wanted<'a> {
+struct QueueArgument<'a> {
     name: &'a str,
     free: i32,
     idle: i32,
@@ -129,8 +129,8 @@ struct Wanted<'a> {
     freed: &'a [String],
 }
 
-impl<'a> Wanted<'a> {
-    fn of(Slots { queue, free, idle, groups }: &'a Slots) -> Self {
+impl<'a> QueueArgument<'a> {
+    fn of(QueueDemand { queue, free, idle, groups }: &'a QueueDemand) -> Self {
         Self {
             name: queue.as_str(),
             free: number(*free),
@@ -162,12 +162,12 @@ async fn read_claims(connection: &mut PgConnection, statements: &Statements, job
 }
 
 /// The names of the queues, as statements take them.
-pub(super) fn names_of(slots: &[Slots]) -> Vec<&str> {
+pub(super) fn names_of(slots: &[QueueDemand]) -> Vec<&str> {
     slots.iter().map(|slots| slots.queue.as_str()).collect()
 }
 
 /// The free slots of the queues, as statements take them.
-pub(super) fn numbers_of(slots: &[Slots]) -> Vec<i32> {
+pub(super) fn numbers_of(slots: &[QueueDemand]) -> Vec<i32> {
     slots.iter().map(|slots| number(slots.free)).collect()
 }
 

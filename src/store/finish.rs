@@ -1,4 +1,4 @@
-//! Ending runs, fenced by worker and run number.
+//! EndStatement runs, fenced by worker and run number.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -80,21 +80,21 @@ impl RunResult {
     }
 
     /// The statement that ends it.
-    pub(crate) const fn ending(&self) -> Ending {
+    pub(crate) const fn ending(&self) -> EndStatement {
         match self.verdict {
-            Verdict::Complete { .. } if self.is_deleted => Ending::Delete,
-            Verdict::Complete { output: None } if self.progress.is_none() => Ending::Complete,
-            _ => Ending::Other,
+            Verdict::Complete { .. } if self.is_deleted => EndStatement::Delete,
+            Verdict::Complete { output: None } if self.progress.is_none() => EndStatement::Complete,
+            _ => EndStatement::Other,
         }
     }
 }
 
 /// The states that jobs are in since their results counted. A result that did not count has none.
-pub(crate) type Finished = HashMap<JobId, JobState>;
+pub(crate) type FinishedStates = HashMap<JobId, JobState>;
 
 /// The statement that ends a run.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Ending {
+pub(crate) enum EndStatement {
     /// The row is kept, and has nothing to store but that the job is completed.
     Complete,
     /// The row of the completed job goes at once.
@@ -103,36 +103,36 @@ pub(crate) enum Ending {
     Other,
 }
 
-/// Ends runs, which must be sorted by id, each job once. Runs of one [`Ending`] take the least. In a mix a row that should
-/// go is kept, for the pruner to delete. `patience` limits the wait for each row that is locked. Without it the
+/// Ends runs, which must be sorted by id, each job once. Runs of one [`EndStatement`] take the least. In a mix a row that should
+/// go is kept, for the pruner to delete. `lock_wait` limits the wait for each row that is locked. Without it the
 /// connection's own `lock_timeout` does.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
     results: &[&RunResult],
-    patience: Option<Duration>,
-) -> Result<Finished> {
+    lock_wait: Option<Duration>,
+) -> Result<FinishedStates> {
     // In a transaction of its own, so that it holds up no row of a job. Where the results are not recorded, they are sent
     // again, and so is this.
     hold_back(connection, statements, results).await?;
     let are_all = |ending| results.iter().all(|result| result.ending() == ending);
-    let (statement, outcomes) = if are_all(Ending::Complete) {
+    let (statement, outcomes) = if are_all(EndStatement::Complete) {
         (&statements.complete, None)
-    } else if are_all(Ending::Delete) {
+    } else if are_all(EndStatement::Delete) {
         (&statements.delete, None)
     } else {
         (&statements.finish, Some(Outcomes::of(results)))
     };
     let mut finishing = query(statement)
         .bind(worker)
-        .bind(patience.map(lock_timeout))
+        .bind(lock_wait.map(lock_timeout))
         .bind(results.iter().map(|result| result.id.as_uuid()).collect::<Vec<_>>())
         .bind(results.iter().map(|result| stored(result.run)).collect::<Vec<_>>());
     if let Some(Outcomes { names, delays, errors, outputs, progress }) = outcomes {
         finishing = finishing.bind(names).bind(delays).bind(errors).bind(outputs).bind(progress);
     }
-    let mut finished = Finished::with_capacity(results.len());
+    let mut finished = FinishedStates::with_capacity(results.len());
     for row in finishing.fetch_all(connection).await? {
         let state: JobState = row.try_get::<&str, _>("state")?.parse()?;
         let ids = row.try_get::<Vec<Uuid>, _>("ids")?;

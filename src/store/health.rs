@@ -210,7 +210,7 @@ pub(crate) async fn unknown_kinds(
 
 /// Groups of a queue whose first available job waits for the same reason.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct HeldGroups {
+pub(crate) struct HeldGroupCount {
     pub(crate) queue: String,
     /// `limit`: its limit. `began`: a job that began. `kind`: its first job is of a kind that no live runner works. `hold`: it
     /// is held for more than an hour from now.
@@ -231,7 +231,7 @@ pub(crate) async fn held_groups(
     statements: &Statements,
     look_at: i32,
     at_least: Duration,
-) -> Result<Vec<HeldGroups>> {
+) -> Result<Vec<HeldGroupCount>> {
     rows(query(&statements.health_groups).bind(look_at).bind(interval(at_least)), connection).await
 }
 
@@ -298,7 +298,7 @@ pub(crate) async fn tables(connection: &mut PgConnection, statements: &Statement
 
 /// Jobs of a queue that are stuck in their state.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct StuckJobs {
+pub(crate) struct StuckJobCount {
     pub(crate) reason: String,
     pub(crate) queue: String,
     pub(crate) jobs: i64,
@@ -313,7 +313,7 @@ pub(crate) async fn stuck_jobs(
     statements: &Statements,
     running: Duration,
     due: Duration,
-) -> Result<Vec<StuckJobs>> {
+) -> Result<Vec<StuckJobCount>> {
     rows(query(&statements.health_stuck).bind(interval(running)).bind(interval(due)), connection).await
 }
 

@@ -24,9 +24,9 @@ pub(super) fn claim_length(length: Length) -> PgInterval {
 }
 
 /// A wait as a value of `lock_timeout`.
-pub(super) fn lock_timeout(patience: Duration) -> String {
+pub(super) fn lock_timeout(lock_wait: Duration) -> String {
     // 0 would mean no limit.
-    format!("{}ms", patience.as_millis().max(1))
+    format!("{}ms", lock_wait.as_millis().max(1))
 }
 
 /// Milliseconds from the database. A negative number is zero.

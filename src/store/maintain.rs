@@ -108,13 +108,13 @@ pub(crate) async fn lost_jobs(
 
 /// How long final jobs are kept. `None`: for ever.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keep {
+pub(crate) struct RetentionLimits {
     pub(crate) completed: Option<Duration>,
     pub(crate) cancelled: Option<Duration>,
     pub(crate) discarded: Option<Duration>,
 }
 
-impl Keep {
+impl RetentionLimits {
     fn bind_to(self, query: Query<'static, Postgres, PgArguments>) -> Query<'static, Postgres, PgArguments> {
         let Self { completed, cancelled, discarded } = self;
         query.bind(completed.map(interval)).bind(cancelled.map(interval)).bind(discarded.map(interval))
@@ -137,7 +137,7 @@ pub(crate) struct PruneBounds {
 pub(crate) async fn prune_bounds(
     connection: &mut PgConnection,
     statements: &Statements,
-    keep: Keep,
+    keep: RetentionLimits,
 ) -> Result<PruneBounds> {
     let query = query(&statements.prune_bounds).persistent(false);
     let row = keep.bind_to(query).fetch_one(connection).await?;
@@ -174,7 +174,7 @@ pub(crate) async fn prune(
     connection: &mut PgConnection,
     statements: &Statements,
     range: IdRange,
-    keep: Keep,
+    keep: RetentionLimits,
     open_for: Duration,
 ) -> Result<Pruned> {
     let IdRange { from, upto, limit } = range;

@@ -52,7 +52,7 @@ mod statement_limit;
 mod stats;
 mod unreadable;
 mod wait;
-mod watch;
+mod work_overview;
 
 use std::sync::Arc;
 
@@ -63,20 +63,22 @@ use sqlx::{Postgres, SqlSafeStr, SqlStr};
 
 pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, suppressed_duplicates};
 pub(crate) use self::backfill::{
-    Grouped, Keyed, Seen, Settled, Wanted, backfill_groups, backfill_keys, backfill_rows, backfill_settle, begin_batch,
-    holders,
+    Grouped, Keyed, SeenRow, Settled, WantedRow, backfill_groups, backfill_keys, backfill_rows, backfill_settle,
+    begin_batch, holders,
 };
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
 pub(crate) use self::change_log::{LogEntry, list_changes, log_change, prune_changes};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::{Explained, explain_unique};
-pub(crate) use self::fetch::{Demand, GroupVisit, Position, Slots, Suspects, fetch, give_back};
+pub(crate) use self::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};
 pub(crate) use self::fetch_answer::{Fetched, Unreadable, Visited};
-pub(crate) use self::finish::{Ending, Finished, Hold, RunResult, Verdict, finish, locked, not_completed, still_held};
+pub(crate) use self::finish::{
+    EndStatement, FinishedStates, Hold, RunResult, Verdict, finish, locked, not_completed, still_held,
+};
 pub(crate) use self::full_queues::{FullQueue, full_queues};
 pub(crate) use self::health::{
-    HeldFromOutside, HeldGroups, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue,
-    PreparedTransaction, RunnerSeen, SchemaObject, SlowJobs, StuckJobs, SuspectJobs, TableSeen, UnknownKind,
+    HeldFromOutside, HeldGroupCount, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue,
+    PreparedTransaction, RunnerSeen, SchemaObject, SlowJobs, StuckJobCount, SuspectJobs, TableSeen, UnknownKind,
     begin_check, golden_objects, held_from_outside, held_groups, hidden_sessions, idle_claims, invalid_indexes, itself,
     neglected, open_transactions, overdue, prepared_transactions, runners, schema_objects, slow_jobs, stuck_jobs,
     suspect_jobs, tables, unknown_kinds,
@@ -90,8 +92,8 @@ pub(crate) use self::lease::{
     remove_runner, set_runner_idle,
 };
 pub(crate) use self::maintain::{
-    IdRange, Keep, Promoted, PruneBounds, Pruned, Rescued, due_jobs, jobs_in_range, lost_jobs, promote, prune,
-    prune_bounds, prune_groups, rescue,
+    IdRange, Promoted, PruneBounds, Pruned, Rescued, RetentionLimits, due_jobs, jobs_in_range, lost_jobs, promote,
+    prune, prune_bounds, prune_groups, rescue,
 };
 #[cfg(feature = "migrate")]
 pub(crate) use self::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
@@ -130,7 +132,7 @@ pub(crate) use self::unreadable::{
     Trial, Tried, UnreadableJobs, discard_unreadable, is_of_values, next_jobs, try_jobs_within, unreadable_jobs,
 };
 pub(crate) use self::wait::{deletes_completed, final_jobs};
-pub(crate) use self::watch::{failing_kinds, running_jobs};
+pub(crate) use self::work_overview::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::find::{Criteria, Found, find_jobs, held_back, next_job, start_job};

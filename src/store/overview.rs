@@ -11,7 +11,7 @@ use super::row::Stored;
 use super::{Statements, interval, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
-use crate::watch::{GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, StuckJob};
+use crate::overview::{GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, StuckJob};
 
 /// Every runner, live ones first.
 pub(crate) async fn list_runners(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<RunnerInfo>> {

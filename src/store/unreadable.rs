@@ -7,7 +7,7 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::fetch::{Slots, names_of, numbers_of};
+use super::fetch::{QueueDemand, names_of, numbers_of};
 use super::{Statements, begin_limited, query};
 use crate::error::Result;
 use crate::ident::QueueName;
@@ -17,7 +17,7 @@ use crate::ident::QueueName;
 pub(crate) async fn next_jobs(
     connection: &mut PgConnection,
     statements: &Statements,
-    slots: &[Slots],
+    slots: &[QueueDemand],
     kinds: &[String],
     except: &[Uuid],
 ) -> Result<Vec<(Uuid, QueueName)>> {

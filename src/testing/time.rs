@@ -85,12 +85,12 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
     let now = store::database_time(&mut connection, statements).await?;
     let mut passed = Vec::new();
     for periodic in client.periodic().list().tx(&mut connection).await? {
-        passed.extend(Passed::of(periodic, now, by));
+        passed.extend(PassedSlots::of(periodic, now, by));
     }
     store::shift_times(&mut connection, statements, by).await?;
     client.pass(by);
     let mut advanced = Advanced::default();
-    for Passed { name, slots, next_at } in passed {
+    for PassedSlots { name, slots, next_at } in passed {
         store::move_periodic(&mut connection, statements, &name, next_at - by).await?;
         for _ in 0..slots {
             client.periodic().run_now(&name).tx(&mut connection).await?;
@@ -114,13 +114,13 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
 }
 
 /// The slots of a periodic job in the time that passes.
-struct Passed {
+struct PassedSlots {
     name: String,
     slots: usize,
     next_at: OffsetDateTime,
 }
 
-impl Passed {
+impl PassedSlots {
     /// `None`: it is paused, has no slot in that time, or its definition is invalid.
     fn of(periodic: PeriodicRow, now: OffsetDateTime, by: Duration) -> Option<Self> {
         if periodic.paused_at.is_some() {

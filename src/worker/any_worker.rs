@@ -16,11 +16,11 @@ use crate::outcome::{BoxError, Outcome};
 use crate::retry::RetryPolicy;
 
 /// The future of an attempt.
-pub(crate) type Work<'a> = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send + 'a>>;
+pub(crate) type WorkFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send + 'a>>;
 
 /// An attempt that has not been polled yet.
 pub(crate) struct Begun {
-    pub(crate) work: Work<'static>,
+    pub(crate) work: WorkFuture<'static>,
     /// How long it may run. `None`: the runner's timeout.
     pub(crate) timeout: Option<Duration>,
 }

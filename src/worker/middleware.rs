@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::any_job::AnyJob;
-use super::any_worker::{AnyWorker, Begun, Work};
+use super::any_worker::{AnyWorker, Begun, WorkFuture};
 use super::attempt::Attempt;
 use super::state::Needs;
 use crate::outcome::{BoxError, IntoResult, Outcome};
@@ -69,7 +69,7 @@ pub struct Next {
     middleware: Arc<[Arc<dyn AnyMiddleware>]>,
     attempt: Arc<Attempt>,
     place: usize,
-    work: Work<'static>,
+    work: WorkFuture<'static>,
 }
 
 impl Next {
@@ -99,12 +99,12 @@ impl std::fmt::Debug for Next {
 
 /// A middleware of any type.
 pub(crate) trait AnyMiddleware: Send + Sync {
-    fn call(&self, job: AnyJob, next: Next) -> Work<'_>;
+    fn call(&self, job: AnyJob, next: Next) -> WorkFuture<'_>;
     fn needs(&self) -> Needs;
 }
 
 impl<M: Middleware> AnyMiddleware for M {
-    fn call(&self, job: AnyJob, next: Next) -> Work<'_> {
+    fn call(&self, job: AnyJob, next: Next) -> WorkFuture<'_> {
         Box::pin(Middleware::call(self, job, next))
     }
 

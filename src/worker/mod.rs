@@ -15,7 +15,7 @@ use std::future::Future;
 use std::time::Duration;
 
 pub use self::any_job::AnyJob;
-pub(crate) use self::any_worker::Work;
+pub(crate) use self::any_worker::WorkFuture;
 pub(crate) use self::attempt::Attempt;
 pub(crate) use self::middleware::AnyMiddleware;
 pub use self::middleware::{Middleware, Next};

@@ -56,7 +56,7 @@ struct Latest {
 }
 
 /// Reports to store, sorted by id.
-pub(crate) struct Batch {
+pub(crate) struct ReportBatch {
     pub(crate) reports: Vec<Report>,
     versions: Vec<u64>,
 }
@@ -80,7 +80,7 @@ impl Reports {
     }
 
     /// The new reports of attempts under this lease. Reports under a lost lease could not be stored.
-    pub(crate) fn new_under(&self, worker: Uuid) -> Batch {
+    pub(crate) fn new_under(&self, worker: Uuid) -> ReportBatch {
         let latest = self.latest();
         let is_new =
             |(reporter, latest): &(&Reporter, &Latest)| reporter.worker == worker && latest.version > latest.stored;
@@ -92,14 +92,14 @@ impl Reports {
             run: reporter.run,
             progress: latest.progress.clone(),
         };
-        Batch {
+        ReportBatch {
             reports: new.iter().map(report).collect(),
             versions: new.iter().map(|(_, latest)| latest.version).collect(),
         }
     }
 
     /// Records which reports of a batch are stored.
-    pub(crate) fn stored(&self, worker: Uuid, batch: &Batch, stored: &[JobId]) {
+    pub(crate) fn stored(&self, worker: Uuid, batch: &ReportBatch, stored: &[JobId]) {
         let stored: HashSet<_> = stored.iter().collect();
         let mut latest = self.latest();
         for (report, version) in batch.reports.iter().zip(&batch.versions) {

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::event::{Event, Happened};
 use crate::ident::JobId;
 use crate::state::JobState;
-use crate::store::{self, Keyed, Seen, Settled};
+use crate::store::{self, Keyed, SeenRow, Settled};
 use crate::unique::StateSet;
 
 /// Gives jobs their keys, and their claims where the keys are free.
@@ -37,7 +37,7 @@ impl Rule for Claiming<'_> {
         self.maker.final_states()
     }
 
-    fn judge(&mut self, job: Seen, now: OffsetDateTime) -> Judged<Given> {
+    fn judge(&mut self, job: SeenRow, now: OffsetDateTime) -> Judged<Given> {
         match self.maker.judge(self.report.kind.as_str(), &job, self.rekeys, now) {
             Judgement::Passed => return Judged::Passed,
             Judgement::Key(keyed, would_claim) => return Judged::Given((keyed, job.state, would_claim)),

@@ -15,7 +15,7 @@ use crate::ident::JobId;
 use crate::job::Job;
 use crate::opts::InsertOptions;
 use crate::state::JobState;
-use crate::store::{self, Grouped, Seen};
+use crate::store::{self, Grouped, SeenRow};
 use crate::unique::{StateSet, Subject, UniquePolicy};
 
 /// The source of the groups.
@@ -58,7 +58,7 @@ impl Maker {
     }
 
     /// The group that an insert of the job would put it in. `None`: in no group.
-    fn group(&self, kind: &str, job: &Seen) -> Result<Option<Group>> {
+    fn group(&self, kind: &str, job: &SeenRow) -> Result<Option<Group>> {
         let key = match &self.by {
             GroupBy::Nothing => None,
             GroupBy::Key(key) => Some(key.clone()),
@@ -93,7 +93,7 @@ impl Rule for Grouping<'_> {
         StateSet::default()
     }
 
-    fn judge(&mut self, job: Seen, _: OffsetDateTime) -> Judged<Grouped> {
+    fn judge(&mut self, job: SeenRow, _: OffsetDateTime) -> Judged<Grouped> {
         let group = match self.maker.group(self.report.kind.as_str(), &job) {
             Ok(Some(group)) => group,
             Ok(None) => return Judged::Left,

@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::opts::{InsertOptions, Unique};
 use crate::period::Length;
 use crate::state::JobState;
-use crate::store::{Keyed, Seen};
+use crate::store::{Keyed, SeenRow};
 use crate::unique::{Claim, StateSet, Subject, UniquePolicy};
 
 /// The source of the keys.
@@ -67,7 +67,7 @@ impl Maker {
     }
 
     /// Decides what to do with a job, by the database's time.
-    pub(super) fn judge(&self, kind: &str, job: &Seen, rekeys: bool, now: OffsetDateTime) -> Judgement {
+    pub(super) fn judge(&self, kind: &str, job: &SeenRow, rekeys: bool, now: OffsetDateTime) -> Judgement {
         let [due, instead] = times(job);
         let claim = match self.claim_as_carried(kind, job, due, instead) {
             Ok(claim) => claim,
@@ -126,7 +126,13 @@ impl Maker {
 
     /// The claim of a job that was first due at one time or the other. If the job carries one of the two keys, that
     /// key decides.
-    fn claim_as_carried(&self, kind: &str, job: &Seen, due: OffsetDateTime, instead: OffsetDateTime) -> Result<Claim> {
+    fn claim_as_carried(
+        &self,
+        kind: &str,
+        job: &SeenRow,
+        due: OffsetDateTime,
+        instead: OffsetDateTime,
+    ) -> Result<Claim> {
         let claim = self.claim(kind, job, due)?;
         let Some(carried) = job.unique_key.as_ref().filter(|key| **key != claim.key && self.needs_clock()) else {
             return Ok(claim);
@@ -141,7 +147,7 @@ impl Maker {
         }
     }
 
-    fn claim(&self, kind: &str, job: &Seen, due: OffsetDateTime) -> Result<Claim> {
+    fn claim(&self, kind: &str, job: &SeenRow, due: OffsetDateTime) -> Result<Claim> {
         let policy = match self {
             Self::Policy(policy) => policy,
             Self::Kind(key_of, policy) => match (key_of(job.args.get())?, policy) {
@@ -169,7 +175,7 @@ fn key_of<J: Job>(args: &str) -> Result<Option<Unique>> {
 /// When the job was first due, which decides its window, and the alternative. A retry moves the time: after one, only
 /// the time of the insert is certain. In a first attempt, running or completed, the time has moved only if the job was
 /// snoozed.
-fn times(job: &Seen) -> [OffsetDateTime; 2] {
+fn times(job: &SeenRow) -> [OffsetDateTime; 2] {
     let is_first = match job.state {
         JobState::Running | JobState::Completed => !job.was_attempted || job.attempt <= 1,
         _ => !job.was_attempted,
@@ -182,12 +188,12 @@ fn ends(from: OffsetDateTime, length: Length) -> Result<OffsetDateTime, String> 
 }
 
 /// Whether the job gave its claim up for good: it was released, replaced, expired, or started.
-fn has_given_up(job: &Seen) -> bool {
+fn has_given_up(job: &SeenRow) -> bool {
     job.unique_states.is_empty()
 }
 
 /// Whether the job claims on these terms, whenever that ends.
-fn has_terms(job: &Seen, keyed: &Keyed) -> bool {
+fn has_terms(job: &SeenRow, keyed: &Keyed) -> bool {
     job.unique_states == keyed.unique_states
         && job.until_start == keyed.until_start
         && job.discard_on_reentry == keyed.discard_on_reentry

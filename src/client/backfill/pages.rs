@@ -11,7 +11,7 @@ use crate::backfill::BackfillProgress;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind};
-use crate::store::{self, Seen, Wanted};
+use crate::store::{self, SeenRow, WantedRow};
 use crate::unique::StateSet;
 
 /// The most jobs of all kinds that one statement reads.
@@ -33,7 +33,7 @@ pub(super) trait Rule: Send {
     fn final_states(&self) -> StateSet;
 
     /// Decides what to do with a job, by the database's time, and counts what is left as it is.
-    fn judge(&mut self, job: Seen, now: OffsetDateTime) -> Judged<Self::Given>;
+    fn judge(&mut self, job: SeenRow, now: OffsetDateTime) -> Judged<Self::Given>;
 
     /// Gives a batch what it is to have, or counts what would become of it. Returns the jobs to try again.
     fn give(
@@ -75,7 +75,7 @@ pub(super) async fn run<R: Rule>(
     let Some(last) = store::last_id(&mut connection, client.statements()).await? else {
         return Ok(Checked { jobs: 0, contested: 0 });
     };
-    let progress = Progress { listener, last, first: None, scanned: 0, part: 0.0 };
+    let progress = ScanProgress { listener, last, first: None, scanned: 0, part: 0.0 };
     let (connection, batch) = (&mut *connection, batch as usize);
     let mut pages = Pages { client, connection, kind, rule, batch, progress, jobs: 0, contested: Vec::new() };
     pages.run(last).await?;
@@ -88,14 +88,14 @@ struct Pages<'a, R> {
     kind: &'a Kind,
     rule: &'a mut R,
     batch: usize,
-    progress: Progress<'a>,
+    progress: ScanProgress<'a>,
     jobs: u64,
     /// Jobs that open transactions held.
     contested: Vec<Uuid>,
 }
 
 /// How far a backfill is.
-struct Progress<'a> {
+struct ScanProgress<'a> {
     listener: Option<Listener<'a>>,
     /// The last job when the backfill began.
     last: JobId,
@@ -106,7 +106,7 @@ struct Progress<'a> {
     part: f64,
 }
 
-impl Progress<'_> {
+impl ScanProgress<'_> {
     fn report(&mut self, reached: JobId, jobs: u64) {
         let Some(listener) = &mut self.listener else { return };
         let first = *self.first.get_or_insert(reached);
@@ -143,7 +143,7 @@ impl<R: Rule> Pages<'_, R> {
     /// ended.
     async fn page(&mut self, after: JobId, last: JobId, ids: Option<&[Uuid]>) -> Result<Option<JobId>> {
         let statements = self.client.statements();
-        let wanted = Wanted { kind: self.kind, final_states: self.rule.final_states(), ids };
+        let wanted = WantedRow { kind: self.kind, final_states: self.rule.final_states(), ids };
         let page = store::backfill_rows(self.connection, statements, wanted, after, last, PAGE as i64).await?;
         let now = store::database_time(self.connection, statements).await?;
         let is_first_time = ids.is_none();

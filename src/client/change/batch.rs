@@ -14,7 +14,7 @@ use crate::store::{self, Changed, Changes, LogEntry, Statements, Told, Verb, set
 use crate::unique::{RefusedRetry, StateSet};
 
 /// A batch of jobs that were changed.
-pub(super) struct Batch {
+pub(super) struct ChangedBatch {
     pub(super) changed: Vec<JobId>,
     /// The changed jobs that their policy discarded instead.
     discarded: Vec<JobId>,
@@ -42,7 +42,7 @@ pub(super) async fn change_batch(
     limits: Limits,
     is_own: bool,
     entry: Option<&LogEntry>,
-) -> Result<Batch> {
+) -> Result<ChangedBatch> {
     let statements = client.statements();
     let changing = if !is_own || (entry.is_none() && limits.statement.is_none()) {
         let changing =
@@ -57,7 +57,7 @@ pub(super) async fn change_batch(
         changing
     };
     let Changes { changed, refused } = changing;
-    let mut batch = Batch { changed: Vec::with_capacity(changed.len()), discarded: Vec::new(), refused };
+    let mut batch = ChangedBatch { changed: Vec::with_capacity(changed.len()), discarded: Vec::new(), refused };
     for Changed { id, told } in changed {
         batch.changed.push(id);
         if let Some(told) = told {
@@ -105,7 +105,7 @@ pub(super) struct Listeners<'a> {
 type Listener<'a, T = JobId> = Box<dyn FnMut(&[T]) + Send + 'a>;
 
 impl Listeners<'_> {
-    pub(super) fn call(&mut self, Batch { changed, discarded, refused }: &Batch) {
+    pub(super) fn call(&mut self, ChangedBatch { changed, discarded, refused }: &ChangedBatch) {
         if let Some(on_refused) = &mut self.on_refused
             && !refused.is_empty()
         {

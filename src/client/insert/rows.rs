@@ -9,7 +9,7 @@ use time::{OffsetDateTime, UtcOffset};
 
 use super::Client;
 use super::payload::{check_args, check_meta, read_args};
-use crate::client::passed::Passed;
+use crate::client::passed::TimePassed;
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupBy};
 use crate::ident::{Kind, NewIds, QueueName};
@@ -32,7 +32,7 @@ pub(super) struct Layered<'a> {
     jobs: Vec<NewJob>,
     defaults: &'a InsertOptions,
     max_args_bytes: usize,
-    passed: Passed,
+    passed: TimePassed,
 }
 
 impl<'a> Layered<'a> {
@@ -104,14 +104,14 @@ struct RowMaker {
     /// The database's time, where a key depends on it.
     now: Option<OffsetDateTime>,
     max_args_bytes: usize,
-    passed: Passed,
+    passed: TimePassed,
     ids: NewIds,
     kind: Option<Kind>,
     queue: Option<QueueName>,
 }
 
 impl RowMaker {
-    fn new(now: Option<OffsetDateTime>, max_args_bytes: usize, passed: Passed) -> Self {
+    fn new(now: Option<OffsetDateTime>, max_args_bytes: usize, passed: TimePassed) -> Self {
         Self { now, max_args_bytes, passed, ids: NewIds::now(), kind: None, queue: None }
     }
 
@@ -274,7 +274,7 @@ impl Unread<'_> {
 }
 
 /// The time that decides a window: the job's own where it has one, else the database's now.
-fn window_at(start: Start, now: Option<OffsetDateTime>, passed: Passed) -> Option<OffsetDateTime> {
+fn window_at(start: Start, now: Option<OffsetDateTime>, passed: TimePassed) -> Option<OffsetDateTime> {
     let due = match start {
         Start::At(at) => Some(at),
         Start::After(delay) => now.map(|now| now + delay),

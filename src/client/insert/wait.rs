@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::one::Insert;
 use crate::error::{Error, Result};
 use crate::job::Inserted;
-use crate::waited::Waited;
+use crate::wait_result::Waited;
 
 /// An insert and a wait for the job's result, to be awaited. Made by [`Insert::wait`].
 #[derive(Debug)]

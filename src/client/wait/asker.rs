@@ -17,7 +17,7 @@ use crate::event::{Event, Happened};
 use crate::ident::JobId;
 use crate::job::JobRow;
 use crate::store;
-use crate::waited::Waited;
+use crate::wait_result::Waited;
 
 /// The wait before the second question. It doubles with each question, up to the longest.
 const FIRST_INTERVAL: Duration = Duration::from_millis(25);

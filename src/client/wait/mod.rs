@@ -13,7 +13,7 @@ use super::Client;
 use crate::error::{Error, Result};
 use crate::ident::JobId;
 use crate::store;
-use crate::waited::Waited;
+use crate::wait_result::Waited;
 
 /// A wait for a job's result, to be awaited. Made by [`Client::wait`].
 #[derive(Debug)]

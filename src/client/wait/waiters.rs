@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
 
 use crate::ident::JobId;
-use crate::waited::Waited;
+use crate::wait_result::Waited;
 
 /// Who waits for which job.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 -- has none of its own. Always one row: the number of deleted and of remaining jobs, the last id that was read if the
 -- limit ended the range, and in how many milliseconds another job may be deleted. A job that is not final yet counts as
 -- one that may be deleted in $7.
-WITH walked AS MATERIALIZED (
+WITH scanned AS MATERIALIZED (
     SELECT j.id, j.queue, j.state, j.finalized_at, j.claims, j.unique_until
     FROM /* schema */job AS j
     WHERE j.id >= $1 AND j.id <= $2
@@ -19,7 +19,7 @@ kept AS (
             WHEN w.state = 'cancelled' THEN coalesce(q.keep_cancelled, $5::interval)
             WHEN w.state = 'discarded' THEN coalesce(q.keep_discarded, $6::interval)
         END AS keep
-    FROM walked AS w
+    FROM scanned AS w
     LEFT JOIN /* schema */queue AS q ON q.name = w.queue
 ),
 aged AS MATERIALIZED (
@@ -33,7 +33,7 @@ aged AS MATERIALIZED (
         END AS goes_at
     FROM kept AS k
 ),
-doomed AS (
+deletable AS (
     SELECT j.id
     FROM /* schema */job AS j
     -- An array, not a join: the planner takes a LIMIT of unknown size for a tenth of the table.
@@ -45,13 +45,13 @@ doomed AS (
 ),
 pruned AS (
     DELETE FROM /* schema */job AS j
-    WHERE j.id = ANY (ARRAY(SELECT d.id FROM doomed AS d))
+    WHERE j.id = ANY (ARRAY(SELECT d.id FROM deletable AS d))
     RETURNING j.id
 )
 SELECT
     (SELECT count(*) FROM pruned) AS pruned,
-    (SELECT count(*) FROM walked) - (SELECT count(*) FROM pruned) AS remaining,
-    (SELECT w.id FROM walked AS w ORDER BY w.id OFFSET $3 - 1) AS reached,
+    (SELECT count(*) FROM scanned) - (SELECT count(*) FROM pruned) AS remaining,
+    (SELECT w.id FROM scanned AS w ORDER BY w.id OFFSET $3 - 1) AS reached,
     (
         SELECT (extract(epoch FROM least(min(a.goes_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
         FROM aged AS a

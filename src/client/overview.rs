@@ -1,8 +1,8 @@
 //! Watching running jobs, failing kinds, runners and retentions.
 
 use super::{Client, Request};
+use crate::overview::{FailingKind, QueueRetention, RunnerInfo, RunningJobInfo};
 use crate::store;
-use crate::watch::{FailingKind, QueueRetention, RunnerInfo, RunningJobInfo};
 
 impl Client {
     /// Lists running jobs with their runners, the longest-running first, at most `limit`. Read by index, so the size of

@@ -9,7 +9,7 @@ use super::row::Stored;
 use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
-use crate::watch::{FailingKind, RunningJobInfo};
+use crate::overview::{FailingKind, RunningJobInfo};
 
 /// The jobs that have run for longest.
 pub(crate) async fn running_jobs(
