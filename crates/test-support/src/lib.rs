@@ -35,7 +35,7 @@ use uniqueue::{Client, Job, JobId, NewJob, RetryPolicy, Runner, SchemaName};
 
 pub use log::log_as;
 pub use seen::{Trace, attribute};
-pub use statements::{counting_statements, statements_of};
+pub use statements::{counting_statements, statements_of, until_sent};
 
 /// The longest that a test waits for something that should happen at once.
 pub const WAIT: Duration = Duration::from_secs(20);

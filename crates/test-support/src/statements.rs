@@ -1,6 +1,8 @@
 //! The statements that a future sends.
 
-use super::{keeper, seen};
+use std::time::{Duration, Instant};
+
+use super::{WAIT, keeper, seen};
 
 /// Runs a future on this test's own thread and answers with the statements it sent.
 pub async fn statements_of<T>(future: impl Future<Output = T>) -> (T, Vec<String>) {
@@ -14,4 +16,19 @@ pub async fn statements_of<T>(future: impl Future<Output = T>) -> (T, Vec<String
 pub async fn counting_statements<T>(future: impl Future<Output = T>) -> (T, u64) {
     let (answer, statements) = statements_of(future).await;
     (answer, statements.len() as u64)
+}
+
+/// Waits until this test's own thread has sent so many statements with this text from now on, whether they failed or not.
+pub async fn until_sent(text: &str, times: usize) {
+    seen::install();
+    keeper::take();
+    let (began, mut sent) = (Instant::now(), 0);
+    loop {
+        sent += keeper::take().iter().filter(|statement| statement.contains(text)).count();
+        if sent >= times {
+            return;
+        }
+        assert!(began.elapsed() < WAIT, "{sent} statements, not {times}: {text}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

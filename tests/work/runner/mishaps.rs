@@ -11,7 +11,7 @@ use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobState, NewJob, RunningJob, UniqueKey};
 
 use super::{Task, quick, until};
-use support::{Database, WAIT, job};
+use support::{Database, WAIT, job, until_sent};
 
 #[tokio::test]
 async fn r6_a_row_that_cannot_be_read_stops_no_other_job() {
@@ -127,7 +127,7 @@ async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back() {
     database.execute(&take).await;
     // The runner learns of it by a fetch that fails.
     database.execute("ALTER TABLE {schema}.queue RENAME TO away").await;
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    until_sent("fetch_jobs(", 2).await;
     database.execute("ALTER TABLE {schema}.away RENAME TO queue").await;
     let row = until(&database, lost.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.errors.len()), (1, 0));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uniqueue::{JobState, Runner, RunningJob};
 
 use super::Task;
-use support::{Database, WAIT, soak};
+use support::{Database, WAIT, soak, until_sent};
 
 #[tokio::test]
 async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other() {
@@ -135,8 +135,8 @@ async fn fetches_that_wait_for_a_lock_cost_no_job() {
         .lease(Duration::from_secs(1))
         .worker(async |_: RunningJob<Task>| {});
     let runner = runner.start().await.unwrap();
-    // Long enough for a fetch of three, some of one, and a search for the job that is too large.
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    // A fetch of three, some of one, and a search for the job that is too large.
+    until_sent("fetch_jobs(", 4).await;
     lock.rollback().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1", 3).await;
     runner.stop().await.unwrap();
