@@ -26,15 +26,12 @@ CREATE FUNCTION _utf16_order(name text) RETURNS text
     -- In UTF-16 the characters above U+FFFF are surrogate pairs, which come before U+E000 to
     -- U+FFFF. Marked with U+10FFFF, the last character of all, those come last in bytes too;
     -- U+10FFFF itself gets the lowest character behind it, so that it stays before them.
-    RETURN CASE
-        WHEN octet_length(name) = length(name) THEN name
-        ELSE regexp_replace(
-            replace(name, chr(1114111), chr(1114111) || chr(1)) COLLATE "C",
-            E'([\\uE000-\\uFFFF])',
-            chr(1114111) || E'\\1',
-            'g'
-        )
-    END COLLATE "C";
+    RETURN regexp_replace(
+        replace(name, chr(1114111), chr(1114111) || chr(1)) COLLATE "C",
+        E'([\\uE000-\\uFFFF])',
+        chr(1114111) || E'\\1',
+        'g'
+    ) COLLATE "C";
 COMMENT ON FUNCTION _utf16_order(text) IS
     'A sort key for member names. Its byte order is the order of the names in UTF-16 code units, as RFC 8785 requires.';
 
@@ -124,7 +121,7 @@ CREATE FUNCTION _canonical_number(given numeric) RETURNS text
 COMMENT ON FUNCTION _canonical_number(numeric) IS
     'A number of canonical JSON. An integer from -2^63 to 2^64-1 keeps all its digits. Any other number is written as a double by _double_text. 1.0 is written as 1.';
 
-CREATE FUNCTION _canonical_value(given jsonb) RETURNS text
+CREATE FUNCTION _canonical_value(given jsonb, is_ascii boolean) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
@@ -132,45 +129,24 @@ DECLARE
     inner_text text;
     names text[];
 BEGIN
-    -- The usual case in a fifth of the time: an object of ASCII text and small integers, whose members jsonb writes as they are.
-    IF jsonb_typeof(given) = 'object'
-        AND substr(given::text, 2) COLLATE "C" !~ '[[{]|: -?([0-9]+[.]|[0-9]{19})|[^ -~]'
-    THEN
-        SELECT string_agg(to_json(e.key)::text || ':' || e.value::text, ',' ORDER BY e.key COLLATE "C") INTO inner_text
+    IF jsonb_typeof(given) = 'array' THEN
+        SELECT string_agg(_canonical_part(i.item, is_ascii), ',' ORDER BY i.place)
+        INTO inner_text
+        FROM jsonb_array_elements(given) WITH ORDINALITY AS i (item, place);
+        RETURN '[' || coalesce(inner_text, '') || ']';
+    ELSIF jsonb_typeof(given) <> 'object' THEN
+        RETURN _canonical_part(given, is_ascii);
+    ELSIF is_ascii THEN
+        -- The usual case costs a third: NFC leaves ASCII as it is, and it has one order in UTF-16 and in bytes.
+        SELECT string_agg(to_json(e.key)::text || ':' || _canonical_part(e.value, true), ',' ORDER BY e.key COLLATE "C")
+        INTO inner_text
         FROM jsonb_each(given) AS e;
         RETURN '{' || coalesce(inner_text, '') || '}';
     END IF;
 
-    IF jsonb_typeof(given) NOT IN ('object', 'array') THEN
-        RETURN CASE jsonb_typeof(given)
-            WHEN 'string' THEN to_json(_nfc(given #>> '{}'))::text
-            WHEN 'number' THEN _canonical_number(given::numeric)
-            ELSE given::text
-        END;
-    END IF;
-
-    IF jsonb_typeof(given) = 'array' THEN
-        SELECT string_agg(
-            CASE jsonb_typeof(i.item)
-                WHEN 'string' THEN to_json(_nfc(i.item #>> '{}'))::text
-                WHEN 'number' THEN _canonical_number(i.item::numeric)
-                ELSE _canonical_value(i.item)
-            END,
-            ',' ORDER BY i.place
-        )
-        INTO inner_text
-        FROM jsonb_array_elements(given) WITH ORDINALITY AS i (item, place);
-        RETURN '[' || coalesce(inner_text, '') || ']';
-    END IF;
-
     SELECT
         string_agg(
-            to_json(m.name)::text || ':' || CASE jsonb_typeof(m.member)
-                WHEN 'string' THEN to_json(_nfc(m.member #>> '{}'))::text
-                WHEN 'number' THEN _canonical_number(m.member::numeric)
-                ELSE _canonical_value(m.member)
-            END,
-            ',' ORDER BY _utf16_order(m.name) COLLATE "C"
+            to_json(m.name)::text || ':' || _canonical_part(m.member, false), ',' ORDER BY _utf16_order(m.name) COLLATE "C"
         ),
         array_agg(m.name) FILTER (WHERE octet_length(m.name) <> length(m.name))
     INTO inner_text, names
@@ -193,7 +169,21 @@ BEGIN
     RETURN '{' || coalesce(inner_text, '') || '}';
 END
 $$;
-COMMENT ON FUNCTION _canonical_value(jsonb) IS 'The recursive part of canonical_json, which checks the depth first.';
+COMMENT ON FUNCTION _canonical_value(jsonb, boolean) IS
+    'The recursive part of canonical_json, which checks the depth first. is_ascii: whether all names and strings of the value are ASCII.';
+
+CREATE FUNCTION _canonical_part(given jsonb, is_ascii boolean) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    -- Not IMMUTABLE, since to_json is not: the planner would not write the expression in place of the call.
+    RETURN CASE jsonb_typeof(given)
+        WHEN 'number' THEN _canonical_number(given::numeric)
+        WHEN 'string' THEN CASE WHEN is_ascii THEN given::text ELSE to_json(_nfc(given #>> '{}'))::text END
+        WHEN 'object' THEN _canonical_value(given, is_ascii)
+        WHEN 'array' THEN _canonical_value(given, is_ascii)
+        ELSE given::text
+    END;
+COMMENT ON FUNCTION _canonical_part(jsonb, boolean) IS
+    'A member or an item of canonical JSON.';
 
 CREATE FUNCTION canonical_json(given jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -205,7 +195,7 @@ BEGIN
         RAISE invalid_parameter_value USING
             MESSAGE = 'invalid unique key: values nest too deeply: "more than 127 levels"';
     END IF;
-    RETURN _canonical_value(given);
+    RETURN _canonical_value(given, octet_length(given::text) = length(given::text));
 END
 $$;
 COMMENT ON FUNCTION canonical_json(jsonb) IS

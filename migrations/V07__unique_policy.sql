@@ -1,74 +1,90 @@
 -- What a unique policy says, and the key that it makes.
 -- Rust reads the same documents and makes the same keys (src/unique).
 
--- The message names the field and the text, also where a cast would fail for too many digits.
-CREATE FUNCTION _period_length(given text, field text) RETURNS interval
+CREATE FUNCTION _refuse_policy(
+    member text,
+    problem text,
+    document jsonb DEFAULT NULL,
+    about text[] DEFAULT '{}',
+    hint text DEFAULT NULL
+) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    -- As given, in canonical text, of which the first 80 characters.
+    shown CONSTANT text := (
+        SELECT string_agg(left(canonical_json(document -> a.name), 80), ' and ' ORDER BY a.place)
+        FROM unnest(about) WITH ORDINALITY AS a (name, place)
+    );
+BEGIN
+    IF hint IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = concat_ws(': ', 'invalid unique policy', member, problem, shown);
+    END IF;
+    RAISE invalid_parameter_value USING
+        MESSAGE = concat_ws(': ', 'invalid unique policy', member, problem, shown), HINT = hint;
+END
+$$;
+COMMENT ON FUNCTION _refuse_policy(text, text, jsonb, text[], text) IS
+    'Error 22023 that names a member of a policy, the problem and the values of the members that it is about. The Rust library has the same texts.';
+
+CREATE FUNCTION _policy_length(given text, member text) RETURNS interval
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
--- Not a cast to interval, which takes signs and words, and counts days by the time zone.
+-- Not a cast to interval alone, which takes signs and words, rounds, and counts days by the time zone.
 DECLARE
-    number CONSTANT text := '([0-9]+(?:[.,][0-9]+)?)';
-    -- A year and a month on average. Only the limit of 100 years uses them.
-    sizes CONSTANT integer[] := ARRAY[31557600, 2629800, 604800, 86400, 3600, 60, 1];
-    parts CONSTANT text[] := regexp_match(given COLLATE "C", format(
-        '^P(?:%1$sY)?(?:%1$sM)?(?:%1$sW)?(?:%1$sD)?(?:T(?:%1$sH)?(?:%1$sM)?(?:%1$sS)?)?$', number
-    ));
-    has_fraction boolean := false;
-    figure text;
-    months numeric := 0;
-    seconds numeric := 0;
+    span interval;
+    months numeric;
+    seconds numeric;
     problem text;
 BEGIN
-    IF field IN ('window', 'update.max_delay') AND given COLLATE "C" ~ '^P([0-9.,WD]*[0-9]M|[0-9.,WDTHMS]*[0-9]Y)' THEN
-        problem := 'years and months have no fixed length';
-    ELSIF parts IS NULL OR right(given, 1) IN ('P', 'T') THEN
-        problem := CASE
-            WHEN given COLLATE "C" ~ '^-?P' AND strpos(given, '-') > 0 THEN 'must not be negative'
-            ELSE 'is not an ISO 8601 duration'
-        END;
+    IF octet_length(given) > 64 OR right(given, 1) IN ('P', 'T', '') OR given COLLATE "C" !~ (
+        '^(?:P(?:[0-9]+(?:[.,][0-9]+)?Y)?(?:[0-9]+(?:[.,][0-9]+)?M)?(?:[0-9]+(?:[.,][0-9]+)?W)?(?:[0-9]+(?:[.,][0-9]+)?D)?'
+        '(?:T(?:[0-9]+(?:[.,][0-9]+)?H)?(?:[0-9]+(?:[.,][0-9]+)?M)?(?:[0-9]+(?:[.,][0-9]+)?S)?)?'
+        '|(?:[0-9]+(?:[.,][0-9]+)?w)?(?:[0-9]+(?:[.,][0-9]+)?d)?(?:[0-9]+(?:[.,][0-9]+)?h)?(?:[0-9]+(?:[.,][0-9]+)?m)?'
+        '(?:[0-9]+(?:[.,][0-9]+)?s)?(?:[0-9]+(?:[.,][0-9]+)?ms)?(?:[0-9]+(?:[.,][0-9]+)?us)?)$'
+    ) THEN
+        problem := 'is not a length of time';
+    ELSIF given COLLATE "C" ~ '[.,][0-9]+[A-Za-z]+[0-9]' THEN
+        problem := 'only the last unit may have a fraction';
+    ELSIF split_part(given, 'T', 1) COLLATE "C" ~ '[.,][0-9]+[YM]' THEN
+        problem := 'years and months must be whole numbers';
+    ELSIF given COLLATE "C" !~ '[.,]|[0-9]{8}' THEN
+        -- Nothing can be rounded, or too large for an interval.
+        span := regexp_replace(given COLLATE "C", '([a-z])([0-9])', '\1 \2', 'g')::interval;
+        months := extract(year FROM span) * 12 + extract(month FROM span);
+        seconds := extract(epoch FROM span - make_interval(months => months::integer));
     ELSE
-        FOR unit IN 1..7 LOOP
-            CONTINUE WHEN parts[unit] IS NULL;
-            IF has_fraction THEN
-                problem := coalesce(problem, 'only the last unit may have a fraction');
-            END IF;
-            has_fraction := parts[unit] COLLATE "C" ~ '[.,]';
-            figure := CASE WHEN has_fraction THEN rtrim(replace(parts[unit], ',', '.'), '0') ELSE parts[unit] END;
-            -- More digits than numeric can hold could not be cast.
-            problem := coalesce(problem, CASE
-                WHEN unit <= 2 AND has_fraction THEN 'years and months must be whole numbers'
-                WHEN figure COLLATE "C" ~ '^0*[1-9][0-9]{20}' THEN 'must not be longer than 100 years'
-                WHEN figure COLLATE "C" ~ '[.][0-9]{20}' THEN 'must be whole microseconds'
-            END);
-            EXIT WHEN problem IS NOT NULL;
-            IF unit <= 2 THEN
-                months := months + figure::numeric * CASE unit WHEN 1 THEN 12 ELSE 1 END;
-            ELSE
-                seconds := seconds + figure::numeric * sizes[unit];
-            END IF;
-        END LOOP;
-        problem := CASE
-            WHEN problem IS NOT NULL THEN problem
-            WHEN months * sizes[2] + seconds > 3155760000 THEN 'must not be longer than 100 years'
-            WHEN seconds * 1000000 <> trunc(seconds * 1000000) THEN 'must be whole microseconds'
-            WHEN months + seconds = 0 THEN 'must be longer than nothing'
-            WHEN field = 'window' AND seconds <> trunc(seconds) THEN 'must be whole seconds'
-        END;
+        SELECT sum(f.figure * u.months), sum(f.figure * u.seconds)
+        INTO months, seconds
+        FROM (VALUES (split_part(given, 'T', 1), ''), (split_part(given, 'T', 2), 'T')) AS h (half, mark)
+        CROSS JOIN LATERAL regexp_matches(h.half COLLATE "C", '([0-9.,]+)([A-Za-z]+)', 'g') AS p (part)
+        CROSS JOIN LATERAL (SELECT replace(p.part[1], ',', '.')::numeric) AS f (figure)
+        JOIN (VALUES
+            ('Y', 12, 0), ('M', 1, 0), ('W', 0, 604800), ('D', 0, 86400), ('TH', 0, 3600), ('TM', 0, 60), ('TS', 0, 1),
+            ('w', 0, 604800), ('d', 0, 86400), ('h', 0, 3600), ('m', 0, 60), ('s', 0, 1), ('ms', 0, 0.001), ('us', 0, 0.000001)
+        ) AS u (unit, months, seconds) ON u.unit = (h.mark || ltrim(p.part[2], 'P')) COLLATE "C";
     END IF;
+    problem := CASE
+        WHEN problem IS NOT NULL THEN problem
+        -- A month on average.
+        WHEN months * 2629800 + seconds > 3155760000 THEN 'must not be longer than 100 years'
+        WHEN seconds * 1000000 <> trunc(seconds * 1000000) THEN 'must be whole microseconds'
+        WHEN months + seconds = 0 THEN 'must be longer than nothing'
+        WHEN months > 0 AND member NOT IN ('period', 'ttl') THEN 'years and months have no fixed length'
+        WHEN member = 'window' AND seconds <> trunc(seconds) THEN 'must be whole seconds'
+    END;
     IF problem IS NOT NULL THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format(
-                CASE field WHEN 'period' THEN 'invalid %s: %s: %s' ELSE 'invalid unique policy: %s: %s: %s' END,
-                field, problem, to_json(given)
-            ),
-            HINT = 'An ISO 8601 duration such as PT15M or P7D.';
+        PERFORM _refuse_policy(
+            member, problem, jsonb_build_object(member, given), ARRAY[member], 'a length such as 15m, 7d or PT15M'
+        );
     END IF;
     RETURN make_interval(months => months::integer) + (seconds * 1000000)::bigint * interval '1 microsecond';
 END
 $$;
-COMMENT ON FUNCTION _period_length(text, text) IS
-    'The length of an ISO 8601 duration: calendar months, and an exact time in which a day is 24 hours. field: where it stands, for the error. Error 22023: anything else, nothing, more than 100 years, parts of a microsecond, and for a window years, months and parts of a second.';
+COMMENT ON FUNCTION _policy_length(text, text) IS
+    'The length of time in a member of a policy: calendar months, and an exact time in which a day is 24 hours. given: short, such as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration. Error 22023: anything else, more than 64 bytes, nothing, more than 100 years, parts of a microsecond, years and months but in period and ttl, and parts of a second in window.';
 
 CREATE FUNCTION _length_after(instant timestamptz, length interval) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -89,35 +105,44 @@ CREATE FUNCTION _window_text(instant timestamptz, seconds numeric) RETURNS text
 COMMENT ON FUNCTION _window_text(timestamptz, numeric) IS
     'The window that an instant falls into, as it stands in the fingerprint: 2026-02-12T15:15:00Z/PT900S. Windows are multiples of the length from Monday 0001-01-01 00:00 UTC, whatever the session''s time zone.';
 
-CREATE FUNCTION _part_path(part text, field text) RETURNS text[]
+CREATE FUNCTION _part_path(part text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN CASE
+        WHEN left(part, 1) <> '/' THEN ARRAY[part]
+        -- Of "/" the only segment is the empty name.
+        WHEN part = '/' THEN ARRAY['']
+        ELSE ARRAY(
+            SELECT replace(replace(s.segment, '~1', '/'), '~0', '~')
+            FROM unnest(string_to_array(substr(part, 2), '/')) WITH ORDINALITY AS s (segment, place)
+            ORDER BY s.place
+        )
+    END;
+COMMENT ON FUNCTION _part_path(text) IS
+    'The way to a chosen part: a plain name is a top-level member, literally; what starts with / is a JSON Pointer (RFC 6901), which _check_pointers has accepted.';
+
+CREATE FUNCTION _check_pointers(member text, parts jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
 DECLARE
+    part text;
     problem text;
-    segments text[];
 BEGIN
-    IF left(part, 1) <> '/' THEN
-        RETURN ARRAY[part];
-    END IF;
-    -- Of "/" the only segment is the empty name.
-    segments := CASE part WHEN '/' THEN ARRAY[''] ELSE string_to_array(substr(part, 2), '/') END;
-    problem := CASE
-        WHEN cardinality(segments) > 127 THEN 'must not be deeper than 127 levels'
-        WHEN part COLLATE "C" ~ '~([^01]|$)' THEN 'in a JSON Pointer ~ must be written ~0 and / within a name ~1'
-    END;
-    IF problem IS NOT NULL THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('invalid unique policy: %s: %s: %s', field, problem, to_json(part));
-    END IF;
-    FOR place IN 1..cardinality(segments) LOOP
-        segments[place] := replace(replace(segments[place], '~1', '/'), '~0', '~');
+    FOR place IN 0..jsonb_array_length(parts) - 1 LOOP
+        part := parts ->> place;
+        problem := CASE
+            WHEN left(part, 1) <> '/' THEN NULL
+            WHEN length(part) - length(replace(part, '/', '')) > 127 THEN 'must not be deeper than 127 levels'
+            WHEN part COLLATE "C" ~ '~([^01]|$)' THEN 'in a JSON Pointer ~ must be written ~0 and / within a name ~1'
+        END;
+        IF problem IS NOT NULL THEN
+            PERFORM _refuse_policy(member, problem, jsonb_build_object(member, part), ARRAY[member]);
+        END IF;
     END LOOP;
-    RETURN segments;
 END
 $$;
-COMMENT ON FUNCTION _part_path(text, text) IS
-    'The way to a chosen part: a plain name is a top-level member, literally; what starts with / is a JSON Pointer (RFC 6901). field: for the error. Error 22023: a malformed pointer.';
+COMMENT ON FUNCTION _check_pointers(text, jsonb) IS
+    'Error 22023 for the first of these parts that is a malformed JSON Pointer. member: where they stand.';
 
 CREATE FUNCTION _add_part(source jsonb, path text[], chosen jsonb) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -155,7 +180,7 @@ $$;
 COMMENT ON FUNCTION _add_part(jsonb, text[], jsonb) IS
     'What was chosen so far and the part of source at path, which keeps its nesting; null where source has no such part.';
 
-CREATE FUNCTION _chosen_parts(source jsonb, parts text[], field text, chosen jsonb DEFAULT NULL) RETURNS jsonb
+CREATE FUNCTION _chosen_parts(source jsonb, parts jsonb, is_required boolean, chosen jsonb DEFAULT NULL) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
@@ -163,73 +188,172 @@ DECLARE
     part text;
     more jsonb;
 BEGIN
-    FOREACH part IN ARRAY coalesce(parts, '{}') LOOP
-        IF jsonb_typeof(source) = 'object' AND part COLLATE "C" !~ '^/' THEN
+    FOR place IN 0..coalesce(jsonb_array_length(parts), 0) - 1 LOOP
+        part := parts ->> place;
+        IF jsonb_typeof(source) = 'object' AND left(part, 1) <> '/' THEN
             -- The usual case, a member by its name, without the calls.
             more := CASE WHEN source ? part THEN coalesce(chosen, '{}') || jsonb_build_object(part, source -> part) END;
         ELSE
-            more := _add_part(source, _part_path(part, field), chosen);
+            more := _add_part(source, _part_path(part), chosen);
         END IF;
-        IF more IS NULL AND field = 'args_keys' THEN
-            RAISE invalid_parameter_value USING
-                MESSAGE = format('invalid unique policy: %s: the job has no member %s', field, to_json(part));
+        IF more IS NULL AND is_required THEN
+            PERFORM _refuse_policy('args_keys', format('the job has no member %s', to_json(part)));
         END IF;
         chosen := coalesce(more, chosen);
     END LOOP;
     RETURN chosen;
 END
 $$;
-COMMENT ON FUNCTION _chosen_parts(jsonb, text[], text, jsonb) IS
-    'What was chosen so far and these parts of source. Error 22023: with field args_keys, a part that source does not have; others are left out.';
+COMMENT ON FUNCTION _chosen_parts(jsonb, jsonb, boolean, jsonb) IS
+    'What was chosen so far and these parts of source. Error 22023: a required part that source does not have; others are left out.';
 
-CREATE FUNCTION _read_update(document jsonb) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+CREATE FUNCTION _policy_words(member text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE member
+        WHEN 'keys' THEN ARRAY['type', 'queue', 'args', 'meta']
+        WHEN 'scope' THEN ARRAY['queued', 'active', 'completed', 'exists']
+        WHEN 'states' THEN state_names(255::smallint)
+        WHEN 'on_conflict' THEN ARRAY['ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt', 'update', 'run_again']
+        WHEN 'update' THEN ARRAY['latest', 'merge', 'append']
+        WHEN 'until' THEN ARRAY['success', 'start']
+        WHEN 'on_reentry' THEN ARRAY['go_on', 'discard']
+        WHEN 'like' THEN ARRAY['faktory', 'ojs', 'river', 'zizq']
+    END;
+COMMENT ON FUNCTION _policy_words(text) IS
+    'The words that a member of a policy takes. states takes active as well, for running.';
+
+CREATE FUNCTION _refuse_member(member text, given jsonb) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
 DECLARE
-    args CONSTANT text := coalesce(document ->> 'args', 'latest');
-    schedule CONSTANT text := coalesce(document ->> 'schedule', 'keep');
-    members CONSTANT text[] := ARRAY['args', 'schedule', 'max_delay', 'max_items'];
+    words CONSTANT text[] := _policy_words(member);
     problem text;
 BEGIN
-    problem := CASE
-        WHEN jsonb_typeof(document) <> 'object' THEN format('update: must be an object: %s', left(document::text, 80))
-        WHEN document - members <> '{}' THEN
-            format('update: unknown member: %s', (SELECT to_json(m.name) FROM jsonb_object_keys(document - members) AS m (name) LIMIT 1))
-        WHEN jsonb_typeof(document -> 'args') <> 'string' THEN
-            format('update.args: must be a string: %s', document -> 'args')
-        WHEN args NOT IN ('latest', 'merge', 'append') THEN
-            format('update.args: must be one of latest, merge, append: %s', document -> 'args')
-        WHEN jsonb_typeof(document -> 'schedule') <> 'string' THEN
-            format('update.schedule: must be a string: %s', document -> 'schedule')
-        WHEN schedule NOT IN ('keep', 'push') THEN
-            format('update.schedule: must be one of keep, push: %s', document -> 'schedule')
-        WHEN jsonb_typeof(document -> 'max_delay') <> 'string' THEN
-            format('update.max_delay: must be a string: %s', document -> 'max_delay')
-        WHEN _period_length(document ->> 'max_delay', 'update.max_delay') IS NOT NULL AND schedule = 'keep' THEN
-            format('update.max_delay: needs schedule push: %s', document -> 'max_delay')
-        WHEN document ? 'max_items' AND CASE
-            WHEN (document ->> 'max_items') COLLATE "C" ~ '^[0-9]{1,9}$' AND jsonb_typeof(document -> 'max_items') = 'number'
-                THEN (document ->> 'max_items')::integer NOT BETWEEN 1 AND 1000000
-            ELSE true
-        END THEN
-            format('update.max_items: must be 1 to 1000000: %s', document -> 'max_items')
-        WHEN schedule = 'push' AND NOT document ? 'max_delay' THEN 'update.schedule: push needs max_delay: "push"'
-        WHEN document ? 'max_items' AND args <> 'append' THEN
-            format('update.max_items: needs args append: %s', document -> 'max_items')
-    END;
-    IF problem IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'invalid unique policy: ' || problem;
+    IF member = 'exclude_type' THEN
+        problem := 'must be true or false';
+    ELSIF member = 'max_items' THEN
+        problem := 'must be 1 to 1000000';
+    ELSIF member IN ('keys', 'states', 'args_keys', 'optional_args_keys', 'meta_keys') THEN
+        IF jsonb_typeof(given) <> 'array' OR jsonb_path_exists(given, 'strict $[*] ? (@.type() != "string")') THEN
+            problem := 'must be a list of strings';
+        ELSE
+            -- The first that is none of them.
+            given := CASE member WHEN 'states' THEN given - words - 'active'::text ELSE given - words END -> 0;
+        END IF;
+    ELSIF jsonb_typeof(given) <> 'string' THEN
+        problem := 'must be a string';
     END IF;
-    RETURN format(
-        'update %s %s %s', args,
-        coalesce((extract(epoch FROM _period_length(document ->> 'max_delay', 'update.max_delay')) * 1000000)::bigint, 0),
-        coalesce(document ->> 'max_items', '1000')
+    PERFORM _refuse_policy(
+        member, coalesce(problem, 'must be one of ' || array_to_string(words, ', ')), jsonb_build_object(member, given),
+        ARRAY[member]
     );
 END
 $$;
-COMMENT ON FUNCTION _read_update(jsonb) IS
-    'Reads the member update of a policy''s document strictly. Answers the on_conflict that _insert_batch reads: update, then args, max_delay in microseconds (0: the schedule is kept) and max_items. Error 22023 naming the member at fault.';
+COMMENT ON FUNCTION _refuse_member(text, jsonb) IS
+    'Error 22023 for a member of a policy whose value _read_unique_policy cannot read.';
+
+CREATE FUNCTION _check_key_members(document jsonb, has_args boolean, has_meta boolean) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    key_makers CONSTANT text[] :=
+        ARRAY['keys', 'args_keys', 'optional_args_keys', 'meta_keys', 'window', 'exclude_type'];
+    args_keys CONSTANT jsonb := nullif(document -> 'args_keys', 'null');
+    optional_args_keys CONSTANT jsonb := nullif(document -> 'optional_args_keys', 'null');
+    meta_keys CONSTANT jsonb := coalesce(nullif(document -> 'meta_keys', 'null'), '[]');
+BEGIN
+    IF document ? 'key' AND document ?| key_makers THEN
+        PERFORM _refuse_policy('key', 'stands alone, without ' || (
+            SELECT m.name FROM unnest(key_makers) WITH ORDINALITY AS m (name, place) WHERE document ? m.name ORDER BY m.place LIMIT 1
+        ));
+    ELSIF NOT has_args AND args_keys <> '[]' THEN
+        PERFORM _refuse_policy('args_keys', 'needs "args" in keys', document, '{args_keys}');
+    ELSIF NOT has_args AND optional_args_keys <> '[]' THEN
+        PERFORM _refuse_policy('optional_args_keys', 'needs "args" in keys', document, '{optional_args_keys}');
+    ELSIF NOT has_meta AND meta_keys <> '[]' THEN
+        PERFORM _refuse_policy('meta_keys', 'needs "meta" in keys', document, '{meta_keys}');
+    ELSIF has_args AND coalesce(args_keys, optional_args_keys) = '[]' THEN
+        PERFORM _refuse_policy(
+            CASE WHEN args_keys IS NULL THEN 'optional_args_keys' ELSE 'args_keys' END, 'must name at least one member: []'
+        );
+    ELSIF has_meta AND meta_keys = '[]' THEN
+        PERFORM _refuse_policy('meta_keys', 'must name at least one member: []');
+    ELSIF document -> 'exclude_type' = 'true' AND document -> 'keys' ? 'type' THEN
+        PERFORM _refuse_policy('exclude_type', 'contradicts "type" in keys: true');
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _check_key_members(jsonb, boolean, boolean) IS
+    'Error 22023 where members of a policy that make its key exclude or need each other.';
+
+CREATE FUNCTION _check_claim_members(document jsonb, unique_states smallint, max_delay interval, period_length interval)
+    RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    -- Members that are null are absent.
+    has CONSTANT jsonb := jsonb_strip_nulls(document);
+    of_update CONSTANT text := CASE
+        WHEN has ? 'update' THEN 'update'
+        WHEN has ? 'debounce' THEN 'debounce'
+        WHEN has ? 'max_delay' THEN 'max_delay'
+        WHEN has ? 'max_items' THEN 'max_items'
+    END;
+    until_start CONSTANT boolean := coalesce(has ->> 'until' = 'start', false);
+    first_limit CONSTANT text := CASE WHEN has ? 'period' THEN 'period' WHEN has ? 'ttl' THEN 'ttl' END;
+    last_limit CONSTANT text := CASE WHEN has ?& '{period,ttl}' THEN 'ttl' WHEN has ? 'window' THEN 'window' END;
+BEGIN
+    IF has ->> 'like' = 'faktory' AND NOT has ? 'ttl' THEN
+        PERFORM _refuse_policy('like', 'faktory needs ttl, which is its unique_for: "faktory"');
+    ELSIF has ?& '{scope,states}' THEN
+        PERFORM _refuse_policy('scope', 'stands beside states, which say the same', document, '{scope}');
+    ELSIF of_update IS NOT NULL AND has ->> 'on_conflict' <> 'update' THEN
+        PERFORM _refuse_policy(of_update, 'needs on_conflict update', document, '{on_conflict}', 'remove on_conflict');
+    ELSIF unique_states = 0 THEN
+        PERFORM _refuse_policy('states', 'must name at least one state: []');
+    ELSIF until_start AND unique_states & 177 = 0 THEN
+        PERFORM _refuse_policy('until', 'start ends the claim at the fetch, and the states hold none before it: '
+            || array_to_string(state_names(unique_states), ', '));
+    ELSIF first_limit IS NOT NULL AND last_limit IS NOT NULL THEN
+        PERFORM _refuse_policy(
+            last_limit, format('stands beside %s, and only one of period, ttl and window may limit time', first_limit),
+            document, ARRAY[last_limit, first_limit],
+            'period counts from the insert, ttl from when the job is due, window by the calendar'
+        );
+    ELSIF has ->> 'on_conflict' = 'run_again' AND NOT until_start AND unique_states & 64 <> 0 THEN
+        PERFORM _refuse_policy(
+            'on_conflict', 'run_again needs a scope without running: ' || array_to_string(state_names(unique_states), ', '),
+            hint => 'use the scope queued: a job that runs has read its data already'
+        );
+    ELSIF has ? 'debounce' AND max_delay IS NULL THEN
+        PERFORM _refuse_policy(
+            'debounce', 'needs max_delay', document, '{debounce}',
+            'give the longest wait, such as 1m: events that never end would hold the job up'
+        );
+    ELSIF has ? 'debounce' AND _policy_length(has ->> 'debounce', 'debounce') >= max_delay THEN
+        PERFORM _refuse_policy(
+            'max_delay', 'must be longer than debounce', document, '{max_delay,debounce}', 'raise max_delay'
+        );
+    ELSIF has ? 'max_items' AND has ->> 'update' IS DISTINCT FROM 'append' THEN
+        PERFORM _refuse_policy(
+            'max_items', 'needs update append', document, '{max_items}', 'add it, or remove max_items'
+        );
+    -- Months and a time are all that a period has. A month has 28 days at least.
+    ELSIF extract(epoch FROM max_delay) > extract(epoch FROM period_length - date_trunc('month', period_length))
+        + (extract(year FROM period_length) * 12 + extract(month FROM period_length)) * 2419200
+    THEN
+        PERFORM _refuse_policy(
+            'max_delay', 'must not be longer than period', document, '{max_delay,period}',
+            'raise period, or lower max_delay'
+        );
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _check_claim_members(jsonb, smallint, interval, interval) IS
+    'Error 22023 where members of a policy that say how a key is claimed exclude or need each other. The Rust library has the same rules in the same order (uniqueue-policy).';
 
 CREATE FUNCTION _read_unique_policy(
     document jsonb,
@@ -238,12 +362,13 @@ CREATE FUNCTION _read_unique_policy(
     OUT has_queue boolean,
     OUT has_args boolean,
     OUT has_meta boolean,
-    OUT args_keys text[],
-    OUT optional_args_keys text[],
-    OUT meta_keys text[],
+    OUT args_keys jsonb,
+    OUT optional_args_keys jsonb,
+    OUT meta_keys jsonb,
     OUT period_length interval,
     OUT ttl_length interval,
     OUT window_length numeric,
+    OUT debounce interval,
     OUT unique_states smallint,
     OUT until_start boolean,
     OUT discard_on_reentry boolean,
@@ -254,222 +379,122 @@ CREATE FUNCTION _read_unique_policy(
     SET search_path FROM CURRENT
 AS $$
 #variable_conflict use_variable
+-- Simple expressions, which PL/pgSQL evaluates without a statement, and calls only for members that are there.
 DECLARE
-    key_makers CONSTANT text[] :=
-        ARRAY['keys', 'args_keys', 'optional_args_keys', 'meta_keys', 'window', 'exclude_type'];
-    -- The queue whose defaults stand where the document has no member of its own.
-    preset text;
     member text;
     given jsonb;
-    words text[];
     word text;
-    choices text[];
-    keys text[];
-    states text[];
-    scope text;
+    is_read boolean;
+    keys jsonb;
+    preset text;
     until text;
-    exclude_type boolean := false;
-    -- The member at fault and what is wrong with it, ending in the value.
-    field text;
-    problem text;
-    update_terms text;
+    update_args text;
+    max_delay interval;
+    max_items text;
 BEGIN
+    has_type := true;
     discard_on_reentry := false;
     IF jsonb_typeof(document) <> 'object' THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('invalid unique policy: unique_policy: must be an object: %s', left(document::text, 80));
+        PERFORM _refuse_policy('unique_policy', 'must be an object', jsonb_build_object('', document), ARRAY['']);
     END IF;
-
-    -- One by one: the members' types and words.
     FOR member, given IN SELECT e.key, e.value FROM jsonb_each(document) AS e LOOP
+        word := given #>> '{}';
         CASE
-            WHEN member IN ('args_keys', 'optional_args_keys', 'meta_keys', 'period', 'ttl', 'window')
-                AND given = 'null'
-            THEN
-                CONTINUE;
-            WHEN member IN ('keys', 'args_keys', 'optional_args_keys', 'meta_keys', 'states') THEN
-                IF jsonb_typeof(given) <> 'array' OR jsonb_path_exists(given, 'strict $[*] ? (@.type() != "string")') THEN
-                    field := member;
-                    problem := format('must be a list of strings: %s', given);
-                    EXIT;
+            WHEN member = 'keys' THEN
+                is_read := CASE jsonb_typeof(given) WHEN 'array' THEN given - _policy_words('keys') = '[]' END;
+                keys := given;
+            WHEN member IN ('args_keys', 'optional_args_keys', 'meta_keys') THEN
+                CONTINUE WHEN given = 'null';
+                is_read := jsonb_typeof(given) = 'array'
+                    AND NOT jsonb_path_exists(given, 'strict $[*] ? (@.type() != "string")');
+                IF is_read AND given::text COLLATE "C" LIKE '%"/%' THEN
+                    PERFORM _check_pointers(member, given);
                 END IF;
-                words := ARRAY(SELECT jsonb_array_elements_text(given));
                 CASE member
-                    WHEN 'keys' THEN keys := words;
-                    WHEN 'args_keys' THEN args_keys := words;
-                    WHEN 'optional_args_keys' THEN optional_args_keys := words;
-                    WHEN 'meta_keys' THEN meta_keys := words;
-                    WHEN 'states' THEN states := words;
+                    WHEN 'args_keys' THEN args_keys := given;
+                    WHEN 'meta_keys' THEN meta_keys := given;
+                    ELSE optional_args_keys := given;
                 END CASE;
-            WHEN member = 'update' THEN
-                update_terms := _read_update(given);
-            WHEN member = 'exclude_type' THEN
-                IF jsonb_typeof(given) <> 'boolean' THEN
-                    field := member;
-                    problem := format('must be true or false: %s', given);
-                    EXIT;
-                END IF;
-                exclude_type := given::boolean;
-            WHEN member IN ('key', 'like', 'period', 'ttl', 'window', 'scope', 'until', 'on_conflict', 'on_reentry') THEN
-                word := given #>> '{}';
-                choices := CASE member
-                    WHEN 'like' THEN ARRAY['faktory', 'ojs', 'river', 'zizq']
-                    WHEN 'scope' THEN ARRAY['queued', 'active', 'completed', 'exists']
-                    WHEN 'until' THEN ARRAY['success', 'start']
-                    WHEN 'on_conflict' THEN ARRAY['ignore', 'reject', 'replace', 'replace_except_schedule', 'preempt', 'update', 'run_again']
-                    WHEN 'on_reentry' THEN ARRAY['go_on', 'discard']
-                END;
-                IF jsonb_typeof(given) <> 'string' THEN
-                    field := member;
-                    problem := format('must be a string: %s', given);
-                    EXIT;
-                ELSIF word <> ALL (choices) THEN
-                    field := member;
-                    problem := format('must be one of %s: %s', array_to_string(choices, ', '), given);
-                    EXIT;
-                END IF;
+            WHEN member IN ('scope', 'on_conflict', 'update', 'until', 'on_reentry', 'like') THEN
+                is_read := word = ANY (_policy_words(member));
                 CASE member
-                    WHEN 'key' THEN key := word;
-                    WHEN 'like' THEN preset := word;
-                    WHEN 'period' THEN period_length := _period_length(word, member);
-                    WHEN 'ttl' THEN ttl_length := _period_length(word, member);
-                    WHEN 'window' THEN window_length := extract(epoch FROM _period_length(word, member));
-                    WHEN 'scope' THEN scope := word;
-                    WHEN 'until' THEN until := word;
+                    WHEN 'scope' THEN
+                        unique_states := CASE word WHEN 'queued' THEN 177 WHEN 'active' THEN 241 WHEN 'completed' THEN 245 ELSE 255 END;
                     WHEN 'on_conflict' THEN on_conflict := word;
+                    WHEN 'update' THEN update_args := word;
+                    WHEN 'until' THEN until := word;
                     WHEN 'on_reentry' THEN discard_on_reentry := word = 'discard';
+                    ELSE preset := word;
                 END CASE;
+            WHEN member = 'states' THEN
+                is_read := CASE jsonb_typeof(given) WHEN 'array' THEN given - _policy_words('states') - 'active'::text = '[]' END;
+                IF is_read THEN
+                    unique_states := (given ? 'available')::integer + (given ? 'cancelled')::integer * 2
+                        + (given ? 'completed')::integer * 4 + (given ? 'discarded')::integer * 8
+                        + (given ? 'pending')::integer * 16 + (given ? 'retryable')::integer * 32
+                        + (given ?| '{active,running}')::integer * 64 + (given ? 'scheduled')::integer * 128;
+                END IF;
+            WHEN member = 'key' THEN
+                is_read := jsonb_typeof(given) = 'string';
+                key := word;
+            WHEN member = 'exclude_type' THEN
+                is_read := jsonb_typeof(given) = 'boolean';
+                has_type := word = 'false';
+            WHEN member = 'max_items' THEN
+                is_read := jsonb_typeof(given) = 'number' AND _is_whole(given, 1, 1000000);
+                max_items := word;
+            WHEN member IN ('period', 'ttl', 'window', 'debounce', 'max_delay') THEN
+                CONTINUE WHEN given = 'null';
+                is_read := jsonb_typeof(given) = 'string';
+                IF is_read THEN
+                    CASE member
+                        WHEN 'period' THEN period_length := _policy_length(word, member);
+                        WHEN 'ttl' THEN ttl_length := _policy_length(word, member);
+                        WHEN 'window' THEN window_length := extract(epoch FROM _policy_length(word, member));
+                        WHEN 'debounce' THEN debounce := _policy_length(word, member);
+                        ELSE max_delay := _policy_length(word, member);
+                    END CASE;
+                END IF;
             ELSE
-                field := 'unknown member';
-                problem := to_json(member);
-                EXIT;
+                PERFORM _refuse_policy('unknown member', left(_canonical_part(to_jsonb(member), false), 80));
         END CASE;
+        IF is_read IS NOT TRUE THEN
+            PERFORM _refuse_member(member, given);
+        END IF;
     END LOOP;
 
     -- As in River, nothing but its own defaults is no uniqueness at all.
-    is_enforced := preset IS DISTINCT FROM 'river' OR exclude_type
-        OR coalesce(key, scope, until) IS NOT NULL OR coalesce(keys, states) IS NOT NULL
-        OR coalesce(period_length, ttl_length) IS NOT NULL OR window_length IS NOT NULL;
-    keys := coalesce(keys, CASE preset
-        WHEN 'faktory' THEN ARRAY['type', 'queue', 'args']
-        WHEN 'zizq' THEN ARRAY['type', 'args']
+    is_enforced := preset IS DISTINCT FROM 'river' OR NOT has_type OR coalesce(keys::text, key, until) IS NOT NULL
+        OR unique_states IS NOT NULL OR coalesce(period_length, ttl_length) IS NOT NULL OR window_length IS NOT NULL;
+    keys := coalesce(keys, CASE preset WHEN 'faktory' THEN '["queue", "args"]'::jsonb WHEN 'zizq' THEN '["args"]' ELSE '[]' END);
+    has_queue := keys ? 'queue';
+    has_args := keys ? 'args';
+    has_meta := keys ? 'meta';
+    until_start := coalesce(until = 'start', false);
+    unique_states := coalesce(unique_states, CASE
+        WHEN until = 'success' OR preset = 'faktory' THEN 251
+        WHEN preset = 'river' THEN 245
+        WHEN preset = 'zizq' THEN 177
+        ELSE 241
     END);
-    IF update_terms IS NOT NULL AND on_conflict <> 'update' THEN
-        field := 'update';
-        problem := coalesce(problem, format('needs on_conflict update: %s', to_json(on_conflict)));
-    ELSIF update_terms IS NOT NULL OR on_conflict = 'update' THEN
-        on_conflict := coalesce(update_terms, 'update latest 0 1000');
+    IF has_meta OR document ?| '{key,args_keys,optional_args_keys,meta_keys,exclude_type}' THEN
+        PERFORM _check_key_members(document, has_args, has_meta);
+    END IF;
+    IF document ?| '{like,states,until,period,ttl,window,update,debounce,max_delay,max_items}' OR on_conflict = 'run_again' THEN
+        PERFORM _check_claim_members(document, unique_states, max_delay, period_length);
+    END IF;
+    IF on_conflict = 'update' OR coalesce(update_args, max_items) IS NOT NULL OR max_delay IS NOT NULL THEN
+        on_conflict := concat_ws(
+            ' ', 'update', coalesce(update_args, 'latest'),
+            coalesce((extract(epoch FROM max_delay) * 1000000)::bigint, 0), coalesce(max_items::numeric::integer, 1000)
+        );
     END IF;
     on_conflict := coalesce(on_conflict, CASE WHEN preset IN ('faktory', 'ojs') THEN 'reject' ELSE 'ignore' END);
-    has_type := NOT exclude_type;
-    has_queue := coalesce('queue' = ANY (keys), false);
-    has_args := coalesce('args' = ANY (keys), false);
-    has_meta := coalesce('meta' = ANY (keys), false);
-    until_start := coalesce(until = 'start', false);
-
-    -- Then the members that exclude or need each other.
-    IF problem IS NOT NULL THEN
-        NULL;
-    ELSIF document ? 'key' AND document ?| key_makers THEN
-        field := 'key';
-        problem := format('stands alone, without %s', (SELECT m FROM unnest(key_makers) AS m WHERE document ? m LIMIT 1));
-    ELSIF NOT keys <@ ARRAY['type', 'queue', 'args', 'meta'] THEN
-        field := 'keys';
-        problem := format('must be type, queue, args or meta: %s', (
-            SELECT to_json(k) FROM unnest(keys) AS k WHERE k NOT IN ('type', 'queue', 'args', 'meta') LIMIT 1
-        ));
-    ELSIF NOT has_args AND cardinality(args_keys) > 0 THEN
-        field := 'args_keys';
-        problem := format('needs "args" in keys: %s', document -> 'args_keys');
-    ELSIF NOT has_args AND cardinality(optional_args_keys) > 0 THEN
-        field := 'optional_args_keys';
-        problem := format('needs "args" in keys: %s', document -> 'optional_args_keys');
-    ELSIF NOT has_meta AND cardinality(meta_keys) > 0 THEN
-        field := 'meta_keys';
-        problem := format('needs "meta" in keys: %s', document -> 'meta_keys');
-    ELSIF has_args AND (
-        args_keys = '{}' OR (args_keys IS NULL AND optional_args_keys = '{}')
-    ) THEN
-        field := 'args_keys';
-        problem := 'must name at least one member: []';
-    ELSIF has_meta AND coalesce(meta_keys, '{}') = '{}' THEN
-        field := 'meta_keys';
-        problem := 'must name at least one member: []';
-    ELSIF exclude_type AND document -> 'keys' ? 'type' THEN
-        field := 'exclude_type';
-        problem := 'contradicts "type" in keys: true';
-    ELSIF exclude_type AND NOT has_queue AND NOT has_args AND NOT has_meta AND window_length IS NULL THEN
-        field := 'exclude_type';
-        problem := 'leaves nothing to make a key from: true';
-    ELSIF preset = 'faktory' AND ttl_length IS NULL THEN
-        field := 'like';
-        problem := 'faktory needs ttl, which is its unique_for: "faktory"';
-    ELSIF states IS NOT NULL AND scope IS NOT NULL THEN
-        field := 'scope';
-        problem := format('stands beside states, which say the same: %s', scope);
-    ELSIF states = '{}' THEN
-        field := 'states';
-        problem := 'must name at least one state: []';
-    ELSIF NOT states <@ (state_names(255::smallint) || 'active'::text) THEN
-        field := 'states';
-        problem := format('unknown state: %s', (
-            SELECT to_json(s) FROM unnest(states) AS s WHERE s <> ALL (state_names(255::smallint) || 'active'::text) LIMIT 1
-        ));
-    ELSIF period_length IS NOT NULL AND ttl_length IS NOT NULL THEN
-        field := 'ttl';
-        problem := format(
-            'stands beside period, and only one of period, ttl and window may limit a claim: %s and %s',
-            document ->> 'period', document ->> 'ttl'
-        );
-    ELSIF window_length IS NOT NULL AND coalesce(period_length, ttl_length) IS NOT NULL THEN
-        field := 'window';
-        problem := format(
-            'stands beside period or ttl, and only one of them may limit time: %s and %s',
-            document ->> 'window', coalesce(document ->> 'period', document ->> 'ttl')
-        );
-    ELSIF on_conflict COLLATE "C" LIKE 'update append %' AND has_args AND args_keys IS NULL AND optional_args_keys IS NULL THEN
-        field := 'update.args';
-        problem := 'append would change the args, which are all in the key: "append"';
-    -- A month has 28 days at least.
-    ELSIF on_conflict COLLATE "C" LIKE 'update %' AND split_part(on_conflict, ' ', 3)::bigint > (
-        extract(epoch FROM period_length - date_trunc('month', period_length))
-            + (extract(year FROM period_length) * 12 + extract(month FROM period_length)) * 2419200
-    ) * 1000000 THEN
-        field := 'update.max_delay';
-        problem := format(
-            'must not be longer than period: %s and %s', document -> 'update' ->> 'max_delay', document ->> 'period'
-        );
-    ELSE
-        unique_states := CASE
-            WHEN states IS NOT NULL THEN (
-                SELECT bit_or(_state_bit(replace(s, 'active', 'running')::job_state)) FROM unnest(states) AS s
-            )
-            WHEN scope = 'queued' THEN 177
-            WHEN scope = 'completed' THEN 245
-            WHEN scope = 'exists' THEN 255
-            WHEN scope = 'active' THEN 241
-            WHEN until = 'success' OR preset = 'faktory' THEN 251
-            WHEN preset = 'river' THEN 245
-            WHEN preset = 'zizq' THEN 177
-            ELSE 241
-        END;
-        IF until_start AND unique_states & 177 = 0 THEN
-            field := 'until';
-            problem := format(
-                'start ends the claim at the fetch, and the states hold none before it: %s',
-                array_to_string(state_names(unique_states), ', ')
-            );
-        ELSIF on_conflict = 'run_again' AND NOT until_start AND unique_states & _state_bit('running') <> 0 THEN
-            field := 'on_conflict';
-            problem := format(
-                'run_again needs a scope without running: %s', array_to_string(state_names(unique_states), ', ')
-            );
-        END IF;
-    END IF;
-    IF problem IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('invalid unique policy: %s: %s', field, problem);
-    END IF;
-    IF octet_length(key) NOT BETWEEN 1 AND 512 THEN
+    IF update_args = 'append' AND key IS NULL AND has_args AND args_keys IS NULL AND optional_args_keys IS NULL THEN
+        PERFORM _refuse_policy('update', 'append would change the args, which are all in the key: "append"');
+    ELSIF NOT (has_type OR has_queue OR has_args OR has_meta) AND window_length IS NULL THEN
+        PERFORM _refuse_policy('exclude_type', 'leaves nothing to make a key from: true');
+    ELSIF octet_length(key) NOT BETWEEN 1 AND 512 THEN
         RAISE invalid_parameter_value USING MESSAGE = format(
             'invalid unique key: must %s: %s',
             CASE key WHEN '' THEN 'not be empty' ELSE 'not be longer than 512 bytes' END, to_json(left(key, 80))
@@ -478,36 +503,27 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _read_unique_policy(jsonb) IS
-    'Reads a policy''s document (see unique_key) strictly. The window''s length is in seconds, unique_states is the bitmask of job.unique_states. Error 22023 naming the member at fault.';
+    'Reads a policy''s document (see unique_key) strictly: first the members in the order of jsonb, then the rules between them, as the Rust library does. The window''s length is in seconds, unique_states is the bitmask of job.unique_states. on_conflict is the word; of an update it is update, then the args, max_delay in microseconds (0: the schedule is kept) and max_items. Error 22023 naming the member at fault.';
 
-CREATE FUNCTION _job_claim(
+CREATE FUNCTION _check_job(
     kind text,
     args jsonb,
     queue text,
     meta jsonb,
     priority integer,
     max_attempts integer,
-    scheduled_at timestamptz,
-    unique_policy jsonb,
-    OUT canonical text,
-    OUT unique_key text,
-    OUT unique_states smallint,
-    OUT period interval,
-    OUT ttl interval,
-    OUT until_start boolean,
-    OUT discard_on_reentry boolean,
-    OUT on_conflict text
-)
+    scheduled_at timestamptz
+) RETURNS void
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
 DECLARE
-    -- More than the 127 levels that the Rust library reads back.
-    too_deep CONSTANT jsonpath := 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")';
-    beyond_doubles CONSTANT jsonpath := 'strict $.** ? (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308)';
     max_args_bytes CONSTANT bigint := coalesce(nullif(current_setting('uniqueue.max_args_bytes', true), ''), '1048576');
-    policy record;
-    source jsonb;
+    -- Text of more than 1 GB cannot be made. The stored form is at most some four times as long as the text.
+    args_bytes CONSTANT bigint := CASE
+        WHEN pg_column_size(args) > 8 * max_args_bytes THEN pg_column_size(args)
+        ELSE octet_length(args::text)
+    END;
     problem text;
 BEGIN
     problem := CASE
@@ -526,35 +542,95 @@ BEGIN
         WHEN scheduled_at < '0001-01-01 00:00:00+00' OR scheduled_at >= '9001-01-01 00:00:00+00' THEN
             format('scheduled_at: must be in the years 1 to 9000: %s', scheduled_at)
         WHEN args IS NULL THEN format('args of %s: must not be null', to_json(kind))
-        -- Text of more than 1 GB cannot be made. The stored form is at most some four times as long as the text.
-        WHEN pg_column_size(args) > 8 * max_args_bytes THEN
-            format('args of %s: longer than %s bytes: %s bytes', to_json(kind), max_args_bytes, pg_column_size(args))
-        WHEN octet_length(args::text) > max_args_bytes THEN
-            format('args of %s: longer than %s bytes: %s bytes', to_json(kind), max_args_bytes, octet_length(args::text))
-        WHEN jsonb_path_exists(args, too_deep) THEN
+        WHEN args_bytes > max_args_bytes THEN
+            format('args of %s: longer than %s bytes: %s bytes', to_json(kind), max_args_bytes, args_bytes)
+        -- More than the 127 levels that the Rust library reads back, each of at least two bytes.
+        WHEN args_bytes >= 256 AND jsonb_path_exists(args, 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")') THEN
             format('args of %s: values nest too deeply: "more than 127 levels"', to_json(kind))
+        WHEN meta = '{}' THEN NULL
         WHEN meta IS NULL THEN format('meta of %s: must not be null', to_json(kind))
         WHEN jsonb_typeof(meta) <> 'object' THEN
             format('meta of %s: must be an object: %s', to_json(kind), left(meta::text, 80))
         WHEN pg_column_size(meta) > 8388608 OR octet_length(meta::text) > 1048576 THEN
             format('meta of %s: longer than 1048576 bytes', to_json(kind))
-        WHEN jsonb_path_exists(meta, too_deep) THEN
+        WHEN jsonb_path_exists(meta, 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")') THEN
             format('meta of %s: values nest too deeply: "more than 127 levels"', to_json(kind))
         -- A runner that meets one cannot read the row.
-        WHEN jsonb_path_exists(meta, beyond_doubles) THEN
+        WHEN jsonb_path_exists(meta, 'strict $.** ? (@ > 1.7976931348623157e308 || @ < -1.7976931348623157e308)') THEN
             format('meta of %s: the number is out of range: "beyond 1.8e308"', to_json(kind))
     END;
     IF problem IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'invalid ' || problem;
-    ELSIF unique_policy IS NULL THEN
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _check_job(text, jsonb, text, jsonb, integer, integer, timestamptz) IS
+    'Error 22023 for arguments of insert_job, without its policies, that no job can have.';
+
+CREATE FUNCTION _key_args(args jsonb, args_keys jsonb, optional_args_keys jsonb, appends boolean) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    -- Positional args are chosen from in their first item when that is an object.
+    source CONSTANT jsonb :=
+        CASE WHEN jsonb_typeof(args) = 'array' AND jsonb_typeof(args -> 0) = 'object' THEN args -> 0 ELSE args END;
+    changed text;
+BEGIN
+    IF appends THEN
+        SELECT (_part_path(p.part))[1]
+        INTO changed
+        FROM jsonb_array_elements_text(coalesce(args_keys, '[]') || coalesce(optional_args_keys, '[]'))
+            WITH ORDINALITY AS p (part, place)
+        WHERE jsonb_typeof(source -> (_part_path(p.part))[1]) = 'array'
+        ORDER BY p.place
+        LIMIT 1;
+        IF changed IS NOT NULL THEN
+            PERFORM _refuse_policy(
+                'update', format('append would change a member that the key is made from: %s', to_json(changed))
+            );
+        END IF;
+    END IF;
+    RETURN coalesce(_chosen_parts(source, optional_args_keys, false, _chosen_parts(source, args_keys, true)), '{}');
+END
+$$;
+COMMENT ON FUNCTION _key_args(jsonb, jsonb, jsonb, boolean) IS
+    'The chosen parts of a job''s args. appends: whether duplicates append to its arrays. Error 22023: a required part that the args do not have, or one that a duplicate would change.';
+
+CREATE FUNCTION _job_claim(
+    kind text,
+    args jsonb,
+    queue text,
+    meta jsonb,
+    priority integer,
+    max_attempts integer,
+    INOUT scheduled_at timestamptz,
+    unique_policy jsonb,
+    OUT canonical text,
+    OUT unique_key text,
+    OUT unique_states smallint,
+    OUT period interval,
+    OUT ttl interval,
+    OUT until_start boolean,
+    OUT discard_on_reentry boolean,
+    OUT on_conflict text
+)
+    LANGUAGE plpgsql STABLE PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    policy record;
+    source jsonb;
+BEGIN
+    PERFORM _check_job(kind, args, queue, meta, priority, max_attempts, scheduled_at);
+    IF unique_policy IS NULL THEN
         RETURN;
     END IF;
-
-    -- No SELECT, which would be planned anew for each document.
     policy := _read_unique_policy(unique_policy);
     IF NOT policy.is_enforced THEN
         RETURN;
     END IF;
+    scheduled_at := coalesce(scheduled_at, clock_timestamp() + policy.debounce);
     unique_states := policy.unique_states;
     period := policy.period_length;
     ttl := policy.ttl_length;
@@ -570,36 +646,15 @@ BEGIN
     IF policy.has_args THEN
         source := args;
         IF coalesce(policy.args_keys, policy.optional_args_keys) IS NOT NULL THEN
-            -- Positional args are chosen from in their first item when that is an object.
-            source := CASE WHEN jsonb_typeof(args) = 'array' AND jsonb_typeof(args -> 0) = 'object' THEN args -> 0 ELSE args END;
-            source := coalesce(
-                _chosen_parts(
-                    source, policy.optional_args_keys, 'optional_args_keys',
-                    _chosen_parts(source, policy.args_keys, 'args_keys')
-                ),
-                '{}'
+            source := _key_args(
+                args, policy.args_keys, policy.optional_args_keys, policy.on_conflict COLLATE "C" LIKE 'update append %'
             );
-            IF policy.on_conflict COLLATE "C" LIKE 'update append %' THEN
-                SELECT format('invalid unique policy: update.args: append would change a member that the key is made from: %s', to_json(m.name))
-                INTO problem
-                FROM unnest(policy.args_keys || policy.optional_args_keys) WITH ORDINALITY AS p (part, place)
-                CROSS JOIN LATERAL (SELECT (_part_path(p.part, 'args_keys'))[1]) AS m (name)
-                WHERE jsonb_typeof(
-                    CASE WHEN jsonb_typeof(args) = 'array' AND jsonb_typeof(args -> 0) = 'object' THEN args -> 0 ELSE args END
-                        -> m.name
-                ) = 'array'
-                ORDER BY p.place
-                LIMIT 1;
-                IF problem IS NOT NULL THEN
-                    RAISE invalid_parameter_value USING MESSAGE = problem;
-                END IF;
-            END IF;
         END IF;
-        canonical := canonical || ',"args":' || _canonical_value(source);
+        canonical := ',"args":' || _canonical_value(source, octet_length(source::text) = length(source::text));
     END IF;
     IF policy.has_meta THEN
-        source := coalesce(_chosen_parts(meta, policy.meta_keys, 'meta_keys'), '{}');
-        canonical := canonical || ',"meta":' || _canonical_value(source);
+        source := coalesce(_chosen_parts(meta, policy.meta_keys, false), '{}');
+        canonical := canonical || ',"meta":' || _canonical_value(source, octet_length(source::text) = length(source::text));
     END IF;
     IF policy.window_length IS NOT NULL THEN
         canonical := canonical || ',"period":"' || _window_text(coalesce(scheduled_at, clock_timestamp()), policy.window_length) || '"';
@@ -615,7 +670,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _job_claim(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb) IS
-    'Checks the arguments of insert_job and makes the claim: the canonical text of the fingerprint (null for a raw key), its SHA-256, and the terms. All null for a plain job. Errors as insert_job.';
+    'Checks the arguments of insert_job and makes the claim: the canonical text of the fingerprint (null for a raw key), its SHA-256, and the terms. All null for a plain job. scheduled_at: as given, or where that is null and the policy debounces, so long from now. Errors as insert_job.';
 
 CREATE FUNCTION unique_key(
     kind text,
@@ -635,14 +690,17 @@ unique_policy: an object; default {}, the kind alone; null: no key. Members, all
   args_keys, optional_args_keys: parts of the args, by name or JSON Pointer; the optional ones may be missing.
   meta_keys: parts of the meta; may be missing.
   exclude_type: true leaves the type out.
-  window: ISO 8601 duration of whole seconds; the window is part of the key.
+  window: a length of whole seconds; the window is part of the key.
   key: a raw key of 1 to 512 bytes, which stands alone.
   like: faktory (needs ttl), ojs, river or zizq: the defaults of that queue where the document has no member of its own. river alone is not unique.
   states: list of states in which the job claims its key (active is running); or
   scope: queued, active (default), completed, exists.
-  period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at. ISO 8601 durations; years and months are added in UTC.
+  period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at. Years and months are added in UTC.
   until: start (the fetch ends the claim) or success (all states but completed).
   on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt, update, run_again (needs states without running).
-  update: with on_conflict update, what changes of a holder that waits: {"args": latest (default), merge or append, "schedule": keep (default) or push, "max_delay": an ISO 8601 duration, with push, "max_items": 1 to 1000000, default 1000, with append}.
+  update: how a duplicate changes the args of a holder that waits: latest (default with on_conflict update), merge or append; max_items: with append, 1 to 1000000, default 1000.
+  debounce: the job is due so long after its latest duplicate, where the insert gives no scheduled_at; needs max_delay.
+  max_delay: a duplicate moves the time of a holder that waits to its own, at most to so long after the holder''s created_at; default: the time is kept.
   on_reentry: go_on (default) or discard.
+A length is short, as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration, as PT15M or P1M. update, max_items, debounce and max_delay mean on_conflict update.
 Errors 22023, naming the argument or the member: anything else.';

@@ -51,7 +51,7 @@ CREATE TYPE new_job AS (
     canonical text
 );
 COMMENT ON TYPE new_job IS
-    'A job on its way into the table. place: its place in the batch. may_exist: whether a job may have the id already, as where the caller gave it. Of an update, on_conflict has the parameters as _read_update answers. canonical: the text that the unique key is made from, where it is known.';
+    'A job on its way into the table. place: its place in the batch. may_exist: whether a job may have the id already, as where the caller gave it. Of an update, on_conflict has the parameters as _read_unique_policy answers. canonical: the text that the unique key is made from, where it is known.';
 
 CREATE TYPE insert_answer AS (
     place integer,

@@ -237,7 +237,7 @@ CREATE FUNCTION _max_delay(on_conflict text) RETURNS interval
     LANGUAGE sql IMMUTABLE
     RETURN nullif(split_part(on_conflict COLLATE "C", ' ', 3), '0')::bigint * interval '1 microsecond';
 COMMENT ON FUNCTION _max_delay(text) IS
-    'The longest delay of an update, as _read_update answers it; null: it does not push.';
+    'The longest delay of an update, as _read_unique_policy answers it; null: it does not push.';
 
 CREATE FUNCTION _check_max_delay(on_conflict text, delay interval) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
@@ -246,14 +246,14 @@ BEGIN
     IF delay >= _max_delay(on_conflict) THEN
         RAISE invalid_parameter_value USING
             MESSAGE = format(
-                'invalid unique policy: update.max_delay: must be longer than the delay: %s and %s',
+                'invalid unique policy: max_delay: must be longer than the delay: %s and %s',
                 _max_delay(on_conflict), delay
             );
     END IF;
 END
 $$;
 COMMENT ON FUNCTION _check_max_delay(text, interval) IS
-    'Error 22023 where a job is due after the longest delay of its own policy, so that it could never be pushed. on_conflict: as _read_update answers.';
+    'Error 22023 where a job is due after the longest delay of its own policy, so that it could never be pushed. on_conflict: as _read_unique_policy answers.';
 
 CREATE FUNCTION _updated_job(
     held job, run new_job[], arrived timestamptz, OUT settled integer, OUT new_args jsonb, OUT due timestamptz

@@ -80,8 +80,8 @@ BEGIN
         END IF;
     END IF;
     RETURN (
-        1, coalesce(id, new_job_id()), id IS NOT NULL, kind, queue, args, meta, priority, max_attempts, scheduled_at, NULL,
-        pending, claim.unique_key, claim.unique_states, claim.period, claim.ttl, coalesce(claim.until_start, false),
+        1, coalesce(id, new_job_id()), id IS NOT NULL, kind, queue, args, meta, priority, max_attempts, claim.scheduled_at,
+        NULL, pending, claim.unique_key, claim.unique_states, claim.period, claim.ttl, coalesce(claim.until_start, false),
         coalesce(claim.discard_on_reentry, false), coalesce(claim.on_conflict, 'ignore'), group_key, group_limit,
         nullif(in_order, false), claim.canonical
     )::new_job;

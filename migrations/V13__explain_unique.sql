@@ -100,7 +100,7 @@ CREATE FUNCTION explain_unique(
     unique_policy jsonb DEFAULT NULL,
     id uuid DEFAULT NULL
 ) RETURNS TABLE (
-    canonical text, unique_key text, outcome text, replaced uuid, holder uuid, holder_state text,
+    canonical text, unique_key text, would_claim_in text[], outcome text, replaced uuid, holder uuid, holder_state text,
     holder_age interval, claims_in text[], frees text, new_args jsonb, new_scheduled_at timestamptz
 )
     LANGUAGE plpgsql STABLE
@@ -119,6 +119,7 @@ BEGIN
     held := explained.holder;
     canonical := given.canonical;
     unique_key := given.unique_key;
+    would_claim_in := state_names(given.unique_states);
     outcome := explained.outcome;
     replaced := explained.replaced;
     holder := held.id;
@@ -133,5 +134,5 @@ END
 $$;
 COMMENT ON FUNCTION explain_unique(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
     'What insert_job would do with the same arguments, and why; without locks or writes, so another transaction may change it meanwhile.
-canonical: the text whose SHA-256 is the key; null for a raw key. outcome, replaced: as insert_job would answer; inserted also where a job has the id already, and where an update finds the holder full. holder, holder_state, holder_age: the job that claims the key, since its created_at; null where the key is free. claims_in: the states in which the holder claims it. frees: when its claim ends. new_args, new_scheduled_at: the holder''s after the update, where outcome is updated.
+canonical: the text whose SHA-256 is the key; null for a raw key. would_claim_in: the states in which the new job would claim the key: a raw key of a policy while the job is active, unless the policy says otherwise. outcome, replaced: as insert_job would answer; inserted also where a job has the id already, and where an update finds the holder full. holder, holder_state, holder_age: the job that claims the key, since its created_at; null where the key is free. claims_in: the states in which the holder claims it. frees: when its claim ends. new_args, new_scheduled_at: the holder''s after the update, where outcome is updated.
 Errors 22023 as insert_job.';

@@ -87,8 +87,8 @@ pub enum Error {
         problem: String,
     },
 
-    /// An ISO 8601 duration that is malformed or cannot be used here.
-    #[error("invalid period: {problem}: {given:?}; hint: an ISO 8601 duration such as PT15M or P7D")]
+    /// A length of time that is malformed or cannot be used here.
+    #[error("invalid period: {problem}: {given:?}; hint: a length of time such as 15m, 7d or PT15M")]
     InvalidPeriod {
         /// The problem.
         problem: &'static str,

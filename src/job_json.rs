@@ -66,10 +66,15 @@ impl Serialize for NewJob {
         if !meta.is_empty() {
             object.serialize_entry("meta", meta)?;
         }
-        match unique {
-            None | Some(Unique::No) => {}
-            Some(Unique::Key(key)) => object.serialize_entry("unique_policy", &UniquePolicy::from(key.clone()))?,
-            Some(Unique::Policy(policy)) => object.serialize_entry("unique_policy", policy)?,
+        let policy = match unique {
+            None | Some(Unique::No) => None,
+            Some(Unique::Key(key)) => Some(UniquePolicy::from(key.clone())),
+            Some(Unique::Policy(policy)) => Some(policy.clone()),
+        };
+        if let Some(policy) = policy {
+            // Without a time the database would take the policy's.
+            let policy = if *start == Some(Start::Now) { policy.without_delay() } else { policy };
+            object.serialize_entry("unique_policy", &policy)?;
         }
         match group {
             // Without a group its limits say nothing.

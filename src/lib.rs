@@ -108,8 +108,8 @@ pub use self::stats::{Finished, Percentiles, Rates, Stats};
 /// Uniqueness.
 pub use self::unique::{
     Claim, Duplicate, InsertOutcome, KeyHolder, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry,
-    RefusedRetry, StateSet, StateSetIter, Subject, UniqueKey, UniquePolicy, UniqueScope, Until, Update, UpdateArgs,
-    canonical_json, check_jsonb, ojs_manifest, parse_json, serialize_json,
+    RefusedRetry, StateSet, StateSetIter, Subject, UniqueKey, UniquePolicy, UniqueScope, UnknownWord, Until, Update,
+    UpdateArgs, canonical_json, check_jsonb, ojs_manifest, parse_json, serialize_json,
 };
 /// Results that were waited for.
 pub use self::wait_result::Waited;

@@ -45,6 +45,17 @@ pub(crate) enum Unique {
     Policy(UniquePolicy),
 }
 
+impl Unique {
+    /// How long after its insert the job is due, where the insert gives no time.
+    pub(crate) fn delay(&self) -> Option<Duration> {
+        match self {
+            Self::No => None,
+            Self::Key(key) => key.delay(),
+            Self::Policy(policy) => policy.delay(),
+        }
+    }
+}
+
 impl InsertOptions {
     /// No option set.
     pub fn new() -> Self {

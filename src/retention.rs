@@ -78,6 +78,10 @@ impl Serialize for Keep {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { completed: Some(Self::DAY), cancelled: Some(Self::DAY), discarded: Some(7 * Self::DAY) }
+        Self {
+            completed: Some(uniqueue_policy::DEFAULT_RETENTION_OF_COMPLETED),
+            cancelled: Some(Self::DAY),
+            discarded: Some(7 * Self::DAY),
+        }
     }
 }

@@ -298,7 +298,7 @@ mod tests {
     fn an_invalid_interval_has_one_reason_and_one_hint() {
         for (text, problem) in [
             ("PT1.5S", "interval: must be whole seconds"),
-            ("PX", "interval: is not an ISO 8601 duration"),
+            ("PX", "interval: is not a length of time"),
             ("P36526D", "interval: must not be longer than 100 years"),
         ] {
             let error = Schedule::read(text, "UTC").unwrap_err().to_string();

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::ident::JobId;
 use crate::job::NewJob;
 use crate::store::{self, Explained};
-use crate::unique::{Duplicate, InsertOutcome};
+use crate::unique::{Duplicate, InsertOutcome, StateSet};
 
 /// What an insert would do, and why. The SQL function `explain_unique` says the same.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +22,10 @@ pub struct Explanation {
     pub canonical: Option<String>,
     /// The unique key; `None` for a job that is not unique.
     pub unique_key: Option<String>,
+    /// The states in which the new job would claim its key: [`UniqueKey::raw`](crate::UniqueKey::raw) claims while the job is
+    /// queued, a policy's [`key`](crate::UniquePolicy::key) while it is active, unless they say otherwise. Empty for a job
+    /// that is not unique.
+    pub would_claim_in: StateSet,
     /// What the insert would do. `Inserted` also where a job has the id already, which is the answer then, and where an
     /// update finds the holder full.
     pub outcome: InsertOutcome,
@@ -70,6 +74,7 @@ async fn explain(client: &Client, connection: &mut PgConnection, job: NewJob) ->
     let (row, canonical) = prepare_one(client, connection, job).await?;
     let Explained { outcome, replaced, holder, new_args, new_scheduled_at } =
         store::explain_unique(connection, client.statements(), &row).await?;
+    let would_claim_in = row.claim.as_ref().map(|claim| claim.states).unwrap_or_default();
     let unique_key = row.claim.map(|claim| claim.key);
-    Ok(Explanation { canonical, unique_key, outcome, replaced, holder, new_args, new_scheduled_at })
+    Ok(Explanation { canonical, unique_key, would_claim_in, outcome, replaced, holder, new_args, new_scheduled_at })
 }

@@ -11,7 +11,7 @@ use crate::opts::Start;
 use crate::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 use crate::schedule::Schedule;
 use crate::store::{self, Definition, PeriodicVerb};
-use crate::unique::{Claim, OnConflict};
+use crate::unique::Claim;
 
 /// The periodic jobs of a schema. Made by [`Client::periodic`].
 ///
@@ -174,7 +174,8 @@ async fn define(
     Schedule::read(&schedule, &time_zone)?;
     let refuse = |problem| Err(Error::InvalidOption { option: "periodic job", problem, given: name.to_string() });
     let options = job.options.clone().or(client.defaults());
-    if options.start.is_some_and(|start| start != Start::Now) {
+    let is_delayed = options.unique.as_ref().is_some_and(|unique| unique.delay().is_some());
+    if is_delayed || options.start.is_some_and(|start| start != Start::Now) {
         return refuse("the schedule says when it runs, so it must not have a start of its own");
     }
     if options.id.is_some() {
@@ -184,7 +185,8 @@ async fn define(
         return refuse("the schedule says how often it runs, so its unique policy must not have a window");
     }
     let (row, _) = prepare_one(client, &mut *connection, job).await?;
-    let unique_policy = row.claim.as_ref().map(policy);
+    // The key is in it, since the job is the same at every slot.
+    let unique_policy = row.claim.as_ref().map(Claim::document).transpose()?;
     let definition = Definition { name, schedule, time_zone, catch_up, source, unique_policy, row };
     store::define_periodic(connection, client.statements(), &definition).await?;
     Ok(definition.digest())
@@ -199,27 +201,4 @@ async fn set(client: &Client, connection: &mut PgConnection, name: String, chang
     queue.as_deref().map(QueueName::new).transpose()?;
     store::set_periodic(connection, client.statements(), &name, &change).await?;
     Ok(true)
-}
-
-/// A claim as the document that `insert_job` takes. The key is in it, since the job is the same at every slot.
-fn policy(claim: &Claim) -> Value {
-    let mut document = json!({
-        "key": claim.key,
-        "states": claim.states.iter().map(|state| state.as_str()).collect::<Vec<_>>(),
-        "on_conflict": claim.on_conflict.as_str(),
-        "on_reentry": if claim.discard_on_reentry { "discard" } else { "go_on" },
-    });
-    if claim.on_conflict == OnConflict::Update {
-        document["update"] = json!(claim.update);
-    }
-    if let Some(period) = claim.period {
-        document["period"] = period.to_string().into();
-    }
-    if let Some(ttl) = claim.ttl {
-        document["ttl"] = ttl.to_string().into();
-    }
-    if claim.until_start {
-        document["until"] = "start".into();
-    }
-    document
 }

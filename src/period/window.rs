@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use time::OffsetDateTime;
+use uniqueue_policy::check_window;
 
 use crate::error::{Error, Result};
-use crate::period::{check, refused, write};
 
 /// The instant from which windows are counted, Monday 0001-01-01 00:00 UTC, in Unix seconds.
 /// River counts from it too: it is Go's zero time.
@@ -36,19 +36,6 @@ pub fn window(instant: OffsetDateTime, length: Duration) -> Result<Window> {
         }
     };
     Ok(Window { start, length })
-}
-
-/// Checks the length of a window: whole seconds within the limits of [`parse`](crate::period::parse).
-///
-/// # Errors
-///
-/// [`Error::InvalidPeriod`].
-pub fn check_window(length: Duration) -> Result<()> {
-    check(length)?;
-    if length.subsec_nanos() > 0 {
-        return Err(refused("a window must be whole seconds", &write(length)));
-    }
-    Ok(())
 }
 
 /// A period of time that is part of a key. Jobs of the same window share the key.
@@ -131,7 +118,7 @@ mod tests {
         }
         assert_eq!(
             window(now, Duration::from_millis(1_500)).unwrap_err().problem(),
-            "invalid period: a window must be whole seconds: \"PT1.5S\""
+            "invalid period: must be whole seconds: \"PT1.5S\""
         );
     }
 

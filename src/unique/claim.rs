@@ -1,13 +1,8 @@
 //! The claim of a job: its key, its states, its time limits.
 
+use uniqueue_policy::{Length, OnConflict, OnReentry, StateSet, Terms, Update};
+
 use crate::error::Result;
-use crate::period::Length;
-use crate::state::JobState;
-use crate::unique::conflict::{OnConflict, OnReentry, Until};
-use crate::unique::flaw::{invalid, require};
-use crate::unique::scope::UniqueScope;
-use crate::unique::states::StateSet;
-use crate::unique::update::Update;
 
 /// A resolved policy: everything that an insert needs for a job's uniqueness.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -32,79 +27,17 @@ pub struct Claim {
     pub update: Update,
 }
 
-/// All of a claim except its key: the common part of a [`UniqueKey`](crate::UniqueKey) and a
-/// [`UniquePolicy`](crate::UniquePolicy).
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Terms {
-    pub(crate) states: StateSet,
-    pub(crate) period: Option<Length>,
-    pub(crate) ttl: Option<Length>,
-    pub(crate) until_start: bool,
-    pub(crate) on_reentry: OnReentry,
-    pub(crate) on_conflict: OnConflict,
-    pub(crate) update: Update,
+/// Checks terms by the rules that the derive macro and SQL have as well.
+pub(crate) fn check(terms: &Terms) -> Result<()> {
+    terms.problems().next().map_or(Ok(()), |problem| Err(problem.into()))
 }
 
-impl Terms {
-    pub(crate) const fn new(states: StateSet, on_conflict: OnConflict) -> Self {
-        Self {
-            states,
-            period: None,
-            ttl: None,
-            until_start: false,
-            on_reentry: OnReentry::GoOn,
-            on_conflict,
-            update: Update::latest(),
-        }
-    }
-
-    /// Adds Faktory's `unique_until`. Success is a set of states, the start is not.
-    pub(crate) const fn set_until(&mut self, until: Until) {
-        match until {
-            Until::Success => {
-                self.states = StateSet::ALL_BUT_COMPLETED;
-                self.until_start = false;
-            }
-            Until::Start => self.until_start = true,
-        }
-    }
-
-    pub(crate) fn check(&self) -> Result<()> {
-        const BEFORE_START: StateSet = UniqueScope::Queued.states();
-
-        require(!self.states.is_empty(), "states", || "must name at least one state: []")?;
-        require(!self.until_start || !self.states.intersection(BEFORE_START).is_empty(), "until", || {
-            format!("start ends the claim at the fetch, and the states hold none before it: {}", self.states)
-        })?;
-        if let (Some(period), Some(ttl)) = (self.period, self.ttl) {
-            let both = format!("{period} and {ttl}");
-            return Err(invalid(
-                "ttl",
-                format!("stands beside period, and only one of period, ttl and window may limit a claim: {both}"),
-            ));
-        }
-        self.period.map_or(Ok(()), Length::check)?;
-        self.ttl.map_or(Ok(()), Length::check)?;
-        let covers_run = self.states.contains(JobState::Running) && !self.until_start;
-        require(self.on_conflict != OnConflict::RunAgain || !covers_run, "on_conflict", || {
-            format!("run_again needs a scope without running: {}", self.states)
-        })?;
-        if self.on_conflict == OnConflict::Update { self.update.check(self.period) } else { Ok(()) }
-    }
-
+impl Claim {
     /// The claim on a key. The terms must have been checked.
-    pub(crate) fn claim(&self, key: String) -> Claim {
-        let Self { states, period, ttl, until_start, on_reentry, on_conflict, update } = *self;
-        Claim {
-            key,
-            states,
-            period,
-            ttl,
-            until_start,
-            discard_on_reentry: on_reentry == OnReentry::Discard,
-            on_conflict,
-            update,
-        }
+    pub(crate) fn new(key: String, terms: &Terms) -> Self {
+        let Terms { states, period, ttl, window: _, until_start, on_reentry, on_conflict, update } = *terms;
+        let discard_on_reentry = on_reentry == OnReentry::Discard;
+        Self { key, states, period, ttl, until_start, discard_on_reentry, on_conflict, update }
     }
 }
 
@@ -112,12 +45,12 @@ impl Terms {
 macro_rules! terms_setters {
     () => {
         /// Claims the key in a common set of states. As `states`, of which the last call counts.
-        pub fn scope(self, scope: $crate::unique::scope::UniqueScope) -> Self {
+        pub fn scope(self, scope: $crate::unique::UniqueScope) -> Self {
             self.states(scope)
         }
 
         /// Claims the key in these states. Any set except the empty one is allowed.
-        pub fn states(mut self, states: impl Into<$crate::unique::states::StateSet>) -> Self {
+        pub fn states(mut self, states: impl Into<$crate::unique::StateSet>) -> Self {
             self.terms.states = states.into();
             self.mark_enforced();
             self
@@ -147,7 +80,7 @@ macro_rules! terms_setters {
         /// `Until::Success` sets the states to all but `completed`, so that only success or a
         /// time limit frees the key. `Until::Start` leaves the states as they are and gives the
         /// claim up at the fetch.
-        pub fn until(mut self, until: $crate::unique::conflict::Until) -> Self {
+        pub fn until(mut self, until: $crate::unique::Until) -> Self {
             self.terms.set_until(until);
             self.mark_enforced();
             self
@@ -155,25 +88,30 @@ macro_rules! terms_setters {
 
         /// Gives the claim up for good when a runner fetches the job: `until(Until::Start)`.
         pub fn until_start(self) -> Self {
-            self.until($crate::unique::conflict::Until::Start)
+            self.until($crate::unique::Until::Start)
         }
 
         /// The reaction of an insert to a holder.
-        pub fn on_conflict(mut self, on_conflict: $crate::unique::conflict::OnConflict) -> Self {
+        pub fn on_conflict(mut self, on_conflict: $crate::unique::OnConflict) -> Self {
             self.terms.on_conflict = on_conflict;
             self
         }
 
         /// Changes a holder that waits, in place: `on_conflict(OnConflict::Update)` with these parameters.
-        pub fn update(mut self, update: $crate::unique::update::Update) -> Self {
-            self.terms.on_conflict = $crate::unique::conflict::OnConflict::Update;
+        pub fn update(mut self, update: $crate::unique::Update) -> Self {
+            self.terms.on_conflict = $crate::unique::OnConflict::Update;
             self.terms.update = update;
             self
         }
 
+        /// How long after its insert the job is due, where the insert gives no time.
+        pub(crate) fn delay(&self) -> Option<::std::time::Duration> {
+            self.terms.changes()?.delay()
+        }
+
         /// The reaction of this job when it comes back into its states and another job holds the key.
         /// Default: it goes on without the claim.
-        pub fn on_reentry(mut self, on_reentry: $crate::unique::conflict::OnReentry) -> Self {
+        pub fn on_reentry(mut self, on_reentry: $crate::unique::OnReentry) -> Self {
             self.terms.on_reentry = on_reentry;
             self
         }
@@ -184,41 +122,82 @@ macro_rules! terms_setters {
 mod tests {
     use std::time::Duration;
 
+    use uniqueue_policy::{JobState, UniqueScope};
+
     use super::*;
 
     fn problem(change: impl FnOnce(&mut Terms)) -> String {
         let mut terms = Terms::new(UniqueScope::Active.states(), OnConflict::Ignore);
-        terms.check().unwrap();
+        check(&terms).unwrap();
         change(&mut terms);
-        let text = terms.check().unwrap_err().to_string();
-        text.split("; hint: ").next().unwrap().to_owned()
+        check(&terms).unwrap_err().problem()
     }
 
     #[test]
     fn terms_that_can_never_work_are_refused() {
-        assert_eq!(
-            problem(|terms| terms.states = StateSet::EMPTY),
-            "invalid unique policy: states: must name at least one state: []"
-        );
-        assert_eq!(
-            problem(|terms| {
-                terms.states = JobState::Running.into();
-                terms.until_start = true;
-            }),
-            "invalid unique policy: until: start ends the claim at the fetch, and the states hold none before it: running"
-        );
-        assert_eq!(
-            problem(|terms| terms.ttl = Some(Duration::ZERO.into())),
-            "invalid period: must be longer than nothing: \"PT0S\""
-        );
+        let minute = Duration::from_secs(60);
+        let update = |terms: &mut Terms, update| {
+            terms.on_conflict = OnConflict::Update;
+            terms.update = update;
+        };
+        for (found, wanted) in [
+            (problem(|terms| terms.states = StateSet::EMPTY), "states: must name at least one state: []"),
+            (
+                problem(|terms| {
+                    terms.states = JobState::Running.into();
+                    terms.until_start = true;
+                }),
+                "until: start ends the claim at the fetch, and the states hold none before it: running",
+            ),
+            (problem(|terms| terms.ttl = Some(Duration::ZERO.into())), "ttl: must be longer than nothing: \"PT0S\""),
+            (
+                problem(|terms| terms.window = Some(Duration::from_millis(500))),
+                "window: must be whole seconds: \"PT0.5S\"",
+            ),
+            (
+                problem(|terms| {
+                    terms.period = Some(minute.into());
+                    terms.ttl = Some(Duration::from_secs(1).into());
+                }),
+                "ttl: stands beside period, and only one of period, ttl and window may limit time: \"PT1S\" and \"PT1M\"",
+            ),
+            (
+                problem(|terms| terms.on_conflict = OnConflict::RunAgain),
+                "on_conflict: run_again needs a scope without running: pending, scheduled, available, running, retryable",
+            ),
+            (
+                problem(|terms| update(terms, Update::latest().debounce(minute, minute))),
+                "max_delay: must be longer than debounce: \"PT1M\" and \"PT1M\"",
+            ),
+            (
+                problem(|terms| update(terms, Update::latest().with_members(Some(minute), None, None))),
+                "debounce: needs max_delay: \"PT1M\"",
+            ),
+            (
+                problem(|terms| update(terms, Update::latest().push(Duration::ZERO))),
+                "max_delay: must be longer than nothing: \"PT0S\"",
+            ),
+            (problem(|terms| update(terms, Update::append().max_items(0))), "max_items: must be 1 to 1000000: 0"),
+            (problem(|terms| update(terms, Update::merge().max_items(5))), "max_items: needs update append: 5"),
+            (
+                problem(|terms| {
+                    terms.period = Some(Duration::from_secs(59).into());
+                    update(terms, Update::latest().push(minute));
+                }),
+                "max_delay: must not be longer than period: \"PT1M\" and \"PT59S\"",
+            ),
+        ] {
+            assert_eq!(found, format!("invalid unique policy: {wanted}"));
+        }
     }
 
     #[test]
-    fn a_claim_has_one_time_limit_at_most() {
-        let text = problem(|terms| {
-            terms.period = Some(Duration::from_secs(60).into());
-            terms.ttl = Some(Duration::from_secs(1).into());
-        });
-        assert!(text.ends_with(": PT1M and PT1S"), "{text}");
+    fn a_calendar_month_outlasts_28_days() {
+        let mut terms = Terms::new(UniqueScope::Queued.states(), OnConflict::Update);
+        terms.period = Some(Length::months(1));
+        terms.update = Update::latest().push(Duration::from_secs(28 * 86_400));
+        check(&terms).unwrap();
+        terms.update = Update::latest().push(Duration::from_secs(28 * 86_400 + 1));
+        assert!(check(&terms).is_err());
     }
 }

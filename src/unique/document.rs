@@ -1,22 +1,26 @@
-//! Reading a policy's JSON document, strictly: every error names the member at fault.
+//! Reading a policy's JSON document, strictly: every error names the member at fault and the value as it was given.
+//!
+//! The SQL function `_read_unique_policy` reads the same documents in the same order, with the same errors: first the
+//! members one by one, in the order of jsonb, then the rules between them.
 
 use std::str::FromStr;
+use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use uniqueue_policy::{
+    InvalidLength, JobState, Length, OnConflict, OnReentry, Preset, Problem, StateSet, UniqueScope, UnknownWord, Until,
+    Update, UpdateArgs, exact, exact_window,
+};
 
 use crate::error::{Error, Result};
-use crate::period::{self, Length};
-use crate::state::JobState;
-use crate::unique::conflict::OnConflict;
+use crate::unique::canonical::canonical_json;
 use crate::unique::flaw::{invalid, require};
-use crate::unique::policy::UniquePolicy;
-use crate::unique::preset::Preset;
-use crate::unique::scope::UniqueScope;
-use crate::unique::states::StateSet;
-use crate::unique::update::Update;
+use crate::unique::key::checked;
+use crate::unique::policy::{Args, UniquePolicy};
+use crate::unique::select::Part;
 
 /// Every member that the document may have.
-const MEMBERS: [&str; 16] = [
+const MEMBERS: [&str; 19] = [
     "keys",
     "args_keys",
     "meta_keys",
@@ -33,204 +37,274 @@ const MEMBERS: [&str; 16] = [
     "key",
     "like",
     "update",
+    "max_items",
+    "debounce",
+    "max_delay",
 ];
+
+/// What a key can be made from.
+const KEYS: [&str; 4] = ["type", "queue", "args", "meta"];
 
 /// Reads a policy; `on_conflict` is for documents that name neither that nor a preset.
 pub(crate) fn read(document: &Value, on_conflict: OnConflict) -> Result<UniquePolicy> {
-    let document = Document::of(document)?;
-    let preset: Option<Preset> = document.word("like")?;
-    let mut policy = preset.map_or_else(|| UniquePolicy::ojs().on_conflict(on_conflict), Preset::terms);
-    if let Some(text) = document.text("key")? {
-        document.key_stands_alone()?;
-        policy = policy.key(text);
-    } else {
-        policy = document.dimensions(policy, preset.unwrap_or(Preset::Ojs))?;
+    let Value::Object(members) = document else {
+        return Err(wrong("unique_policy", "must be an object", document));
+    };
+    let mut in_order: Vec<_> = members.iter().collect();
+    in_order.sort_by_key(|(name, _)| (name.len(), *name));
+    let mut given = Given::default();
+    for (name, value) in in_order {
+        match MEMBERS.into_iter().find(|member| member == name) {
+            Some(member) => given.read(member, value)?,
+            None => return Err(invalid("unknown member", shown(&Value::from(name.as_str()))?)),
+        }
     }
-    policy = document.limits(policy)?;
-    if let Some(until) = document.word("until")? {
-        policy = policy.until(until);
+    given.check(members)?;
+    let policy = given.policy(on_conflict);
+    if let Some(problem) = policy.terms.problems().next() {
+        return Err(as_given(problem, members)?);
     }
-    if let Some(states) = document.states()? {
-        policy = policy.states(states);
-    }
-    if let Some(on_conflict) = document.word("on_conflict")? {
-        policy = policy.on_conflict(on_conflict);
-    }
-    if let Some(given) = document.0.get("update") {
-        let update = Update::read(given)?;
-        update.check(None)?;
-        let is_update = !document.0.contains_key("on_conflict") || policy.terms.on_conflict == OnConflict::Update;
-        require(is_update, "update", || format!("needs on_conflict update: {:?}", policy.terms.on_conflict.as_str()))?;
-        policy = policy.update(update);
-    }
-    if let Some(on_reentry) = document.word("on_reentry")? {
-        policy = policy.on_reentry(on_reentry);
-    }
-    if preset == Some(Preset::Faktory) {
-        require(policy.terms.ttl.is_some(), "like", || "faktory needs ttl, which is its unique_for: \"faktory\"")?;
-    }
-    policy.is_enforced = preset != Some(Preset::River) || document.enforces()?;
     policy.check()?;
     Ok(policy)
 }
 
-/// A document whose members are known; their values are yet to be read.
-struct Document<'a>(&'a Map<String, Value>);
+/// The members of a document.
+#[derive(Default)]
+struct Given<'a> {
+    keys: Option<Vec<&'a str>>,
+    args_keys: Option<Vec<Part>>,
+    optional_args_keys: Option<Vec<Part>>,
+    meta_keys: Option<Vec<Part>>,
+    exclude_type: bool,
+    key: Option<&'a str>,
+    like: Option<Preset>,
+    scope: Option<UniqueScope>,
+    states: Option<StateSet>,
+    until: Option<Until>,
+    on_reentry: Option<OnReentry>,
+    period: Option<Length>,
+    ttl: Option<Length>,
+    window: Option<Duration>,
+    on_conflict: Option<OnConflict>,
+    update: Option<UpdateArgs>,
+    max_items: Option<u32>,
+    debounce: Option<Duration>,
+    max_delay: Option<Duration>,
+}
 
-impl<'a> Document<'a> {
-    fn of(document: &'a Value) -> Result<Self> {
-        let Value::Object(members) = document else {
-            return Err(invalid("unique_policy", format!("must be an object: {document}")));
+impl<'a> Given<'a> {
+    fn read(&mut self, member: &'static str, value: &'a Value) -> Result<()> {
+        match member {
+            "keys" => self.keys = Some(choice(member, value, &KEYS)?),
+            "args_keys" => self.args_keys = parts(member, value, Part::required)?,
+            "optional_args_keys" => self.optional_args_keys = parts(member, value, Part::optional)?,
+            "meta_keys" => self.meta_keys = parts(member, value, Part::optional)?,
+            "states" => {
+                let names = strings(member, value)?;
+                self.states =
+                    Some(names.into_iter().map(|name| word(member, name, JobState::of_policy)).collect::<Result<_>>()?);
+            }
+            "exclude_type" => {
+                self.exclude_type = value.as_bool().ok_or_else(|| wrong(member, "must be true or false", value))?;
+            }
+            "key" => self.key = Some(text(member, value)?),
+            "like" => self.like = Some(word(member, text(member, value)?, Preset::from_str)?),
+            "scope" => self.scope = Some(word(member, text(member, value)?, UniqueScope::from_str)?),
+            "until" => self.until = Some(word(member, text(member, value)?, Until::from_str)?),
+            "on_reentry" => self.on_reentry = Some(word(member, text(member, value)?, OnReentry::from_str)?),
+            "on_conflict" => self.on_conflict = Some(word(member, text(member, value)?, OnConflict::from_str)?),
+            "update" => self.update = Some(word(member, text(member, value)?, UpdateArgs::from_str)?),
+            "max_items" => {
+                let count = value.as_f64().filter(|count| count.fract() == 0.0);
+                let count = count.filter(|count| (1.0..=f64::from(Update::MOST_ITEMS)).contains(count));
+                // In this range the conversion is exact.
+                let count = count.map(|count| count as u32);
+                self.max_items = Some(count.ok_or_else(|| wrong(member, "must be 1 to 1000000", value))?);
+            }
+            "period" => self.period = length(member, value, Length::from_str)?,
+            "ttl" => self.ttl = length(member, value, Length::from_str)?,
+            "window" => self.window = length(member, value, exact_window)?,
+            "debounce" => self.debounce = length(member, value, exact)?,
+            "max_delay" => self.max_delay = length(member, value, exact)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What the key is made from.
+    fn keys(&self) -> &[&str] {
+        self.keys.as_deref().unwrap_or_else(|| self.like.map_or(&["type"], Preset::keys))
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.keys().contains(&key)
+    }
+
+    /// The members that exclude or need each other, of which a built policy cannot have both.
+    fn check(&self, members: &Map<String, Value>) -> Result<()> {
+        const MAKERS: [&str; 6] = ["keys", "args_keys", "optional_args_keys", "meta_keys", "window", "exclude_type"];
+
+        if let (Some(_), Some(other)) = (self.key, MAKERS.into_iter().find(|name| members.contains_key(*name))) {
+            return Err(invalid("key", format!("stands alone, without {other}")));
+        }
+        let lists = [
+            ("args_keys", "args", &self.args_keys),
+            ("optional_args_keys", "args", &self.optional_args_keys),
+            ("meta_keys", "meta", &self.meta_keys),
+        ];
+        for (member, key, parts) in lists {
+            if !self.has(key) && parts.as_ref().is_some_and(|parts| !parts.is_empty()) {
+                return Err(wrong(member, &format!("needs \"{key}\" in keys"), &members[member]));
+            }
+        }
+        let is_empty = |parts: &Option<Vec<Part>>| parts.as_ref().is_some_and(Vec::is_empty);
+        let chosen = if self.args_keys.is_none() { "optional_args_keys" } else { "args_keys" };
+        let chooses_none = is_empty(self.args_keys.as_ref().map_or(&self.optional_args_keys, |_| &self.args_keys));
+        require(!(self.has("args") && chooses_none), chosen, || "must name at least one member: []")?;
+        let chooses_meta = self.meta_keys.as_ref().is_some_and(|parts| !parts.is_empty());
+        require(!self.has("meta") || chooses_meta, "meta_keys", || "must name at least one member: []")?;
+        let is_named = self.keys.as_ref().is_some_and(|keys| keys.contains(&"type"));
+        require(!(self.exclude_type && is_named), "exclude_type", || "contradicts \"type\" in keys: true")?;
+        let is_limited = self.like != Some(Preset::Faktory) || self.ttl.is_some();
+        require(is_limited, "like", || "faktory needs ttl, which is its unique_for: \"faktory\"")?;
+        if self.scope.is_some() && self.states.is_some() {
+            return Err(wrong("scope", "stands beside states, which say the same", &members["scope"]));
+        }
+        match (self.on_conflict, self.of_update()) {
+            (Some(other), Some(member)) if other != OnConflict::Update => {
+                Err(Problem::needs_update(member, other).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The first member that says how a duplicate changes its holder.
+    fn of_update(&self) -> Option<&'static str> {
+        let given = [
+            ("update", self.update.is_some()),
+            ("debounce", self.debounce.is_some()),
+            ("max_delay", self.max_delay.is_some()),
+            ("max_items", self.max_items.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(member, _)| member)
+    }
+
+    fn policy(self, on_conflict: OnConflict) -> UniquePolicy {
+        let mut policy = match self.like {
+            Some(preset) => UniquePolicy::like(preset),
+            None => UniquePolicy::on(UniqueScope::Active.states(), on_conflict),
         };
-        match members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
-            Some(unknown) => Err(invalid("unknown member", format!("{unknown:?}"))),
-            None => Ok(Self(members)),
+        policy.is_enforced = self.like != Some(Preset::River) || self.enforces();
+        let terms = &mut policy.terms;
+        (terms.period, terms.ttl, terms.window) = (self.period, self.ttl, self.window);
+        if let Some(until) = self.until {
+            terms.set_until(until);
+        }
+        if let Some(states) = self.states.or(self.scope.map(UniqueScope::states)) {
+            terms.states = states;
+        }
+        if let Some(on_reentry) = self.on_reentry {
+            terms.on_reentry = on_reentry;
+        }
+        if let Some(on_conflict) = self.on_conflict.or(self.of_update().map(|_| OnConflict::Update)) {
+            terms.on_conflict = on_conflict;
+        }
+        let update = Update::of(self.update.unwrap_or(UpdateArgs::Latest));
+        terms.update = update.with_members(self.debounce, self.max_delay, self.max_items);
+        match self.key {
+            Some(key) => policy.key = Some(checked(key.to_owned())),
+            None => self.choose(&mut policy),
+        }
+        policy
+    }
+
+    /// Says what the key is made from.
+    fn choose(self, policy: &mut UniquePolicy) {
+        policy.has_kind = !self.exclude_type;
+        policy.has_queue = self.has("queue");
+        if self.has("meta") {
+            policy.meta = Some(self.meta_keys.clone().unwrap_or_default());
+        }
+        if self.has("args") {
+            policy.args = match (self.args_keys, self.optional_args_keys) {
+                (None, None) => Args::All,
+                (required, optional) => Args::Parts(required.into_iter().chain(optional).flatten().collect()),
+            };
         }
     }
 
     /// Whether it says more than how to react to other jobs. As in River, the defaults alone are no uniqueness.
-    fn enforces(&self) -> Result<bool> {
-        const ADDED: [&str; 8] = ["keys", "key", "states", "scope", "until", "period", "ttl", "window"];
-
-        let has = |name: &&str| self.0.get(*name).is_some_and(|value| !value.is_null());
-        Ok(ADDED.iter().any(has) || self.flag("exclude_type")?)
-    }
-
-    fn dimensions(&self, mut policy: UniquePolicy, preset: Preset) -> Result<UniquePolicy> {
-        let keys = self.names("keys", false)?;
-        let keys = keys.unwrap_or_else(|| preset.keys().iter().map(|&key| key.to_owned()).collect());
-        if let Some(unknown) = keys.iter().find(|key| !["type", "queue", "args", "meta"].contains(&key.as_str())) {
-            return Err(invalid("keys", format!("must be type, queue, args or meta: {unknown:?}")));
-        }
-        let has = |dimension: &str| keys.iter().any(|key| key == dimension);
-        let parts = |field: &'static str, dimension: &str| {
-            let names = self.names(field, true)?;
-            let is_used = has(dimension) || names.as_ref().is_none_or(Vec::is_empty);
-            require(is_used, field, || {
-                let names = json!(names);
-                format!("needs {dimension:?} in keys: {names}")
-            })?;
-            // An empty list beside a dimension that is not used is how OJS's own example spells
-            // "none"; beside one that is used, it is a choice of nothing, which `check` refuses.
-            Ok::<_, Error>(names.filter(|_| has(dimension)))
-        };
-        let args_keys = parts("args_keys", "args")?;
-        let optional_args_keys = parts("optional_args_keys", "args")?;
-        let meta_keys = parts("meta_keys", "meta")?;
-        if has("args") && args_keys.is_none() && optional_args_keys.is_none() {
-            policy = policy.by_args();
-        }
-        if let Some(names) = args_keys {
-            require(!names.is_empty(), "args_keys", || "must name at least one member: []")?;
-            policy = policy.by_arg_fields(names);
-        }
-        if let Some(names) = optional_args_keys {
-            policy = policy.optional_arg_fields(names);
-        }
-        if has("meta") {
-            policy = policy.by_meta(meta_keys.unwrap_or_default());
-        }
-        if has("queue") {
-            policy = policy.by_queue();
-        }
-        if self.flag("exclude_type")? {
-            require(
-                !(self.0.contains_key("keys") && has("type")),
-                "exclude_type",
-                || "contradicts \"type\" in keys: true",
-            )?;
-            policy = policy.exclude_kind();
-        }
-        Ok(policy)
-    }
-
-    fn limits(&self, mut policy: UniquePolicy) -> Result<UniquePolicy> {
-        if let Some(period) = self.length("period", str::parse::<Length>)? {
-            policy = policy.period(period);
-        }
-        if let Some(ttl) = self.length("ttl", str::parse::<Length>)? {
-            policy = policy.ttl(ttl);
-        }
-        if let Some(window) = self.length("window", period::parse)? {
-            policy = policy.window(window);
-        }
-        Ok(policy)
-    }
-
-    fn states(&self) -> Result<Option<StateSet>> {
-        let scope: Option<UniqueScope> = self.word("scope")?;
-        let Some(names) = self.names("states", false)? else {
-            return Ok(scope.map(UniqueScope::states));
-        };
-        if let Some(scope) = scope {
-            return Err(invalid("scope", format!("stands beside states, which say the same: {scope}")));
-        }
-        names.iter().map(|name| state(name)).collect::<Result<_>>().map(Some)
-    }
-
-    fn key_stands_alone(&self) -> Result<()> {
-        const MAKERS: [&str; 6] = ["keys", "args_keys", "optional_args_keys", "meta_keys", "window", "exclude_type"];
-
-        match MAKERS.into_iter().find(|name| self.0.contains_key(*name)) {
-            Some(other) => Err(invalid("key", format!("stands alone, without {other}"))),
-            None => Ok(()),
-        }
-    }
-
-    fn names(&self, field: &'static str, is_nullable: bool) -> Result<Option<Vec<String>>> {
-        let wrong = |given: &Value| invalid(field, format!("must be a list of strings: {given}"));
-        match self.0.get(field) {
-            None => Ok(None),
-            Some(Value::Null) if is_nullable => Ok(None),
-            Some(list @ Value::Array(items)) => items
-                .iter()
-                .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(list)))
-                .collect::<Result<_>>()
-                .map(Some),
-            Some(other) => Err(wrong(other)),
-        }
-    }
-
-    fn text(&self, field: &'static str) -> Result<Option<&'a str>> {
-        match self.0.get(field) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(invalid(field, format!("must be a string: {other}"))),
-        }
-    }
-
-    fn word<T: FromStr<Err = Error>>(&self, field: &'static str) -> Result<Option<T>> {
-        self.text(field)?.map(str::parse).transpose()
-    }
-
-    fn flag(&self, field: &'static str) -> Result<bool> {
-        match self.0.get(field) {
-            None => Ok(false),
-            Some(Value::Bool(flag)) => Ok(*flag),
-            Some(other) => Err(invalid(field, format!("must be true or false: {other}"))),
-        }
-    }
-
-    fn length<T>(&self, field: &'static str, parse: fn(&str) -> Result<T>) -> Result<Option<T>> {
-        if self.0.get(field).is_none_or(Value::is_null) {
-            return Ok(None);
-        }
-        let text = self.text(field)?.unwrap_or_default();
-        match parse(text) {
-            // `InvalidPeriod` names the period; the others are named here.
-            Err(Error::InvalidPeriod { problem, given }) if field != "period" => {
-                Err(invalid(field, format!("{problem}: {given:?}")))
-            }
-            parsed => parsed.map(Some),
-        }
+    fn enforces(&self) -> bool {
+        let has_limit = self.period.is_some() || self.ttl.is_some() || self.window.is_some();
+        let has_states = self.states.is_some() || self.scope.is_some() || self.until.is_some();
+        self.keys.is_some() || self.key.is_some() || self.exclude_type || has_limit || has_states
     }
 }
 
-fn state(name: &str) -> Result<JobState> {
-    match name {
-        "active" => Ok(JobState::Running),
-        _ => name.parse().map_err(|_| invalid("states", format!("unknown state: {name:?}"))),
+/// The problem with the values as they stand in the document.
+fn as_given(mut problem: Problem, members: &Map<String, Value>) -> Result<Error> {
+    for (member, text) in &mut problem.values {
+        if let Some(value) = members.get(*member) {
+            *text = shown(value)?;
+        }
     }
+    Ok(problem.into())
+}
+
+/// A value as errors show it: its canonical text, of which the first 80 characters.
+fn shown(value: &Value) -> Result<String> {
+    Ok(canonical_json(value)?.chars().take(80).collect())
+}
+
+/// The error about a value. It is another one where the value has no canonical text.
+fn wrong(member: &'static str, problem: &str, value: &Value) -> Error {
+    shown(value).map_or_else(|error| error, |value| invalid(member, format!("{problem}: {value}")))
+}
+
+fn unknown_word(member: &'static str, words: &[&str], given: &str) -> Error {
+    wrong(member, &format!("must be one of {}", words.join(", ")), &Value::from(given))
+}
+
+fn text<'a>(member: &'static str, value: &'a Value) -> Result<&'a str> {
+    value.as_str().ok_or_else(|| wrong(member, "must be a string", value))
+}
+
+fn word<W>(member: &'static str, text: &str, read: fn(&str) -> Result<W, UnknownWord>) -> Result<W> {
+    read(text).map_err(|unknown| unknown_word(member, unknown.words(), text))
+}
+
+fn strings<'a>(member: &'static str, value: &'a Value) -> Result<Vec<&'a str>> {
+    let strings = value.as_array().and_then(|items| items.iter().map(Value::as_str).collect());
+    strings.ok_or_else(|| wrong(member, "must be a list of strings", value))
+}
+
+fn choice<'a>(member: &'static str, value: &'a Value, words: &[&str]) -> Result<Vec<&'a str>> {
+    let given = strings(member, value)?;
+    match given.iter().find(|word| !words.contains(word)) {
+        None => Ok(given),
+        Some(word) => Err(unknown_word(member, words, word)),
+    }
+}
+
+fn parts(member: &'static str, value: &Value, part: fn(String) -> Part) -> Result<Option<Vec<Part>>> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let parts: Vec<_> = strings(member, value)?.into_iter().map(|name| part(name.to_owned())).collect();
+    for part in &parts {
+        if let Some(problem) = part.problem() {
+            return Err(wrong(member, problem, &Value::from(part.given())));
+        }
+    }
+    Ok(Some(parts))
+}
+
+fn length<T>(member: &'static str, value: &Value, read: fn(&str) -> Result<T, InvalidLength>) -> Result<Option<T>> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let length = read(text(member, value)?);
+    length.map(Some).map_err(|invalid| wrong(member, invalid.problem, value))
 }
 
 #[cfg(test)]

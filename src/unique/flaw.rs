@@ -1,5 +1,7 @@
 //! The problem of a value, before it is known which field the value is of.
 
+use uniqueue_policy::{InvalidLength, Problem, UnknownWord};
+
 use crate::error::{Error, Result};
 
 /// A value that cannot be a key or make one. Unlike [`Error`] it can be cloned, so that a builder
@@ -35,4 +37,26 @@ pub(crate) fn invalid(field: &'static str, problem: impl Into<String>) -> Error 
 /// Fails with [`Error::InvalidPolicy`] unless the rule holds. `problem` is asked only on failure.
 pub(crate) fn require<T: Into<String>>(holds: bool, field: &'static str, problem: impl FnOnce() -> T) -> Result<()> {
     if holds { Ok(()) } else { Err(invalid(field, problem())) }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        invalid(problem.member, format!("{problem}; hint: {}", problem.hint))
+    }
+}
+
+impl From<UnknownWord> for Error {
+    fn from(unknown: UnknownWord) -> Self {
+        let given = unknown.given();
+        match unknown.member() {
+            "state" => Error::UnknownState { given: given.to_owned() },
+            member => invalid(member, format!("must be one of {}: {given:?}", unknown.words().join(", "))),
+        }
+    }
+}
+
+impl From<InvalidLength> for Error {
+    fn from(InvalidLength { problem, given }: InvalidLength) -> Self {
+        Error::InvalidPeriod { problem, given }
+    }
 }

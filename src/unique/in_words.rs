@@ -1,7 +1,7 @@
 //! A policy in words, for people.
 
-use crate::period;
-use crate::unique::conflict::{OnConflict, OnReentry};
+use uniqueue_policy::{Length, OnConflict, OnReentry};
+
 use crate::unique::policy::{Args, UniquePolicy};
 
 impl UniquePolicy {
@@ -32,6 +32,9 @@ impl UniquePolicy {
             words.push("until it starts".to_owned());
         }
         words.push(duplicate(terms.on_conflict).to_owned());
+        if let Some(delay) = self.delay() {
+            words.push(format!("due {} after the latest duplicate", Length::from(delay)));
+        }
         if terms.on_reentry == OnReentry::Discard {
             words.push("a job that comes back to a taken key is discarded".to_owned());
         }
@@ -61,8 +64,8 @@ impl UniquePolicy {
             })),
         }
         parts.extend(self.meta.iter().flatten().map(|part| format!("meta {}", part.given())));
-        if let Some(window) = self.window {
-            parts.push(format!("window of {}", period::write(window)));
+        if let Some(window) = self.terms.window {
+            parts.push(format!("window of {}", Length::from(window)));
         }
         let last = parts.pop().unwrap_or_default();
         if parts.is_empty() { format!("same {last}") } else { format!("same {} and {last}", parts.join(", ")) }
@@ -86,8 +89,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::unique::scope::UniqueScope;
-    use crate::unique::update::Update;
+    use crate::unique::{UniqueScope, Update};
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -110,6 +112,11 @@ mod tests {
                 queued.clone().exclude_kind().by_meta(["m"]).ttl(HOUR).update(Update::merge()),
                 "same meta m; while pending, scheduled, available, retryable; for PT1H after it is due; a duplicate \
                  updates the holder",
+            ),
+            (
+                queued.clone().update(Update::latest().debounce(HOUR / 2, HOUR)),
+                "same kind; while pending, scheduled, available, retryable; a duplicate updates the holder; due PT30M after \
+                 the latest duplicate",
             ),
             (
                 queued.period(HOUR).on_conflict(OnConflict::RunAgain).on_reentry(OnReentry::Discard),

@@ -2,14 +2,13 @@
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use uniqueue_policy::{OnConflict, Terms, UniqueScope};
 
 use crate::error::Result;
 use crate::unique::canonical;
-use crate::unique::claim::{Claim, Terms};
-use crate::unique::conflict::OnConflict;
+use crate::unique::claim::{self, Claim};
 use crate::unique::flaw::Flaw;
 use crate::unique::jsonb;
-use crate::unique::scope::UniqueScope;
 use crate::unique::zizq;
 
 /// The longest key, in bytes of UTF-8. An index row of PostgreSQL holds about 2,700.
@@ -43,6 +42,11 @@ pub struct UniqueKey {
 
 impl UniqueKey {
     /// This text, verbatim: 1 to 512 bytes, no NUL.
+    ///
+    /// Unless a scope is set, the job claims the key *while it is queued* ([`Queued`](UniqueScope::Queued)), as Zizq's keys
+    /// do: once it runs, the next job with the key is inserted. The same text in a policy
+    /// ([`UniquePolicy::key`](crate::UniquePolicy::key)) is claimed *while the job is active*: until it is over. Producers
+    /// that share a key should set the scope.
     pub fn raw(text: impl Into<String>) -> Self {
         Self::new(Ok(text.into()))
     }
@@ -117,8 +121,8 @@ impl UniqueKey {
     /// [`Error::InvalidPeriod`](crate::Error::InvalidPeriod) when the terms can never work.
     pub fn claim(&self) -> Result<Claim> {
         let text = self.text()?;
-        self.terms.check()?;
-        Ok(self.terms.claim(text.to_owned()))
+        claim::check(&self.terms)?;
+        Ok(Claim::new(text.to_owned(), &self.terms))
     }
 
     pub(crate) fn into_parts(self) -> (Result<String, Flaw>, Terms) {
@@ -200,8 +204,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::unique::conflict::{OnReentry, Until};
-    use crate::unique::states::StateSet;
+    use crate::unique::{OnReentry, StateSet, Until};
 
     #[test]
     fn raw_keys_are_stored_verbatim() {

@@ -21,6 +21,9 @@
 //! 4. The newcomer's [`OnConflict`] decides how its insert reacts to a holder. A job's own
 //!    [`OnReentry`] decides how it reacts when it comes back and another job holds its key.
 //!
+//! The words, the sets of states, the lengths and the rules between the members of a policy are in the crate
+//! `uniqueue-policy`, which the derive macro uses as well.
+//!
 //! # Invariants
 //!
 //! - Nothing here reads a clock: a window policy says [`UniquePolicy::needs_clock`], and the
@@ -33,40 +36,30 @@
 //!   `preserve_order` or `arbitrary_precision`. Keys do not change with either.
 
 #[macro_use]
-mod word;
-#[macro_use]
 mod claim;
 
 mod canonical;
-mod conflict;
 mod document;
 mod duplicate;
 mod fingerprint;
 mod flaw;
 mod in_words;
-mod insert_outcome;
 mod jsonb;
 mod key;
 mod key_holder;
 mod number;
 mod ojs;
 mod policy;
-mod preset;
 mod refused;
 mod resolve;
-mod scope;
 mod select;
-mod states;
-mod update;
 mod zizq;
 
 pub(crate) use canonical::MAX_DEPTH;
 pub use canonical::canonical_json;
 pub use claim::Claim;
-pub use conflict::{OnConflict, OnReentry, Until};
 pub use duplicate::Duplicate;
 pub use fingerprint::Subject;
-pub use insert_outcome::InsertOutcome;
 pub use jsonb::{check_jsonb, parse_json, serialize_json};
 pub(crate) use jsonb::{check_members as check_jsonb_members, read as read_json};
 pub use key::{MAX_KEY_BYTES, UniqueKey};
@@ -74,6 +67,7 @@ pub use key_holder::KeyHolder;
 pub use ojs::{OJS_MECHANISM, OJS_STRENGTH, ojs_manifest};
 pub use policy::UniquePolicy;
 pub use refused::RefusedRetry;
-pub use scope::UniqueScope;
-pub use states::{StateSet, StateSetIter};
-pub use update::{Update, UpdateArgs};
+#[doc(inline)]
+pub use uniqueue_policy::{
+    InsertOutcome, OnConflict, OnReentry, StateSet, StateSetIter, UniqueScope, UnknownWord, Until, Update, UpdateArgs,
+};

@@ -4,11 +4,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
+use uniqueue_policy::{JobState, Length, OnConflict, OnReentry, Terms, Update};
 
 use crate::error::{Error, Result};
-use crate::period::Length;
-use crate::state::JobState;
-use crate::unique::conflict::{OnConflict, OnReentry};
+use crate::unique::claim::Claim;
 use crate::unique::document;
 use crate::unique::flaw::invalid;
 use crate::unique::jsonb;
@@ -35,23 +34,27 @@ impl UniquePolicy {
     /// | `keys` | `["type"]` | dimensions: `type` (always there), `queue`, `args`, `meta` |
     /// | `args_keys` | all args | parts of the args, by name or JSON Pointer; needs `args` in `keys` |
     /// | `meta_keys` | none | parts of the meta; needed by `meta` in `keys` |
-    /// | `period` | no limit | ISO 8601 duration from the holder's `created_at`; years and months are added in UTC |
-    /// | `states` | `available active scheduled retryable pending` | OJS's state names; `running` is `active` |
+    /// | `period` | no limit | a length from the holder's `created_at`; years and months are added in UTC |
+    /// | `states` | `available active scheduled retryable pending` | OJS's state names, or uniqueue's; `running` is `active` |
     /// | `on_conflict` | `reject` | `reject`, `replace`, `replace_except_schedule`, `ignore`; beyond OJS `preempt`, `update` and `run_again` |
     /// | `scope` | | instead of `states`: `queued`, `active`, `completed`, `exists` |
-    /// | `ttl` | no limit | ISO 8601 duration from the later of `created_at` and `scheduled_at` |
-    /// | `window` | none | ISO 8601 duration of whole seconds: the window is part of the key |
+    /// | `ttl` | no limit | a length from the later of `created_at` and `scheduled_at`, as `period` |
+    /// | `window` | none | a length of whole seconds: the window is part of the key |
     /// | `until` | | `start`: the fetch ends the claim. `success`: without `states` and `scope`, all states but `completed` |
-    /// | `update` | | with `on_conflict` `update`: `args` (`latest`, `merge`, `append`), `schedule` (`keep`, `push`), `max_delay` (with `push`), `max_items` (with `append`) |
+    /// | `update` | `latest` with `on_conflict` `update` | or `merge`, `append`: how a duplicate changes the args of a waiting holder ([`UpdateArgs`](crate::UpdateArgs)) |
+    /// | `max_items` | 1000 | with `append`: the most items of an array, 1 to 1000000 |
+    /// | `debounce` | no delay | the job is due this long after its latest duplicate; needs `max_delay` ([`Update::debounce`](crate::Update::debounce)) |
+    /// | `max_delay` | the schedule is kept | a duplicate moves the time of a waiting holder, at most to this long after the holder's insert ([`Update::push`](crate::Update::push)) |
     /// | `on_reentry` | `go_on` | or `discard` |
     /// | `exclude_type` | `false` | leaves the type out of the key |
     /// | `optional_args_keys` | none | as `args_keys`; keys that the args lack are left out |
     /// | `key` | | a raw key, without any of the dimensions |
     /// | `like` | | `faktory` (needs `ttl`), `ojs`, `river` or `zizq`: that queue's defaults for `keys`, `states` and `on_conflict`. `river` alone is not unique |
     ///
-    /// The first six are OJS's, the others are uniqueue's. `null` means absent where that is the
-    /// default: for `args_keys`, `meta_keys`, `optional_args_keys`, `period`, `ttl` and
-    /// `window`.
+    /// The first six are OJS's, the others are uniqueue's. The derive macro takes the same words and lengths. A
+    /// [length](crate::period::Length) is short, as `90s` or `7d`, or in ISO 8601, as `PT15M`. `update`, `max_items`,
+    /// `debounce` and `max_delay` mean `on_conflict` `update`. `null` means absent for `args_keys`, `meta_keys`,
+    /// `optional_args_keys` and the lengths.
     ///
     /// ```
     /// use uniqueue::UniquePolicy;
@@ -65,8 +68,8 @@ impl UniquePolicy {
     /// # Errors
     ///
     /// [`Error::InvalidPolicy`] naming the member at fault for everything else: unknown members,
-    /// dimensions, states and words, wrong types, `meta` without `meta_keys`, an empty choice, and
-    /// all that [`check`](Self::check) refuses; [`Error::InvalidPeriod`] for a malformed `period`.
+    /// dimensions, states, words and lengths, wrong types, `meta` without `meta_keys`, an empty choice, and
+    /// all that [`check`](Self::check) refuses.
     pub fn from_ojs(document: &Value) -> Result<Self> {
         Self::from_json_with_default(document, OnConflict::Reject)
     }
@@ -100,17 +103,13 @@ impl UniquePolicy {
             Some(Err(flaw)) => return Err(flaw.clone().in_key()),
             None => self.put_dimensions(&mut put),
         }
-        let window = self.window.map(Length::from);
-        for (name, length) in [("period", self.terms.period), ("ttl", self.terms.ttl), ("window", window)] {
-            if let Some(length) = length {
-                put(name, json!(length.to_string()));
-            }
-        }
+        let window = self.terms.window.map(Length::from);
+        put_lengths(&mut put, [("period", self.terms.period), ("ttl", self.terms.ttl), ("window", window)]);
         let states: Vec<_> = self.terms.states.iter().map(ojs_state).collect();
         put("states", json!(states));
         put("on_conflict", json!(self.terms.on_conflict));
         if self.terms.on_conflict == OnConflict::Update {
-            put("update", json!(self.terms.update));
+            put_update(&mut put, self.terms.update);
         }
         if self.terms.until_start {
             put("until", json!("start"));
@@ -119,6 +118,13 @@ impl UniquePolicy {
             put("on_reentry", json!("discard"));
         }
         Ok(Value::Object(document))
+    }
+
+    /// The same without a default for the time of its jobs.
+    pub(crate) fn without_delay(mut self) -> Self {
+        let update = self.terms.update;
+        self.terms.update = update.with_members(None, update.max_delay(), update.item_limit());
+        self
     }
 
     fn put_dimensions(&self, put: &mut impl FnMut(&str, Value) -> Option<Value>) {
@@ -145,6 +151,36 @@ impl UniquePolicy {
         if let Some(parts) = &self.meta {
             let names: Vec<_> = parts.iter().map(|part| part.given()).collect();
             put("meta_keys", json!(names));
+        }
+    }
+}
+
+impl Claim {
+    /// The policy that makes this claim, as a document.
+    pub(crate) fn document(&self) -> Result<Value> {
+        let Self { key, states, period, ttl, until_start, discard_on_reentry, on_conflict, update } = self.clone();
+        let on_reentry = if discard_on_reentry { OnReentry::Discard } else { OnReentry::GoOn };
+        let terms = Terms { states, period, ttl, window: None, until_start, on_reentry, on_conflict, update };
+        UniquePolicy { terms, ..UniquePolicy::new().key(key) }.to_ojs()
+    }
+}
+
+fn put_update(put: &mut impl FnMut(&str, Value) -> Option<Value>, update: Update) {
+    put("update", json!(update.args()));
+    if let Some(max_items) = update.item_limit() {
+        put("max_items", json!(max_items));
+    }
+    let delays = [("debounce", update.delay()), ("max_delay", update.max_delay())];
+    put_lengths(put, delays.map(|(name, length)| (name, length.map(Length::from))));
+}
+
+fn put_lengths<const N: usize>(
+    put: &mut impl FnMut(&str, Value) -> Option<Value>,
+    lengths: [(&str, Option<Length>); N],
+) {
+    for (name, length) in lengths {
+        if let Some(length) = length {
+            put(name, json!(length.to_string()));
         }
     }
 }
@@ -188,8 +224,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::unique::conflict::Until;
-    use crate::unique::scope::UniqueScope;
+    use crate::unique::{UniqueScope, Until};
 
     #[test]
     fn a_policy_is_written_with_everything_spelled_out() {
@@ -213,6 +248,25 @@ mod tests {
         });
         assert_eq!(policy.to_ojs().unwrap(), document);
         assert_eq!(UniquePolicy::from_ojs(&document).unwrap(), policy);
+    }
+
+    #[test]
+    fn a_written_update_reads_back() {
+        let (delay, longest) = (Duration::from_secs(5), Duration::from_secs(60));
+        for update in [
+            Update::latest(),
+            Update::merge().push(longest),
+            Update::latest().debounce(delay, longest),
+            Update::append().max_items(10).debounce(delay, longest),
+        ] {
+            let policy = UniquePolicy::new().scope(UniqueScope::Queued).update(update);
+            assert_eq!(UniquePolicy::from_ojs(&policy.to_ojs().unwrap()).unwrap(), policy);
+        }
+        let document = UniquePolicy::new().update(Update::append().debounce(delay, longest)).to_ojs().unwrap();
+        assert_eq!(
+            json!([document["update"], document["debounce"], document["max_delay"]]),
+            json!(["append", "PT5S", "PT1M"])
+        );
     }
 
     #[test]

@@ -3,14 +3,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::period::Length;
-use crate::unique::claim::Terms;
-use crate::unique::conflict::OnConflict;
+use uniqueue_policy::{Length, OnConflict, Preset, StateSet, Terms, UniqueScope};
+
 use crate::unique::flaw::Flaw;
 use crate::unique::key::{UniqueKey, checked};
-use crate::unique::scope::UniqueScope;
 use crate::unique::select::Part;
-use crate::unique::states::StateSet;
 
 /// A rule that makes unique keys: which parts make a job "the same" as another, in which states
 /// and for how long it claims its key, and how its insert reacts to a holder.
@@ -51,7 +48,6 @@ pub struct UniquePolicy {
     /// The chosen parts of meta; `None` where meta plays no part.
     pub(crate) meta: Option<Vec<Part>>,
     pub(crate) has_queue: bool,
-    pub(crate) window: Option<Duration>,
     pub(crate) terms: Terms,
     /// False for River's empty options, which mean that no uniqueness is enforced.
     pub(crate) is_enforced: bool,
@@ -69,7 +65,7 @@ impl UniquePolicy {
     /// Unique by kind while the job is not over (scope [`Active`](UniqueScope::Active)); a
     /// duplicate is ignored.
     pub const fn new() -> Self {
-        Self::of_kind(UniqueScope::Active, OnConflict::Ignore)
+        Self::on(UniqueScope::Active.states(), OnConflict::Ignore)
     }
 
     /// With Zizq's defaults: by kind and all args, while the job waits (scope
@@ -78,7 +74,7 @@ impl UniquePolicy {
     /// This makes uniqueue's keys. For the very keys that Zizq's clients make, see
     /// [`UniqueKey::zizq_rust`] and [`UniqueKey::zizq_node`].
     pub fn zizq() -> Self {
-        Self::of_kind(UniqueScope::Queued, OnConflict::Ignore).by_args()
+        Self::like(Preset::Zizq).by_args()
     }
 
     /// With the defaults of River's `UniqueOpts`: until a completed job is pruned (scope
@@ -91,7 +87,7 @@ impl UniquePolicy {
     /// rival on its way back goes on without the claim, unless `on_reentry` asks for River's
     /// discard.
     pub const fn river() -> Self {
-        let mut policy = Self::of_kind(UniqueScope::Completed, OnConflict::Ignore);
+        let mut policy = Self::like(Preset::River);
         policy.is_enforced = false;
         policy
     }
@@ -99,7 +95,7 @@ impl UniquePolicy {
     /// With the defaults of OJS's `UniquePolicy`: by type, while the job is not over (scope
     /// [`Active`](UniqueScope::Active)); a duplicate is rejected.
     pub const fn ojs() -> Self {
-        Self::of_kind(UniqueScope::Active, OnConflict::Reject)
+        Self::like(Preset::Ojs)
     }
 
     /// With Faktory's defaults: by kind, args and queue, until success or until `unique_for` has
@@ -108,9 +104,7 @@ impl UniquePolicy {
     /// The claim outlives a job that is discarded or cancelled. `until(Until::Start)` is
     /// Faktory's `unique_until: start`.
     pub fn faktory(unique_for: impl Into<Length>) -> Self {
-        let mut policy = Self::of_kind(UniqueScope::Active, OnConflict::Reject).by_args().by_queue().ttl(unique_for);
-        policy.terms.states = StateSet::ALL_BUT_COMPLETED;
-        policy
+        Self::like(Preset::Faktory).by_args().by_queue().ttl(unique_for)
     }
 
     /// Adds all args to the key. Parts chosen before are no longer singled out.
@@ -163,13 +157,17 @@ impl UniquePolicy {
     /// set, otherwise the database's now. Whole seconds, at most 100 years; not together with
     /// `period` or `ttl`.
     pub const fn window(mut self, length: Duration) -> Self {
-        self.window = Some(length);
+        self.terms.window = Some(length);
         self.is_enforced = true;
         self
     }
 
     /// Takes this text as the key, verbatim: 1 to 512 bytes, no NUL. It stands alone: a policy
     /// with a key and anything else to make one from is an error.
+    ///
+    /// The scope is the policy's: [`new`](Self::new) claims the key *while the job is active*, until it is over. The same
+    /// text as a [`UniqueKey::raw`] is claimed only *while the job is queued*. Producers that share a key should set the
+    /// scope.
     pub fn key(mut self, text: impl Into<String>) -> Self {
         self.key = Some(checked(text.into()));
         self.added()
@@ -180,7 +178,7 @@ impl UniquePolicy {
     /// Whether the key depends on the time, so that [`Subject::window_at`](crate::Subject::window_at) must be set.
     #[must_use]
     pub const fn needs_clock(&self) -> bool {
-        self.window.is_some() && self.is_enforced
+        self.terms.window.is_some() && self.is_enforced
     }
 
     /// Whether the key depends on the args.
@@ -219,15 +217,19 @@ impl UniquePolicy {
         self.is_enforced = true;
     }
 
-    const fn of_kind(scope: UniqueScope, on_conflict: OnConflict) -> Self {
+    /// The states and the answer of a queue, and a key of the kind alone.
+    pub(crate) const fn like(preset: Preset) -> Self {
+        Self::on(preset.states(), preset.on_conflict())
+    }
+
+    pub(crate) const fn on(states: StateSet, on_conflict: OnConflict) -> Self {
         Self {
             key: None,
             has_kind: true,
             args: Args::None,
             meta: None,
             has_queue: false,
-            window: None,
-            terms: Terms::new(scope.states(), on_conflict),
+            terms: Terms::new(states, on_conflict),
             is_enforced: true,
         }
     }
@@ -250,9 +252,7 @@ impl From<UniqueKey> for UniquePolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unique::claim::Claim;
-    use crate::unique::conflict::Until;
-    use crate::unique::fingerprint::Subject;
+    use crate::unique::{Claim, Subject, Until};
 
     const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -1,17 +1,16 @@
 //! From a policy and a job to the claim: the checks, the fingerprint, the key.
 
 use serde_json::Value;
+use uniqueue_policy::{Length, OnConflict, UpdateArgs};
 
 use crate::error::Result;
 use crate::period;
-use crate::unique::claim::Claim;
-use crate::unique::conflict::OnConflict;
+use crate::unique::claim::{self, Claim};
 use crate::unique::fingerprint::{Fingerprint, Subject};
 use crate::unique::flaw::{Flaw, invalid, require};
 use crate::unique::key::sha256_hex;
 use crate::unique::policy::{Args, UniquePolicy};
 use crate::unique::select::{Part, Selected, named_args};
-use crate::unique::update::UpdateArgs;
 
 /// The longest canonical text that is the key of a group itself.
 const MAX_READABLE_BYTES: usize = 128;
@@ -27,8 +26,7 @@ impl UniquePolicy {
     /// of time outside its limits, [`Error::InvalidKey`](crate::Error::InvalidKey) for a key text
     /// outside its own.
     pub fn check(&self) -> Result<()> {
-        self.terms.check()?;
-        self.check_window()?;
+        claim::check(&self.terms)?;
         match &self.key {
             Some(text) => self.check_key(text),
             None => self.check_dimensions(),
@@ -56,7 +54,7 @@ impl UniquePolicy {
                 sha256_hex(|sink| fingerprint.write(sink)).map_err(Flaw::in_key)?
             }
         };
-        Ok(Some(self.terms.claim(key)))
+        Ok(Some(Claim::new(key, &self.terms)))
     }
 
     /// The text whose SHA-256 is this job's key, for people to read; `None` when the policy
@@ -102,12 +100,11 @@ impl UniquePolicy {
             None => None,
             Some(parts) => Some(Selected::of(subject.meta, parts, "meta_keys")?),
         };
-        let period = match (self.window, subject.window_at) {
+        let period = match (self.terms.window, subject.window_at) {
             (None, _) => None,
             (Some(length), Some(instant)) => Some(period::window(instant, length)?.fingerprint()),
             (Some(length), None) => {
-                let length = period::write(length);
-                return Err(invalid("window", format!("needs the job's time: {length}")));
+                return Err(invalid("window", format!("needs the job's time: {}", Length::from(length))));
             }
         };
         Ok(Fingerprint {
@@ -128,7 +125,7 @@ impl UniquePolicy {
         let args = named_args(subject.args);
         match parts.iter().map(Part::member).find(|name| args.get(name).is_some_and(Value::is_array)) {
             Some(name) => {
-                Err(invalid("update.args", format!("append would change a member that the key is made from: {name:?}")))
+                Err(invalid("update", format!("append would change a member that the key is made from: {name:?}")))
             }
             None => Ok(()),
         }
@@ -138,27 +135,13 @@ impl UniquePolicy {
         self.terms.on_conflict == OnConflict::Update && self.terms.update.args() == UpdateArgs::Append
     }
 
-    fn check_window(&self) -> Result<()> {
-        let Some(length) = self.window else {
-            return Ok(());
-        };
-        if let Some(limit) = self.terms.period.or(self.terms.ttl) {
-            let both = format!("{} and {}", period::write(length), limit);
-            return Err(invalid(
-                "window",
-                format!("stands beside period or ttl, and only one of them may limit time: {both}"),
-            ));
-        }
-        period::check_window(length)
-    }
-
     fn check_key(&self, text: &Result<String, Flaw>) -> Result<()> {
         let beside = [
             (!self.has_kind, "exclude_type"),
             (self.needs_args(), "args"),
             (self.needs_meta(), "meta"),
             (self.has_queue, "queue"),
-            (self.window.is_some(), "window"),
+            (self.terms.window.is_some(), "window"),
         ];
         if let Some((_, other)) = beside.into_iter().find(|(is_there, _)| *is_there) {
             return Err(invalid("key", format!("stands alone, without {other}")));
@@ -176,11 +159,14 @@ impl UniquePolicy {
         }
         require(
             !(self.appends() && matches!(self.args, Args::All)),
-            "update.args",
+            "update",
             || "append would change the args, which are all in the key: \"append\"",
         )?;
-        let is_empty =
-            !self.has_kind && !self.has_queue && !self.needs_args() && !self.needs_meta() && self.window.is_none();
+        let is_empty = !self.has_kind
+            && !self.has_queue
+            && !self.needs_args()
+            && !self.needs_meta()
+            && self.terms.window.is_none();
         require(!is_empty, "exclude_type", || "leaves nothing to make a key from: true")
     }
 }

@@ -54,11 +54,16 @@ impl Part {
         self.is_required
     }
 
+    /// What is wrong with a pointer's syntax.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        self.pointer.as_ref()?.as_ref().err().copied()
+    }
+
     /// Checks a pointer's syntax. `field` is for the error.
     pub(crate) fn check(&self, field: &'static str) -> Result<()> {
-        match &self.pointer {
-            Some(Err(problem)) => Err(invalid(field, format!("{problem}: {:?}", self.given))),
-            _ => Ok(()),
+        match self.problem() {
+            Some(problem) => Err(invalid(field, format!("{problem}: {:?}", self.given))),
+            None => Ok(()),
         }
     }
 

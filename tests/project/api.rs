@@ -22,7 +22,7 @@ impl Listing {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 self.directory(&path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
                 let file = syn::parse_file(&fs::read_to_string(&path).unwrap()).unwrap();
                 self.items(&file.items, path.ends_with("src/lib.rs"));
             }
@@ -236,7 +236,10 @@ fn tidy(tokens: &str) -> String {
 fn the_public_api_is_as_the_golden_file_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut listing = Listing::default();
-    listing.directory(&root.join("src"));
+    // The words of policies, which the library exports, are items of their own crate.
+    for sources in ["src", "crates/policy/src"] {
+        listing.directory(&root.join(sources));
+    }
     // Implementations for types of the inside are no part of it.
     let is_named = |name: &str| {
         let name: String =

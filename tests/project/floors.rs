@@ -54,11 +54,12 @@ const FLOORS: &[(u8, &[&str])] = &[
 
 /// The crates of the workspace, and which of them each may use. Only the tests of a crate may use others.
 const CRATES: &[(&str, &[&str])] = &[
-    ("uniqueue", &["uniqueue-derive"]),
+    ("uniqueue", &["uniqueue-derive", "uniqueue-policy"]),
     ("uniqueue-bench", &["uniqueue"]),
     ("uniqueue-cli", &["uniqueue", "uniqueue-web"]),
-    ("uniqueue-derive", &[]),
+    ("uniqueue-derive", &["uniqueue-policy"]),
     ("uniqueue-model", &[]),
+    ("uniqueue-policy", &[]),
     ("uniqueue-test-support", &["uniqueue"]),
     ("uniqueue-web", &["uniqueue"]),
 ];

@@ -131,7 +131,7 @@ async fn migrating_again_changes_nothing() {
 
 /// The part of a migration's script that makes the schema as it was before the eighth migration.
 fn up_to_unique_policies(whole: &str) -> String {
-    let until = whole.find("'unique_policy'").unwrap();
+    let until = whole.find(", 'unique_policy'").unwrap();
     let until = until + whole[until..].find(";\n").unwrap();
     // The sentence on the history comes last, the first time.
     let comments = whole.find("COMMENT ON TABLE schema_history").unwrap();

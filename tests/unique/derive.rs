@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uniqueue::period::Length;
-use uniqueue::{Error, InsertOptions, Job, JobState, OnConflict, OnReentry, UniquePolicy, UniqueScope, Until, Update};
+use uniqueue::{
+    Error, InsertOptions, Job, JobState, OnConflict, OnReentry, UniquePolicy, UniqueScope, Until, Update, UpdateArgs,
+};
 
 use support::Database;
 
@@ -70,6 +72,9 @@ fn updates_are_those_of_the_builder() {
     #[job(kind = "a", unique(kind, debounce = "5s", max_delay = "1m"))]
     struct Debounced;
     #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "a", unique(kind, update = "merge", max_delay = "1m"))]
+    struct Pushed;
+    #[derive(Serialize, Deserialize, Job)]
     #[job(kind = "a", unique(update = "append"))]
     struct OfShop {
         #[job(unique)]
@@ -91,9 +96,9 @@ fn updates_are_those_of_the_builder() {
     assert_eq!(Collecting::options(), unique(UniquePolicy::new().update(Update::append().max_items(50))));
     let of_shop = UniquePolicy::new().by_arg_fields(["shop", "tags"]).update(Update::append());
     assert_eq!(OfShop::options(), unique(of_shop));
-    let push = Update::latest().push(Duration::from_secs(60));
-    let debounced = unique(UniquePolicy::new().update(push)).scheduled_in(Duration::from_secs(5));
-    assert_eq!(Debounced::options(), debounced);
+    let (delay, longest) = (Duration::from_secs(5), Duration::from_secs(60));
+    assert_eq!(Debounced::options(), unique(UniquePolicy::new().update(Update::latest().debounce(delay, longest))));
+    assert_eq!(Pushed::options(), unique(UniquePolicy::new().update(Update::merge().push(longest))));
 }
 
 #[test]
@@ -187,14 +192,12 @@ fn recipes_are_the_same_by_the_macro_and_by_the_builder() {
         UniquePolicy::new().by_arg_fields(["user_id"]).scope(UniqueScope::Queued).on_conflict(OnConflict::Replace)
     ));
     recipe!(
-        [unique(args("thread_id"), scope = "queued", debounce = "5s", max_delay = "1m")]
-            .unique(
-                UniquePolicy::new()
-                    .by_arg_fields(["thread_id"])
-                    .scope(UniqueScope::Queued)
-                    .update(Update::latest().push(Duration::from_secs(60)))
-            )
-            .scheduled_in(Duration::from_secs(5))
+        [unique(args("thread_id"), scope = "queued", debounce = "5s", max_delay = "1m")].unique(
+            UniquePolicy::new()
+                .by_arg_fields(["thread_id"])
+                .scope(UniqueScope::Queued)
+                .update(Update::latest().debounce(Duration::from_secs(5), Duration::from_secs(60)))
+        )
     );
     recipe!([unique(args("shop"), scope = "queued", update = "append", max_items = 500)].unique(
         UniquePolicy::new().by_arg_fields(["shop"]).scope(UniqueScope::Queued).update(Update::append().max_items(500))
@@ -544,9 +547,10 @@ fn every_option_and_word_is_on_the_page() {
             assert!(is_there, "no row of docs/reference/derive.md begins with {option:?}");
         }
     }
-    // `Variant = "word",` of each set of words.
-    let words = include_str!("../../crates/derive/src/unique_values.rs").split_once("\nwords! {").unwrap().1;
-    for word in words.split_once("\n}\n").unwrap().0.split('"').skip(1).step_by(2) {
+    macro_rules! words {
+        ($($type:ty),*) => { [$(<$type>::ALL.iter().map(|word| word.as_str()).collect::<Vec<_>>()),*].concat() };
+    }
+    for word in words!(OnConflict, OnReentry, UniqueScope, Until, UpdateArgs, uniqueue_policy::Preset) {
         assert!(page.contains(&format!("\"{word}\"")), "docs/reference/derive.md does not name {word:?}");
     }
 }

@@ -1,16 +1,24 @@
 //! The consistency of the unique options.
 //!
+//! The rules between the terms of a claim are those of the library, from `uniqueue-policy`. The others are about the type
+//! and the attribute.
+//!
 //! A combination that can never work, or is surely a mistake, is an error. A combination that works
 //! but gives up a claim unexpectedly is a warning, which `gaps = "allowed"` turns off.
 
 use proc_macro2::Span;
+use uniqueue_policy::{
+    DEFAULT_RETENTION_OF_COMPLETED, JobState, OnConflict, Preset, Problem, StateSet, Terms, UniqueScope, Until, Update,
+    UpdateArgs,
+};
 
 use crate::entries::Setting;
 use crate::fields::{Fields, Marked};
 use crate::problems::{Problems, listed};
-use crate::states::{State, States};
 use crate::unique::{Args, Unique};
-use crate::unique_values::{Gaps, Like, OnConflict, Scope, Until, Update};
+
+/// The states of jobs that have yet to start.
+const WAITING: StateSet = UniqueScope::Queued.states();
 
 /// A warning about a valid option.
 pub(crate) struct Warning {
@@ -22,11 +30,9 @@ pub(crate) struct Warning {
 pub(crate) fn check(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     check_args(unique, fields, problems);
     check_key(unique, fields, problems);
-    check_limits(unique, problems);
-    check_update(unique, problems);
     check_append(unique, fields, problems);
-    check_run_again(unique, problems);
     check_states(unique, problems);
+    check_terms(unique, problems);
 }
 
 fn check_args(unique: &Unique, fields: &Fields, problems: &mut Problems) {
@@ -70,8 +76,8 @@ fn member_of(selection: &str) -> String {
 }
 
 fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
-    let is_faktory = has_value(&unique.like, Like::Faktory);
-    let has_own_key = is_faktory || has_value(&unique.like, Like::Zizq);
+    let is_faktory = has_value(&unique.like, Preset::Faktory);
+    let has_own_key = is_faktory || has_value(&unique.like, Preset::Zizq);
     let is_selective = unique.args.is_some()
         || !fields.unique.is_empty()
         || unique.queue.is_some()
@@ -99,7 +105,7 @@ fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     }
     let Some(like) = &unique.like else { return };
     let has_states = unique.scope.is_some() || unique.states.is_some() || unique.until.is_some();
-    if has_value(&unique.like, Like::River) && !is_selective && unique.limits.is_empty() && !has_states {
+    if has_value(&unique.like, Preset::River) && !is_selective && unique.limits.is_empty() && !has_states {
         problems.add(
             like.span,
             "`like = \"river\"` enforces nothing by the kind alone",
@@ -125,75 +131,77 @@ fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     }
 }
 
-fn check_limits(unique: &Unique, problems: &mut Problems) {
-    if let [first, others @ ..] = &unique.limits[..] {
-        for other in others {
-            problems.add(
-                other.span,
-                format!("`{}` and `{}` cannot be combined", first.name, other.name),
-                "keep one: `period` counts from the job's creation, \
-                 `ttl` from when it is due, `window` by the calendar",
-            );
-        }
-    }
-}
-
-/// `run_again` needs a claim that ends when the job starts.
-fn check_run_again(unique: &Unique, problems: &mut Problems) {
-    let Some(on_conflict) =
-        unique.on_conflict.as_ref().filter(|_| has_value(&unique.on_conflict, OnConflict::RunAgain))
-    else {
+/// The rules of every policy.
+fn check_terms(unique: &Unique, problems: &mut Problems) {
+    if !unique.is_valid {
         return;
-    };
-    let ends_at_start = has_value(&unique.until, Until::Start)
-        || has_value(&unique.scope, Scope::Queued)
-        || unique
-            .states
-            .as_ref()
-            .is_some_and(|set| set.value.is_none_or(|set| !set.meets(States::of(&[State::Running]))))
-        || (unique.scope.is_none() && unique.states.is_none() && has_value(&unique.like, Like::Zizq));
-    if !ends_at_start {
-        problems.add(
-            on_conflict.span,
-            "`run_again` needs a claim without `running`",
-            "add `scope = \"queued\"`: a job that runs has read its data already",
-        );
     }
+    let span_of = |setting: Option<Span>| setting.unwrap_or(unique.span);
+    let mut report = |problem: Problem| {
+        let limit = unique.limits.iter().find(|limit| limit.name == problem.member);
+        let span = span_of(match problem.member {
+            "states" | "until" => unique.states.as_ref().map(|it| it.span).or(unique.until.as_ref().map(|it| it.span)),
+            "on_conflict" => unique.on_conflict.as_ref().map(|it| it.span),
+            "update" => unique.update.as_ref().map(|it| it.span),
+            "debounce" => unique.debounce.as_ref().map(|it| it.span),
+            "max_delay" => unique.max_delay.as_ref().map(|it| it.span),
+            "max_items" => unique.max_items.as_ref().map(|it| it.span),
+            _ => limit.map(|limit| limit.span),
+        });
+        problems.add(span, format!("invalid unique policy: {}: {problem}", problem.member), problem.hint);
+    };
+    let on_conflict = value(&unique.on_conflict);
+    if let (Some(other), Some(member)) = (on_conflict, of_update(unique))
+        && other != OnConflict::Update
+    {
+        report(Problem::needs_update(member, other));
+    }
+    terms(unique).problems().for_each(report);
 }
 
-fn check_update(unique: &Unique, problems: &mut Problems) {
-    let wants = unique.update.as_ref().map(|update| update.span).or(unique.debounce.as_ref().map(|it| it.span));
-    if let (Some(span), Some(on_conflict)) = (wants, &unique.on_conflict)
-        && on_conflict.value.is_some_and(|word| word != OnConflict::Update)
-    {
-        problems.add(span, "`update` and `debounce` need `on_conflict = \"update\"`", "remove `on_conflict`");
-    }
-    match (&unique.debounce, &unique.max_delay) {
-        (Some(debounce), None) => problems.add(
-            debounce.span,
-            "`debounce` needs `max_delay`",
-            "add the longest wait, such as `max_delay = \"1m\"`: without it events that never end would hold the job up",
-        ),
-        (None, Some(max_delay)) => problems.add(max_delay.span, "`max_delay` needs `debounce`", "add `debounce = \"5s\"`"),
-        (Some(debounce), Some(max_delay)) => {
-            if let (Some(delay), Some(longest)) = (debounce.value, max_delay.value)
-                && delay >= longest
-            {
-                problems.add(max_delay.span, "`max_delay` must be longer than `debounce`", "raise `max_delay`");
-            }
+/// The first option that says how a duplicate changes its holder.
+fn of_update(unique: &Unique) -> Option<&'static str> {
+    let given = [
+        ("update", unique.update.is_some()),
+        ("debounce", unique.debounce.is_some()),
+        ("max_delay", unique.max_delay.is_some()),
+        ("max_items", unique.max_items.is_some()),
+    ];
+    given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+}
+
+/// The terms that the options make. The options must be valid.
+fn terms(unique: &Unique) -> Terms {
+    let like = value(&unique.like);
+    let mut terms = Terms::new(
+        like.map_or(UniqueScope::Active.states(), Preset::states),
+        like.map_or(OnConflict::Ignore, Preset::on_conflict),
+    );
+    for limit in &unique.limits {
+        match limit.name.as_str() {
+            "period" => terms.period = limit.length,
+            "ttl" => terms.ttl = limit.length,
+            _ => terms.window = limit.length.map(|length| length.parts().1),
         }
-        (None, None) => {}
     }
-    let appends = has_value(&unique.update, Update::Append);
-    if let (Some(max_items), false) = (&unique.max_items, appends) {
-        problems.add(max_items.span, "`max_items` needs `update = \"append\"`", "add it, or remove `max_items`");
+    if let Some(until) = value(&unique.until) {
+        terms.set_until(until);
     }
+    if let Some(states) = value(&unique.states).or(value(&unique.scope).map(UniqueScope::states)) {
+        terms.states = states;
+    }
+    if let Some(on_conflict) = value(&unique.on_conflict).or(of_update(unique).map(|_| OnConflict::Update)) {
+        terms.on_conflict = on_conflict;
+    }
+    let update = Update::of(value(&unique.update).unwrap_or(UpdateArgs::Latest));
+    terms.update = update.with_members(value(&unique.debounce), value(&unique.max_delay), value(&unique.max_items));
+    terms
 }
 
 /// `append` must leave the members alone that the key is made from.
 fn check_append(unique: &Unique, fields: &Fields, problems: &mut Problems) {
-    let Some(update) = unique.update.as_ref().filter(|_| has_value(&unique.update, Update::Append)) else { return };
-    let key_holds_args = has_value(&unique.like, Like::Faktory) || has_value(&unique.like, Like::Zizq);
+    let Some(update) = unique.update.as_ref().filter(|_| has_value(&unique.update, UpdateArgs::Append)) else { return };
+    let key_holds_args = has_value(&unique.like, Preset::Faktory) || has_value(&unique.like, Preset::Zizq);
     let selected: Vec<_> = match unique.args.as_ref().map(|args| args.value.as_ref()) {
         Some(Some(Args::Selected(names))) => names.iter().map(|name| (member_of(&name.value()), name.span())).collect(),
         None if !fields.unique.is_empty() || !key_holds_args => {
@@ -240,18 +248,10 @@ fn check_states(unique: &Unique, problems: &mut Problems) {
         );
     }
     let Some(states) = setting.value else { return };
-    if has_value(&unique.until, Until::Start) && !states.meets(States::WAITING) {
-        problems.add(
-            setting.span,
-            "no job would ever claim its key: \
-             `until = \"start\"` ends every claim before these states",
-            format!("add {} to the states, or remove `until`", listed(States::WAITING.names(), "or")),
-        );
-    }
     let replaces = [OnConflict::Replace, OnConflict::ReplaceExceptSchedule]
         .into_iter()
         .any(|choice| has_value(&unique.on_conflict, choice));
-    if replaces && states == States::of(&[State::Running]) {
+    if replaces && states == JobState::Running.into() {
         problems.add(
             setting.span,
             "no job could ever be replaced: \
@@ -263,59 +263,74 @@ fn check_states(unique: &Unique, problems: &mut Problems) {
 
 /// Returns the warning about a policy, unless `gaps = "allowed"`.
 pub(crate) fn warning(unique: &Unique) -> Option<Warning> {
-    if has_value(&unique.gaps, Gaps::Allowed) {
+    if unique.allows_gaps {
         return None;
     }
-    let (span, note) = if has_value(&unique.until, Until::Start) {
-        dead_states(unique)?
-    } else {
-        let setting = unique.states.as_ref()?;
-        (setting.span, gap(setting.value?)?)
-    };
-    let note = format!("{note}; write `gaps = \"allowed\"` if that is meant");
-    Some(Warning { span, note })
+    let (span, note) = match has_value(&unique.until, Until::Start) {
+        true => dead_states(unique),
+        false => gap(unique).or_else(|| short_retention(unique)),
+    }?;
+    Some(Warning { span, note: format!("{note}; write `gaps = \"allowed\"` if that is meant") })
 }
 
 /// States that `until = "start"` makes pointless.
 fn dead_states(unique: &Unique) -> Option<(Span, String)> {
-    let after_start = States::of(&[State::Completed, State::Running]);
+    const AFTER_START: StateSet = StateSet::of(&[JobState::Completed, JobState::Running]);
+
     let (span, named) = match (&unique.states, &unique.scope) {
         (Some(states), _) => (states.span, states.value?),
-        (None, Some(scope)) => match scope.value? {
-            // Both contain `running` only because every scope from `active` on does.
-            Scope::Queued | Scope::Active => return None,
-            Scope::Completed | Scope::Exists => (scope.span, States::of(&[State::Completed])),
-        },
+        // Every scope from `active` on contains `running`.
+        (None, Some(scope)) => (scope.span, scope.value?.states().without(JobState::Running)),
         (None, None) => return None,
     };
-    let dead = after_start.iter().filter(|state| named.contains(*state));
-    let dead = States::of(&dead.collect::<Vec<_>>());
-    (dead != States::NONE).then(|| {
+    let dead = named.intersection(AFTER_START);
+    (!dead.is_empty()).then(|| {
         let note = format!(
             "no job claims its key while {}, \
              since `until = \"start\"` gives the claim up for good",
-            listed(dead.names(), "or"),
+            listed_states(dead, "or"),
         );
         (span, note)
     })
 }
 
-fn gap(states: States) -> Option<String> {
-    if !states.meets(States::WAITING) {
-        return Some(
-            "these states leave out every waiting one, \
-             so duplicates inserted before the job starts are all stored"
-                .to_owned(),
-        );
-    }
+fn gap(unique: &Unique) -> Option<(Span, String)> {
+    let setting = unique.states.as_ref()?;
+    let states = setting.value?;
     let gap = states.gap();
-    (gap != States::NONE).then(|| {
+    let note = if states.is_disjoint(WAITING) {
+        "these states leave out every waiting one, \
+         so duplicates inserted before the job starts are all stored"
+            .to_owned()
+    } else if !gap.is_empty() {
         format!(
             "these states have a gap: the claim is given up while the job is {}, \
              and taken back afterwards only if no other job took the key",
-            listed(gap.names(), "or"),
+            listed_states(gap, "or"),
         )
-    })
+    } else {
+        return None;
+    };
+    Some((setting.span, note))
+}
+
+/// A window that is longer than completed jobs are kept. A `period` or a `ttl` keeps its job, and so its claim.
+fn short_retention(unique: &Unique) -> Option<(Span, String)> {
+    let Terms { states, window, .. } = terms(unique);
+    let outlives = window.is_some_and(|window| window > DEFAULT_RETENTION_OF_COMPLETED);
+    let limit = unique.limits.first().filter(|_| outlives && states.contains(JobState::Completed))?;
+    let note = "this window outlives the claims of completed jobs, which by default are deleted after a day: \
+                keep them longer with the retention of the runners or the queue";
+    Some((limit.span, note.to_owned()))
+}
+
+fn listed_states(states: StateSet, last: &str) -> String {
+    listed(states.iter().map(JobState::as_str), last)
+}
+
+/// The value of an option that is set.
+fn value<T: Copy>(setting: &Option<Setting<T>>) -> Option<T> {
+    setting.as_ref().and_then(|setting| setting.value)
 }
 
 /// Whether an option is set to a value.

@@ -1,11 +1,11 @@
 //! The generated `impl Job`.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{Data, DeriveInput, GenericParam, Ident};
+use uniqueue_policy::{Length, Preset, UpdateArgs};
 
 use crate::attributes::JobAttributes;
 use crate::consistency::{self, Warning};
@@ -14,7 +14,6 @@ use crate::fields::{Fields, selector};
 use crate::group_check;
 use crate::problems::Problems;
 use crate::unique::{Args, Unique};
-use crate::unique_values::{Like, Update};
 
 /// Returns the implementation, or all errors.
 pub(crate) fn job(input: &DeriveInput) -> TokenStream {
@@ -111,10 +110,6 @@ fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -
             Some(_) => quote!(.one_at_a_time(#policy)),
             None => quote!(.unique(#policy)),
         });
-        if let Some(delay) = value(&unique.debounce) {
-            let delay = length((0, *delay), library);
-            calls.extend(quote!(.scheduled_in(#delay)));
-        }
     }
     if let Some(group) = &attributes.group {
         calls.extend(group.calls(fields, library));
@@ -139,10 +134,10 @@ fn policy(unique: &Unique, fields: &Fields, library: &TokenStream) -> TokenStrea
     let mut limits = unique.limits.iter();
     let mut policy = match value(&unique.like) {
         None => quote!(#library::UniquePolicy::new()),
-        Some(Like::River) => quote!(#library::UniquePolicy::river()),
-        Some(Like::Ojs) => quote!(#library::UniquePolicy::ojs()),
-        Some(Like::Zizq) => quote!(#library::UniquePolicy::zizq()),
-        Some(Like::Faktory) => {
+        Some(Preset::River) => quote!(#library::UniquePolicy::river()),
+        Some(Preset::Ojs) => quote!(#library::UniquePolicy::ojs()),
+        Some(Preset::Zizq) => quote!(#library::UniquePolicy::zizq()),
+        Some(Preset::Faktory) => {
             let ttl = limits.next().and_then(|limit| limit.length).map(|length| self::length(length, library));
             quote!(#library::UniquePolicy::faktory(#ttl))
         }
@@ -180,21 +175,18 @@ fn policy(unique: &Unique, fields: &Fields, library: &TokenStream) -> TokenStrea
 
 /// Writes `.update(...)` where an option asks for one.
 fn update(unique: &Unique, library: &TokenStream) -> Option<TokenStream> {
-    if unique.update.is_none() && unique.debounce.is_none() {
+    if unique.update.is_none() && unique.max_delay.is_none() {
         return None;
     }
-    let args = match value(&unique.update).unwrap_or(&Update::Latest) {
-        Update::Latest => quote!(latest),
-        Update::Merge => quote!(merge),
-        Update::Append => quote!(append),
-    };
-    let mut update = quote!(#library::Update::#args());
-    if let Some(max_delay) = value(&unique.max_delay) {
-        let max_delay = length((0, *max_delay), library);
-        update.extend(quote!(.push(#max_delay)));
-    }
+    let args = variant(value(&unique.update).unwrap_or(&UpdateArgs::Latest));
+    let mut update = quote!(#library::Update::of(#library::UpdateArgs::#args));
+    let [delay, max_delay] =
+        [&unique.debounce, &unique.max_delay].map(|it| value(it).map(|it| length((*it).into(), library)));
+    update.extend(match (delay, max_delay) {
+        (Some(delay), Some(max_delay)) => quote!(.debounce(#delay, #max_delay)),
+        (_, max_delay) => max_delay.map(|max_delay| quote!(.push(#max_delay))).unwrap_or_default(),
+    });
     if let Some(max_items) = value(&unique.max_items) {
-        let max_items = max_items.unsigned_abs();
         update.extend(quote!(.max_items(#max_items)));
     }
     Some(quote!(.update(#update)))
@@ -232,7 +224,8 @@ fn variant(value: &impl Debug) -> Ident {
     Ident::new(&format!("{value:?}"), Span::call_site())
 }
 
-fn length((months, time): (u32, Duration), library: &TokenStream) -> TokenStream {
+fn length(length: Length, library: &TokenStream) -> TokenStream {
+    let (months, time) = length.parts();
     let (seconds, nanoseconds) = (time.as_secs(), time.subsec_nanos());
     let time = quote!(::core::time::Duration::new(#seconds, #nanoseconds));
     if months == 0 { time } else { quote!(#library::period::Length::months(#months).plus(#time)) }
@@ -241,11 +234,11 @@ fn length((months, time): (u32, Duration), library: &TokenStream) -> TokenStream
 /// Writes a warning as the use of a deprecated constant, since stable Rust has no other way.
 fn deprecation(warning: &Warning) -> TokenStream {
     let note = &warning.note;
-    let used = quote_spanned!(warning.span=> UNIQUE_STATES);
+    let used = quote_spanned!(warning.span=> UNIQUE_POLICY);
     quote! {
         const _: () = {
             #[deprecated(note = #note)]
-            const UNIQUE_STATES: () = ();
+            const UNIQUE_POLICY: () = ();
             #used
         };
     }

@@ -57,6 +57,7 @@ fn check_one_at_a_time(attributes: &JobAttributes, problems: &mut Problems) {
         of("on_conflict", unique.on_conflict.as_ref().map(|setting| setting.span)),
         of("update", unique.update.as_ref().map(|setting| setting.span)),
         of("debounce", unique.debounce.as_ref().map(|setting| setting.span)),
+        of("max_delay", unique.max_delay.as_ref().map(|setting| setting.span)),
         of("on_reentry", unique.on_reentry.as_ref().map(|setting| setting.span)),
     ];
     for (name, span) in set.into_iter().flatten() {

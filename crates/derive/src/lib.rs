@@ -28,13 +28,9 @@ mod expand;
 mod fields;
 mod group;
 mod group_check;
-mod iso8601;
-mod length;
 mod problems;
 mod serde_names;
-mod states;
 mod unique;
-mod unique_values;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -102,13 +98,16 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `update = "latest"`, `"merge"` or `"append"` | a duplicate changes the args of a waiting holder | `"latest"` with `on_conflict = "update"` |
 /// | `max_items = 100` | with `"append"`: a holder with this number of items gives up its claim | 1,000 |
 /// | `debounce = "5s", max_delay = "1m"` | the job runs this long after its latest duplicate, and this long after its insert at the latest. Beside it stands `scope = "queued"`: with the default scope a duplicate during the run is rejected | no delay |
+/// | `max_delay = "1m"` alone | a duplicate moves the holder's time to its own, and this long after the holder's insert at the latest | the time is kept |
 /// | `on_reentry = "go_on"` or `"discard"` | what a job does if another job holds its key when it comes back | `"go_on"` |
 /// | `like = "river"`, `"ojs"`, `"faktory"` or `"zizq"` | the defaults of that queue; `"faktory"` needs `ttl`; the keys of `"faktory"` and `"zizq"` hold all args unless some are selected | our own |
 /// | `gaps = "allowed"` | turns the warnings below off | warnings are on |
 ///
 /// A job takes one of `period`, `ttl` and `window`. Lengths of time are short, such as `"90s"`, `"1h30m"`, `"7d"` or
 /// `"500ms"` (units `w`, `d`, `h`, `m`, `s`, `ms`, `us`), or in ISO 8601, such as `"PT15M"`, at most 100 years. A `period`
-/// or a `ttl` may have calendar years and months, such as `"P1M"`, which are added in UTC. A `window` has none.
+/// or a `ttl` may have calendar years and months, such as `"P1M"`, which are added in UTC. The other lengths have none.
+///
+/// The words and the lengths are those of a policy's JSON document. In `states`, `active` means `running`, as there.
 ///
 /// # Warnings
 ///
@@ -116,6 +115,11 @@ use syn::{DeriveInput, parse_macro_input};
 /// with `states("available", "running")` without `retryable`. Its claim is given up in between, and
 /// another job may take the key. The warning also points at sets without a waiting state, and at states
 /// that `until = "start"` makes pointless.
+///
+/// It points at a `window` of more than a day beside states with `completed`, too: by default completed jobs are deleted
+/// after a day, and their claims with them, before the window ends. Keep the jobs of the kind's queue as long as the window
+/// (`Runner::retention`), and write `gaps = "allowed"`. A `period` or a `ttl` needs no such care: a job with one is kept
+/// until its claim ends.
 ///
 /// # Args
 ///
@@ -149,13 +153,4 @@ use syn::{DeriveInput, parse_macro_input};
 pub fn derive_job(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     expand::job(&input).into()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn durations_are_read_by_the_same_file_as_in_the_library() {
-        let library = include_str!("../../../src/period/iso8601.rs");
-        assert_eq!(include_str!("iso8601.rs"), library, "copy src/period/iso8601.rs");
-    }
 }

@@ -2,16 +2,18 @@
 //!
 //! [`crate::consistency`] checks the options together.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use proc_macro2::Span;
 use syn::LitStr;
+use uniqueue_policy::{
+    InvalidLength, JobState, Length, OnConflict, OnReentry, Preset, StateSet, UniqueScope, UnknownWord, Until, Update,
+    UpdateArgs, exact, exact_window,
+};
 
 use crate::entries::{self, Entry, Seen, Setting, Value};
-use crate::length;
 use crate::problems::{Problems, closest, listed};
-use crate::states::States;
-use crate::unique_values::{self, Gaps, Like, OnConflict, OnReentry, Scope, Until, Update};
 
 pub(crate) const OPTIONS: [&str; 19] = [
     "args",
@@ -45,8 +47,7 @@ pub(crate) enum Args {
 pub(crate) struct Limit {
     pub(crate) name: String,
     pub(crate) span: Span,
-    /// Calendar months and an exact time.
-    pub(crate) length: Option<(u32, Duration)>,
+    pub(crate) length: Option<Length>,
 }
 
 /// The unique options of a type.
@@ -60,18 +61,19 @@ pub(crate) struct Unique {
     pub(crate) queue: Option<Span>,
     pub(crate) meta: Option<Setting<Vec<LitStr>>>,
     pub(crate) exclude_kind: Option<Span>,
-    pub(crate) scope: Option<Setting<Scope>>,
-    pub(crate) states: Option<Setting<States>>,
+    pub(crate) scope: Option<Setting<UniqueScope>>,
+    pub(crate) states: Option<Setting<StateSet>>,
     pub(crate) limits: Vec<Limit>,
     pub(crate) until: Option<Setting<Until>>,
     pub(crate) on_conflict: Option<Setting<OnConflict>>,
-    pub(crate) update: Option<Setting<Update>>,
+    pub(crate) update: Option<Setting<UpdateArgs>>,
     pub(crate) debounce: Option<Setting<Duration>>,
     pub(crate) max_delay: Option<Setting<Duration>>,
-    pub(crate) max_items: Option<Setting<i32>>,
+    pub(crate) max_items: Option<Setting<u32>>,
     pub(crate) on_reentry: Option<Setting<OnReentry>>,
-    pub(crate) like: Option<Setting<Like>>,
-    pub(crate) gaps: Option<Setting<Gaps>>,
+    pub(crate) like: Option<Setting<Preset>>,
+    /// Whether the warnings are off.
+    pub(crate) allows_gaps: bool,
 }
 
 impl Unique {
@@ -96,7 +98,7 @@ impl Unique {
             max_items: None,
             on_reentry: None,
             like: None,
-            gaps: None,
+            allows_gaps: false,
         }
     }
 
@@ -132,23 +134,21 @@ impl Unique {
             "queue" => self.queue = entry.flag(problems).then_some(entry.span),
             "meta" => self.meta = setting(entry, selection(entry, problems)),
             "exclude_kind" => self.exclude_kind = entry.flag(problems).then_some(entry.span),
-            "scope" => self.scope = setting(entry, unique_values::read(entry, problems)),
-            "states" => self.states = setting(entry, unique_values::read_states(entry, problems)),
+            "scope" => self.scope = setting(entry, word(entry, problems)),
+            "states" => self.states = setting(entry, states(entry, problems)),
             "period" | "ttl" | "window" => self.limits.push(limit(entry, problems)),
-            "until" => self.until = setting(entry, unique_values::read(entry, problems)),
-            "on_conflict" => {
-                self.on_conflict = setting(entry, unique_values::read(entry, problems));
-            }
-            "update" => self.update = setting(entry, unique_values::read(entry, problems)),
-            "debounce" => self.debounce = setting(entry, duration(entry, problems)),
-            "max_delay" => self.max_delay = setting(entry, duration(entry, problems)),
+            "until" => self.until = setting(entry, word(entry, problems)),
+            "on_conflict" => self.on_conflict = setting(entry, word(entry, problems)),
+            "update" => self.update = setting(entry, word(entry, problems)),
+            "debounce" => self.debounce = setting(entry, length(entry, exact, problems)),
+            "max_delay" => self.max_delay = setting(entry, length(entry, exact, problems)),
             "max_items" => {
-                let count = entry.integer(1, 1_000_000, problems);
-                self.max_items = setting(entry, count.map(|(count, _)| count));
+                let count = entry.integer(1, i64::from(Update::MOST_ITEMS), problems);
+                self.max_items = setting(entry, count.and_then(|(count, _)| u32::try_from(count).ok()));
             }
-            "on_reentry" => self.on_reentry = setting(entry, unique_values::read(entry, problems)),
-            "like" => self.like = setting(entry, unique_values::read(entry, problems)),
-            "gaps" => self.gaps = setting(entry, unique_values::read(entry, problems)),
+            "on_reentry" => self.on_reentry = setting(entry, word(entry, problems)),
+            "like" => self.like = setting(entry, word(entry, problems)),
+            "gaps" => self.allows_gaps = gaps(entry, problems),
             _ => {}
         }
     }
@@ -193,41 +193,72 @@ fn selection(entry: &Entry, problems: &mut Problems) -> Option<Vec<LitStr>> {
     Some(names)
 }
 
-/// Reads an exact length of time.
-fn duration(entry: &Entry, problems: &mut Problems) -> Option<Duration> {
+/// Reads `name = "word"`.
+fn word<W: FromStr<Err = UnknownWord>>(entry: &Entry, problems: &mut Problems) -> Option<W> {
     let text = entry.text(problems)?;
-    let parsed = length::parse(&text.value());
-    if let Err(problem) = parsed {
-        problems.add(
-            text.span(),
-            format!("invalid {}: {problem}: {:?}", entry.name, text.value()),
-            "write a length of time such as \"5s\" or \"1m\", or \"PT5S\" in ISO 8601",
-        );
+    let found = text.value().parse();
+    found.map_err(|unknown: UnknownWord| report_word(unknown.member(), &text, unknown.words(), problems)).ok()
+}
+
+/// Reads `states("available", "running")`.
+fn states(entry: &Entry, problems: &mut Problems) -> Option<StateSet> {
+    let texts = entry.texts(problems)?;
+    let mut states = Vec::new();
+    for text in &texts {
+        match JobState::of_policy(&text.value()) {
+            Ok(state) => states.push(state),
+            Err(unknown) => report_word("state", text, unknown.words(), problems),
+        }
     }
-    parsed.ok()
+    // A set without the invalid state could cause wrong errors about the set.
+    (states.len() == texts.len()).then(|| StateSet::of(&states))
+}
+
+/// Reads `gaps = "allowed"`.
+fn gaps(entry: &Entry, problems: &mut Problems) -> bool {
+    let text = entry.text(problems);
+    let unknown = text.filter(|text| text.value() != "allowed");
+    if let Some(text) = &unknown {
+        report_word("gaps", text, &["allowed"], problems);
+    }
+    unknown.is_none()
+}
+
+fn report_word(what: &str, given: &LitStr, words: &[&str], problems: &mut Problems) {
+    let value = given.value();
+    let meant = known_elsewhere_as(&value).filter(|meant| words.contains(meant));
+    let meant = meant.or_else(|| closest(&value, words.iter().copied()));
+    let meant = meant.map(|meant| format!("did you mean \"{meant}\"? "));
+    let hint = format!("{}valid: {}", meant.unwrap_or_default(), listed(words.iter().copied(), "and"));
+    problems.add(given.span(), format!("unknown {what}: {value:?}"), hint);
+}
+
+/// The state that another queue calls by this name.
+fn known_elsewhere_as(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "in_flight" | "reserved" | "executing" => "running",
+        "ready" | "enqueued" => "available",
+        "retries" => "retryable",
+        "dead" => "discarded",
+        "deleted" | "canceled" => "cancelled",
+        _ => return None,
+    })
+}
+
+/// Reads a length of time.
+fn length<T>(entry: &Entry, read: fn(&str) -> Result<T, InvalidLength>, problems: &mut Problems) -> Option<T> {
+    let text = entry.text(problems)?;
+    let report = |InvalidLength { problem, given }| {
+        let hint = "write a length of time such as \"15m\", \"1d12h\" or \"PT15M\"";
+        problems.add(text.span(), format!("invalid {}: {problem}: {given:?}", entry.name), hint);
+    };
+    read(&text.value()).map_err(report).ok()
 }
 
 fn limit(entry: &Entry, problems: &mut Problems) -> Limit {
-    let length = entry.text(problems).and_then(|text| {
-        let is_window = entry.name == "window";
-        let parsed = if is_window {
-            length::parse(&text.value()).map(|length| (0, length))
-        } else {
-            length::parse_calendar(&text.value())
-        };
-        let problem = match parsed {
-            Ok((_, length)) if is_window && length.subsec_nanos() > 0 => "must be whole seconds",
-            Ok(length) => return Some(length),
-            Err(problem) => problem,
-        };
-        problems.add(
-            text.span(),
-            format!("invalid {}: {problem}: {:?}", entry.name, text.value()),
-            "write a length of time such as \"15m\" or \"1d12h\", or \"PT15M\" in ISO 8601",
-        );
-        None
-    });
-    Limit { name: entry.name.clone(), span: entry.span, length }
+    let window = |text: &str| exact_window(text).map(Length::from);
+    let read = if entry.name == "window" { window } else { Length::from_str };
+    Limit { name: entry.name.clone(), span: entry.span, length: length(entry, read, problems) }
 }
 
 fn report_unknown(entry: &Entry, problems: &mut Problems) {

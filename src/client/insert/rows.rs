@@ -78,7 +78,7 @@ pub(in crate::client) async fn prepare_one(
         None
     };
     let options = options.or(client.defaults());
-    let start = options.start.unwrap_or(Start::Now);
+    let start = start_of(options.start, options.unique.as_ref());
     let unique = options.unique.clone();
     let passed = client.passed();
     let row = RowMaker::new(now, client.max_args_bytes(), passed).row(&kind, args, options)?;
@@ -135,7 +135,7 @@ impl RowMaker {
                 given: max_attempts.to_string(),
             });
         }
-        let start = start.unwrap_or(Start::Now);
+        let start = start_of(start, unique.as_ref());
         check_start(start)?;
         let start = match (start, &unique, self.now) {
             // Due in the window that its key is made for.
@@ -193,6 +193,12 @@ impl RowMaker {
     }
 }
 
+/// When a job is due: as its options say, or else as long from now as its policy debounces it.
+fn start_of(given: Option<Start>, unique: Option<&Unique>) -> Start {
+    let delay = unique.and_then(Unique::delay).map(Start::After);
+    given.or(delay).unwrap_or(Start::Now)
+}
+
 /// The key of the group that a policy makes. `None`: the policy enforces nothing.
 fn group_key(policy: &UniquePolicy, unread: &Unread<'_>) -> Result<Option<String>> {
     if policy.needs_clock() {
@@ -206,7 +212,7 @@ fn check_max_delay(claim: &Claim, delay: Duration) -> Result<()> {
     let max_delay = claim.update.max_delay().filter(|_| claim.on_conflict == OnConflict::Update);
     match max_delay {
         Some(max_delay) if delay >= max_delay => Err(Error::InvalidPolicy {
-            field: "update.max_delay",
+            field: "max_delay",
             problem: format!(
                 "must be longer than the delay: {} and {}",
                 period::write(max_delay),

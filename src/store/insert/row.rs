@@ -17,7 +17,7 @@ use crate::job::JobRow;
 use crate::state::JobState;
 use crate::store::interval;
 use crate::store::interval::claim_length;
-use crate::unique::{Claim, OnConflict};
+use crate::unique::{Claim, OnConflict, Update};
 
 /// A job as it goes to the database: checked, layered, its key made.
 #[derive(Clone, Debug)]
@@ -42,7 +42,12 @@ impl NewRow {
         let Some(claim) = &self.claim else { return OnConflict::Ignore.as_str().into() };
         let word = claim.on_conflict.as_str();
         match claim.on_conflict {
-            OnConflict::Update => format!("{word} {}", claim.update.parameters()).into(),
+            OnConflict::Update => {
+                let update = claim.update;
+                let max_delay = update.max_delay().unwrap_or_default().as_micros();
+                let max_items = update.item_limit().unwrap_or(Update::DEFAULT_MAX_ITEMS);
+                format!("{word} {} {max_delay} {max_items}", update.args()).into()
+            }
             _ => word.into(),
         }
     }

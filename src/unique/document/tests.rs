@@ -1,6 +1,6 @@
 //! Policy documents: what is accepted, and how each mistake is named.
 
-use std::time::Duration;
+use serde_json::json;
 
 use super::*;
 
@@ -61,8 +61,10 @@ fn a_raw_key_stands_alone_but_keeps_its_terms() {
     let policy = read_ojs(json!({"key": "k", "scope": "exists", "period": "P1D"})).unwrap();
     let built = UniquePolicy::ojs().key("k").scope(UniqueScope::Exists);
     assert_eq!(policy, built.period(Duration::from_secs(86_400)));
-    for other in ["keys", "args_keys", "optional_args_keys", "meta_keys", "window", "exclude_type"] {
-        let error = read_ojs(json!({"key": "k", other: null})).unwrap_err().to_string();
+    let none = [("keys", json!([])), ("exclude_type", json!(false))].into_iter();
+    let none = none.chain(["args_keys", "optional_args_keys", "meta_keys", "window"].map(|other| (other, json!(null))));
+    for (other, value) in none {
+        let error = read_ojs(json!({"key": "k", other: value})).unwrap_err().to_string();
         assert_eq!(error, format!("invalid unique policy: key: stands alone, without {other}"));
     }
 }
@@ -76,8 +78,8 @@ fn every_error_names_its_member() {
         (json!({"keys": "type"}), "keys: must be a list of strings: \"type\""),
         (json!({"keys": null}), "keys: must be a list of strings: null"),
         (json!({"keys": ["type", 1]}), "keys: must be a list of strings: [\"type\",1]"),
-        (json!({"keys": ["argz"]}), "keys: must be type, queue, args or meta: \"argz\""),
-        (json!({"keys": ["Type"]}), "keys: must be type, queue, args or meta: \"Type\""),
+        (json!({"keys": ["argz"]}), "keys: must be one of type, queue, args, meta: \"argz\""),
+        (json!({"keys": ["Type"]}), "keys: must be one of type, queue, args, meta: \"Type\""),
         (json!({"keys": ["meta"]}), "meta_keys: must name at least one member: []"),
         (json!({"keys": ["meta"], "meta_keys": null}), "meta_keys: must name at least one member: []"),
         (json!({"keys": ["meta"], "meta_keys": []}), "meta_keys: must name at least one member: []"),
@@ -89,9 +91,15 @@ fn every_error_names_its_member() {
             "args_keys: in a JSON Pointer ~ must be written ~0 and / within a name ~1: \"/a~\"",
         ),
         (json!({"states": []}), "states: must name at least one state: []"),
-        (json!({"states": ["ready"]}), "states: unknown state: \"ready\""),
+        (
+            json!({"states": ["ready"]}),
+            "states: must be one of pending, scheduled, available, running, retryable, completed, cancelled, discarded: \"ready\"",
+        ),
         (json!({"states": null}), "states: must be a list of strings: null"),
-        (json!({"states": ["running"], "scope": "active"}), "scope: stands beside states, which say the same: active"),
+        (
+            json!({"states": ["running"], "scope": "active"}),
+            "scope: stands beside states, which say the same: \"active\"",
+        ),
         (json!({"scope": "always"}), "scope: must be one of queued, active, completed, exists: \"always\""),
         (
             json!({"on_conflict": "raise"}),
@@ -105,29 +113,67 @@ fn every_error_names_its_member() {
             "until: start ends the claim at the fetch, and the states hold none before it: running",
         ),
         (json!({"period": 60}), "period: must be a string: 60"),
-        (json!({"ttl": "60"}), "ttl: is not an ISO 8601 duration: \"60\""),
+        (json!({"ttl": "60"}), "ttl: is not a length of time: \"60\""),
         (json!({"window": "P1M"}), "window: years and months have no fixed length: \"P1M\""),
         (json!({"exclude_type": "yes"}), "exclude_type: must be true or false: \"yes\""),
         (json!({"exclude_type": true}), "exclude_type: leaves nothing to make a key from: true"),
         (json!({"exclude_type": true, "keys": ["type", "args"]}), "exclude_type: contradicts \"type\" in keys: true"),
         (json!({"key": 1}), "key: must be a string: 1"),
         (json!({"key": null}), "key: must be a string: null"),
+        (json!({"period": "PX"}), "period: is not a length of time: \"PX\""),
+        (json!({"window": "PT0.5S"}), "window: must be whole seconds: \"PT0.5S\""),
+        (json!({"update": "first"}), "update: must be one of latest, merge, append: \"first\""),
+        (json!({"update": "merge", "on_conflict": "ignore"}), "update: needs on_conflict update: \"ignore\""),
+        (json!({"debounce": "5s"}), "debounce: needs max_delay: \"5s\""),
+        (
+            json!({"debounce": "60s", "max_delay": "PT1M"}),
+            "max_delay: must be longer than debounce: \"PT1M\" and \"60s\"",
+        ),
+        (json!({"max_items": 0}), "max_items: must be 1 to 1000000: 0"),
+        (json!({"max_items": 5}), "max_items: needs update append: 5"),
+        (
+            json!({"period": "1d", "ttl": "90m"}),
+            "ttl: stands beside period, and only one of period, ttl and window may limit time: \"90m\" and \"1d\"",
+        ),
+        // Of several mistakes the first in the order of jsonb.
+        (json!({"scope": 1, "key": 1, "until": 1}), "key: must be a string: 1"),
     ] {
-        let error = read_ojs(document.clone()).unwrap_err().to_string();
+        let error = read_ojs(document.clone()).unwrap_err().problem();
         assert_eq!(error, format!("invalid unique policy: {message}"), "{document}");
     }
 }
 
 #[test]
-fn a_malformed_period_and_two_limits_are_refused() {
-    let error = read_ojs(json!({"period": "PX"})).unwrap_err();
-    assert!(matches!(&error, Error::InvalidPeriod { given, .. } if given == "PX"), "{error}");
-    let error = read_ojs(json!({"window": "PT0.5S"})).unwrap_err();
-    assert!(matches!(error, Error::InvalidPeriod { .. }), "{error}");
+fn a_bad_key_is_refused_as_a_key() {
     let error = read_ojs(json!({"key": ""})).unwrap_err();
     assert!(matches!(error, Error::InvalidKey { .. }), "{error}");
-    for (one, other) in [("period", "ttl"), ("period", "window"), ("ttl", "window")] {
-        let error = read_ojs(json!({one: "PT1M", other: "PT1H"})).unwrap_err();
-        assert!(matches!(error, Error::InvalidPolicy { .. }), "{one}, {other}: {error}");
+}
+
+#[test]
+fn a_preset_is_the_policy_of_its_constructor() {
+    for (document, policy) in [
+        (json!({"like": "zizq"}), UniquePolicy::zizq()),
+        (json!({"like": "river"}), UniquePolicy::river()),
+        (json!({"like": "ojs"}), UniquePolicy::ojs()),
+        (json!({"like": "faktory", "ttl": "10m"}), UniquePolicy::faktory(Duration::from_secs(600))),
+    ] {
+        // The default of the reader is for documents without a preset.
+        for default in [OnConflict::Replace, OnConflict::Reject] {
+            assert_eq!(read(&document, default).unwrap(), policy, "{document}");
+        }
+    }
+}
+
+#[test]
+fn an_update_is_that_of_the_builder() {
+    let (delay, longest) = (Duration::from_secs(5), Duration::from_secs(60));
+    for (document, update) in [
+        (json!({"on_conflict": "update"}), Update::latest()),
+        (json!({"update": "merge"}), Update::merge()),
+        (json!({"update": "append", "max_items": 7}), Update::append().max_items(7)),
+        (json!({"max_delay": "1m"}), Update::latest().push(longest)),
+        (json!({"debounce": "5s", "max_delay": "PT1M"}), Update::latest().debounce(delay, longest)),
+    ] {
+        assert_eq!(read_ojs(document).unwrap(), UniquePolicy::ojs().update(update));
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
-use uniqueue::{InsertOutcome, Inserted, JobId, NewJob, OnConflict, UniquePolicy};
+use uniqueue::{InsertOutcome, Inserted, JobId, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope};
 use uuid::Uuid;
 
 use super::{insert, told};
@@ -13,6 +13,7 @@ use support::Database;
 struct Explanation {
     canonical: Option<String>,
     unique_key: Option<String>,
+    would_claim_in: Option<Vec<String>>,
     outcome: String,
     replaced: Option<Uuid>,
     holder: Option<Uuid>,
@@ -41,6 +42,7 @@ async fn explain_on(database: &Database, connection: &mut PgConnection, argument
     Explanation {
         canonical: row.get("canonical"),
         unique_key: row.get("unique_key"),
+        would_claim_in: row.get("would_claim_in"),
         outcome: row.get("outcome"),
         replaced: row.get("replaced"),
         holder: row.get("holder"),
@@ -50,6 +52,18 @@ async fn explain_on(database: &Database, connection: &mut PgConnection, argument
         new_args: row.get("new_args"),
         new_scheduled_at: row.get("new_scheduled_at"),
     }
+}
+
+#[tokio::test]
+async fn a_raw_key_claims_while_queued_and_a_policy_s_key_while_active_and_both_say_so() {
+    let database = Database::new().await;
+    let key = database.client.explain(NewJob::new("a", &json!({})).unique_key(UniqueKey::raw("k"))).await.unwrap();
+    assert_eq!(key.would_claim_in, UniqueScope::Queued.states());
+    let policy = NewJob::new("a", &json!({})).unique(UniquePolicy::new().key("k"));
+    assert_eq!(database.client.explain(policy).await.unwrap().would_claim_in, UniqueScope::Active.states());
+    let found = explain(&database, r#"'a', unique_policy => '{"key": "k"}'"#).await;
+    assert_eq!(found.would_claim_in.unwrap(), ["pending", "scheduled", "available", "running", "retryable"]);
+    assert_eq!(explain(&database, "'a'").await.would_claim_in, None);
 }
 
 #[tokio::test]
@@ -118,11 +132,11 @@ async fn the_outcome_is_what_the_insert_then_does() {
         r#""on_conflict": "replace""#,
         r#""on_conflict": "replace_except_schedule""#,
         r#""on_conflict": "preempt""#,
-        r#""update": {"args": "latest"}"#,
-        r#""update": {"args": "merge"}"#,
-        r#""update": {"args": "append"}"#,
-        r#""update": {"args": "append", "max_items": 2}"#,
-        r#""update": {"args": "append", "schedule": "push", "max_delay": "P36525D"}"#,
+        r#""update": "latest""#,
+        r#""update": "merge""#,
+        r#""update": "append""#,
+        r#""update": "append", "max_items": 2"#,
+        r#""update": "append", "max_delay": "P36525D""#,
         r#""on_conflict": "run_again""#,
     ];
     for state in ["available", "scheduled", "retryable", "pending", "running", "completed", "cancelled", "discarded"] {
@@ -155,7 +169,11 @@ async fn the_outcome_is_what_the_insert_then_does() {
                     let job = database.client.job(JobId::from(holder)).await.unwrap().unwrap();
                     assert_eq!(args, serde_json::from_str::<Value>(job.args.get()).unwrap(), "{case}");
                     assert_eq!(due, job.scheduled_at, "{case}");
-                    assert_eq!(due.year() == 2050, answer.contains("push") && state == "scheduled", "{case}: {due}");
+                    assert_eq!(
+                        due.year() == 2050,
+                        answer.contains("max_delay") && state == "scheduled",
+                        "{case}: {due}"
+                    );
                 }
             }
         }
@@ -163,7 +181,7 @@ async fn the_outcome_is_what_the_insert_then_does() {
     // The same insert again answers the same, and changes nothing.
     for (id, arguments, outcome) in [
         (Uuid::now_v7(), "'b'", "inserted"),
-        (Uuid::now_v7(), r#"'c', '{"i": [1]}', unique_policy => '{"update": {"args": "append"}}'"#, "updated"),
+        (Uuid::now_v7(), r#"'c', '{"i": [1]}', unique_policy => '{"update": "append"}'"#, "updated"),
     ] {
         if outcome == "updated" {
             insert(&database, arguments).await.unwrap();
@@ -180,12 +198,12 @@ async fn the_outcome_is_what_the_insert_then_does() {
 #[tokio::test]
 async fn the_errors_of_an_update_are_those_of_the_insert() {
     let database = Database::new().await;
-    let policy = |update: &str| format!(r#"unique_policy => '{{"key": "k", "scope": "queued", "update": {update}}}'"#);
+    let policy = |update: &str| format!(r#"unique_policy => '{{"key": "k", "scope": "queued", {update}}}'"#);
     insert(&database, r#"'a', '{"i": 1}', unique_policy => '{"key": "k", "scope": "queued"}'"#).await.unwrap();
-    let push = policy(r#"{"schedule": "push", "max_delay": "PT1M"}"#);
+    let push = policy(r#""max_delay": "PT1M""#);
     for (arguments, problem) in [
         (
-            format!(r#"'a', '{{"i": [2]}}', {}"#, policy(r#"{"args": "append"}"#)),
+            format!(r#"'a', '{{"i": [2]}}', {}"#, policy(r#""update": "append""#)),
             "append needs an array in both jobs: \"i\"",
         ),
         (format!("'a', '{{}}', scheduled_at => now() + interval '2 minutes', {push}"), "must be longer than the delay"),
@@ -231,7 +249,7 @@ async fn rust_explains_as_sql_does() {
         json!({"keys": ["type", "args"]}),
         json!({"keys": ["args", "queue"], "args_keys": ["user_id"], "scope": "exists", "ttl": "PT1H"}),
         json!({"key": "raw", "until": "start", "on_conflict": "replace"}),
-        json!({"key": "u", "scope": "queued", "update": {"args": "merge"}}),
+        json!({"key": "u", "scope": "queued", "update": "merge"}),
         json!({"key": "r", "scope": "queued", "on_conflict": "run_again"}),
         json!({"window": "P36525D", "on_conflict": "reject", "states": ["available", "running"]}),
     ] {
@@ -244,6 +262,8 @@ async fn rust_explains_as_sql_does() {
             let found = database.client.explain(of_rust()).await.unwrap();
             let wanted = explain(&database, &of_sql).await;
             assert_eq!((&found.canonical, &found.unique_key), (&wanted.canonical, &wanted.unique_key), "{policy}");
+            let would_claim_in = wanted.would_claim_in.as_ref().map(|states| states.join(", "));
+            assert_eq!(Some(found.would_claim_in.to_string()), would_claim_in, "{policy}");
             assert_eq!(found.outcome.as_str(), wanted.outcome, "{policy} {state:?}");
             assert_eq!(found.replaced.map(JobId::as_uuid), wanted.replaced, "{policy} {state:?}");
             let new_args = found.new_args.as_ref().map(|args| serde_json::from_str::<Value>(args.get()).unwrap());

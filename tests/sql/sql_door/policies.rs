@@ -1,11 +1,8 @@
 //! The policy's document in SQL: as strict as in Rust, and with the same words.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use sqlx::Row;
-use time::OffsetDateTime;
-use uniqueue::period::{self, Length};
+use uniqueue::period::Length;
 use uniqueue::{OnConflict, UniquePolicy};
 
 use super::random::Random;
@@ -16,7 +13,7 @@ use support::Database;
 const NOT_UNIQUE: &str = "not unique";
 
 /// What SQL makes of a document: the claim's terms, or the error's message.
-async fn read(database: &Database, document: &Value) -> Result<String, String> {
+pub(super) async fn read(database: &Database, document: &Value) -> Result<String, String> {
     let text = "SELECT c.*
         FROM {schema}._job_claim('k', '{\"a\": 1}', 'q', '{}', 0, NULL, '2026-02-12 15:15Z', $1) AS c";
     let row = sqlx::query(database.sql(text)).bind(document).fetch_one(database.pool()).await;
@@ -49,7 +46,7 @@ async fn read(database: &Database, document: &Value) -> Result<String, String> {
 }
 
 /// What Rust makes of it.
-fn read_in_rust(document: &Value) -> Result<String, String> {
+pub(super) fn read_in_rust(document: &Value) -> Result<String, String> {
     let resolve = || {
         let policy = UniquePolicy::from_json_with_default(document, OnConflict::Ignore)?;
         policy.resolve(&uniqueue::Subject {
@@ -68,10 +65,9 @@ fn read_in_rust(document: &Value) -> Result<String, String> {
     let length = |length: Option<Length>| length.map(|length| (length.parts().0, length.parts().1.as_micros()));
     let mut terms = claim.on_conflict.to_string();
     if claim.on_conflict == OnConflict::Update {
-        let update = json!(claim.update);
-        let max_delay = update.get("max_delay").map(|text| period::parse(text.as_str().unwrap()).unwrap().as_micros());
-        let max_items = update.get("max_items").and_then(Value::as_u64).unwrap_or(1_000);
-        terms += &format!(" {} {} {max_items}", update["args"].as_str().unwrap(), max_delay.unwrap_or(0));
+        let update = claim.update;
+        let max_delay = update.max_delay().unwrap_or_default().as_micros();
+        terms += &format!(" {} {max_delay} {}", update.args(), update.item_limit().unwrap_or(1_000));
     }
     Ok(format!(
         "{} {:?} {:?} {} {} {} {}",
@@ -152,11 +148,27 @@ async fn every_bad_policy_is_refused_in_the_words_of_rust() {
         json!({"like": "zizq", "meta_keys": ["t"]}),
         json!({"like": "river", "exclude_type": true}),
         json!({"like": "river", "args_keys": ["a"]}),
+        json!({"like": "zizq", "optional_args_keys": []}),
+        json!({"states": ["active", "done", "running"]}),
+        json!({"states": [1]}),
+        json!({"states": {"running": true}}),
+        json!({"keys": [true]}),
+        json!({"keys": {}}),
+        json!({"on_conflict": ["ignore"]}),
+        json!({"on_conflict": "run_again"}),
+        json!({"on_conflict": "run_again", "scope": "completed"}),
+        json!({"meta_keys": ["/~"]}),
+        json!({"unknown": {"b": [1, 2.50], "a": "é"}}),
+        json!({"scope": "é\u{1}\"'"}),
+        json!({"\u{e9}": 1}),
+        json!({"keys": ["args"], "args_keys": ["a", "/b~"], "optional_args_keys": ["/c~"]}),
+        json!({"key": "k", "meta_keys": null, "keys": ["type"]}),
+        json!({"period": "1d", "ttl": "90m", "window": "1h"}),
+        json!({"debounce": "5s"}),
     ] {
         let found = read(&database, &document).await.expect_err(&document.to_string());
         let wanted = read_in_rust(&document).expect_err(&document.to_string());
-        // Rust writes lists without spaces, and lengths as it read them: here as they were given.
-        assert_eq!(found.replace("\", \"", "\",\"").replace("\", 1", "\",1"), wanted, "{document}");
+        assert_eq!(found, wanted, "{document}");
         let field = document.as_object().and_then(|members| members.keys().find(|name| found.contains(name.as_str())));
         assert!(field.is_some() || !document.is_object(), "{document}: {found}");
     }
@@ -193,11 +205,8 @@ async fn presets_are_the_defaults_of_their_queue_under_the_document_s_own_member
                 all.extend(own.as_object().unwrap().clone());
                 all.extend(limit.as_object().unwrap().clone());
                 let (found, wanted) = (read(&database, &document).await, read_in_rust(&document));
-                assert_eq!(found.is_ok(), wanted.is_ok(), "{document}: {found:?} {wanted:?}");
-                if wanted.is_ok() {
-                    assert_eq!(found, wanted, "{document}");
-                    compared += 1;
-                }
+                assert_eq!(found, wanted, "{document}");
+                compared += usize::from(wanted.is_ok());
             }
         }
     }
@@ -215,191 +224,65 @@ async fn presets_are_the_defaults_of_their_queue_under_the_document_s_own_member
 }
 
 #[tokio::test]
-async fn a_window_of_parts_of_a_second_is_refused_by_name() {
-    let database = Database::new().await;
-    let found = read(&database, &json!({"window": "PT0.5S"})).await.unwrap_err();
-    assert_eq!(found, "invalid unique policy: window: must be whole seconds: \"PT0.5S\"");
-    assert!(read_in_rust(&json!({"window": "PT0.5S"})).is_err());
-}
-
-#[tokio::test]
-async fn every_period_reads_as_in_rust() {
-    let database = Database::new().await;
-    // More digits than PostgreSQL's numeric holds.
-    let many = |digit: &str| digit.repeat(140_000);
-    let long = [
-        format!("P{}D", many("9")),
-        format!("P{}1D", many("0")),
-        format!("PT1.{}S", many("1")),
-        format!("PT1,{}S", many("0")),
-        format!("PT0.{}1S", many("0")),
-        format!("P0.5W{}D", many("9")),
-        format!("P{}.5W1D", many("9")),
-    ];
-    for text in long.iter().map(String::as_str).chain([
-        "PT5M",
-        "PT1H",
-        "P1D",
-        "P7D",
-        "P1W",
-        "P1W1DT1H1M1S",
-        "PT90M",
-        "PT0.5H",
-        "P0,5D",
-        "PT1M0.25S",
-        "PT0.000001S",
-        "PT0.5000000000S",
-        "PT00600S",
-        "P36525D",
-        "P36524DT86399.999999S",
-        "PT1.000001S",
-        "",
-        "P",
-        "PT",
-        "P1DT",
-        "1D",
-        "PX",
-        "p1d",
-        "P1",
-        "PD",
-        "P1H",
-        "PT1D",
-        "PT1M1H",
-        "PT1H1H",
-        "PT1HT1M",
-        "PT1.S",
-        "PT.5S",
-        "PT1e3S",
-        "PT+1S",
-        " PT1S",
-        "PT1S ",
-        "PT１S",
-        "one hour",
-        "P1M",
-        "P1Y",
-        "P1Y2M",
-        "P1Y2M3W4DT5H6M7.5S",
-        "P0Y1M",
-        "P0Y0M",
-        "P100Y",
-        "P100Y1D",
-        "P1200M",
-        "P1201M",
-        "P99999999999999999999Y",
-        "P1.5Y",
-        "P0,5M",
-        "P1.0M",
-        "P1.M",
-        "P0.0000000001M",
-        "P0.00000000000000000000000000001Y",
-        "P1.5Y1M",
-        "P1M1Y",
-        "P1W1M",
-        "P1D1M",
-        "PT1Y",
-        "P1DT1H1Y",
-        "-P1D",
-        "P-1D",
-        "PT0S",
-        "P0D",
-        "PT0.5H1M",
-        "PT0.0000001S",
-        "PT0.0000000000000000000000000000001H",
-        "P36525DT1S",
-        "P99999999999999999999D",
-        "PT18446744073709551615S",
-        "PT1\nS",
-        "P1W\n",
-        "1 hour",
-        "01:00:00",
-        "PT1H30M15.5S",
-        "P1D2W",
-    ]) {
-        for field in ["period", "ttl"] {
-            let document = json!({field: text});
-            assert_eq!(read(&database, &document).await, read_in_rust(&document), "{document}");
-        }
-    }
-}
-
-#[tokio::test]
 async fn every_update_reads_as_in_rust() {
     let database = Database::new().await;
     for update in [
         json!({}),
-        json!(null),
-        json!([]),
-        json!("latest"),
-        json!({"args": "latest"}),
-        json!({"args": "merge"}),
-        json!({"args": "append"}),
-        json!({"args": "append", "max_items": 1}),
-        json!({"args": "append", "max_items": 1_000_000}),
-        json!({"args": "append", "max_items": 1_000_001}),
-        json!({"args": "append", "max_items": 0}),
-        json!({"args": "append", "max_items": -1}),
-        json!({"args": "append", "max_items": "5"}),
-        json!({"args": "append", "max_items": null}),
+        json!({"update": null}),
+        json!({"update": []}),
+        json!({"update": {"args": "latest"}}),
+        json!({"update": "latest"}),
+        json!({"update": "merge"}),
+        json!({"update": "append"}),
+        json!({"update": "first"}),
+        json!({"update": 5}),
+        json!({"update": "append", "max_items": 1}),
+        json!({"update": "append", "max_items": 1_000_000}),
+        json!({"update": "append", "max_items": 1_000_001}),
+        json!({"update": "append", "max_items": 0}),
+        json!({"update": "append", "max_items": -1}),
+        json!({"update": "append", "max_items": 2.5}),
+        json!({"update": "append", "max_items": 2.0}),
+        json!({"update": "append", "max_items": "5"}),
+        json!({"update": "append", "max_items": null}),
         json!({"max_items": 5}),
-        json!({"args": "first"}),
-        json!({"args": 5}),
-        json!({"args": null}),
-        json!({"schedule": "keep"}),
-        json!({"schedule": "pull"}),
-        json!({"schedule": 1}),
-        json!({"schedule": "push"}),
+        json!({"update": "merge", "max_items": 5}),
+        json!({"debounce": "5s"}),
+        json!({"debounce": "PT5S", "max_delay": "1m"}),
+        json!({"debounce": "5s", "max_delay": "1m", "update": "append", "max_items": 7}),
+        json!({"debounce": "60s", "max_delay": "PT1M"}),
+        json!({"debounce": "1d", "max_delay": "PT1M"}),
+        json!({"debounce": "P1M", "max_delay": "100w"}),
+        json!({"debounce": 5, "max_delay": "1m"}),
+        json!({"debounce": null, "max_delay": null}),
+        json!({"max_delay": "1m"}),
+        json!({"max_delay": "PT0.5S"}),
+        json!({"max_delay": "PT0S"}),
+        json!({"max_delay": "P1M"}),
+        json!({"max_delay": "a minute"}),
+        json!({"max_delay": 60}),
         json!({"schedule": "push", "max_delay": "PT1M"}),
-        json!({"schedule": "push", "max_delay": "PT0.5S"}),
-        json!({"schedule": "push", "max_delay": "PT0S"}),
-        json!({"schedule": "push", "max_delay": "P1M"}),
-        json!({"schedule": "push", "max_delay": "a minute"}),
-        json!({"schedule": "push", "max_delay": 60}),
-        json!({"schedule": "keep", "max_delay": "PT1M"}),
-        json!({"max_delay": "PT1M"}),
         json!({"delay": "PT1M"}),
     ] {
-        for document in [
-            json!({"update": update}),
-            json!({"on_conflict": "update", "update": update}),
-            json!({"on_conflict": "ignore", "update": update}),
-            json!({"like": "ojs", "update": update}),
-            json!({"keys": ["args"], "update": update}),
-            json!({"keys": ["args"], "args_keys": ["a"], "update": update}),
-            json!({"period": "PT1M", "update": update}),
-            json!({"period": "PT59S", "update": update}),
-            json!({"period": "P1M", "update": update}),
+        for other in [
+            json!({}),
+            json!({"on_conflict": "update"}),
+            json!({"on_conflict": "ignore"}),
+            json!({"like": "ojs"}),
+            json!({"keys": ["args"]}),
+            json!({"keys": ["args"], "args_keys": ["a"]}),
+            json!({"period": "PT1M"}),
+            json!({"period": "59s"}),
+            json!({"period": "P1M"}),
+            json!({"period": "P1MT1S"}),
         ] {
+            let mut document = other;
+            document.as_object_mut().unwrap().extend(update.as_object().unwrap().clone());
             assert_eq!(read(&database, &document).await, read_in_rust(&document), "{document}");
         }
     }
     let document = json!({"on_conflict": "update"});
     assert_eq!(read(&database, &document).await, read_in_rust(&document));
-}
-
-#[tokio::test]
-async fn r7_calendar_months_are_the_same_in_rust_and_in_sql() {
-    let database = Database::new().await;
-    let mut connection = database.pool().acquire().await.unwrap();
-    let day = 86_400_000_000;
-    let mut random = Random::new(7);
-    for zone in ["UTC", "America/New_York", "Pacific/Apia", "Asia/Kathmandu"] {
-        sqlx::query(sqlx::AssertSqlSafe(format!("SET TimeZone = '{zone}'"))).execute(&mut *connection).await.unwrap();
-        for _ in 0..500 {
-            let micros = (random.bits() % (80_000 * day)) as i64;
-            let instant = OffsetDateTime::UNIX_EPOCH + time::Duration::microseconds(micros);
-            let months = random.below(1_190) as u32;
-            let length = Length::months(months).plus(Duration::from_micros(1 + random.bits() % (40 * day)));
-            let found: OffsetDateTime = sqlx::query_scalar(
-                database.sql("SELECT {schema}._length_after($1, {schema}._period_length($2, 'period'))"),
-            )
-            .bind(instant)
-            .bind(length.to_string())
-            .fetch_one(&mut *connection)
-            .await
-            .unwrap();
-            assert_eq!(length.after(instant), Some(found), "{instant} + {length} in {zone}");
-        }
-    }
 }
 
 #[tokio::test]
@@ -437,15 +320,20 @@ async fn random_policies_are_read_or_refused_alike() {
         ("args_keys", &[json!(["a"]), json!(["/a"]), json!(null), json!([]), json!([1]), json!(["b"])]),
         ("optional_args_keys", &[json!(["b"]), json!(["/a/0"]), json!([])]),
         ("meta_keys", &[json!(["t"]), json!([]), json!(null)]),
-        ("period", &[json!("PT1M"), json!("1 minute"), json!(null)]),
-        ("ttl", &[json!("P1D"), json!(5)]),
-        ("window", &[json!("PT15M"), json!("P1M"), json!(null)]),
-        ("states", &[json!(["running"]), json!(["active", "available"]), json!([]), json!(["x"])]),
-        ("scope", &[json!("exists"), json!("queued"), json!("x")]),
+        ("period", &[json!("PT1M"), json!("1 minute"), json!("1d"), json!(null)]),
+        ("ttl", &[json!("P1D"), json!("90s"), json!(5)]),
+        ("window", &[json!("PT15M"), json!("15m"), json!("P1M"), json!("500ms"), json!(null)]),
+        ("states", &[json!(["running"]), json!(["active", "available"]), json!([]), json!(["x"]), json!([[1]])]),
+        ("scope", &[json!("exists"), json!("queued"), json!("x"), json!(["queued"])]),
         ("until", &[json!("start"), json!("success"), json!("end")]),
-        ("on_conflict", &[json!("reject"), json!("replace"), json!("no")]),
+        ("on_conflict", &[json!("reject"), json!("replace"), json!("update"), json!("run_again"), json!("no")]),
         ("on_reentry", &[json!("discard"), json!("go_on"), json!(true)]),
         ("exclude_type", &[json!(true), json!(false), json!("true")]),
+        ("like", &[json!("zizq"), json!("river"), json!("faktory"), json!("ojs"), json!("oban")]),
+        ("update", &[json!("latest"), json!("append"), json!("merge"), json!("x"), json!({})]),
+        ("max_items", &[json!(5), json!(0), json!("5")]),
+        ("debounce", &[json!("5s"), json!("PT1H"), json!("5 s"), json!(null)]),
+        ("max_delay", &[json!("1m"), json!("PT2H"), json!("P1M"), json!(null)]),
         ("key", &[json!("k"), json!("")]),
         ("other", &[json!(1)]),
     ];
@@ -458,14 +346,8 @@ async fn random_policies_are_read_or_refused_alike() {
             document[*name] = values[if random.one_in(3) { random.below(values.len()) } else { 0 }].clone();
         }
         let (found, wanted) = (read(&database, &document).await, read_in_rust(&document));
-        match (&found, &wanted) {
-            (Ok(found), Ok(wanted)) => {
-                assert_eq!(found, wanted, "{document}");
-                read_by_both += 1;
-            }
-            (Err(_), Err(_)) => {}
-            _ => panic!("{document}: {found:?} in SQL, {wanted:?} in Rust"),
-        }
+        assert_eq!(found, wanted, "{document}");
+        read_by_both += usize::from(wanted.is_ok());
     }
     assert!(read_by_both > 500, "{read_by_both}");
 }

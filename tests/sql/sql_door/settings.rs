@@ -98,7 +98,7 @@ async fn any_search_path_will_do() {
         CREATE TYPE job_state AS ENUM ('mine');
         CREATE FUNCTION trap() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'trapped'; END $$;
         CREATE FUNCTION nfc(text) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
-        CREATE FUNCTION _canonical_value(jsonb) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
+        CREATE FUNCTION _canonical_value(jsonb, boolean) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
         CREATE FUNCTION canonical_json(jsonb) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
         CREATE FUNCTION _double_text(numeric) RETURNS text LANGUAGE sql AS 'SELECT {schema}_hostile.trap()';
         CREATE FUNCTION state_names(smallint) RETURNS text[] LANGUAGE sql AS 'SELECT ARRAY[{schema}_hostile.trap()]';

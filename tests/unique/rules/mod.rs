@@ -4,6 +4,7 @@ mod batches;
 mod claims;
 mod clock;
 mod conflicts;
+mod debounce;
 mod ids;
 mod isolation;
 mod new_jobs;

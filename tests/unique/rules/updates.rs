@@ -100,9 +100,9 @@ async fn r13_the_members_that_make_the_key_cannot_be_appended_to() {
         database.client.insert(NewJob::new("a", &json!({"list": [1], "n": 1}))).unique(policy).into_future()
     };
     let error = insert(by_list()).await.unwrap_err().to_string();
-    assert!(error.contains("update.args: append would change a member that the key is made from: \"list\""), "{error}");
+    assert!(error.contains("update: append would change a member that the key is made from: \"list\""), "{error}");
     let error = insert(UniquePolicy::new().by_args().update(Update::append())).await.unwrap_err().to_string();
-    assert!(error.contains("update.args: append would change the args"), "{error}");
+    assert!(error.contains("update: append would change the args"), "{error}");
     assert!(!insert(UniquePolicy::new().by_arg_fields(["n"]).update(Update::append())).await.unwrap().duplicate);
 }
 
@@ -196,7 +196,7 @@ async fn r13_a_delay_that_reaches_max_delay_is_an_error() {
     let late = time::OffsetDateTime::now_utc() + 5 * MINUTE;
     for job in [push().scheduled_in(MINUTE), push().scheduled_at(late)] {
         let error = database.client.insert(job).await.unwrap_err().to_string();
-        assert!(error.contains("update.max_delay: must be longer than the delay"), "{error}");
+        assert!(error.contains("max_delay: must be longer than the delay"), "{error}");
     }
 }
 
@@ -286,8 +286,7 @@ async fn r13_a_batch_folds_updates_in_input_order() {
 #[tokio::test]
 async fn r13_sql_and_its_bulk_function_update_like_rust() {
     let database = Database::new().await;
-    let policy =
-        r#"{"key": "k", "scope": "queued", "update": {"args": "append", "schedule": "push", "max_delay": "PT1M"}}"#;
+    let policy = r#"{"key": "k", "scope": "queued", "update": "append", "max_delay": "PT1M"}"#;
     let one = |n: i32| {
         format!(
             "SELECT outcome || duplicate FROM {{schema}}.insert_job('a', '{{\"i\": [{n}]}}', pending => true, unique_policy => '{policy}')"

@@ -137,7 +137,7 @@ async fn a_time_limit_is_mandatory() {
     assert!(inserted.job.unique_until.is_some());
     for never in [Duration::ZERO, Duration::MAX] {
         let error = database.client.insert(sometype(UniquePolicy::faktory(never))).await.unwrap_err();
-        assert!(error.to_string().starts_with("invalid period"), "{error}");
+        assert!(error.to_string().starts_with("invalid unique policy: ttl: "), "{error}");
     }
 }
 

@@ -77,11 +77,14 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
 }
 
 fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> Record {
-    let Explanation { canonical, unique_key, holder, new_args, new_scheduled_at, .. } = explanation;
+    let Explanation { canonical, unique_key, would_claim_in, holder, new_args, new_scheduled_at, .. } = explanation;
     let mut record = Record::new();
     record.optional_field("canonical", canonical.as_ref());
     record.optional_field("unique key", unique_key.as_ref());
     record.field("the job", answer(explanation, waits_for));
+    if unique_key.is_some() {
+        record.field("its claim", format!("while {would_claim_in}"));
+    }
     if let Some(holder) = holder {
         record.field("holder", holder.holder.to_string());
         record.field("its state", holder.holder_state.to_string());

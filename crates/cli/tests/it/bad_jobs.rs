@@ -14,16 +14,16 @@ fn insert(url: &str, words: &[&str]) -> Command {
 async fn what_can_never_work_is_refused_with_its_reason() {
     let url = database().await;
     assert!(uniqueue().arg("migrate").env("DATABASE_URL", &url).output().unwrap().status.success());
-    let append = r#"{"key": "k", "scope": "queued", "update": {"args": "append"}}"#;
-    let push = r#"{"key": "p", "scope": "queued", "update": {"schedule": "push", "max_delay": "PT1M"}}"#;
-    let own = r#"{"keys": ["args"], "args_keys": ["n"], "scope": "queued", "update": {"args": "append"}}"#;
+    let append = r#"{"key": "k", "scope": "queued", "update": "append"}"#;
+    let push = r#"{"key": "p", "scope": "queued", "max_delay": "PT1M"}"#;
+    let own = r#"{"keys": ["args"], "args_keys": ["n"], "scope": "queued", "update": "append"}"#;
     let running = r#"{"key": "r", "scope": "active", "on_conflict": "run_again"}"#;
     let holder = insert(&url, &["--args", r#"{"n": 1}"#, "--policy", append]).output().unwrap();
     assert!(holder.status.success(), "{holder:?}");
     let long = "x".repeat(513);
     let window = r#"{"keys": ["args"], "window": "PT1H"}"#;
     let cases: [(&[&str], &str); 16] = [
-        (&["--policy", push, "--in", "1m"], "update.max_delay: must be longer than the delay"),
+        (&["--policy", push, "--in", "1m"], "max_delay: must be longer than the delay"),
         (&["--args", r#"{"n": 2}"#, "--policy", append], "append needs an array in both jobs: \"n\""),
         (
             &["--args", r#"{"n": [1]}"#, "--policy", own],

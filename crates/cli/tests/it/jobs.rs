@@ -138,7 +138,7 @@ async fn insert_says_what_became_of_a_duplicate() {
         jobs.with("job insert index --args", &[args, "--policy", &policy])
     };
     let holder = jobs.insert("index --in 1h --args {\"i\":[1]} --policy {\"key\":\"k\",\"scope\":\"queued\"}");
-    let append = r#""update": {"args": "append"}"#;
+    let append = r#""update": "append""#;
     let text = text_of(&mut by(append, r#"{"i": [2]}"#), 0);
     assert!(text.starts_with(&format!("updated, the holder was changed: job {holder} (scheduled, ")), "{text}");
     let updated = json_of(by(append, r#"{"i": [3]}"#).arg("--json"), 0);

@@ -72,7 +72,8 @@ async fn explain_says_what_an_insert_would_do_and_why() {
     assert_eq!((code, &taken["holder"]["holder"], &taken["outcome"]), (1, &json!(holder), &json!("duplicate")));
     let (code, text) = told(&url, &line);
     assert_eq!(code, 1);
-    for part in [key, &holder, "would be a duplicate", "when it is completed, cancelled or discarded"] {
+    let claims = "its claim  | while pending, scheduled, available, running, retryable";
+    for part in [key, &holder, "would be a duplicate", claims, "when it is completed, cancelled or discarded"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // The policy and the args from files, and a raw key.
@@ -104,13 +105,8 @@ async fn explain_says_what_becomes_of_the_holder() {
         (r#""on_conflict": "reject""#, 1, "rejected", "would be rejected"),
         (r#""on_conflict": "replace""#, 0, "inserted", "would be inserted, and replace the holder"),
         (r#""on_conflict": "run_again""#, 1, "covered", "the holder starts after the insert has committed"),
-        (r#""update": {"args": "append"}"#, 1, "updated", "would update the holder"),
-        (
-            r#""update": {"args": "append", "max_items": 1}"#,
-            0,
-            "inserted",
-            "the holder is full, and gives up its claim",
-        ),
+        (r#""update": "append""#, 1, "updated", "would update the holder"),
+        (r#""update": "append", "max_items": 1"#, 0, "inserted", "the holder is full, and gives up its claim"),
     ] {
         let ((exit, said), json) = explain(answer);
         assert_eq!((exit, &json["outcome"]), (code, &json!(outcome)), "{answer}: {said}");
@@ -122,7 +118,7 @@ async fn explain_says_what_becomes_of_the_holder() {
         assert_eq!(said.contains(r#"its new args     | {"i": [1, 2]}"#), updated, "{said}");
         assert_eq!(said.contains("its new due time | 2999-01-01T00:00:00Z"), updated, "{said}");
     }
-    let append = r#"{"key": "k", "update": {"args": "append"}}"#;
+    let append = r#"{"key": "k", "update": "append"}"#;
     let output = unique(&url, &["explain", "a", "--args", r#"{"i": 2}"#, "--policy", append]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");

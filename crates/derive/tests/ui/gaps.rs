@@ -28,7 +28,32 @@ struct DeadState;
 struct DeadScope;
 
 #[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args, scope = "completed", window = "7d"))]
+struct LongWindow;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args, like = "river", window = "25h"))]
+struct LongWindowOfRiver;
+
+#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(args, states("available", "running"), gaps = "allowed"))]
 struct Meant;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args, scope = "completed", window = "7d", gaps = "allowed"))]
+struct KeptLonger;
+
+// These end while their job is kept, or are kept until they end.
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args, scope = "completed", window = "1d"))]
+struct AsLongAsKept;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args, scope = "completed", period = "7d"))]
+struct KeptUntilItEnds;
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(args, window = "7d"))]
+struct NotCompleted;
 
 fn main() {}

@@ -7,8 +7,8 @@ use uniqueue::Job;
 struct WithoutEnd;
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(kind = "a", unique(kind, max_delay = "5s"))]
-struct WithoutDelay;
+#[job(kind = "a", unique(kind, max_delay = "1m", period = "59s"))]
+struct LongerThanItsPeriod;
 
 #[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, debounce = "60s", max_delay = "PT1M"))]
@@ -60,6 +60,10 @@ struct Marked {
     shop: u32,
     list: Vec<u32>,
 }
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", unique(kind, max_delay = "1m", on_conflict = "ignore"))]
+struct Ignored;
 
 #[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(like = "zizq", update = "append"))]

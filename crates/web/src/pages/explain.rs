@@ -155,6 +155,7 @@ pub(super) fn explained(page: &Page, explanation: &Explanation) -> Markup {
             dl.facts {
                 @if let Some(key) = &explanation.unique_key { dt { "Key" } dd { (key_link(page, key)) } }
                 @if let Some(text) = &explanation.canonical { dt { "Made from" } dd.mono { (Hostile(text)) } }
+                @if explanation.unique_key.is_some() { dt { "Would claim in" } dd { (explanation.would_claim_in) } }
                 @if let Some(holder) = &explanation.holder {
                     dt { "Holder" } dd { (job_link(page, holder.holder)) " " (state(holder.holder_state)) }
                     dt { "Age" } dd { (span(holder.holder_age)) }

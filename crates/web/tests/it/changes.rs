@@ -519,7 +519,7 @@ async fn an_insert_that_a_waiting_job_takes_in_says_so() {
         format!("kind=mail&args=%7B%22n%22%3A2%7D&policy={policy}&verb={verb}")
     };
     for (key, answer, explained, told) in [
-        ("a", r#""update":{"args":"latest"}"#, "the holder would be changed.", "the holder was changed"),
+        ("a", r#""update": "latest""#, "the holder would be changed.", "the holder was changed"),
         ("b", r#""on_conflict":"run_again""#, "<b>Covered.</b>", "a waiting job does the work"),
         ("c", r#""on_conflict":"ignore""#, "A duplicate.", "Nothing was inserted"),
     ] {

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use crate::state::JobState;
 
 /// A set of job states: those in which a job claims its key.
@@ -15,7 +13,7 @@ use crate::state::JobState;
 /// Any set may be built, the empty one too; a policy refuses the empty one.
 ///
 /// ```
-/// use uniqueue::{JobState, StateSet, UniqueScope};
+/// use uniqueue_policy::{JobState, StateSet, UniqueScope};
 ///
 /// let states = StateSet::from(UniqueScope::Queued).with(JobState::Running);
 /// assert_eq!(states, UniqueScope::Active.states());
@@ -92,6 +90,12 @@ impl StateSet {
     #[must_use]
     pub const fn is_superset(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Whether the sets have no state in common.
+    #[must_use]
+    pub const fn is_disjoint(self, other: Self) -> bool {
+        self.0 & other.0 == 0
     }
 
     /// Whether the set holds no state.
@@ -208,15 +212,17 @@ impl fmt::Debug for StateSet {
 }
 
 /// A list of state names, in the order of a job's life.
-impl Serialize for StateSet {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+#[cfg(feature = "serde")]
+impl serde::Serialize for StateSet {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
     }
 }
 
-impl<'de> Deserialize<'de> for StateSet {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Vec::<JobState>::deserialize(deserializer).map(Self::from_iter)
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for StateSet {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <Vec<JobState> as serde::Deserialize>::deserialize(deserializer).map(Self::from_iter)
     }
 }
 

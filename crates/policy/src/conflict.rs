@@ -1,7 +1,7 @@
 //! How claims meet and end.
 
 words! {
-    field "on_conflict";
+    member "on_conflict";
 
     /// The reaction of an insert to a holder of its key. The newcomer's policy decides.
     pub enum OnConflict {
@@ -33,7 +33,7 @@ words! {
 }
 
 words! {
-    field "on_reentry";
+    member "on_reentry";
 
     /// The reaction of a job that comes back into its unique states (a retry, a snooze, a rescue, a
     /// promotion) while another job claims its key. Its own policy decides.
@@ -46,7 +46,7 @@ words! {
 }
 
 words! {
-    field "until";
+    member "until";
 
     /// Faktory's `unique_until`: which event ends a claim for good.
     pub enum Until {
@@ -58,21 +58,20 @@ words! {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+words! {
+    member "outcome";
 
-    #[test]
-    fn words_read_back_and_others_are_named() {
-        for word in ["ignore", "reject", "replace", "replace_except_schedule", "preempt", "update", "run_again"] {
-            assert_eq!(word.parse::<OnConflict>().unwrap().as_str(), word);
-        }
-        assert_eq!("go_on".parse::<OnReentry>().unwrap(), OnReentry::GoOn);
-        assert_eq!("start".parse::<Until>().unwrap(), Until::Start);
-        assert_eq!(
-            "Reject".parse::<OnConflict>().unwrap_err().to_string(),
-            "invalid unique policy: on_conflict: must be one of ignore, reject, replace, \
-             replace_except_schedule, preempt, update, run_again: \"Reject\""
-        );
+    /// What became of an insert, or would: the word that `insert_job` answers in SQL.
+    pub enum InsertOutcome {
+        /// The job was inserted.
+        Inserted = "inserted",
+        /// Nothing was inserted under `ignore`, and the holder stays as it is.
+        Duplicate = "duplicate",
+        /// Nothing was inserted under `update`, and the holder was changed in place.
+        Updated = "updated",
+        /// Nothing was inserted under `run_again`, and the holder starts after the insert's transaction has committed.
+        Covered = "covered",
+        /// Nothing was inserted, and the insert is an error that names the holder.
+        Rejected = "rejected",
     }
 }

@@ -1,0 +1,148 @@
+//! Lengths of time, which may hold calendar months.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The longest length of time: 100 years of 365.25 days.
+pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
+
+/// The mean length of a month in seconds. Only the limit of 100 years uses it.
+const MEAN_MONTH: u64 = 2_629_800;
+
+pub(crate) const TOO_LONG: &str = "must not be longer than 100 years";
+pub(crate) const TOO_SHORT: &str = "must be longer than nothing";
+pub(crate) const TOO_FINE: &str = "must be whole microseconds";
+const NO_WINDOW: &str = "must be whole seconds";
+
+/// A text that is no length of time, or one that cannot be used here.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct InvalidLength {
+    /// The problem.
+    pub problem: &'static str,
+    /// The length as given.
+    pub given: String,
+}
+
+impl fmt::Display for InvalidLength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invalid length of time: {}: {:?}; hint: such as 15m, 7d or PT15M", self.problem, self.given)
+    }
+}
+
+impl std::error::Error for InvalidLength {}
+
+/// The length of a claim: calendar months, which are added in UTC, and then an exact time.
+///
+/// A month later is the same day of the next month, or that month's last day if it has no such day: 31 January and
+/// `P1M` make 28 February. [`Duration`]s convert into it.
+///
+/// Text is read in the short form, such as `90s`, `1h30m` or `7d` (units `w`, `d`, `h`, `m`, `s`, `ms`, `us`), or in ISO
+/// 8601, such as `PT15M` or `P1M` (units `Y M W D`, then `T` and `H M S`). Units come in this order, each at most once, and
+/// the last one may have a fraction, as in `1.5h`; years and months are whole. A day is 24 hours and a week 7 days in every
+/// time zone. Limits: more than nothing, at most [`LONGEST`], whole microseconds, a text of at most 64 bytes.
+///
+/// ```
+/// use std::time::Duration;
+/// use uniqueue_policy::Length;
+///
+/// let length: Length = "P1Y2M3DT4H".parse()?;
+/// assert_eq!(length, Length::months(14).plus(Duration::from_secs(76 * 3_600)));
+/// assert_eq!("1h30m".parse::<Length>()?.to_string(), "PT1H30M");
+/// # Ok::<(), uniqueue_policy::InvalidLength>(())
+/// ```
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Length {
+    months: u32,
+    time: Duration,
+}
+
+impl Length {
+    /// A number of calendar months.
+    #[must_use]
+    pub const fn months(count: u32) -> Self {
+        Self { months: count, time: Duration::ZERO }
+    }
+
+    /// A number of calendar years, each of twelve months.
+    #[must_use]
+    pub const fn years(count: u32) -> Self {
+        Self::months(count.saturating_mul(12))
+    }
+
+    /// Adds an exact time, which counts after the months.
+    #[must_use]
+    pub const fn plus(self, time: Duration) -> Self {
+        Self { months: self.months, time: self.time.saturating_add(time) }
+    }
+
+    /// The months, and the exact time after them.
+    #[must_use]
+    pub const fn parts(self) -> (u32, Duration) {
+        (self.months, self.time)
+    }
+
+    /// The shortest time that it can be: a month has 28 days at least.
+    pub(crate) fn shortest(self) -> Duration {
+        self.time.saturating_add(Duration::from_secs(28 * 86_400 * u64::from(self.months)))
+    }
+
+    /// Checks the length against the limits: more than nothing, at most 100 years, whole microseconds.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidLength`], with the length in ISO 8601.
+    pub fn check(self) -> Result<(), InvalidLength> {
+        let mean = self.time.saturating_add(Duration::from_secs(MEAN_MONTH * u64::from(self.months)));
+        if mean > LONGEST {
+            Err(self.refused(TOO_LONG))
+        } else if !self.time.subsec_nanos().is_multiple_of(1_000) {
+            Err(self.refused(TOO_FINE))
+        } else if mean.is_zero() {
+            Err(self.refused(TOO_SHORT))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn refused(self, problem: &'static str) -> InvalidLength {
+        InvalidLength { problem, given: self.to_string() }
+    }
+}
+
+/// Checks the length of a window: whole seconds within the limits of [`Length::check`].
+///
+/// # Errors
+///
+/// [`InvalidLength`].
+pub fn check_window(length: Duration) -> Result<(), InvalidLength> {
+    let length = Length::from(length);
+    length.check()?;
+    if length.time.subsec_nanos() == 0 { Ok(()) } else { Err(length.refused(NO_WINDOW)) }
+}
+
+impl From<Duration> for Length {
+    fn from(time: Duration) -> Self {
+        Self { months: 0, time }
+    }
+}
+
+/// In ISO 8601 without empty parts: `P7D`, `PT1H30M`, `PT0.25S`; `PT0S` for nothing.
+impl fmt::Display for Length {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { months, time } = *self;
+        let (seconds, nanos) = (time.as_secs(), time.subsec_nanos());
+        let part = |count: u64, unit: char| if count == 0 { String::new() } else { format!("{count}{unit}") };
+        let date =
+            [part((months / 12).into(), 'Y'), part((months % 12).into(), 'M'), part(seconds / 86_400, 'D')].concat();
+        let second = match nanos {
+            0 => part(seconds % 60, 'S'),
+            _ => format!("{}.{}S", seconds % 60, format!("{nanos:09}").trim_end_matches('0')),
+        };
+        let time = [part(seconds / 3_600 % 24, 'H'), part(seconds / 60 % 60, 'M'), second].concat();
+        formatter.pad(&match (&*date, &*time) {
+            ("", "") => "PT0S".to_owned(),
+            (date, "") => format!("P{date}"),
+            (date, time) => format!("P{date}T{time}"),
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! The policy language of [uniqueue](https://docs.rs/uniqueue): its words, its sets of states, its lengths of time, and
+//! the rules between the members of a policy.
+//!
+//! The library, which reads policies as JSON documents and builds them in Rust, and the derive macro, which reads them as
+//! attributes, both use this crate. So a word means the same in both, and a mistake has one text. Use it through the
+//! library, which exports the types.
+
+#[macro_use]
+mod word;
+
+mod conflict;
+mod gap;
+mod length;
+#[cfg(feature = "time")]
+mod length_after;
+mod preset;
+mod read_length;
+mod scope;
+mod state;
+mod states;
+mod terms;
+mod update;
+
+pub use conflict::{InsertOutcome, OnConflict, OnReentry, Until};
+pub use length::{InvalidLength, LONGEST, Length, check_window};
+pub use preset::Preset;
+pub use read_length::{exact, exact_window};
+pub use scope::UniqueScope;
+pub use state::JobState;
+pub use states::{StateSet, StateSetIter};
+pub use terms::{Problem, Terms};
+pub use update::{Update, UpdateArgs};
+pub use word::UnknownWord;
+
+/// How long completed jobs are kept, where nothing else is set: a day.
+pub const DEFAULT_RETENTION_OF_COMPLETED: std::time::Duration = std::time::Duration::from_secs(86_400);

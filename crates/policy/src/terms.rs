@@ -1,0 +1,212 @@
+//! The terms of a claim, and the rules between them.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::conflict::{OnConflict, OnReentry, Until};
+use crate::length::{Length, check_window};
+use crate::scope::UniqueScope;
+use crate::state::JobState;
+use crate::states::StateSet;
+use crate::update::{Update, UpdateArgs};
+
+/// All of a policy except what makes its key, and the window, which is part of the key.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Terms {
+    /// The states in which the job claims its key.
+    pub states: StateSet,
+    /// The claim ends this long after the insert.
+    pub period: Option<Length>,
+    /// The claim ends this long after the job is due.
+    pub ttl: Option<Length>,
+    /// The length of the windows.
+    pub window: Option<Duration>,
+    /// Whether the start of the job ends the claim.
+    pub until_start: bool,
+    /// What the job does when it comes back and another one has its key.
+    pub on_reentry: OnReentry,
+    /// What a duplicate does.
+    pub on_conflict: OnConflict,
+    /// What it changes. Counts only where `on_conflict` is `Update`.
+    pub update: Update,
+}
+
+/// A rule of policies that is broken.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Problem {
+    /// The member at fault.
+    pub member: &'static str,
+    /// What is wrong, ending in the value unless it is that of `values`.
+    pub reason: String,
+    /// The members whose values are at fault.
+    pub values: Vec<(&'static str, String)>,
+    /// What to do.
+    pub hint: &'static str,
+}
+
+impl Problem {
+    fn new(member: &'static str, reason: impl Into<String>, hint: &'static str) -> Self {
+        Self { member, reason: reason.into(), values: Vec::new(), hint }
+    }
+
+    fn with(mut self, member: &'static str, value: impl fmt::Display) -> Self {
+        self.values.push((member, format!("\"{value}\"")));
+        self
+    }
+
+    /// A member that needs `on_conflict` update stands beside another one.
+    #[must_use]
+    pub fn needs_update(member: &'static str, on_conflict: OnConflict) -> Self {
+        Self::new(member, "needs on_conflict update", "remove on_conflict").with("on_conflict", on_conflict)
+    }
+}
+
+/// What is wrong, ending in the values: `must be longer than debounce: "PT5S" and "PT1M"`.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)?;
+        for (place, (_, value)) in self.values.iter().enumerate() {
+            write!(f, "{}{value}", if place == 0 { ": " } else { " and " })?;
+        }
+        Ok(())
+    }
+}
+
+impl Terms {
+    /// Terms without a time limit.
+    #[must_use]
+    pub const fn new(states: StateSet, on_conflict: OnConflict) -> Self {
+        Self {
+            states,
+            period: None,
+            ttl: None,
+            window: None,
+            until_start: false,
+            on_reentry: OnReentry::GoOn,
+            on_conflict,
+            update: Update::latest(),
+        }
+    }
+
+    /// Adds Faktory's `unique_until`. Success is a set of states, the start is not.
+    pub const fn set_until(&mut self, until: Until) {
+        match until {
+            Until::Success => {
+                self.states = StateSet::ALL_BUT_COMPLETED;
+                self.until_start = false;
+            }
+            Until::Start => self.until_start = true,
+        }
+    }
+
+    /// The rules that are broken, always in the same order. The SQL function `_check_claim` has the same rules.
+    pub fn problems(&self) -> impl Iterator<Item = Problem> {
+        const RULES: [fn(&Terms) -> Option<Problem>; 9] = [
+            states_are_named,
+            lengths_are_within_limits,
+            start_ends_a_claim,
+            time_has_one_limit,
+            run_again_ends_at_the_start,
+            debounce_has_an_end,
+            debounce_is_shorter_than_its_end,
+            only_arrays_have_items,
+            period_outlasts_the_longest_delay,
+        ];
+        RULES.into_iter().filter_map(|rule| rule(self))
+    }
+
+    /// What duplicates change, if that is what they do.
+    #[must_use]
+    pub const fn changes(&self) -> Option<Update> {
+        match self.on_conflict {
+            OnConflict::Update => Some(self.update),
+            _ => None,
+        }
+    }
+}
+
+fn states_are_named(terms: &Terms) -> Option<Problem> {
+    let hint = "name the states in which the job claims its key";
+    terms.states.is_empty().then(|| Problem::new("states", "must name at least one state: []", hint))
+}
+
+fn lengths_are_within_limits(terms: &Terms) -> Option<Problem> {
+    let update = terms.changes().unwrap_or_default();
+    let lengths = [
+        ("period", terms.period),
+        ("ttl", terms.ttl),
+        ("debounce", update.delay().map(Length::from)),
+        ("max_delay", update.max_delay().map(Length::from)),
+    ];
+    let checked = lengths.into_iter().map(|(member, length)| (member, length.map_or(Ok(()), Length::check)));
+    let (member, invalid) = checked
+        .chain([("window", terms.window.map_or(Ok(()), check_window))])
+        .find_map(|(member, checked)| Some((member, checked.err()?)))?;
+    Some(Problem::new(member, invalid.problem, "a length such as 15m, 7d or PT15M").with(member, invalid.given))
+}
+
+fn start_ends_a_claim(terms: &Terms) -> Option<Problem> {
+    let is_dead = terms.until_start && terms.states.is_disjoint(UniqueScope::Queued.states());
+    is_dead.then(|| {
+        let reason = format!("start ends the claim at the fetch, and the states hold none before it: {}", terms.states);
+        Problem::new("until", reason, "add a state in which jobs wait, such as available, or remove until")
+    })
+}
+
+fn time_has_one_limit(terms: &Terms) -> Option<Problem> {
+    let window = terms.window.map(Length::from);
+    let mut limits = [("period", terms.period), ("ttl", terms.ttl), ("window", window)]
+        .into_iter()
+        .filter_map(|(member, length)| Some((member, length?)));
+    let ((first, length), (second, other)) = (limits.next()?, limits.next()?);
+    let reason = format!("stands beside {first}, and only one of period, ttl and window may limit time");
+    let hint = "period counts from the insert, ttl from when the job is due, window by the calendar";
+    Some(Problem::new(second, reason, hint).with(second, other).with(first, length))
+}
+
+fn run_again_ends_at_the_start(terms: &Terms) -> Option<Problem> {
+    let covers_run = terms.states.contains(JobState::Running) && !terms.until_start;
+    (terms.on_conflict == OnConflict::RunAgain && covers_run).then(|| {
+        let reason = format!("run_again needs a scope without running: {}", terms.states);
+        Problem::new("on_conflict", reason, "use the scope queued: a job that runs has read its data already")
+    })
+}
+
+fn debounce_has_an_end(terms: &Terms) -> Option<Problem> {
+    let update = terms.changes().filter(|update| update.max_delay().is_none())?;
+    let hint = "give the longest wait, such as 1m: events that never end would hold the job up";
+    Some(Problem::new("debounce", "needs max_delay", hint).with("debounce", Length::from(update.delay()?)))
+}
+
+fn debounce_is_shorter_than_its_end(terms: &Terms) -> Option<Problem> {
+    let update = terms.changes()?;
+    let (delay, max_delay) = (update.delay()?, update.max_delay()?);
+    (delay >= max_delay).then(|| {
+        Problem::new("max_delay", "must be longer than debounce", "raise max_delay")
+            .with("max_delay", Length::from(max_delay))
+            .with("debounce", Length::from(delay))
+    })
+}
+
+fn only_arrays_have_items(terms: &Terms) -> Option<Problem> {
+    let update = terms.changes()?;
+    let max_items = update.item_limit()?;
+    if !(1..=Update::MOST_ITEMS).contains(&max_items) {
+        let reason = format!("must be 1 to {}: {max_items}", Update::MOST_ITEMS);
+        return Some(Problem::new("max_items", reason, "leave it out for 1000"));
+    }
+    (update.args() != UpdateArgs::Append).then(|| {
+        let mut problem = Problem::new("max_items", "needs update append", "add it, or remove max_items");
+        problem.values.push(("max_items", max_items.to_string()));
+        problem
+    })
+}
+
+fn period_outlasts_the_longest_delay(terms: &Terms) -> Option<Problem> {
+    let (max_delay, period) = (terms.changes()?.max_delay()?, terms.period?);
+    (period.shortest() < max_delay).then(|| {
+        Problem::new("max_delay", "must not be longer than period", "raise period, or lower max_delay")
+            .with("max_delay", Length::from(max_delay))
+            .with("period", period)
+    })
+}

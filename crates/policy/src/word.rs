@@ -1,0 +1,122 @@
+//! Enums that are words of a policy.
+
+use std::fmt;
+
+/// A word that is none of those that a member of a policy takes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UnknownWord {
+    pub(crate) member: &'static str,
+    pub(crate) given: String,
+    pub(crate) words: &'static [&'static str],
+}
+
+impl UnknownWord {
+    /// The member, such as `scope`; `state` for the name of a state.
+    #[must_use]
+    pub const fn member(&self) -> &'static str {
+        self.member
+    }
+
+    /// The word as given.
+    #[must_use]
+    pub fn given(&self) -> &str {
+        &self.given
+    }
+
+    /// The words that the member takes.
+    #[must_use]
+    pub const fn words(&self) -> &'static [&'static str] {
+        self.words
+    }
+}
+
+impl fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown {}: {:?}; hint: one of {}", self.member, self.given, self.words.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownWord {}
+
+/// Gives an enum of words its list and its text: `ALL`, `as_str`, `Display`, `FromStr` and serde, all in one spelling.
+macro_rules! words {
+    (
+        member $member:literal;
+        $(#[$doc:meta])*
+        pub enum $type:ident { $( $(#[$word_doc:meta])* $variant:ident = $word:literal, )+ }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        pub enum $type { $( $(#[$word_doc])* $variant, )+ }
+
+        impl $type {
+            /// Every word, in this order.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            /// The word as SQL and JSON spell it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $( Self::$variant => $word, )+ }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = crate::word::UnknownWord;
+
+            fn from_str(given: &str) -> Result<Self, Self::Err> {
+                Self::ALL.into_iter().find(|word| word.as_str() == given).ok_or_else(|| crate::word::UnknownWord {
+                    member: $member,
+                    given: given.to_owned(),
+                    words: &[$($word),+],
+                })
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let given = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                given.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{InsertOutcome, JobState, OnConflict, OnReentry, Preset, UniqueScope, Until, UpdateArgs};
+
+    #[test]
+    fn every_word_reads_back_from_its_text_and_from_json() {
+        macro_rules! read_back {
+            ($($type:ident),+) => { $(
+                for word in $type::ALL {
+                    assert_eq!(word.to_string().parse(), Ok(word));
+                    assert_eq!(serde_json::from_value::<$type>(serde_json::json!(word)).unwrap(), word);
+                    assert_eq!(serde_json::json!(word), serde_json::json!(word.as_str()));
+                }
+            )+ };
+        }
+        read_back!(InsertOutcome, JobState, OnConflict, OnReentry, Preset, UniqueScope, Until, UpdateArgs);
+    }
+
+    #[test]
+    fn an_unknown_word_is_named_with_the_known_ones() {
+        let unknown = "Reject".parse::<OnReentry>().unwrap_err();
+        assert_eq!(unknown.to_string(), "unknown on_reentry: \"Reject\"; hint: one of go_on, discard");
+        assert!("active".parse::<JobState>().unwrap_err().to_string().starts_with("unknown state: \"active\"; hint: "));
+    }
+}
