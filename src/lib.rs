@@ -50,6 +50,7 @@ mod trace;
 mod unique;
 mod wait_result;
 mod waiting_insert;
+mod why;
 mod worker;
 
 /// Duplicates that were counted.
@@ -115,6 +116,8 @@ pub use self::unique::{
 pub use self::wait_result::Waited;
 /// Inserts that wait.
 pub use self::waiting_insert::WaitingInsert;
+/// Why a job waits.
+pub use self::why::{FirstJob, Obstacle, ObstacleCode};
 pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
 /// Which jobs, and how many.
 pub use self::{

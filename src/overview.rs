@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::retention::Keep;
 use crate::state::JobState;
+use crate::why::{Obstacle, ObstacleCode};
 
 /// A running job and its runner, as [`Client::running_jobs`](crate::Client::running_jobs) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -131,7 +132,9 @@ pub struct StuckJob {
     /// How long it has been stuck.
     #[serde(serialize_with = "crate::period::seconds::serialize_option")]
     pub stuck_for: Option<Duration>,
-    /// The reason, such as `its runner died`.
+    /// The reason, as [`Client::why`](crate::Client::why) has it.
+    pub code: ObstacleCode,
+    /// The reason as a sentence.
     pub reason: String,
     /// What to do.
     pub remedy: String,
@@ -158,8 +161,11 @@ pub struct GroupInfo {
     /// Since when that job could have run.
     #[serde(with = "time::serde::rfc3339::option")]
     pub head_since: Option<OffsetDateTime>,
-    /// What holds that job up, such as `its limit`. `None`: nothing does, or no job waits.
-    pub held_by: Option<String>,
+    /// What of the queue or of the group holds that job up. `None`: nothing does, or no job waits. [`Client::why`] says of
+    /// any job all that keeps it.
+    ///
+    /// [`Client::why`]: crate::Client::why
+    pub held_by: Option<Obstacle>,
     /// Until when a hold or a rate lets none of its jobs start. `None`: neither does.
     #[serde(with = "time::serde::rfc3339::option")]
     pub held_until: Option<OffsetDateTime>,

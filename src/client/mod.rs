@@ -34,6 +34,7 @@ mod stuck;
 mod subscribe;
 mod url;
 mod wait;
+mod why;
 
 use std::sync::Arc;
 

@@ -26,8 +26,8 @@ const NO_LIMIT: &str = "must be 1 to 2147483647; to run nothing, pause the queue
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a handle does nothing by itself"]
 pub struct Queue<'a> {
-    client: &'a Client,
-    name: &'a str,
+    pub(super) client: &'a Client,
+    pub(super) name: &'a str,
 }
 
 impl<'a> Queue<'a> {

@@ -73,26 +73,29 @@ pub(super) fn stuck(schema: &SchemaName, stuck: &StuckJobCount, limits: &Thresho
     let subject = format!("queue {}", plain(&stuck.queue));
     // The list ends at a thousand a reason.
     let jobs = counted_jobs(stuck.jobs.unsigned_abs(), stuck.jobs < 1_000);
-    let (job, oldest) = (stuck.job, age(stuck.oldest_age));
-    let example = format!("such as {job} of kind {}", plain(&stuck.kind));
+    let (job, oldest, kind) = (stuck.job, age(stuck.oldest_age), plain(&stuck.kind));
+    let seen = format!(
+        "{jobs} for up to {oldest}, such as {job} of kind {kind}: {}",
+        plain(stuck.reason.trim_end_matches('.'))
+    );
     let show = command(schema, "job show", &job.to_string());
-    let found = match stuck.reason.as_str() {
-        "its runner died" => Finding::new(
+    let found = match stuck.code.as_str() {
+        "runner_died" => Finding::new(
             FindingCode::JobStuck,
             limits.overdue.judge_age(stuck.oldest_age)?,
             subject,
-            format!("{jobs} of dead runners running for up to {oldest}, {example}"),
+            seen,
             Remedy::advice(
                 "Start a runner, of any queue: it rescues them within seconds. With live runners, see service_off and \
                  service_idle for the rescuer",
             )
             .command(show),
         ),
-        "is due and not promoted" => Finding::new(
+        "not_promoted" => Finding::new(
             FindingCode::JobOverdue,
             limits.overdue.judge_age(stuck.oldest_age)?,
             subject,
-            format!("{jobs} due for up to {oldest} and not made available, {example}"),
+            seen,
             Remedy::advice(
                 "Start a runner, of any queue: it makes due jobs available. With live runners, see service_off and \
                  service_idle for the promoter",
@@ -103,7 +106,7 @@ pub(super) fn stuck(schema: &SchemaName, stuck: &StuckJobCount, limits: &Thresho
             FindingCode::JobLong,
             Severity::Notice,
             subject,
-            format!("{jobs} running for up to {oldest}, {example}; the runner is alive"),
+            seen,
             Remedy::advice("Wait, or cancel it. Runner::timeout bounds how long a job may run")
                 .sql(store::sql_to_cancel(schema, job))
                 .command(command(schema, "job cancel", &job.to_string())),

@@ -220,7 +220,8 @@ pub(crate) struct HeldGroupCount {
     pub(crate) group_key: String,
     pub(crate) head: Uuid,
     pub(crate) head_kind: String,
-    pub(crate) held_by: Option<String>,
+    /// What keeps its first job, as a sentence.
+    pub(crate) held_by: String,
     /// For how many seconds it is held.
     pub(crate) held_for: Option<f64>,
     pub(crate) oldest_age: f64,
@@ -299,13 +300,16 @@ pub(crate) async fn tables(connection: &mut PgConnection, statements: &Statement
 /// Jobs of a queue that are stuck in their state.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct StuckJobCount {
-    pub(crate) reason: String,
+    /// As [`ObstacleCode`](crate::why::ObstacleCode) has it.
+    pub(crate) code: String,
     pub(crate) queue: String,
     pub(crate) jobs: i64,
     pub(crate) oldest_age: f64,
-    /// One of them.
+    /// The one that has been stuck for longest.
     pub(crate) job: Uuid,
     pub(crate) kind: String,
+    /// What keeps it.
+    pub(crate) reason: String,
 }
 
 pub(crate) async fn stuck_jobs(

@@ -25,10 +25,13 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V17__queue_settings", include_str!("../../migrations/V17__queue_settings.sql")),
     ("V18__periodic", include_str!("../../migrations/V18__periodic.sql")),
     ("V19__views", include_str!("../../migrations/V19__views.sql")),
-    ("V20__group_views", include_str!("../../migrations/V20__group_views.sql")),
-    ("V21__stuck_job", include_str!("../../migrations/V21__stuck_job.sql")),
-    ("V22__health", include_str!("../../migrations/V22__health.sql")),
+    ("V20__obstacle", include_str!("../../migrations/V20__obstacle.sql")),
+    ("V21__queue_obstacle", include_str!("../../migrations/V21__queue_obstacle.sql")),
+    ("V22__why_waiting", include_str!("../../migrations/V22__why_waiting.sql")),
     ("V23__kind", include_str!("../../migrations/V23__kind.sql")),
+    ("V25__group_views", include_str!("../../migrations/V25__group_views.sql")),
+    ("V26__stuck_job", include_str!("../../migrations/V26__stuck_job.sql")),
+    ("V27__health", include_str!("../../migrations/V27__health.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

@@ -52,6 +52,7 @@ mod statement_limit;
 mod stats;
 mod unreadable;
 mod wait;
+mod why;
 mod work_overview;
 
 use std::sync::Arc;
@@ -132,6 +133,7 @@ pub(crate) use self::unreadable::{
     Trial, Tried, UnreadableJobs, discard_unreadable, is_of_values, next_jobs, try_jobs_within, unreadable_jobs,
 };
 pub(crate) use self::wait::{deletes_completed, final_jobs};
+pub(crate) use self::why::{why, why_first, why_queue};
 pub(crate) use self::work_overview::{failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
@@ -349,6 +351,9 @@ statements! {
     waiting_inserts,
     watch_failing,
     watch_running,
+    why,
+    why_first,
+    why_queue,
     #[cfg(feature = "testing")]
     window_shift,
 }

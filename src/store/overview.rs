@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::queue::kept;
 use super::row::Stored;
+use super::why::{obstacle, obstacle_code};
 use super::{Statements, interval, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
@@ -85,7 +86,7 @@ pub(crate) async fn list_groups(
             head: row.try_get::<Option<Uuid>, _>("head")?.map(JobId::from),
             head_kind: row.try_get::<Option<&str>, _>("head_kind")?.map(Kind::from_stored),
             head_since: row.try_get::<Option<Stored>, _>("head_since")?.map(|at| at.0),
-            held_by: row.try_get("held_by")?,
+            held_by: row.try_get::<Option<&str>, _>("code")?.map(|_| obstacle(row)).transpose()?,
             held_until: row.try_get::<Option<Stored>, _>("held_until")?.map(|at| at.0),
         })
     };
@@ -134,6 +135,7 @@ pub(crate) async fn stuck_jobs_list(
             runner: row.try_get("runner")?,
             since: row.try_get::<Option<Stored>, _>("since")?.map(|at| at.0),
             stuck_for: length(row, "stuck_for")?,
+            code: obstacle_code(row)?,
             reason: row.try_get("reason")?,
             remedy: row.try_get("remedy")?,
         })

@@ -42,6 +42,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "unique",
             "wait_result",
             "waiting_insert",
+            "why",
             "overview",
         ],
     ),

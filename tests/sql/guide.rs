@@ -80,7 +80,7 @@ async fn each_alert_is_raised_over_its_trouble() {
         ("Jobs have been waiting", "slow"),
         ("Jobs without a live runner", "nobody"),
         ("Forgotten pauses", "paused"),
-        ("Jobs that should have moved", "no runner works its queue"),
+        ("Jobs that should have moved", "queue_unworked"),
         ("Kinds whose jobs are being discarded", "(bad,100,no)"),
         ("Autovacuum is off", "job"),
         ("Retention does not keep up", "completed"),

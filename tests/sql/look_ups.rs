@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{Error, JobFilter, UniqueKey};
+use uniqueue::{Error, JobFilter, JobId, UniqueKey};
 
 use support::{Database, job};
 
@@ -36,6 +36,9 @@ macro_rules! look_ups {
         ask!("runners", $client.runners());
         ask!("retentions", $client.retentions());
         ask!("stuck_jobs", $client.stuck_jobs());
+        ask!("why", $client.why(JobId::generate()));
+        ask!("first_obstacles", $client.first_obstacles([JobId::generate()]));
+        ask!("why of a queue", $client.queue("default").why());
         ask!("change_log", $client.change_log());
         ask!("held_groups", $client.held_groups());
         answers

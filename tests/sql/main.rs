@@ -21,3 +21,4 @@ mod sql_page;
 mod stats;
 mod text_order;
 mod views;
+mod why;

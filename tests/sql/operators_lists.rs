@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{Job, JobFilter, JobState, Keep, PeriodicJob, Retention, Runner, RunningJob, UniqueKey};
+use uniqueue::{Job, JobFilter, JobState, Keep, ObstacleCode, PeriodicJob, Retention, Runner, RunningJob, UniqueKey};
 
 use support::{Database, WAIT, job};
 
@@ -58,9 +58,10 @@ async fn a_stuck_job_is_listed_with_its_reason_and_its_remedy() {
     let late_since = "scheduled_at = now() - interval '9 min', created_at = now() - interval '9 min'";
     database.execute(&format!("UPDATE {{schema}}.job SET {late_since} WHERE id = '{late}'")).await;
     let stuck = client.stuck_jobs().await.unwrap();
-    let reasons: Vec<_> = stuck.iter().map(|job| (job.id, job.state, job.reason.as_str())).collect();
-    let unworked = reasons[1].2;
-    assert_eq!(reasons, [(lost, JobState::Running, "its runner died"), (late, JobState::Available, unworked)]);
+    let reasons: Vec<_> = stuck.iter().map(|job| (job.id, job.state, job.code)).collect();
+    let unworked = ObstacleCode::QueueUnworked;
+    assert_eq!(reasons, [(lost, JobState::Running, ObstacleCode::RunnerDied), (late, JobState::Available, unworked)]);
+    assert_eq!(stuck[1].reason, client.why(late).await.unwrap()[0].reason);
     assert!(stuck.iter().all(|job| !job.remedy.is_empty() && job.stuck_for > Some(Duration::from_secs(60))));
     assert_eq!(client.stuck_jobs().limit(1).await.unwrap().len(), 1);
     let hour = Duration::from_secs(3_600);

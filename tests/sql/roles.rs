@@ -94,6 +94,7 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
         "SELECT * FROM {schema}.running_job",
         "SELECT {schema}.register_kind('a')",
         "SELECT {schema}.remove_kind('a')",
+        "SELECT * FROM {schema}.why_waiting((SELECT id FROM {schema}.job LIMIT 1))",
         "SELECT * FROM {schema}.cancel_jobs(ARRAY(SELECT id FROM {schema}.job))",
         "SELECT * FROM {schema}.delete_jobs(ARRAY(SELECT id FROM {schema}.job))",
         "SELECT * FROM {schema}.pause_queue('a')",
@@ -250,11 +251,23 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
     database.client.insert(job("a").group("g")).await.unwrap();
     database.client.audit_duplicates("a").await.unwrap();
     assert!(database.client.insert(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap().duplicate);
+    why_each_waits(database, pool).await;
     for view in views {
         let all = database.sql(&format!("SELECT v::text FROM {{schema}}.{view} AS v"));
         let rows = sqlx::query(all).fetch_all(pool).await.unwrap_or_else(|error| panic!("{view}: {error}"));
         assert_eq!(rows.is_empty(), *view == "waiting_insert", "{view}");
     }
+}
+
+/// Asks of every job why it waits, while a session has some of them locked.
+async fn why_each_waits(database: &Database, pool: &PgPool) {
+    let mut locks = database.pool().begin().await.unwrap();
+    let lock = "SELECT FROM {schema}.job WHERE state = 'available' FOR UPDATE";
+    sqlx::query(database.sql(lock)).execute(&mut *locks).await.unwrap();
+    let why = "SELECT count(*) FROM {schema}.job AS j, {schema}.why_waiting(j.id) AS w WHERE w.code = 'locked'";
+    let locked: i64 = sqlx::query_scalar(database.sql(why)).fetch_one(pool).await.unwrap();
+    assert!(locked > 1, "{locked}");
+    locks.rollback().await.unwrap();
 }
 
 /// Statements that a read-only role cannot run.

@@ -11,15 +11,14 @@ held AS (
         extract(epoch FROM clock_timestamp() - greatest(g.head_since, 'epoch'))::double precision AS age,
         CASE
             -- A rate that is used to the full is what it is for, and a hold ends. One far ahead may be a mistake.
-            WHEN g.held_by = 'it is held' THEN CASE WHEN g.held_until > clock_timestamp() + interval '1 h' THEN 'hold' END
-            WHEN g.held_by IN ('its queue is held', 'its rate', 'the rate of its queue') THEN NULL
-            -- Below its limit, a group is held up only by a job that began.
-            WHEN g.held_by IS NOT NULL AND (g.group_limit IS NULL OR g.running < g.group_limit) THEN 'began'
+            WHEN g.held_code = 'group_held' THEN CASE WHEN g.held_until > clock_timestamp() + interval '1 h' THEN 'hold' END
+            WHEN g.held_code IN ('queue_held', 'queue_rate', 'group_rate') THEN NULL
+            WHEN g.held_code = 'group_began' THEN 'began'
             WHEN NOT EXISTS (
                 SELECT FROM live AS l
                 WHERE g.queue = ANY (l.queues) AND (l.kinds IS NULL OR g.head_kind = ANY (l.kinds))
             ) THEN 'kind'
-            WHEN g.held_by IS NOT NULL THEN 'limit'
+            WHEN g.held_code = 'group_limit' THEN 'limit'
         END COLLATE "C" AS reason
     FROM /* schema */groups(NULL, $1) AS g
     WHERE g.head IS NOT NULL
@@ -29,7 +28,15 @@ held AS (
 SELECT to_jsonb(f)
 FROM (
     SELECT DISTINCT ON (h.queue, h.reason, kind)
-        h.queue, h.reason, h.group_key, h.head, h.head_kind, h.held_by, h.held_for,
+        h.queue, h.reason, h.group_key, h.head, h.head_kind, h.held_for,
+        CASE h.reason
+            WHEN 'kind' THEN /* schema */_obstacle_reason('group_head', jsonb_build_object(
+                'group', h.group_key, 'job', h.head, 'because', jsonb_build_object(
+                    'code', 'kind_unknown', 'details', jsonb_build_object('queue', h.queue, 'kind', h.head_kind)
+                )
+            ))
+            ELSE h.held_by
+        END AS held_by,
         count(*) OVER (PARTITION BY h.queue, h.reason, kind) AS groups,
         h.age AS oldest_age
     FROM held AS h

@@ -80,7 +80,7 @@ const DRIFTS: &[(&str, FindingCode, Severity, &str, &str)] = &[
     ("DROP VIEW {schema}.running_job", ObjectMissing, Critical, "view running_job", "missing"),
     (
         "CREATE OR REPLACE VIEW {schema}.stuck_job AS
-         SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.reason, s.remedy
+         SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.code, s.reason, s.remedy
          FROM {schema}.stuck_jobs() AS s LIMIT 1",
         ObjectChanged,
         Warning,
@@ -160,7 +160,8 @@ async fn a_changed_view_is_mended_where_it_is_and_keeps_its_grants() {
     let is_granted = "SELECT count(*) FROM information_schema.role_table_grants
          WHERE table_schema = '{schema}' AND table_name = 'stuck_job' AND grantee = 'PUBLIC'";
     database.execute("GRANT SELECT ON {schema}.stuck_job TO PUBLIC").await;
-    let body = "SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.reason, s.remedy";
+    let body =
+        "SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.code, s.reason, s.remedy";
     database
         .execute(&format!(
             "CREATE OR REPLACE VIEW {{schema}}.stuck_job AS {body} FROM {{schema}}.stuck_jobs() AS s LIMIT 1"

@@ -252,15 +252,23 @@ async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up() {
     let gone = "SELECT id::text FROM {schema}.job WHERE queue = 'default' AND kind = 'gone'";
     let gone = database.text(gone).await;
     let one = "1 group has its first job waiting for up to 10m, such as";
+    let groups = database.client.groups().await.unwrap();
+    let sentence = |name: &str| {
+        let group = groups.iter().find(|group| group.group == name).unwrap();
+        group.held_by.as_ref().unwrap().reason.trim_end_matches('.').to_owned()
+    };
     let command = format!("uniqueue queue groups default --schema {}", database.schema);
     let of_queue = |severity, seen| (severity, "queue default".to_owned(), format!("{one} {seen}"), command.clone());
     let expected = [
-        of_queue(Severity::Warning, format!("began: it waits for job {began}, which began and is retryable")),
+        of_queue(Severity::Warning, format!("began: {}", sentence("began"))),
         of_queue(
             Severity::Warning,
-            format!("unknown: its first job, {gone}, is of kind gone, which no live runner of the queue works"),
+            format!(
+                "unknown: Group \"unknown\" waits for its first job, {gone}: No live runner of queue \"default\" has a \
+                 worker for kind \"gone\""
+            ),
         ),
-        of_queue(Severity::Notice, format!("full: it waits for job {full}, which runs")),
+        of_queue(Severity::Notice, format!("full: {}", sentence("full"))),
     ];
     assert_eq!(told(database.client.diagnose().await.unwrap()), expected);
 
@@ -299,7 +307,7 @@ async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour() {
     assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none());
     queue.hold_group("g", Duration::from_secs(7_200)).await.unwrap();
     let held = find(&database, limits, FindingCode::GroupHeld, Severity::Notice, "queue default").await;
-    assert!(held.seen.contains("such as g: it is held for another "), "{held:?}");
+    assert!(held.seen.contains("such as g: Group \"g\" is held until "), "{held:?}");
 
     // A job that waits for its rate is not stuck.
     let rate = uniqueue::Rate::per(1, Duration::from_secs(3_600));
@@ -322,7 +330,10 @@ async fn due_jobs_that_nobody_promotes_and_long_ones_are_told() {
         .await;
     database.pass(Duration::from_secs(300)).await;
     let due = find(&database, Thresholds::new(), FindingCode::JobOverdue, Severity::Warning, "queue default").await;
-    assert!(due.seen.contains("1 job due for up to 4m"), "{due:?}");
+    assert!(
+        due.seen.starts_with("1 job for up to 4m, such as") && due.seen.contains("has made it available"),
+        "{due:?}"
+    );
     let long = find(&database, Thresholds::new(), FindingCode::JobLong, Severity::Notice, "queue default").await;
     assert!(long.seen.contains("3h") && long.seen.contains(&running.to_string()), "{long:?}");
     paste(&database, long.remedy.sql.as_deref().unwrap()).await;

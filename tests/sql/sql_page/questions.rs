@@ -13,7 +13,7 @@ use support::WAIT;
 const ANSWERS: [(usize, &[&str]); 20] = [
     (1, &["(mail,working,", "(old,paused,1,", "(later,\"no runner\","]),
     (2, &["invoice.send,mail,1,", ",runner-1,t,"]),
-    (3, &[",old,available,\"its queue is paused\",", "uniqueue.resume_queue('old');"]),
+    (3, &[",old,available,queue_paused,", "(queue_paused,\"Queue \"\"old\"\" has been paused since 2"]),
     (4, &["(invoice.send,{mail},0,1,", "\"no such address\")"]),
     (5, &["(invoice.send,discarded,25,2026-02-03T04:05:06Z,\"no such address\")"]),
     (6, &["(duplicate,", ",available,", "{pending,scheduled,available,running,retryable}"]),

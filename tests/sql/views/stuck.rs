@@ -8,7 +8,7 @@ use support::{Database, job};
 /// Each stuck job: its kind of trouble and its queue.
 async fn reasons(database: &Database) -> String {
     let rows =
-        "SELECT coalesce(string_agg(queue || ': ' || reason, ', ' ORDER BY queue, reason), '') FROM {schema}.stuck_job";
+        "SELECT coalesce(string_agg(queue || ': ' || code, ', ' ORDER BY queue, code), '') FROM {schema}.stuck_job";
     database.text(rows).await
 }
 
@@ -20,7 +20,7 @@ async fn a_running_job_is_stuck_when_its_runner_died_or_it_runs_long() {
     start(&database, id, &mine).await;
     assert_eq!(reasons(&database).await, "");
     database.execute("UPDATE {schema}.job SET attempted_at = now() - interval '61 minutes'").await;
-    assert_eq!(reasons(&database).await, "q: runs long");
+    assert_eq!(reasons(&database).await, "q: running");
     // What the remedy says can be done.
     let remedy = database.text("SELECT substring(remedy FROM 'SELECT.*') FROM {schema}.stuck_job").await;
     assert_eq!(database.execute(&remedy).await, 1);
@@ -30,9 +30,9 @@ async fn a_running_job_is_stuck_when_its_runner_died_or_it_runs_long() {
     database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '10 s'").await;
     assert_eq!(reasons(&database).await, "");
     database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '16 s'").await;
-    assert_eq!(reasons(&database).await, "q: its runner died");
+    assert_eq!(reasons(&database).await, "q: runner_died");
     database.execute("DELETE FROM {schema}.runner").await;
-    assert_eq!(reasons(&database).await, "q: its runner died");
+    assert_eq!(reasons(&database).await, "q: runner_died");
 }
 
 #[tokio::test]
@@ -44,12 +44,9 @@ async fn a_waiting_job_is_stuck_when_it_is_due_and_nobody_promotes_it() {
     }
     insert(&database, "q").await;
     database.pass(Duration::from_secs(64)).await;
-    assert_eq!(reasons(&database).await, "q: no runner works its queue");
+    assert_eq!(reasons(&database).await, "q: queue_unworked");
     database.pass(Duration::from_secs(10)).await;
-    assert_eq!(
-        reasons(&database).await,
-        "q: no runner works its queue, retryable: is due and not promoted, scheduled: is due and not promoted"
-    );
+    assert_eq!(reasons(&database).await, "q: queue_unworked, retryable: not_promoted, scheduled: not_promoted");
     let longest = "SELECT bool_and(stuck_for > interval '1 minute' AND stuck_for = statement_timestamp() - since)::text
         FROM {schema}.stuck_job";
     assert_eq!(database.text(longest).await, "true");
@@ -75,12 +72,9 @@ async fn an_available_job_is_stuck_when_its_queue_is_paused_or_nobody_s_or_its_k
         database.execute(&move_it).await;
     }
     // A pause counts from its own beginning.
-    assert_eq!(
-        reasons(&database).await,
-        "nobody's: no runner works its queue, passed: no runner takes it, unknown: no runner takes it"
-    );
+    assert_eq!(reasons(&database).await, "nobody's: queue_unworked, passed: not_taken, unknown: not_taken");
     database.execute("UPDATE {schema}.queue SET paused_at = now() - interval '2 minutes' WHERE name = 'paused'").await;
-    assert!(reasons(&database).await.contains("paused: its queue is paused"));
+    assert!(reasons(&database).await.contains("paused: queue_paused"));
     let remedy = database.text("SELECT remedy FROM {schema}.stuck_job WHERE queue = 'paused'").await;
     assert_eq!(database.execute(&remedy).await, 1);
     assert_eq!(client.queue("paused").settings().await.unwrap().paused_at, None);

@@ -26,12 +26,12 @@ async fn the_view_shows_for_each_group_its_limit_its_line_and_what_holds_it_up()
     database.execute(began).await;
     let view = "SELECT string_agg(concat_ws(
             ' ', g.queue, g.group_key, g.running, coalesce(g.group_limit::text, '-'), g.waiting, j.args ->> 'n',
-            regexp_replace(g.held_by, '[0-9a-f-]{36}', 'ID')
+            regexp_replace(regexp_replace(g.held_by, '[0-9a-f-]{36}', 'ID'), '2[0-9: -]+ UTC', 'TIME')
         ), E'\\n' ORDER BY g.queue, g.group_key)
         FROM {schema}.group_status AS g LEFT JOIN {schema}.job AS j ON j.id = g.head";
-    let seen = "default began 0 1 1 6 job ID, which began and is retryable
+    let seen = "default began 0 1 1 6 Group \"began\" waits for job ID, which began and is retryable until TIME.
 default free 0 - 2 2
-narrow full 1 1 1 4 job ID, which runs";
+narrow full 1 1 1 4 Group \"full\" waits for job ID, which runs.";
     assert_eq!(database.text(view).await, seen);
     let groups = database.client.groups().await.unwrap();
     let held: Vec<_> = groups.iter().map(|group| (group.group.as_str(), group.held_by.is_some())).collect();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Barrier;
-use uniqueue::{Client, Job, NewJob, Outcome, Rate, Runner, RunnerHandle, RunningJob};
+use uniqueue::{Client, Job, NewJob, ObstacleCode, Outcome, Rate, Runner, RunnerHandle, RunningJob};
 
 use super::{LEFT, with_history};
 use support::{Database, WAIT, soak};
@@ -117,7 +117,8 @@ async fn a_worker_that_holds_its_group_holds_no_other_back() {
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 20).await;
     let groups = client.groups().queue("default").await.unwrap();
     assert_eq!(groups.len(), 1, "{groups:?}");
-    assert_eq!((groups[0].group.as_str(), groups[0].held_by.as_deref()), ("a", Some("it is held")));
+    let held_by = groups[0].held_by.as_ref().map(|obstacle| obstacle.code);
+    assert_eq!((groups[0].group.as_str(), held_by), ("a", Some(ObstacleCode::GroupHeld)));
     assert!(groups[0].held_until.is_some());
     database.until(LEFT, 0).await;
     let during = "SELECT count(*) FROM {schema}.history AS h, {schema}.queue_group AS g

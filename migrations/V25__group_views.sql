@@ -85,7 +85,7 @@ CREATE FUNCTION groups(
 )
 RETURNS TABLE (
     queue text, group_key text, running bigint, group_limit integer, waiting bigint, head uuid, head_kind text,
-    head_since timestamptz, held_by text, held_until timestamptz
+    head_since timestamptz, held_code text, held_by text, held_details jsonb, held_until timestamptz
 )
     LANGUAGE sql STABLE
     SET search_path FROM CURRENT
@@ -144,59 +144,42 @@ named AS (
     SELECT w.queue, w.group_key FROM waiting AS w
     UNION
     SELECT h.queue, h.group_key FROM held AS h WHERE queue_name IS NULL OR h.queue = queue_name
+),
+queue_hold AS MATERIALIZED (
+    SELECT n.queue, o.code, o.details
+    FROM (SELECT DISTINCT d.queue FROM named AS d) AS n
+    CROSS JOIN LATERAL _queue_obstacles(n.queue) AS o
+    WHERE o.code IN ('queue_paused', 'queue_held', 'queue_rate')
 )
 SELECT
-    n.queue, n.group_key, p.running, l.group_limit, coalesce(w.waiting, 0), w.id, w.kind, w.since,
-    CASE
-        WHEN w.id IS NULL THEN NULL
-        WHEN q.paused_at IS NOT NULL THEN 'its queue is paused'
-        WHEN u.queue_held_until IS NOT NULL THEN 'its queue is held'
-        WHEN u.held_until IS NOT NULL THEN 'it is held'
-        WHEN b.id <> w.id THEN format('job %s, which began and is %s', b.id, b.state)
-        WHEN b.id IS NULL AND p.running >= l.group_limit AND p.running = 1 THEN format('job %s, which runs', p.runs)
-        WHEN p.running >= l.group_limit THEN 'its limit'
-        WHEN u.token_at IS NOT NULL THEN 'its rate'
-        WHEN u.queue_token_at IS NOT NULL THEN 'the rate of its queue'
-    END,
-    greatest(u.queue_held_until, u.held_until, u.token_at, u.queue_token_at)
+    n.queue, n.group_key, p.running, least(CASE WHEN w.in_order THEN 1 END, w.group_limit, q.max_per_group),
+    coalesce(w.waiting, 0), w.id, w.kind, w.since,
+    h.codes[1], _obstacle_reason(h.codes[1], h.details[1]), h.details[1], h.until
 FROM named AS n
 LEFT JOIN waiting AS w ON w.queue = n.queue AND w.group_key = n.group_key
 LEFT JOIN queue AS q ON q.name = n.queue
 CROSS JOIN LATERAL (
-    SELECT count(*) AS running, (array_agg(r.id))[1] AS runs
+    SELECT count(*) AS running
     FROM (
-        SELECT j.id
+        SELECT
         FROM job AS j
         WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL AND j.finalized_at IS NULL
             AND j.state = 'running'
         LIMIT 1001
     ) AS r
 ) AS p
-LEFT JOIN LATERAL (
-    SELECT j.id, j.state
-    FROM job AS j
-    WHERE j.queue = n.queue AND j.group_key = n.group_key AND j.group_key IS NOT NULL AND j.finalized_at IS NULL
-        AND j.began IS NOT NULL AND j.state <> 'running'
-    ORDER BY j.id
-    LIMIT 1
-) AS b ON true
-CROSS JOIN LATERAL (
-    SELECT least(CASE WHEN w.in_order THEN 1 END, w.group_limit, q.max_per_group) AS group_limit
-) AS l
-LEFT JOIN queue_group AS t ON t.queue = n.queue AND t.group_key = n.group_key
--- Times that have passed hold nothing up.
 CROSS JOIN LATERAL (
     SELECT
-        CASE WHEN q.held_until > statement_timestamp() THEN q.held_until END AS queue_held_until,
-        CASE WHEN t.held_until > statement_timestamp() THEN t.held_until END AS held_until,
-        CASE WHEN a.token_at > statement_timestamp() THEN a.token_at END AS token_at,
-        CASE WHEN a.queue_token_at > statement_timestamp() THEN a.queue_token_at END AS queue_token_at
+        -- A line without a job is not held up.
+        array_agg(o.code ORDER BY array_position(_obstacle_codes(), o.code)) FILTER (WHERE w.id IS NOT NULL) AS codes,
+        array_agg(o.details ORDER BY array_position(_obstacle_codes(), o.code)) FILTER (WHERE w.id IS NOT NULL) AS details,
+        max((o.details ->> 'until')::timestamptz) FILTER (WHERE o.code <> 'group_began') AS until
     FROM (
-        SELECT
-            _next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at) AS queue_token_at,
-            _next_token_at(q.group_rate_count, q.group_rate_period, q.group_rate_burst, t.rate_full_at) AS token_at
-    ) AS a
-) AS u
+        SELECT d.code, d.details FROM queue_hold AS d WHERE d.queue = n.queue
+        UNION ALL
+        SELECT g.code, g.details FROM _group_obstacles(n.queue, n.group_key, w.id) AS g
+    ) AS o
+) AS h
 ORDER BY n.queue, n.group_key
 $$;
 COMMENT ON FUNCTION groups(text, integer, text, text) IS
@@ -204,7 +187,8 @@ COMMENT ON FUNCTION groups(text, integer, text, text) IS
 
 CREATE VIEW group_status AS
 SELECT
-    g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_by, g.held_until
+    g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_code, g.held_by,
+    g.held_details, g.held_until
 FROM groups() AS g;
 COMMENT ON VIEW group_status IS
     'One row per group of a queue that has available or running jobs. Reads the first 1,000 groups of each sort. The function groups() takes another number. Reads with the caller''s rights.';
@@ -216,6 +200,8 @@ COMMENT ON COLUMN group_status.waiting IS 'The number of available jobs of the g
 COMMENT ON COLUMN group_status.head IS 'The first available job of the group. Null: none is available.';
 COMMENT ON COLUMN group_status.head_kind IS 'The kind of the first available job.';
 COMMENT ON COLUMN group_status.head_since IS 'The time from which on the first available job could have run.';
-COMMENT ON COLUMN group_status.held_by IS
-    'Why the first available job does not start: the queue is paused or held, the group is held, its limit, its rate, the rate of its queue, or a job that runs or began. Null: nothing holds it up, or no job is available.';
+COMMENT ON COLUMN group_status.held_code IS
+    'Why the first available job does not start, as a code of why_waiting: queue_paused, queue_held, queue_rate, group_held, group_began, group_limit or group_rate. Null: its queue and its group do not hold it up, or no job is available.';
+COMMENT ON COLUMN group_status.held_by IS 'The same as a sentence.';
+COMMENT ON COLUMN group_status.held_details IS 'The facts of the sentence by name, as in why_waiting.';
 COMMENT ON COLUMN group_status.held_until IS 'Until when a hold or a rate lets no job of the group start. Null: there is none.';

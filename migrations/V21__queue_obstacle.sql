@@ -1,0 +1,277 @@
+-- What keeps the jobs of a queue from starting: its settings, its runners, locks.
+-- Called by why_waiting and stuck_jobs, which have them planned by index.
+
+CREATE FUNCTION _is_open(transaction xid) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    upper CONSTANT bigint := pg_snapshot_xmax(pg_current_snapshot())::text;
+    span CONSTANT bigint := 4294967296;
+    -- Transactions are at most half of what 32 bits can name away from each other.
+    distance CONSTANT bigint := ((transaction::text::bigint - upper) % span + span + span / 2) % span - span / 2;
+BEGIN
+    RETURN upper + distance > 2 AND pg_xact_status((upper + distance)::text::xid8) = 'in progress';
+EXCEPTION
+    -- The number of a transaction to come.
+    WHEN invalid_parameter_value THEN
+        RETURN false;
+END
+$$;
+COMMENT ON FUNCTION _is_open(xid) IS 'Whether a transaction, or a subtransaction, is open.';
+
+CREATE FUNCTION _open_lockers(marked xid, locked regclass) RETURNS TABLE (locker xid, mode text)
+    LANGUAGE plpgsql STABLE
+    ROWS 1
+    SET search_path FROM CURRENT
+AS $$
+-- The xmax of a row is the transaction that locked or changed it last, or the number of a multixact where several did. It
+-- stays when that transaction has ended. The two sorts of number cannot be told apart, so both are looked up.
+DECLARE
+    modes jsonb := '{}';
+BEGIN
+    -- Another number is no multixact of the table, and looking it up would be an error.
+    IF mxid_age(marked) BETWEEN 1 AND (SELECT mxid_age(c.relminmxid) FROM pg_class AS c WHERE c.oid = locked) THEN
+        modes := (SELECT jsonb_object_agg(m.xid::text, m.mode) FROM pg_get_multixact_members(marked) AS m);
+    END IF;
+    RETURN QUERY
+    SELECT l.xid::xid, modes ->> l.xid
+    FROM (SELECT marked::text UNION ALL SELECT jsonb_object_keys(modes)) AS l (xid)
+    WHERE _is_open(l.xid::xid);
+END
+$$;
+COMMENT ON FUNCTION _open_lockers(xid, regclass) IS
+    'The transactions and subtransactions that are open and have a row of the table locked or changed, by the row''s xmax. mode: how, where several have.';
+
+CREATE FUNCTION _locker(marked xid, locked regclass) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+-- Reads, and locks nothing itself. A subtransaction that has ended is not listed among the locks. It belongs to one of the
+-- transactions that are older and use the table.
+BEGIN
+    IF marked = '0' THEN
+        RETURN NULL;
+    END IF;
+    RETURN (
+        WITH lock AS MATERIALIZED (
+            SELECT l.locktype, l.relation, l.transactionid, l.virtualtransaction, l.mode, l.pid, l.granted FROM pg_locks AS l
+        ),
+        holder AS (
+            SELECT o.pid, o.transactionid, h.locker = o.transactionid AS is_named, h.mode
+            FROM _open_lockers(marked, locked) AS h
+            JOIN lock AS o
+                ON o.locktype = 'transactionid' AND o.mode = 'ExclusiveLock' AND o.granted
+                AND (o.transactionid = h.locker OR age(o.transactionid) > age(h.locker))
+            WHERE EXISTS (
+                SELECT FROM lock AS k
+                WHERE k.virtualtransaction = o.virtualtransaction AND k.locktype = 'relation' AND k.relation = locked
+            )
+        ),
+        likely AS (
+            SELECT h.pid, h.transactionid::text COLLATE "C" AS transaction, min(h.mode COLLATE "C") AS mode
+            FROM holder AS h
+            WHERE h.is_named OR NOT EXISTS (SELECT FROM holder AS n WHERE n.is_named)
+            GROUP BY h.pid, h.transactionid::text COLLATE "C"
+        )
+        SELECT jsonb_strip_nulls(jsonb_build_object(
+            'pid', l.pid,
+            'application', coalesce(a.application_name, p.gid),
+            'role', coalesce(a.usename, p.owner),
+            'state', CASE WHEN p.gid IS NOT NULL THEN 'prepared transaction' ELSE a.state END,
+            'open_since', coalesce(a.xact_start, p.prepared),
+            'query', left(a.query, 1000),
+            'mode', l.mode,
+            'or', (SELECT nullif(array_remove(array_agg(o.pid ORDER BY o.pid), l.pid), '{}') FROM likely AS o)
+        ))
+        FROM likely AS l
+        LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+        LEFT JOIN pg_prepared_xacts AS p ON p.transaction::text COLLATE "C" = l.transaction
+        ORDER BY coalesce(a.xact_start, p.prepared), l.pid
+        LIMIT 1
+    );
+END
+$$;
+COMMENT ON FUNCTION _locker(xid, regclass) IS
+    'The open transaction that has a row of the table locked or changed, by the row''s xmax: the oldest, where several have or may have. {"pid", "application", "role", "state", "open_since", "query", "mode", "or"}; mode: how, where several transactions had it locked; or: the pids of the others that have or may have it. Null: the row is free.';
+
+CREATE FUNCTION _live_runners(queue_name text) RETURNS TABLE (id uuid, started_at timestamptz, kinds text[], slots integer)
+    LANGUAGE sql STABLE
+    ROWS 10
+BEGIN ATOMIC
+    SELECT r.id, r.started_at, r.kinds, r.slots[array_position(r.queues, queue_name COLLATE "C")]
+    FROM runner AS r
+    WHERE r.leased_until > statement_timestamp() AND queue_name COLLATE "C" = ANY (r.queues);
+END;
+COMMENT ON FUNCTION _live_runners(text) IS
+    'The live runners that work a queue, with their kinds and their slots for it. Null kinds, null slots: the runner did not say.';
+
+CREATE FUNCTION _queue_obstacles(queue_name text, not_before timestamptz DEFAULT NULL)
+RETURNS TABLE (code text, details jsonb)
+    LANGUAGE plpgsql STABLE
+    ROWS 2
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    settings record;
+    of_queue CONSTANT jsonb := jsonb_build_object('queue', queue_name);
+    running bigint;
+    token_at timestamptz;
+    locker jsonb;
+BEGIN
+    IF NOT EXISTS (SELECT FROM _live_runners(queue_name)) THEN
+        RETURN QUERY SELECT 'queue_unworked', of_queue;
+    END IF;
+    SELECT q.paused_at, q.held_until, q.max_running, q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at, q.xmax AS locker
+    INTO settings
+    FROM queue AS q
+    WHERE q.name = queue_name;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF settings.paused_at IS NOT NULL THEN
+        RETURN QUERY SELECT 'queue_paused', of_queue || jsonb_build_object('since', settings.paused_at);
+    END IF;
+    IF settings.held_until > greatest(statement_timestamp(), not_before) THEN
+        RETURN QUERY SELECT 'queue_held', of_queue || jsonb_build_object('until', settings.held_until);
+    END IF;
+    IF not_before > statement_timestamp() THEN
+        RETURN;
+    END IF;
+    IF settings.max_running IS NOT NULL THEN
+        SELECT count(*)
+        INTO running
+        FROM (
+            SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' LIMIT settings.max_running
+        ) AS r;
+        IF running >= settings.max_running THEN
+            RETURN QUERY
+            SELECT 'queue_limit', of_queue || jsonb_build_object('jobs', running, 'limit', settings.max_running);
+        END IF;
+    END IF;
+    token_at := _next_token_at(settings.rate_count, settings.rate_period, settings.rate_burst, settings.rate_full_at);
+    IF token_at > statement_timestamp() THEN
+        RETURN QUERY
+        SELECT 'queue_rate', of_queue || jsonb_build_object(
+            'until', token_at, 'count', settings.rate_count, 'period', trim_scale(extract(epoch FROM settings.rate_period))
+        );
+    END IF;
+    locker := _locker(settings.locker, 'queue');
+    -- A fetch has the row for a moment, and another one waits up to 200 ms for it. A role that may not see the age of other
+    -- roles' transactions hears of no lock.
+    IF (locker ->> 'open_since')::timestamptz < clock_timestamp() - interval '200 ms' THEN
+        RETURN QUERY SELECT 'queue_locked', of_queue || locker;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _queue_obstacles(text, timestamptz) IS
+    'What keeps every job of a queue from starting, as codes and details. not_before: only what lasts beyond this time, where it is in the future.';
+
+CREATE FUNCTION _kind_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
+    LANGUAGE sql STABLE
+    ROWS 1
+BEGIN ATOMIC
+    SELECT 'kind_unknown', jsonb_build_object('queue', queue_name, 'kind', kind)
+    FROM _live_runners(queue_name) AS r
+    HAVING bool_and(kind COLLATE "C" <> ALL (r.kinds));
+END;
+COMMENT ON FUNCTION _kind_obstacle(text, text) IS
+    'The obstacle of a kind that no live runner of a queue has a worker for, where the queue has live runners. A runner that does not say its kinds may have any.';
+
+CREATE FUNCTION _slots_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
+    LANGUAGE plpgsql STABLE
+    ROWS 1
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    all_slots bigint;
+    runners bigint;
+BEGIN
+    SELECT sum(r.slots), count(*)
+    INTO all_slots, runners
+    FROM _live_runners(queue_name) AS r
+    WHERE (kind = ANY (r.kinds)) IS NOT FALSE
+    HAVING bool_and(r.slots IS NOT NULL);
+    -- More than that are not counted.
+    IF all_slots IS NULL OR all_slots > 10000 OR EXISTS (
+        SELECT
+        FROM _live_runners(queue_name) AS r
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS jobs
+            FROM (
+                SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' AND j.worker = r.id LIMIT r.slots
+            ) AS c
+        ) AS t
+        WHERE (kind = ANY (r.kinds)) IS NOT FALSE AND t.jobs < r.slots
+    ) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT 'slots_busy', jsonb_build_object('queue', queue_name, 'kind', kind, 'slots', all_slots, 'runners', runners);
+END
+$$;
+COMMENT ON FUNCTION _slots_obstacle(text, text) IS
+    'The obstacle of a job where each live runner of its queue that has a worker for its kind has as many of the queue''s jobs as slots. None where a runner does not say its slots, or where they are more than 10,000 together.';
+
+CREATE FUNCTION _has_free_runner(queue_name text, waited interval) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+AS $$
+-- A runner that has none of the queue's jobs would take the next one, if it knew its kind. A runner is not free while the
+-- queue is at its limit, is held, or has no token of its rate.
+SELECT NOT EXISTS (
+    SELECT
+    FROM queue AS q
+    WHERE q.name = queue_name
+        AND (
+            q.held_until > statement_timestamp() - waited
+            OR _next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at) > statement_timestamp() - waited
+            OR q.max_running <= (
+                SELECT count(*)
+                FROM (
+                    SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' LIMIT q.max_running
+                ) AS c
+            )
+        )
+) AND EXISTS (
+    SELECT
+    FROM _live_runners(queue_name) AS r
+    WHERE r.started_at < statement_timestamp() - waited
+        AND NOT EXISTS (
+            SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' AND j.worker = r.id
+        )
+)
+$$;
+COMMENT ON FUNCTION _has_free_runner(text, interval) IS
+    'Whether a live runner of a queue has had time for another of its jobs for this long.';
+
+CREATE FUNCTION _lately_started(queue_name text, waited interval)
+RETURNS TABLE (priority smallint, last_scheduled_at timestamptz)
+    LANGUAGE sql STABLE
+    ROWS 1
+BEGIN ATOMIC
+    SELECT r.priority, max(r.scheduled_at)
+    FROM (
+        SELECT j.priority, j.scheduled_at, j.attempted_at
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.state = 'running'
+        LIMIT 10000
+    ) AS r
+    WHERE r.attempted_at > statement_timestamp() - waited
+    GROUP BY r.priority;
+END;
+COMMENT ON FUNCTION _lately_started(text, interval) IS
+    'How far runners have come in the order of a queue: of each priority the last of the jobs that started lately and run.';
+
+CREATE FUNCTION _is_passed_by(queue_name text, priority smallint, scheduled_at timestamptz, waited interval) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+AS $$
+SELECT _has_free_runner(queue_name, waited) OR EXISTS (
+    SELECT
+    FROM _lately_started(queue_name, waited) AS s
+    WHERE s.priority < _is_passed_by.priority
+        OR (s.priority = _is_passed_by.priority AND s.last_scheduled_at > _is_passed_by.scheduled_at)
+)
+$$;
+COMMENT ON FUNCTION _is_passed_by(text, smallint, timestamptz, interval) IS
+    'Whether runners could have started a job without a group for this long and have not: they have time, or they started jobs that come after it.';

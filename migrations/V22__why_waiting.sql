@@ -1,0 +1,359 @@
+-- Why a job has not started.
+
+CREATE FUNCTION _first_of_group(queue_name text, group_key text) RETURNS uuid
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+AS $$
+-- One probe for each priority of the queue, from the highest on.
+WITH RECURSIVE level AS (
+    (
+        SELECT j.priority, 1 AS place
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+        ORDER BY j.priority DESC
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.priority, l.place + 1
+    FROM level AS l
+    CROSS JOIN LATERAL (
+        SELECT j.priority
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available' AND j.priority < l.priority
+        ORDER BY j.priority DESC
+        LIMIT 1
+    ) AS n
+    -- A fetch looks no further.
+    WHERE l.place < 1000
+)
+SELECT f.id
+FROM level AS l
+CROSS JOIN LATERAL (
+    SELECT j.id
+    FROM job AS j
+    WHERE j.queue = queue_name AND j.group_key = _first_of_group.group_key COLLATE "C" AND j.group_key IS NOT NULL
+        AND j.state = 'available' AND j.priority = l.priority
+    ORDER BY j.scheduled_at, j.id
+    LIMIT 1
+) AS f
+LIMIT 1
+$$;
+COMMENT ON FUNCTION _first_of_group(text, text) IS 'The available job of a group that starts next; null: none is available.';
+
+CREATE FUNCTION _group_obstacles(queue_name text, group_key text, first_job uuid)
+RETURNS TABLE (code text, details jsonb)
+    LANGUAGE plpgsql STABLE
+    ROWS 1
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+DECLARE
+    of_group CONSTANT jsonb := jsonb_build_object('queue', queue_name, 'group', group_key);
+    settings queue;
+    times record;
+    began record;
+    most integer;
+    running uuid[];
+BEGIN
+    SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name;
+    SELECT
+        g.held_until,
+        _next_token_at(
+            settings.group_rate_count, settings.group_rate_period, settings.group_rate_burst, g.rate_full_at
+        ) AS token_at
+    INTO times
+    FROM queue_group AS g
+    WHERE g.queue = queue_name AND g.group_key = _group_obstacles.group_key;
+    IF times.held_until > statement_timestamp() THEN
+        RETURN QUERY SELECT 'group_held', of_group || jsonb_build_object('until', times.held_until);
+    END IF;
+    IF times.token_at > statement_timestamp() THEN
+        RETURN QUERY
+        SELECT 'group_rate', of_group || jsonb_build_object(
+            'until', times.token_at, 'count', settings.group_rate_count,
+            'period', trim_scale(extract(epoch FROM settings.group_rate_period))
+        );
+    END IF;
+    SELECT j.id, j.state, j.scheduled_at
+    INTO began
+    FROM job AS j
+    WHERE j.queue = queue_name AND j.group_key = _group_obstacles.group_key AND j.group_key IS NOT NULL
+        AND j.finalized_at IS NULL AND j.began IS NOT NULL AND j.state <> 'running'
+    ORDER BY j.state = 'available' DESC, j.id
+    LIMIT 1;
+    IF began.id <> first_job THEN
+        RETURN QUERY
+        SELECT 'group_began', of_group || jsonb_strip_nulls(jsonb_build_object(
+            'job', began.id, 'state', began.state,
+            'until', CASE WHEN began.state IN ('scheduled', 'retryable') THEN began.scheduled_at END
+        ));
+        RETURN;
+    END IF;
+    -- The limit of the first job decides.
+    SELECT least(CASE WHEN j.in_order THEN 1 END, j.group_limit, settings.max_per_group)
+    INTO most
+    FROM job AS j
+    WHERE j.id = first_job;
+    running := ARRAY(
+        SELECT j.id
+        FROM job AS j
+        WHERE j.queue = queue_name AND j.group_key = _group_obstacles.group_key AND j.group_key IS NOT NULL
+            AND j.finalized_at IS NULL AND j.state = 'running'
+        LIMIT coalesce(most, 0)
+    );
+    IF cardinality(running) >= most THEN
+        RETURN QUERY
+        SELECT 'group_limit', of_group || jsonb_build_object(
+            'job', running[1], 'jobs', cardinality(running), 'limit', most, 'running', running[:10]
+        );
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _group_obstacles(text, text, uuid) IS
+    'What keeps the first job of a group from starting, as codes and details. Each later job of the group waits for the same.';
+
+CREATE FUNCTION _own_obstacles(given_id uuid, given_queue text, given_kind text) RETURNS TABLE (code text, details jsonb)
+    LANGUAGE plpgsql STABLE
+    ROWS 1
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+DECLARE
+    crashes smallint;
+    locker jsonb;
+BEGIN
+    RETURN QUERY SELECT o.code, o.details FROM _kind_obstacle(given_queue, given_kind) AS o;
+    SELECT j.crashes, _locker(j.xmax, 'job') INTO crashes, locker FROM job AS j WHERE j.id = given_id;
+    IF crashes > 0 THEN
+        RETURN QUERY SELECT 'suspect', jsonb_build_object('crashes', crashes);
+    END IF;
+    IF locker IS NOT NULL THEN
+        RETURN QUERY SELECT 'locked', jsonb_build_object('job', given_id) || locker;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _own_obstacles(uuid, text, text) IS
+    'What keeps one job from starting whatever its place: its kind, its crashes, a lock on its row.';
+
+CREATE FUNCTION _jobs_before(
+    given_id uuid, queue_name text, group_key text, given_priority smallint, due_at timestamptz, given_crashes smallint
+) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+-- Each count is a range of an index.
+BEGIN
+    IF group_key IS NOT NULL THEN
+        RETURN (
+            WITH RECURSIVE level AS (
+                SELECT given_priority AS priority, 1 AS place
+                UNION ALL
+                SELECT n.priority, l.place + 1
+                FROM level AS l
+                CROSS JOIN LATERAL (
+                    SELECT j.priority
+                    FROM job AS j
+                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
+                        AND j.priority > l.priority
+                    ORDER BY j.priority
+                    LIMIT 1
+                ) AS n
+                WHERE l.place < 1000
+            )
+            SELECT count(*)
+            FROM (
+                SELECT
+                FROM level AS l
+                CROSS JOIN LATERAL (
+                    SELECT
+                    FROM job AS j
+                    WHERE j.queue = queue_name AND j.group_key = _jobs_before.group_key COLLATE "C"
+                        AND j.group_key IS NOT NULL AND j.state = 'available' AND j.priority = l.priority
+                        AND (j.scheduled_at, j.id) < (
+                            CASE WHEN l.priority = given_priority THEN due_at ELSE 'infinity' END, given_id
+                        )
+                    LIMIT 10001
+                ) AS b
+                LIMIT 10001
+            ) AS c
+        );
+    ELSIF given_crashes > 0 THEN
+        RETURN (
+            SELECT count(*)
+            FROM (
+                SELECT s.id, s.crashes, s.priority, s.scheduled_at
+                FROM job AS s
+                WHERE s.queue = queue_name AND s.group_key IS NULL AND s.state = 'available' AND s.crashes > 0
+                ORDER BY s.crashes, s.priority DESC, s.scheduled_at, s.id
+                LIMIT 10001
+            ) AS s
+            WHERE (s.crashes, -s.priority::integer, s.scheduled_at, s.id)
+                < (given_crashes, -given_priority::integer, due_at, given_id)
+        );
+    END IF;
+    RETURN (
+        SELECT count(*)
+        FROM (
+            (
+                SELECT
+                FROM job AS j
+                WHERE j.queue = queue_name AND j.group_key IS NULL AND j.state = 'available'
+                    AND j.priority = given_priority AND (j.scheduled_at, j.id) < (due_at, given_id)
+                LIMIT 10001
+            )
+            UNION ALL
+            (
+                SELECT
+                FROM job AS j
+                WHERE j.queue = queue_name AND j.group_key IS NULL AND j.state = 'available'
+                    AND j.priority > given_priority
+                LIMIT 10001
+            )
+            LIMIT 10001
+        ) AS c
+    );
+END
+$$;
+COMMENT ON FUNCTION _jobs_before(uuid, text, text, smallint, timestamptz, smallint) IS
+    'How many available jobs come before this one: of its group where it has one, of the suspects of its queue where it is one, else of the jobs of its queue without a group. Counted to 10,001.';
+
+CREATE FUNCTION _state_obstacle(given_id uuid) RETURNS TABLE (code text, details jsonb)
+    LANGUAGE sql STABLE
+    ROWS 1
+    SET search_path FROM CURRENT
+AS $$
+SELECT
+    CASE
+        WHEN j.finalized_at IS NOT NULL THEN 'final'
+        WHEN j.state = 'running' AND r.leased_until >= statement_timestamp() THEN 'running'
+        WHEN j.state = 'running' THEN 'runner_died'
+        WHEN j.state IN ('scheduled', 'retryable') AND j.scheduled_at <= statement_timestamp() THEN 'not_promoted'
+        ELSE j.state::text
+    END,
+    jsonb_build_object('job', j.id, 'state', j.state) || CASE
+        WHEN j.finalized_at IS NOT NULL THEN jsonb_build_object('since', j.finalized_at)
+        WHEN j.state = 'running' THEN jsonb_strip_nulls(jsonb_build_object(
+            'since', j.attempted_at, 'attempt', j.attempt, 'runner', j.worker, 'runner_name', r.name,
+            'until', r.leased_until
+        ))
+        WHEN j.state IN ('scheduled', 'retryable') AND j.scheduled_at <= statement_timestamp() THEN jsonb_build_object(
+            'since', j.scheduled_at,
+            'has_runner', EXISTS (SELECT FROM runner AS l WHERE l.leased_until > statement_timestamp())
+        )
+        WHEN j.state IN ('scheduled', 'retryable') THEN jsonb_build_object(
+            'until', j.scheduled_at, 'attempt', least(j.attempt + 1, j.max_attempts), 'max_attempts', j.max_attempts
+        )
+        ELSE '{}'
+    END
+FROM job AS j
+LEFT JOIN runner AS r ON r.id = j.worker
+WHERE j.id = given_id AND j.state <> 'available'
+$$;
+COMMENT ON FUNCTION _state_obstacle(uuid) IS
+    'Why the state of a job keeps it from starting, as a code and details. No row for an available job.';
+
+CREATE FUNCTION _place_obstacles(given_id uuid) RETURNS TABLE (code text, details jsonb)
+    LANGUAGE plpgsql STABLE
+    ROWS 2
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_column
+-- States of an available job: first of its line, where its own obstacles count; later in the line of its group, where it
+-- waits for the first one and for what that waits for; later in the line of its queue; passed by, where runners have had
+-- time for it and took later jobs or none.
+DECLARE
+    own record;
+    first_job uuid;
+    first_waits boolean := false;
+    before bigint;
+    passed CONSTANT interval := '1 minute';
+BEGIN
+    SELECT j.queue::text, j.kind::text, j.group_key::text, j.priority, j.scheduled_at, j.created_at, j.crashes, j.began
+    INTO own
+    FROM job AS j
+    WHERE j.id = given_id;
+    IF own.group_key IS NOT NULL THEN
+        first_job := CASE WHEN own.began IS NOT NULL THEN given_id ELSE _first_of_group(own.queue, own.group_key) END;
+        RETURN QUERY SELECT o.code, o.details FROM _group_obstacles(own.queue, own.group_key, first_job) AS o;
+        IF first_job <> given_id THEN
+            RETURN QUERY
+            SELECT 'group_head', jsonb_build_object(
+                'queue', own.queue, 'group', own.group_key, 'job', first_job,
+                'because', jsonb_build_object('code', o.code, 'details', o.details)
+            )
+            FROM job AS f
+            CROSS JOIN LATERAL _own_obstacles(f.id, f.queue, f.kind) AS o
+            WHERE f.id = first_job
+            LIMIT 1;
+        END IF;
+    END IF;
+    RETURN QUERY SELECT o.code, o.details FROM _slots_obstacle(own.queue, own.kind) AS o;
+    before := _jobs_before(given_id, own.queue, own.group_key, own.priority, own.scheduled_at, own.crashes);
+    -- Among the jobs that stuck_job looks at. Further back, a runner that is about to fetch would seem to have time.
+    IF own.group_key IS NULL AND before < 100
+        AND greatest(own.scheduled_at, own.created_at) < statement_timestamp() - passed
+        AND _is_passed_by(own.queue, own.priority, own.scheduled_at, passed)
+    THEN
+        RETURN QUERY SELECT 'not_taken', jsonb_build_object('queue', own.queue, 'kind', own.kind);
+    ELSIF before > 0 AND own.began IS NULL THEN
+        RETURN QUERY
+        SELECT 'behind', jsonb_strip_nulls(jsonb_build_object('queue', own.queue, 'group', own.group_key, 'jobs', before));
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _place_obstacles(uuid) IS
+    'What an available job waits for in the lines of its group and its queue, as codes and details.';
+
+CREATE FUNCTION why_waiting(id uuid) RETURNS TABLE (code text, reason text, remedy text, details jsonb)
+    LANGUAGE plpgsql STABLE
+    ROWS 3
+    SET search_path FROM CURRENT
+    -- One plan of each statement, made once, that reads by index however small the table was when it was made. This holds for
+    -- the functions that are called here as well.
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    own record;
+BEGIN
+    SELECT j.queue::text, j.kind::text, j.state, j.scheduled_at
+    INTO own
+    FROM job AS j
+    WHERE j.id = why_waiting.id;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH obstacle AS MATERIALIZED (
+        SELECT o.code, o.details FROM _state_obstacle(why_waiting.id) AS o
+        UNION ALL
+        SELECT o.code, o.details
+        FROM (SELECT WHERE own.state IN ('pending', 'scheduled', 'retryable', 'available')) AS waits
+        CROSS JOIN LATERAL (
+            SELECT o.code, o.details
+            FROM _queue_obstacles(own.queue, CASE own.state WHEN 'available' THEN NULL WHEN 'pending' THEN 'infinity' ELSE own.scheduled_at END) AS o
+            UNION ALL
+            SELECT o.code, o.details FROM _own_obstacles(why_waiting.id, own.queue, own.kind) AS o
+        ) AS o
+        UNION ALL
+        SELECT o.code, o.details
+        FROM (SELECT WHERE own.state = 'available') AS waits
+        CROSS JOIN LATERAL _place_obstacles(why_waiting.id) AS o
+    )
+    SELECT n.code, _obstacle_reason(n.code, n.details), _obstacle_remedy(n.code, n.details), n.details
+    FROM (
+        SELECT o.code, o.details
+        FROM obstacle AS o
+        WHERE o.code <> 'not_taken' OR NOT EXISTS (SELECT FROM obstacle AS k WHERE k.code <> 'not_taken')
+        UNION ALL
+        SELECT 'next', '{}' WHERE NOT EXISTS (SELECT FROM obstacle)
+    ) AS n
+    ORDER BY array_position(_obstacle_codes(), n.code);
+END
+$$;
+COMMENT ON FUNCTION why_waiting(uuid) IS
+    'Why a job has not started: one row an obstacle, the first to go first, as a code, a sentence, what to do about it (null: it goes by itself), and details. A job that nothing holds up, that runs or that is final has one row that says so. No row: there is no such job. Locks nothing, and reads a few index entries; counts end at 10,000.';

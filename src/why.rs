@@ -1,0 +1,139 @@
+//! Why a job has not started: the obstacles in its way, as codes and as sentences.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::ident::JobId;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// The code of an obstacle, in the order in which [`Client::why`](crate::Client::why) lists obstacles. It stays the
+        /// same from version to version: for alerts and scripts.
+        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        #[non_exhaustive]
+        pub enum ObstacleCode {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl ObstacleCode {
+            /// Every code, in the order of a list.
+            pub const ALL: &[ObstacleCode] = &[$(ObstacleCode::$name),*];
+
+            /// The code in one word, as SQL and JSON have it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(ObstacleCode::$name => $text,)*
+                }
+            }
+
+            pub(crate) fn named(text: &str) -> Option<Self> {
+                match text {
+                    $($text => Some(ObstacleCode::$name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The job is final: completed, cancelled or discarded. It does not start again by itself.
+    Final = "final",
+    /// The job runs. No obstacle.
+    Running = "running",
+    /// The job was started by a runner that died since. It waits for its rescue.
+    RunnerDied = "runner_died",
+    /// The job is pending until it is released.
+    Pending = "pending",
+    /// The job is scheduled for a later time.
+    Scheduled = "scheduled",
+    /// The job failed or was snoozed, and its next attempt is due later.
+    Retryable = "retryable",
+    /// The job is due, and no runner has made it available.
+    NotPromoted = "not_promoted",
+    /// Its queue is paused.
+    QueuePaused = "queue_paused",
+    /// Its queue is held until a time.
+    QueueHeld = "queue_held",
+    /// No live runner works its queue.
+    QueueUnworked = "queue_unworked",
+    /// No live runner of its queue has a worker for its kind.
+    KindUnknown = "kind_unknown",
+    /// As many jobs of its queue run as the queue's limit allows.
+    QueueLimit = "queue_limit",
+    /// Its queue has used up its rate.
+    QueueRate = "queue_rate",
+    /// A session has locked the settings of its queue, so that runners cannot count the queue's jobs.
+    QueueLocked = "queue_locked",
+    /// Its group is held until a time.
+    GroupHeld = "group_held",
+    /// Another job of its group, which runs in order, began and is not final.
+    GroupBegan = "group_began",
+    /// As many jobs of its group run as the group's limit allows.
+    GroupLimit = "group_limit",
+    /// Its group has used up its rate.
+    GroupRate = "group_rate",
+    /// The first job of its group cannot start, for a reason of that job's own.
+    GroupHead = "group_head",
+    /// All slots of the live runners of its queue are taken.
+    SlotsBusy = "slots_busy",
+    /// Its runner crashed while it had the job. Few such jobs start at a time.
+    Suspect = "suspect",
+    /// Other jobs come before it.
+    Behind = "behind",
+    /// A session has locked the job's row. Runners pass it by until that transaction ends.
+    Locked = "locked",
+    /// Runners have free slots or start later jobs, and none takes this one: they may not know its kind.
+    NotTaken = "not_taken",
+    /// No obstacle: the next fetch takes it.
+    Next = "next",
+}
+
+impl ObstacleCode {
+    /// Whether the job is kept from starting: false for [`Final`](Self::Final), [`Running`](Self::Running) and
+    /// [`Next`](Self::Next).
+    #[must_use]
+    pub const fn is_obstacle(self) -> bool {
+        !matches!(self, Self::Final | Self::Running | Self::Next)
+    }
+}
+
+impl fmt::Display for ObstacleCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for ObstacleCode {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// What keeps a job from starting, as [`Client::why`](crate::Client::why) lists it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Obstacle {
+    /// The sort of obstacle.
+    pub code: ObstacleCode,
+    /// The obstacle as a sentence.
+    pub reason: String,
+    /// What to do about it, often an SQL statement. `None`: it goes by itself.
+    pub remedy: Option<String>,
+    /// What the sentence says, by name: `queue`, `group`, `kind`, `job` (the id of another job), `since` and `until`
+    /// (RFC 3339), `jobs` (a number of jobs; 10001: more than 10,000), `limit`, `pid`.
+    pub details: Map<String, Value>,
+}
+
+/// The job that starts next in a queue, and what keeps it, as [`Queue::why`](crate::Queue::why) answers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FirstJob {
+    /// The first available job of the queue.
+    pub id: JobId,
+    /// What keeps it from starting, the first obstacle to go first.
+    pub obstacles: Vec<Obstacle>,
+}
