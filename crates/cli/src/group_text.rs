@@ -1,4 +1,4 @@
-//! The group of a job, and what holds the group up, for people.
+//! The group of a job, for people.
 
 use uniqueue::{Client, JobRow};
 
@@ -21,6 +21,5 @@ pub(crate) async fn add_group(record: &mut Record, client: &Client, job: &JobRow
         "in the group",
         format!("{}{limit} running, {} available{first}", count(now.running), count(now.waiting)),
     );
-    record.optional_field("held up by", now.held_by);
     Ok(())
 }

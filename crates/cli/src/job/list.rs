@@ -1,11 +1,14 @@
 //! `uniqueue job list`.
 
+use std::collections::HashMap;
+
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{JobId, JobRow};
+use uniqueue::{JobId, JobRow, Obstacle};
 
 use super::filter::FilterArguments;
 use super::state_text::{state_style, time_in_state};
+use super::why::JobAndWhy;
 use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
@@ -39,6 +42,10 @@ pub(super) struct ListArguments {
     #[arg(long)]
     oldest_first: bool,
 
+    /// Say of each job why it has not started
+    #[arg(long)]
+    why: bool,
+
     #[command(flatten)]
     database: DatabaseArguments,
 }
@@ -53,6 +60,7 @@ Examples:
   uniqueue job list --state retryable,discarded --queue emails --newer-than 2h
   uniqueue job list --kind email.send --args '{\"user_id\": 42}'
   uniqueue job list --key reindex --json | jq -r .id
+  uniqueue job list --state available --oldest-first --why
 
 Exit codes:
   0    listed, even if no job matched
@@ -61,7 +69,7 @@ Exit codes:
 
 /// Prints a page.
 pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
-    let ListArguments { ids, filter, limit, after, oldest_first, database } = arguments;
+    let ListArguments { ids, filter, limit, after, oldest_first, why, database } = arguments;
     let json = database.json;
     let database = Database::open_migrated(&database).await?;
     let client = &database.client;
@@ -77,11 +85,15 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
         jobs = jobs.after(after);
     }
     let page = jobs.await?;
+    let why = if why { Some(client.first_obstacles(page.iter().map(|job| job.id)).await?) } else { None };
     if json {
-        output::print(&output::json_lines(&page)?)?;
+        output::print(&match &why {
+            None => output::json_lines(&page)?,
+            Some(why) => output::json_lines(page.iter().map(|job| JobAndWhy { job, why: why.get(&job.id) }))?,
+        })?;
     } else {
         let now = client.database_time().await?;
-        let mut text = table(&page, now).text();
+        let mut text = table(&page, why.as_ref(), now).text();
         if let Some(last) = page.last().filter(|_| page.len() as u64 == u64::from(limit)) {
             text.push_str(&output::next_page(&last.id.to_string()));
         }
@@ -91,10 +103,16 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
     Ok(Verdict::Fine)
 }
 
-/// Lays jobs out as a table.
-pub(super) fn table(jobs: &[JobRow], now: OffsetDateTime) -> Table {
+/// Lays jobs out as a table. The last column has their errors or their args, or why they wait where that is known.
+pub(super) fn table(jobs: &[JobRow], why: Option<&HashMap<JobId, Obstacle>>, now: OffsetDateTime) -> Table {
     let has_errors = jobs.iter().any(|job| !job.errors.is_empty());
-    let last = if has_errors { "last error" } else { "args" };
+    let last = if why.is_some() {
+        "why"
+    } else if has_errors {
+        "last error"
+    } else {
+        "args"
+    };
     let has_groups = jobs.iter().any(|job| job.group_key.is_some());
     let mut columns =
         vec![Column::text("id"), Column::text("state"), Column::long("kind"), Column::long("queue").optional()];
@@ -104,9 +122,10 @@ pub(super) fn table(jobs: &[JobRow], now: OffsetDateTime) -> Table {
     columns.extend([Column::number("attempt").optional(), Column::text("when"), Column::long(last).optional()]);
     let mut table = Table::new(columns);
     for job in jobs {
-        let last = match has_errors {
-            true => job.errors.last().map(|error| error.error.as_str()).unwrap_or_default(),
-            false => job.args.get(),
+        let last = match why {
+            Some(why) => why.get(&job.id).map(|first| first.reason.as_str()).unwrap_or_default(),
+            None if has_errors => job.errors.last().map(|error| error.error.as_str()).unwrap_or_default(),
+            None => job.args.get(),
         };
         let mut cells = vec![
             Cell::new(job.id.to_string()),

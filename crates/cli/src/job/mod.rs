@@ -15,6 +15,7 @@ mod show;
 mod state_text;
 mod verb;
 mod wait;
+mod why;
 
 use clap::{Args, Subcommand};
 

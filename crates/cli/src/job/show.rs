@@ -6,6 +6,7 @@ use uniqueue::{AttemptError, Client, JobRow, JobState, indent_json};
 
 use super::id_argument::{IdArgument, Named};
 use super::state_text::{state_style, time_in_state};
+use super::why::{self, JobAndWhy};
 use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
@@ -18,8 +19,8 @@ const INDENT: &str = "  ";
 
 /// Show everything about a job.
 ///
-/// Its fields, args, meta, progress and output, its claim or the job that holds its key now, its group and what holds that up,
-/// and its history with every error.
+/// Its fields, args, meta, progress and output, why it waits, its claim or the job that holds its key now, its group, and
+/// its history with every error.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ShowArguments {
@@ -38,6 +39,7 @@ Examples:
   uniqueue job show 019abc12-3456-7def-8a12-3456789abcde
   uniqueue job show 019abc12-34
   uniqueue job show --json 019abc12-3456-7def-8a12-3456789abcde | jq .errors
+  uniqueue job show --json 019abc12-34 | jq -r '.why[].reason'
 
 Exit codes:
   0    shown
@@ -65,8 +67,13 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
                 let line = if at > 0 { "\n" } else { "" };
                 output::print(&format!("{line}{}", text(client, &job, now).await?))?;
             }
-            Named::One(job) if ids.len() == 1 => output::print_json(&job)?,
-            Named::One(job) => output::print_json_line(&job)?,
+            Named::One(job) => {
+                let shown = JobAndWhy { job: &job, why: client.why(job.id).await? };
+                match ids.len() {
+                    1 => output::print_json(&shown)?,
+                    _ => output::print_json_line(&shown)?,
+                }
+            }
         }
     }
     database.close().await?;
@@ -98,7 +105,7 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     }
     add_group(&mut record, client, job).await?;
     record.optional_field("progress", job.progress.as_ref().map(ToString::to_string));
-    let mut text = format!("{}\n", record.draw());
+    let mut text = format!("{}\n{}", record.draw(), why::text(&client.why(job.id).await?));
     let mut part = |title: &str, json: &str| {
         let lines = indent_json(json);
         let lines = lines.lines().map(|line| format!("{INDENT}{}\n", printable(line)));

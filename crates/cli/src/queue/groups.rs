@@ -39,7 +39,7 @@ or began, or its queue. until: when a hold ends, or the rate lets the next job s
 
 Examples:
   uniqueue queue groups
-  uniqueue queue groups emails --json | jq .held_by
+  uniqueue queue groups emails --json | jq .held_by.reason
   uniqueue queue groups --by-name --limit 100000
   uniqueue job list --queue emails --group customer:1
 
@@ -86,7 +86,7 @@ fn table(groups: &[GroupInfo], now: OffsetDateTime) -> Table {
             Cell::new(count(group.waiting)),
             Cell::new(group.head.map(|id| id.to_string()).unwrap_or_default()),
             Cell::new(group.head_since.map(|since| format_relative(since, now)).unwrap_or_default()),
-            Cell::new(group.held_by.clone().unwrap_or_default()).style(Style::Warn),
+            Cell::new(group.held_by.as_ref().map(|held| held.reason.as_str()).unwrap_or_default()).style(Style::Warn),
             Cell::new(group.held_until.map(|until| format_relative(until, now)).unwrap_or_default()),
         ]);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{FailingKind, GroupInfo, JobId, KeyHolder, QueueInfo, RunningJobInfo, WaitingInsert};
+use uniqueue::{FailingKind, GroupInfo, JobId, KeyHolder, Obstacle, QueueInfo, RunningJobInfo, WaitingInsert};
 
 use crate::output::{format_duration, format_relative, printable};
 use crate::queue::Status;
@@ -197,7 +197,7 @@ impl From<&WaitingInsert> for Waiting {
 pub(super) struct Group {
     pub(super) group: String,
     pub(super) queue: String,
-    /// Why the group starts no job, as `GroupInfo::held_by` says.
+    /// Why the group starts no job: the code of `GroupInfo::held_by`, and the job that it names.
     pub(super) held_by: String,
     pub(super) until: String,
     /// How many of its jobs run, of how many that may.
@@ -217,12 +217,20 @@ impl Group {
         Some(Self {
             group: group.group.clone(),
             queue: group.queue.to_string(),
-            held_by: group.held_by.clone()?,
+            held_by: short(group.held_by.as_ref()?),
             until: group.held_until.map(|until| format_relative(until, now)).unwrap_or_default(),
             running: format!("{}{limit}", group.running),
             waiting: group.waiting,
             oldest: age.map(format_duration).unwrap_or_default(),
             head: group.head,
         })
+    }
+}
+
+/// An obstacle in a few words.
+fn short(obstacle: &Obstacle) -> String {
+    match obstacle.details.get("job").and_then(|job| job.as_str()) {
+        Some(job) => format!("{}, job {job}", obstacle.code),
+        None => obstacle.code.to_string(),
     }
 }

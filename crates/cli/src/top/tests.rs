@@ -67,7 +67,7 @@ fn screen_shows_queues_and_the_selected_list() {
     press(&mut state, "\t");
     assert!(has(&lines(&state, now), &["4711", "9m 58s", "4242 deploy, idle in transaction", "12m 22s"]));
     press(&mut state, "\t");
-    assert!(has(&lines(&state, now), &["customer:1", "emails", "3/3", "17", "2m 5s", "its limit", "in 4m 3s"]));
+    assert!(has(&lines(&state, now), &["customer:1", "emails", "3/3", "17", "2m 5s", "group_limit", "in 4m 3s"]));
     assert!(has(&lines(&state, now), &["5 waiting inserts 1", "6 groups 1"]));
     let everything = lines(&state, now).join("");
     assert!(!everything.contains('\u{1b}'), "text of jobs must not reach the terminal as commands");
@@ -97,7 +97,7 @@ fn a_terminal_of_80_columns_shows_names_the_whole_foot_and_the_whole_help() {
     {
         assert!(has(&shown, words), "{words:?}: {shown:#?}");
     }
-    assert!(has(&shown, &["customer:1", "emails", "3/3", "17", "2m 5s", "its limit"]), "{shown:#?}");
+    assert!(has(&shown, &["customer:1", "emails", "3/3", "17", "2m 5s", "group_limit"]), "{shown:#?}");
     press(&mut state, "?");
     let help = at_80(&state);
     for words in ["1 to 6, tab, arrows ", "pause the selected queue, or resume it", "shows that job."] {

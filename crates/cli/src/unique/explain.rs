@@ -69,6 +69,9 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
         let mut record = text(&explanation, waits_for.as_ref());
         if let Some(holder) = holder {
             add_group(&mut record, &database.client, &holder).await?;
+            let first = database.client.why(holder.id).await?.into_iter().next();
+            let waits = first.filter(|first| first.code.is_obstacle());
+            record.optional_field("why it waits", waits.map(|first| first.reason));
         }
         output::print(&format!("{}\n", record.draw()))?;
     }

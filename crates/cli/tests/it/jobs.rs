@@ -420,16 +420,34 @@ async fn the_group_of_a_job_is_shown_with_what_holds_it_up() {
     let text = show(&first);
     assert!(text.contains("group        | customer:1, in order\n"), "{text}");
     assert!(text.contains("in the group | 0 of 1 running, 2 available; this job is the first\n"), "{text}");
-    assert!(!text.contains("held up by"), "{text}");
     jobs.set(&first, "state = 'running', attempt = 1, began = 1, worker = id, attempted_at = now()").await;
     let text = show(&second);
     assert!(text.contains("group        | customer:1, at most 3 at once\n"), "{text}");
     assert!(text.contains("in the group | 1 of 3 running, 1 available; this job is the first\n"), "{text}");
     jobs.set(&first, "state = 'retryable'").await;
-    let held = format!("held up by   | job {first}, which began and is retryable\n");
+    let held = format!("  Group \"customer:1\" waits for job {first}, which began and is retryable until ");
     assert!(show(&second).contains(&held), "{}", show(&second));
     let text = text_of(&mut jobs.command("unique explain first --key k"), 1);
-    assert!(text.contains("customer:1, in order\n") && text.contains("held up by"), "{text}");
+    assert!(text.contains("customer:1, in order\n") && text.contains("why it waits"), "{text}");
+}
+
+#[tokio::test]
+async fn why_a_job_waits_is_shown_and_listed() {
+    let jobs = Jobs::new().await;
+    let id = jobs.insert("waits --queue emails");
+    let why = "No live runner works queue \"emails\".";
+    let text = text_of(&mut jobs.command(&format!("job show {id}")), 0);
+    let part = format!("\nwhy it waits\n  {why}\n    Start a runner that works queue \"emails\".\n");
+    assert!(text.contains(&part), "{text}");
+    assert!(text_of(&mut jobs.command("job list --why"), 0).contains(why));
+    assert!(!text_of(&mut jobs.command("job list"), 0).contains(why));
+    let shown = json_of(&mut jobs.command(&format!("job show --json {id}")), 0);
+    assert_eq!((&shown["why"][0]["code"], &shown["id"]), (&"queue_unworked".into(), &id.as_str().into()));
+    let listed = json_of(&mut jobs.command("job list --json --why"), 0);
+    assert_eq!(listed["why"]["reason"], why);
+    jobs.set(&id, "state = 'completed', finalized_at = now()").await;
+    let text = text_of(&mut jobs.command(&format!("job show {id}")), 0);
+    assert!(!text.contains("why it waits"), "{text}");
 }
 
 #[tokio::test]

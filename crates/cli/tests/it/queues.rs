@@ -272,7 +272,7 @@ async fn queues_and_their_groups_get_rates_and_are_held() {
         "group customer:1 of queue emails is held for 1h30m\n"
     );
     let text = queues.text(&["queue", "groups", "emails"], 0);
-    assert!(text.contains("it is held") && text.contains("in 1h "), "{text}");
+    assert!(text.contains("is held until 20") && text.contains("in 1h "), "{text}");
     let resume = ["queue", "resume", "emails", "--group", "customer:1"];
     assert_eq!(queues.text(&resume, 0), "group customer:1 of queue emails is resumed\n");
     assert_eq!(queues.text(&resume, 0), "group customer:1 of queue emails was not held\n");

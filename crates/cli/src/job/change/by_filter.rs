@@ -34,7 +34,7 @@ impl FilteredChange<'_> {
             return Ok(verdict);
         }
         if !sample.is_empty() {
-            output::print(&list::table(&sample, self.client.database_time().await?).text())?;
+            output::print(&list::table(&sample, None, self.client.database_time().await?).text())?;
         }
         let passive = self.verb.words().passive;
         let summary = format!("{} would {passive}; nothing was changed\n", describe_count(jobs));

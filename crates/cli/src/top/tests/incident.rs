@@ -90,7 +90,7 @@ pub(super) fn incident(depth: u64) -> Snapshot {
         groups: vec![Group {
             group: "customer:1".to_owned(),
             queue: "emails".to_owned(),
-            held_by: "its limit".to_owned(),
+            held_by: "group_limit".to_owned(),
             until: "in 4m 3s".to_owned(),
             running: "3/3".to_owned(),
             waiting: 17,
