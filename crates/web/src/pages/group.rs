@@ -3,14 +3,14 @@
 use axum::response::Response;
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{GroupInfo, QueueSettings};
+use uniqueue::{GroupInfo, Obstacle, QueueSettings};
 
-use super::groups::{held_up, jobs, limit};
+use super::groups::{jobs, limit};
 use super::queues::{HOLD, held, rate};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, Shown, ago, cli, document, job_link, length_fields, quoted, submit};
+use crate::html::{Document, Hostile, Shown, ago, cli, document, job_link, length_fields, quoted, submit, why};
 use crate::page::{LOOK_UP, Page, by};
 use crate::shared::Timed;
 
@@ -27,13 +27,16 @@ pub(crate) struct FoundGroup {
     group: Option<GroupInfo>,
     /// `None`: it is not held.
     held_until: Option<OffsetDateTime>,
+    /// What keeps its first job from starting.
+    obstacles: Vec<Obstacle>,
 }
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let (queue, name) = (fields.need("queue")?, fields.need("group")?);
     let shared = page.app.answers.of((queue.to_owned(), name.to_owned()));
     let answer = page.shared(&shared, read(&page, queue, name)).await?;
-    let (now, FoundGroup { group, held_until }) = (answer.now(), &answer.of);
+    let (now, FoundGroup { group, held_until, obstacles }) = (answer.now(), &answer.of);
+    let head = group.as_ref().and_then(|group| group.head);
     let snapshot = page.sample().await;
     let mut queues = snapshot.iter().flat_map(|snapshot| &snapshot.queues).map(|queue| &queue.settings);
     let settings = queues.find(|settings| settings.name.as_str() == queue);
@@ -44,6 +47,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
             (Hostile(name))
             @if let Some(until) = *held_until { " " (held(until, now)) }
         }
+        @if let Some(head) = head { (why(&page, head, obstacles)) }
         div.columns {
             section.panel {
                 h2 { "Group" }
@@ -61,7 +65,12 @@ async fn read(page: &Page, queue: &str, name: &str) -> Result<Timed<FoundGroup>,
     let client = page.client();
     let group = client.groups().of(queue, name).timeout(LOOK_UP).await?.pop();
     let held = client.held_groups().of(queue, name).timeout(LOOK_UP).await?.pop();
-    Ok(Timed::new(page.now().await?, FoundGroup { group, held_until: held.map(|held| held.held_until) }))
+    let obstacles = match group.as_ref().and_then(|group| group.head) {
+        Some(head) => client.why(head).timeout(LOOK_UP).await?,
+        None => Vec::new(),
+    };
+    let held_until = held.map(|held| held.held_until);
+    Ok(Timed::new(page.now().await?, FoundGroup { group, held_until, obstacles }))
 }
 
 fn facts(
@@ -86,7 +95,6 @@ fn facts(
                         @if let Some(kind) = &group.head_kind { " " (Hostile(kind)) }
                         @if let Some(since) = group.head_since { " · could have run " (ago(since, now)) }
                     }
-                    dt { "Held up by" } dd { @if group.held_by.is_some() { (held_up(page, group, now)) } @else { "nothing" } }
                 }
             }
         }

@@ -4,13 +4,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{GroupInfo, HeldGroup, JobId};
+use uniqueue::{GroupInfo, HeldGroup};
 
 use super::queues::held;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
     Cell, Document, Hostile, Rows, Shown, ago, argument, cli, countdown, document, fitting, grouped, job_link,
+    named_job,
 };
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
@@ -248,18 +249,9 @@ pub(super) fn limit(group: &GroupInfo) -> String {
 /// The cell names what holds the group up. Where a hold or a rate has an end, the cell also says for how much longer.
 pub(super) fn held_up(page: &Page, group: &GroupInfo, now: OffsetDateTime) -> Markup {
     html! {
-        @if let Some(holder) = &group.held_by {
-            (held_by(page, holder))
+        @if let Some(obstacle) = &group.held_by {
+            (Hostile(&obstacle.reason)) (named_job(page, obstacle, None))
             @if let Some(until) = group.held_until.filter(|until| *until > now) { " " span.note { "for " (countdown(until, now)) } }
         }
-    }
-}
-
-/// The reason why a group's first job waits. A job that the reason names is a link.
-fn held_by(page: &Page, holder: &str) -> Markup {
-    let job = holder.strip_prefix("job ").and_then(|rest| rest.split_once(','));
-    match job.and_then(|(id, rest)| Some((id.parse::<JobId>().ok()?, rest))) {
-        Some((id, rest)) => html! { "job " (job_link(page, id)) "," (Hostile(rest)) },
-        None => html! { (Hostile(holder)) },
     }
 }

@@ -412,12 +412,12 @@ async fn a_group_is_held_and_resumed_by_its_page() {
     client.insert(NewJob::new("mail", &json!({})).queue("mail").group("customer:1/&")).await.unwrap();
     for path in ["/groups", "/groups?queue=mail&order=name"] {
         let list = get(&router, path).await.body;
-        assert!(list.contains("Held by a worker or by hand") && list.contains("it is held"), "{list}");
+        assert!(list.contains("Held by a worker or by hand") && list.contains("is held until"), "{list}");
         assert!(list.contains("/group?queue=mail&amp;group=customer%3A1%2F%26"), "{list}");
     }
     assert!(!get(&router, "/groups?queue=other").await.body.contains("Held by a worker"));
     let page = get(&router, &format!("/group?{names}")).await.body;
-    assert!(page.contains("it is held") && page.contains("data-countdown"), "{page}");
+    assert!(page.contains("is held until") && page.contains("data-countdown"), "{page}");
     for (verb, did) in [("resume", "The hold has ended."), ("resume", "The group was not held.")] {
         let answer = post(&router, "/groups/change", &format!("{names}&verb={verb}")).await;
         let page = get(&router, answer.header("location")).await.body;

@@ -26,7 +26,7 @@ async fn groups_are_listed_with_what_holds_them_up() {
     client.queue("imports").pause().await.unwrap();
 
     let all = page(&router, "/groups?queue=imports").await;
-    assert!(all.contains("its queue is paused"), "{all}");
+    assert!(all.contains("has been paused since"), "{all}");
     assert!(all.contains(&format!("/jobs/{head}")), "the first job: {all}");
     assert!(all.contains("/jobs?queue=imports&amp;group=customer%3A1&amp;state=available&amp;since=all"), "{all}");
     assert!(all.contains("/group?queue=imports&amp;group=customer%3A1\""), "{all}");
@@ -38,6 +38,30 @@ async fn groups_are_listed_with_what_holds_them_up() {
     assert!(other.contains("queue=emails&amp;group=customer%3A2%263"), "{other}");
     assert!(other.contains("uniqueue queue groups emails"), "{other}");
     assert!(page(&router, "/groups?queue=none").await.contains("All groups"));
+}
+
+#[tokio::test]
+async fn the_pages_of_a_job_its_group_and_its_queue_say_why_it_waits() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
+    let head = client.insert(job("imports", "customer:1")).await.unwrap().id();
+    let last = client.insert(job("imports", "customer:1")).await.unwrap().id();
+    client.queue("imports").hold_group("customer:1", std::time::Duration::from_secs(600)).await.unwrap();
+    let pages =
+        [format!("/jobs/{head}"), "/group?queue=imports&group=customer:1".into(), "/queue?queue=imports".into()];
+    for path in pages {
+        let page = page(&router, &path).await;
+        let (_, why) = page.split_once("Why it waits").expect(&path);
+        let held = why.find("Group &quot;customer:1&quot; is held until 2").expect(&path);
+        assert!(
+            why.find("No live runner works queue &quot;imports&quot;.").is_some_and(|at| at < held),
+            "{path}: {why}"
+        );
+        assert!(why.contains("resume_group"), "{path}: {why}");
+    }
+    assert!(page(&router, &format!("/jobs/{last}")).await.contains("is behind 1 job of group"));
+    client.cancel([head]).await.unwrap();
+    assert!(!page(&router, &format!("/jobs/{head}")).await.contains("Why it waits"));
 }
 
 /// The target of the link whose tag has this text.

@@ -7,7 +7,7 @@ use axum::extract::Path;
 use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 use time::OffsetDateTime;
-use uniqueue::{JobId, JobRow, JobState};
+use uniqueue::{JobId, JobRow, JobState, Obstacle};
 
 pub(crate) use self::change::{change, delete};
 use self::timeline::timeline;
@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
     Document, Hostile, Shown, ago, at, block, cli, document, grouped, job_link, json, key_link, plain, state, submit,
+    why,
 };
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
@@ -59,6 +60,8 @@ pub(crate) struct FoundJob {
     job: Option<JobRow>,
     /// The holder of its key.
     holder: Option<Holder>,
+    /// What keeps it from starting.
+    obstacles: Vec<Obstacle>,
 }
 
 /// The job that claims the key now, and when its claim ends.
@@ -71,7 +74,7 @@ struct Holder {
 pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) -> Result<Shown, Failure> {
     let shared = page.app.answers.of(path.id);
     let answer = page.shared(&shared, read(&page, path.id)).await?;
-    let (now, FoundJob { job, holder }) = (answer.now(), &answer.of);
+    let (now, FoundJob { job, holder, obstacles }) = (answer.now(), &answer.of);
     let job = page.app.redacted(job.clone().ok_or(Failure::NotFound("job"))?);
     let whole = format!("uniqueue job show {}", job.id);
     let done = fields.get("did").and_then(|did| DONE.iter().find(|(word, _)| *word == did));
@@ -82,6 +85,7 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
             span { "attempt " (job.attempt) " of " (job.max_attempts) }
             code { (job.id) }
         }
+        (why(&page, job.id, obstacles))
         div.columns.job {
             section.panel { h2 { "History" } (timeline(&job, now)) }
             (facts(&page, &job, now))
@@ -99,7 +103,7 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
     Ok(document(&page, Document { title: &title, is_live: !job.state.is_final(), actions: html! {}, body }))
 }
 
-/// The job, and the holder of its key.
+/// The job, the holder of its key, and why it waits.
 async fn read(page: &Page, id: JobId) -> Result<Timed<FoundJob>, Failure> {
     let client = page.client();
     let job = client.job(id).timeout(LOOK_UP).await?;
@@ -107,7 +111,8 @@ async fn read(page: &Page, id: JobId) -> Result<Timed<FoundJob>, Failure> {
         Some(key) => holder(page, key).await?,
         None => None,
     };
-    Ok(Timed::new(page.now().await?, FoundJob { job, holder }))
+    let obstacles = client.why(id).timeout(LOOK_UP).await?;
+    Ok(Timed::new(page.now().await?, FoundJob { job, holder, obstacles }))
 }
 
 async fn holder(page: &Page, key: &str) -> Result<Option<Holder>, Failure> {

@@ -1,15 +1,17 @@
 //! One queue: its jobs, and its settings.
 
+use std::sync::Arc;
+
 use maud::{Markup, html};
-use uniqueue::{JobState, QueueInfo, Rate};
+use uniqueue::{FirstJob, JobState, QueueInfo, Rate};
 
 use super::forms::forms;
 use super::{held, jobs, kept};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, Shown, ago, argument, cli, document, grouped, span, state};
-use crate::page::Page;
+use crate::html::{Document, Hostile, Shown, ago, argument, cli, document, grouped, span, state, why};
+use crate::page::{LOOK_UP, Page};
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let name = fields.need("queue")?;
@@ -25,12 +27,16 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let queue = snapshot.queues.iter().find(is_it);
     let queue = queue.ok_or(Failure::NotFound("queue: it appears with its first job, runner or setting"))?;
     let (settings, now) = (&queue.settings, snapshot.now());
+    let ask = async { Ok(page.client().queue(name).why().timeout(LOOK_UP).await?) };
+    // The page stands without it, as where the database is away.
+    let first: Option<Arc<Option<FirstJob>>> = page.shared(&page.app.answers.of(name.to_owned()), ask).await.ok();
     let body = html! {
         p.callout.mono.the-key {
             (Hostile(name))
             @if let Some(at) = settings.paused_at { " " span.badge.warning { "paused" } " " span.note { (ago(at, now.max(at))) } }
             @if let Some(until) = settings.held_until { " " (held(until, now)) }
         }
+        @if let Some(first) = first.as_deref().and_then(Option::as_ref) { (why(&page, first.id, &first.obstacles)) }
         div.columns {
             section.panel {
                 h2 { "Jobs" }
