@@ -221,35 +221,35 @@ COMMENT ON FUNCTION _jobs_before(uuid, text, text, smallint, timestamptz, smalli
 CREATE FUNCTION _state_obstacle(given_id uuid) RETURNS TABLE (code text, details jsonb)
     LANGUAGE sql STABLE
     ROWS 1
-    SET search_path FROM CURRENT
-AS $$
-SELECT
-    CASE
-        WHEN j.finalized_at IS NOT NULL THEN 'final'
-        WHEN j.state = 'running' AND r.leased_until >= statement_timestamp() THEN 'running'
-        WHEN j.state = 'running' THEN 'runner_died'
-        WHEN j.state IN ('scheduled', 'retryable') AND j.scheduled_at <= statement_timestamp() THEN 'not_promoted'
-        ELSE j.state::text
-    END,
-    jsonb_build_object('job', j.id, 'state', j.state) || CASE
-        WHEN j.finalized_at IS NOT NULL THEN jsonb_build_object('since', j.finalized_at)
-        WHEN j.state = 'running' THEN jsonb_strip_nulls(jsonb_build_object(
-            'since', j.attempted_at, 'attempt', j.attempt, 'runner', j.worker, 'runner_name', r.name,
-            'until', r.leased_until
-        ))
-        WHEN j.state IN ('scheduled', 'retryable') AND j.scheduled_at <= statement_timestamp() THEN jsonb_build_object(
-            'since', j.scheduled_at,
-            'has_runner', EXISTS (SELECT FROM runner AS l WHERE l.leased_until > statement_timestamp())
-        )
-        WHEN j.state IN ('scheduled', 'retryable') THEN jsonb_build_object(
-            'until', j.scheduled_at, 'attempt', least(j.attempt + 1, j.max_attempts), 'max_attempts', j.max_attempts
-        )
-        ELSE '{}'
-    END
-FROM job AS j
-LEFT JOIN runner AS r ON r.id = j.worker
-WHERE j.id = given_id AND j.state <> 'available'
-$$;
+-- Without settings of its own: so it becomes a part of the statement that calls it.
+BEGIN ATOMIC
+    SELECT
+        CASE
+            WHEN j.finalized_at IS NOT NULL THEN 'final'
+            WHEN j.state = 'running' AND r.leased_until >= statement_timestamp() THEN 'running'
+            WHEN j.state = 'running' THEN 'runner_died'
+            WHEN j.state IN ('scheduled', 'retryable') AND j.scheduled_at <= statement_timestamp() THEN 'not_promoted'
+            ELSE j.state::text
+        END,
+        jsonb_build_object('job', j.id, 'state', j.state) || CASE
+            WHEN j.finalized_at IS NOT NULL THEN jsonb_build_object('since', j.finalized_at)
+            WHEN j.state = 'running' THEN jsonb_strip_nulls(jsonb_build_object(
+                'since', j.attempted_at, 'attempt', j.attempt, 'runner', j.worker, 'runner_name', r.name,
+                'until', r.leased_until
+            ))
+            WHEN j.state IN ('scheduled', 'retryable') AND j.scheduled_at <= statement_timestamp() THEN jsonb_build_object(
+                'since', j.scheduled_at,
+                'has_runner', EXISTS (SELECT FROM runner AS l WHERE l.leased_until > statement_timestamp())
+            )
+            WHEN j.state IN ('scheduled', 'retryable') THEN jsonb_build_object(
+                'until', j.scheduled_at, 'attempt', least(j.attempt + 1, j.max_attempts), 'max_attempts', j.max_attempts
+            )
+            ELSE '{}'
+        END
+    FROM job AS j
+    LEFT JOIN runner AS r ON r.id = j.worker
+    WHERE j.id = given_id AND j.state <> 'available';
+END;
 COMMENT ON FUNCTION _state_obstacle(uuid) IS
     'Why the state of a job keeps it from starting, as a code and details. No row for an available job.';
 
