@@ -84,7 +84,7 @@ pub(crate) use self::health::{
     neglected, open_transactions, overdue, prepared_transactions, runners, schema_objects, slow_jobs, stuck_jobs,
     suspect_jobs, tables, unknown_kinds,
 };
-pub(crate) use self::insert::{Answer, Batch, NewRow, Outcome, insert};
+pub(crate) use self::insert::{Answer, InsertBatch, NewRow, RowOutcome, insert};
 use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::kind::{KindDefinitions, kind_definitions, list_kinds, register_kinds, remove_kind};

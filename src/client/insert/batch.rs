@@ -7,7 +7,7 @@ use crate::store::{self, NewRow};
 use crate::unique::{Claim, OnConflict};
 
 /// Rows ready to be sent.
-pub(super) struct Batch {
+pub(super) struct FoldedBatch {
     rows: Vec<NewRow>,
     /// Whether keys must be taken one by one.
     in_order: bool,
@@ -17,7 +17,7 @@ pub(super) struct Batch {
     leaders: Vec<usize>,
 }
 
-impl Batch {
+impl FoldedBatch {
     /// Leaves out the inputs that are surely duplicates of an earlier one in the same batch, so that the keys of what is
     /// sent differ. With `has_given_ids` a row may be there already.
     pub(super) fn fold(rows: Vec<NewRow>, has_given_ids: bool) -> Self {
@@ -62,10 +62,10 @@ impl Batch {
 
     /// What goes to the database, and for each input the row that is sent for it. `is_each`: the inputs are of several
     /// callers.
-    pub(super) fn into_parts(self, is_each: bool) -> (store::Batch, Vec<usize>) {
+    pub(super) fn into_parts(self, is_each: bool) -> (store::InsertBatch, Vec<usize>) {
         let folded = self.folded();
         let Self { rows, in_order, may_exist, leaders } = self;
-        (store::Batch { rows, in_order, may_exist, is_each, folded }, leaders)
+        (store::InsertBatch { rows, in_order, may_exist, is_each, folded }, leaders)
     }
 
     /// How many more inputs each row stands for. `None`: none does for any.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::Client;
-use super::batch::Batch;
+use super::batch::FoldedBatch;
 use super::coalescer::insert_shared;
 use super::middleware::{Inserting, NextInsert};
-use super::rows::Layered;
+use super::rows::LayeredJobs;
 use super::send::send;
 use crate::client::answer;
 use crate::error::Result;
@@ -59,7 +59,7 @@ impl<'a> Call<'a> {
 
 /// Inserts one job, together with others that come at the same time where that is possible.
 async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
-    let layered = Layered::new(client, jobs);
+    let layered = LayeredJobs::new(client, jobs);
     let now = if layered.needs_clock() {
         let asking = async { store::database_time(&mut *client.connection().await?, client.statements()).await };
         Some(Box::pin(asking).await?)
@@ -71,7 +71,7 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
     if !has_given_ids && let Some(row) = rows.pop() {
         return Ok(vec![insert_shared(client, row).await?]);
     }
-    let batch = Batch::fold(rows, has_given_ids);
+    let batch = FoldedBatch::fold(rows, has_given_ids);
     let sending = async {
         let mut connection = client.connection().await?;
         let answers = send(client, &mut connection, batch, None, true).await;
@@ -95,10 +95,10 @@ async fn insert_on(
     max_wait: Option<Duration>,
     is_own: bool,
 ) -> Result<Vec<Inserted>> {
-    let layered = Layered::new(client, jobs);
+    let layered = LayeredJobs::new(client, jobs);
     let now =
         if layered.needs_clock() { Some(store::database_time(connection, client.statements()).await?) } else { None };
     let has_given_ids = layered.has_given_ids();
-    let batch = Batch::fold(layered.rows(now)?, has_given_ids);
+    let batch = FoldedBatch::fold(layered.rows(now)?, has_given_ids);
     send(client, connection, batch, max_wait, is_own).await
 }

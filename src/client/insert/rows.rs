@@ -28,14 +28,14 @@ const LONGEST_DELAY: Duration = Duration::from_secs(36_525 * 86_400);
 const SCHEDULE_YEARS: std::ops::RangeInclusive<i32> = 1..=9_000;
 
 /// Jobs, and the options of the client's that are theirs where they have none.
-pub(super) struct Layered<'a> {
+pub(super) struct LayeredJobs<'a> {
     jobs: Vec<NewJob>,
     defaults: &'a InsertOptions,
     max_args_bytes: usize,
     passed: TimePassed,
 }
 
-impl<'a> Layered<'a> {
+impl<'a> LayeredJobs<'a> {
     pub(super) fn new(client: &'a Client, jobs: Vec<NewJob>) -> Self {
         Self { jobs, defaults: client.defaults(), max_args_bytes: client.max_args_bytes(), passed: client.passed() }
     }

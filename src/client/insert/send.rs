@@ -5,16 +5,16 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::Client;
-use super::batch::Batch;
+use super::batch::FoldedBatch;
 use crate::error::{Error, Rejection, Result};
 use crate::job::Inserted;
-use crate::store::{self, Answer, Outcome, settle};
+use crate::store::{self, Answer, RowOutcome, settle};
 
 /// Inserts a batch, all or nothing. Answers once an input. `is_own`: the connection is in no transaction of the caller's.
 pub(super) async fn send(
     client: &Client,
     connection: &mut PgConnection,
-    batch: Batch,
+    batch: FoldedBatch,
     max_wait: Option<Duration>,
     is_own: bool,
 ) -> Result<Vec<Inserted>> {
@@ -34,7 +34,7 @@ pub(super) async fn send(
 pub(super) async fn send_each(
     client: &Client,
     connection: &mut PgConnection,
-    batch: Batch,
+    batch: FoldedBatch,
     max_wait: Duration,
 ) -> Result<Vec<Result<Inserted>>> {
     let (mut rows, leaders) = batch.into_parts(true);
@@ -50,7 +50,7 @@ pub(super) async fn send_each(
 }
 
 fn check_busy(answers: &[Option<Answer>], max_wait: Option<Duration>) -> Result<()> {
-    match answers.iter().flatten().any(|answer| answer.outcome == Outcome::Busy) {
+    match answers.iter().flatten().any(|answer| answer.outcome == RowOutcome::Busy) {
         true => Err(Error::Busy { waited: max_wait.unwrap_or_default() }),
         false => Ok(()),
     }
@@ -59,7 +59,7 @@ fn check_busy(answers: &[Option<Answer>], max_wait: Option<Duration>) -> Result<
 /// For each input, the job that it was rejected for.
 fn rejections(answers: &[Option<Answer>], leaders: &[usize]) -> Vec<Option<Rejection>> {
     let rejection = |(index, leader): (usize, &usize)| {
-        let answer = answers[*leader].as_ref().filter(|answer| answer.outcome == Outcome::Rejected)?;
+        let answer = answers[*leader].as_ref().filter(|answer| answer.outcome == RowOutcome::Rejected)?;
         let duplicate = answer.job.as_ref()?.claim_at(answer.answered_at)?;
         Some(Rejection::new(index, answer.earlier, duplicate))
     };
@@ -79,9 +79,10 @@ fn deal(mut answers: Vec<Option<Answer>>, leaders: &[usize]) -> Vec<Option<Inser
         let answer = if to_come[leader] == 0 { answers[leader].take() } else { answers[leader].clone() }?;
         Some(Inserted {
             job: answer.job?,
-            duplicate: !is_first || matches!(answer.outcome, Outcome::Duplicate | Outcome::Updated | Outcome::Covered),
-            covered: answer.outcome == Outcome::Covered,
-            updated: answer.outcome == Outcome::Updated,
+            duplicate: !is_first
+                || matches!(answer.outcome, RowOutcome::Duplicate | RowOutcome::Updated | RowOutcome::Covered),
+            covered: answer.outcome == RowOutcome::Covered,
+            updated: answer.outcome == RowOutcome::Updated,
             replaced: answer.replaced.filter(|_| is_first),
             answered_at: answer.answered_at,
         })

@@ -15,7 +15,7 @@ use crate::store::row::{Stored, job_row};
 
 /// What became of one row.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum RowOutcome {
     Inserted,
     Duplicate,
     /// The holder was changed in place.
@@ -33,7 +33,7 @@ pub(crate) enum Outcome {
 /// What became of one row, and the job that answers it: its own, or the holder.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: RowOutcome,
     pub(crate) replaced: Option<JobId>,
     /// Of a rejected row, the place of the row of the batch that it met, counted from 0. That one was not inserted, either.
     pub(crate) earlier: Option<usize>,
@@ -47,7 +47,7 @@ impl Answer {
     pub(super) fn of_plain(row: NewRow, answer: &PgRow) -> Result<Self> {
         let job = row.into_job(entered(answer)?);
         let answered_at = job.created_at;
-        Ok(Self { outcome: Outcome::Inserted, replaced: None, earlier: None, answered_at, job: Some(job) })
+        Ok(Self { outcome: RowOutcome::Inserted, replaced: None, earlier: None, answered_at, job: Some(job) })
     }
 
     /// Reads the answer of a row of the other ways, which may come with a job that was there before.
@@ -55,7 +55,7 @@ impl Answer {
         let outcome = outcome(answer)?;
         let job = match outcome {
             _ if answer.try_get::<Option<Uuid>, _>("id")?.is_some() => Some(job_row(answer)?),
-            Outcome::Inserted if answer.try_get::<Option<Stored>, _>("new_created_at")?.is_some() => {
+            RowOutcome::Inserted if answer.try_get::<Option<Stored>, _>("new_created_at")?.is_some() => {
                 Some(row.into_job(entered(answer)?))
             }
             _ => None,
@@ -67,15 +67,15 @@ impl Answer {
 }
 
 /// The outcome of an answer of the unique way, or of one by one.
-pub(super) fn outcome(answer: &PgRow) -> Result<Outcome> {
+pub(super) fn outcome(answer: &PgRow) -> Result<RowOutcome> {
     Ok(match answer.try_get::<&str, _>("outcome")? {
-        "inserted" => Outcome::Inserted,
-        "duplicate" => Outcome::Duplicate,
-        "updated" => Outcome::Updated,
-        "covered" => Outcome::Covered,
-        "contested" => Outcome::Contested,
-        "busy" => Outcome::Busy,
-        _ => Outcome::Rejected,
+        "inserted" => RowOutcome::Inserted,
+        "duplicate" => RowOutcome::Duplicate,
+        "updated" => RowOutcome::Updated,
+        "covered" => RowOutcome::Covered,
+        "contested" => RowOutcome::Contested,
+        "busy" => RowOutcome::Busy,
+        _ => RowOutcome::Rejected,
     })
 }
 

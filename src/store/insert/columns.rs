@@ -30,7 +30,7 @@ pub(super) struct Columns<'a> {
     priorities: Vec<i16>,
     max_attempts: Vec<i16>,
     times: Times,
-    claims: Claims<'a>,
+    claims: ClaimColumns<'a>,
     groups: Groups<'a>,
 }
 
@@ -42,7 +42,7 @@ struct Times {
 }
 
 /// What the rows claim.
-struct Claims<'a> {
+struct ClaimColumns<'a> {
     keys: Vec<Option<&'a str>>,
     states: Vec<Option<i16>>,
     periods: Vec<Option<PgInterval>>,
@@ -70,7 +70,7 @@ impl<'a> Columns<'a> {
             priorities: same(rows, |row| row.priority),
             max_attempts: same(rows, |row| stored_count(row.max_attempts)),
             times: Times::of(rows),
-            claims: Claims::of(rows),
+            claims: ClaimColumns::of(rows),
             groups: Groups::of(rows),
         }
     }
@@ -134,7 +134,7 @@ impl Times {
     }
 }
 
-impl<'a> Claims<'a> {
+impl<'a> ClaimColumns<'a> {
     fn of(rows: &'a [NewRow]) -> Self {
         fn claim(row: &NewRow) -> Option<&Claim> {
             row.claim.as_ref()

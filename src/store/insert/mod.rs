@@ -18,7 +18,7 @@ use std::time::Duration;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 
-pub(crate) use self::answer::{Answer, Outcome};
+pub(crate) use self::answer::{Answer, RowOutcome};
 use self::answer::{index, outcome, share_jobs};
 use self::columns::Columns;
 pub(crate) use self::row::NewRow;
@@ -27,7 +27,7 @@ use crate::error::Result;
 
 /// Rows to be inserted, and what they need.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct InsertBatch {
     pub(crate) rows: Vec<NewRow>,
     /// Whether keys are taken one by one from the start, as equal keys in the batch, ids that may be there already and
     /// every `on_conflict` but `ignore` need.
@@ -40,7 +40,7 @@ pub(crate) struct Batch {
     pub(crate) folded: Option<Vec<i32>>,
 }
 
-impl Batch {
+impl InsertBatch {
     /// Whether no row of it can meet a row that exists.
     fn is_plain(&self) -> bool {
         !self.in_order && self.rows.iter().all(|row| row.claim.is_none())
@@ -53,13 +53,13 @@ impl Batch {
 pub(crate) async fn insert(
     connection: &mut PgConnection,
     statements: &Statements,
-    batch: &mut Batch,
+    batch: &mut InsertBatch,
     max_wait: Option<Duration>,
 ) -> Result<Vec<Option<Answer>>> {
     if batch.is_plain() {
         return insert_plain(connection, statements, &mut batch.rows).await;
     }
-    let Batch { rows, in_order, may_exist, is_each, folded } = batch;
+    let InsertBatch { rows, in_order, may_exist, is_each, folded } = batch;
     if let ([row], None) = (rows.as_slice(), &folded) {
         let is_quick = !*in_order && max_wait.is_none();
         let answered = match is_quick {
@@ -81,7 +81,7 @@ pub(crate) async fn insert(
 async fn insert_quickly(connection: &mut PgConnection, statements: &Statements, row: &NewRow) -> Result<PgRow> {
     let answered = row.bind_to(query(&statements.insert_unique_one)).fetch_one(&mut *connection).await?;
     match outcome(&answered)? {
-        Outcome::Contested => insert_one(connection, statements, row, false, None).await,
+        RowOutcome::Contested => insert_one(connection, statements, row, false, None).await,
         _ => Ok(answered),
     }
 }

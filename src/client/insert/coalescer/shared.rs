@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::state::{Reply, SharedInsert};
 use crate::client::Client;
 use crate::client::answer::PooledConnection;
-use crate::client::insert::batch::Batch;
+use crate::client::insert::batch::FoldedBatch;
 use crate::client::insert::send::{send, send_each};
 use crate::error::{Error, Result};
 use crate::job::Inserted;
@@ -35,7 +35,7 @@ pub(super) async fn send_shared(
         let rows = inserts.iter().map(|insert| insert.row.clone()).collect();
         let sent = tokio::select! {
             biased;
-            sent = send_each(client, connection, Batch::fold(rows, false), MAX_SHARED_WAIT) => sent,
+            sent = send_each(client, connection, FoldedBatch::fold(rows, false), MAX_SHARED_WAIT) => sent,
             () = all_gone(&mut inserts) => return false,
         };
         connection.note(&sent);
@@ -116,7 +116,7 @@ impl SharedInsert {
         let Self { row, mut answer } = self;
         let inserted = tokio::select! {
             biased;
-            inserted = send(client, connection, Batch::fold(vec![row], false), None, true) => inserted,
+            inserted = send(client, connection, FoldedBatch::fold(vec![row], false), None, true) => inserted,
             () = answer.closed() => return false,
         };
         connection.note(&inserted);
