@@ -65,8 +65,30 @@ AS $$
 #variable_conflict use_variable
 DECLARE
     claim record;
+    of_kind record;
 BEGIN
-    -- What the arguments leave out.
+    -- What the arguments leave out is the kind's, else the same for all kinds.
+    SELECT k.* INTO of_kind FROM kind AS k WHERE k.name = kind COLLATE "C";
+    IF FOUND THEN
+        queue := coalesce(queue, of_kind.queue);
+        priority := coalesce(priority, of_kind.priority);
+        max_attempts := coalesce(max_attempts, of_kind.max_attempts);
+        unique_policy := coalesce(unique_policy, of_kind.unique_policy);
+        IF scheduled_at IS NULL AND pending IS NOT TRUE THEN
+            scheduled_at := clock_timestamp() + of_kind.delay;
+        END IF;
+        IF group_key IS NULL THEN
+            group_policy := coalesce(group_policy, of_kind.group_policy);
+        END IF;
+        -- Without a group there is nothing to limit.
+        IF group_policy IS DISTINCT FROM 'null' THEN
+            group_limit := coalesce(group_limit, of_kind.group_limit);
+            in_order := coalesce(in_order, of_kind.in_order);
+        END IF;
+    END IF;
+    queue := coalesce(queue, 'default');
+    unique_policy := nullif(unique_policy, 'null');
+    group_policy := nullif(group_policy, 'null');
     priority := coalesce(priority, 0);
     max_attempts := coalesce(max_attempts, 25);
     pending := coalesce(pending, false);
@@ -90,7 +112,7 @@ $$;
 COMMENT ON FUNCTION _new_job(
     text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, text, jsonb, integer, boolean
 ) IS
-    'Checks the arguments of insert_job, fills in what they leave out, and makes the job''s keys. Errors as insert_job. It is called only from functions that set the search_path.';
+    'Checks the arguments of insert_job, fills in what they leave out from the kind where it is registered, and makes the job''s keys. Errors as insert_job. It is called only from functions that set the search_path.';
 
 CREATE TYPE inserted_job AS (
     id uuid,
@@ -134,9 +156,9 @@ COMMENT ON FUNCTION _raise_busy(interval) IS 'Error 55P03: max_wait ran out.';
 CREATE FUNCTION insert_job(
     kind text,
     args jsonb DEFAULT '{}',
-    queue text DEFAULT 'default',
+    queue text DEFAULT NULL,
     meta jsonb DEFAULT '{}',
-    priority integer DEFAULT 0,
+    priority integer DEFAULT NULL,
     max_attempts integer DEFAULT NULL,
     scheduled_at timestamptz DEFAULT NULL,
     unique_policy jsonb DEFAULT NULL,
@@ -146,7 +168,7 @@ CREATE FUNCTION insert_job(
     on_reject text DEFAULT 'error',
     group_key text DEFAULT NULL,
     group_limit integer DEFAULT NULL,
-    in_order boolean DEFAULT false,
+    in_order boolean DEFAULT NULL,
     group_policy jsonb DEFAULT NULL
 ) RETURNS inserted_job
     LANGUAGE plpgsql VOLATILE
@@ -186,7 +208,8 @@ COMMENT ON FUNCTION insert_job(
     boolean, jsonb
 ) IS
     'Inserts a job in the caller''s transaction. Answers with the new job; or, with duplicate set, with the job that claims the key, which stays as it is and unlocked.
-kind, args, queue, meta: as unique_key. priority: higher runs first, -32768 to 32767, default 0. max_attempts: 1 to 32767, default 25. scheduled_at: when it may run, at the earliest; default now. unique_policy: as unique_key; default null: not unique. id: default a new UUIDv7; an id that is there already is answered with its job where that has the same kind, queue and args (those of a job that was updated do not count), else error 23505 on job_pkey, which names both. pending: true holds the job back until release_jobs; default false.
+What is left out, or null, is taken from the kind where it is registered (register_kind): queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order, and scheduled_at by its delay. ''null''::jsonb as unique_policy or group_policy gives that policy up. The defaults below are those of a kind that is not registered.
+kind, args, meta: as unique_key. queue: default "default". priority: higher runs first, -32768 to 32767, default 0. max_attempts: 1 to 32767, default 25. scheduled_at: when it may run, at the earliest; default now. unique_policy: as unique_key; default: not unique. id: default a new UUIDv7; an id that is there already is answered with its job where that has the same kind, queue and args (those of a job that was updated do not count), else error 23505 on job_pkey, which names both. pending: true holds the job back until release_jobs; default false.
 max_wait: how long to wait for each other open transaction that inserts the key, or that locks the job whose claim on it has expired; error 55P03 after that. Default null: as long as lock_timeout allows, which is for ever unless it is set.
 replaced: the job that this one took the place of.
 outcome: inserted; duplicate (on_conflict ignore); updated (on_conflict update: the row is the holder, which was changed); covered (on_conflict run_again: the row is the holder, which starts after the transaction has committed); rejected (on_conflict reject, replace on a running holder, update and run_again on one that runs or is final: the row is the holder).
@@ -215,7 +238,7 @@ DECLARE
     problem text;
     given new_job;
 BEGIN
-    -- null is as good as absent, but in the args, where it is a value.
+    -- In the args null is a value.
     problem := CASE
         WHEN jsonb_typeof(document) <> 'object' THEN format('must be an object: %s', left(document::text, 80))
         WHEN document - members <> '{}' THEN
@@ -250,12 +273,16 @@ BEGIN
         RAISE invalid_parameter_value USING MESSAGE = problem;
     END IF;
     given := _new_job(
-        document ->> 'kind', coalesce(document -> 'args', '{}'), coalesce(document ->> 'queue', 'default'),
-        coalesce(nullif(document -> 'meta', 'null'), '{}'), (document ->> 'priority')::numeric::integer,
-        (document ->> 'max_attempts')::numeric::integer, (document ->> 'scheduled_at')::timestamptz,
-        nullif(document -> 'unique_policy', 'null'), (document ->> 'id')::uuid, (document ->> 'pending')::boolean,
-        document ->> 'group_key', nullif(document -> 'group_policy', 'null'),
-        (document ->> 'group_limit')::numeric::integer, (document ->> 'in_order')::boolean
+        document ->> 'kind', coalesce(document -> 'args', '{}'),
+        -- null gives the default of the kind up.
+        CASE WHEN document ? 'queue' THEN coalesce(document ->> 'queue', 'default') END,
+        coalesce(nullif(document -> 'meta', 'null'), '{}'),
+        CASE WHEN document ? 'priority' THEN coalesce(document ->> 'priority', '0')::numeric::integer END,
+        CASE WHEN document ? 'max_attempts' THEN coalesce(document ->> 'max_attempts', '25')::numeric::integer END,
+        (document ->> 'scheduled_at')::timestamptz, document -> 'unique_policy', (document ->> 'id')::uuid,
+        (document ->> 'pending')::boolean, document ->> 'group_key', document -> 'group_policy',
+        (document ->> 'group_limit')::numeric::integer,
+        CASE WHEN document ? 'in_order' THEN coalesce(document ->> 'in_order', 'false')::boolean END
     );
     given.place := place;
     RETURN given;

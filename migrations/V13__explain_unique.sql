@@ -1,5 +1,53 @@
 -- What an insert would do, and why.
 
+CREATE FUNCTION unique_key(
+    kind text,
+    args jsonb DEFAULT '{}',
+    queue text DEFAULT NULL,
+    meta jsonb DEFAULT '{}',
+    unique_policy jsonb DEFAULT NULL,
+    scheduled_at timestamptz DEFAULT NULL
+) RETURNS text
+    LANGUAGE plpgsql STABLE PARALLEL SAFE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_variable
+DECLARE
+    given new_job;
+BEGIN
+    IF unique_policy IS NULL AND NOT EXISTS (SELECT FROM kind AS k WHERE k.name = kind COLLATE "C") THEN
+        unique_policy := '{}';
+    END IF;
+    given := _new_job(
+        kind, args, queue, meta, NULL, NULL, scheduled_at, unique_policy, NULL, false, NULL, 'null', NULL, NULL
+    );
+    RETURN given.unique_key;
+END
+$$;
+COMMENT ON FUNCTION unique_key(text, jsonb, text, jsonb, jsonb, timestamptz) IS
+    'The unique key that a job gets by a policy: lowercase hex SHA-256 of its fingerprint''s canonical text, the same as the Rust library makes.
+kind: 1 to 128 bytes, no control characters. args: default {}. queue: default "default". meta: an object, default {}. scheduled_at: decides the window; default now.
+What is left out, or null, is taken from the kind where it is registered (register_kind).
+unique_policy: an object; default {}, the kind alone; ''null''::jsonb: no key. Members, all optional:
+  keys: list of type (always in), queue, args, meta.
+  args_keys, optional_args_keys: parts of the args, by name or JSON Pointer; the optional ones may be missing.
+  meta_keys: parts of the meta; may be missing.
+  exclude_type: true leaves the type out.
+  window: a length of whole seconds; the window is part of the key.
+  key: a raw key of 1 to 512 bytes, which stands alone.
+  like: faktory (needs ttl), ojs, river or zizq: the defaults of that queue where the document has no member of its own. river alone is not unique.
+  states: list of states in which the job claims its key (active is running); or
+  scope: queued, active (default), completed, exists.
+  period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at. Years and months are added in UTC.
+  until: start (the fetch ends the claim) or success (all states but completed).
+  on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt, update, run_again (needs states without running).
+  update: how a duplicate changes the args of a holder that waits: latest (default with on_conflict update), merge or append; max_items: with append, 1 to 1000000, default 1000.
+  debounce: the job is due so long after its latest duplicate, where the insert gives no scheduled_at; needs max_delay.
+  max_delay: a duplicate moves the time of a holder that waits to its own, at most to so long after the holder''s created_at; default: the time is kept.
+  on_reentry: go_on (default) or discard.
+A length is short, as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration, as PT15M or P1M. update, max_items, debounce and max_delay mean on_conflict update.
+Errors 22023, naming the argument or the member: anything else.';
+
 CREATE FUNCTION _claim_end(unique_states smallint, until_start boolean, unique_until timestamptz) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE
@@ -92,9 +140,9 @@ COMMENT ON FUNCTION _explain_insert(new_job) IS
 CREATE FUNCTION explain_unique(
     kind text,
     args jsonb DEFAULT '{}',
-    queue text DEFAULT 'default',
+    queue text DEFAULT NULL,
     meta jsonb DEFAULT '{}',
-    priority integer DEFAULT 0,
+    priority integer DEFAULT NULL,
     max_attempts integer DEFAULT NULL,
     scheduled_at timestamptz DEFAULT NULL,
     unique_policy jsonb DEFAULT NULL,
@@ -113,7 +161,7 @@ DECLARE
     held job;
 BEGIN
     given := _new_job(
-        kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, false, NULL, NULL, NULL, NULL
+        kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, false, NULL, 'null', NULL, NULL
     );
     explained := _explain_insert(given);
     held := explained.holder;

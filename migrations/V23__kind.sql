@@ -169,7 +169,7 @@ CREATE FUNCTION remove_kind(kind text) RETURNS boolean
 AS $$
 #variable_conflict use_variable
 BEGIN
-    DELETE FROM kind AS k WHERE k.name = kind;
+    DELETE FROM kind AS k WHERE k.name = kind COLLATE "C";
     RETURN FOUND;
 END
 $$;

@@ -7,6 +7,7 @@ mod equality;
 mod explaining;
 mod icu;
 mod inserting;
+mod kinds;
 mod lengths;
 mod numbers;
 mod policies;

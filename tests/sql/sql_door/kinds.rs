@@ -1,0 +1,214 @@
+//! `register_kind`, and what inserts by SQL take from a registered kind.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::Row;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+use uniqueue::{Job, JobFilter, JobId, JobRow, NewJob};
+use uuid::Uuid;
+
+use super::{insert, told};
+use support::{Database, soak};
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "mail", queue = "mails", priority = 3, max_attempts = 5, group(tenant), limit = 2)]
+struct Mail {
+    #[job(unique)]
+    user: u32,
+    tenant: String,
+}
+
+const ARGS: &str = r#"'{"user": 1, "tenant": "acme"}'"#;
+
+async fn job(database: &Database, id: Uuid) -> JobRow {
+    database.client.job(JobId::from(id)).await.unwrap().unwrap()
+}
+
+/// What a job has from its kind.
+fn of_kind(job: &JobRow) -> (&str, i16, u16, Option<&str>, Option<u16>, bool) {
+    let key = job.group_key.as_deref();
+    (job.queue.as_str(), job.priority, job.max_attempts, key, job.group_limit, job.unique_key.is_some())
+}
+
+/// Inserts a batch of jobs as `insert_jobs` takes it. Answers with the first one's id.
+async fn insert_jobs(database: &Database, jobs: serde_json::Value) -> Uuid {
+    let text = database.sql("SELECT i.id FROM {schema}.insert_jobs($1) AS i ORDER BY i.index LIMIT 1");
+    sqlx::query(text).bind(jobs).fetch_one(database.pool()).await.unwrap().get("id")
+}
+
+#[tokio::test]
+async fn r22_an_insert_takes_from_its_kind_what_it_leaves_out() {
+    let database = Database::new().await;
+    let typed = database.client.insert(Mail { user: 0, tenant: "acme".to_owned() }).await.unwrap();
+    database.client.register::<Mail>().await.unwrap();
+    let wanted = of_kind(&typed.job);
+    assert_eq!((wanted.0, wanted.1, wanted.2, wanted.4, wanted.5), ("mails", 3, 5, Some(2), true));
+    let one = insert(&database, &format!("'mail', {ARGS}")).await.unwrap();
+    assert_eq!(of_kind(&job(&database, one.id).await), wanted);
+    let many = insert_jobs(&database, json!([{"kind": "mail", "args": {"user": 2, "tenant": "acme"}}])).await;
+    assert_eq!(of_kind(&job(&database, many).await), wanted);
+    // The same key by every door.
+    let again = database.client.insert(Mail { user: 2, tenant: "other".to_owned() }).await.unwrap();
+    assert_eq!((again.duplicate, again.id().as_uuid()), (true, many));
+
+    // What it says itself counts.
+    let own = r#"queue => 'own', priority => -1, max_attempts => 1, unique_policy => '{"key": "own"}', group_key => 'g', group_limit => 7"#;
+    let own = insert(&database, &format!("'mail', {ARGS}, {own}")).await.unwrap();
+    assert_eq!(of_kind(&job(&database, own.id).await), ("own", -1, 1, Some("g"), Some(7), true));
+    assert_eq!(own.unique_key.as_deref(), Some("own"));
+    // The limit of the kind counts for a group that the insert names.
+    let grouped =
+        insert(&database, &format!("'mail', {ARGS}, unique_policy => 'null', group_key => 'g'")).await.unwrap();
+    assert_eq!(of_kind(&job(&database, grouped.id).await), ("mails", 3, 5, Some("g"), Some(2), false));
+}
+
+#[tokio::test]
+async fn r22_an_explicit_null_gives_a_default_up() {
+    let database = Database::new().await;
+    database.client.register::<Mail>().await.unwrap();
+    let plain = ("mails", 3, 5, None, None, false);
+    let one =
+        insert(&database, &format!("'mail', {ARGS}, unique_policy => 'null', group_policy => 'null'")).await.unwrap();
+    assert_eq!(of_kind(&job(&database, one.id).await), plain);
+    let args = json!({"user": 1, "tenant": "acme"});
+    let policies = json!([{"kind": "mail", "args": args, "unique_policy": null, "group_policy": null}]);
+    assert_eq!(of_kind(&job(&database, insert_jobs(&database, policies).await).await), plain);
+    let all = json!([{
+        "kind": "mail", "args": args, "queue": null, "priority": null, "max_attempts": null, "unique_policy": null,
+        "group_policy": null,
+    }]);
+    assert_eq!(
+        of_kind(&job(&database, insert_jobs(&database, all).await).await),
+        ("default", 0, 25, None, None, false)
+    );
+    // In insert_job a null is an argument that is left out.
+    let nulls = format!(
+        "'mail', {ARGS}, queue => NULL, priority => NULL, max_attempts => NULL, unique_policy => NULL, group_policy => NULL"
+    );
+    let one = insert(&database, &nulls).await.unwrap();
+    assert_eq!(of_kind(&job(&database, one.id).await).0, "mails");
+    assert!(one.unique_key.is_some());
+    // Of a kind that is not registered, it is the default of every kind.
+    let one = insert(&database, "'other', queue => NULL, priority => NULL").await.unwrap();
+    assert_eq!(of_kind(&job(&database, one.id).await), ("default", 0, 25, None, None, false));
+}
+
+#[tokio::test]
+async fn r22_a_kind_s_delay_counts_unless_the_insert_names_a_time() {
+    let database = Database::new().await;
+    database.execute("SELECT {schema}.register_kind('later', delay => '1 hour')").await;
+    let due = async |id| {
+        let job = job(&database, id).await;
+        (job.state.as_str(), (job.scheduled_at - job.created_at).whole_minutes())
+    };
+    assert_eq!(due(insert(&database, "'later'").await.unwrap().id).await, ("scheduled", 60));
+    assert_eq!(due(insert_jobs(&database, json!([{"kind": "later"}])).await).await, ("scheduled", 60));
+    assert_eq!(due(insert(&database, "'later', scheduled_at => now()").await.unwrap().id).await.0, "available");
+    assert_eq!(due(insert(&database, "'later', pending => true").await.unwrap().id).await, ("pending", 0));
+}
+
+#[tokio::test]
+async fn r22_explain_and_unique_key_begin_from_the_kind() {
+    let database = Database::new().await;
+    database.client.register::<Mail>().await.unwrap();
+    let holder = insert(&database, &format!("'mail', {ARGS}")).await.unwrap();
+    let explain = |rest: &str| {
+        format!(
+            "SELECT e.outcome || coalesce(' ' || e.holder, '') FROM {{schema}}.explain_unique('mail', {ARGS}{rest}) AS e"
+        )
+    };
+    assert_eq!(database.text(&explain("")).await, format!("duplicate {}", holder.id));
+    assert_eq!(database.text(&explain(", unique_policy => 'null'")).await, "inserted");
+    let key = |arguments: &str| format!("SELECT coalesce({{schema}}.unique_key({arguments}), 'none')");
+    assert_eq!(database.text(&key(&format!("'mail', {ARGS}"))).await, holder.unique_key.unwrap());
+    assert_eq!(database.text(&key(&format!("'mail', {ARGS}, unique_policy => 'null'"))).await, "none");
+    database.execute("SELECT {schema}.register_kind('plain')").await;
+    assert_eq!(database.text(&key("'plain'")).await, "none", "as insert_job makes it");
+    assert_eq!(
+        database.text(&key("'unregistered'")).await,
+        database.text(&key("'unregistered', unique_policy => '{}'")).await
+    );
+}
+
+#[tokio::test]
+async fn r22_a_hundred_producers_that_name_only_kind_and_args_make_one_key() {
+    let database = Database::with_connections(60).await;
+    database.client.register::<Mail>().await.unwrap();
+    let producers = soak(40, 100);
+    let barrier = Arc::new(Barrier::new(producers));
+    let mut inserts = JoinSet::new();
+    for producer in 0..producers {
+        let (client, barrier) = (database.client.clone(), Arc::clone(&barrier));
+        let one = database.sql("SELECT i.id, i.duplicate FROM {schema}.insert_job('mail', $1) AS i");
+        let many = database.sql("SELECT i.id, i.duplicate FROM {schema}.insert_jobs(jsonb_build_array(jsonb_build_object('kind', 'mail', 'args', $1))) AS i");
+        inserts.spawn(async move {
+            let args = json!({"user": 1, "tenant": "acme"});
+            barrier.wait().await;
+            match producer % 4 {
+                0 | 1 => {
+                    let text = if producer % 4 == 0 { one } else { many };
+                    let row = sqlx::query(text).bind(args).fetch_one(client.pool()).await.unwrap();
+                    (row.get::<Uuid, _>("id"), row.get::<bool, _>("duplicate"))
+                }
+                2 => {
+                    let named = client.kinds().fill_in(NewJob::new("mail", &args)).await.unwrap();
+                    let inserted = client.insert(named).await.unwrap();
+                    (inserted.id().as_uuid(), inserted.duplicate)
+                }
+                _ => {
+                    let inserted = client.insert(Mail { user: 1, tenant: "acme".to_owned() }).await.unwrap();
+                    (inserted.id().as_uuid(), inserted.duplicate)
+                }
+            }
+        });
+    }
+    let answers = inserts.join_all().await;
+    let (id, _) = answers[0];
+    assert!(answers.iter().all(|(one, _)| *one == id), "{answers:?}");
+    assert_eq!(answers.iter().filter(|(_, duplicate)| !duplicate).count(), 1);
+    assert_eq!(database.client.jobs(JobFilter::all()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn r22_a_registration_is_as_strict_as_an_insert() {
+    let database = Database::new().await;
+    for (arguments, message) in [
+        ("NULL", "invalid kind: must not be null"),
+        ("''", "invalid kind: must not be empty: \"\""),
+        ("'k', queue => ''", "invalid queue: must not be empty: \"\""),
+        ("'k', priority => 40000", "invalid priority: must be -32768 to 32767: 40000"),
+        ("'k', max_attempts => 0", "invalid max_attempts: must be 1 to 32767: 0"),
+        ("'k', delay => '-1 s'", "invalid delay: must be 0 to 100 years: -00:00:01"),
+        ("'k', timeout => '101 years'", "invalid timeout: must be 0 to 100 years: 101 years"),
+        (
+            "'k', unique_policy => '{\"keys\": [\"dance\"]}'",
+            "invalid unique policy: keys: must be type, queue, args or meta: \"dance\"",
+        ),
+        ("'k', unique_policy => '[]'", "invalid unique policy: unique_policy: must be an object: []"),
+        ("'k', group_policy => '{\"window\": \"PT1H\"}'", "invalid group_policy: window: a group has none"),
+        ("'k', group_limit => 0", "invalid group_limit: must be 1 to 32767: 0"),
+        ("'k', group_limit => 2, in_order => true", "invalid group_limit: must be 1 for a job that is in_order: 2"),
+    ] {
+        let statement = database.sql(&format!("SELECT {{schema}}.register_kind({arguments})"));
+        let (code, said, _) = told(&sqlx::query(statement).execute(database.pool()).await.unwrap_err());
+        assert_eq!((code.as_str(), said.as_str()), ("22023", message), "{arguments}");
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.kind").await, 0);
+}
+
+#[tokio::test]
+async fn r22_two_ways_to_write_one_definition_have_one_digest() {
+    let database = Database::new().await;
+    let typed = database.client.register::<Mail>().await.unwrap();
+    let by_hand = "SELECT (r.changed_at = r.registered_at)::text FROM {schema}.register_kind(
+        'mail', 'mails', 3, 5, unique_policy => '{\"args_keys\": [\"user\"], \"keys\": [\"args\"]}',
+        group_policy => '{\"keys\": [\"type\", \"args\"], \"args_keys\": [\"tenant\"]}', group_limit => 2) AS r";
+    assert_eq!(database.text(by_hand).await, "false", "nothing changed");
+    assert_eq!(database.client.kinds().find("mail").await.unwrap().unwrap().changed_at, typed.changed_at);
+    let another =
+        "SELECT (r.changed_at = r.registered_at)::text FROM {schema}.register_kind('mail', 'mails', 4, 5) AS r";
+    assert_eq!(database.text(another).await, "true");
+}
