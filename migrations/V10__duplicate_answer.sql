@@ -566,8 +566,8 @@ AS $$
 #variable_conflict use_column
 DECLARE
     given new_job := run[1];
-    on_conflict CONSTANT text := split_part(given.on_conflict, ' ', 1);
-    rounds integer := 0;
+    on_conflict text;
+    rounds integer;
     holder job;
     step text;
     covering text;
@@ -580,95 +580,100 @@ DECLARE
     due timestamptz;
     first_state job_state;
 BEGIN
-    answer.unique_key := given.unique_key;
-    IF on_conflict = 'update' THEN
-        FOREACH given IN ARRAY run LOOP
-            IF num_nonnulls(given.scheduled_at, given.delay) > 0 THEN
-                PERFORM _check_max_delay(given.on_conflict, coalesce(given.scheduled_at - clock_timestamp(), given.delay));
-            END IF;
-        END LOOP;
-        given := run[1];
-    END IF;
     -- A rival that committed meanwhile won each round that is lost, so the inserts as a whole make progress.
     LOOP
-        rounds := rounds + 1;
-        IF rounds > 100 THEN
-            PERFORM _check_rounds(rounds, holder.id IS NOT NULL);
-        END IF;
+        -- PL/pgSQL prepares each expression anew in each transaction. So a job that can meet no other passes few of them.
+        IF given.unique_key IS NOT NULL OR given.may_exist THEN
+            rounds := coalesce(rounds, 0) + 1;
+            IF rounds > 100 THEN
+                PERFORM _check_rounds(rounds, holder.id IS NOT NULL);
+            END IF;
+            answer.unique_key := given.unique_key;
+            on_conflict := split_part(given.on_conflict, ' ', 1);
+            IF on_conflict = 'update' THEN
+                PERFORM _check_max_delay(
+                    u.on_conflict, coalesce(u.scheduled_at - clock_timestamp(), u.delay)
+                )
+                FROM unnest(run) AS u
+                WHERE num_nonnulls(u.scheduled_at, u.delay) > 0;
+                given.args := (run[1]).args;
+            END IF;
 
-        step := 'insert';
-        settled := 1;
-        passes_on := false;
-        goes_without := false;
-        given.args := (run[1]).args;
-        IF given.may_exist THEN
-            holder := _same_job(given);
-            step := CASE WHEN holder.id IS NULL THEN 'insert' ELSE 'answer' END;
-        END IF;
-        IF step = 'insert' AND given.unique_key IS NOT NULL THEN
-            SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
-            step := _next_step(on_conflict, holder.state, holder.unique_until, clock_timestamp());
-        END IF;
+            step := 'insert';
+            settled := 1;
+            passes_on := false;
+            goes_without := false;
+            IF given.may_exist THEN
+                holder := _same_job(given);
+                step := CASE WHEN holder.id IS NULL THEN 'insert' ELSE 'answer' END;
+            END IF;
+            IF step = 'insert' AND given.unique_key IS NOT NULL THEN
+                SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
+                step := _next_step(on_conflict, holder.state, holder.unique_until, clock_timestamp());
+            END IF;
 
-        IF step = 'answer' THEN
-            -- The same insert, sent again.
-            answer.outcome := 'inserted';
-            answer.unique_key := holder.unique_key;
-        ELSIF step = 'release' THEN
-            PERFORM _release_expired(holder.id);
-        ELSIF step = 'ignore' THEN
-            answer.outcome := 'duplicate';
-        ELSIF step = 'reject' THEN
-            answer.outcome := 'rejected';
-        ELSIF step = 'cover' THEN
-            -- Due for long, the holder is in a backlog, or overlapping transactions keep it from its run. Then it is covered
-            -- only where no other transaction has it locked.
-            covering := _cover_holder(
-                holder.id,
-                _is_overdue(
-                    holder.state, holder.attempted_at, holder.created_at, holder.scheduled_at, NULL, clock_timestamp()
-                ),
-                changes_it_later
-            );
-            CONTINUE WHEN covering = 'moved on';
-            goes_without := covering = 'locked';
-            answer.outcome := CASE covering WHEN 'covered' THEN 'covered' END;
-        ELSIF step = 'update' AND holder.updated_by = given.id THEN
-            -- The same insert, sent again.
-            answer.outcome := 'updated';
-        ELSIF step = 'update' THEN
-            run := CASE WHEN cardinality(run) > 1 THEN _before_known_id(run) ELSE run END;
-            change := _update_holder(holder.id, run);
-            holder := change.held;
-            IF change.settled = 0 THEN
-                former := coalesce(holder.id, former);
-                CONTINUE;
+            IF step = 'insert' THEN
+                NULL;
+            ELSIF step = 'answer' THEN
+                -- The same insert, sent again.
+                answer.outcome := 'inserted';
+                answer.unique_key := holder.unique_key;
+            ELSIF step = 'release' THEN
+                PERFORM _release_expired(holder.id);
+            ELSIF step = 'ignore' THEN
+                answer.outcome := 'duplicate';
+            ELSIF step = 'reject' THEN
+                answer.outcome := 'rejected';
+            ELSIF step = 'cover' THEN
+                -- Due for long, the holder is in a backlog, or overlapping transactions keep it from its run. Then it is covered
+                -- only where no other transaction has it locked.
+                covering := _cover_holder(
+                    holder.id,
+                    _is_overdue(
+                        holder.state, holder.attempted_at, holder.created_at, holder.scheduled_at, NULL, clock_timestamp()
+                    ),
+                    changes_it_later
+                );
+                CONTINUE WHEN covering = 'moved on';
+                goes_without := covering = 'locked';
+                answer.outcome := CASE covering WHEN 'covered' THEN 'covered' END;
+            ELSIF step = 'update' AND holder.updated_by = given.id THEN
+                -- The same insert, sent again.
+                answer.outcome := 'updated';
+            ELSIF step = 'update' THEN
+                run := CASE WHEN cardinality(run) > 1 THEN _before_known_id(run) ELSE run END;
+                change := _update_holder(holder.id, run);
+                holder := change.held;
+                IF change.settled = 0 THEN
+                    former := coalesce(holder.id, former);
+                    CONTINUE;
+                END IF;
+                settled := change.settled;
+                answer.outcome := 'updated';
+            ELSIF step = 'replace' THEN
+                released := _replace_holder(holder.id, given.id, on_conflict = 'preempt');
+                CONTINUE WHEN released.id IS NULL;
+                former := released.id;
+                answer.replaced := released.id;
+                stopped := CASE WHEN released.state = 'cancelled' THEN released.worker END;
+                -- What it replaced was first in its group, and so is the successor.
+                IF released.began IS NOT NULL AND given.in_order
+                    AND (released.queue, released.group_key) = (given.queue, given.group_key)
+                THEN
+                    began := 0;
+                END IF;
+                IF on_conflict = 'replace_except_schedule'
+                    AND _has_schedule(holder.state, holder.attempt, holder.created_at, holder.scheduled_at)
+                THEN
+                    given.scheduled_at := holder.scheduled_at;
+                END IF;
             END IF;
-            settled := change.settled;
-            answer.outcome := 'updated';
-        ELSIF step = 'replace' THEN
-            released := _replace_holder(holder.id, given.id, on_conflict = 'preempt');
-            CONTINUE WHEN released.id IS NULL;
-            former := released.id;
-            answer.replaced := released.id;
-            stopped := CASE WHEN released.state = 'cancelled' THEN released.worker END;
-            -- What it replaced was first in its group, and so is the successor.
-            IF released.began IS NOT NULL AND given.in_order
-                AND (released.queue, released.group_key) = (given.queue, given.group_key)
-            THEN
-                began := 0;
+            IF answer.outcome IS NOT NULL THEN
+                answer.id := holder.id;
+                answer.state := holder.state;
+                answer.job := holder;
+                RETURN;
             END IF;
-            IF on_conflict = 'replace_except_schedule'
-                AND _has_schedule(holder.state, holder.attempt, holder.created_at, holder.scheduled_at)
-            THEN
-                given.scheduled_at := holder.scheduled_at;
-            END IF;
-        END IF;
-        IF answer.outcome IS NOT NULL THEN
-            answer.id := holder.id;
-            answer.state := holder.state;
-            answer.job := holder;
-            RETURN;
         END IF;
 
         arrived := clock_timestamp();
@@ -690,7 +695,7 @@ BEGIN
             given.id, given.kind, given.queue, given.args, given.meta, given.priority, given.max_attempts, arrived, due,
             first_state, given.unique_key, CASE WHEN passes_on THEN 0 ELSE given.unique_states END,
             coalesce(_length_after(arrived, given.period), _length_after(greatest(arrived, due), given.ttl)),
-            given.until_start, given.discard_on_reentry, goes_without,
+            given.until_start, given.discard_on_reentry, coalesce(goes_without, false),
             given.group_key, given.group_limit, given.in_order, began, nullif(settled - 1, 0),
             CASE WHEN settled > 1 THEN arrived END, CASE WHEN settled > 1 THEN (run[settled]).id END
         )
@@ -706,4 +711,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _settle_jobs(new_job[], timestamptz, boolean) IS
-    'Inserts the first of these jobs, or does with the job that claims its key as its on_conflict says. Several jobs are updates with the same key, parameters and ttl, which are applied together where the holder waits. settled: how many of the jobs have this answer; of a new job, the others were applied to it as updates. former: the job that gave up its claim to the new one. stopped: the runner whose running job was cancelled. passes_on: whether the new job gave up its claim to the next of these jobs. instant: when the batch began; null: now. changes_it_later: whether a later job of the batch may change the holder. It is called only from functions that plan by index.';
+    'Inserts the first of these jobs, or does with the job that claims its key as its on_conflict says. Several jobs are updates with the same key, parameters and ttl, which are applied together where the holder waits. settled: how many of the jobs have this answer, null: one; of a new job, the others were applied to it as updates. former: the job that gave up its claim to the new one. stopped: the runner whose running job was cancelled. passes_on: whether the new job gave up its claim to the next of these jobs. instant: when the batch began; null: now. changes_it_later: whether a later job of the batch may change the holder. It is called only from functions that plan by index.';

@@ -102,8 +102,10 @@ BEGIN
         lock_timeout := set_config('lock_timeout', caller_lock_timeout, true);
     END IF;
     answer := step.answer;
-    IF answer.outcome <> 'inserted' AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL) THEN
-        PERFORM _note_duplicates(ARRAY[given.kind], ARRAY[given.unique_key], ARRAY[answer.id], ARRAY[1]);
+    IF answer.outcome <> 'inserted' THEN
+        IF EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL) THEN
+            PERFORM _note_duplicates(ARRAY[given.kind], ARRAY[given.unique_key], ARRAY[answer.id], ARRAY[1]);
+        END IF;
     END IF;
     IF answer.outcome IN ('inserted', 'updated', 'covered') THEN
         IF EXISTS (SELECT FROM runner AS r WHERE r.idle) THEN
@@ -130,6 +132,7 @@ DECLARE
     step record;
     run new_job[];
     answer insert_answer;
+    settled integer;
     done integer;
     size integer;
     key_at_hand text;
@@ -150,6 +153,7 @@ BEGIN
         WHILE done < cardinality(batch.run) LOOP
             run := batch.run[done + 1 : done + size];
             step := _settle_jobs(run, CASE WHEN cardinality(jobs) > 1 THEN instant END, batch.changes_it_later);
+            settled := coalesce(step.settled, 1);
             answer := step.answer;
             IF answer.replaced IS NOT NULL THEN
                 -- It was the holder of the earlier duplicates: they name the job that lives.
@@ -167,7 +171,7 @@ BEGIN
             IF answer.outcome IN ('inserted', 'updated', 'covered') THEN
                 woken := woken || answer.id;
             END IF;
-            FOR nth IN 1..step.settled LOOP
+            FOR nth IN 1..settled LOOP
                 here := (run[nth]).place;
                 IF nth = 2 THEN
                     -- Applied to the job, whether that was new or there before.
@@ -180,9 +184,9 @@ BEGIN
                     duplicates := duplicates || here;
                 END IF;
             END LOOP;
-            done := done + step.settled;
+            done := done + settled;
             -- One more than the holder took shows that it is full.
-            size := CASE WHEN step.settled < cardinality(run) THEN step.settled + 1 ELSE 2 * size END;
+            size := CASE WHEN settled < cardinality(run) THEN settled + 1 ELSE 2 * size END;
         END LOOP;
     END LOOP;
 END
