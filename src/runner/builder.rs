@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::maintenance::MaintenanceSettings;
 use crate::client::Client;
 use crate::job::Job;
+use crate::outcome::IntoResult;
 use crate::retry::RetryPolicy;
-use crate::worker::{AnyMiddleware, Middleware, Registry, States, Worker, WorkerOptions};
+use crate::worker::{AnyJob, AnyMiddleware, Middleware, Registry, States, Worker, WorkerOptions};
 
 /// Builds a runner: its queues, its workers and its options.
 ///
@@ -89,6 +90,30 @@ impl Runner {
     /// Like [`Runner::worker`], with a timeout or a retry policy for this kind.
     pub fn worker_with<J: Job>(mut self, worker: impl Worker<J>, options: WorkerOptions) -> Self {
         self.workers.add(worker, options);
+        self
+    }
+
+    /// Works jobs of these kinds, which may be known only at run time, with one async function. It gets an [`AnyJob`], whose
+    /// [row](AnyJob::row) has the args as JSON. Its timeout and retry policy are the runner's. The queues of the kinds are not
+    /// checked, since the kinds name none.
+    ///
+    /// ```no_run
+    /// # use uniqueue::{AnyJob, BoxError, Client, Outcome, Runner, shutdown_signal};
+    /// async fn forward(job: AnyJob) -> Result<Outcome, BoxError> {
+    ///     println!("{} {}", job.kind(), job.row().args);
+    ///     Ok(Outcome::complete())
+    /// }
+    ///
+    /// # async fn run(client: Client, kinds: Vec<String>) -> uniqueue::Result<()> {
+    /// Runner::new(client).queue("mail", 5).worker_for(kinds, forward).run_until(shutdown_signal()).await
+    /// # }
+    /// ```
+    pub fn worker_for<F, R>(mut self, kinds: impl IntoIterator<Item = impl Into<String>>, work: F) -> Self
+    where
+        F: Fn(AnyJob) -> R + Send + Sync + 'static,
+        R: Future<Output: IntoResult> + Send + 'static,
+    {
+        self.workers.add_for(kinds.into_iter().map(Into::into), work);
         self
     }
 

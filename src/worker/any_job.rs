@@ -1,4 +1,4 @@
-//! A running job of any kind, for middleware.
+//! A running job of any kind, for middleware and for workers of several kinds.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 
-/// A running job of any kind: the argument of a [`Middleware`](crate::Middleware). Cheap to clone.
+/// A running job of any kind: the argument of a [`Middleware`](crate::Middleware), and of a worker of several kinds
+/// ([`Runner::worker_for`](crate::Runner::worker_for)). Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AnyJob {
     attempt: Arc<Attempt>,

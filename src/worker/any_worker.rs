@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Worker;
+use super::any_job::AnyJob;
 use super::attempt::Attempt;
 use super::options::WorkerOptions;
 use super::running_job::RunningJob;
 use super::state::Needs;
 use crate::job::Job;
-use crate::outcome::{BoxError, Outcome};
+use crate::outcome::{BoxError, IntoResult, Outcome};
 use crate::retry::RetryPolicy;
 
 /// The future of an attempt.
@@ -57,5 +58,28 @@ impl<J: Job, W: Worker<J>> AnyWorker for Typed<J, W> {
 
     fn needs(&self) -> Needs {
         self.worker.needs()
+    }
+}
+
+/// A function that works jobs of any kind.
+pub(super) struct Untyped<F>(pub(super) F);
+
+impl<F, R> AnyWorker for Untyped<F>
+where
+    F: Fn(AnyJob) -> R + Send + Sync + 'static,
+    R: Future<Output: IntoResult> + Send + 'static,
+{
+    fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun {
+        let job = AnyJob::new(attempt);
+        // Called when the work begins, as a typed worker is.
+        Begun { work: Box::pin(async move { (self.0)(job).await.into_result() }), timeout: None }
+    }
+
+    fn retry_policy(&self) -> Option<RetryPolicy> {
+        None
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::new()
     }
 }

@@ -1,12 +1,14 @@
 //! The workers of a runner, by kind.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Worker;
-use super::any_worker::{AnyWorker, Typed};
+use super::any_job::AnyJob;
+use super::any_worker::{AnyWorker, Typed, Untyped};
 use super::middleware::{AnyMiddleware, Layered};
 use super::options::WorkerOptions;
 use super::state::States;
@@ -14,16 +16,17 @@ use crate::error::Result;
 use crate::job::Job;
 use crate::kind::KindDefinition;
 use crate::opts::InsertOptions;
+use crate::outcome::IntoResult;
 
 /// The workers of a runner, by kind.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
-    workers: HashMap<&'static str, Arc<dyn AnyWorker>>,
-    /// The queue that each kind or its options name.
+    workers: HashMap<Cow<'static, str>, Arc<dyn AnyWorker>>,
+    /// The queue that each kind or its options name. Kinds chosen at run time have no entry.
     queues: HashMap<&'static str, Option<String>>,
     /// What each kind says of its inserts, and the timeout of its worker.
     kinds: HashMap<&'static str, (InsertOptions, Option<Duration>)>,
-    doubled: Option<&'static str>,
+    doubled: Option<Cow<'static, str>>,
 }
 
 impl Registry {
@@ -31,9 +34,22 @@ impl Registry {
         let of_kind = J::options();
         self.queues.insert(J::KIND, options.queue.clone().or_else(|| of_kind.queue.clone().map(Into::into)));
         self.kinds.insert(J::KIND, (of_kind, options.timeout));
-        let typed = Typed { worker, options, kind: PhantomData };
-        if self.workers.insert(J::KIND, Arc::new(typed)).is_some() {
-            self.doubled = Some(J::KIND);
+        self.insert(Cow::Borrowed(J::KIND), Arc::new(Typed { worker, options, kind: PhantomData }));
+    }
+
+    /// Adds one function for several kinds.
+    pub(crate) fn add_for<F, R>(&mut self, kinds: impl IntoIterator<Item = String>, work: F)
+    where
+        F: Fn(AnyJob) -> R + Send + Sync + 'static,
+        R: Future<Output: IntoResult> + Send + 'static,
+    {
+        let worker: Arc<dyn AnyWorker> = Arc::new(Untyped(work));
+        kinds.into_iter().for_each(|kind| self.insert(Cow::Owned(kind), Arc::clone(&worker)));
+    }
+
+    fn insert(&mut self, kind: Cow<'static, str>, worker: Arc<dyn AnyWorker>) {
+        if self.workers.insert(kind.clone(), worker).is_some() {
+            self.doubled = Some(kind);
         }
     }
 
@@ -46,8 +62,9 @@ impl Registry {
         let layered = |worker: &Arc<dyn AnyWorker>| -> Arc<dyn AnyWorker> {
             Arc::new(Layered { middleware: Arc::clone(&middleware), worker: Arc::clone(worker) })
         };
-        let workers = self.workers.iter().map(|(kind, worker)| (*kind, layered(worker))).collect();
-        Self { workers, queues: self.queues.clone(), kinds: self.kinds.clone(), doubled: self.doubled }
+        let workers = self.workers.iter().map(|(kind, worker)| (kind.clone(), layered(worker))).collect();
+        let (queues, kinds) = (self.queues.clone(), self.kinds.clone());
+        Self { workers, queues, kinds, doubled: self.doubled.clone() }
     }
 
     /// The first kind whose jobs go to a queue that is not among these, and that queue. A kind that names none goes to the
@@ -62,8 +79,8 @@ impl Registry {
     }
 
     /// The first kind whose worker needs a missing value, and the type of that value.
-    pub(crate) fn lacks(&self, states: &States) -> Option<(&'static str, &'static str)> {
-        self.workers.iter().filter_map(|(kind, worker)| Some((*kind, states.lacks(&worker.needs())?))).min()
+    pub(crate) fn lacks(&self, states: &States) -> Option<(&str, &'static str)> {
+        self.workers.iter().filter_map(|(kind, worker)| Some((&**kind, states.lacks(&worker.needs())?))).min()
     }
 
     pub(crate) fn worker(&self, kind: &str) -> Option<&Arc<dyn AnyWorker>> {
@@ -91,7 +108,7 @@ impl Registry {
     }
 
     /// A kind that has two workers.
-    pub(crate) const fn doubled(&self) -> Option<&'static str> {
-        self.doubled
+    pub(crate) fn doubled(&self) -> Option<&str> {
+        self.doubled.as_deref()
     }
 }
