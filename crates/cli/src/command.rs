@@ -20,6 +20,7 @@ use crate::stats::{self, StatsArguments};
 use crate::top::{self, TopArguments};
 use crate::unique::{self, UniqueArguments};
 use crate::verdict::Verdict;
+use crate::work::{self, WorkArguments};
 
 /// A PostgreSQL job queue whose heart is unique jobs.
 #[derive(Debug, Parser)]
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     Top(TopArguments),
     Migrate(MigrateArguments),
     Unique(UniqueArguments),
+    Work(Box<WorkArguments>),
     Completions(CompletionsArguments),
     Man(ManArguments),
 }
@@ -114,6 +116,7 @@ pub(crate) async fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Stats(arguments) => or_interrupted(nothing_changed, stats::run(arguments)).await,
         Command::Top(arguments) => or_interrupted(may_have_changed, top::run(arguments)).await,
         Command::Unique(arguments) => unique::run(arguments).await,
+        Command::Work(arguments) => work::run(*arguments).await,
     }
 }
 

@@ -38,6 +38,7 @@ mod time_argument;
 mod top;
 mod unique;
 mod verdict;
+mod work;
 
 use std::process::ExitCode;
 use std::str::FromStr;

@@ -23,3 +23,4 @@ mod support;
 mod terminal;
 mod top;
 mod unique;
+mod work;

@@ -1,0 +1,107 @@
+//! What a program says of its job, as an outcome.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use uniqueue::{BoxError, Outcome};
+
+use crate::time_argument::DurationArgument;
+
+/// The members of an object that says how the attempt ended. An object with any other member is an output.
+const MEMBERS: [&str; 8] =
+    ["output", "error", "retry_after", "snooze", "hold_queue", "hold_group", "cancel", "discard"];
+
+/// Reads an answer: an output, or an object that says how the attempt ended. `Err` is a failed attempt.
+pub(super) fn outcome(answer: Value) -> Result<Outcome, BoxError> {
+    match answer {
+        Value::Null => Ok(Outcome::complete()),
+        Value::Object(members)
+            if !members.is_empty() && members.keys().all(|name| MEMBERS.contains(&name.as_str())) =>
+        {
+            ended(&members)
+        }
+        output => Ok(Outcome::Complete { output: Some(output) }),
+    }
+}
+
+fn ended(members: &Map<String, Value>) -> Result<Outcome, BoxError> {
+    let mut given: Vec<_> = members.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    given.sort_unstable_by_key(|(name, _)| *name);
+    match given.as_slice() {
+        [("output", output)] => Ok(Outcome::Complete { output: Some((*output).clone()) }),
+        [("error", error)] => Err(text(error).into()),
+        [("error", error), ("retry_after", after)] => Ok(Outcome::retry(duration("retry_after", after)?, text(error))),
+        [("retry_after", after)] => {
+            Ok(Outcome::retry(duration("retry_after", after)?, "the program asked for a retry"))
+        }
+        [("snooze", after)] => Ok(Outcome::snooze(duration("snooze", after)?)),
+        [("hold_queue", after)] => Ok(Outcome::hold_queue(duration("hold_queue", after)?)),
+        [("hold_group", after)] => Ok(Outcome::hold_group(duration("hold_group", after)?)),
+        [("cancel", reason)] => Ok(Outcome::cancel(text(reason))),
+        [("discard", reason)] => Ok(Outcome::discard(text(reason))),
+        several => {
+            let names: Vec<_> = several.iter().map(|(name, _)| *name).collect();
+            Err(format!("the program's answer has members that do not go together: {}", names.join(", ")).into())
+        }
+    }
+}
+
+/// A text as it is, and any other value as JSON.
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
+}
+
+/// A text such as `5m`, or a number of seconds.
+fn duration(name: &str, value: &Value) -> Result<Duration, BoxError> {
+    let read = match value {
+        Value::String(text) => text.parse::<DurationArgument>().ok().map(|length| length.0),
+        Value::Number(seconds) => seconds.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        _ => None,
+    };
+    read.ok_or_else(|| format!("the program's {name} must be a time such as \"5m\", or seconds: {value}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_an_output_unless_each_of_its_members_says_how_the_attempt_ended() {
+        let complete = |output: Value| Outcome::complete_with(output).unwrap();
+        let minutes = Duration::from_secs(300);
+        for (answer, expected) in [
+            (json!(null), Outcome::complete()),
+            (json!(5), complete(json!(5))),
+            (json!({}), complete(json!({}))),
+            (json!({"error": 1, "total": 2}), complete(json!({"error": 1, "total": 2}))),
+            (json!({"output": {"cancel": 1}}), complete(json!({"cancel": 1}))),
+            (json!({"error": "busy", "retry_after": "5m"}), Outcome::retry(minutes, "busy")),
+            (json!({"error": {"code": 7}, "retry_after": 300}), Outcome::retry(minutes, "{\"code\":7}")),
+            (json!({"retry_after": 0.5}), Outcome::retry(Duration::from_millis(500), "the program asked for a retry")),
+            (json!({"snooze": "5m"}), Outcome::snooze(minutes)),
+            (json!({"hold_queue": "PT5M"}), Outcome::hold_queue(minutes)),
+            (json!({"hold_group": 300}), Outcome::hold_group(minutes)),
+            (json!({"cancel": "not wanted"}), Outcome::cancel("not wanted")),
+            (json!({"discard": "hopeless"}), Outcome::discard("hopeless")),
+        ] {
+            assert_eq!(outcome(answer.clone()).unwrap(), expected, "{answer}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_makes_no_sense_is_a_failed_attempt_that_says_why() {
+        for (answer, problem) in [
+            (json!({"error": "bad"}), "bad"),
+            (json!({"snooze": "soon"}), "the program's snooze must be a time such as \"5m\", or seconds: \"soon\""),
+            (json!({"retry_after": -1}), "the program's retry_after must be a time such as \"5m\", or seconds: -1"),
+            (
+                json!({"snooze": 1, "cancel": ""}),
+                "the program's answer has members that do not go together: cancel, snooze",
+            ),
+        ] {
+            assert_eq!(outcome(answer.clone()).unwrap_err().to_string(), problem, "{answer}");
+        }
+    }
+}

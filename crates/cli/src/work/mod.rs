@@ -1,0 +1,183 @@
+//! `uniqueue work`: a runner that feeds a program in any language.
+//!
+//! ```text
+//! runner ─▶ attempt: one job ─▶ program (one process a job) or line_pool (long-lived processes) ─▶ process
+//!              └─▶ answer: what the program said, as the job's outcome
+//! ```
+//!
+//! Each process is the leader of a process group of its own. So Ctrl-C at the terminal reaches only this command, which
+//! then stops in order, and a stop reaches the program's own children.
+
+mod answer;
+mod attempt;
+mod last_line;
+mod line_pool;
+mod process;
+mod program;
+mod report;
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::num::NonZeroUsize;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use uniqueue::{Kind, QueueName, Runner, shutdown_signal};
+
+use self::attempt::Attempts;
+use self::report::Report;
+use crate::database::{Database, DatabaseArguments};
+use crate::failure::Failure;
+use crate::output;
+use crate::time_argument::DurationArgument;
+use crate::verdict::Verdict;
+
+/// Work jobs with a program in any language.
+///
+/// The program gets a job as one line of JSON on standard input, with the members of `uniqueue job show --json`. By default
+/// it is started for each job. Exit status 0 completes the job. The last line of its standard output, where it is JSON, is
+/// the output, or says otherwise: {"error": "…", "retry_after": "5m"}, {"snooze": "1h"}, {"cancel": "why"}. Any other exit
+/// status is a failed attempt, and the end of standard error is its error. Jobs of other kinds are left to other workers.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct WorkArguments {
+    /// A queue to work; may be given several times
+    #[arg(long = "queue", value_name = "NAME", required = true, value_parser = queue)]
+    queues: Vec<QueueName>,
+
+    /// A kind to work; may be given several times
+    #[arg(long = "kind", value_name = "KIND", required = true, value_parser = kind)]
+    kinds: Vec<Kind>,
+
+    /// How many jobs of each queue to run at once
+    #[arg(long, value_name = "N", default_value = "1")]
+    concurrency: NonZeroUsize,
+
+    /// How long a job may run [default: no limit]
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<DurationArgument>,
+
+    /// Keep the processes: feed each one job after another, a line in and a line out for each
+    #[arg(long)]
+    lines: bool,
+
+    /// The time between SIGTERM and SIGKILL, where a job is to stop
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    grace: DurationArgument,
+
+    /// How long a stop of this command waits for running jobs before it stops them as well
+    #[arg(long, value_name = "DURATION", default_value = "25s")]
+    stop_timeout: DurationArgument,
+
+    /// The name of the runner [default: uniqueue work and the process id]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+What the program may answer, in the last line of its standard output (with --lines: in the line for the job), besides an output:
+  {\"output\": JSON}                         completed, for an output that looks like one of the following
+  {\"error\": TEXT, \"retry_after\": \"5m\"}     failed; without retry_after the usual backoff holds
+  {\"snooze\": \"1h\"}                         run it again then; the attempt does not count
+  {\"hold_queue\": \"30s\"}                    the same, and nothing of the queue starts until then; or hold_group
+  {\"cancel\": TEXT}, {\"discard\": TEXT}      give it up, with the reason
+A number instead of \"5m\" is in seconds. With --lines, null completes a job without an output, and a process that ends or
+writes anything else fails its job and is started again.
+
+UNIQUEUE_JOB_ID, UNIQUEUE_JOB_KIND, UNIQUEUE_JOB_QUEUE and UNIQUEUE_JOB_ATTEMPT are set for a program that is started for
+one job. Standard error is passed on. A job that is cancelled or over its time is stopped by SIGTERM, and after --grace by
+SIGKILL. Ctrl-C or SIGTERM ends this command when its jobs have ended, a second one stops them. With --json each attempt
+is a line {\"job\", \"kind\", \"queue\", \"attempt\", \"outcome\", \"seconds\", \"error\"}.
+
+Examples:
+  uniqueue work --queue mail --kind invoice.send -- python worker.py
+  uniqueue work --queue mail --kind invoice.send --concurrency 8 --timeout 5m --lines -- node worker.js
+  uniqueue work --queue files --kind file.hash -- sh -c 'jq -r .args.path | xargs sha256sum | jq -R .'
+
+Exit codes:
+  0    stopped by Ctrl-C or SIGTERM
+  2    the command line is wrong, the program is not found, or the database failed";
+
+fn queue(given: &str) -> Result<QueueName, uniqueue::Error> {
+    QueueName::new(given)
+}
+
+fn kind(given: &str) -> Result<Kind, uniqueue::Error> {
+    Kind::new(given)
+}
+
+pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
+    check_program(Path::new(&arguments.program[0]))?;
+    let database = Database::open_migrated(&arguments.database).await?;
+    let grace = arguments.grace.0;
+    let report = Report { is_json: arguments.database.json };
+    let attempts = Arc::new(Attempts::new(arguments.program.clone(), grace, arguments.lines, report));
+    let working = Arc::clone(&attempts);
+    let kinds = arguments.kinds.iter().map(ToString::to_string);
+    let mut runner = Runner::new(database.client.clone())
+        .name(arguments.name.clone().unwrap_or_else(|| format!("uniqueue work {}", std::process::id())))
+        // The runner drops what still runs after its grace, so that comes after the kill.
+        .stop_grace(grace + Duration::from_secs(1))
+        .stop_timeout(arguments.stop_timeout.0)
+        .worker_for(kinds, move |job| {
+            let working = Arc::clone(&working);
+            async move { working.work(job).await }
+        });
+    for queue in &arguments.queues {
+        runner = runner.queue(queue.as_str(), arguments.concurrency.get());
+    }
+    if let Some(timeout) = arguments.timeout {
+        runner = runner.timeout(timeout.0);
+    }
+    let handle = runner.start().await?;
+    if !arguments.database.json {
+        output::print_message(&arguments.greeting())?;
+    }
+    shutdown_signal().await;
+    let stopped = handle.stop().await;
+    attempts.end().await;
+    stopped?;
+    Ok(Verdict::Fine)
+}
+
+impl WorkArguments {
+    fn greeting(&self) -> String {
+        let list = |names: Vec<String>| names.join(", ");
+        format!(
+            "working {} of queue {}, {} at once; Ctrl-C stops\n",
+            list(self.kinds.iter().map(|kind| output::printable(kind.as_str()).into_owned()).collect()),
+            list(self.queues.iter().map(|queue| output::printable(queue.as_str()).into_owned()).collect()),
+            output::count(self.concurrency.get() as u64 * self.queues.len() as u64),
+        )
+    }
+}
+
+/// Refuses a program that cannot be started, before a job is fetched for it.
+fn check_program(program: &Path) -> Result<(), Failure> {
+    let is_executable = |path: PathBuf| match path.metadata() {
+        Ok(file) => file.is_file() && file.permissions().mode() & 0o111 != 0,
+        Err(error) => error.kind() == ErrorKind::PermissionDenied,
+    };
+    let found = match program.components().count() > 1 {
+        true => is_executable(program.to_owned()),
+        false => std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|directory| is_executable(directory.join(program)))),
+    };
+    match found {
+        true => Ok(()),
+        false => Err(Failure::refused(
+            format!("no such program: {}", program.display()),
+            "give the path of an executable file, or a name that is in PATH, after --",
+        )),
+    }
+}

@@ -1,0 +1,292 @@
+//! `uniqueue work`: jobs worked by programs.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{database, execute, run, texts, uniqueue};
+
+const WAIT: Duration = Duration::from_secs(60);
+
+/// A migrated database with jobs, and a command that works them.
+struct Site {
+    url: String,
+}
+
+/// The running command.
+struct Working {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Site {
+    async fn new() -> Self {
+        let site = Self { url: database().await };
+        assert!(site.command(&["migrate"]).output().unwrap().status.success());
+        site
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = uniqueue();
+        command.args(arguments).env("DATABASE_URL", &self.url);
+        command
+    }
+
+    async fn insert(&self, args: &str) -> String {
+        let insert = format!("SELECT id::text FROM uniqueue.insert_job('task', '{args}', queue => 'q')");
+        texts(&self.url, &insert).await.remove(0)
+    }
+
+    /// Works with a shell script.
+    fn work(&self, options: &[&str], script: &str) -> Working {
+        let fixed = ["work", "--json", "--queue", "q", "--kind", "task", "--grace", "1s"];
+        let arguments = [&fixed, options, &["--", "sh", "-c", script]].concat();
+        let mut child = self.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Working { child, lines }
+    }
+
+    /// The columns of a job, as text.
+    async fn job(&self, id: &str, columns: &str) -> String {
+        texts(&self.url, &format!("SELECT concat_ws(' ', {columns}) FROM uniqueue.job WHERE id = '{id}'"))
+            .await
+            .remove(0)
+    }
+
+    async fn until(&self, id: &str, state: &str) {
+        let began = Instant::now();
+        while self.job(id, "state").await != state {
+            assert!(began.elapsed() < WAIT, "{id} is not {state}: {}", self.job(id, "state, errors").await);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Working {
+    /// The next attempt that the command prints.
+    fn attempt(&mut self) -> Value {
+        let mut line = String::new();
+        assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "it ended early");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+    }
+
+    fn stop(mut self) -> ExitStatus {
+        self.signal("TERM");
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_program_gets_the_job_and_its_last_line_is_the_output() {
+    let site = Site::new().await;
+    let id = site.insert(r#"{"n": 5}"#).await;
+    let script = r#"read job; echo "text before"; echo "{\"got\": $job, \"kind\": \"$UNIQUEUE_JOB_KIND $UNIQUEUE_JOB_ATTEMPT\"}""#;
+    let mut working = site.work(&[], script);
+    let attempt = working.attempt();
+    assert_eq!(
+        (&attempt["job"], &attempt["outcome"], &attempt["attempt"]),
+        (&json!(id), &json!("completed"), &json!(1))
+    );
+    site.until(&id, "completed").await;
+    let output: Value = serde_json::from_str(&site.job(&id, "output").await).unwrap();
+    assert_eq!((&output["got"]["args"], &output["got"]["id"]), (&json!({"n": 5}), &json!(id)));
+    assert_eq!((&output["got"]["queue"], &output["kind"]), (&json!("q"), &json!("task 1")));
+    assert_eq!(working.stop().code(), Some(0));
+}
+
+#[tokio::test]
+async fn exit_status_and_standard_error_are_the_error_and_an_answer_says_what_becomes_of_the_job() {
+    let site = Site::new().await;
+    let cases = [
+        ("echo nothing >&2; echo to say >&2; exit 3", "failed", "retryable", "exit status: 3: nothing\nto say"),
+        ("exit 4", "failed", "retryable", "exit status: 4"),
+        ("kill -9 $$", "failed", "retryable", "signal: 9 (SIGKILL)"),
+        ("echo \"{\\\"error\\\": \\\"busy\\\", \\\"retry_after\\\": \\\"5m\\\"}\"", "failed", "retryable", "busy"),
+        ("echo \"{\\\"error\\\": \\\"bad\\\"}\"", "failed", "retryable", "bad"),
+        ("echo \"{\\\"snooze\\\": \\\"1h\\\"}\"", "snoozed", "scheduled", ""),
+        ("echo \"{\\\"cancel\\\": \\\"not wanted\\\"}\"", "cancelled", "cancelled", "not wanted"),
+        ("echo \"{\\\"discard\\\": \\\"hopeless\\\"}\"", "discarded", "discarded", "hopeless"),
+        ("echo no json; exec >&-; cat >/dev/null", "completed", "completed", ""),
+    ];
+    // The job says which of them.
+    let mut script = String::from("read job; case $job in ");
+    for (n, (what, ..)) in cases.iter().enumerate() {
+        script.push_str(&format!("*'\"n\": {n}'* | *'\"n\":{n}'*) {what};; "));
+    }
+    script.push_str("esac");
+    let mut working = site.work(&[], &script);
+    for (n, (what, outcome, state, error)) in cases.iter().enumerate() {
+        let id = site.insert(&format!(r#"{{"n": {n}}}"#)).await;
+        let attempt = working.attempt();
+        assert_eq!((&attempt["job"], &attempt["outcome"]), (&json!(id), &json!(outcome)), "{what}: {attempt}");
+        site.until(&id, state).await;
+        assert_eq!(site.job(&id, "errors -> 0 ->> 'error'").await, *error, "{what}");
+    }
+    let waits = "SELECT (extract(epoch FROM max(scheduled_at) - now()) / 60)::int::text FROM uniqueue.job WHERE errors::text LIKE '%busy%'";
+    assert_eq!(texts(&site.url, waits).await, ["5"]);
+}
+
+#[tokio::test]
+async fn long_lived_processes_are_fed_line_by_line_and_one_that_ends_is_replaced() {
+    let site = Site::new().await;
+    let mut ids = Vec::new();
+    for n in 0..6 {
+        ids.push(site.insert(&format!(r#"{{"n": {n}}}"#)).await);
+    }
+    // The third job of a process ends it.
+    let script = r#"n=0; while read job; do n=$((n + 1)); [ $n = 3 ] && { echo "too much" >&2; exit 1; }; echo "[$$, $n]"; done"#;
+    let mut working = site.work(&["--lines"], script);
+    let attempts: Vec<_> = (0..6).map(|_| working.attempt()).collect();
+    let outcomes: Vec<_> = attempts.iter().map(|attempt| attempt["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["completed", "completed", "failed", "completed", "completed", "failed"]);
+    assert_eq!(attempts[2]["error"], "exit status: 1: too much");
+    site.until(&ids[4], "completed").await;
+    let outputs = texts(&site.url, "SELECT output::text FROM uniqueue.job WHERE output IS NOT NULL ORDER BY id").await;
+    let outputs: Vec<(u32, u32)> = outputs.iter().map(|output| serde_json::from_str(output).unwrap()).collect();
+    assert_eq!(outputs.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [1, 2, 1, 2]);
+    assert_eq!((outputs[0].0, outputs[2].0), (outputs[1].0, outputs[3].0), "of one process each");
+    assert_ne!(outputs[0].0, outputs[2].0);
+    assert_eq!(working.stop().code(), Some(0));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_line_of_json_fails_the_job_and_not_the_next() {
+    let site = Site::new().await;
+    for n in 0..2 {
+        site.insert(&format!(r#"{{"n": {n}}}"#)).await;
+    }
+    let script = r#"while read job; do case $job in *'"n":0'* | *'"n": 0'*) echo oops;; *) echo null;; esac; done"#;
+    let mut working = site.work(&["--lines"], script);
+    assert_eq!(working.attempt()["error"], "the program's answer is not a line of JSON: oops");
+    assert_eq!(working.attempt()["outcome"], "completed");
+}
+
+#[tokio::test]
+async fn a_job_over_its_time_is_terminated_and_one_that_ignores_that_is_killed_with_its_children() {
+    let site = Site::new().await;
+    let directory = crate::support::directory();
+    let pid = directory.path().join("pid");
+    let polite = site.insert(r#"{"polite": true}"#).await;
+    execute(&site.url, "UPDATE uniqueue.job SET max_attempts = 1").await;
+    let script = format!(
+        r#"read job; case $job in *polite*) trap 'echo stopping >&2; exit 9' TERM;; *) trap '' TERM; sleep 600 & echo $! > {};; esac
+        while :; do sleep 0.05; done"#,
+        pid.display()
+    );
+    let mut working = site.work(&["--timeout", "300ms"], &script);
+    // The shell may say that its own child was terminated as well.
+    let error = working.attempt()["error"].as_str().unwrap().to_owned();
+    assert!(error.starts_with("exit status: 9: ") && error.ends_with("stopping"), "{error}");
+    site.until(&polite, "discarded").await;
+    assert!(
+        site.job(&polite, "errors -> 0 ->> 'error'").await.contains("timed out after 300 ms"),
+        "{}",
+        site.job(&polite, "errors").await
+    );
+    site.insert("{}").await;
+    assert_eq!(working.attempt()["error"], "signal: 9 (SIGKILL)");
+    let child = std::fs::read_to_string(&pid).unwrap();
+    let began = Instant::now();
+    while Command::new("kill").args(["-0", child.trim()]).stderr(Stdio::null()).status().unwrap().success() {
+        assert!(began.elapsed() < WAIT, "the program's child lives");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_job_is_stopped_by_signal() {
+    for lines in [&[][..], &["--lines"]] {
+        let site = Site::new().await;
+        let id = site.insert("{}").await;
+        let script = r#"trap 'echo "asked to stop" >&2; exit 7' TERM; read job; while :; do sleep 0.05; done"#;
+        let mut working = site.work(lines, script);
+        site.until(&id, "running").await;
+        assert!(site.command(&["job", "cancel", &id]).output().unwrap().status.success());
+        let error = working.attempt()["error"].as_str().unwrap().to_owned();
+        assert!(error.starts_with("exit status: 7: ") && error.ends_with("asked to stop"), "{error}");
+        assert_eq!(site.job(&id, "state").await, "cancelled");
+    }
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_running_jobs_and_a_second_signal_gives_them_back() {
+    let site = Site::new().await;
+    let directory = crate::support::directory();
+    let go_on = directory.path().join("go-on");
+    let id = site.insert("{}").await;
+    let script = format!("while [ ! -e {} ]; do sleep 0.02; done", go_on.display());
+    let working = site.work(&[], &script);
+    site.until(&id, "running").await;
+    working.signal("TERM");
+    std::fs::write(&go_on, "").unwrap();
+    let mut working = working;
+    assert_eq!(working.attempt()["outcome"], "completed");
+    assert_eq!(working.child.wait().unwrap().code(), Some(0));
+    assert_eq!(site.job(&id, "state").await, "completed");
+
+    let id = site.insert("{}").await;
+    let mut working = site.work(&[], "while :; do sleep 0.02; done");
+    site.until(&id, "running").await;
+    working.signal("TERM");
+    execute(&site.url, "SELECT pg_sleep(0.2)").await;
+    working.signal("TERM");
+    assert_eq!(working.child.wait().unwrap().code(), Some(0));
+    assert_eq!(site.job(&id, "state, attempt").await, "available 0");
+}
+
+#[tokio::test]
+async fn several_jobs_run_at_once_and_other_kinds_are_left_alone() {
+    let site = Site::new().await;
+    let other = "SELECT id::text FROM uniqueue.insert_job('other', queue => 'q')";
+    let other = texts(&site.url, other).await.remove(0);
+    let directory = crate::support::directory();
+    // Each waits for the others.
+    let script = format!(
+        "cd {0} && touch $UNIQUEUE_JOB_ID && while [ $(ls | wc -l) -lt 4 ]; do sleep 0.02; done",
+        directory.path().display()
+    );
+    for _ in 0..4 {
+        site.insert("{}").await;
+    }
+    let mut working = site.work(&["--concurrency", "4"], &script);
+    for _ in 0..4 {
+        assert_eq!(working.attempt()["outcome"], "completed");
+    }
+    assert_eq!(site.job(&other, "state").await, "available");
+}
+
+#[tokio::test]
+async fn a_wrong_command_line_says_what_to_give() {
+    let site = Site::new().await;
+    for (arguments, said) in [
+        (
+            &["work", "--queue", "q", "--kind", "k", "--", "no-such-program"][..],
+            "error: no such program: no-such-program\nhint: give the path",
+        ),
+        (&["work", "--queue", "q", "--kind", "k", "--", "/etc/passwd"], "error: no such program: /etc/passwd\n"),
+        (&["work", "--queue", "q", "--kind", "k"], "PROGRAM"),
+        (&["work", "--kind", "k", "--", "true"], "--queue"),
+        (&["work", "--queue", "q", "--", "true"], "--kind"),
+        (&["work", "--queue", "", "--kind", "k", "--", "true"], "queue"),
+    ] {
+        let output = site.command(arguments).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(said), "{arguments:?}: {stderr}");
+    }
+    assert!(String::from_utf8_lossy(&run(&["work", "--help"]).stdout).contains("-- python worker.py"));
+}
