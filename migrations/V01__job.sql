@@ -127,6 +127,7 @@ CREATE TABLE job (
     group_limit group_limit,
     in_order boolean,
     began integer,
+    reserved_until timestamptz,
     CONSTRAINT job_pkey PRIMARY KEY (id),
     CONSTRAINT job_state_fits CHECK (
         (finalized_at IS NOT NULL) = (state IN ('cancelled', 'completed', 'discarded'))
@@ -170,6 +171,7 @@ COMMENT ON COLUMN job.group_key IS 'The group of the job within its queue. Null:
 COMMENT ON COLUMN job.group_limit IS 'The job starts only while fewer jobs of its group run than this. Null: the job sets no limit.';
 COMMENT ON COLUMN job.in_order IS 'Whether the jobs of the group run one at a time, in their order. A job that began is not overtaken. Null: no.';
 COMMENT ON COLUMN job.began IS 'The run in which a job with in_order began. From then on it stays first in its group until it is final. 0: it replaced a job that began, and has its place. Null: it has not begun.';
+COMMENT ON COLUMN job.reserved_until IS 'Until when the running job is reserved for the remote worker that fetched it. After that it is taken back. Null: a runner of the library fetched the job, and has it while the runner is alive. The value of a job that does not run is that of its latest run.';
 COMMENT ON CONSTRAINT job_pkey ON job IS 'Ids are unique.';
 COMMENT ON CONSTRAINT job_state_fits ON job IS 'finalized_at is set exactly when the state is final. A running job names its runner.';
 

@@ -22,10 +22,11 @@ CREATE TABLE runner (
     periodic jsonb NOT NULL DEFAULT '{}',
     registered jsonb NOT NULL DEFAULT '{}',
     knows_groups boolean NOT NULL,
+    remote jsonb,
     CONSTRAINT runner_pkey PRIMARY KEY (id)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE runner IS
-    'One row per live runner. A runner whose lease has run out is dead, and its jobs are rescued.';
+    'One row per live runner or remote worker. A runner whose lease has run out is dead, and its jobs are rescued.';
 COMMENT ON COLUMN runner.id IS 'The id of the runner, as in job.worker.';
 COMMENT ON COLUMN runner.started_at IS 'When the runner started.';
 COMMENT ON COLUMN runner.heartbeat_at IS
@@ -49,6 +50,8 @@ COMMENT ON COLUMN runner.kinds IS 'The kinds that the runner has a worker for. I
 COMMENT ON COLUMN runner.periodic IS 'The periodic jobs that the runner''s code defines, each with a digest of its definition. Two live runners with different digests overwrite each other''s definition.';
 COMMENT ON COLUMN runner.registered IS 'The kinds that the runner registered when it started, each with its kind.digest. Two live runners with different digests overwrite each other''s registration.';
 COMMENT ON COLUMN runner.knows_groups IS 'Whether the runner enforces limits of groups. The column has no default, so a runner of a version without groups cannot enter.';
+COMMENT ON COLUMN runner.remote IS
+    'What fetch_jobs remembers of a remote worker: the group of each queue after which the next fetch begins (after), until when the worker starts nothing so that a suspect can run alone (drains_until), when it may do so again (rests_until), and jobs that could not be started, with the time until which they are left alone (aside). Null: a runner of the library.';
 COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row per runner.';
 
 CREATE TABLE queue (
@@ -150,16 +153,18 @@ CREATE TABLE maintenance (
     taken_at timestamptz,
     leased_until timestamptz NOT NULL,
     ran_at timestamptz,
+    reached uuid,
     CONSTRAINT maintenance_pkey PRIMARY KEY (service)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE maintenance IS
-    'One row per maintenance service: promoter, rescuer, pruner, periodic, reindexer. The first runner that offers a service enters its row. The lease lets one runner at a time do the work, which saves the others the queries. Two at the same time do no harm.';
+    'One row per maintenance service: promoter, rescuer, pruner, periodic, reindexer. The first runner that offers a service, or the first call of maintain(), enters its row. The lease lets one of them at a time do the work, which saves the others the queries. Two at the same time do no harm.';
 COMMENT ON COLUMN maintenance.service IS 'The name of the service.';
 COMMENT ON COLUMN maintenance.holder IS 'The id of the process that holds the lease, made when the process starts. It stays when the runner takes a new runner.id. Null: no process holds the lease.';
-COMMENT ON COLUMN maintenance.runner IS 'The name of the runner that holds the lease, as in runner.name.';
+COMMENT ON COLUMN maintenance.runner IS 'The name of the runner or of the caller of maintain() that holds the lease, as in runner.name.';
 COMMENT ON COLUMN maintenance.taken_at IS 'When the lease was last taken or extended. If it lies in the future, the server''s clock has gone back, and the lease is free.';
 COMMENT ON COLUMN maintenance.leased_until IS 'The end of the lease, by the database''s clock. A time far in the future without a holder switches the service off for all runners.';
-COMMENT ON COLUMN maintenance.ran_at IS 'When the service last began. Only the reindexer, which runs once a day, uses it.';
+COMMENT ON COLUMN maintenance.ran_at IS 'When the reindexer, which runs once a day, last began. Of the pruner, when maintain() last ended a round.';
+COMMENT ON COLUMN maintenance.reached IS 'The id at which the pruner''s round goes on with the next call of maintain(). Null: no round is under way.';
 COMMENT ON CONSTRAINT maintenance_pkey ON maintenance IS 'One row per service.';
 
 CREATE FUNCTION _may_notify() RETURNS boolean

@@ -131,7 +131,7 @@ BEGIN
             r.*, t.rate_full_at, t.held_until, h.running::integer AS running, h.has_begun IS TRUE AS has_begun,
             CASE
                 WHEN h.has_begun THEN h.is_available
-                ELSE r.kind = ANY (kinds) AND (h.running < least(
+                ELSE (r.kind = ANY (kinds)) IS NOT FALSE AND (h.running < least(
                     CASE WHEN r.in_order THEN 1 END, r.group_limit, settings.max_per_group
                 )) IS NOT FALSE
             END AS has_place
@@ -199,7 +199,7 @@ BEGIN
         IF cardinality(above) > 0 THEN
             taken := (SELECT count(*) FROM unnest(chosen) AS c WHERE c.group_key = head.group_key);
         END IF;
-        CONTINUE WHEN head.kind <> ALL (kinds) OR head.running + taken >= least(
+        CONTINUE WHEN (head.kind <> ALL (kinds)) IS TRUE OR head.running + taken >= least(
             CASE WHEN head.in_order THEN 1 END, head.group_limit, settings.max_per_group, head.running + tokens
         );
         IF head.crashes > 0 THEN
@@ -296,7 +296,7 @@ BEGIN
         IF chosen[spot].counted >= least(
                 CASE WHEN more.in_order THEN 1 END, more.group_limit, settings.max_per_group, chosen[spot].most
             )
-            OR more.kind <> ALL (search.kinds) OR more.crashes > 1
+            OR (more.kind <> ALL (search.kinds)) IS TRUE OR more.crashes > 1
             OR (more.crashes = 1 AND search.suspects_taken >= search.suspects)
         THEN
             chosen[spot].is_blocked := true;
@@ -339,7 +339,7 @@ BEGIN
             SELECT j.id, j.priority, j.scheduled_at
             FROM job AS j
             WHERE j.queue = search.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
-                AND j.kind = ANY (search.kinds) AND j.id <> ALL (search.except_ids) AND NOT search.is_alone
+                AND (j.kind = ANY (search.kinds)) IS NOT FALSE AND j.id <> ALL (search.except_ids) AND NOT search.is_alone
             ORDER BY j.priority DESC, j.scheduled_at, j.id
             LIMIT search.wanted
             -- A job that another transaction has locked takes no place from a group.

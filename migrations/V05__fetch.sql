@@ -62,7 +62,7 @@ BEGIN
                     SELECT true
                     FROM job AS j
                     WHERE j.queue = d.name AND j.group_key IS NULL AND j.state = 'available' AND j.crashes > 0
-                        AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids)
+                        AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
                     ORDER BY j.crashes
                     LIMIT 1
                 ),
@@ -98,7 +98,7 @@ BEGIN
                     j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'running') AS returns
                 FROM job AS j
                 WHERE j.queue = w.name AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
-                    AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids)
+                    AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
                 ORDER BY j.priority DESC, j.scheduled_at, j.id
                 LIMIT CASE WHEN w.is_guarded OR w.has_cursor THEN 0 ELSE w.free END
                 FOR NO KEY UPDATE SKIP LOCKED
@@ -123,7 +123,7 @@ BEGIN
                 FROM job AS j
                 WHERE j.queue = p.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
                     AND j.priority = p.priority AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
-                    AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids)
+                    AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
                 ORDER BY j.scheduled_at, j.id
                 LIMIT w.free
                 FOR NO KEY UPDATE SKIP LOCKED
@@ -173,7 +173,7 @@ BEGIN
         SELECT j.crashes
         FROM job AS j
         WHERE j.queue = w.name AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
-            AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids)
+            AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
         ORDER BY j.crashes
         LIMIT 1
     );
@@ -207,7 +207,7 @@ BEGIN
         SELECT j.id
         FROM job AS j
         WHERE j.queue = w.name AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
-            AND (j.crashes > 1) = is_alone AND j.kind = ANY (kinds) AND j.id <> ALL (except_ids)
+            AND (j.crashes > 1) = is_alone AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
         ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
         LIMIT CASE WHEN fewest_crashes > 0 THEN least(slots, w.idle, suspects) ELSE 0 END
         FOR NO KEY UPDATE SKIP LOCKED
@@ -254,7 +254,7 @@ $$;
 COMMENT ON FUNCTION _guarded_jobs(jsonb, text[], uuid[], integer, boolean) IS
     'The next suspects and jobs of groups of a queue, of these kinds. Locks them, and where a limit, a rate or a group calls for it the queue''s row, until the transaction ends. wanted: {"name", "free", "idle", "after_group", "visits", "freed"}, the last three as in _jobs_of_groups; at most idle jobs. suspects: how many of them to take. is_alone: whether to take nothing but one suspect that crashed twice or more; otherwise no such suspect is taken. rest: what _plain_jobs may take after them; null: nothing. is_rated: whether the jobs that start spend tokens. facts: what a runner learns of the queue.';
 
-CREATE FUNCTION fetch_jobs(
+CREATE FUNCTION _fetch_jobs(
     worker_id uuid,
     queues jsonb,
     kinds text[],
@@ -264,13 +264,15 @@ CREATE FUNCTION fetch_jobs(
     cursor_queues text[],
     cursor_priorities smallint[],
     cursor_times timestamptz[],
-    cursor_ids uuid[]
+    cursor_ids uuid[],
+    reserve interval
 ) RETURNS TABLE (
     facts jsonb, id uuid, kind short_name, queue short_name, priority smallint, attempt attempt_count,
     max_attempts attempt_limit, created_at timestamptz, scheduled_at timestamptz, args jsonb, meta jsonb, errors jsonb,
     output jsonb, progress jsonb, unique_key key_text, unique_states state_mask, unique_until timestamptz, claims boolean,
     until_start boolean, replaced_by uuid, run integer, crashes smallint, group_key key_text, group_limit group_limit,
-    in_order boolean, updates integer, updated_at timestamptz, updated_by uuid, discard_on_reentry boolean
+    in_order boolean, updates integer, updated_at timestamptz, updated_by uuid, discard_on_reentry boolean,
+    reserved_until timestamptz
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -355,6 +357,7 @@ BEGIN
         attempt = least(j.attempt::integer + 1, 32767),
         attempted_at = started_at,
         worker = worker_id,
+        reserved_until = started_at + reserve,
         -- Where a job in order begins, it stays first in its group until it is final.
         began = CASE WHEN j.in_order THEN coalesce(j.began, j.run % 2147483647 + 1) END,
         unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
@@ -366,7 +369,7 @@ BEGIN
         nullif(j.meta, '{}'), nullif(j.errors, '[]'), j.output, j.progress, j.unique_key, j.unique_states, j.unique_until,
         nullif(j.claims, false), nullif(j.until_start, false), j.replaced_by, j.run,
         nullif(j.crashes::smallint, 0::smallint), j.group_key, j.group_limit, j.in_order, j.updates, j.updated_at,
-        j.updated_by, nullif(j.discard_on_reentry, false);
+        j.updated_by, nullif(j.discard_on_reentry, false), j.reserved_until;
 
     IF is_rated THEN
         SELECT array_agg(j.queue::text) AS queues, array_agg(j.group_key::text) AS groups INTO spent
@@ -384,5 +387,5 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION fetch_jobs(uuid, jsonb, text[], uuid[], integer, boolean, text[], smallint[], timestamptz[], uuid[]) IS
-    'Starts the next jobs of these queues and kinds for a runner that is alive, and returns them. A column that has its default is null. The queues are an array of {"name", "free", "idle", "after_group", "visits", "freed"}, as in _plain_jobs and _guarded_jobs. The cursor has positions in queues, one for each priority, the highest first; the scan of such a queue begins behind them, the scan of another at its head. One row has no id but facts: when the jobs started, which queues left out jobs with a single attempt, what it learned of guarded queues, and which of the jobs were discarded, since another job holds their key.';
+COMMENT ON FUNCTION _fetch_jobs(uuid, jsonb, text[], uuid[], integer, boolean, text[], smallint[], timestamptz[], uuid[], interval) IS
+    'Starts the next jobs of these queues and kinds (null: of any kind) for a runner that is alive, and returns them. reserve: for how long they are a remote worker''s; null: for as long as the runner is alive. A column that has its default is null. The queues are an array of {"name", "free", "idle", "after_group", "visits", "freed"}, as in _plain_jobs and _guarded_jobs. The cursor has positions in queues, one for each priority, the highest first; the scan of such a queue begins behind them, the scan of another at its head. One row has no id but facts: when the jobs started, which queues left out jobs with a single attempt, what it learned of guarded queues, and which of the jobs were discarded, since another job holds their key.';

@@ -172,6 +172,80 @@ $$;
 COMMENT ON FUNCTION _take_claims(uuid[]) IS
     'Gives jobs that yielded their claim on re-entry their claim back where the key is free. The others go on without, or are discarded where their policy says so. Returns the ids of those it discarded.';
 
+CREATE FUNCTION _next_jobs(queues text[], free integer[], kinds text[], except_ids uuid[])
+    RETURNS TABLE (id uuid, queue text)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET enable_seqscan = off
+    SET plan_cache_mode = force_generic_plan
+    SET jit = off
+AS $$
+#variable_conflict use_column
+-- Only ids, so that no value is read.
+BEGIN
+    RETURN QUERY
+    SELECT DISTINCT n.id, n.queue COLLATE "C"
+    FROM unnest(queues, _next_jobs.free) AS w (queue, free)
+    CROSS JOIN LATERAL (
+        SELECT s.id, w.queue
+        FROM (
+            SELECT j.id
+            FROM job AS j
+            WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
+                AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+            ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
+            LIMIT greatest(w.free, 16)
+        ) AS s
+        UNION ALL
+        SELECT o.id, w.queue
+        FROM (
+            SELECT j.id
+            FROM job AS j
+            WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
+                AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+            ORDER BY j.priority DESC, j.scheduled_at, j.id
+            LIMIT w.free
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS o
+        UNION ALL
+        SELECT f.id, w.queue
+        FROM (
+            SELECT j.id
+            FROM job AS j
+            WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
+                AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+            ORDER BY j.priority DESC, j.scheduled_at, j.id
+            LIMIT 16
+        ) AS f
+        UNION ALL
+        SELECT g.id, w.queue
+        FROM (
+            SELECT j.id
+            FROM job AS j
+            WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+                AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+            LIMIT 16
+        ) AS g
+        UNION ALL
+        SELECT i.id, w.queue
+        FROM unnest(
+            CASE
+                WHEN EXISTS (
+                    SELECT FROM job AS j
+                    WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+                ) THEN (
+                    SELECT g.ids
+                    FROM _jobs_of_groups(w.queue, kinds, w.free, 1, false, except_ids, 10000, '', '{}') AS g
+                )
+            END
+        ) AS i (id)
+    ) AS n;
+END
+$$;
+COMMENT ON FUNCTION _next_jobs(text[], integer[], text[], uuid[]) IS
+    'The jobs of these kinds (null: of any), except these, that a fetch from the heads of these queues, each up to its free slots, would take now; and the first sixteen of each sort, locked or not: where a fetch was given up, the server may still be at work on it and have its jobs locked.';
+
 CREATE FUNCTION try_jobs(ids uuid[], worker uuid)
     RETURNS TABLE (id uuid, is_there boolean, is_locked boolean, bytes bigint, took double precision, code text, problem text)
     LANGUAGE plpgsql VOLATILE
@@ -232,6 +306,7 @@ BEGIN
                     attempt = least(j.attempt::integer + 1, 32767),
                     attempted_at = clock_timestamp(),
                     worker = try_jobs.worker,
+                    reserved_until = NULL,
                     began = CASE WHEN j.in_order THEN coalesce(j.began, j.run % 2147483647 + 1) END,
                     unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
                     unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'running')

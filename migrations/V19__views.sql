@@ -302,8 +302,9 @@ SELECT
     j.id, j.kind, j.queue, j.attempt, j.max_attempts, j.crashes, j.priority,
     j.attempted_at AS started_at, statement_timestamp() - j.attempted_at AS running_for,
     j.worker AS runner, r.name AS runner_name,
-    coalesce(r.leased_until > statement_timestamp(), false) AS runner_is_alive,
-    r.leased_until - statement_timestamp() AS lease_left,
+    coalesce(r.leased_until > statement_timestamp(), false)
+        AND (j.reserved_until > statement_timestamp()) IS NOT FALSE AS runner_is_alive,
+    least(r.leased_until, j.reserved_until) - statement_timestamp() AS lease_left,
     j.progress, j.unique_key, j.claims
 FROM job AS j
 LEFT JOIN runner AS r ON r.id = j.worker
@@ -321,8 +322,8 @@ COMMENT ON COLUMN running_job.started_at IS 'When this attempt started.';
 COMMENT ON COLUMN running_job.running_for IS 'The time since this attempt started.';
 COMMENT ON COLUMN running_job.runner IS 'The runner that has the job: runner.id.';
 COMMENT ON COLUMN running_job.runner_name IS 'The name of the runner. Null: the runner has no row any more.';
-COMMENT ON COLUMN running_job.runner_is_alive IS 'Whether the runner''s lease has not run out. False: the job will be rescued.';
-COMMENT ON COLUMN running_job.lease_left IS 'The time until the runner''s lease runs out, without another heartbeat. A heartbeat comes four times a lease. Negative: the time since it ran out.';
+COMMENT ON COLUMN running_job.runner_is_alive IS 'Whether the runner''s lease has not run out, nor a remote worker''s reservation of the job. False: the job will be rescued.';
+COMMENT ON COLUMN running_job.lease_left IS 'The time until the runner''s lease runs out, without another heartbeat, or a remote worker''s reservation of the job. A heartbeat comes four times a lease. Negative: the time since it ran out.';
 COMMENT ON COLUMN running_job.progress IS 'The progress that the job reported last.';
 COMMENT ON COLUMN running_job.unique_key IS 'The unique key of the job. Null: it has none.';
 COMMENT ON COLUMN running_job.claims IS 'Whether the job claims its unique key now.';

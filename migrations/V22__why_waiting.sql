@@ -226,7 +226,8 @@ BEGIN ATOMIC
     SELECT
         CASE
             WHEN j.finalized_at IS NOT NULL THEN 'final'
-            WHEN j.state = 'running' AND r.leased_until >= statement_timestamp() THEN 'running'
+            WHEN j.state = 'running' AND r.leased_until >= statement_timestamp()
+                AND (j.reserved_until >= statement_timestamp()) IS NOT FALSE THEN 'running'
             WHEN j.state = 'running' THEN 'runner_died'
             WHEN j.state IN ('scheduled', 'retryable') AND j.scheduled_at <= statement_timestamp() THEN 'not_promoted'
             ELSE j.state::text
@@ -235,7 +236,7 @@ BEGIN ATOMIC
             WHEN j.finalized_at IS NOT NULL THEN jsonb_build_object('since', j.finalized_at)
             WHEN j.state = 'running' THEN jsonb_strip_nulls(jsonb_build_object(
                 'since', j.attempted_at, 'attempt', j.attempt, 'runner', j.worker, 'runner_name', r.name,
-                'until', r.leased_until
+                'until', least(r.leased_until, j.reserved_until)
             ))
             WHEN j.state IN ('scheduled', 'retryable') AND j.scheduled_at <= statement_timestamp() THEN jsonb_build_object(
                 'since', j.scheduled_at,

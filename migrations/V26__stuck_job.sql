@@ -18,13 +18,15 @@ AS $$
 WITH running AS (
     SELECT
         j.id, j.kind, j.queue, j.state, j.attempt, j.worker,
-        CASE WHEN l.is_lost THEN coalesce(r.leased_until, j.attempted_at) ELSE j.attempted_at END AS since,
+        CASE WHEN l.is_lost THEN coalesce(least(r.leased_until, j.reserved_until), j.attempted_at) ELSE j.attempted_at END AS since,
         NULL::text AS code, NULL::jsonb AS details
     FROM job AS j
     LEFT JOIN runner AS r ON r.id = j.worker
     -- The rescuer comes within ten seconds.
     CROSS JOIN LATERAL (
-        SELECT coalesce(r.leased_until < statement_timestamp() - interval '15 s', r.id IS NULL) AS is_lost
+        SELECT coalesce(
+            least(r.leased_until, j.reserved_until) < statement_timestamp() - interval '15 s', r.id IS NULL
+        ) AS is_lost
     ) AS l
     WHERE j.state = 'running'
         AND (l.is_lost OR j.attempted_at < statement_timestamp() - running_longer_than)

@@ -31,7 +31,7 @@ const RECORDS_TO_FOLD: i32 = 10_000;
 const FOLDS: u32 = 20;
 
 /// The most rows of groups that one statement deletes.
-const GROUPS_TO_PRUNE: u64 = 1_000;
+const GROUPS_TO_PRUNE: i64 = 1_000;
 
 /// How long the log of changes is kept.
 const KEEP_CHANGES: Duration = Duration::from_secs(90 * 86_400);

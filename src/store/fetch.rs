@@ -118,7 +118,7 @@ pub(crate) async fn fetch(
     Ok(fetched)
 }
 
-/// What a fetch wants of a queue, as the function `fetch_jobs` takes it.
+/// What a fetch wants of a queue, as the function `_fetch_jobs` takes it.
 #[derive(Serialize)]
 struct QueueArgument<'a> {
     name: &'a str,

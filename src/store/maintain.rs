@@ -200,8 +200,8 @@ pub(crate) async fn jobs_in_range(
 }
 
 /// Deletes what is remembered of groups whose times have passed, up to a thousand. Returns how many there were.
-pub(crate) async fn prune_groups(connection: &mut PgConnection, statements: &Statements) -> Result<u64> {
-    Ok(query(&statements.prune_groups).persistent(false).execute(connection).await?.rows_affected())
+pub(crate) async fn prune_groups(connection: &mut PgConnection, statements: &Statements) -> Result<i64> {
+    Ok(query(&statements.prune_groups).persistent(false).fetch_one(connection).await?.try_get("pruned")?)
 }
 
 fn ids(rows: &[PgRow]) -> Result<Vec<Uuid>> {

@@ -32,6 +32,12 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V25__group_views", include_str!("../../migrations/V25__group_views.sql")),
     ("V26__stuck_job", include_str!("../../migrations/V26__stuck_job.sql")),
     ("V27__health", include_str!("../../migrations/V27__health.sql")),
+    ("V28__finish", include_str!("../../migrations/V28__finish.sql")),
+    ("V29__rescue", include_str!("../../migrations/V29__rescue.sql")),
+    ("V30__prune", include_str!("../../migrations/V30__prune.sql")),
+    ("V31__maintain", include_str!("../../migrations/V31__maintain.sql")),
+    ("V32__fetch_jobs", include_str!("../../migrations/V32__fetch_jobs.sql")),
+    ("V33__finish_jobs", include_str!("../../migrations/V33__finish_jobs.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

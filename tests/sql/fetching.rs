@@ -28,7 +28,7 @@ fn ten_of(names: &[&str]) -> String {
 
 fn fetch(names: &[&str]) -> String {
     format!(
-        "SELECT id::text FROM {{schema}}.fetch_jobs('{RUNNER}', '{}', '{{a}}', '{{}}', 0, false, '{{}}', '{{}}', '{{}}', '{{}}')
+        "SELECT id::text FROM {{schema}}._fetch_jobs('{RUNNER}', '{}', '{{a}}', '{{}}', 0, false, '{{}}', '{{}}', '{{}}', '{{}}', NULL)
         WHERE id IS NOT NULL",
         ten_of(names)
     )

@@ -110,6 +110,42 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_remote_worker_can_work_jobs_by_its_functions_and_reads_and_writes_no_table() {
+    let database = Database::new().await;
+    let pool = role(&database, "remote_worker").await;
+    database.client.insert_many((0..6).map(|_| job("task"))).await.unwrap();
+    let run = async |text: &str| sqlx::raw_sql(database.sql(text)).execute(&pool).await.unwrap().rows_affected();
+    let on_next = |call: &str| format!("SELECT FROM {{schema}}.fetch_jobs('{{default}}', 'w') AS f, {{schema}}.{call}");
+    for call in [
+        "extend_jobs(ARRAY[f.id], ARRAY[f.run]) WHERE held",
+        "complete_jobs(ARRAY[f.id], ARRAY[f.run]) WHERE counted",
+        "fail_jobs(ARRAY[f.id], ARRAY[f.run], '{bad}') WHERE counted",
+        "snooze_jobs(ARRAY[f.id], ARRAY[f.run], '{1 s}') WHERE counted",
+        "finish_jobs(ARRAY[f.id], ARRAY[f.run], '{cancel}', errors => '{why}') WHERE counted",
+        "give_back_jobs(ARRAY[f.id], ARRAY[f.run]) WHERE counted",
+    ] {
+        assert_eq!(run(&on_next(call)).await, 1, "{call}");
+    }
+    run("SELECT * FROM {schema}.maintain('w')").await;
+    run("SELECT {schema}.stop_worker('w')").await;
+    for statement in CHANGES.into_iter().chain([
+        "SELECT id FROM {schema}.job",
+        "SELECT * FROM {schema}.runner",
+        "SELECT * FROM {schema}.queue",
+        "SELECT * FROM {schema}.queue_status",
+        "SELECT * FROM {schema}.hold_queue('default', '1 s')",
+        "SELECT * FROM {schema}._finish_runs(NULL, NULL, ARRAY[gen_random_uuid()], '{1}', '{complete}', NULL, NULL, NULL, NULL)",
+    ]) {
+        is_refused(&database, &pool, statement).await;
+    }
+    // Nobody else may call them.
+    let inserter = role(&database, "inserter").await;
+    for call in ["fetch_jobs('{default}', 'w')", "maintain()", "complete_jobs('{}', '{}')", "stop_worker('w')"] {
+        is_refused(&database, &inserter, &format!("SELECT * FROM {{schema}}.{call}")).await;
+    }
+}
+
+#[tokio::test]
 async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
     let database = Database::new().await;
     let pool = role(&database, "worker").await;
@@ -350,16 +386,17 @@ async fn an_observer_has_the_views_and_never_sees_a_payload() {
 }
 
 #[tokio::test]
-async fn only_eight_functions_lend_their_owner_s_rights() {
+async fn only_these_functions_lend_their_owner_s_rights() {
     let database = Database::new().await;
     let lending = "SELECT string_agg(proname, ' ' ORDER BY proname COLLATE \"C\") FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
     assert_eq!(
         database.text(lending).await,
         "_apply_max_waiting _cover_holder _note_duplicates _refuse_beyond_max_waiting _release_expired \
-         _replace_holder _update_holder fold_duplicates"
+         _replace_holder _update_holder complete_jobs extend_jobs fail_jobs fetch_jobs finish_jobs fold_duplicates \
+         give_back_jobs maintain snooze_jobs stop_worker"
     );
-    // The audit's functions check what they are given. The others are for roles that insert.
+    // The audit's functions check what they are given. The others are for roles that insert, and for remote workers.
     let public = "SELECT string_agg(proname, ' ' ORDER BY proname COLLATE \"C\") FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef AND has_function_privilege('public', oid, 'EXECUTE')";
     assert_eq!(database.text(public).await, "_note_duplicates fold_duplicates");

@@ -8,6 +8,7 @@ mod maintenance;
 mod modes;
 mod notifying;
 mod rates;
+mod remote;
 mod runner;
 mod testing;
 mod waiting_for_results;

@@ -280,7 +280,7 @@ async fn pool_at(url: &str, max_connections: u32, with: impl FnOnce(PgConnectOpt
         .expect("a pool")
 }
 
-/// What a fetch wants of queues, each with so many free slots, as the function `fetch_jobs` takes it.
+/// What a fetch wants of queues, each with so many free slots, as the function `_fetch_jobs` takes it.
 pub fn wanted(queues: &[(&str, i64)]) -> String {
     let queues = queues.iter().map(|(name, free)| {
         json!({"name": name, "free": free, "idle": free, "after_group": "", "visits": 10_000, "freed": []})

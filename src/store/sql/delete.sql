@@ -1,5 +1,5 @@
--- Completes runs of jobs whose rows are not kept: the rows go at once. The parameters and the fence are those of
--- complete.sql. Answers with the jobs that are gone. The other runs were stale.
+-- Completes runs of jobs whose rows are not kept: the rows go at once. The parameters are those of
+-- complete.sql, and the fence that of _complete_runs. Answers with the jobs that are gone. The other runs were stale.
 WITH deleted AS (
     DELETE FROM /* schema */job AS j
     WHERE j.id = ANY ($3::uuid[])

@@ -19,9 +19,11 @@ FROM (
         SELECT m.leased_until IS NOT NULL AND m.holder IS NULL
             AND m.leased_until > clock_timestamp() + interval '1 day' AS is_off
     ) AS i
-    CROSS JOIN (
-        -- Without a lease so far, the runner has offered the service since it started.
-        SELECT min(r.started_at) AS started_at FROM /* schema */runner AS r WHERE r.leased_until > clock_timestamp()
+    CROSS JOIN LATERAL (
+        -- Without a lease so far, the runner has offered the service since it started. Remote workers offer no periodic jobs.
+        SELECT min(r.started_at) AS started_at
+        FROM /* schema */runner AS r
+        WHERE r.leased_until > clock_timestamp() AND (r.remote IS NULL OR s.service <> 'periodic')
     ) AS o
     WHERE i.is_off
         OR (

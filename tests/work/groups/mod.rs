@@ -25,7 +25,7 @@ struct Task {
 /// Writes a row for each start and end of a job of a group, in the transaction of the change. A start says how many jobs
 /// of the group run then, how many the job and its queue allow, and how many others began and are not final. An end says
 /// the state that it led to.
-const HISTORY: &str = "
+pub(crate) const HISTORY: &str = "
     CREATE TABLE {schema}.history (
         n bigserial, at timestamptz DEFAULT clock_timestamp(), job uuid, group_key text, is_start boolean, running bigint,
         allowed integer, others_began bigint, is_in_order boolean, state {schema}.job_state
@@ -68,7 +68,7 @@ async fn assert_limits_were_kept(database: &Database) {
     assert_kept(database.pool(), &database.schema).await;
 }
 
-async fn assert_kept(pool: &PgPool, schema: &str) {
+pub(crate) async fn assert_kept(pool: &PgPool, schema: &str) {
     let number = async |text: &str| -> i64 {
         let text = AssertSqlSafe(text.replace("{schema}", schema));
         sqlx::query_scalar(text).fetch_one(pool).await.unwrap()

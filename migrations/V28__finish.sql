@@ -1,0 +1,165 @@
+-- How a run ends: completed, or in one of the other ways. Runners and remote workers call the same functions.
+--
+-- A result counts only for the run that made it, which is the fence: the job runs, in the hands of this worker, and its
+-- number is that of the run. Without a worker the number alone is the fence, and only of a job that is reserved, which
+-- means that a remote worker fetched it.
+--
+-- The ids come sorted: width_bucket finds a row's place in the arrays. A join with the arrays would leave it to the
+-- planner, which knows neither their size nor how many jobs run, to compare each result with each job.
+
+CREATE FUNCTION _complete_runs(worker_id uuid, patience text, ids uuid[], runs integer[])
+    RETURNS TABLE (state text, ended uuid[], discarded uuid[])
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    IF patience IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', patience, true);
+    END IF;
+    RETURN QUERY
+    WITH completed AS (
+        UPDATE job AS j
+        SET state = 'completed',
+            finalized_at = clock_timestamp(),
+            unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, 'running', 'completed')
+        WHERE j.id = ANY (ids)
+            -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
+            AND (j.state, j.worker, j.run) IS NOT DISTINCT FROM (
+                'running'::job_state,
+                coalesce(worker_id, CASE WHEN j.reserved_until IS NOT NULL THEN j.worker END),
+                runs[width_bucket(j.id, ids)]
+            )
+        RETURNING j.id, j.unique_yielded
+    )
+    SELECT
+        'completed',
+        coalesce(array_agg(c.id), '{}'),
+        CASE WHEN bool_or(c.unique_yielded) THEN _take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) END
+    FROM completed AS c;
+END
+$$;
+COMMENT ON FUNCTION _complete_runs(uuid, text, uuid[], integer[]) IS
+    'Completes runs that have nothing to store but that, which is how most runs end. worker_id: the runner that has the jobs; null: remote workers have them. patience: how long to wait for a row that is locked; null: as lock_timeout has it. The ids are sorted, each once, with the numbers of their runs. Answers with the jobs that are completed, and which of these are discarded after all, since another job claims their key. The other runs were stale.';
+
+CREATE FUNCTION _retry_delay(attempt integer) RETURNS interval
+    LANGUAGE sql VOLATILE STRICT
+    -- Where the jitter would pass the longest wait it only shortens it, so that jobs that failed at once come back apart.
+    RETURN make_interval(secs => (
+        SELECT w.wait * (0.9 + random() * (least(w.wait * 1.1, 3600) / w.wait - 0.9))
+        FROM (SELECT least(power(2, least(attempt, 13) - 1), 3600)::double precision AS wait) AS w
+    ));
+COMMENT ON FUNCTION _retry_delay(integer) IS
+    'How long a job waits for its retry after this attempt, counted from 1, as runners have it by default: 1 s, doubled with each attempt up to an hour, plus or minus a tenth.';
+
+CREATE FUNCTION _finish_runs(
+    worker_id uuid,
+    patience text,
+    ids uuid[],
+    runs integer[],
+    outcomes text[],
+    delays interval[],
+    errors text[],
+    outputs jsonb[],
+    reports jsonb[]
+) RETURNS TABLE (state text, ended uuid[], discarded uuid[])
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+BEGIN
+    IF patience IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', patience, true);
+    END IF;
+    RETURN QUERY
+    WITH finished AS (
+        UPDATE job AS j
+        SET (state, finalized_at, scheduled_at, attempt, crashes, began, errors, output, progress, unique_yielded) = (
+            SELECT
+                d.state,
+                CASE WHEN d.state IN ('completed', 'cancelled', 'discarded') THEN clock_timestamp() END,
+                -- A job given back has no delay, and keeps its place in the queue.
+                CASE
+                    WHEN d.state IN ('available', 'retryable', 'scheduled')
+                        THEN coalesce(clock_timestamp() + r.delay, j.scheduled_at)
+                    ELSE j.scheduled_at
+                END,
+                -- A snooze and a job given back do not use up the attempt.
+                CASE WHEN r.outcome IN ('snooze', 'give_back') THEN j.attempt - 1 ELSE j.attempt END,
+                -- A run that ended killed no process. A job given back may not have run.
+                CASE WHEN r.outcome IN ('retry', 'snooze') THEN 0 ELSE j.crashes END,
+                -- A job in order that is given back from its first run did not begin.
+                CASE WHEN r.outcome = 'give_back' AND j.began = j.run THEN NULL ELSE j.began END,
+                CASE
+                    WHEN r.error IS NULL THEN j.errors
+                    ELSE _with_error(j.errors, j.attempt, clock_timestamp(), r.error)
+                END,
+                coalesce(r.output, j.output),
+                coalesce(r.report, j.progress),
+                j.unique_yielded OR _enters_claim(j.unique_states, 'running', d.state)
+            FROM (
+                SELECT
+                    outcomes[p.place] AS outcome,
+                    CASE
+                        WHEN delays[p.place] IS NULL AND outcomes[p.place] = 'retry' THEN _retry_delay(j.attempt)
+                        ELSE delays[p.place]
+                    END AS delay,
+                    (_finish_runs.errors)[p.place] AS error,
+                    outputs[p.place] AS output,
+                    reports[p.place] AS report
+                FROM (SELECT width_bucket(j.id, ids) AS place OFFSET 0) AS p
+                OFFSET 0
+            ) AS r
+            CROSS JOIN LATERAL (
+                SELECT
+                    CASE
+                        WHEN r.outcome = 'complete' THEN 'completed'
+                        WHEN r.outcome = 'cancel' THEN 'cancelled'
+                        WHEN r.outcome = 'discard' THEN 'discarded'
+                        WHEN r.outcome = 'retry' AND j.attempt >= j.max_attempts THEN 'discarded'
+                        WHEN r.outcome = 'give_back' OR r.delay <= interval '0' THEN 'available'
+                        WHEN r.outcome = 'retry' THEN 'retryable'
+                        ELSE 'scheduled'
+                    END::job_state AS state
+                OFFSET 0
+            ) AS d
+        )
+        WHERE j.id = ANY (ids)
+            -- As in _complete_runs.
+            AND (j.state, j.worker, j.run) IS NOT DISTINCT FROM (
+                'running'::job_state,
+                coalesce(worker_id, CASE WHEN j.reserved_until IS NOT NULL THEN j.worker END),
+                runs[width_bucket(j.id, ids)]
+            )
+        RETURNING j.id, j.queue, j.state, outcomes[width_bucket(j.id, ids)] AS outcome, j.unique_yielded
+    ),
+    settled AS MATERIALIZED (
+        SELECT
+            CASE
+                WHEN bool_or(f.unique_yielded) THEN _take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded))
+            END AS discarded,
+            -- A job that a runner gives back when it stops is for another runner to work, at once.
+            CASE
+                WHEN bool_or(f.outcome = 'give_back')
+                    THEN _wake_runners(array_agg(DISTINCT f.queue::text) FILTER (WHERE f.outcome = 'give_back'))
+            END,
+            -- Reset before a commit that notifies: the limit is not for that wait. It is for the locks of triggers.
+            CASE
+                WHEN patience IS NOT NULL AND bool_or(f.outcome = 'give_back') THEN set_config('lock_timeout', '0', true)
+            END
+        FROM finished AS f
+    )
+    SELECT f.state::text, array_agg(f.id), s.discarded
+    FROM finished AS f
+    CROSS JOIN settled AS s
+    GROUP BY f.state, s.discarded;
+END
+$$;
+COMMENT ON FUNCTION _finish_runs(uuid, text, uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) IS
+    'Ends runs in any mix of ways: complete, retry, snooze, give_back, cancel or discard. worker_id, patience, ids and runs as in _complete_runs. delays: of a retry (null: as _retry_delay has it) and of a snooze. errors: of a retry, or the reasons of a cancel or discard. reports: the jobs'' progress. Each is null where there is none. Answers with the jobs whose result counted, by the state that they are in since, and which of these are discarded after all, since another job claims their key. The other runs were stale.';

@@ -1,0 +1,265 @@
+-- Maintenance: jobs that are due, jobs that were lost, and the leases by which one of many looks after them.
+--
+-- Runners call these functions from their services, workers in other languages call maintain(). Each is right with any
+-- number of callers at once: a lease spares work, and nothing more. The plans are made for each call. The calls are rare,
+-- and a plan that was made for a small table is wrong for a large one.
+
+CREATE FUNCTION _take_service(service_name text, holder_id uuid, holder_name text, term interval)
+    RETURNS TABLE (is_held boolean, free_in bigint)
+    LANGUAGE sql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+WITH entered AS (
+    INSERT INTO maintenance (service, holder, runner, taken_at, leased_until)
+    SELECT service_name, holder_id, holder_name, clock_timestamp(), clock_timestamp() + term
+    WHERE NOT EXISTS (SELECT FROM maintenance AS m WHERE m.service = service_name COLLATE "C")
+    ON CONFLICT DO NOTHING
+    RETURNING service
+),
+free AS (
+    SELECT m.service
+    FROM maintenance AS m
+    WHERE m.service = service_name COLLATE "C"
+        AND (
+            m.holder = holder_id OR m.leased_until <= clock_timestamp()
+            OR (m.holder IS NOT NULL AND m.taken_at > clock_timestamp())
+        )
+    FOR UPDATE SKIP LOCKED
+),
+taken AS (
+    UPDATE maintenance AS m
+    SET holder = holder_id, runner = holder_name, taken_at = clock_timestamp(), leased_until = clock_timestamp() + term
+    FROM free AS f
+    WHERE m.service = f.service
+    RETURNING m.service
+)
+SELECT
+    EXISTS (SELECT FROM entered UNION ALL SELECT FROM taken),
+    (
+        -- Clamped to a day, since infinite times cannot be subtracted.
+        SELECT (extract(
+            epoch FROM greatest(least(m.leased_until, clock_timestamp() + interval '1 day'), clock_timestamp() - interval '1 day')
+                - clock_timestamp()
+        ) * 1000)::bigint
+        FROM maintenance AS m
+        WHERE m.service = service_name COLLATE "C"
+    )
+$$;
+COMMENT ON FUNCTION _take_service(text, uuid, text, interval) IS
+    'Takes the lease of a maintenance service, or extends it, where it is free or the caller''s own. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken, since no caller waits for a lease. Answers with one row: whether the caller has the lease now, and in how many milliseconds the lease ends that was there before.';
+
+CREATE FUNCTION _due_jobs(most bigint, since timestamptz, except_ids uuid[]) RETURNS SETOF uuid
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT j.id
+    FROM job AS j
+    WHERE j.state IN ('scheduled', 'retryable')
+        AND j.scheduled_at >= coalesce(since, '-infinity')
+        AND j.scheduled_at <= statement_timestamp()
+        AND j.id <> ALL (except_ids)
+    ORDER BY j.scheduled_at
+    LIMIT most;
+END
+$$;
+COMMENT ON FUNCTION _due_jobs(bigint, timestamptz, uuid[]) IS
+    'The jobs that _promote_jobs finds, except these: at most so many that were due at since or later; null: at any time.';
+
+CREATE FUNCTION _promote_jobs(most bigint, since timestamptz, only_ids uuid[])
+    RETURNS TABLE (promoted bigint, reached timestamptz, next_in bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+-- The statement's own time is a bound that the index can serve, which clock_timestamp() would not be.
+BEGIN
+    RETURN QUERY
+    WITH due AS (
+        SELECT j.id, j.scheduled_at
+        FROM job AS j
+        WHERE j.state IN ('scheduled', 'retryable')
+            AND j.scheduled_at >= coalesce(since, '-infinity')
+            AND j.scheduled_at <= statement_timestamp()
+            AND (only_ids IS NULL OR j.id = ANY (only_ids))
+        ORDER BY j.scheduled_at
+        LIMIT most
+        FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    promoted AS (
+        UPDATE job AS j
+        SET state = 'available',
+            unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'available')
+        -- An array, not a join: the planner takes a LIMIT of unknown size for a tenth of the table.
+        WHERE j.id = ANY (ARRAY(SELECT d.id FROM due AS d))
+        RETURNING j.id, j.queue, j.unique_yielded
+    ),
+    settled AS MATERIALIZED (
+        SELECT
+            count(*) AS promoted,
+            _wake_runners(array_agg(DISTINCT p.queue)) AS woken,
+            _take_claims(array_agg(p.id) FILTER (WHERE p.unique_yielded)) AS discarded
+        FROM promoted AS p
+        HAVING count(*) > 0
+    )
+    SELECT
+        coalesce(s.promoted, 0),
+        CASE WHEN s.promoted = most THEN (SELECT max(d.scheduled_at) FROM due AS d) ELSE statement_timestamp() END,
+        (
+            SELECT (extract(epoch FROM least(min(j.scheduled_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+            FROM job AS j
+            WHERE j.state IN ('scheduled', 'retryable') AND j.scheduled_at > statement_timestamp()
+        )
+    FROM (SELECT) AS always
+    LEFT JOIN settled AS s ON true;
+END
+$$;
+COMMENT ON FUNCTION _promote_jobs(bigint, timestamptz, uuid[]) IS
+    'Makes scheduled and retryable jobs available that are due, and wakes their runners: at most so many, of those that were due at since or later (null: at any time), and of these ids (null: of all). Always one row: how many there were, up to when it looked, and in how many milliseconds the next job is due.';
+
+CREATE FUNCTION _lost_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT j.id
+    FROM job AS j
+    WHERE j.state = 'running'
+        AND (
+            j.reserved_until <= clock_timestamp()
+            OR NOT EXISTS (SELECT FROM runner AS r WHERE r.id = j.worker AND r.leased_until > clock_timestamp())
+        )
+        AND j.id <> ALL (except_ids)
+    LIMIT most;
+END
+$$;
+COMMENT ON FUNCTION _lost_jobs(bigint, uuid[]) IS 'At most so many of the jobs that _rescue_jobs finds, except these.';
+
+CREATE FUNCTION _rescue_jobs(most bigint, only_ids uuid[], max_crashes integer)
+    RETURNS TABLE (next_in bigint, id uuid, kind text, queue text, attempt smallint, error text, state text)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+-- Which of its jobs a dead runner had started is not known. So the first crash uses up no attempt. A crash as a suspect
+-- does, but not the last one: the neighbour of a job that kills its process is innocent. From the second crash on a job
+-- runs alone, for longer after each further crash. From the third on, the crash discards it where the runner had no other
+-- job. Beside jobs that run for very long it is never alone. So from the sixth on, the crash also discards it where the
+-- runner started no other job later, or within half a minute before it.
+--
+-- A job with one attempt was fetched to be started at once. It is not started again.
+BEGIN
+    RETURN QUERY
+    WITH lost AS (
+        SELECT j.id
+        FROM job AS j
+        WHERE j.state = 'running'
+            AND (
+                j.reserved_until <= clock_timestamp()
+                OR NOT EXISTS (SELECT FROM runner AS r WHERE r.id = j.worker AND r.leased_until > clock_timestamp())
+            )
+            AND (only_ids IS NULL OR j.id = ANY (only_ids))
+        -- Before the jobs that were started after them are taken from the runner.
+        ORDER BY j.crashes DESC
+        LIMIT most
+        FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    rescued AS (
+        UPDATE job AS j
+        SET (state, finalized_at, scheduled_at, attempt, crashes, errors, unique_yielded) = (
+            SELECT
+                s.state,
+                CASE WHEN s.is_over THEN clock_timestamp() END,
+                CASE
+                    WHEN s.is_over THEN j.scheduled_at
+                    ELSE clock_timestamp() + interval '1 s' * power(5, least(s.crashes, 3) - 1)
+                END,
+                CASE
+                    WHEN s.is_over THEN j.attempt
+                    WHEN j.crashes = 0 THEN greatest(j.attempt - 1, 0)
+                    ELSE greatest(least(j.attempt, j.max_attempts - 1), 0)
+                END,
+                s.crashes,
+                _with_error(
+                    j.errors,
+                    j.attempt,
+                    clock_timestamp(),
+                    CASE
+                        WHEN j.reserved_until IS NULL THEN 'rescued: the runner died or lost its lease'
+                        ELSE 'rescued: the worker died, or did not extend its reservation'
+                    END || coalesce('; discarded: ' || s.reason, '')
+                ),
+                j.unique_yielded OR _enters_claim(j.unique_states, 'running', s.state)
+            FROM (
+                SELECT
+                    d.reason,
+                    d.reason IS NOT NULL AS is_over,
+                    CASE WHEN d.reason IS NULL THEN 'retryable' ELSE 'discarded' END::job_state AS state,
+                    least(j.crashes + 1, 32767) AS crashes
+                FROM (
+                    SELECT
+                        CASE
+                            WHEN j.max_attempts = 1 THEN 'a job with one attempt is not started again'
+                            WHEN j.crashes >= max_crashes - 1 AND NOT EXISTS (
+                                SELECT FROM job AS o
+                                WHERE o.state = 'running' AND o.worker = j.worker AND o.id <> j.id
+                                    AND (j.crashes < max_crashes + 2 OR o.attempted_at > j.attempted_at - interval '30 s')
+                            ) THEN format('its runner died %s times in a row while it had the job', j.crashes + 1)
+                        END AS reason
+                    OFFSET 0
+                ) AS d
+                OFFSET 0
+            ) AS s
+        )
+        -- An array, not a join: the planner takes a LIMIT of unknown size for a tenth of the table.
+        WHERE j.id = ANY (ARRAY(SELECT l.id FROM lost AS l))
+        RETURNING
+            j.id, j.kind, j.queue, j.state, j.unique_yielded,
+            (j.errors -> -1 ->> 'attempt')::smallint AS attempt, j.errors -> -1 ->> 'error' AS error
+    ),
+    settled AS MATERIALIZED (
+        SELECT _take_claims(array_agg(r.id) FILTER (WHERE r.unique_yielded)) AS discarded
+        FROM rescued AS r
+        HAVING count(*) > 0
+    )
+    SELECT
+        (
+            SELECT (extract(epoch FROM least(min(e.ends_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+            FROM (
+                SELECT o.leased_until FROM runner AS o
+                UNION ALL
+                SELECT j.reserved_until FROM job AS j WHERE j.state = 'running'
+            ) AS e (ends_at)
+            WHERE e.ends_at > clock_timestamp()
+        ),
+        r.id, r.kind::text, r.queue::text, r.attempt, r.error,
+        CASE WHEN r.id = ANY (s.discarded) THEN 'discarded' ELSE r.state::text END
+    FROM (SELECT) AS always
+    LEFT JOIN settled AS s ON true
+    LEFT JOIN rescued AS r ON true;
+END
+$$;
+COMMENT ON FUNCTION _rescue_jobs(bigint, uuid[], integer) IS
+    'Takes jobs from runners whose lease ran out, and from remote workers whose reservation did: at most so many, of these ids; null: of all. They come back as suspects, after a back-off. max_crashes: the number of crashes in a row that discards a job. Answers with a row a job, or one without a job, each with the milliseconds until the next lease or reservation could run out.';
+
+CREATE FUNCTION _remove_dead_runners() RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    removed bigint;
+BEGIN
+    DELETE FROM runner AS r
+    WHERE r.leased_until < clock_timestamp() - interval '1 day'
+        AND NOT EXISTS (SELECT FROM job AS j WHERE j.worker = r.id AND j.state = 'running');
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    RETURN removed;
+END
+$$;
+COMMENT ON FUNCTION _remove_dead_runners() IS 'Deletes the rows of runners that died a day ago and left no job behind. Returns how many there were.';

@@ -1,0 +1,221 @@
+-- maintain(): maintenance by workers in any language, where no runner of the library does it.
+
+CREATE FUNCTION _name_id(name text) RETURNS uuid
+    LANGUAGE sql STABLE STRICT
+    RETURN left(encode(sha256(convert_to(name, 'UTF8')), 'hex'), 32)::uuid;
+COMMENT ON FUNCTION _name_id(text) IS 'An id that is made of a name: the same for each caller of the name.';
+
+CREATE FUNCTION _one_by_one(verb text, ids uuid[], statement text, keep interval[] DEFAULT NULL) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    one uuid;
+    changed bigint;
+    total bigint := 0;
+    refused uuid[] := '{}';
+    problem text;
+BEGIN
+    FOREACH one IN ARRAY ids LOOP
+        BEGIN
+            EXECUTE statement INTO changed USING one, keep[1], keep[2], keep[3];
+            total := total + coalesce(changed, 0);
+        EXCEPTION
+            WHEN others THEN
+                refused := refused || one;
+                problem := coalesce(problem, SQLERRM);
+        END;
+    END LOOP;
+    IF cardinality(refused) > 0 THEN
+        RAISE WARNING 'cannot % % jobs, such as %: %', verb, cardinality(refused), refused[1], problem;
+    END IF;
+    RETURN total;
+END
+$$;
+COMMENT ON FUNCTION _one_by_one(text, uuid[], text, interval[]) IS
+    'Runs a statement for each of these jobs by itself, after it failed for all at once: one job that the database refuses to change must not hold up the others. $1 is the job, $2 to $4 are the retention. Returns the sum of what the statements answer.';
+
+CREATE FUNCTION _promote_due(OUT promoted bigint, OUT next_in bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    SELECT p.promoted, CASE WHEN p.promoted = 1000 THEN 0 ELSE p.next_in END
+    INTO promoted, next_in
+    FROM _promote_jobs(1000, NULL, NULL) AS p;
+EXCEPTION
+    WHEN others THEN
+        -- In no order, so that each has its turn, however many are refused.
+        promoted := _one_by_one(
+            'promote',
+            ARRAY(SELECT d.id FROM _due_jobs(10000, NULL, '{}') AS d (id) ORDER BY random() LIMIT 500),
+            'SELECT p.promoted FROM _promote_jobs(1, NULL, ARRAY[$1]) AS p'
+        );
+END
+$$;
+COMMENT ON FUNCTION _promote_due() IS
+    'Makes up to 1,000 due jobs available. Also answers in how many milliseconds there may be more to do.';
+
+CREATE FUNCTION _rescue_lost(OUT rescued bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    PERFORM _end_future_times();
+    SELECT count(r.id) INTO rescued FROM _rescue_jobs(1000, NULL, 3) AS r;
+    IF rescued = 0 THEN
+        PERFORM _remove_dead_runners();
+    END IF;
+EXCEPTION
+    WHEN others THEN
+        rescued := _one_by_one(
+            'rescue',
+            ARRAY(SELECT l.id FROM _lost_jobs(10000, '{}') AS l (id) ORDER BY random() LIMIT 500),
+            'SELECT count(r.id) FROM _rescue_jobs(1, ARRAY[$1], 3) AS r'
+        );
+END
+$$;
+COMMENT ON FUNCTION _rescue_lost() IS
+    'Takes back up to 1,000 jobs whose runner died or whose reservation ran out. The third crash in a row discards a job.';
+
+CREATE FUNCTION _prune_range(first_id uuid, last_id uuid, keep interval[], OUT pruned bigint, OUT reached uuid)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    SELECT p.pruned, p.reached
+    INTO pruned, reached
+    FROM _prune_jobs(first_id, last_id, 1000, keep[1], keep[2], keep[3], interval '0') AS p;
+EXCEPTION
+    WHEN others THEN
+        SELECT
+            _one_by_one(
+                'delete', array_agg(w.id ORDER BY w.id),
+                'SELECT p.pruned FROM _prune_jobs($1, $1, 1, $2, $3, $4, interval ''0'') AS p', keep
+            ),
+            (array_agg(w.id ORDER BY w.id))[1000]
+        INTO pruned, reached
+        FROM (
+            SELECT j.id FROM job AS j WHERE j.id >= first_id AND j.id <= last_id ORDER BY j.id LIMIT 1000
+        ) AS w;
+END
+$$;
+COMMENT ON FUNCTION _prune_range(uuid, uuid, interval[]) IS
+    'Deletes jobs past their retention among the first 1,000 of a range. Also answers with the last id that was read, if there are more.';
+
+CREATE FUNCTION _prune_round(OUT pruned bigint, OUT is_over boolean)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+-- A round goes through all ids but the young ones, in steps. The caller's lease keeps its place, so that another caller
+-- goes on with it.
+DECLARE
+    began CONSTANT timestamptz := clock_timestamp();
+    keep interval[];
+    bounds record;
+    step record;
+    place uuid;
+    visits integer := 0;
+BEGIN
+    pruned := 0;
+    is_over := true;
+    SELECT m.reached INTO place
+    FROM maintenance AS m
+    WHERE m.service = 'pruner'
+        AND (m.reached IS NOT NULL OR (m.ran_at BETWEEN began - interval '30 s' AND began) IS NOT TRUE);
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    -- The longest time that a known runner says, so that nothing is deleted that a runner keeps.
+    SELECT ARRAY[
+        coalesce(max(r.keep_completed), interval '1 day'),
+        coalesce(max(r.keep_cancelled), interval '1 day'),
+        coalesce(max(r.keep_discarded), interval '7 days')
+    ]
+    INTO keep
+    FROM runner AS r;
+    SELECT b.* INTO bounds FROM _prune_bounds(keep[1], keep[2], keep[3]) AS b;
+    IF place IS NULL THEN
+        PERFORM fold_duplicates();
+        PERFORM _prune_groups();
+        PERFORM _prune_changes(interval '90 days');
+        place := '00000000-0000-0000-0000-000000000000';
+    END IF;
+    LOOP
+        SELECT p.* INTO step
+        FROM _prune_range(
+            place,
+            CASE WHEN place < bounds.young_to THEN bounds.young_from ELSE 'ffffffff-ffff-ffff-ffff-ffffffffffff' END,
+            keep
+        ) AS p;
+        visits := visits + 1;
+        pruned := pruned + step.pruned;
+        -- Behind the young jobs are those of clients whose clocks are ahead.
+        place := coalesce(step.reached, CASE WHEN place < bounds.young_to THEN bounds.young_to END);
+        EXIT WHEN place IS NULL OR visits >= 10 OR clock_timestamp() > began + interval '200 ms';
+    END LOOP;
+    is_over := place IS NULL;
+    UPDATE maintenance AS m
+    SET reached = place, ran_at = CASE WHEN place IS NULL THEN clock_timestamp() ELSE m.ran_at END
+    WHERE m.service = 'pruner';
+END
+$$;
+COMMENT ON FUNCTION _prune_round() IS
+    'Goes on with a round of pruning, or begins one where the last ended half a minute ago: reads up to 10,000 jobs, for about 200 ms at most. A job is kept as its queue says, else for the longest time that a runner says, else a day where it is completed or cancelled and a week where it is discarded. Answers how many it deleted, and whether the round is over.';
+
+CREATE FUNCTION maintain(worker text DEFAULT NULL)
+    RETURNS TABLE (promoted bigint, rescued bigint, pruned bigint, next_in interval)
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+    SET lock_timeout = '1s'
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    holder_name CONSTANT text := left(coalesce(maintain.worker, 'maintain()'), 128);
+    holder_id CONSTANT uuid := _name_id(holder_name);
+    term CONSTANT interval := '3 s';
+    wait bigint;
+    done record;
+BEGIN
+    promoted := 0;
+    rescued := 0;
+    pruned := 0;
+    next_in := interval '1 s';
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'feature_not_supported',
+            MESSAGE = 'maintain() needs READ COMMITTED',
+            HINT = 'Set default_transaction_isolation of the role that runs jobs to read committed.';
+    END IF;
+    -- Most callers find that another does all of it.
+    IF (
+        SELECT count(*)
+        FROM maintenance AS m
+        WHERE m.service IN ('promoter', 'rescuer', 'pruner') AND m.holder IS DISTINCT FROM holder_id
+            AND m.leased_until > clock_timestamp() AND (m.holder IS NULL OR m.taken_at <= clock_timestamp())
+    ) = 3 THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    IF (SELECT s.is_held FROM _take_service('promoter', holder_id, holder_name, term) AS s) THEN
+        SELECT d.* INTO done FROM _promote_due() AS d;
+        promoted := done.promoted;
+        wait := done.next_in;
+    END IF;
+    IF (SELECT s.is_held FROM _take_service('rescuer', holder_id, holder_name, term) AS s) THEN
+        rescued := (SELECT d.rescued FROM _rescue_lost() AS d);
+    END IF;
+    IF (SELECT s.is_held FROM _take_service('pruner', holder_id, holder_name, term) AS s) THEN
+        SELECT d.* INTO done FROM _prune_round() AS d;
+        pruned := done.pruned;
+        wait := CASE WHEN done.is_over THEN wait ELSE 0 END;
+    END IF;
+    next_in := make_interval(secs => greatest(20, least(coalesce(wait, 1000), 1000)) / 1000.0);
+    RETURN NEXT;
+END
+$$;
+COMMENT ON FUNCTION maintain(text) IS
+    'Makes due jobs available, takes back jobs whose runner died or whose reservation ran out, and deletes final jobs past their retention, as far as no other holds the lease of that service: a runner, or another caller. For remote workers: each calls it in a transaction of its own, and again after next_in, which is 20 ms to 1 s. worker: the caller''s name, to which the leases are given. Callers without a name count as one. Answers with how many jobs there were of each. Runs with the rights of the schema''s owner. Error 0A000 under another isolation level than READ COMMITTED.';
+REVOKE EXECUTE ON FUNCTION maintain(text) FROM PUBLIC;

@@ -1,0 +1,275 @@
+-- Running jobs of remote workers: extended, ended, given back.
+
+CREATE FUNCTION _check_runs(ids uuid[], runs integer[], lengths integer[]) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    length integer;
+BEGIN
+    IF ids IS NULL OR runs IS NULL OR cardinality(ids) <> cardinality(runs) THEN
+        RETURN _refuse(format(
+            'invalid ids and runs: must be two arrays of one length: %s and %s',
+            coalesce(cardinality(ids)::text, 'null'), coalesce(cardinality(runs)::text, 'null')
+        ));
+    ELSIF array_position(ids, NULL) IS NOT NULL OR array_position(runs, NULL) IS NOT NULL THEN
+        RETURN _refuse('invalid ids and runs: must not hold null');
+    END IF;
+    FOREACH length IN ARRAY lengths LOOP
+        IF cardinality(ids) <> length THEN
+            RETURN _refuse(format(
+                'invalid arguments: each array must be null or as long as ids, which has %s: %s', cardinality(ids), length
+            ));
+        END IF;
+    END LOOP;
+    RETURN true;
+END
+$$;
+COMMENT ON FUNCTION _check_runs(uuid[], integer[], integer[]) IS
+    'Error 22023 where ids and runs are not arrays of one length without nulls, or another array has another length (null: there is none).';
+
+CREATE FUNCTION extend_jobs(ids uuid[], runs integer[], reserve interval DEFAULT '1 minute', progress jsonb[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, run integer, held boolean, state text, reserved_until timestamptz)
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    ROWS 10
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    workers uuid[];
+BEGIN
+    PERFORM _check_runs(extend_jobs.ids, extend_jobs.runs, ARRAY[cardinality(extend_jobs.progress)]);
+    PERFORM _check_reserve(extend_jobs.reserve);
+    WITH mine AS (
+        -- A row that is locked is extended by the next call: a heartbeat waits for nothing.
+        SELECT j.id
+        FROM unnest(extend_jobs.ids, extend_jobs.runs) AS i (id, run)
+        CROSS JOIN LATERAL (
+            SELECT r.id
+            FROM job AS r
+            WHERE r.id = i.id AND r.state = 'running' AND r.run = i.run AND r.reserved_until IS NOT NULL
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS j
+    ),
+    extended AS (
+        UPDATE job AS j
+        SET reserved_until = clock_timestamp() + extend_jobs.reserve,
+            progress = coalesce(extend_jobs.progress[array_position(extend_jobs.ids, j.id)], j.progress)
+        WHERE j.id = ANY (ARRAY(SELECT m.id FROM mine AS m))
+        RETURNING j.worker
+    )
+    SELECT array_agg(DISTINCT e.worker) INTO workers FROM extended AS e;
+    PERFORM _keep_alive(workers, extend_jobs.reserve);
+    RETURN QUERY
+    SELECT
+        i.id, i.run, h.held, j.state, CASE WHEN h.held THEN j.reserved_until END
+    FROM unnest(extend_jobs.ids, extend_jobs.runs) WITH ORDINALITY AS i (id, run, place)
+    LEFT JOIN LATERAL (
+        SELECT r.state::text, r.run, r.reserved_until FROM job AS r WHERE r.id = i.id LIMIT 1
+    ) AS j ON true
+    CROSS JOIN LATERAL (
+        SELECT coalesce(j.state = 'running' AND j.run = i.run AND j.reserved_until IS NOT NULL, false) AS held
+    ) AS h
+    ORDER BY i.place;
+END
+$$;
+COMMENT ON FUNCTION extend_jobs(uuid[], integer[], interval, jsonb[]) IS
+    'For remote workers: reserves running jobs for this long from now on, and stores the progress that they report; null: none. Answers with a row for each: whether the job is still the worker''s, its state (null: it is deleted), and until when it is reserved. A job that is not held was cancelled or taken back: its result will not count. Waits for no lock. Runs with the rights of the schema''s owner. Error 22023 for an argument outside its limits.';
+REVOKE EXECUTE ON FUNCTION extend_jobs(uuid[], integer[], interval, jsonb[]) FROM PUBLIC;
+
+CREATE FUNCTION stop_worker(worker text) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    removed integer;
+BEGIN
+    DELETE FROM runner AS r
+    WHERE r.name = stop_worker.worker COLLATE "C" AND r.remote IS NOT NULL
+        AND NOT EXISTS (SELECT FROM job AS j WHERE j.worker = r.id AND j.state = 'running' AND j.queue = ANY (r.queues));
+    GET DIAGNOSTICS removed = ROW_COUNT;
+    UPDATE maintenance AS m
+    SET holder = NULL, runner = NULL, leased_until = clock_timestamp()
+    WHERE m.holder = _name_id(stop_worker.worker);
+    RETURN removed;
+END
+$$;
+COMMENT ON FUNCTION stop_worker(text) IS
+    'For remote workers that stop: deletes the rows of the worker of this name that have no jobs any more, so that it no longer counts as alive, and releases its leases of maintenance. Another process of the name makes its row again with its next fetch. Returns how many rows there were. Runs with the rights of the schema''s owner.';
+REVOKE EXECUTE ON FUNCTION stop_worker(text) FROM PUBLIC;
+
+CREATE FUNCTION _end_runs(
+    ids uuid[], runs integer[], outcomes text[], delays interval[], errors text[], outputs jsonb[], reports jsonb[]
+) RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    LANGUAGE plpgsql VOLATILE
+    ROWS 10
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    given record;
+    ended_ids uuid[];
+    ended_states text[];
+BEGIN
+    PERFORM _check_runs(
+        _end_runs.ids, _end_runs.runs,
+        ARRAY[cardinality(outcomes), cardinality(delays), cardinality(errors), cardinality(outputs), cardinality(reports)]
+    );
+    SELECT
+        array_agg(s.id) AS ids, array_agg(s.run) AS runs, array_agg(s.outcome) AS outcomes,
+        array_agg(CASE WHEN s.outcome IN ('retry', 'snooze') THEN s.delay END) AS delays,
+        array_agg(CASE WHEN s.outcome IN ('retry', 'cancel', 'discard') THEN s.error END) AS errors,
+        array_agg(CASE WHEN s.outcome = 'complete' THEN s.output END) AS outputs,
+        array_agg(s.report) AS reports,
+        bool_and(s.outcome = 'complete' AND s.output IS NULL AND s.report IS NULL) AS are_bare,
+        bool_and(CASE
+            WHEN (s.outcome IN ('complete', 'retry', 'snooze', 'give_back', 'cancel', 'discard')) IS NOT TRUE THEN _refuse(
+                'invalid outcome: must be complete, retry, snooze, give_back, cancel or discard: '
+                || coalesce(to_json(s.outcome)::text, 'null')
+            )
+            WHEN s.outcome IN ('retry', 'cancel', 'discard') AND s.error IS NULL THEN
+                _refuse(format('invalid error: must be given for outcome %s: null', s.outcome))
+            WHEN s.outcome = 'snooze' AND s.delay IS NULL THEN
+                _refuse('invalid delay: must be given for outcome snooze: null')
+            WHEN s.outcome IN ('retry', 'snooze') AND s.delay NOT BETWEEN interval '0' AND interval '1000 years' THEN
+                _refuse(format('invalid delay: must be 0 to 1000 years: %s', s.delay))
+            ELSE true
+        END) AS are_valid
+    INTO given
+    FROM (
+        -- Of a job that is given twice, the later run: there is no other result that can count.
+        SELECT DISTINCT ON (i.id) i.id, i.run, i.outcome, i.delay, i.error, i.output, i.report
+        FROM unnest(_end_runs.ids, _end_runs.runs, outcomes, delays, errors, outputs, reports)
+            AS i (id, run, outcome, delay, error, output, report)
+        ORDER BY i.id, i.run DESC
+    ) AS s;
+    IF given.ids IS NULL THEN
+        RETURN;
+    END IF;
+    IF given.are_bare THEN
+        SELECT array_agg(e.id), array_agg(CASE WHEN e.id = ANY (c.discarded) THEN 'discarded' ELSE c.state END)
+        INTO ended_ids, ended_states
+        FROM _complete_runs(NULL, NULL, given.ids, given.runs) AS c
+        CROSS JOIN unnest(c.ended) AS e (id);
+    ELSE
+        SELECT array_agg(e.id), array_agg(CASE WHEN e.id = ANY (f.discarded) THEN 'discarded' ELSE f.state END)
+        INTO ended_ids, ended_states
+        FROM _finish_runs(
+            NULL, NULL, given.ids, given.runs, given.outcomes, given.delays, given.errors, given.outputs, given.reports
+        ) AS f
+        CROSS JOIN unnest(f.ended) AS e (id);
+    END IF;
+    RETURN QUERY
+    SELECT
+        i.id, i.run, c.counted, CASE WHEN c.counted THEN e.state ELSE (SELECT j.state::text FROM job AS j WHERE j.id = i.id) END
+    FROM unnest(_end_runs.ids, _end_runs.runs) WITH ORDINALITY AS i (id, run, place)
+    LEFT JOIN unnest(ended_ids, ended_states) AS e (id, state) ON e.id = i.id
+    CROSS JOIN LATERAL (
+        SELECT e.id IS NOT NULL AND i.run = given.runs[width_bucket(i.id, given.ids)] AS counted OFFSET 0
+    ) AS c
+    ORDER BY i.place;
+END
+$$;
+COMMENT ON FUNCTION _end_runs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) IS
+    'Ends runs of remote workers, as finish_jobs says.';
+
+CREATE FUNCTION finish_jobs(
+    ids uuid[],
+    runs integer[],
+    outcomes text[],
+    delays interval[] DEFAULT NULL,
+    errors text[] DEFAULT NULL,
+    outputs jsonb[] DEFAULT NULL,
+    progress jsonb[] DEFAULT NULL
+)
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    ROWS 10
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.id, e.run, e.counted, e.state
+    FROM _end_runs(ids, runs, outcomes, delays, errors, outputs, progress) AS e;
+END
+$$;
+COMMENT ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) IS
+    'For remote workers: ends runs of jobs that fetch_jobs returned, in any mix of ways: complete (with an output, or none), retry (with an error; without a delay the job waits 1 s, doubled with each attempt up to an hour), snooze (for a delay), give_back, cancel and discard (with the reason as error). A retry without an attempt left discards the job. A snooze and a give_back use up no attempt. Answers with a row for each, in the order given: whether the result counted, and the job''s state since; null: there is no such job. A result of a run that is over already changes nothing. Runs with the rights of the schema''s owner. Error 22023 for an argument outside its limits.';
+REVOKE EXECUTE ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) FROM PUBLIC;
+
+CREATE FUNCTION complete_jobs(ids uuid[], runs integer[], outputs jsonb[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    ROWS 10
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.id, e.run, e.counted, e.state
+    FROM _end_runs(ids, runs, array_fill('complete'::text, ARRAY[coalesce(cardinality(ids), 0)]), NULL, NULL, outputs, NULL) AS e;
+END
+$$;
+COMMENT ON FUNCTION complete_jobs(uuid[], integer[], jsonb[]) IS
+    'For remote workers: completes runs, each with an output or none. Otherwise as finish_jobs.';
+REVOKE EXECUTE ON FUNCTION complete_jobs(uuid[], integer[], jsonb[]) FROM PUBLIC;
+
+CREATE FUNCTION fail_jobs(ids uuid[], runs integer[], errors text[], delays interval[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    ROWS 10
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.id, e.run, e.counted, e.state
+    FROM _end_runs(ids, runs, array_fill('retry'::text, ARRAY[coalesce(cardinality(ids), 0)]), delays, errors, NULL, NULL) AS e;
+END
+$$;
+COMMENT ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[]) IS
+    'For remote workers: notes the errors of runs that failed. The jobs are retried after the delays, or as finish_jobs says, or discarded where they have no attempt left.';
+REVOKE EXECUTE ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[]) FROM PUBLIC;
+
+CREATE FUNCTION snooze_jobs(ids uuid[], runs integer[], delays interval[])
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    ROWS 10
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.id, e.run, e.counted, e.state
+    FROM _end_runs(ids, runs, array_fill('snooze'::text, ARRAY[coalesce(cardinality(ids), 0)]), delays, NULL, NULL, NULL) AS e;
+END
+$$;
+COMMENT ON FUNCTION snooze_jobs(uuid[], integer[], interval[]) IS
+    'For remote workers: puts jobs off for the delays. The attempt does not count. Otherwise as finish_jobs.';
+REVOKE EXECUTE ON FUNCTION snooze_jobs(uuid[], integer[], interval[]) FROM PUBLIC;
+
+CREATE FUNCTION give_back_jobs(ids uuid[], runs integer[])
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    ROWS 10
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.id, e.run, e.counted, e.state
+    FROM _end_runs(ids, runs, array_fill('give_back'::text, ARRAY[coalesce(cardinality(ids), 0)]), NULL, NULL, NULL, NULL) AS e;
+END
+$$;
+COMMENT ON FUNCTION give_back_jobs(uuid[], integer[]) IS
+    'For remote workers: gives jobs back to their places in the queue, as a worker does that stops. The attempt does not count. Otherwise as finish_jobs.';
+REVOKE EXECUTE ON FUNCTION give_back_jobs(uuid[], integer[]) FROM PUBLIC;

@@ -1,0 +1,224 @@
+//! What a remote worker fetches.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde_json::json;
+use uniqueue::{JobState, NewJob, Rate, Runner, RunningJob};
+
+use super::{Remote, Task, refusal};
+use support::{Database, job};
+
+#[tokio::test]
+async fn jobs_come_in_the_order_of_work_with_what_a_worker_reads() {
+    let database = Database::new().await;
+    let jobs = [1, 3, 2].map(|priority| NewJob::new("mail", &json!({"to": priority})).priority(priority));
+    database.client.insert_many(jobs).await.unwrap();
+    let worker = Remote::new(&database, "w");
+    let fetched = worker.fetch(10).await;
+    let seen: Vec<_> =
+        fetched.iter().map(|job| (&*job.kind, &*job.queue, job.args["to"].clone(), job.attempt)).collect();
+    assert_eq!(seen, [3, 2, 1].map(|to| ("mail", "default", json!(to), 1)));
+    assert_eq!((&fetched[0].meta, &fetched[0].errors, fetched[0].crashes), (&json!({}), &json!([]), 0));
+    let row = database.client.job(fetched[0].id).await.unwrap().unwrap();
+    assert_eq!((row.state, row.worker), (JobState::Running, Some(fetched[0].worker_id)));
+    assert!(worker.fetch(10).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_timeout_of_a_registered_kind_comes_with_its_jobs() {
+    let database = Database::new().await;
+    database.client.insert_many([job("slow"), job("other")]).await.unwrap();
+    database.execute("SELECT {schema}.register_kind('slow', timeout => '5 minutes')").await;
+    let timeouts: Vec<_> = Remote::new(&database, "w").fetch(2).await.into_iter().map(|job| job.timeout).collect();
+    let minutes = timeouts[0].as_ref().map(|timeout| timeout.microseconds / 60_000_000);
+    assert_eq!((minutes, &timeouts[1]), (Some(5), &None));
+}
+
+#[tokio::test]
+async fn a_fetch_takes_at_most_its_count_from_all_queues_the_first_ones_first() {
+    let database = Database::new().await;
+    for queue in ["a", "b", "c"] {
+        database.client.insert_many((0..3).map(|_| job("j").queue(queue))).await.unwrap();
+    }
+    let worker = Remote::new(&database, "w").of_queues(&["b", "a"]);
+    let queues = async |count| worker.fetch(count).await.into_iter().map(|job| job.queue).collect::<Vec<_>>().concat();
+    assert_eq!(queues(2).await, "bb");
+    assert_eq!(queues(3).await, "baa");
+    assert_eq!(queues(9).await, "a");
+}
+
+#[tokio::test]
+async fn kinds_choose_and_without_them_every_kind_is_worked_also_in_groups() {
+    let database = Database::new().await;
+    for kind in ["x", "y", "z"] {
+        database.client.insert(job(kind)).await.unwrap();
+        database.client.insert(job(kind).group(kind)).await.unwrap();
+    }
+    let kinds = |jobs: Vec<super::Fetched>| jobs.into_iter().map(|job| job.kind).collect::<Vec<_>>();
+    let of_two = Remote::new(&database, "two").of_kinds(&["x", "y"]);
+    let mut two = kinds(of_two.fetch(10).await);
+    two.sort();
+    assert_eq!(two, ["x", "x", "y", "y"]);
+    assert_eq!(kinds(Remote::new(&database, "any").fetch(10).await), ["z", "z"]);
+}
+
+#[tokio::test]
+async fn pause_limit_rate_and_hold_of_a_queue_hold_for_remote_workers() {
+    let database = Database::new().await;
+    let worker = Remote::new(&database, "w");
+    database.client.insert_many((0..20).map(|_| job("j"))).await.unwrap();
+    let queue = || database.client.queue("default");
+    queue().pause().await.unwrap();
+    assert!(worker.fetch(5).await.is_empty());
+    queue().resume().await.unwrap();
+    queue().limit(Some(3)).await.unwrap();
+    assert_eq!(worker.fetch(5).await.len(), 3);
+    assert!(Remote::new(&database, "other").fetch(5).await.is_empty());
+    queue().limit(None).await.unwrap();
+    queue().rate(Some(Rate::per(2, Duration::from_secs(3600)).burst(2))).await.unwrap();
+    assert_eq!(worker.fetch(5).await.len(), 2);
+    assert!(worker.fetch(5).await.is_empty());
+    queue().rate(None).await.unwrap();
+    queue().hold(Duration::from_secs(60)).await.unwrap();
+    assert!(worker.fetch(5).await.is_empty());
+}
+
+#[tokio::test]
+async fn groups_take_turns_over_fetches_of_one_job() {
+    let database = Database::new().await;
+    database.execute("INSERT INTO {schema}.queue (name, fair) VALUES ('default', true)").await;
+    for group in ["a", "b", "c", "d"] {
+        database.client.insert_many((0..10).map(|_| job("j").group(group))).await.unwrap();
+    }
+    let worker = Remote::new(&database, "w");
+    let mut groups = Vec::new();
+    for _ in 0..8 {
+        let job = worker.fetch(1).await.remove(0);
+        groups.push(database.text(&format!("SELECT group_key FROM {{schema}}.job WHERE id = '{}'", job.id)).await);
+    }
+    let first: HashSet<_> = groups[..4].iter().collect();
+    assert_eq!(first.len(), 4, "{groups:?}");
+    let second: HashSet<_> = groups[4..].iter().collect();
+    assert_eq!(second.len(), 4, "{groups:?}");
+}
+
+#[tokio::test]
+async fn jobs_that_the_database_refuses_to_start_are_left_alone_and_the_others_go_on() {
+    let database = Database::new().await;
+    for text in [
+        "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NEW.kind = 'bad' THEN RAISE 'refused'; END IF;
+            RETURN NEW;
+        END $$",
+        "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()",
+    ] {
+        database.execute(text).await;
+    }
+    let jobs = ["bad", "good", "bad", "good"].map(job);
+    database.client.insert_many(jobs.into_iter().chain([job("bad").group("g"), job("good").group("h")])).await.unwrap();
+    let worker = Remote::new(&database, "w");
+    let kinds = async || worker.fetch(9).await.into_iter().map(|job| job.kind).collect::<Vec<_>>();
+    assert_eq!(kinds().await, ["good", "good", "good"]);
+    assert!(kinds().await.is_empty());
+    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
+    assert!(kinds().await.is_empty(), "they are left alone for a minute");
+    let pass = "UPDATE {schema}.runner SET remote = remote || jsonb_build_object('aside', (
+        SELECT jsonb_object_agg(a.id, clock_timestamp() - interval '1 s') FROM jsonb_each_text(remote -> 'aside') AS a (id, until)))";
+    database.execute(pass).await;
+    assert_eq!(kinds().await, ["bad", "bad", "bad"]);
+}
+
+#[tokio::test]
+async fn remote_workers_and_a_runner_share_a_queue_and_each_job_is_worked_once() {
+    let database = Database::new().await;
+    database.client.insert_many((0..200).map(|_| job("task"))).await.unwrap();
+    let worker = Remote::new(&database, "w");
+    let of_remote = worker.fetch(50).await;
+    let runner = Runner::new(database.client.clone())
+        .queue("default", 4)
+        .worker(|_: RunningJob<Task>| async {})
+        .start()
+        .await
+        .unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 150).await;
+    assert!(worker.end(&of_remote, "complete_jobs", "").await.iter().all(|ended| ended.counted));
+    database
+        .until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1 AND run = 1", 200)
+        .await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_cannot_end_or_extend_the_jobs_of_a_runner() {
+    let database = Database::new().await;
+    let worker = Remote::new(&database, "w");
+    database.client.insert(job("j")).await.unwrap();
+    // The job was a remote worker's before.
+    let first = worker.fetch_one().await;
+    worker.end_one(&first, "give_back_jobs", "").await;
+    let runner = "00000000-0000-7000-8000-000000000001";
+    database
+        .execute(&format!(
+            "INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
+            VALUES ('{runner}', 'r', '{{default}}', now() + interval '1 hour', true)"
+        ))
+        .await;
+    let queues = support::wanted(&[("default", 1)]);
+    let fetch = format!(
+        "SELECT FROM {{schema}}._fetch_jobs('{runner}', '{queues}', '{{j}}', '{{}}', 0, false, '{{}}', '{{}}', '{{}}', '{{}}', NULL)"
+    );
+    database.execute(&fetch).await;
+    let second = super::Fetched { run: 2, ..first };
+    assert_eq!(worker.complete(&second).await, (false, "running".to_owned()));
+    assert!(!worker.extend(&[second]).await[0].held);
+}
+
+#[tokio::test]
+async fn arguments_outside_their_limits_are_refused_by_name() {
+    let database = Database::new().await;
+    let worker = Remote::new(&database, "w");
+    for (call, problem) in [
+        ("'{}', 'w'", "invalid queues: must be 1 to 100 names: 0"),
+        ("NULL, 'w'", "invalid queues: must be 1 to 100 names: 0"),
+        ("'{a,NULL}', 'w'", "invalid queue: must not be null"),
+        ("'{a}', ''", "invalid worker: must be a name of 1 to 128 bytes: \"\""),
+        ("'{a}', NULL", "invalid worker: must be a name of 1 to 128 bytes: null"),
+        ("'{a}', 'w', 0", "invalid count: must be 1 to 1000: 0"),
+        ("'{a}', 'w', 1001", "invalid count: must be 1 to 1000: 1001"),
+        ("'{a}', 'w', NULL", "invalid count: must be 1 to 1000: null"),
+        ("'{a}', 'w', 1, '{}'", "invalid kinds: must be null, for any kind, or an array of names"),
+        ("'{a}', 'w', 1, '{a,NULL}'", "invalid kinds: must be null, for any kind, or an array of names"),
+        ("'{a}', 'w', 1, NULL, '999 ms'", "invalid reserve: must be 1 second to 1 day: 00:00:00.999"),
+        ("'{a}', 'w', 1, NULL, '2 days'", "invalid reserve: must be 1 second to 1 day: 2 days"),
+        ("'{a}', 'w', 1, NULL, NULL", "invalid reserve: must be 1 second to 1 day: null"),
+    ] {
+        let answer =
+            sqlx::query(worker.sql(&format!("SELECT FROM {{schema}}.fetch_jobs({call})"))).execute(&worker.pool);
+        assert_eq!(refusal(answer.await), ("22023".to_owned(), problem.to_owned()), "{call}");
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
+}
+
+#[tokio::test]
+async fn a_worker_is_seen_as_live_until_it_stops() {
+    let database = Database::new().await;
+    let worker = Remote::new(&database, "host:1").of_queues(&["b", "a"]).of_kinds(&["j"]);
+    worker.fetch(1).await;
+    // In another order, it is the same worker.
+    worker.clone().of_queues(&["a", "b"]).fetch(1).await;
+    let seen = database.text("SELECT concat_ws(' ', name, queues, kinds) FROM {schema}.runner").await;
+    assert_eq!(seen, "host:1 {a,b} {j}");
+    let runners = "SELECT sum(runners)::bigint FROM {schema}.queues() WHERE name IN ('a', 'b')";
+    assert_eq!(database.number(runners).await, 2);
+    database.client.insert(job("j").queue("a")).await.unwrap();
+    let fetched = worker.fetch_one().await;
+    let view = "SELECT concat_ws(' ', runner_name, runner_is_alive, lease_left < interval '1 minute') FROM {schema}.running_job";
+    assert_eq!(database.text(view).await, "host:1 t t");
+    let stop = "SELECT {schema}.stop_worker('host:1')::bigint";
+    assert_eq!(database.number(stop).await, 0, "it still has a job");
+    worker.complete(&fetched).await;
+    assert_eq!(database.number(stop).await, 1);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
+}

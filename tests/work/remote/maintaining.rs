@@ -1,0 +1,142 @@
+//! Maintenance where no runner of the library lives.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use uniqueue::{JobState, Retention};
+
+use super::{Remote, bystander, run_out};
+use support::{Database, job};
+
+#[tokio::test]
+async fn without_any_runner_due_jobs_start_and_final_ones_are_deleted() {
+    let database = Database::new().await;
+    let worker = Remote::new(&database, "w");
+    database.client.insert(job("j").scheduled_in(Duration::from_millis(300))).await.unwrap();
+    let next_in = "SELECT (extract(epoch FROM next_in) * 1000)::bigint FROM {schema}.maintain('w')";
+    let next_in = database.number(next_in).await;
+    assert!((20..=300).contains(&next_in), "{next_in}");
+    assert!(worker.fetch(1).await.is_empty());
+    tokio::time::sleep(Duration::from_millis(next_in as u64 + 5)).await;
+    assert_eq!(worker.maintain().await.0, 1);
+    let fetched = worker.fetch_one().await;
+    worker.complete(&fetched).await;
+    // The ids follow time.
+    database.execute("UPDATE {schema}.job SET finalized_at = now() - interval '2 days', id = {schema}.id_at(now() - interval '2 days')").await;
+    database.execute("UPDATE {schema}.maintenance SET ran_at = NULL").await;
+    assert_eq!(worker.maintain().await.2, 1);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
+}
+
+#[tokio::test]
+async fn what_a_queue_or_a_known_runner_keeps_is_not_deleted() {
+    let database = Database::new().await;
+    let worker = Remote::new(&database, "w");
+    let retention = Retention::forever();
+    let runner = bystander(&database).retention(retention).start().await.unwrap();
+    database.execute(
+        "INSERT INTO {schema}.job (id, kind, queue, state, finalized_at)
+        SELECT {schema}.id_at(now() - interval '8 days' + n * interval '1 ms'), 'j', q, 'completed', now() - interval '8 days'
+        FROM generate_series(1, 2500) AS n, unnest(ARRAY['a', 'b']) AS q
+        WHERE q = 'a' OR n % 2 = 0
+        ON CONFLICT DO NOTHING",
+    ).await;
+    database.execute("UPDATE {schema}.job SET queue = CASE WHEN random() < 0.5 THEN 'a' ELSE 'b' END").await;
+    runner.stop().await.unwrap();
+    // It died rather than stopped.
+    database
+        .execute(
+            "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups, keep_completed)
+        VALUES (gen_random_uuid(), 'dead', '{}', now() - interval '1 hour', true, '1000 years')",
+        )
+        .await;
+    database.execute("INSERT INTO {schema}.queue (name, keep_completed) VALUES ('a', '1 hour')").await;
+    let kept = database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'b'").await;
+    assert!(kept > 0);
+    let mut rounds = 0;
+    while worker.maintain().await.2 > 0 {
+        rounds += 1;
+    }
+    assert!(rounds >= 1);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, kept);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'a'").await, 0);
+}
+
+#[tokio::test]
+async fn one_of_many_callers_does_the_work_and_another_goes_on_when_it_is_gone() {
+    let database = Database::with_connections(10).await;
+    database.client.insert_many((0..30).map(|_| job("j").scheduled_in(Duration::from_millis(1)))).await.unwrap();
+    let workers: Vec<_> = (0..8).map(|n| Remote::new(&database, &format!("w{n}"))).collect();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let mut calls = JoinSet::new();
+    workers.into_iter().for_each(|worker| drop(calls.spawn(async move { worker.maintain().await.0 })));
+    assert_eq!(calls.join_all().await.into_iter().sum::<i64>(), 30);
+    let holders = "SELECT count(DISTINCT runner) FROM {schema}.maintenance WHERE leased_until > now()";
+    assert!((1..=3).contains(&database.number(holders).await));
+    // One that has no lease writes nothing.
+    let before = database.text("SELECT string_agg(m::text, ' ') FROM {schema}.maintenance AS m").await;
+    Remote::new(&database, "late").maintain().await;
+    assert_eq!(database.text("SELECT string_agg(m::text, ' ') FROM {schema}.maintenance AS m").await, before);
+    database.execute("UPDATE {schema}.maintenance SET leased_until = now()").await;
+    Remote::new(&database, "late").maintain().await;
+    assert_eq!(database.number(holders).await, 1);
+    assert_eq!(database.text("SELECT min(runner) FROM {schema}.maintenance").await, "late");
+}
+
+#[tokio::test]
+async fn a_runner_that_has_the_leases_leaves_nothing_to_do() {
+    let database = Database::new().await;
+    let runner = bystander(&database).start().await.unwrap();
+    database
+        .until("SELECT count(*) FROM {schema}.maintenance WHERE service IN ('promoter', 'rescuer', 'pruner')", 3)
+        .await;
+    database.client.insert(job("j").scheduled_in(Duration::from_millis(1))).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(Remote::new(&database, "w").maintain().await.1, 0);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.maintenance WHERE runner = 'w'").await, 0);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn jobs_that_the_database_refuses_to_change_hold_up_no_others() {
+    let database = Database::new().await;
+    let worker = Remote::new(&database, "w");
+    database
+        .execute(
+            "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                IF OLD.kind = 'bad' THEN RAISE 'refused'; END IF;
+                RETURN coalesce(NEW, OLD);
+            END $$",
+        )
+        .await;
+    for kind in ["bad", "good", "bad", "good"] {
+        database.client.insert(job(kind).scheduled_in(Duration::from_millis(1))).await.unwrap();
+    }
+    let refuse =
+        "CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()";
+    database.execute(refuse).await;
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(worker.maintain().await.0, 2, "promoted");
+    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
+    worker.maintain().await;
+    assert_eq!(worker.fetch(9).await.len(), 4);
+    database.execute(refuse).await;
+    database.execute("ALTER TABLE {schema}.job DISABLE TRIGGER refuse").await;
+    run_out(&database).await;
+    database.execute("ALTER TABLE {schema}.job ENABLE TRIGGER refuse").await;
+    assert_eq!(worker.maintain().await.1, 2, "rescued");
+    database.execute("ALTER TABLE {schema}.job DISABLE TRIGGER refuse").await;
+    database
+        .execute(
+            "UPDATE {schema}.job SET state = 'completed', finalized_at = now() - interval '2 days',
+            id = {schema}.id_at(now() - interval '2 days' - row_number * interval '1 s')
+            FROM (SELECT id AS old, row_number() OVER () FROM {schema}.job) AS n WHERE n.old = id",
+        )
+        .await;
+    database.execute("ALTER TABLE {schema}.job ENABLE TRIGGER refuse").await;
+    database.execute("UPDATE {schema}.maintenance SET ran_at = NULL").await;
+    assert_eq!(worker.maintain().await.2, 2, "deleted");
+    let left = "SELECT string_agg(kind || ' ' || state, ', ') FROM {schema}.job";
+    assert_eq!(database.text(left).await, format!("bad {0}, bad {0}", JobState::Completed));
+}
