@@ -102,7 +102,7 @@ async fn r22_a_kind_s_delay_counts_unless_the_insert_names_a_time() {
     database.execute("SELECT {schema}.register_kind('later', delay => '1 hour')").await;
     let due = async |id| {
         let job = job(&database, id).await;
-        (job.state.as_str(), (job.scheduled_at - job.created_at).whole_minutes())
+        (job.state.as_str(), ((job.scheduled_at - job.created_at).as_seconds_f64() / 60.0).round() as i64)
     };
     assert_eq!(due(insert(&database, "'later'").await.unwrap().id).await, ("scheduled", 60));
     assert_eq!(due(insert_jobs(&database, json!([{"kind": "later"}])).await).await, ("scheduled", 60));
@@ -185,7 +185,7 @@ async fn r22_a_registration_is_as_strict_as_an_insert() {
         ("'k', timeout => '101 years'", "invalid timeout: must be 0 to 100 years: 101 years"),
         (
             "'k', unique_policy => '{\"keys\": [\"dance\"]}'",
-            "invalid unique policy: keys: must be type, queue, args or meta: \"dance\"",
+            "invalid unique policy: keys: must be one of type, queue, args, meta: \"dance\"",
         ),
         ("'k', unique_policy => '[]'", "invalid unique policy: unique_policy: must be an object: []"),
         ("'k', group_policy => '{\"window\": \"PT1H\"}'", "invalid group_policy: window: a group has none"),
