@@ -1,0 +1,132 @@
+"""What an insert takes, and what the answers contain."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, NotRequired, TypedDict
+from uuid import UUID
+
+from .policy import State, UniquePolicy
+
+Json = Any
+"""Anything that ``json.dumps`` takes."""
+
+
+class KeyOptions(TypedDict, total=False):
+    """What a job's unique key can be made from, besides its kind and args.
+
+    An option that is left out, or ``None``, has the default of the job's kind, where the kind is registered, or else the one
+    given here. Only ``None`` as a policy says something: it gives up that of the kind.
+    """
+
+    queue: str | None
+    """The queue. Default: ``default``."""
+    meta: dict[str, Json] | None
+    """Data about the job, such as a trace id."""
+    scheduled_at: datetime | None
+    """The earliest time at which the job may run, with its time zone. Default: now."""
+    unique: UniquePolicy | None
+    """How the job's key is made and claimed, and what a duplicate does. Default: the job is not unique."""
+
+
+class JobOptions(KeyOptions, total=False):
+    """What a job may say besides its kind and args."""
+
+    priority: int | None
+    """Higher runs first, -32,768 to 32,767. Default: 0."""
+    max_attempts: int | None
+    """How often the job is tried before it is discarded, 1 to 32,767. Default: 25."""
+    id: UUID | str | None
+    """An id of your own, a UUIDv7. The insert of an id that exists returns the existing job, so it is safe to send twice."""
+    pending: bool | None
+    """Holds the job back until ``release_jobs``. Default: ``False``."""
+    group_key: str | None
+    """The group of the job within its queue, 1 to 512 bytes."""
+    group_limit: int | None
+    """The job starts only while fewer jobs of its group run."""
+    in_order: bool | None
+    """Runs the jobs of the group one at a time, in their order. Default: ``False``."""
+    group_policy: UniquePolicy | None
+    """A policy that makes the group's key from the job."""
+
+
+class KindOptions(TypedDict, total=False):
+    """What a kind is registered with: the defaults of its jobs, whoever inserts them in whatever language."""
+
+    queue: str
+    """The queue of its jobs. Default: ``default``."""
+    priority: int
+    max_attempts: int
+    delay: timedelta
+    """How long after the insert its jobs are due. Default: at once."""
+    timeout: timedelta
+    """How long a job may run. Default: as long as it takes."""
+    unique: UniquePolicy
+    """Its unique policy. Default: its jobs are not unique."""
+    group_policy: UniquePolicy
+    """The policy that makes the keys of their groups. Default: they have no group."""
+    group_limit: int
+    """How many jobs of a group may run at once."""
+    in_order: bool
+    """Runs the jobs of a group one at a time, in their order."""
+
+
+class NewJob(JobOptions):
+    """A job of ``insert_many``."""
+
+    kind: str
+    args: NotRequired[Json]
+    """The payload. Default: ``{}``."""
+
+
+Outcome = Literal["inserted", "duplicate", "updated", "covered", "rejected"]
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """The answer of an insert: the new job, or the holder of its key."""
+
+    id: UUID
+    state: State
+    duplicate: bool
+    """Nothing was inserted: the other members are those of the holder."""
+    outcome: Outcome
+    replaced: UUID | None
+    """The job that this one replaced."""
+    unique_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The end of a job."""
+
+    id: UUID
+    state: State | None
+    """``completed``, ``cancelled`` or ``discarded``. ``None``: no such job exists, so its outcome is unknown."""
+    output: Json
+    """What a job that completed returned."""
+    error: str | None
+    """The last error, or the reason, of a job that did not complete."""
+    replaced_by: UUID | None
+    """The job that replaced this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What an insert would do, and why."""
+
+    outcome: Outcome
+    unique_key: str | None
+    canonical: str | None
+    """The text that the key is made from."""
+    holder: UUID | None
+    """The job that claims the key."""
+    holder_state: State | None
+    holder_age: timedelta | None
+    claims_in: list[State] | None
+    """The states in which the holder claims the key."""
+    frees: str | None
+    """When the holder's claim ends, in words."""
+    replaced: UUID | None
+    new_args: Json
+    """What an update would make of the holder's args."""
+    new_scheduled_at: datetime | None

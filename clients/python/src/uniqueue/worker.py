@@ -1,0 +1,323 @@
+"""A worker: fetches jobs, runs the function of their kind, and records how they end.
+
+Two connections serve a process. The main one fetches and records. The other one listens, extends reservations and does
+maintenance, so that a slow fetch delays no heartbeat. A job keeps its slot until its function has returned and its result
+is recorded. While the database is away, results wait. A result that comes too late does not count.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, TypeVar, Unpack
+from uuid import UUID
+
+import psycopg
+
+from . import statements
+from .errors import Busy, InvalidArgument
+from .job import KindOptions
+from .outcome import GIVE_BACK, Outcome, Verdict, failed, verdict_on
+from .running import Function, Job, Run
+from .session import Connect, Session
+from .statements import Row, Statement, dumps
+
+F = TypeVar("F", bound=Function)
+T = TypeVar("T")
+
+log = logging.getLogger("uniqueue")
+
+_FETCHED = (
+    "id", "run", "kind", "queue", "args", "meta", "attempt", "max_attempts", "errors", "progress", "created_at",
+    "scheduled_at", "unique_key", "group_key",
+)  # fmt: skip
+_LONGEST_BACKOFF = 5.0
+_MOST_JOBS = 1000
+"""In one fetch, and in one call that records results."""
+
+
+class Worker:
+    """Works the jobs of some kinds.
+
+    ``connect`` is a connection string, or a coroutine function that returns a new connection.
+    ``queues``: the queues, in the order in which they are asked. Default: those of the kinds.
+    ``concurrency``: how many jobs run at once.
+    ``name``: the name of this process in views, which no other worker has. Default: host, process id, a random number.
+    ``reserve``: for how many seconds a job is reserved. If the process dies, its jobs come back after that. A heartbeat
+    extends the reservation of a running job three times as often.
+    ``poll``: how many seconds an idle worker waits between fetches where no notification wakes it.
+    ``stop_timeout``: how many seconds running jobs have to end after a stop. Then they are given back.
+    ``listen``: whether to listen for notifications. Set it to ``False`` behind a transaction pooler.
+    ``register``: whether to register the kinds at the start, which needs the right to execute ``register_kind``.
+    """
+
+    def __init__(
+        self,
+        connect: str | Connect,
+        *,
+        schema: str = "uniqueue",
+        queues: Sequence[str] | None = None,
+        concurrency: int = 10,
+        name: str | None = None,
+        reserve: float = 60,
+        poll: float = 5,
+        stop_timeout: float = 25,
+        listen: bool = True,
+        register: bool = True,
+    ) -> None:
+        self.name = name or f"{socket.gethostname()}:{os.getpid()}:{random.randrange(10**6)}"
+        self.concurrency = concurrency
+        self._schema, self._queues = schema, queues
+        self._reserve, self._poll, self._stop_timeout = timedelta(seconds=reserve), poll, stop_timeout
+        self._listens, self._registers = listen, register
+        self._kinds: dict[str, tuple[Function, KindOptions]] = {}
+        self._id: UUID | None = None
+        self._runs: dict[Run, asyncio.Task[None]] = {}
+        self._results: list[tuple[Run, Verdict, asyncio.Future[None]]] = []
+        self._wake, self._has_results, self._stopping, self._hurry = (asyncio.Event() for _ in range(4))
+        self._main = Session(connect)
+        self._side = Session(connect, [f"{schema}.job", f"{schema}.control"] if listen else [], self._wake.set)
+
+    def job(self, kind: str, **options: Unpack[KindOptions]) -> Callable[[F], F]:
+        """Works a kind with the decorated function, and registers the kind with these options.
+
+        A coroutine function runs in the event loop, any other function in a thread.
+        """
+
+        def add(function: F) -> F:
+            self._kinds[kind] = (function, options)
+            return function
+
+        return add
+
+    def run(self) -> None:
+        """Works until SIGTERM or SIGINT, then stops as ``stop`` does. A second signal gives the running jobs back at once."""
+
+        async def until_signal() -> None:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                with suppress(NotImplementedError):  # Windows has no signal handlers of a loop.
+                    asyncio.get_running_loop().add_signal_handler(number, self.stop)
+            await self.serve()
+
+        # On Windows too, psycopg needs this loop.
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            runner.run(until_signal())
+
+    def stop(self) -> None:
+        """Fetches no more, lets the running jobs end, and gives back those that take longer than ``stop_timeout``.
+
+        A second call gives them back at once. Call it in the event loop.
+        """
+        if self._stopping.is_set():
+            self._hurry.set()
+        self._stopping.set()
+        self._wake.set()
+
+    async def serve(self) -> None:
+        """Works until ``stop``, or until the database refuses what the worker asks of it."""
+        try:
+            for kind, (_, options) in self._kinds.items() if self._registers else ():
+                await self._main.run(statements.register(self._schema, kind, options, self.name))
+            await self._serve()
+            with suppress(psycopg.Error):
+                # Otherwise the worker counts as alive until its lease ends.
+                await self._main.run(self._call("stop_worker", {"worker": self.name}))
+        finally:
+            await self._main.close()
+            await self._side.close()
+
+    async def _serve(self) -> None:
+        tasks = [asyncio.create_task(task) for task in (self._fetch_jobs(), self._attend(), self._record_results())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            self.stop()
+            await self._let_jobs_end(tasks[0])
+        finally:
+            tasks += self._runs.values()
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end
+
+    # Fetching.
+
+    async def _fetch_jobs(self) -> None:
+        queues = self._queues or list(dict.fromkeys(o.get("queue", "default") for _, o in self._kinds.values()))
+        given = {"queues": list(queues), "worker": self.name, "kinds": list(self._kinds), "reserve": self._reserve}
+        empty = 0
+        while not self._stopping.is_set():
+            self._wake.clear()
+            free = min(self.concurrency - len(self._runs), _MOST_JOBS)
+            if free > 0:
+                asks = {**given, "count": free, "listens": self._listens}
+                rows = await self._insist(self._main, self._call("fetch_jobs", asks))
+                for row in rows:
+                    self._begin(row)
+                empty = 0 if rows else empty + 1
+            # The first empty answer asks to be notified. A job that came just before that is found by a second fetch.
+            if free <= 0 or empty > self._listens:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), self._poll)
+
+    def _begin(self, row: Row) -> None:
+        function, options = self._kinds[row["kind"]]
+        self._id = row["worker_id"]
+        run = Run(Job(**{name: row[name] for name in _FETCHED}), function, options.get("timeout", row.get("timeout")))
+        # An exception after the end of the run is no news.
+        run.work.add_done_callback(lambda work: work.cancelled() or work.exception())
+        self._runs[run] = asyncio.create_task(self._work(run))
+
+    async def _work(self, run: Run) -> None:
+        done, _ = await asyncio.wait([run.work], timeout=run.timeout)
+        if not done:
+            run.stop()
+        if run.is_held and not run.is_recording and not run.job._is_completed:
+            await self._record(run, _verdict(run) if done else failed(f"timed out after {run.timeout} s"))
+        # A function that was told to stop keeps its slot until it returns.
+        await asyncio.wait([run.work])
+        del self._runs[run]
+        self._wake.set()
+
+    # Recording.
+
+    def _record(self, run: Run, verdict: Verdict) -> asyncio.Future[None]:
+        """Records the end of a run, together with those that end at the same time."""
+        run.is_recording = True
+        recorded = asyncio.get_running_loop().create_future()
+        self._results.append((run, verdict, recorded))
+        self._has_results.set()
+        return recorded
+
+    async def _record_results(self) -> None:
+        while True:
+            await self._has_results.wait()
+            self._has_results.clear()
+            while batch := self._results[:_MOST_JOBS]:
+                await self._finish([(run, verdict) for run, verdict, _ in batch])
+                del self._results[: len(batch)]
+                for _, _, recorded in batch:
+                    recorded.set_result(None)
+
+    async def _finish(self, batch: Sequence[tuple[Run, Verdict]]) -> None:
+        verdicts = [verdict for _, verdict in batch]
+        given = {
+            "ids": [run.job.id for run, _ in batch],
+            "runs": [run.job.run for run, _ in batch],
+            "outcomes": [verdict.outcome for verdict in verdicts],
+            "delays": [verdict.delay for verdict in verdicts],
+            "errors": [verdict.error for verdict in verdicts],
+            "outputs": [verdict.output for verdict in verdicts],
+            "progress": [_progress(run.job) for run, _ in batch],
+        }
+        try:
+            rows = await self._insist(self._main, self._call("finish_jobs", given))
+        except (psycopg.DataError, InvalidArgument) as error:
+            # A result that cannot be stored does not hold up the others.
+            for run, verdict in batch:
+                unstorable = failed(f"the result cannot be stored: {error}")
+                await self._finish([(run, verdict if len(batch) > 1 else unstorable)])
+            return
+        for (run, _), row in zip(batch, rows, strict=True):
+            run.is_held = False
+            if not row["counted"]:
+                log.info("the result of job %s does not count: the job is %s", run.job.id, row["state"] or "gone")
+
+    async def _let_jobs_end(self, fetching: asyncio.Task[None]) -> None:
+        """Waits for the running jobs, and gives back those that take too long."""
+        all_end = asyncio.gather(fetching, *self._runs.values(), return_exceptions=True)
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        either: list[asyncio.Future[Any]] = [all_end, hurry]
+        await asyncio.wait(either, timeout=self._stop_timeout, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        for run in [run for run in self._runs if run.is_held and not run.is_recording]:
+            self._record(run, GIVE_BACK)
+        for run in self._runs:
+            run.stop()
+        if self._results:
+            await asyncio.wait([recorded for _, _, recorded in self._results], timeout=_LONGEST_BACKOFF)
+
+    # Beside the work.
+
+    async def _attend(self) -> None:
+        """Listens, extends reservations and does maintenance."""
+        maintain_at = extend_at = time.monotonic()
+        while True:
+            if time.monotonic() >= maintain_at:
+                [row] = await self._insist(self._side, self._call("maintain", {"worker": self.name}))
+                maintain_at = time.monotonic() + row["next_in"].total_seconds()
+            if time.monotonic() >= extend_at:
+                await self._extend()
+                extend_at = time.monotonic() + self._reserve.total_seconds() / 3
+            rest = max(0, min(maintain_at, extend_at) - time.monotonic())
+            if await self._is_told(rest):
+                extend_at = time.monotonic()
+
+    async def _is_told(self, seconds: float) -> bool:
+        """Waits, and answers whether one of the running jobs was taken away meanwhile. Wakes the fetch for new jobs."""
+        if not self._listens:
+            await asyncio.sleep(seconds)
+            return False
+        told = False
+        with suppress(psycopg.OperationalError):  # The next call opens the connection anew.
+            async for notification in (await self._side.open()).notifies(timeout=seconds, stop_after=1):
+                if notification.channel.endswith(".job"):
+                    self._wake.set()
+                told = told or notification.payload == str(self._id)
+        return told
+
+    async def _extend(self) -> None:
+        held = [run for run in self._runs if run.is_held]
+        if not held:
+            return
+        given = {
+            "ids": [run.job.id for run in held],
+            "runs": [run.job.run for run in held],
+            "reserve": self._reserve,
+            "progress": [_progress(run.job) for run in held],
+        }
+        rows = await self._insist(self._side, self._call("extend_jobs", given))
+        for run, row in zip(held, rows, strict=True):
+            if run.is_held and not row["held"] and not run.is_recording:
+                log.warning("job %s is stopped: it is %s", run.job.id, row["state"] or "deleted")
+                run.is_held = False
+                run.stop()
+
+    def _call(self, function: str, given: dict[str, Any]) -> Statement[list[Row]]:
+        return statements.call(self._schema, function, given, ("*",), lambda rows: rows)
+
+    async def _insist(self, session: Session, statement: Statement[T]) -> T:
+        """Runs a statement, again and again while the database is away."""
+        backoff = 0.1
+        while True:
+            try:
+                return await session.run(statement)
+            except (psycopg.ProgrammingError, psycopg.DataError):
+                raise
+            except (psycopg.Error, Busy) as error:
+                log.warning("the database did not answer, trying again: %s", error)
+            await asyncio.sleep(backoff * random.uniform(0.5, 1))
+            backoff = min(backoff * 2, _LONGEST_BACKOFF)
+
+
+def _verdict(run: Run) -> Verdict:
+    if run.work.cancelled():
+        return failed("the function was cancelled")
+    error = run.work.exception()
+    if error is not None and not isinstance(error, Outcome):
+        log.warning("job %s (%s) failed", run.job.id, run.job.kind, exc_info=error)
+    return verdict_on(error if error is not None else run.work.result())
+
+
+def _progress(job: Job[Any]) -> str | None:
+    with suppress(TypeError, ValueError):
+        return None if job.progress is None else dumps(job.progress)
+    log.warning("the progress of job %s is not JSON: %r", job.id, job.progress)
+    return None

@@ -1,0 +1,339 @@
+"""Working jobs: outcomes, time limits, heartbeats, stops, and a database that goes away."""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from datetime import timedelta
+from typing import Any, TypedDict
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from uniqueue import Cancel, Client, Discard, Job, Retry, Snooze, Stale, Stopped, Worker
+
+from .database import LONG, URL, connect, new_name, one, row_of, until, working
+
+logging.getLogger("uniqueue").setLevel(logging.CRITICAL)
+
+
+class Numbers(TypedDict):
+    n: int
+
+
+class Work(unittest.IsolatedAsyncioTestCase):
+    def setUp(self) -> None:
+        self.kind = self.queue = new_name()
+        self.connection = self.enterContext(connect())
+        self.client = Client(self.connection)
+        self.worker = Worker(URL, queues=[self.queue], poll=0.05)
+
+    def insert(self, args: object = None, **options: Any) -> Any:
+        return self.client.insert(self.kind, {} if args is None else args, queue=self.queue, **options).id
+
+    async def wait(self, id: Any) -> Any:
+        return await asyncio.to_thread(self.client.wait, id, timeout=LONG)
+
+    async def test_functions_and_coroutines_complete_with_what_they_return(self) -> None:
+        threads = set()
+
+        @self.worker.job(self.kind)
+        def double(job: Job[Numbers]) -> int:
+            threads.add(threading.current_thread().name)
+            return 2 * job.args["n"]
+
+        @self.worker.job(other := new_name())
+        async def triple(job: Job[Numbers]) -> dict[str, int]:
+            threads.add(threading.current_thread().name)
+            return {"n": 3 * job.args["n"]}
+
+        jobs = [self.insert({"n": 2}), self.client.insert(other, {"n": 2}, queue=self.queue).id]
+        async with working(self.worker):
+            self.assertEqual((await self.wait(jobs[0])).output, 4)
+            self.assertEqual((await self.wait(jobs[1])).output, {"n": 6})
+        self.assertEqual(threads, {f"job {jobs[0]}", "MainThread"})
+
+    async def test_each_outcome_is_recorded(self) -> None:
+        @self.worker.job(self.kind)
+        def end(job: Job[dict[str, str]]) -> object:
+            match job.args["how"]:
+                case "raise":
+                    raise ValueError("no luck")
+                case "retry":
+                    raise Retry("later", after=3600)
+                case "snooze":
+                    return Snooze(timedelta(hours=1))
+                case "cancel":
+                    raise Cancel("not wanted")
+                case "discard":
+                    return Discard("hopeless")
+                case "bytes":
+                    return b"not JSON"
+                case "nul":
+                    return "not storable: \0"
+                case "nul error":
+                    raise ValueError("a \0 and a \ud800")
+                case _:
+                    return None
+
+        hows = ("raise", "retry", "snooze", "cancel", "discard", "bytes", "nul", "nul error", "end")
+        # With one attempt a failure is final. Otherwise the next attempt may begin before the test looks.
+        jobs = {how: self.insert({"how": how}, max_attempts=2 if how == "retry" else 1) for how in hows}
+        async with working(self.worker):
+            await until(lambda: all(row_of(id)["state"] not in ("available", "running") for id in jobs.values()))
+        ended = {how: row_of(id) for how, id in jobs.items()}
+        self.assertEqual(ended["end"]["state"], "completed")
+        for how, state, attempt, error in (
+            ("raise", "discarded", 1, "ValueError: no luck"),
+            ("retry", "retryable", 1, "later"),
+            ("snooze", "scheduled", 0, None),
+            ("cancel", "cancelled", 1, "not wanted"),
+            ("discard", "discarded", 1, "hopeless"),
+            ("nul error", "discarded", 1, "ValueError: a \N{REPLACEMENT CHARACTER} and a ?"),
+        ):
+            row = ended[how]
+            self.assertEqual((row["state"], row["attempt"], row["error"]), (state, attempt, error), how)
+        self.assertTrue(ended["retry"]["is_due_later"] and ended["snooze"]["is_due_later"])
+        self.assertIn("cannot make JSON of a bytes", ended["bytes"]["error"])
+        self.assertIn("the result cannot be stored", ended["nul"]["error"])
+
+    async def test_job_that_takes_too_long_fails_and_is_told_to_stop(self) -> None:
+        told: list[str] = []
+
+        @self.worker.job(self.kind, timeout=timedelta(milliseconds=50))
+        async def sleep(job: Job[Any]) -> None:
+            try:
+                await asyncio.sleep(LONG)
+            except asyncio.CancelledError:
+                told.append("coroutine")
+                raise
+
+        @self.worker.job(other := new_name(), timeout=timedelta(milliseconds=50))
+        def sleep_in_thread(job: Job[Any]) -> None:
+            try:
+                job.sleep(LONG)
+            except Stopped:
+                told.append("thread")
+                raise
+
+        jobs = [self.insert(max_attempts=1), self.client.insert(other, queue=self.queue, max_attempts=1).id]
+        async with working(self.worker):
+            await until(lambda: len(told) == 2 and all(row_of(id)["state"] == "discarded" for id in jobs))
+        self.assertEqual({row_of(id)["error"] for id in jobs}, {"timed out after 0.05 s"})
+
+    async def test_heartbeat_keeps_a_long_job_and_sends_its_progress(self) -> None:
+        worker = Worker(URL, queues=[self.queue], reserve=1)
+        runs = []
+
+        @worker.job(self.kind)
+        async def work(job: Job[Any]) -> None:
+            runs.append(job.attempt)
+            job.progress = {"done": 1}
+            await until(lambda: row_of(job.id)["progress"] == {"done": 1})
+            await asyncio.sleep(1.5)
+
+        job = self.insert()
+        async with working(worker):
+            self.assertEqual((await self.wait(job)).state, "completed")
+        self.assertEqual(runs, [1])
+
+    async def test_job_that_is_cancelled_is_told_to_stop_at_once(self) -> None:
+        started, stopped = asyncio.Event(), asyncio.Event()
+
+        @self.worker.job(self.kind)
+        async def work(job: Job[Any]) -> None:
+            started.set()
+            try:
+                await asyncio.sleep(LONG)
+            finally:
+                stopped.set()
+
+        job = self.insert()
+        async with working(self.worker):
+            await asyncio.wait_for(started.wait(), LONG)
+            self.connection.execute("SELECT uniqueue.cancel_jobs(ARRAY[%s::uuid])", [job])
+            # Long before the next heartbeat, which comes after 20 s.
+            await asyncio.wait_for(stopped.wait(), 5)
+        self.assertEqual(row_of(job)["state"], "cancelled")
+
+    async def test_idle_worker_is_woken_by_an_insert(self) -> None:
+        worker = Worker(URL, queues=[self.queue], poll=1000)
+
+        @worker.job(self.kind)
+        async def work(job: Job[Any]) -> None:
+            pass
+
+        async with working(worker):
+            await until(lambda: bool(one("SELECT count(*) FROM uniqueue.runner WHERE name = %s AND idle", worker.name)))
+            self.assertEqual((await self.wait(self.insert())).state, "completed")
+
+    async def test_worker_that_does_not_listen_polls(self) -> None:
+        worker = Worker(URL, queues=[self.queue], poll=0.02, listen=False)
+
+        @worker.job(self.kind)
+        async def work(job: Job[Any]) -> None:
+            pass
+
+        async with working(worker):
+            await asyncio.sleep(0.1)
+            self.assertEqual((await self.wait(self.insert())).state, "completed")
+
+    async def test_scheduled_job_starts_without_a_rust_runner(self) -> None:
+        @self.worker.job(self.kind)
+        async def work(job: Job[Any]) -> None:
+            if job.attempt == 1:
+                raise Retry("once more", after=0.1)
+
+        job = self.insert()
+        async with working(self.worker):
+            self.assertEqual((await self.wait(job)).state, "completed")
+        self.assertEqual(row_of(job)["attempt"], 2)
+
+    async def test_stop_lets_running_jobs_end_and_fetches_no_more(self) -> None:
+        worker = Worker(URL, queues=[self.queue], concurrency=1)
+        started = asyncio.Event()
+
+        @worker.job(self.kind)
+        async def work(job: Job[Any]) -> None:
+            started.set()
+            await worker._stopping.wait()
+
+        first, second = self.insert(), self.insert()
+        async with working(worker):
+            await asyncio.wait_for(started.wait(), LONG)
+        self.assertEqual((row_of(first)["state"], row_of(second)["state"]), ("completed", "available"))
+
+    async def test_jobs_that_outlast_the_stop_are_given_back_with_their_attempt(self) -> None:
+        worker = Worker(URL, queues=[self.queue], stop_timeout=0.05)
+        started = []
+
+        @worker.job(self.kind)
+        async def sleep(job: Job[Any]) -> None:
+            started.append(job)
+            await asyncio.sleep(LONG)
+
+        @worker.job(other := new_name())
+        def hang(job: Job[Any]) -> None:
+            started.append(job)
+            time.sleep(1)
+
+        jobs = [self.insert(), self.client.insert(other, queue=self.queue).id]
+        async with working(worker):
+            await until(lambda: len(started) == 2)
+        self.assertTrue(all(job.stopped for job in started))
+        self.assertEqual([(row_of(id)["state"], row_of(id)["attempt"]) for id in jobs], [("available", 0)] * 2)
+
+    async def test_effect_and_completion_commit_together(self) -> None:
+        stale = []
+
+        @self.worker.job(self.kind)
+        def work(job: Job[Numbers]) -> str:
+            with psycopg.connect(URL) as connection, connect() as other:
+                if job.args["n"] == 2:
+                    other.execute("SELECT uniqueue.cancel_jobs(ARRAY[%s::uuid])", [job.id])
+                try:
+                    Client(connection).complete(job, {"paid": True})
+                except Stale:
+                    stale.append(job.id)
+                    connection.rollback()
+            return "ignored: the job is completed already"
+
+        done, cancelled = self.insert({"n": 1}), self.insert({"n": 2})
+        async with working(self.worker):
+            self.assertEqual((await self.wait(done)).output, {"paid": True})
+            self.assertEqual((await self.wait(cancelled)).state, "cancelled")
+            await until(lambda: stale == [cancelled])
+
+    async def test_worker_survives_the_end_of_its_connections(self) -> None:
+        started, end = asyncio.Event(), asyncio.Event()
+
+        @self.worker.job(self.kind)
+        async def work(job: Job[Any]) -> None:
+            started.set()
+            await end.wait()
+
+        first = self.insert()
+        name = new_name()
+        self.worker = Worker(make_conninfo(URL, application_name=name), queues=[self.queue], poll=0.05)
+        self.worker.job(self.kind)(work)
+        async with working(self.worker):
+            await asyncio.wait_for(started.wait(), LONG)
+            ended = one(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = %s", name
+            )
+            self.assertEqual(ended, 2)
+            end.set()
+            self.assertEqual((await self.wait(first)).state, "completed")
+            self.assertEqual((await self.wait(self.insert())).state, "completed")
+
+    async def test_worker_without_rights_ends_with_the_error(self) -> None:
+        worker = Worker(URL, schema="not_there", queues=[self.queue])
+        worker.job(self.kind)(lambda job: None)
+        with self.assertRaises((psycopg.errors.UndefinedFunction, psycopg.errors.InvalidSchemaName)):
+            await asyncio.wait_for(worker.serve(), LONG)
+
+    async def test_rights_of_the_page_are_enough(self) -> None:
+        role = f"worker_{os.getpid()}"
+        self.connection.execute(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA uniqueue TO {role}")
+        functions = ("fetch_jobs", "extend_jobs", "finish_jobs", "maintain", "stop_worker")
+        signatures = "SELECT string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE proname = ANY (%s)"
+        self.connection.execute(f"GRANT EXECUTE ON FUNCTION {one(signatures, list(functions))} TO {role}")
+        worker = Worker(make_conninfo(URL, user=role), queues=[self.queue], register=False)
+
+        @worker.job(self.kind)
+        async def work(job: Job[Any]) -> None:
+            pass
+
+        try:
+            async with working(worker):
+                self.assertEqual((await self.wait(self.insert())).state, "completed")
+        finally:
+            self.connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+    async def test_kinds_are_registered_at_the_start(self) -> None:
+        @self.worker.job(self.kind, queue=self.queue, unique={"keys": ["args"]})
+        async def work(job: Job[Any]) -> None:
+            pass
+
+        async with working(self.worker):
+            await until(lambda: bool(one("SELECT count(*) FROM uniqueue.kind WHERE name = %s", self.kind)))
+
+
+PROGRAM = """
+import sys, time
+import uniqueue
+
+worker = uniqueue.Worker(sys.argv[1], queues=[sys.argv[2]], stop_timeout=0.1, reserve=5)
+
+@worker.job(sys.argv[2])
+def hang(job):
+    print("started", flush=True)
+    time.sleep(1000)
+
+worker.run()
+print("stopped", flush=True)
+"""
+
+
+class Process(unittest.TestCase):
+    def test_sigterm_gives_back_even_a_job_that_hangs(self) -> None:
+        queue = new_name()
+        with connect() as connection:
+            job = Client(connection).insert(queue, queue=queue).id
+        command = [sys.executable, "-c", PROGRAM, URL, queue]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+            assert process.stdout is not None
+            self.assertEqual(process.stdout.readline(), "started\n")
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.stdout.readline(), "stopped\n")
+            self.assertEqual(process.wait(LONG), 0)
+        self.assertEqual((row_of(job)["state"], row_of(job)["attempt"]), ("available", 0))
+
+
+if __name__ == "__main__":
+    unittest.main()

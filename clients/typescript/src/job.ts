@@ -1,0 +1,115 @@
+/** What an insert takes, and what the answers contain. */
+
+import type { State, UniquePolicy } from "./policy.js";
+
+/**
+ * What a job's unique key can be made from, besides its kind and args.
+ *
+ * An option that is left out has the default of the job's kind, where the kind is registered, or else the one given here.
+ * `null` as a policy gives up that of the kind.
+ */
+export interface KeyOptions {
+  /** The queue. Default: `default`. */
+  queue?: string;
+  /** Data about the job, such as a trace id. */
+  meta?: Record<string, unknown>;
+  /** The earliest time at which the job may run. Default: now. */
+  scheduledAt?: Date;
+  /** How the job's key is made and claimed, and what a duplicate does. Default: the job is not unique. */
+  unique?: UniquePolicy | null;
+}
+
+/** What a job may say besides its kind and args. */
+export interface JobOptions extends KeyOptions {
+  /** Higher runs first, -32,768 to 32,767. Default: 0. */
+  priority?: number;
+  /** How often the job is tried before it is discarded, 1 to 32,767. Default: 25. */
+  maxAttempts?: number;
+  /** An id of your own, a UUIDv7. The insert of an id that exists returns the existing job, so it is safe to send twice. */
+  id?: string;
+  /** Holds the job back until `release_jobs`. Default: false. */
+  pending?: boolean;
+  /** The group of the job within its queue, 1 to 512 bytes. */
+  groupKey?: string;
+  /** The job starts only while fewer jobs of its group run. */
+  groupLimit?: number;
+  /** Runs the jobs of the group one at a time, in their order. Default: false. */
+  inOrder?: boolean;
+  /** A policy that makes the group's key from the job. */
+  groupPolicy?: UniquePolicy | null;
+}
+
+/** What a kind is registered with: the defaults of its jobs, whoever inserts them in whatever language. */
+export interface KindOptions {
+  /** The queue of its jobs. Default: `default`. */
+  queue?: string;
+  priority?: number;
+  maxAttempts?: number;
+  /** How many milliseconds after the insert its jobs are due. Default: at once. */
+  delay?: number;
+  /** How many milliseconds a job may run. Default: as long as it takes. */
+  timeout?: number;
+  /** Its unique policy. Default: its jobs are not unique. */
+  unique?: UniquePolicy;
+  /** The policy that makes the keys of their groups. Default: they have no group. */
+  groupPolicy?: UniquePolicy;
+  /** How many jobs of a group may run at once. */
+  groupLimit?: number;
+  /** Runs the jobs of a group one at a time, in their order. */
+  inOrder?: boolean;
+}
+
+/** A job of `insertMany`. */
+export interface NewJob extends JobOptions {
+  kind: string;
+  /** The payload. Default: `{}`. */
+  args?: unknown;
+}
+
+export type Outcome = "inserted" | "duplicate" | "updated" | "covered" | "rejected";
+
+/** The answer of an insert: the new job, or the holder of its key. */
+export interface Inserted {
+  readonly id: string;
+  readonly state: State;
+  /** Nothing was inserted: the other members are those of the holder. */
+  readonly duplicate: boolean;
+  readonly outcome: Outcome;
+  /** The job that this one replaced. */
+  readonly replaced: string | null;
+  readonly uniqueKey: string | null;
+}
+
+/** The end of a job. */
+export interface Result<Output = unknown> {
+  readonly id: string;
+  /** `completed`, `cancelled` or `discarded`. `null`: no such job exists, so its outcome is unknown. */
+  readonly state: State | null;
+  /** What a job that completed returned. */
+  readonly output: Output | null;
+  /** The last error, or the reason, of a job that did not complete. */
+  readonly error: string | null;
+  /** The job that replaced this one. */
+  readonly replacedBy: string | null;
+}
+
+/** What an insert would do, and why. */
+export interface Explanation {
+  readonly outcome: Outcome;
+  readonly uniqueKey: string | null;
+  /** The text that the key is made from. */
+  readonly canonical: string | null;
+  /** The job that claims the key. */
+  readonly holder: string | null;
+  readonly holderState: State | null;
+  /** In milliseconds. */
+  readonly holderAge: number | null;
+  /** The states in which the holder claims the key. */
+  readonly claimsIn: State[] | null;
+  /** When the holder's claim ends, in words. */
+  readonly frees: string | null;
+  readonly replaced: string | null;
+  /** What an update would make of the holder's args. */
+  readonly newArgs: unknown;
+  readonly newScheduledAt: Date | null;
+}

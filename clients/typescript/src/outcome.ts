@@ -1,0 +1,85 @@
+/**
+ * How a job ends.
+ *
+ * A function that returns has completed its job, and what it returns is the job's output. A function that throws is tried
+ * again. The outcomes below say something else: return one, or throw it.
+ */
+
+/** An end of a job other than success or failure. Delays are in milliseconds. */
+export abstract class Outcome extends Error {
+  abstract readonly outcome: "retry" | "snooze" | "cancel" | "discard";
+  readonly delay: number | null = null;
+}
+
+/** Tries the job again, or discards it where no attempt is left. Default: after 1 s, doubling with each attempt up to an hour. */
+export class Retry extends Outcome {
+  readonly outcome = "retry";
+  override readonly delay: number | null;
+
+  constructor(reason: string, options: { after?: number } = {}) {
+    super(reason);
+    this.delay = options.after ?? null;
+  }
+}
+
+/** Runs the job again after a time. Uses up no attempt. */
+export class Snooze extends Outcome {
+  readonly outcome = "snooze";
+
+  constructor(override readonly delay: number) {
+    super();
+  }
+}
+
+/** Cancels the job: the work is no longer wanted. */
+export class Cancel extends Outcome {
+  readonly outcome = "cancel";
+}
+
+/** Discards the job: the work cannot succeed. */
+export class Discard extends Outcome {
+  readonly outcome = "discard";
+}
+
+/** The end of a run, as `finish_jobs` takes it. */
+export interface Verdict {
+  readonly outcome: "complete" | "give_back" | Outcome["outcome"];
+  readonly delay: number | null;
+  readonly error: string | null;
+  readonly output: string | null;
+}
+
+export const GIVE_BACK: Verdict = { outcome: "give_back", delay: null, error: null, output: null };
+
+/** What a function returned means. */
+export function returned(value: unknown): Verdict {
+  if (value instanceof Outcome) return thrown(value);
+  try {
+    return { outcome: "complete", delay: null, error: null, output: JSON.stringify(value) ?? null };
+  } catch (error) {
+    return failed(`the output of the job is not JSON: ${text(error)}`);
+  }
+}
+
+/** What a function threw means. */
+export function thrown(error: unknown): Verdict {
+  if (!(error instanceof Outcome)) return failed(text(error));
+  const reason = error.outcome === "snooze" ? null : storable(error.message);
+  return { outcome: error.outcome, delay: error.delay, error: reason, output: null };
+}
+
+/** A failed attempt. */
+export function failed(error: string): Verdict {
+  return { outcome: "retry", delay: null, error: storable(error), output: null };
+}
+
+/** The text of an error and of its causes. */
+function text(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return error.cause === undefined ? String(error) : `${error}: ${text(error.cause)}`;
+}
+
+/** A text without what PostgreSQL cannot store. */
+function storable(given: string): string {
+  return given.replaceAll("\0", "\uFFFD").replace(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g, "\uFFFD");
+}

@@ -1,0 +1,70 @@
+/** A job at work. */
+
+import type { Row } from "./call.js";
+
+/** The job that a function works on. */
+export class Job<Args = any> {
+  readonly id: string;
+  /** The number of this run. What is said of another run of the job does not count. */
+  readonly run: number;
+  readonly kind: string;
+  readonly queue: string;
+  readonly args: Args;
+  readonly meta: Record<string, unknown>;
+  /** The number of this attempt, from 1. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** The errors of earlier attempts, the oldest first. */
+  readonly errors: readonly { attempt: number; at: string; error: string }[];
+  readonly createdAt: Date;
+  readonly scheduledAt: Date;
+  readonly uniqueKey: string | null;
+  readonly groupKey: string | null;
+  /** What the job reports of itself, such as `{ done: 3, total: 10 }`. Set it: the next heartbeat sends it. */
+  progress: unknown;
+  /** Whether `Client.complete` has completed it. */
+  isCompleted = false;
+
+  /** Aborted when the work is to stop: the job was cancelled, timed out or is given back. */
+  constructor(
+    row: Row,
+    readonly signal: AbortSignal,
+  ) {
+    this.id = row.id;
+    this.run = row.run;
+    this.kind = row.kind;
+    this.queue = row.queue;
+    this.args = row.args;
+    this.meta = row.meta;
+    this.attempt = row.attempt;
+    this.maxAttempts = row.max_attempts;
+    this.errors = row.errors;
+    this.createdAt = row.created_at;
+    this.scheduledAt = row.scheduled_at;
+    this.uniqueKey = row.unique_key;
+    this.groupKey = row.group_key;
+    this.progress = row.progress;
+  }
+}
+
+/** What works a kind. */
+export type Work<Args = any> = (job: Job<Args>) => unknown;
+
+/** A job from its fetch until its function has returned and its result is recorded. */
+export class Run {
+  readonly job: Job;
+  readonly #abort = new AbortController();
+  /** Whether the job is reserved for this run, so that its result counts. */
+  isHeld = true;
+  /** Whether its result waits to be recorded. */
+  isRecording = false;
+
+  constructor(row: Row) {
+    this.job = new Job(row, this.#abort.signal);
+  }
+
+  /** Tells the function to stop. */
+  stop(reason: string): void {
+    this.#abort.abort(new Error(`job ${this.job.id} was stopped: ${reason}`));
+  }
+}

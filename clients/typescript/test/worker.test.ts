@@ -1,0 +1,256 @@
+/** Working jobs: outcomes, time limits, heartbeats, stops, and a database that goes away. */
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { beforeEach, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import pg from "pg";
+
+import { Cancel, Discard, type Job, Retry, Snooze, Stale, Worker } from "../src/index.js";
+import { LONG, URL, client, newName, one, pool, quiet, rowOf, until, working } from "./database.js";
+
+let kind: string;
+let queue: string;
+beforeEach(() => {
+  kind = queue = newName();
+});
+
+async function insert(args: unknown = {}, maxAttempts = 25): Promise<string> {
+  return (await client.insert(kind, args, { queue, maxAttempts })).id;
+}
+
+/** Resolves when the work is told to stop. */
+function stopped(job: Job): Promise<unknown> {
+  return job.signal.aborted ? Promise.resolve() : once(job.signal, "abort");
+}
+
+test("a function completes its job with what it returns", async () => {
+  const worker = quiet(queue).job<{ n: number }>(kind, {}, async (job) => ({ n: 2 * job.args.n }));
+  const job = await insert({ n: 2 });
+  await working(worker, async () => {
+    const { state, output } = await client.wait<{ n: number }>(job, { timeout: LONG });
+    assert.deepEqual([state, output], ["completed", { n: 4 }]);
+  });
+});
+
+test("each outcome is recorded", async () => {
+  const ends: Record<string, () => unknown> = {
+    throw: () => {
+      throw new TypeError("no luck", { cause: new Error("deep") });
+    },
+    retry: () => Promise.reject(new Retry("later", { after: 3_600_000 })),
+    snooze: () => new Snooze(3_600_000),
+    cancel: () => {
+      throw new Cancel("not wanted");
+    },
+    discard: () => new Discard("hopeless"),
+    bigint: () => 1n,
+    nul: () => "not storable: \0",
+    "nul error": () => Promise.reject(new Error("a \0 and a \ud800")),
+    end: () => undefined,
+  };
+  const worker = quiet(queue).job<string>(kind, {}, (job) => ends[job.args]!());
+  // With one attempt a failure is final. Otherwise the next attempt may begin before the test looks.
+  const inserts = Object.keys(ends).map(async (how) => [how, await insert(how, how === "retry" ? 2 : 1)]);
+  const jobs = Object.fromEntries(await Promise.all(inserts));
+  const rows: Record<string, any> = {};
+  await working(worker, () =>
+    until(async () => {
+      for (const how in jobs) rows[how] = await rowOf(jobs[how]);
+      return Object.values(rows).every(({ state }) => state !== "available" && state !== "running");
+    }),
+  );
+  assert.equal(rows.end.state, "completed");
+  for (const [how, ...expected] of [
+    ["throw", "discarded", 1, "TypeError: no luck: Error: deep"],
+    ["retry", "retryable", 1, "later"],
+    ["snooze", "scheduled", 0, null],
+    ["cancel", "cancelled", 1, "not wanted"],
+    ["discard", "discarded", 1, "hopeless"],
+    ["nul error", "discarded", 1, "Error: a \uFFFD and a \uFFFD"],
+  ]) {
+    const { state, attempt, error } = rows[how as string];
+    assert.deepEqual([state, attempt, error], expected, how as string);
+  }
+  assert.ok(rows.retry.is_due_later && rows.snooze.is_due_later);
+  assert.match(rows.bigint.error, /the output of the job is not JSON/);
+  assert.match(rows.nul.error, /the result cannot be stored/);
+});
+
+test("a job that takes too long fails and is told to stop", async () => {
+  const worker = quiet(queue).job(kind, { timeout: 50 }, stopped);
+  const job = await insert({}, 1);
+  await working(worker, () => until(async () => (await rowOf(job)).state === "discarded"));
+  assert.equal((await rowOf(job)).error, "timed out after 50 ms");
+});
+
+test("a heartbeat keeps a long job and sends its progress", async () => {
+  const runs: number[] = [];
+  const worker = quiet(queue, { reserve: 1000 }).job(kind, {}, async (job) => {
+    runs.push(job.attempt);
+    job.progress = { done: 1 };
+    await until(async () => (await rowOf(job.id)).progress?.done === 1);
+    await sleep(1500);
+  });
+  const job = await insert();
+  await working(worker, async () => {
+    assert.equal((await client.wait(job, { timeout: LONG })).state, "completed");
+  });
+  assert.deepEqual(runs, [1]);
+});
+
+test("a job that is cancelled is told to stop at once", async () => {
+  let told = false;
+  let started = false;
+  const worker = quiet(queue).job(kind, {}, async (job) => {
+    started = true;
+    await stopped(job);
+    told = true;
+  });
+  const job = await insert();
+  await working(worker, async () => {
+    await until(() => started);
+    const began = performance.now();
+    await one("SELECT uniqueue.cancel_jobs(ARRAY[$1::uuid])", job);
+    await until(() => told);
+    assert.ok(performance.now() - began < 10_000, "before the next heartbeat, which comes after 20 s");
+  });
+  assert.equal((await rowOf(job)).state, "cancelled");
+});
+
+test("an idle worker is woken by an insert", async () => {
+  const worker = quiet(queue, { poll: 1_000_000 }).job(kind, {}, () => {});
+  await working(worker, async () => {
+    await until(async () => (await one("SELECT count(*)::integer FROM uniqueue.runner WHERE name = $1 AND idle", worker.name)) === 1);
+    assert.equal((await client.wait(await insert(), { timeout: LONG })).state, "completed");
+  });
+  assert.equal(await one("SELECT count(*)::integer FROM uniqueue.runner WHERE name = $1", worker.name), 0);
+});
+
+test("a worker that does not listen polls, and starts what is due", async () => {
+  const worker = quiet(queue, { listen: false, poll: 20 }).job(kind, {}, (job) => {
+    if (job.attempt === 1) throw new Retry("once more", { after: 100 });
+  });
+  await working(worker, async () => {
+    await sleep(100);
+    const job = await insert();
+    assert.equal((await client.wait(job, { timeout: LONG })).state, "completed");
+    assert.equal((await rowOf(job)).attempt, 2);
+  });
+});
+
+test("a stop lets running jobs end and fetches no more", async () => {
+  let end = () => {};
+  const ended = new Promise<void>((resolve) => (end = resolve));
+  let started = false;
+  const worker = quiet(queue, { concurrency: 1 }).job(kind, {}, () => {
+    started = true;
+    return ended;
+  });
+  const jobs = [await insert(), await insert()];
+  const stop = worker.stop.bind(worker);
+  worker.stop = () => {
+    stop();
+    end();
+  };
+  await working(worker, () => until(() => started));
+  assert.deepEqual([(await rowOf(jobs[0]!)).state, (await rowOf(jobs[1]!)).state], ["completed", "available"]);
+});
+
+test("jobs that outlast the stop are given back with their attempt", async () => {
+  let job: Job | undefined;
+  const worker = quiet(queue, { stopTimeout: 50 }).job(kind, {}, (given) => {
+    job = given;
+    return sleep(1000);
+  });
+  const id = await insert();
+  await working(worker, () => until(() => job !== undefined));
+  assert.ok(job!.signal.aborted);
+  const { state, attempt } = await rowOf(id);
+  assert.deepEqual([state, attempt], ["available", 0]);
+});
+
+test("effect and completion commit together", async () => {
+  const stale: string[] = [];
+  const worker = quiet(queue).job<{ n: number }>(kind, {}, async (job) => {
+    const connection = await pool.connect();
+    try {
+      await connection.query("BEGIN");
+      if (job.args.n === 2) await one("SELECT uniqueue.cancel_jobs(ARRAY[$1::uuid])", job.id);
+      await client.on(connection).complete(job, { paid: true });
+      await connection.query("COMMIT");
+    } catch (error) {
+      if (!(error instanceof Stale)) throw error;
+      stale.push(job.id);
+      await connection.query("ROLLBACK");
+    } finally {
+      connection.release();
+    }
+    return "ignored: the job is completed already";
+  });
+  const [done, cancelled] = [await insert({ n: 1 }), await insert({ n: 2 })];
+  await working(worker, async () => {
+    assert.deepEqual((await client.wait(done, { timeout: LONG })).output, { paid: true });
+    assert.equal((await client.wait(cancelled, { timeout: LONG })).state, "cancelled");
+    await until(() => stale[0] === cancelled);
+  });
+});
+
+test("a worker survives the end of its connections", async () => {
+  const name = newName();
+  const own = new pg.Pool({ connectionString: URL, application_name: name });
+  own.on("error", () => {});
+  let end = () => {};
+  const ended = new Promise<void>((resolve) => (end = resolve));
+  let started = false;
+  const log = { info: () => {}, warn: () => {} };
+  const worker = new Worker(own, { queues: [queue], poll: 50, log }).job(kind, {}, () => {
+    started = true;
+    return ended;
+  });
+  const first = await insert();
+  await working(worker, async () => {
+    await until(() => started);
+    const killed = "SELECT count(pg_terminate_backend(pid))::integer FROM pg_stat_activity WHERE application_name = $1";
+    assert.equal(await one(killed, name), 2);
+    end();
+    assert.equal((await client.wait(first, { timeout: LONG })).state, "completed");
+    assert.equal((await client.wait(await insert(), { timeout: LONG })).state, "completed");
+  });
+  await own.end();
+});
+
+test("a worker without rights ends with the error", async () => {
+  const worker = quiet(queue, { schema: "not_there" }).job(kind, {}, () => {});
+  await assert.rejects(worker.serve(), /not_there/);
+});
+
+const PROGRAM = `
+import pg from "pg";
+import { Worker } from ${JSON.stringify(new globalThis.URL("../src/index.js", import.meta.url).href)};
+
+const [url, queue] = process.argv.slice(1);
+const pool = new pg.Pool({ connectionString: url });
+const worker = new Worker(pool, { queues: [queue], stopTimeout: 100 });
+worker.job(queue, {}, () => {
+  console.log("started");
+  return new Promise(() => {});
+});
+await worker.run();
+await pool.end();
+`;
+
+test("SIGTERM gives back even a job that hangs", async () => {
+  const job = await insert();
+  const program = spawn("node", ["--input-type=module", "-e", PROGRAM, "--", URL!, queue], {
+    cwd: import.meta.dirname,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  await once(program.stdout, "data");
+  program.kill("SIGTERM");
+  assert.deepEqual(await once(program, "exit"), [0, null]);
+  const { state, attempt } = await rowOf(job);
+  assert.deepEqual([state, attempt], ["available", 0]);
+});
