@@ -7,6 +7,7 @@
 
 pub mod bouncer;
 mod catalog;
+pub mod clients;
 pub mod cluster;
 pub mod dice;
 mod frames;

@@ -1,32 +1,24 @@
 //! The programs of the page, each run by its own language against a database of its own.
 //!
-//! psycopg and pg are installed below `target/clients` by pip and npm where they are missing. A program whose language
-//! or client is not to be had is left out, and the test says so.
+//! A program whose language or driver is not to be had is left out, and the test says so.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::Mutex;
 
+use support::clients::{installed, node, python};
 use uniqueue::testing::Database;
 
 use super::blocks;
-
-/// Installing the same thing twice at once could break it.
-static INSTALLING: Mutex<()> = Mutex::new(());
-
-fn clients() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/clients")
-}
-
-fn succeeds(command: &mut Command) -> bool {
-    command.output().is_ok_and(|output| output.status.success())
-}
 
 /// A database with the application's own table.
 async fn shop() -> Database {
     let database = Database::new().await.unwrap();
     sqlx::query("CREATE TABLE customer_order (number bigint PRIMARY KEY)").execute(database.pool()).await.unwrap();
     database
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.output().is_ok_and(|output| output.status.success())
 }
 
 fn programs(heading: &str) -> Vec<String> {
@@ -72,26 +64,13 @@ async fn psql_inserts_and_meets_the_duplicate() {
 #[tokio::test]
 async fn python_inserts_meets_the_duplicate_and_is_refused() {
     let database = shop().await;
-    let python = |program: &str| {
-        let mut command = Command::new("python3");
-        command.env("PYTHONPATH", clients().join("python")).env("DATABASE_URL", database.url()).args(["-c", program]);
-        command
+    let run = |program: &str| {
+        let mut command = python()?;
+        command.env("DATABASE_URL", database.url()).args(["-c", program]);
+        Some(command)
     };
-    {
-        let _installing = INSTALLING.lock().unwrap();
-        if !succeeds(&mut python("import psycopg")) {
-            let mut pip = Command::new("python3");
-            pip.args(["-m", "pip", "install", "--quiet", "--target"])
-                .arg(clients().join("python"))
-                .arg("psycopg[binary]");
-            if !succeeds(&mut pip) || !succeeds(&mut python("import psycopg")) {
-                println!("left out: no python3, or pip cannot install psycopg");
-                return;
-            }
-        }
-    }
     let [first, refused] = &programs("Python, psycopg 3")[..] else { panic!("two programs") };
-    let (mut first, mut refused) = (python(first), python(refused));
+    let (Some(mut first), Some(mut refused)) = (run(first), run(refused)) else { return };
     let outputs = tokio::task::spawn_blocking(move || (first.output().unwrap(), refused.output().unwrap()));
     let (first, refused) = outputs.await.unwrap();
     assert_eq!(lines(first), PRINTED);
@@ -107,28 +86,8 @@ async fn python_inserts_meets_the_duplicate_and_is_refused() {
 #[tokio::test]
 async fn node_inserts_and_meets_the_duplicate() {
     let database = shop().await;
-    let node = |program: &str| {
-        let mut command = Command::new("node");
-        command
-            .env("NODE_PATH", clients().join("node/node_modules"))
-            .env("DATABASE_URL", database.url())
-            .args(["-e", program]);
-        command
-    };
-    {
-        let _installing = INSTALLING.lock().unwrap();
-        if !succeeds(&mut node("require('pg')")) {
-            let prefix = clients().join("node");
-            std::fs::create_dir_all(&prefix).unwrap();
-            let mut npm = Command::new("npm");
-            npm.args(["install", "--silent", "--no-fund", "--no-audit", "--prefix"]).arg(&prefix).arg("pg");
-            if !succeeds(&mut npm) || !succeeds(&mut node("require('pg')")) {
-                println!("left out: no node, or npm cannot install pg");
-                return;
-            }
-        }
-    }
-    let mut program = node(&programs("Node, pg")[0]);
+    let Some(mut program) = node() else { return };
+    program.env("DATABASE_URL", database.url()).args(["-e", &programs("Node, pg")[0]]);
     let output = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
     assert_eq!(lines(output), PRINTED);
     is_written(&database).await;
@@ -147,7 +106,7 @@ async fn go_inserts_and_meets_the_duplicate() {
     let database = shop().await;
     // The package has version 4, of which the program needs nothing that version 5 has otherwise.
     let program = programs("Go, pgx")[0].replace("github.com/jackc/pgx/v5", "github.com/jackc/pgx/v4");
-    let directory = clients().join("go");
+    let directory = installed("go");
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("main.go"), program).unwrap();
     let mut go = Command::new("go");

@@ -1,0 +1,87 @@
+//! Worker processes that are killed, and that are suspended for longer than their reservation.
+
+use serde_json::{Value, json};
+use support::WAIT;
+use uniqueue::testing::Database;
+use uniqueue::{JobId, NewJob};
+
+use super::worker::{GATE, KIND, Language, QUEUE, database, languages, number, open_gate, until};
+
+async fn insert(database: &Database) -> JobId {
+    database.client().insert(NewJob::new(KIND, &json!({})).queue(QUEUE)).await.unwrap().id()
+}
+
+/// Waits until somebody works the job.
+async fn visited(database: &Database, id: JobId, who: &str) {
+    until(database, &format!("SELECT count(*) FROM visit WHERE job = '{id}' AND who = '{who}'"), 1).await;
+}
+
+async fn output(database: &Database, id: JobId) -> Option<Value> {
+    database.client().wait(id).timeout(2 * WAIT).await.unwrap().output().unwrap()
+}
+
+async fn comes_back_after_a_kill(language: Language) {
+    let database = database(GATE).await;
+    let id = insert(&database).await;
+    let first = language.start(&database, "first", 1, 1);
+    visited(&database, id, "first").await;
+    first.signal("KILL");
+    let _second = language.start(&database, "second", 1, 1);
+    visited(&database, id, "second").await;
+    open_gate(&database).await;
+    assert_eq!(output(&database, id).await, Some(json!({"by": "second"})));
+}
+
+async fn does_not_count_after_a_pause(language: Language) {
+    let database = database(GATE).await;
+    let id = insert(&database).await;
+    let first = language.start(&database, "first", 1, 1);
+    visited(&database, id, "first").await;
+    first.signal("STOP");
+    let second = language.start(&database, "second", 1, 1);
+    visited(&database, id, "second").await;
+    open_gate(&database).await;
+    assert_eq!(output(&database, id).await, Some(json!({"by": "second"})));
+    // The first one goes on, and ends the job as well. That does not count. Then it works the next job.
+    drop(second);
+    first.signal("CONT");
+    let next = insert(&database).await;
+    assert_eq!(output(&database, next).await, Some(json!({"by": "first"})));
+    assert_eq!(output(&database, id).await, Some(json!({"by": "second"})));
+    assert_eq!(number(&database, "SELECT count(*) FROM uniqueue.job WHERE state = 'completed'").await, 2);
+}
+
+#[tokio::test]
+async fn job_of_a_killed_worker_comes_back() {
+    for language in languages() {
+        comes_back_after_a_kill(language).await;
+    }
+}
+
+#[tokio::test]
+async fn result_of_a_worker_that_stood_still_does_not_count() {
+    for language in languages() {
+        does_not_count_after_a_pause(language).await;
+    }
+}
+
+#[tokio::test]
+async fn crowd_loses_no_job_when_one_is_killed_and_one_stands_still() {
+    const JOBS: i64 = 300;
+    let [one, other] = languages()[..] else { return };
+    let database = database("SELECT true").await;
+    database.client().insert_many((0..JOBS).map(|n| NewJob::new(KIND, &json!({"n": n})).queue(QUEUE))).await.unwrap();
+    let killed = one.start(&database, "killed", 4, 1);
+    let paused = other.start(&database, "paused", 4, 1);
+    for (who, program, signal) in [("killed", &killed, "KILL"), ("paused", &paused, "STOP")] {
+        until(&database, &format!("SELECT least(count(*), 10) FROM visit WHERE who = '{who}'"), 10).await;
+        program.signal(signal);
+    }
+    let _heirs = [one.start(&database, "heir", 4, 1), other.start(&database, "another heir", 4, 1)];
+    until(&database, "SELECT count(*) FROM uniqueue.job WHERE state = 'completed'", JOBS).await;
+    paused.signal("CONT");
+    // Each job was worked, and only those that the two had in hand were worked twice.
+    assert_eq!(number(&database, "SELECT count(DISTINCT job) FROM visit").await, JOBS);
+    let again = number(&database, "SELECT count(*) - count(DISTINCT job) FROM visit").await;
+    assert!(again <= 8, "{again} jobs were worked again");
+}

@@ -1,0 +1,87 @@
+//! Each client's own tests, the check of its types, and the first program of its page.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use support::clients::{self, Program, text_of};
+use tokio::task::spawn_blocking;
+use uniqueue::testing::Database;
+
+/// Runs a command to its end, and returns what it wrote.
+async fn run(mut command: Command) -> String {
+    let output = spawn_blocking(move || command.output().expect("it runs")).await.unwrap();
+    assert!(output.status.success(), "{}", text_of(&output));
+    text_of(&output)
+}
+
+/// The first program of a client's page.
+fn first_program(client: &str) -> String {
+    let page = std::fs::read_to_string(clients::source(client).join("README.md")).unwrap();
+    let block = page.split("```").nth(1).expect("a program");
+    block.split_once('\n').expect("its language").1.to_owned()
+}
+
+/// Runs a program that works jobs until it has written that, and stops it by SIGTERM.
+async fn works(mut command: Command, wanted: &'static str) {
+    let ended = spawn_blocking(move || {
+        let mut program = Program::start(command.stdout(Stdio::piped()));
+        let mut lines = BufReader::new(program.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("inserted"));
+        assert_eq!(lines.next().as_deref(), Some(wanted));
+        program.signal("TERM");
+        program.0.wait().unwrap()
+    });
+    assert!(ended.await.unwrap().success());
+}
+
+#[tokio::test]
+async fn python_client_passes_its_tests() {
+    let Some(mut python) = clients::python() else { return };
+    let database = Database::new().await.unwrap();
+    python.current_dir(clients::source("python")).env("DATABASE_URL", database.url()).args(["-m", "unittest"]);
+    let written = run(python).await;
+    assert!(written.contains("\nOK") && !written.contains("Ran 0 tests"), "{written}");
+}
+
+#[tokio::test]
+async fn python_client_is_typed() {
+    let Some(mut python) = clients::python() else { return };
+    python.current_dir(clients::source("python")).args(["-m", "mypy", "--cache-dir"]);
+    python.arg(clients::installed("python").join(".mypy_cache"));
+    run(python).await;
+}
+
+#[tokio::test]
+async fn typescript_client_passes_its_tests() {
+    let Some(mut node) = clients::node() else { return };
+    let database = Database::new().await.unwrap();
+    node.env("DATABASE_URL", database.url()).args(["--test", "dist/test/"]);
+    let written = run(node).await;
+    assert!(written.contains("# fail 0") && !written.contains("# pass 0\n"), "{written}");
+}
+
+#[tokio::test]
+async fn first_program_of_the_python_page_runs() {
+    let Some(mut python) = clients::python() else { return };
+    let database = Database::new().await.unwrap();
+    python.env("DATABASE_URL", database.url()).args(["-u", "-c", &first_program("python")]);
+    works(python, "sends the invoice of order 7").await;
+}
+
+#[tokio::test]
+async fn first_program_of_the_typescript_page_runs() {
+    let Some(mut node) = clients::node() else { return };
+    let database = Database::new().await.unwrap();
+    node.env("DATABASE_URL", database.url()).args(["--input-type=module", "-e", &first_program("typescript")]);
+    works(node, "sends the invoice of order 7").await;
+}
+
+#[test]
+fn versions_of_the_clients_are_that_of_the_library() {
+    for (client, file, name) in
+        [("python", "pyproject.toml", "version = "), ("typescript", "package.json", "\"version\": ")]
+    {
+        let text = std::fs::read_to_string(clients::source(client).join(file)).unwrap();
+        assert!(text.contains(&format!("{name}{:?}", env!("CARGO_PKG_VERSION"))), "{client}");
+    }
+}
