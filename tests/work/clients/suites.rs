@@ -3,9 +3,14 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use serde_json::{Value, json};
+use support::WAIT;
 use support::clients::{self, Program, text_of};
 use tokio::task::spawn_blocking;
 use uniqueue::testing::Database;
+use uniqueue::{JobState, NewJob};
+
+use super::worker::{languages, number};
 
 /// Runs a command to its end, and returns what it wrote.
 async fn run(mut command: Command) -> String {
@@ -74,6 +79,32 @@ async fn first_program_of_the_typescript_page_runs() {
     let database = Database::new().await.unwrap();
     node.env("DATABASE_URL", database.url()).args(["--input-type=module", "-e", &first_program("typescript")]);
     works(node, "sends the invoice of order 7").await;
+}
+
+/// The program of docs/learn/any-language.md under a heading.
+fn program_of_the_page(heading: &str) -> &'static str {
+    const PAGE: &str = include_str!("../../../docs/learn/any-language.md");
+    let (_, section) = PAGE.split_once(&format!("\n## {heading}\n")).expect(heading);
+    section.split("```").nth(1).and_then(|block| block.split_once('\n')).expect("a program").1
+}
+
+#[tokio::test]
+async fn whole_workers_of_the_page_work() {
+    let python = program_of_the_page("A whole worker in Python");
+    let node = program_of_the_page("A whole worker in TypeScript");
+    for language in languages() {
+        let database = Database::new().await.unwrap();
+        let insert = |to: &str| NewJob::new("mail.send", &json!({"to": to})).queue("mail");
+        let client = database.client();
+        let jobs = client.insert_many([insert("ada"), insert("")]).await.unwrap();
+        let _worker = Program::start(language.program(python, node).env("DATABASE_URL", database.url()));
+        let sent = client.wait(jobs[0].id()).timeout(2 * WAIT).await.unwrap();
+        assert_eq!(sent.output::<Value>().unwrap(), Some(json!({"sent": "ada"})));
+        assert_eq!(sent.job().unwrap().attempt, 2);
+        let to_nobody = client.wait(jobs[1].id()).timeout(2 * WAIT).await.unwrap();
+        assert_eq!(to_nobody.job().unwrap().state, JobState::Discarded);
+        assert_eq!(number(&database, "SELECT count(*) FROM uniqueue.kind WHERE name = 'mail.send'").await, 1);
+    }
 }
 
 #[test]
