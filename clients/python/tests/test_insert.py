@@ -126,6 +126,16 @@ class Insert(unittest.TestCase):
         self.assertEqual(explained.canonical, f'{{"args":{{"n":1}},"type":"{self.kind}"}}')
         self.assertEqual(self.client.explain(self.kind, {"n": 2}, unique=BY_ARGS).outcome, "inserted")
 
+    def test_registered_kind_gives_what_the_insert_leaves_out(self) -> None:
+        queue = new_name()
+        self.client.register(self.kind, queue=queue, unique=BY_ARGS, max_attempts=3)
+        first = self.client.insert(self.kind, {"n": 1})
+        self.assertEqual(self.client.insert(self.kind, {"n": 1}).id, first.id)
+        self.assertEqual(self.client.insert_many([{"kind": self.kind, "args": {"n": 1}}])[0].id, first.id)
+        self.assertEqual(self.client.explain(self.kind, {"n": 1}).holder, first.id)
+        self.assertFalse(self.client.insert(self.kind, {"n": 1}, unique=None).duplicate)
+        self.assertFalse(self.client.insert_many([{"kind": self.kind, "args": {"n": 1}, "unique": None}])[0].duplicate)
+
 
 class Wait(unittest.TestCase):
     def setUp(self) -> None:

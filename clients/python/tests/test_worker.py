@@ -302,6 +302,8 @@ class Work(unittest.IsolatedAsyncioTestCase):
 
         async with working(self.worker):
             await until(lambda: bool(one("SELECT count(*) FROM uniqueue.kind WHERE name = %s", self.kind)))
+        first, again = self.client.insert(self.kind, {"n": 1}), self.client.insert(self.kind, {"n": 1})
+        self.assertEqual((again.id, again.duplicate), (first.id, True))
 
 
 PROGRAM = """

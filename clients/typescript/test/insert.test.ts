@@ -132,6 +132,15 @@ test("an explanation names the holder and writes nothing", async () => {
   assert.equal((await client.explain(kind, { n: 2 }, { unique: BY_ARGS })).outcome, "inserted");
 });
 
+test("a registered kind gives what the insert leaves out", async () => {
+  await client.register(kind, { queue: newName(), unique: BY_ARGS, maxAttempts: 3 });
+  const first = await client.insert(kind, { n: 1 });
+  assert.equal((await client.insert(kind, { n: 1 })).id, first.id);
+  assert.equal((await client.insertMany([{ kind, args: { n: 1 } }]))[0]!.id, first.id);
+  assert.equal((await client.explain(kind, { n: 1 })).holder, first.id);
+  assert.equal((await client.insert(kind, { n: 1 }, { unique: null })).duplicate, false);
+});
+
 test("a wait answers with the end of each job", async () => {
   const job = await client.insert(kind);
   await assert.rejects(client.wait(job.id, { timeout: 50 }), WaitTimeout);

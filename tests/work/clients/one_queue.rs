@@ -11,7 +11,7 @@ use tokio::time::{Duration, sleep};
 use uniqueue::testing::Database;
 use uniqueue::{BoxError, Job, NewJob, Outcome, RunningJob, UniquePolicy};
 
-use super::worker::{KIND, QUEUE, database, languages, number};
+use super::worker::{KIND, QUEUE, database, execute, languages, number};
 
 const PYTHON: &str = r#"
 import os, psycopg, uniqueue
@@ -53,6 +53,63 @@ async fn every_language_inserts_the_same_job_and_gets_one() {
     let database = Database::new().await.unwrap();
     let ids = insert_the_same_job(&database).await;
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(number(&database, "SELECT count(*) FROM uniqueue.job").await, 1);
+}
+
+const PYTHON_CROWD: &str = r#"
+import os, threading, psycopg, uniqueue
+def insert():
+    with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
+        print(uniqueue.Client(connection).insert("invoice", {"order": 7}).id)
+threads = [threading.Thread(target=insert) for _ in range(25)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"#;
+
+const NODE_CROWD: &str = r#"
+import pg from "pg";
+import { Client } from "uniqueue";
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 25 });
+const client = new Client(pool);
+await Promise.all(Array.from({ length: 25 }, async () => console.log((await client.insert("invoice", { order: 7 })).id)));
+await pool.end();
+"#;
+
+#[derive(Deserialize, Job, Serialize)]
+#[job(kind = "invoice", queue = "mail", unique(args))]
+struct Invoice {
+    order: u32,
+}
+
+#[tokio::test]
+async fn hundred_producers_that_name_only_kind_and_args_make_one_job() {
+    let database = Database::new().await.unwrap();
+    let register =
+        r#"SELECT uniqueue.register_kind('invoice', queue => 'mail', unique_policy => '{"keys": ["args"]}')"#;
+    execute(&database, register).await;
+    let programs = languages().into_iter().map(|language| {
+        let mut program = language.program(PYTHON_CROWD, NODE_CROWD);
+        program.env("DATABASE_URL", database.url());
+        spawn_blocking(move || program.output().unwrap())
+    });
+    let programs: Vec<_> = programs.collect();
+    let (client, pool) = (database.client().clone(), database.pool().clone());
+    let rust = tokio::spawn(async move {
+        for _ in 0..25 {
+            client.insert(Invoice { order: 7 }).await.unwrap();
+        }
+    });
+    for _ in 0..25 {
+        let insert = r#"SELECT 1 FROM uniqueue.insert_job('invoice', '{"order": 7}')"#;
+        sqlx::query(insert).execute(&pool).await.unwrap();
+    }
+    rust.await.unwrap();
+    for program in programs {
+        let output = program.await.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 25);
+    }
+    assert_eq!(number(&database, "SELECT count(*) FROM uniqueue.job WHERE queue = 'mail'").await, 1);
     assert_eq!(number(&database, "SELECT count(*) FROM uniqueue.job").await, 1);
 }
 
