@@ -69,7 +69,7 @@ async fn an_inserter_can_insert_with_the_command() {
         "job insert b --key k --in 1h".to_owned(),
         policy(r#""scope":"queued""#),
         policy(r#""scope":"queued","on_conflict":"run_again""#),
-        policy(r#""scope":"queued","update": "latest""#),
+        policy(r#""scope":"queued","update":"latest""#),
         policy(r#""scope":"queued","on_conflict":"replace""#),
     ] {
         let output = run(&url, &line);

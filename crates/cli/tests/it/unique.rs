@@ -72,7 +72,7 @@ async fn explain_says_what_an_insert_would_do_and_why() {
     assert_eq!((code, &taken["holder"]["holder"], &taken["outcome"]), (1, &json!(holder), &json!("duplicate")));
     let (code, text) = told(&url, &line);
     assert_eq!(code, 1);
-    let claims = "its claim  | while pending, scheduled, available, running, retryable";
+    let claims = "| while pending, scheduled, available, running, retryable";
     for part in [key, &holder, "would be a duplicate", claims, "when it is completed, cancelled or discarded"] {
         assert!(text.contains(part), "{part}: {text}");
     }
