@@ -13,7 +13,7 @@ async fn registered() -> Database {
     let database = Database::new().await.unwrap();
     let register = "SELECT {schema}.register_kind(
         'mail', 'mails', priority => 3, unique_policy => '{\"keys\": [\"args\"], \"args_keys\": [\"user\"]}',
-        group_limit => 2, timeout => '90 s', registered_by => 'mailer <b>')";
+        group_policy => '{\"keys\": [\"args\"], \"args_keys\": [\"user\"]}', group_limit => 2, timeout => '90 s', registered_by => 'mailer <b>')";
     let register = register.replace("{schema}", database.schema().as_str());
     sqlx::raw_sql(sqlx::AssertSqlSafe(register)).execute(database.pool()).await.unwrap();
     database
@@ -31,7 +31,8 @@ async fn kinds_are_listed_and_each_has_a_page() {
         assert!(page.contains(part), "{part}: {page}");
     }
     let page = get(&router, "/kind?kind=mail").await.body;
-    for part in ["1m 30s", "a duplicate is ignored", "as the insert says; at most 2 at once", "uniqueue kind show mail"]
+    for part in
+        ["1 m 30 s", "a duplicate is ignored", "same kind and args user; at most 2 at once", "uniqueue kind show mail"]
     {
         assert!(page.contains(part), "{part}: {page}");
     }
