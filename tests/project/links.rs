@@ -20,7 +20,7 @@ fn files(directory: &Path, ending: &str, found: &mut BTreeSet<PathBuf>) {
 fn pages() -> BTreeSet<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut pages: BTreeSet<_> =
-        ["README.md", "CONTRIBUTING.md", "SECURITY.md"].iter().map(|name| root.join(name)).collect();
+        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"].iter().map(|name| root.join(name)).collect();
     files(&root.join("docs"), ".md", &mut pages);
     pages
 }
