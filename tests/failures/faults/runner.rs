@@ -9,7 +9,7 @@ use support::proxy::Fault;
 const FETCH: &str = "Takes the next jobs of several queues";
 const RESULTS: &str = "Completes runs that have nothing to store";
 const HEARTBEAT: &str = "Extends a runner's lease";
-const PROMOTION: &str = "Makes scheduled and retryable jobs available";
+const PROMOTION: &str = "Makes up to $1 jobs available that are due";
 
 /// As docs/operate/operations.md says for each class, with time for a busy machine.
 fn felt_at_most(fault: Fault, silence: Duration) -> Duration {
