@@ -4,10 +4,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value, json};
-use uniqueue_policy::{JobState, Length, OnConflict, OnReentry, Terms, Update};
+use uniqueue_policy::{JobState, Length, OnConflict, OnReentry, Update};
 
 use crate::error::{Error, Result};
-use crate::unique::claim::Claim;
 use crate::unique::document;
 use crate::unique::flaw::invalid;
 use crate::unique::jsonb;
@@ -155,12 +154,14 @@ impl UniquePolicy {
     }
 }
 
-impl Claim {
-    /// The policy that makes this claim, as a document.
+#[cfg(feature = "periodic")]
+impl crate::unique::claim::Claim {
+    /// The policy that makes this claim, as a document: a periodic job keeps its policy.
     pub(crate) fn document(&self) -> Result<Value> {
         let Self { key, states, period, ttl, until_start, discard_on_reentry, on_conflict, update } = self.clone();
         let on_reentry = if discard_on_reentry { OnReentry::Discard } else { OnReentry::GoOn };
-        let terms = Terms { states, period, ttl, window: None, until_start, on_reentry, on_conflict, update };
+        let terms =
+            uniqueue_policy::Terms { states, period, ttl, window: None, until_start, on_reentry, on_conflict, update };
         UniquePolicy { terms, ..UniquePolicy::new().key(key) }.to_ojs()
     }
 }
