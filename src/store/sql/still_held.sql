@@ -1,5 +1,5 @@
 -- Which of these runs are still their worker's: those that run, and those that completed their job in a transaction of
--- their own. Jobs that are gone are not in the answer. The ids come sorted, for the reason that V28__finish.sql gives.
+-- their own. Jobs that are gone are not in the answer. The ids come sorted, for the reason that V27__finish.sql gives.
 SELECT
     j.id,
     j.state IN ('running', 'completed')

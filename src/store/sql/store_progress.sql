@@ -1,6 +1,6 @@
 -- Stores what runs report of their progress. Never waits for a row: one that is locked is left for the next time, so that
 -- this blocks nothing and is part of no deadlock. The ids come sorted, and width_bucket finds a row's place in the
--- arrays, for the reason that V28__finish.sql gives. Answers with the jobs whose report was stored.
+-- arrays, for the reason that V27__finish.sql gives. Answers with the jobs whose report was stored.
 WITH mine AS (
     SELECT j.id
     FROM /* schema */job AS j

@@ -40,7 +40,7 @@ async fn what_can_never_work_is_refused_with_its_reason() {
         (&["--group-policy", window], "invalid unique policy: window: a group has none"),
         (
             &["--group-policy", r#"{"keys": ["tenant"]}"#],
-            "invalid unique policy: keys: must be type, queue, args or meta",
+            "invalid unique policy: keys: must be one of type, queue, args, meta: \"tenant\"",
         ),
         (&["--group-policy", "{"], "--group-policy is not JSON"),
         (&["--group", "g", "--group-policy", "{}"], "the argument '--group <KEY>' cannot be used with"),

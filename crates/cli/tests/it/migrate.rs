@@ -47,7 +47,7 @@ async fn status_lists_applied_and_waiting_migrations() {
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let before = status(1);
-    assert!(before[0] == "V1 job, waiting" && before[1].starts_with("V2 runner_and_queue, waiting"), "{before:?}");
+    assert!(before[0] == "V1 job, waiting" && before[1].starts_with("V2 queue_and_runner, waiting"), "{before:?}");
 
     assert_eq!(run_json(&mut migrate(&url, &[])).0, 0);
     assert!(!status(0).iter().any(|line| line.contains("waiting")));
@@ -55,10 +55,10 @@ async fn status_lists_applied_and_waiting_migrations() {
     let (code, behind) = run_json(&mut migrate(&url, &["--status"]));
     assert_eq!((code, behind["migrations"].as_array().unwrap().len()), (1, 5));
     let waiting: Vec<_> = behind["waiting"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    assert_eq!(waiting[..2], ["V6 change_jobs", "V7 periodic"]);
+    assert_eq!(waiting[..2], ["V6 canonical_json", "V7 unique_policy"]);
     assert_eq!(waiting.len() as u64, behind["needed"].as_u64().unwrap() - 5);
     let lines = status(1);
-    assert!(lines[4].starts_with("V5 insert, applied 20") && lines[5] == "V6 change_jobs, waiting", "{lines:?}");
+    assert!(lines[4].starts_with("V5 fetch, applied 20") && lines[5] == "V6 canonical_json, waiting", "{lines:?}");
 }
 
 #[tokio::test]

@@ -168,7 +168,7 @@ async fn key_and_the_policy_of_a_key_claim_alike() {
 async fn errors_in_a_policy_or_json_are_named() {
     let url = queue().await;
     for (arguments, expected) in [
-        (&["explain", "a", "--policy", r#"{"keys": ["dance"]}"#][..], "must be type, queue, args or meta"),
+        (&["explain", "a", "--policy", r#"{"keys": ["dance"]}"#][..], "must be one of type, queue, args, meta"),
         (&["explain", "a", "--policy", r#"{"keys": [}"#], "--policy is not JSON"),
         (&["explain", "a", "--policy", "/no/such/file"], "cannot read --policy from /no/such/file"),
         (
