@@ -13,7 +13,7 @@ pub(crate) fn with_navigation(page: &Page, failed: Response) -> Response {
     let Some(Told { title, text }) = failed.extensions().get::<Told>() else { return failed };
     let body = html! {
         p.callout.critical role="alert" data-old[failed.status() == StatusCode::SERVICE_UNAVAILABLE] { (Hostile(text)) }
-        p { "Go back with your browser, reload the page, or open the " a href=(page.link("/")) { "overview" } "." }
+        p { "Go back with your browser, reload the page, or open the " a.inline href=(page.link("/")) { "overview" } "." }
     };
     let (_, document) = document(page, Document { title, is_live: false, actions: html! {}, body });
     (failed.status(), document).into_response()

@@ -76,6 +76,8 @@ async fn no_page_has_a_serious_barrier() {
         database.schema().as_str()
     );
     sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(database.pool()).await.unwrap();
+    let register = format!("SELECT FROM {}.register_kind('mail', queue => 'default')", database.schema().as_str());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(register)).execute(database.pool()).await.unwrap();
     let nightly = PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
     client.periodic().define(nightly).actor("ada").await.unwrap();
     let trouble = Trouble::start(&database).await;
@@ -90,13 +92,15 @@ async fn no_page_has_a_serious_barrier() {
             "/key" => Some("/key?key=k".to_owned()),
             "/queue" => Some("/queue?queue=default".to_owned()),
             "/group" => Some("/group?queue=default&group=customer:1".to_owned()),
+            "/kind" => Some("/kind?kind=mail".to_owned()),
             "/" => Some(String::new()),
             path if path.starts_with("/health") => None,
             path => Some(path.replace("{id}", &id.to_string())),
         })
         .collect();
     assert!(pages.len() > 10, "{pages:?}");
-    pages.extend([plan, format!("/jobs/{}", trouble.failed), KEYS.to_owned()]);
+    // A failure has a page of its own.
+    pages.extend(["/kind?kind=unknown".to_owned(), plan, format!("/jobs/{}", trouble.failed), KEYS.to_owned()]);
     let mut problems = Vec::new();
     for theme in ["light", "dark"] {
         browser.set_window_size(1280, 900).await.unwrap();

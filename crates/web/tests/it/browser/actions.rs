@@ -61,6 +61,11 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
     go("/duplicates", "Last holder").await;
     shows(&browser, "twice").await;
     press(&browser, "stop", "stopped").await;
+    let register = format!("SELECT FROM {}.register_kind('mail', queue => 'imports')", database.schema().as_str());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(register)).execute(database.pool()).await.unwrap();
+    go("/kinds", "not unique").await;
+    click(&browser, "tbody a").await;
+    shows(&browser, "What inserts take from it").await;
     let nightly = PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
     client.periodic().define(nightly).await.unwrap();
     go("/periodic", "nightly").await;
@@ -203,7 +208,7 @@ async fn change_queues_and_groups(browser: &Browser, service: &Service, client: 
     browser.goto(&service.url("/groups?queue=imports")).await.unwrap();
     click(browser, "tbody a").await;
     press(browser, "hold", "The group is held.").await;
-    shows(browser, "it is held for").await;
+    shows(browser, "is held until").await;
     press(browser, "resume", "The hold has ended.").await;
     assert_eq!(client.held_groups().await.unwrap(), []);
 }
