@@ -550,6 +550,18 @@ $$;
 COMMENT ON FUNCTION _with_updates(new_job[], job_state, timestamptz, timestamptz) IS
     'The first of these jobs as it is inserted, with the updates that follow it in its batch. settled: how many of the jobs that is. passes_on: it is full, and the next of them takes its claim at once.';
 
+CREATE FUNCTION _check_delays(run new_job[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    PERFORM _check_max_delay(u.on_conflict, coalesce(u.scheduled_at - clock_timestamp(), u.delay))
+    FROM unnest(run) AS u
+    WHERE num_nonnulls(u.scheduled_at, u.delay) > 0;
+END
+$$;
+COMMENT ON FUNCTION _check_delays(new_job[]) IS
+    'Error 22023 where one of these updates is due after the longest delay of its policy.';
+
 CREATE FUNCTION _settle_jobs(
     run new_job[],
     instant timestamptz,
@@ -591,11 +603,7 @@ BEGIN
             answer.unique_key := given.unique_key;
             on_conflict := split_part(given.on_conflict, ' ', 1);
             IF on_conflict = 'update' THEN
-                PERFORM _check_max_delay(
-                    u.on_conflict, coalesce(u.scheduled_at - clock_timestamp(), u.delay)
-                )
-                FROM unnest(run) AS u
-                WHERE num_nonnulls(u.scheduled_at, u.delay) > 0;
+                PERFORM _check_delays(run);
                 given.args := (run[1]).args;
             END IF;
 
@@ -612,18 +620,12 @@ BEGIN
                 step := _next_step(on_conflict, holder.state, holder.unique_until, clock_timestamp());
             END IF;
 
-            IF step = 'insert' THEN
-                NULL;
-            ELSIF step = 'answer' THEN
-                -- The same insert, sent again.
-                answer.outcome := 'inserted';
+            IF step IN ('answer', 'ignore', 'reject') THEN
+                -- Answer: the same insert, sent again.
+                answer.outcome := CASE step WHEN 'answer' THEN 'inserted' WHEN 'ignore' THEN 'duplicate' ELSE 'rejected' END;
                 answer.unique_key := holder.unique_key;
             ELSIF step = 'release' THEN
                 PERFORM _release_expired(holder.id);
-            ELSIF step = 'ignore' THEN
-                answer.outcome := 'duplicate';
-            ELSIF step = 'reject' THEN
-                answer.outcome := 'rejected';
             ELSIF step = 'cover' THEN
                 -- Due for long, the holder is in a backlog, or overlapping transactions keep it from its run. Then it is covered
                 -- only where no other transaction has it locked.

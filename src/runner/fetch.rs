@@ -191,7 +191,7 @@ async fn send(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<Fetch
     connection.settle(fetched)
 }
 
-/// Notes the queues in which nothing is fetched ahead for now: those with suspects, with jobs that have one attempt, or
+/// Notes the queues in which this runner fetches nothing ahead: those with suspects, with jobs that have one attempt, and
 /// with jobs of groups that could start.
 fn be_careful(shared: &Shared, slots: &[QueueDemand], fetched: &Fetched) {
     for QueueDemand { queue: name, groups, .. } in slots {

@@ -118,7 +118,7 @@ pub(crate) async fn fetch(
     Ok(fetched)
 }
 
-/// What a fetch wants of a queue, as the function `_fetch_jobs` takes it.
+/// A queue in the argument of the SQL function `_fetch_jobs`.
 #[derive(Serialize)]
 struct QueueArgument<'a> {
     name: &'a str,

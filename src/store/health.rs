@@ -30,35 +30,6 @@ pub(crate) async fn begin_check(
     Ok(connection.begin_with(AssertSqlSafe(begin)).await?)
 }
 
-/// An object of the schema, as it is or as the migrations make it.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(crate) struct SchemaObject {
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) of_table: Option<String>,
-    pub(crate) definition: String,
-}
-
-/// The objects that the migrations make, one a line. `GOLDEN=overwrite cargo test --test sql schema` writes it anew.
-const OBJECTS: &str = include_str!("objects.jsonl");
-
-/// The objects that the migrations make.
-pub(crate) fn golden_objects() -> Result<Vec<SchemaObject>> {
-    Ok(OBJECTS.lines().map(serde_json::from_str).collect::<Result<_, _>>().map_err(|error| {
-        sqlx::Error::Decode(format!("the golden objects of this build cannot be read: {error}").into())
-    })?)
-}
-
-/// The objects of the schema. Needs a transaction, since it sets `search_path`.
-pub(crate) async fn schema_objects(
-    connection: &mut PgConnection,
-    statements: &Statements,
-) -> Result<Vec<SchemaObject>> {
-    let schema = statements.schema().quoted();
-    query(&statements.set_search_path).bind(format!("{schema}, pg_temp")).execute(&mut *connection).await?;
-    rows(query(&statements.health_objects).bind(schema), connection).await
-}
-
 /// This session, as the database sees it.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Itself {
@@ -220,7 +191,7 @@ pub(crate) struct HeldGroupCount {
     pub(crate) group_key: String,
     pub(crate) head: Uuid,
     pub(crate) head_kind: String,
-    /// What keeps its first job, as a sentence.
+    /// The first obstacle of its first job, as a sentence.
     pub(crate) held_by: String,
     /// For how many seconds it is held.
     pub(crate) held_for: Option<f64>,

@@ -41,6 +41,7 @@ mod rebuild;
 mod reindex;
 mod remedy;
 mod row;
+mod schema_objects;
 #[cfg(feature = "testing")]
 mod scratch;
 mod select;
@@ -79,10 +80,10 @@ pub(crate) use self::finish::{
 pub(crate) use self::full_queues::{FullQueue, full_queues};
 pub(crate) use self::health::{
     HeldFromOutside, HeldGroupCount, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue,
-    PreparedTransaction, RunnerSeen, SchemaObject, SlowJobs, StuckJobCount, SuspectJobs, TableSeen, UnknownKind,
-    begin_check, golden_objects, held_from_outside, held_groups, hidden_sessions, idle_claims, invalid_indexes, itself,
-    neglected, open_transactions, overdue, prepared_transactions, runners, schema_objects, slow_jobs, stuck_jobs,
-    suspect_jobs, tables, unknown_kinds,
+    PreparedTransaction, RunnerSeen, SlowJobs, StuckJobCount, SuspectJobs, TableSeen, UnknownKind, begin_check,
+    held_from_outside, held_groups, hidden_sessions, idle_claims, invalid_indexes, itself, neglected,
+    open_transactions, overdue, prepared_transactions, runners, slow_jobs, stuck_jobs, suspect_jobs, tables,
+    unknown_kinds,
 };
 pub(crate) use self::insert::{Answer, InsertBatch, NewRow, RowOutcome, insert};
 use self::interval::lock_timeout;
@@ -124,6 +125,7 @@ pub(crate) use self::remedy::{
     sql_to_rebuild_index, sql_to_release_claim, sql_to_remove_periodic, sql_to_resume_queue, sql_to_roll_back_prepared,
     sql_to_serve, sql_to_show, sql_to_vacuum,
 };
+pub(crate) use self::schema_objects::{SchemaObject, golden_objects, schema_objects};
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
 pub(crate) use self::single_reads::{database_time, holder, job_by_id};
@@ -249,6 +251,7 @@ statements! {
     health_slow,
     health_stuck,
     health_suspects,
+    health_table_parts,
     health_tables,
     health_unreadable,
     health_waiting,

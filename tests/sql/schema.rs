@@ -32,10 +32,14 @@ async fn the_objects_that_the_library_knows_are_those_that_the_migrations_make()
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::raw_sql(database.sql("SET LOCAL search_path = {schema}, pg_temp")).execute(&mut *tx).await.unwrap();
     let statements = database.client.statements_text();
-    let (_, text) = statements.iter().find(|(name, _)| *name == "health_objects").expect("the statement");
-    let text = format!("SELECT string_agg(o::text || chr(10), '') FROM ({}) AS o (o)", text.trim());
-    let found: String =
-        sqlx::query_scalar(database.sql(&text)).bind(&database.schema).fetch_one(&mut *tx).await.unwrap();
+    let mut found = String::new();
+    for wanted in ["health_objects", "health_table_parts"] {
+        let (_, text) = statements.iter().find(|(name, _)| *name == wanted).expect("the statement");
+        let text = format!("SELECT string_agg(o::text || chr(10), '') FROM ({}) AS o (o)", text.trim());
+        let objects: String =
+            sqlx::query_scalar(database.sql(&text)).bind(&database.schema).fetch_one(&mut *tx).await.unwrap();
+        found.push_str(&objects);
+    }
     if std::env::var(OVERWRITE).is_ok_and(|value| value == "overwrite") {
         std::fs::write(path, &found).unwrap();
     }

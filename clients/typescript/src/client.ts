@@ -81,7 +81,7 @@ export class Client {
     return row!.unique_key;
   }
 
-  /** Registers a kind: from now on its jobs have these defaults, whoever inserts them. The newest registration counts. */
+  /** Registers a kind: from now on inserts in every language take these defaults. The newest registration counts. */
   async register(kind: string, options: KindOptions = {}): Promise<void> {
     await this.#call("register_kind", { kind, ...options }, "name");
   }

@@ -39,7 +39,7 @@ export interface JobOptions extends KeyOptions {
   groupPolicy?: UniquePolicy | null;
 }
 
-/** What a kind is registered with: the defaults of its jobs, whoever inserts them in whatever language. */
+/** The registration of a kind: the defaults that inserts in every language take. */
 export interface KindOptions {
   /** The queue of its jobs. Default: `default`. */
   queue?: string;

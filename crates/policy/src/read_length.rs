@@ -94,7 +94,7 @@ fn read(text: &str) -> Result<Length, &'static str> {
     }
     let (mut months, mut micros, mut has_rest) = (0_u64, 0_u64, false);
     for Part { whole, fraction, size } in parts {
-        // What does not fit is too long.
+        // A number beyond 64 bits makes the length too long.
         let whole = whole.parse().unwrap_or(u64::MAX);
         match size {
             Size::Months(_) if fraction.is_some() => return Err("years and months must be whole numbers"),

@@ -36,7 +36,7 @@ pub struct Terms {
 pub struct Problem {
     /// The member at fault.
     pub member: &'static str,
-    /// What is wrong, ending in the value unless it is that of `values`.
+    /// The problem as a phrase. It ends with the value at fault, unless `values` has it.
     pub reason: String,
     /// The members whose values are at fault.
     pub values: Vec<(&'static str, String)>,
@@ -61,7 +61,7 @@ impl Problem {
     }
 }
 
-/// What is wrong, ending in the values: `must be longer than debounce: "PT5S" and "PT1M"`.
+/// The reason, then the values: `must be longer than debounce: "PT5S" and "PT1M"`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)?;
@@ -115,7 +115,7 @@ impl Terms {
         RULES.into_iter().filter_map(|rule| rule(self))
     }
 
-    /// What duplicates change, if that is what they do.
+    /// The changes that a duplicate makes to its holder. `None`: `on_conflict` is not `update`.
     #[must_use]
     pub const fn changes(&self) -> Option<Update> {
         match self.on_conflict {

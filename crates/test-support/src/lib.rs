@@ -281,7 +281,7 @@ async fn pool_at(url: &str, max_connections: u32, with: impl FnOnce(PgConnectOpt
         .expect("a pool")
 }
 
-/// What a fetch wants of queues, each with so many free slots, as the function `_fetch_jobs` takes it.
+/// The argument of the SQL function `_fetch_jobs` for queues with these numbers of free slots.
 pub fn wanted(queues: &[(&str, i64)]) -> String {
     let queues = queues.iter().map(|(name, free)| {
         json!({"name": name, "free": free, "idle": free, "after_group": "", "visits": 10_000, "freed": []})

@@ -18,7 +18,7 @@ pub async fn counting_statements<T>(future: impl Future<Output = T>) -> (T, u64)
     (answer, statements.len() as u64)
 }
 
-/// Waits until this test's own thread has sent so many statements with this text from now on, whether they failed or not.
+/// Waits until this test's own thread has sent `times` more statements with this text. Failed ones count.
 pub async fn until_sent(text: &str, times: usize) {
     seen::install();
     keeper::take();

@@ -1,10 +1,8 @@
--- What the queue's schema holds: a row an object, with what it is made of as text that PostgreSQL 14 to 18 write
--- alike. Asked with search_path set to the schema, so that the schema's name stands in none of it. Left out are
--- comments, owners, grants and storage settings, which are an operator's business, and indexes of constraints, which
--- stand with them. The server prints a view and a parsed function from its own tree, and releases print differently:
+-- The types, tables, views and functions of the queue's schema: a row an object, with what it is made of as text that
+-- PostgreSQL 14 to 18 write alike. Asked with search_path set to the schema, so that the schema's name stands in none of it.
+-- Left out are comments, owners, grants and storage settings, which are an operator's business. The server prints a view and a parsed function from its own tree, and releases print differently:
 -- PostgreSQL 16 names fewer tables than 15, and minor releases of 2026 write AS before the alias of UPDATE and DELETE. So
--- their text counts without qualifiers, AS, brackets and white space. What a failed rebuild of an index left behind is a
--- finding of its own.
+-- their text counts without qualifiers, AS, brackets and white space.
 SELECT to_jsonb(o)
 FROM (
     SELECT
@@ -60,47 +58,6 @@ FROM (
     WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('v', 'm')
     UNION ALL
     SELECT
-        'column', a.attname::text, c.relname::text,
-        concat_ws(
-            ' ',
-            format_type(a.atttypid, a.atttypmod),
-            CASE WHEN a.attcollation <> t.typcollation THEN 'COLLATE ' || quote_ident(l.collname) END,
-            CASE WHEN a.attnotnull THEN 'NOT NULL' END,
-            CASE
-                WHEN a.attgenerated = 's' THEN 'GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || ') STORED'
-                WHEN a.attgenerated <> '' THEN 'GENERATED ALWAYS AS (' || pg_get_expr(d.adbin, d.adrelid) || ')'
-                WHEN d.adbin IS NOT NULL THEN 'DEFAULT ' || pg_get_expr(d.adbin, d.adrelid)
-            END
-        )
-    FROM pg_attribute AS a
-    JOIN pg_class AS c ON c.oid = a.attrelid
-    JOIN pg_type AS t ON t.oid = a.atttypid
-    LEFT JOIN pg_collation AS l ON l.oid = a.attcollation
-    LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-    WHERE c.relnamespace = to_regnamespace($1)
-        AND c.relkind IN ('r', 'p')
-        AND a.attnum > 0
-        AND NOT a.attisdropped
-    UNION ALL
-    SELECT 'constraint', o.conname::text, c.relname::text, pg_get_constraintdef(o.oid)
-    FROM pg_constraint AS o
-    JOIN pg_class AS c ON c.oid = o.conrelid
-    -- PostgreSQL 18 lists NOT NULL among them; here it stands with the column.
-    WHERE c.relnamespace = to_regnamespace($1) AND o.contype <> 'n'
-    UNION ALL
-    SELECT
-        'index', i.relname::text, c.relname::text,
-        replace(pg_get_indexdef(x.indexrelid), format(' ON %I.', n.nspname), ' ON ')
-    FROM pg_index AS x
-    JOIN pg_class AS i ON i.oid = x.indexrelid
-    JOIN pg_class AS c ON c.oid = x.indrelid
-    JOIN pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.oid = to_regnamespace($1)
-        AND c.relkind IN ('r', 'p')
-        AND NOT (NOT x.indisvalid AND i.relname ~ '_cc(new|old)[0-9]*$')
-        AND NOT EXISTS (SELECT FROM pg_constraint AS o WHERE o.conindid = x.indexrelid AND o.contype IN ('p', 'u', 'x'))
-    UNION ALL
-    SELECT
         'function', p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')', NULL,
         concat_ws(
             ' ',
@@ -122,15 +79,5 @@ FROM (
     JOIN pg_language AS l ON l.oid = p.prolang
     JOIN pg_namespace AS n ON n.oid = p.pronamespace
     WHERE n.oid = to_regnamespace($1)
-    UNION ALL
-    SELECT 'trigger', t.tgname::text, c.relname::text, pg_get_triggerdef(t.oid, true)
-    FROM pg_trigger AS t
-    JOIN pg_class AS c ON c.oid = t.tgrelid
-    WHERE c.relnamespace = to_regnamespace($1) AND NOT t.tgisinternal
-    UNION ALL
-    SELECT 'rule', r.rulename::text, c.relname::text, pg_get_ruledef(r.oid, true)
-    FROM pg_rewrite AS r
-    JOIN pg_class AS c ON c.oid = r.ev_class
-    WHERE c.relnamespace = to_regnamespace($1) AND c.relkind IN ('r', 'p')
 ) AS o
 ORDER BY o.kind COLLATE "C", o.of_table COLLATE "C", o.name COLLATE "C"

@@ -78,7 +78,7 @@ class Client:
         return self._run(statements.unique_key(self.schema, kind, args, options))
 
     def register(self, kind: str, **options: Unpack[KindOptions]) -> None:
-        """Registers a kind: from now on its jobs have these defaults, whoever inserts them. The newest registration counts."""
+        """Registers a kind: from now on inserts in every language take these defaults. The newest registration counts."""
         self._run(statements.register(self.schema, kind, options, None))
 
     def complete(self, job: Job[Any], output: Json = None) -> None:

@@ -50,7 +50,7 @@ class JobOptions(KeyOptions, total=False):
 
 
 class KindOptions(TypedDict, total=False):
-    """What a kind is registered with: the defaults of its jobs, whoever inserts them in whatever language."""
+    """The registration of a kind: the defaults that inserts in every language take."""
 
     queue: str
     """The queue of its jobs. Default: ``default``."""

@@ -263,6 +263,11 @@ async fn interrupted_bench_leaves_nothing() {
     }
 }
 
+/// Whether a plan reads the job table, or calls the one function of its verb.
+fn is_of_jobs(plan: &str) -> bool {
+    plan.contains("job") || plan.contains("Function Scan on _")
+}
+
 #[tokio::test]
 async fn sweeps_give_points_and_the_points_are_drawn() {
     let url = database().await;
@@ -279,7 +284,7 @@ async fn sweeps_give_points_and_the_points_are_drawn() {
         assert!([2.0, 5.0].contains(&number(point, "x")), "{point}");
         assert_eq!(point["bare_us_per_job"].is_null(), point["sweep"] == "queues", "{point}");
         let plans: Vec<_> = point["plans"].as_object().unwrap().values().map(Value::to_string).collect();
-        assert!(!plans.is_empty() && plans.iter().all(|plan| plan.len() > 4), "{point}");
+        assert!(!plans.is_empty() && plans.iter().all(|plan| is_of_jobs(plan)), "{point}");
         assert!(plans.iter().all(|plan| !plan.contains("Seq Scan on job")), "{point}");
     }
     let scratch = directory();

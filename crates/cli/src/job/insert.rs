@@ -17,8 +17,8 @@ use crate::verdict::Verdict;
 
 /// Insert a job.
 ///
-/// What is not given is taken from the kind where it is registered (`uniqueue kind list`), else from the defaults of the
-/// options. --policy null and --group-policy null give the kind's policy up.
+/// Options that are left out have the values of the registered kind (`uniqueue kind list`), or else their own defaults.
+/// --policy null and --group-policy null give the kind's policy up.
 ///
 /// A job whose unique key another job holds is a duplicate. By default nothing is inserted, and the command names the
 /// holder. The policy's on_conflict changes that: ignore (the default here), reject, replace,

@@ -44,8 +44,8 @@ Exit codes:
 ///
 /// It makes the key as the insert would, from the kind, the policy and the database's time, and finds the key's holder. It
 /// says what the insert would do: insert the job, replace or update the holder, or return it as a duplicate. It takes no lock
-/// and writes nothing, so another transaction may change the answer at any time. What is not given is taken from the kind where
-/// it is registered (`uniqueue kind list`).
+/// and writes nothing, so another transaction may change the answer at any time. Options that are left
+/// out have the values of the registered kind (`uniqueue kind list`).
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub(super) struct ExplainArguments {

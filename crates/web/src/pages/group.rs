@@ -27,7 +27,7 @@ pub(crate) struct FoundGroup {
     group: Option<GroupInfo>,
     /// `None`: it is not held.
     held_until: Option<OffsetDateTime>,
-    /// What keeps its first job from starting.
+    /// The obstacles of its first job.
     obstacles: Vec<Obstacle>,
 }
 
