@@ -58,3 +58,14 @@ CREATE FUNCTION _hold_may_be(hold_for interval) RETURNS boolean
     END;
 COMMENT ON FUNCTION _hold_may_be(interval) IS
     'Returns true if a queue or a group can be held for this time. Otherwise raises error 22023.';
+
+CREATE FUNCTION _time_may_be(scheduled_at timestamptz) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN scheduled_at IS NULL THEN _refuse('invalid scheduled_at: must not be null')
+        WHEN scheduled_at < '0001-01-01 00:00:00+00' OR scheduled_at >= '9001-01-01 00:00:00+00' THEN
+            _refuse(format('invalid scheduled_at: must be in the years 1 to 9000: %s', scheduled_at))
+        ELSE true
+    END;
+COMMENT ON FUNCTION _time_may_be(timestamptz) IS
+    'Returns true if a job can be due at this time. Otherwise raises error 22023.';

@@ -130,27 +130,33 @@ $$;
 COMMENT ON FUNCTION retry_jobs(uuid[], text[]) IS
     'Makes the final and waiting jobs with these ids available, with at least one attempt left. With states, only jobs in one of these states. A job takes its claim back if its key is free, and otherwise goes on without it. If its policy says discard on re-entry, a waiting job is discarded, and a final job is refused and stays as it is. Notifies idle runners. Returns one row per job: its new state, whether it was refused, and the holder of its key. The holder is null if it belongs to an open transaction or if the time for waiting was used up.';
 
--- scheduled_at moves to now, so that the time as pending does not count as a wait for a runner.
-CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)
+CREATE FUNCTION _let_wait(ids uuid[], states text[], until timestamptz)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     WITH wanted AS (
         SELECT
             j.id,
-            CASE WHEN j.scheduled_at > clock_timestamp() THEN 'scheduled' ELSE 'available' END::job_state AS state
+            -- The time as pending does not count as a wait for a runner.
+            coalesce(_let_wait.until, greatest(j.scheduled_at, clock_timestamp())) AS scheduled_at,
+            CASE
+                WHEN j.state = 'pending' AND _let_wait.until IS NOT NULL THEN 'pending'
+                WHEN coalesce(_let_wait.until, j.scheduled_at) <= clock_timestamp() THEN 'available'
+                WHEN j.state = 'retryable' THEN 'retryable'
+                ELSE 'scheduled'
+            END::job_state AS state
         FROM job AS j
-        WHERE j.id = ANY (release_jobs.ids)
-            AND (release_jobs.states IS NULL OR j.state = ANY (release_jobs.states::job_state[]))
-            AND j.state = 'pending'
+        WHERE j.id = ANY (_let_wait.ids)
+            AND (_let_wait.states IS NULL OR j.state = ANY (_let_wait.states::job_state[]))
+            AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+            AND (j.state = 'pending' OR _let_wait.until IS NOT NULL)
         ORDER BY j.id
         FOR UPDATE
     ),
     changed AS (
         UPDATE job AS j
         SET state = w.state,
-            -- The wait for a runner begins now.
-            scheduled_at = greatest(j.scheduled_at, clock_timestamp()),
+            scheduled_at = w.scheduled_at,
             unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, w.state)
         FROM wanted AS w
         WHERE j.id = w.id
@@ -168,6 +174,15 @@ BEGIN ATOMIC
     FROM changed AS c
     CROSS JOIN settled AS s;
 END;
+COMMENT ON FUNCTION _let_wait(uuid[], text[], timestamptz) IS
+    'Changes until when jobs wait, as reschedule_jobs says. until null: releases those that are pending, as release_jobs says.';
+
+CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    SELECT w.id, w.kind, w.queue, w.attempt, w.state FROM _let_wait(release_jobs.ids, release_jobs.states, NULL) AS w;
+END;
 COMMENT ON FUNCTION release_jobs(uuid[], text[]) IS
     'Releases the pending jobs with these ids. With states, only jobs in one of these states. A job becomes available now, or scheduled if its time has not come. Notifies idle runners. Returns one row per job with its new state.';
 
@@ -175,49 +190,11 @@ CREATE FUNCTION reschedule_jobs(ids uuid[], scheduled_at timestamptz, states tex
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    WITH wanted AS (
-        SELECT
-            j.id,
-            CASE
-                WHEN j.state = 'pending' THEN 'pending'
-                WHEN reschedule_jobs.scheduled_at <= clock_timestamp() THEN 'available'
-                WHEN j.state = 'retryable' THEN 'retryable'
-                ELSE 'scheduled'
-            END::job_state AS state
-        FROM job AS j
-        WHERE j.id = ANY (reschedule_jobs.ids)
-            AND (reschedule_jobs.states IS NULL OR j.state = ANY (reschedule_jobs.states::job_state[]))
-            AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
-            AND CASE
-                WHEN reschedule_jobs.scheduled_at IS NULL THEN _refuse('invalid scheduled_at: must not be null')
-                WHEN reschedule_jobs.scheduled_at < '0001-01-01 00:00:00+00'
-                    OR reschedule_jobs.scheduled_at >= '9001-01-01 00:00:00+00' THEN
-                    _refuse(format('invalid scheduled_at: must be in the years 1 to 9000: %s', reschedule_jobs.scheduled_at))
-                ELSE true
-            END
-        ORDER BY j.id
-        FOR UPDATE
-    ),
-    changed AS (
-        UPDATE job AS j
-        SET state = w.state,
-            scheduled_at = reschedule_jobs.scheduled_at,
-            unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, w.state)
-        FROM wanted AS w
-        WHERE j.id = w.id
-        RETURNING j.id, j.kind, j.queue, j.attempt, j.state, j.unique_yielded
-    ),
-    settled AS MATERIALIZED (
-        SELECT
-            _take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) AS discarded,
-            _wake_runners(array_agg(DISTINCT c.queue) FILTER (WHERE c.state = 'available')) AS woken
-        FROM changed AS c
-    )
-    SELECT
-        c.id, c.kind, c.queue, c.attempt,
-        CASE WHEN c.id = ANY (s.discarded) THEN 'discarded' ELSE c.state::text END
-    FROM changed AS c
-    CROSS JOIN settled AS s;
+    SELECT w.id, w.kind, w.queue, w.attempt, w.state
+    FROM _let_wait(
+        reschedule_jobs.ids, reschedule_jobs.states,
+        CASE WHEN _time_may_be(reschedule_jobs.scheduled_at) THEN reschedule_jobs.scheduled_at END
+    ) AS w;
 END;
 COMMENT ON FUNCTION reschedule_jobs(uuid[], timestamptz, text[]) IS
     'Changes the time of the waiting jobs with these ids. With states, only jobs in one of these states. A job that is due becomes available at once. A pending job stays pending. Notifies idle runners. Returns one row per job with its new state. Error 22023 for a time that is null or outside the years 1 to 9000.';
