@@ -335,6 +335,32 @@ $$;
 COMMENT ON FUNCTION try_jobs(uuid[], uuid) IS
     'Tries one by one whether available jobs can be read and, for the worker, be started. Every trial is rolled back. Returns a row for each job that was tried. bytes: about the size of its values; null: they cannot be read. code and problem: the error of the database. Code 57014: the timeout of the statement came while this job was tried, and the jobs after it were not tried. worker null: the jobs are only read.';
 
+CREATE FUNCTION _discard_unreadable(job_id uuid, reason text, keep_errors boolean) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+-- The values stay as they are, so nothing has to be read of them. Only the errors can be read.
+DECLARE
+    has_yielded boolean;
+BEGIN
+    UPDATE job AS j
+    SET state = 'discarded',
+        finalized_at = clock_timestamp(),
+        errors = _with_error(CASE WHEN keep_errors THEN j.errors ELSE '[]' END, j.attempt, clock_timestamp(), reason),
+        unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'discarded')
+    WHERE j.id = ANY (ARRAY(
+        SELECT f.id FROM job AS f WHERE f.id = job_id AND f.state = 'available' FOR NO KEY UPDATE SKIP LOCKED
+    ))
+    RETURNING j.unique_yielded INTO has_yielded;
+    IF has_yielded THEN
+        PERFORM _take_claims(ARRAY[job_id]);
+    END IF;
+    RETURN has_yielded IS NOT NULL OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = job_id AND j.state = 'available');
+END
+$$;
+COMMENT ON FUNCTION _discard_unreadable(uuid, text, boolean) IS
+    'Discards an available job that no fetch can return, with the reason. keep_errors: adds the reason to the job''s errors, which must be read for that; false: replaces them. Returns whether the job is out of the way: discarded, or not available any more. A job that another transaction has locked is not.';
+
 CREATE FUNCTION release_claim(unique_key text) RETURNS uuid
     LANGUAGE sql VOLATILE
     SET search_path FROM CURRENT

@@ -154,48 +154,38 @@ CREATE FUNCTION _wanted(name text, free integer, after_group text) RETURNS jsonb
 COMMENT ON FUNCTION _wanted(text, integer, text) IS
     'What a fetch of a remote worker wants of a queue, as _fetch_jobs takes it: so many jobs, none of them ahead.';
 
-CREATE FUNCTION _left_alone(memory jsonb) RETURNS uuid[]
+CREATE FUNCTION _left_alone(aside jsonb) RETURNS uuid[]
     LANGUAGE sql STABLE
     RETURN ARRAY(
         SELECT a.id::uuid
-        FROM jsonb_each_text(memory -> 'aside') AS a (id, until)
-        WHERE a.until::timestamptz BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 minute'
+        FROM jsonb_each(aside) AS a (id, job)
+        WHERE (a.job ->> 'until')::timestamptz BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 minute'
     );
-COMMENT ON FUNCTION _left_alone(jsonb) IS 'The jobs that a remote worker could not start, and that it leaves alone for now.';
+COMMENT ON FUNCTION _left_alone(jsonb) IS 'Of the jobs that a remote worker has set aside (runner.remote), those that it leaves alone for now.';
 
-CREATE FUNCTION _fetch_queue(
-    worker_id uuid,
-    wanted jsonb,
-    kinds text[],
-    except_ids uuid[],
-    suspects integer,
-    is_alone boolean,
-    reserve interval,
-    OUT ids uuid[],
-    OUT facts jsonb,
-    OUT refused jsonb
-)
+CREATE FUNCTION _bytes_of_values(args jsonb, meta jsonb, errors jsonb, progress jsonb) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    RETURN coalesce(octet_length(args::text), 0)::bigint + coalesce(octet_length(meta::text), 0)
+        + coalesce(octet_length(errors::text), 0) + coalesce(octet_length(progress::text), 0);
+COMMENT ON FUNCTION _bytes_of_values(jsonb, jsonb, jsonb, jsonb) IS
+    'How many bytes the values of a job have as text. Error where one of them cannot be read, for which it is called.';
+
+CREATE FUNCTION _set_aside(worker_id uuid, wanted jsonb, kinds text[], except_ids uuid[], aside jsonb) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
--- A job that the database refuses to start fails the whole fetch, which names none. So the next jobs are tried one by one,
--- and those that fail are left alone for a minute.
+-- As runners do: a job whose row cannot be read three times in a row is discarded. A start that is refused costs no job,
+-- since the error may be one of a trigger.
 DECLARE
-    problem text;
-    failing record;
+    tried record;
+    failures integer;
+    found jsonb := '{}';
+    example text;
 BEGIN
-    SELECT array_agg(f.id) FILTER (WHERE f.id IS NOT NULL), (array_agg(f.facts) FILTER (WHERE f.id IS NULL))[1]
-    INTO ids, facts
-    FROM _fetch_jobs(
-        worker_id, wanted, kinds, except_ids, suspects, is_alone, '{}', '{}', '{}', '{}', reserve
-    ) AS f;
-EXCEPTION
-    WHEN feature_not_supported OR transaction_rollback OR insufficient_resources OR lock_not_available THEN
-        RAISE;
-    WHEN others THEN
-        problem := SQLERRM;
-        SELECT array_agg(t.id) AS ids, (array_agg(t.problem))[1] AS problem
-        INTO failing
+    FOR tried IN
+        SELECT
+            t.id, t.problem,
+            t.code IS NULL OR t.bytes IS NULL AND left(t.code, 2) IN ('22', '54', '58', 'XX') AS is_unreadable
         FROM try_jobs(
             ARRAY(
                 SELECT n.id
@@ -205,22 +195,107 @@ EXCEPTION
             ),
             worker_id
         ) AS t
-        WHERE t.code IS NOT NULL AND NOT t.is_locked;
-        IF failing.ids IS NULL THEN
-            RAISE;
+        -- The text of a value may have six times its bytes, and no text has more than 1 GB.
+        WHERE NOT t.is_locked AND (t.code IS NOT NULL OR t.bytes > 178956970)
+    LOOP
+        failures := coalesce((aside #>> ARRAY[tried.id::text, 'unreadable'])::integer, 0) + 1;
+        IF tried.is_unreadable AND failures >= 3 THEN
+            PERFORM _discard_damaged(
+                tried.id, 'the job''s row cannot be read: ' || coalesce(tried.problem, 'the text of its values may exceed 1 GB')
+            );
         END IF;
-        RAISE WARNING 'cannot start % jobs, such as %, and leave them alone for a minute: %',
-            cardinality(failing.ids), failing.ids[1], coalesce(failing.problem, problem);
-        refused := (SELECT jsonb_object_agg(r.id, clock_timestamp() + interval '1 minute') FROM unnest(failing.ids) AS r (id));
-        SELECT array_agg(f.id) FILTER (WHERE f.id IS NOT NULL), (array_agg(f.facts) FILTER (WHERE f.id IS NULL))[1]
-        INTO ids, facts
-        FROM _fetch_jobs(
-            worker_id, wanted, kinds, except_ids || failing.ids, suspects, is_alone, '{}', '{}', '{}', '{}', reserve
-        ) AS f;
+        found := found || jsonb_build_object(tried.id, CASE
+            WHEN tried.is_unreadable
+                THEN jsonb_build_object('until', clock_timestamp() + interval '1 s', 'unreadable', failures)
+            ELSE jsonb_build_object('until', clock_timestamp() + interval '1 minute')
+        END);
+        example := coalesce(example, format('%s: %s', tried.id, tried.problem));
+    END LOOP;
+    IF found = '{}' THEN
+        RETURN NULL;
+    END IF;
+    RAISE WARNING 'jobs that cannot be started are set aside: %, such as %',
+        (SELECT count(*) FROM jsonb_object_keys(found)), example;
+    RETURN found;
 END
 $$;
-COMMENT ON FUNCTION _fetch_queue(uuid, jsonb, text[], uuid[], integer, boolean, interval) IS
-    'Starts the next jobs of one queue, as _fetch_jobs does. ids: the jobs; null: none. refused: jobs that could not be started, each with the time until which to leave it alone; null: none.';
+COMMENT ON FUNCTION _set_aside(uuid, jsonb, text[], uuid[], jsonb) IS
+    'Tries the next jobs of a queue one by one, after a fetch of them failed, and returns those that a remote worker must leave alone, as in runner.remote. aside: those of before. Discards a job whose row cannot be read for the third time. Null: each can be started.';
+
+CREATE FUNCTION _discard_damaged(job_id uuid, reason text) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    keep_errors boolean;
+    problem text;
+BEGIN
+    FOREACH keep_errors IN ARRAY '{true, false}'::boolean[] LOOP
+        BEGIN
+            RETURN _discard_unreadable(job_id, reason, keep_errors);
+        EXCEPTION
+            WHEN others THEN
+                problem := SQLERRM;
+        END;
+    END LOOP;
+    RAISE WARNING 'a job that cannot be read cannot be discarded: %: %', job_id, problem;
+    RETURN false;
+END
+$$;
+COMMENT ON FUNCTION _discard_damaged(uuid, text) IS
+    'Discards a job that cannot be read. Where its errors cannot be read either, the reason replaces them. Returns whether the job is out of the way.';
+
+CREATE FUNCTION _fetch_queue(
+    worker_id uuid,
+    wanted jsonb,
+    kinds text[],
+    suspects integer,
+    is_alone boolean,
+    reserve interval,
+    INOUT aside jsonb,
+    OUT ids uuid[],
+    OUT facts jsonb
+)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+-- A job that cannot be read, or that the database refuses to start, fails the whole fetch, which names none. The values are
+-- read here, since nothing can be caught any more when the rows are sent.
+DECLARE
+    except_ids uuid[] := CASE WHEN aside IS NULL THEN '{}' ELSE _left_alone(aside) END;
+    found jsonb;
+    bytes bigint;
+BEGIN
+    -- Behind those that are set aside may be more of them.
+    FOR round IN 1..10 LOOP
+        BEGIN
+            SELECT
+                array_agg(f.id) FILTER (WHERE f.id IS NOT NULL), (array_agg(f.facts) FILTER (WHERE f.id IS NULL))[1],
+                sum(_bytes_of_values(f.args, f.meta, f.errors, f.progress))
+            INTO ids, facts, bytes
+            FROM _fetch_jobs(
+                worker_id, wanted, kinds, except_ids, suspects, is_alone, '{}', '{}', '{}', '{}', reserve
+            ) AS f;
+            RETURN;
+        EXCEPTION
+            WHEN feature_not_supported OR transaction_rollback OR insufficient_resources OR lock_not_available THEN
+                RAISE;
+            WHEN others THEN
+                ids := NULL;
+                facts := NULL;
+                found := _set_aside(worker_id, wanted, kinds, except_ids, aside);
+                IF found IS NULL AND round = 1 THEN
+                    RAISE;
+                END IF;
+        END;
+        EXIT WHEN found IS NULL;
+        aside := coalesce(aside, '{}') || found;
+        except_ids := except_ids || ARRAY(SELECT k.id::uuid FROM jsonb_object_keys(found) AS k (id));
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION _fetch_queue(uuid, jsonb, text[], integer, boolean, interval, jsonb) IS
+    'Starts the next jobs of one queue, as _fetch_jobs does. ids: the jobs; null: none. aside: the jobs that the worker leaves alone, as in runner.remote, before and after.';
 
 CREATE FUNCTION _start_remote(worker runner, queues text[], count integer, kinds text[], reserve interval) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
@@ -244,11 +319,10 @@ BEGIN
             SELECT f.* INTO got
             FROM _fetch_queue(
                 worker.id, _wanted(name, count - cardinality(started), memory #>> ARRAY['after', name]), kinds,
-                CASE WHEN memory ? 'aside' THEN _left_alone(memory) ELSE '{}' END,
-                CASE WHEN is_alone THEN 1 ELSE plan.suspects END, is_alone, reserve
+                CASE WHEN is_alone THEN 1 ELSE plan.suspects END, is_alone, reserve, memory -> 'aside'
             ) AS f;
-            IF got.refused IS NOT NULL THEN
-                memory := memory || jsonb_build_object('aside', coalesce(memory -> 'aside', '{}') || got.refused);
+            IF got.aside IS NOT NULL THEN
+                memory := memory || jsonb_build_object('aside', got.aside);
             END IF;
             started := started || got.ids;
             -- The facts are of this queue alone, and only where something guards it.
@@ -277,10 +351,12 @@ BEGIN
     END LOOP;
     IF memory <> worker.remote THEN
         IF memory ? 'aside' THEN
+            -- A job that can be started is forgotten after a while, and so is how often it could not be read.
             memory := memory || jsonb_build_object('aside', (
-                SELECT coalesce(jsonb_object_agg(a.id, a.until), '{}')
-                FROM jsonb_each_text(memory -> 'aside') AS a (id, until)
-                WHERE a.id = ANY (_left_alone(memory)::text[])
+                SELECT coalesce(jsonb_object_agg(a.id, a.job), '{}')
+                FROM jsonb_each(memory -> 'aside') AS a (id, job)
+                WHERE (a.job ->> 'until')::timestamptz
+                    BETWEEN clock_timestamp() - interval '1 minute' AND clock_timestamp() + interval '1 minute'
             ));
         END IF;
         PERFORM _remember(worker.id, memory);

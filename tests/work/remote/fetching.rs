@@ -124,10 +124,64 @@ async fn jobs_that_the_database_refuses_to_start_are_left_alone_and_the_others_g
     assert!(kinds().await.is_empty());
     database.execute("DROP TRIGGER refuse ON {schema}.job").await;
     assert!(kinds().await.is_empty(), "they are left alone for a minute");
-    let pass = "UPDATE {schema}.runner SET remote = remote || jsonb_build_object('aside', (
-        SELECT jsonb_object_agg(a.id, clock_timestamp() - interval '1 s') FROM jsonb_each_text(remote -> 'aside') AS a (id, until)))";
-    database.execute(pass).await;
+    try_again(&database).await;
     assert_eq!(kinds().await, ["bad", "bad", "bad"]);
+}
+
+/// Ends the time for which remote workers leave jobs alone.
+async fn try_again(database: &Database) {
+    let pass = "UPDATE {schema}.runner SET remote = remote || jsonb_build_object('aside', (
+        SELECT jsonb_object_agg(a.id, a.job || jsonb_build_object('until', clock_timestamp() - interval '1 ms'))
+        FROM jsonb_each(remote -> 'aside') AS a (id, job)))";
+    database.execute(pass).await;
+}
+
+/// As many as one fetch tries at least, and some behind them.
+#[tokio::test]
+async fn jobs_that_cannot_be_read_are_set_aside_then_discarded_and_hold_up_no_other() {
+    let database = Database::new().await;
+    let inserted = database.client.insert_many((0..30).map(|_| job("j"))).await.unwrap();
+    let column = |place| if place % 5 == 0 { "errors" } else { "args" };
+    for place in 0..28 {
+        database.damage(inserted[place].id(), column(place)).await;
+    }
+    let worker = Remote::new(&database, "w");
+    let fetched = worker.fetch(1).await;
+    assert_eq!(fetched[0].id, inserted[28].id().as_uuid());
+    worker.complete(&fetched[0]).await;
+    let set_aside = "SELECT count(*) FROM {schema}.runner AS r, jsonb_object_keys(r.remote -> 'aside')";
+    assert_eq!(database.number(set_aside).await, 28);
+    for _ in ["the second trial", "the third"] {
+        let discarded = "SELECT count(*) FROM {schema}.job WHERE state = 'discarded'";
+        assert_eq!(database.number(discarded).await, 0);
+        try_again(&database).await;
+        let fetched = worker.fetch(1).await;
+        assert_eq!(fetched[0].id, inserted[29].id().as_uuid());
+        worker.end_one(&fetched[0], "give_back_jobs", "").await;
+    }
+    let said = "SELECT count(*) FROM {schema}.job WHERE state = 'discarded'
+        AND errors #>> '{-1,error}' LIKE 'the job''s row cannot be read: %' AND jsonb_array_length(errors) = 1";
+    assert_eq!(database.number(said).await, 28);
+}
+
+#[tokio::test]
+async fn a_queue_of_which_no_job_can_be_started_holds_up_no_other_and_says_so() {
+    let database = Database::new().await;
+    database
+        .execute("CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")
+        .await;
+    let refuse = "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW WHEN (NEW.queue = 'bad')
+        EXECUTE FUNCTION {schema}.refuse()";
+    database.execute(refuse).await;
+    database.client.insert_many((0..40).map(|_| job("j").queue("bad"))).await.unwrap();
+    database.client.insert(job("j").queue("good")).await.unwrap();
+    let worker = Remote::new(&database, "w").of_queues(&["bad", "good"]);
+    assert_eq!(worker.fetch_one().await.queue, "good");
+    assert_eq!(worker.fetch(1).await.len(), 0);
+    assert_eq!(
+        database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0").await,
+        40
+    );
 }
 
 #[tokio::test]
