@@ -409,6 +409,12 @@ BEGIN
         WHERE j.id = ANY (started) AND j.state = 'running'
         ORDER BY array_position(fetch_jobs.queues, j.queue::text), j.priority DESC, j.scheduled_at, j.id;
     END IF;
+    -- What the worker has worked off is known soon after the last result as well, and its rate falls when it is idle.
+    IF position(entered.id::text IN coalesce(current_setting('uniqueue.worked', true), '')) > 0 THEN
+        PERFORM _count_results(entered.id, 0, 0);
+    ELSIF entered.lately_completed + entered.lately_failed > 0 AND entered.counted_at < clock_timestamp() - interval '5 s' THEN
+        PERFORM _store_counts(entered.id, 0, 0);
+    END IF;
     wants_wake_ups := fetch_jobs.listens AND cardinality(started) = 0;
     IF entered.idle <> wants_wake_ups THEN
         UPDATE runner AS r

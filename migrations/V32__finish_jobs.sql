@@ -103,10 +103,82 @@ COMMENT ON FUNCTION stop_worker(text) IS
     'For remote workers that stop: deletes the rows of the worker of this name that have no jobs any more, so that it no longer counts as alive, and releases its leases of maintenance. Another process of the name makes its row again with its next fetch. Returns how many rows there were. Runs with the rights of the schema''s owner.';
 REVOKE EXECUTE ON FUNCTION stop_worker(text) FROM PUBLIC;
 
-CREATE FUNCTION _end_runs(
-    ids uuid[], runs integer[], outcomes text[], delays interval[], errors text[], outputs jsonb[], reports jsonb[]
-) RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+CREATE FUNCTION _store_counts(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+-- Sessions of one worker report in turn. What they report within two seconds counts in one span of time, so that none is
+-- too short to tell a rate.
+DECLARE
+    at CONSTANT timestamptz := clock_timestamp();
+BEGIN
+    UPDATE runner AS r
+    SET completed = r.completed + _store_counts.completed,
+        failed = r.failed + _store_counts.failed,
+        counted_at = at,
+        lately = greatest(at - s.began_at, interval '0'),
+        lately_completed = _store_counts.completed + CASE WHEN s.goes_on THEN r.lately_completed ELSE 0 END,
+        lately_failed = _store_counts.failed + CASE WHEN s.goes_on THEN r.lately_failed ELSE 0 END
+    FROM (
+        SELECT
+            w.id, g.goes_on,
+            CASE WHEN g.goes_on THEN w.counted_at - w.lately ELSE coalesce(w.counted_at, w.started_at) END AS began_at
+        FROM runner AS w
+        CROSS JOIN LATERAL (
+            SELECT coalesce(w.counted_at > at - interval '2 s' AND w.lately < interval '15 s', false) AS goes_on
+        ) AS g
+        WHERE w.id = worker_id
+        -- No result waits for another one's transaction.
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS s
+    WHERE r.id = s.id;
+    RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION _store_counts(uuid, bigint, bigint) IS
+    'Adds to what a remote worker has worked off (runner.completed, failed, lately). Returns false where another transaction has its row locked, or there is none.';
+
+CREATE FUNCTION _count_results(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+-- The session remembers what it counted, and writes it every five seconds: a row for each result would grow with them
+-- while an old transaction is open. What a session did not write before its end is not counted.
+DECLARE
+    at CONSTANT double precision := extract(epoch FROM clock_timestamp());
+    name CONSTANT text := current_schema() || '.' || worker_id;
+    counts jsonb := coalesce(nullif(current_setting('uniqueue.worked', true), ''), '{}')::jsonb;
+    own CONSTANT jsonb := coalesce(counts -> name, jsonb_build_array(0, 0, at));
+    all_completed CONSTANT bigint := (own ->> 0)::bigint + completed;
+    all_failed CONSTANT bigint := (own ->> 1)::bigint + failed;
+    is_stored boolean := false;
+BEGIN
+    IF abs(at - (own ->> 2)::double precision) >= 5 THEN
+        is_stored := _store_counts(worker_id, all_completed, all_failed);
+    END IF;
+    counts := CASE
+        WHEN is_stored THEN counts - name
+        ELSE counts || jsonb_build_object(name, jsonb_build_array(all_completed, all_failed, own -> 2))
+    END;
+    PERFORM set_config('uniqueue.worked', counts::text, false);
+    RETURN is_stored;
+END
+$$;
+COMMENT ON FUNCTION _count_results(uuid, bigint, bigint) IS
+    'Counts results of a remote worker: in the session, and every five seconds in the worker''s row. Returns whether it wrote the row.';
+
+CREATE FUNCTION finish_jobs(
+    ids uuid[],
+    runs integer[],
+    outcomes text[],
+    delays interval[] DEFAULT NULL,
+    errors text[] DEFAULT NULL,
+    outputs jsonb[] DEFAULT NULL,
+    progress jsonb[] DEFAULT NULL
+)
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
     ROWS 10
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_generic_plan
@@ -120,8 +192,8 @@ DECLARE
     ended_states text[];
 BEGIN
     PERFORM _check_runs(
-        _end_runs.ids, _end_runs.runs,
-        ARRAY[cardinality(outcomes), cardinality(delays), cardinality(errors), cardinality(outputs), cardinality(reports)]
+        finish_jobs.ids, finish_jobs.runs,
+        ARRAY[cardinality(outcomes), cardinality(delays), cardinality(errors), cardinality(outputs), cardinality(progress)]
     );
     SELECT
         array_agg(s.id) AS ids, array_agg(s.run) AS runs, array_agg(s.outcome) AS outcomes,
@@ -147,7 +219,7 @@ BEGIN
     FROM (
         -- Of a job that is given twice, the later run: there is no other result that can count.
         SELECT DISTINCT ON (i.id) i.id, i.run, i.outcome, i.delay, i.error, i.output, i.report
-        FROM unnest(_end_runs.ids, _end_runs.runs, outcomes, delays, errors, outputs, reports)
+        FROM unnest(finish_jobs.ids, finish_jobs.runs, outcomes, delays, errors, outputs, progress)
             AS i (id, run, outcome, delay, error, output, report)
         ORDER BY i.id, i.run DESC
     ) AS s;
@@ -167,10 +239,21 @@ BEGIN
         ) AS f
         CROSS JOIN unnest(f.ended) AS e (id);
     END IF;
+    IF ended_ids IS NOT NULL THEN
+        PERFORM _count_results(
+            (SELECT j.worker FROM job AS j WHERE j.id = ended_ids[1]),
+            cardinality(array_positions(ended_states, 'completed')),
+            (
+                SELECT count(*)
+                FROM unnest(ended_ids) AS e (id)
+                WHERE NOT given.are_bare AND given.outcomes[width_bucket(e.id, given.ids)] IN ('retry', 'discard')
+            )
+        );
+    END IF;
     RETURN QUERY
     SELECT
         i.id, i.run, c.counted, CASE WHEN c.counted THEN e.state ELSE (SELECT j.state::text FROM job AS j WHERE j.id = i.id) END
-    FROM unnest(_end_runs.ids, _end_runs.runs) WITH ORDINALITY AS i (id, run, place)
+    FROM unnest(finish_jobs.ids, finish_jobs.runs) WITH ORDINALITY AS i (id, run, place)
     LEFT JOIN unnest(ended_ids, ended_states) AS e (id, state) ON e.id = i.id
     CROSS JOIN LATERAL (
         SELECT e.id IS NOT NULL AND i.run = given.runs[width_bucket(i.id, given.ids)] AS counted OFFSET 0
@@ -178,33 +261,14 @@ BEGIN
     ORDER BY i.place;
 END
 $$;
-COMMENT ON FUNCTION _end_runs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) IS
-    'Ends runs of remote workers, as finish_jobs says.';
-
-CREATE FUNCTION finish_jobs(
-    ids uuid[],
-    runs integer[],
-    outcomes text[],
-    delays interval[] DEFAULT NULL,
-    errors text[] DEFAULT NULL,
-    outputs jsonb[] DEFAULT NULL,
-    progress jsonb[] DEFAULT NULL
-)
-    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
-    ROWS 10
-    SET search_path FROM CURRENT
-AS $$
-BEGIN
-    RETURN QUERY
-    SELECT e.id, e.run, e.counted, e.state
-    FROM _end_runs(ids, runs, outcomes, delays, errors, outputs, progress) AS e;
-END
-$$;
 COMMENT ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) IS
-    'For remote workers: ends runs of jobs that fetch_jobs returned, in any mix of ways: complete (with an output, or none), retry (with an error; without a delay the job waits 1 s, doubled with each attempt up to an hour), snooze (for a delay), give_back, cancel and discard (with the reason as error). A retry without an attempt left discards the job. A snooze and a give_back use up no attempt. Answers with a row for each, in the order given: whether the result counted, and the job''s state since; null: there is no such job. A result of a run that is over already changes nothing. Runs with the rights of the schema''s owner. Error 22023 for an argument outside its limits.';
+    'For remote workers: ends runs of jobs that fetch_jobs returned, in any mix of ways: complete (with an output, or none), retry (with an error; without a delay the job waits as its registered kind says, else 1 s, doubled with each attempt up to an hour), snooze (for a delay), give_back, cancel and discard (with the reason as error). A retry without an attempt left discards the job. A snooze and a give_back use up no attempt. Answers with a row for each, in the order given: whether the result counted, and the job''s state since; null: there is no such job. A result of a run that is over already changes nothing. Runs with the rights of the schema''s owner. Error 22023 for an argument outside its limits.';
 REVOKE EXECUTE ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) FROM PUBLIC;
+
+CREATE FUNCTION _each(outcome text, ids uuid[]) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    RETURN array_fill(outcome, ARRAY[coalesce(cardinality(ids), 0)]);
+COMMENT ON FUNCTION _each(text, uuid[]) IS 'The same outcome for each of these jobs, as finish_jobs takes it.';
 
 CREATE FUNCTION complete_jobs(ids uuid[], runs integer[], outputs jsonb[] DEFAULT NULL)
     RETURNS TABLE (id uuid, run integer, counted boolean, state text)
@@ -216,7 +280,7 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT e.id, e.run, e.counted, e.state
-    FROM _end_runs(ids, runs, array_fill('complete'::text, ARRAY[coalesce(cardinality(ids), 0)]), NULL, NULL, outputs, NULL) AS e;
+    FROM finish_jobs(ids, runs, _each('complete', ids), outputs => outputs) AS e;
 END
 $$;
 COMMENT ON FUNCTION complete_jobs(uuid[], integer[], jsonb[]) IS
@@ -233,7 +297,7 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT e.id, e.run, e.counted, e.state
-    FROM _end_runs(ids, runs, array_fill('retry'::text, ARRAY[coalesce(cardinality(ids), 0)]), delays, errors, NULL, NULL) AS e;
+    FROM finish_jobs(ids, runs, _each('retry', ids), delays => delays, errors => errors) AS e;
 END
 $$;
 COMMENT ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[]) IS
@@ -250,7 +314,7 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT e.id, e.run, e.counted, e.state
-    FROM _end_runs(ids, runs, array_fill('snooze'::text, ARRAY[coalesce(cardinality(ids), 0)]), delays, NULL, NULL, NULL) AS e;
+    FROM finish_jobs(ids, runs, _each('snooze', ids), delays => delays) AS e;
 END
 $$;
 COMMENT ON FUNCTION snooze_jobs(uuid[], integer[], interval[]) IS
@@ -267,7 +331,7 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT e.id, e.run, e.counted, e.state
-    FROM _end_runs(ids, runs, array_fill('give_back'::text, ARRAY[coalesce(cardinality(ids), 0)]), NULL, NULL, NULL, NULL) AS e;
+    FROM finish_jobs(ids, runs, _each('give_back', ids)) AS e;
 END
 $$;
 COMMENT ON FUNCTION give_back_jobs(uuid[], integer[]) IS

@@ -1,5 +1,6 @@
 //! Remote workers: jobs that are worked by SQL, without a runner of the library.
 
+mod counting;
 mod exactness;
 mod fetching;
 mod finishing;
