@@ -7,6 +7,7 @@ CREATE TABLE kind (
     max_attempts attempt_limit,
     delay interval,
     timeout interval,
+    backoff jsonb_object,
     unique_policy jsonb_object,
     group_policy jsonb_object,
     group_limit group_limit,
@@ -29,12 +30,14 @@ COMMENT ON COLUMN kind.max_attempts IS 'How many attempts its jobs have; null: 2
 COMMENT ON COLUMN kind.delay IS 'How long after the insert its jobs are due; null: at once.';
 COMMENT ON COLUMN kind.timeout IS
     'How long a job of the kind may run, for workers that do not know better; null: as long as it takes.';
+COMMENT ON COLUMN kind.backoff IS
+    'How long a job of the kind waits for a retry, for workers that do not know better: {"first", "factor", "max_interval", "jitter"}. After attempt n it waits first × factor^(n−1), at most max_interval, plus or minus the fraction jitter. What is left out: 1 s, 2, an hour (or first, where that is longer), a tenth; with factor 1 no longest wait and no jitter. Null: all of that.';
 COMMENT ON COLUMN kind.unique_policy IS 'The policy that makes the unique keys of its jobs, as unique_key reads it; null: they are not unique.';
 COMMENT ON COLUMN kind.group_policy IS 'The policy that makes the keys of their groups, as insert_job reads it; null: they have no group.';
 COMMENT ON COLUMN kind.group_limit IS 'How many jobs of a group may run at once; null: no limit of the kind.';
 COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order; null: they do not.';
 COMMENT ON COLUMN kind.digest IS
-    'A digest of what inserts take from the kind. Two registrations that mean the same have the same digest. The timeout does not count.';
+    'A digest of what inserts take from the kind. Two registrations that mean the same have the same digest. The timeout and the backoff do not count.';
 COMMENT ON COLUMN kind.registered_at IS 'When it was last registered.';
 COMMENT ON COLUMN kind.registered_by IS 'The process that registered it last: the name of the runner, or what register_kind was told.';
 COMMENT ON COLUMN kind.changed_at IS 'When a registration last changed its digest.';
@@ -43,6 +46,54 @@ COMMENT ON COLUMN kind.former_by IS 'The process that last registered the former
 COMMENT ON COLUMN kind.returned_at IS
     'When a registration last brought the former definition back. Two processes that define the kind differently register it in turn, or a deployment was rolled back.';
 COMMENT ON CONSTRAINT kind_pkey ON kind IS 'One row a kind.';
+
+CREATE FUNCTION _backoff_length(backoff jsonb, member text) RETURNS double precision
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN backoff ->> member IN ('PT0S', '0s') THEN 0
+        ELSE extract(epoch FROM _policy_length(backoff ->> member, member))
+    END;
+COMMENT ON FUNCTION _backoff_length(jsonb, text) IS 'A length of time in kind.backoff, in seconds. Null: there is none.';
+
+CREATE FUNCTION _check_backoff(backoff jsonb) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    member text;
+    problem text;
+BEGIN
+    IF backoff IS NULL THEN
+        RETURN true;
+    ELSIF jsonb_typeof(backoff) <> 'object' THEN
+        RETURN _refuse(format('invalid backoff: must be an object: %s', left(backoff::text, 80)));
+    END IF;
+    FOR member IN SELECT k.name FROM jsonb_object_keys(backoff) AS k (name) ORDER BY k.name COLLATE "C" LOOP
+        problem := CASE
+            WHEN member IN ('first', 'max_interval') THEN
+                CASE WHEN jsonb_typeof(backoff -> member) <> 'string' THEN 'must be a length of time, such as 30s' END
+            WHEN member NOT IN ('factor', 'jitter') THEN
+                'unknown member; the members are first, factor, max_interval and jitter'
+            WHEN jsonb_typeof(backoff -> member) <> 'number' THEN 'must be a number'
+            WHEN member = 'factor' AND (backoff ->> member)::numeric NOT BETWEEN 1 AND 1000 THEN 'must be 1 to 1000'
+            WHEN member = 'jitter' AND (backoff ->> member)::numeric NOT BETWEEN 0 AND 1 THEN 'must be 0 to 1'
+        END;
+        IF problem IS NULL AND member IN ('first', 'max_interval') THEN
+            BEGIN
+                PERFORM _backoff_length(backoff, member);
+            EXCEPTION
+                WHEN invalid_parameter_value THEN
+                    problem := 'must be a length of time, such as 30s';
+            END;
+        END IF;
+        IF problem IS NOT NULL THEN
+            RETURN _refuse(format('invalid backoff: %s: %s: %s', member, problem, left((backoff -> member)::text, 80)));
+        END IF;
+    END LOOP;
+    RETURN true;
+END
+$$;
+COMMENT ON FUNCTION _check_backoff(jsonb) IS 'Error 22023 where the document cannot be kind.backoff; null can.';
 
 CREATE FUNCTION register_kind(
     kind text,
@@ -55,7 +106,8 @@ CREATE FUNCTION register_kind(
     group_policy jsonb DEFAULT NULL,
     group_limit integer DEFAULT NULL,
     in_order boolean DEFAULT NULL,
-    registered_by text DEFAULT NULL
+    registered_by text DEFAULT NULL,
+    backoff jsonb DEFAULT NULL
 ) RETURNS kind
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -76,13 +128,14 @@ BEGIN
     IF timeout < interval '0' OR timeout > interval '100 years' THEN
         RAISE invalid_parameter_value USING MESSAGE = format('invalid timeout: must be 0 to 100 years: %s', timeout);
     END IF;
+    PERFORM _check_backoff(backoff);
     INSERT INTO kind AS k (
-        name, queue, priority, max_attempts, delay, timeout, unique_policy, group_policy, group_limit, in_order, digest,
+        name, queue, priority, max_attempts, delay, timeout, backoff, unique_policy, group_policy, group_limit, in_order, digest,
         registered_at, registered_by, changed_at
     )
     VALUES (
         kind, queue, priority, max_attempts, nullif(delay, interval '0'), nullif(timeout, interval '0'),
-        nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order, definition, instant, registrant, instant
+        nullif(backoff, '{}'), nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order, definition, instant, registrant, instant
     )
     ON CONFLICT (name) DO UPDATE
     SET queue = excluded.queue,
@@ -91,6 +144,7 @@ BEGIN
         delay = excluded.delay,
         -- A client that only inserts does not know it.
         timeout = CASE WHEN timeout IS NULL THEN k.timeout ELSE excluded.timeout END,
+        backoff = CASE WHEN backoff IS NULL THEN k.backoff ELSE excluded.backoff END,
         unique_policy = excluded.unique_policy,
         group_policy = excluded.group_policy,
         group_limit = excluded.group_limit,
@@ -109,9 +163,9 @@ BEGIN
     RETURN registered;
 END
 $$;
-COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text) IS
+COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text, jsonb) IS
     'Registers a kind: what an insert that names it takes where it says nothing itself. The newest registration counts, as a whole. Answers with the row of the table kind.
-kind, queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order: as insert_job; default null: the kind has no such default. delay: how long after the insert its jobs are due, unless the insert names a time; at most 100 years; default null: at once. timeout: how long a job may run, for workers that do not know better; 0: no limit; default null: as it was registered before. registered_by: the process that registers, for people and for doctor; default: application_name, else the role.
+kind, queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order: as insert_job; default null: the kind has no such default. delay: how long after the insert its jobs are due, unless the insert names a time; at most 100 years; default null: at once. timeout: how long a job may run, for workers that do not know better; 0: no limit; default null: as it was registered before. registered_by: the process that registers, for people and for doctor; default: application_name, else the role. backoff: how long a job waits for a retry where its worker does not say, as kind.backoff, such as {"first": "10s"}; {}: 1 s, doubled up to an hour; default null: as it was registered before.
 Errors 22023, naming the argument or the policy''s member: a value outside its limits.';
 
 CREATE FUNCTION _kind_digest(

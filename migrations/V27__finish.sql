@@ -45,15 +45,31 @@ $$;
 COMMENT ON FUNCTION _complete_runs(uuid, text, uuid[], integer[]) IS
     'Completes runs that have nothing to store but that, which is how most runs end. worker_id: the runner that has the jobs; null: remote workers have them. patience: how long to wait for a row that is locked; null: as lock_timeout has it. The ids are sorted, each once, with the numbers of their runs. Answers with the jobs that are completed, and which of these are discarded after all, since another job claims their key. The other runs were stale.';
 
-CREATE FUNCTION _retry_delay(attempt integer) RETURNS interval
-    LANGUAGE sql VOLATILE STRICT
+CREATE FUNCTION _retry_delay(attempt integer, backoff jsonb) RETURNS interval
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    factor CONSTANT double precision := coalesce((backoff ->> 'factor')::double precision, 2);
+    first CONSTANT double precision := coalesce(_backoff_length(backoff, 'first'), 1);
+    longest CONSTANT double precision := coalesce(
+        _backoff_length(backoff, 'max_interval'), CASE WHEN factor > 1 THEN greatest(first, 3600) END
+    );
+    jitter CONSTANT double precision := coalesce(
+        (backoff ->> 'jitter')::double precision, CASE WHEN factor > 1 THEN 0.1 ELSE 0 END
+    );
+    -- By logarithms, since a power can be too large for its type.
+    wait CONSTANT double precision := CASE
+        WHEN first = 0 THEN 0
+        ELSE least(longest, 3155760000, exp(least(ln(first) + ln(factor) * (greatest(attempt, 1) - 1), 22)))
+    END;
+BEGIN
     -- Where the jitter would pass the longest wait it only shortens it, so that jobs that failed at once come back apart.
-    RETURN make_interval(secs => (
-        SELECT w.wait * (0.9 + random() * (least(w.wait * 1.1, 3600) / w.wait - 0.9))
-        FROM (SELECT least(power(2, least(attempt, 13) - 1), 3600)::double precision AS wait) AS w
-    ));
-COMMENT ON FUNCTION _retry_delay(integer) IS
-    'How long a job waits for its retry after this attempt, counted from 1, as runners have it by default: 1 s, doubled with each attempt up to an hour, plus or minus a tenth.';
+    RETURN make_interval(secs => wait * (1 - jitter) + random() * (least(wait * (1 + jitter), longest) - wait * (1 - jitter)));
+END
+$$;
+COMMENT ON FUNCTION _retry_delay(integer, jsonb) IS
+    'How long a job waits for its retry after this attempt, counted from 1. backoff: as kind.backoff; null: 1 s, doubled with each attempt up to an hour, plus or minus a tenth.';
 
 CREATE FUNCTION _finish_runs(
     worker_id uuid,
@@ -107,7 +123,9 @@ BEGIN
                 SELECT
                     outcomes[p.place] AS outcome,
                     CASE
-                        WHEN delays[p.place] IS NULL AND outcomes[p.place] = 'retry' THEN _retry_delay(j.attempt)
+                        WHEN delays[p.place] IS NULL AND outcomes[p.place] = 'retry' THEN _retry_delay(
+                            j.attempt, (SELECT k.backoff FROM kind AS k WHERE k.name = j.kind)
+                        )
                         ELSE delays[p.place]
                     END AS delay,
                     (_finish_runs.errors)[p.place] AS error,
@@ -162,4 +180,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _finish_runs(uuid, text, uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) IS
-    'Ends runs in any mix of ways: complete, retry, snooze, give_back, cancel or discard. worker_id, patience, ids and runs as in _complete_runs. delays: of a retry (null: as _retry_delay has it) and of a snooze. errors: of a retry, or the reasons of a cancel or discard. reports: the jobs'' progress. Each is null where there is none. Answers with the jobs whose result counted, by the state that they are in since, and which of these are discarded after all, since another job claims their key. The other runs were stale.';
+    'Ends runs in any mix of ways: complete, retry, snooze, give_back, cancel or discard. worker_id, patience, ids and runs as in _complete_runs. delays: of a retry (null: as the registered kind has it, else as _retry_delay) and of a snooze. errors: of a retry, or the reasons of a cancel or discard. reports: the jobs'' progress. Each is null where there is none. Answers with the jobs whose result counted, by the state that they are in since, and which of these are discarded after all, since another job claims their key. The other runs were stale.';

@@ -31,6 +31,9 @@ pub struct KindRow {
     pub delay: Option<Duration>,
     /// How long a job may run, for workers that do not know better. `None`: as long as it takes.
     pub timeout: Option<Duration>,
+    /// How long a failed job waits for its retry, for workers that do not know better: `first`, `factor`, `max_interval` and
+    /// `jitter` of a [`RetryPolicy`](crate::RetryPolicy), as `register_kind` takes them. `None`: the default policy.
+    pub backoff: Option<Value>,
     /// The policy of their unique keys, as `insert_job` takes it. `None`: they are not unique.
     pub unique_policy: Option<Value>,
     /// The policy of the keys of their groups, as `insert_job` takes it. `None`: they have no group.
@@ -102,6 +105,7 @@ pub(crate) struct KindDefinition {
     max_attempts: Option<u16>,
     delay: Option<String>,
     timeout: Option<String>,
+    backoff: Option<Value>,
     unique_policy: Value,
     group_policy: Value,
     group_limit: Option<u16>,
@@ -109,8 +113,8 @@ pub(crate) struct KindDefinition {
 }
 
 impl KindDefinition {
-    /// The definition of a kind whose inserts have these options. `timeout`: of its worker, where there is one.
-    pub(crate) fn new(kind: &str, options: InsertOptions, timeout: Option<Duration>) -> Result<Self> {
+    /// The definition of a kind whose inserts have these options.
+    pub(crate) fn new(kind: &str, options: InsertOptions) -> Result<Self> {
         let InsertOptions {
             id: _,
             queue,
@@ -146,12 +150,19 @@ impl KindDefinition {
             priority,
             max_attempts,
             delay,
-            timeout: timeout.map(limit),
+            timeout: None,
+            backoff: None,
             unique_policy,
             group_policy,
             group_limit,
             in_order,
         })
+    }
+
+    /// With what a worker says of its runs. `None`: what was registered before stays.
+    pub(crate) fn worked(mut self, timeout: Option<Duration>, backoff: Option<Value>) -> Self {
+        (self.timeout, self.backoff) = (timeout.map(limit), backoff);
+        self
     }
 }
 
@@ -176,6 +187,7 @@ mod tests {
             max_attempts: definition.max_attempts,
             delay: definition.delay.as_deref().map(|delay| period::parse(delay).unwrap()),
             timeout: None,
+            backoff: None,
             unique_policy: document(&definition.unique_policy),
             group_policy: document(&definition.group_policy),
             group_limit: definition.group_limit,
@@ -197,7 +209,7 @@ mod tests {
             InsertOptions::new().one_at_a_time(UniquePolicy::new().by_args()),
             InsertOptions::new().group_by(UniquePolicy::new().key("g")).in_order(),
         ] {
-            let definition = KindDefinition::new("k", options.clone(), None).unwrap();
+            let definition = KindDefinition::new("k", options.clone()).unwrap();
             let filled = row(&definition).fill_in(NewJob::new("k", &())).unwrap();
             assert_eq!(filled.options, options);
         }
@@ -211,7 +223,7 @@ mod tests {
             .unique(UniquePolicy::new())
             .group_by(UniquePolicy::new())
             .group_limit(2);
-        let kind = row(&KindDefinition::new("k", kind, None).unwrap());
+        let kind = row(&KindDefinition::new("k", kind).unwrap());
         let job = kind.fill_in(NewJob::new("k", &()).queue("own").not_unique().group("g")).unwrap();
         assert_eq!(job.queue_name(), Some("own"));
         assert_eq!(job.options.priority, Some(1));
@@ -222,14 +234,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_registered_is_an_error() {
-        let define = |options| KindDefinition::new("k", options, None);
+        let define = |options| KindDefinition::new("k", options);
         assert!(define(InsertOptions::new().unique(UniquePolicy::new().key(""))).is_err());
         assert!(define(InsertOptions::new().queue("")).is_err());
         let windowed = UniquePolicy::new().window(Duration::from_secs(60));
         assert!(define(InsertOptions::new().group_by(windowed)).is_err());
         let none = define(InsertOptions::new().unique(UniquePolicy::river()).not_grouped()).unwrap();
         assert_eq!((none.unique_policy, none.group_policy), (Value::Null, Value::Null));
-        let timeout = |timeout| KindDefinition::new("k", InsertOptions::new(), Some(timeout)).unwrap().timeout.unwrap();
+        let timeout = |timeout| {
+            KindDefinition::new("k", InsertOptions::new()).unwrap().worked(Some(timeout), None).timeout.unwrap()
+        };
         assert_eq!(timeout(Duration::from_millis(1_500)), "PT1.5S");
         assert_eq!(timeout(Duration::MAX), "PT0S");
         assert_eq!(json!(define(InsertOptions::new()).unwrap())["in_order"], Value::Null);

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use uuid::Uuid;
+
+use crate::period;
 
 /// The wait before a failed job is retried: exponential backoff with jitter and an upper limit.
 ///
@@ -89,6 +92,25 @@ impl RetryPolicy {
         self.wait(attempt, random)
     }
 
+    /// The policy as `register_kind` takes it, with the members that differ from its defaults. `None`: a custom policy, which
+    /// only its process knows.
+    pub(crate) fn document(&self) -> Option<Value> {
+        if self.custom.is_some() {
+            return None;
+        }
+        let length = |length: Duration| Value::from(period::write(length.min(period::LONGEST)));
+        let (factor, jitter) = (self.growth().min(1_000.0), self.fraction());
+        let default_jitter = if factor > 1.0 { 0.1 } else { 0.0 };
+        let members = [
+            ("first", (self.first != Duration::from_secs(1)).then(|| length(self.first))),
+            ("factor", (factor != 2.0).then(|| factor.into())),
+            ("max_interval", self.max_interval.map(length)),
+            ("jitter", (jitter != default_jitter).then(|| jitter.into())),
+        ];
+        let given = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Some(Value::Object(given.collect::<Map<_, _>>()))
+    }
+
     fn wait(&self, attempt: u16, random: f64) -> Duration {
         let longest = self.longest();
         let plain = match self.custom {
@@ -98,12 +120,16 @@ impl RetryPolicy {
             None => self.first.as_secs_f64() * self.growth().powi(i32::from(attempt.saturating_sub(1))),
         };
         let plain = plain.min(longest.as_secs_f64());
-        let jitter = if self.jitter.is_nan() { 0.0 } else { self.jitter.clamp(0.0, 1.0) };
+        let jitter = self.fraction();
         let shortest = plain * (1.0 - jitter);
         // The range is limited before the random choice. Limiting the result would give half of all jobs the longest wait,
         // and they would be retried at the same time.
         let range = (plain * (1.0 + jitter)).min(longest.as_secs_f64()) - shortest;
         Duration::try_from_secs_f64(shortest + range * random).unwrap_or(longest)
+    }
+
+    fn fraction(&self) -> f64 {
+        if self.jitter.is_nan() { 0.0 } else { self.jitter.clamp(0.0, 1.0) }
     }
 
     fn growth(&self) -> f64 {
@@ -127,6 +153,8 @@ impl Default for RetryPolicy {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -192,6 +220,28 @@ mod tests {
         }
         let nan = RetryPolicy::custom(|_| Duration::from_secs(1)).jitter(f64::NAN);
         assert_eq!(nan.wait_after(1), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_policy_is_registered_by_what_differs_from_the_default() {
+        let exponential = RetryPolicy::exponential();
+        for (policy, document) in [
+            (exponential, json!({})),
+            (exponential.first(Duration::from_secs(10)).jitter(0.5), json!({"first": "PT10S", "jitter": 0.5})),
+            (
+                exponential.factor(f64::INFINITY).max_interval(Duration::MAX),
+                json!({"factor": 1000.0, "max_interval": "P36525D"}),
+            ),
+            (exponential.first(Duration::ZERO), json!({"first": "PT0S"})),
+            (RetryPolicy::fixed(Duration::from_secs(30)), json!({"first": "PT30S", "factor": 1.0})),
+            (
+                RetryPolicy::fixed(Duration::from_secs(30)).jitter(0.1),
+                json!({"first": "PT30S", "factor": 1.0, "jitter": 0.1}),
+            ),
+        ] {
+            assert_eq!(policy.document(), Some(document));
+        }
+        assert_eq!(RetryPolicy::custom(|_| Duration::ZERO).document(), None);
     }
 
     #[test]

@@ -39,8 +39,8 @@ impl Client {
     /// registration counts. A runner registers the kinds of its workers when it starts. A process that only inserts
     /// calls this once at its start.
     ///
-    /// A key made by [`Job::unique_key`], the kind's meta and a fixed start time cannot be registered. The timeout of an
-    /// earlier registration stays.
+    /// A key made by [`Job::unique_key`], the kind's meta and a fixed start time cannot be registered. The timeout and the
+    /// backoff of an earlier registration stay.
     ///
     /// ```no_run
     /// # use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ impl Client {
     /// [`Error::InvalidName`], [`Error::InvalidPolicy`] and [`Error::InvalidPeriod`] for options with which every insert
     /// fails; [`Error::Database`], also for a role that may not register.
     pub fn register<J: Job>(&self) -> Edit<'_, KindRow> {
-        let definition = KindDefinition::new(J::KIND, J::options().or(self.defaults()), None);
+        let definition = KindDefinition::new(J::KIND, J::options().or(self.defaults()));
         let subject = json!({ "kind": J::KIND });
         Edit::new(self, "register_kind", subject, move |client, connection| {
             Box::pin(async move {

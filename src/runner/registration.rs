@@ -5,9 +5,10 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::client::{Client, answer};
+use crate::retry::RetryPolicy;
 use crate::worker::Registry;
 
-/// Registers the kinds of the workers. Answers with the digest of each definition. `timeout`: the runner's own.
+/// Registers the kinds of the workers. Answers with the digest of each definition. `timeout`, `retry_policy`: the runner's own.
 ///
 /// A runner whose role may not register, or whose kinds are locked, starts all the same. It works every job, and only
 /// inserts that rely on the registration notice.
@@ -16,9 +17,10 @@ pub(super) async fn register(
     workers: &Registry,
     runner: &str,
     timeout: Option<Duration>,
+    retry_policy: RetryPolicy,
 ) -> BTreeMap<String, String> {
     let mut definitions = Vec::new();
-    for (kind, definition) in workers.definitions(client.defaults(), timeout) {
+    for (kind, definition) in workers.definitions(client.defaults(), timeout, retry_policy) {
         match definition {
             Ok(definition) => definitions.push(definition),
             Err(error) => {

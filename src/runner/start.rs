@@ -43,7 +43,8 @@ impl Runner {
         #[cfg(not(feature = "periodic"))]
         let periodic = std::collections::BTreeMap::new();
         let name = self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
-        let registered = registration::register(&self.client, &self.workers, &name, self.timeout).await;
+        let registered =
+            registration::register(&self.client, &self.workers, &name, self.timeout, self.retry_policy).await;
         panics::remember_places();
         let mut connections = Connections::new(self.connect_options(), self.lease);
         let has_sessions = connections.begin(statements, self.is_listening).await?;

@@ -49,6 +49,7 @@ fn kind_row(row: &PgRow) -> Result<KindRow> {
         max_attempts: count("max_attempts")?,
         delay: length("delay")?,
         timeout: length("timeout")?,
+        backoff: row.try_get("backoff")?,
         unique_policy: row.try_get("unique_policy")?,
         group_policy: row.try_get("group_policy")?,
         group_limit: count("group_limit")?,

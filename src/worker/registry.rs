@@ -6,6 +6,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::Worker;
 use super::any_job::AnyJob;
 use super::any_worker::{AnyWorker, Typed, Untyped};
@@ -17,6 +19,7 @@ use crate::job::Job;
 use crate::kind::KindDefinition;
 use crate::opts::InsertOptions;
 use crate::outcome::IntoResult;
+use crate::retry::RetryPolicy;
 
 /// The workers of a runner, by kind.
 #[derive(Clone, Default)]
@@ -24,8 +27,8 @@ pub(crate) struct Registry {
     workers: HashMap<Cow<'static, str>, Arc<dyn AnyWorker>>,
     /// The queue that each kind or its options name. Kinds chosen at run time have no entry.
     queues: HashMap<&'static str, Option<String>>,
-    /// What each kind says of its inserts, and the timeout of its worker.
-    kinds: HashMap<&'static str, (InsertOptions, Option<Duration>)>,
+    /// What each kind says of its inserts, and the timeout and the retry policy of its worker.
+    kinds: HashMap<&'static str, (InsertOptions, Option<Duration>, Option<RetryPolicy>)>,
     doubled: Option<Cow<'static, str>>,
 }
 
@@ -33,7 +36,7 @@ impl Registry {
     pub(crate) fn add<J: Job>(&mut self, worker: impl Worker<J>, options: WorkerOptions) {
         let of_kind = J::options();
         self.queues.insert(J::KIND, options.queue.clone().or_else(|| of_kind.queue.clone().map(Into::into)));
-        self.kinds.insert(J::KIND, (of_kind, options.timeout));
+        self.kinds.insert(J::KIND, (of_kind, options.timeout, options.retry_policy));
         self.insert(Cow::Borrowed(J::KIND), Arc::new(Typed { worker, options, kind: PhantomData }));
     }
 
@@ -94,17 +97,22 @@ impl Registry {
         kinds
     }
 
-    /// What to register of each kind: its options, and the client's where it says nothing. `timeout`: of workers that have
-    /// none of their own. A kind whose every insert fails is an error of its own.
+    /// What to register of each kind: its options, and the client's where it says nothing. `timeout`, `retry_policy`: of
+    /// workers that have none of their own. A kind whose every insert fails is an error of its own.
     pub(crate) fn definitions(
         &self,
         defaults: &InsertOptions,
         timeout: Option<Duration>,
+        retry_policy: RetryPolicy,
     ) -> Vec<(&'static str, Result<KindDefinition>)> {
-        let define = |(kind, (options, own)): (&&'static str, &(InsertOptions, Option<Duration>))| {
-            (*kind, KindDefinition::new(kind, options.clone().or(defaults), own.or(timeout)))
-        };
-        self.kinds.iter().map(define).collect()
+        // The default policy of a runner says nothing. That of a worker says that the kind has the default.
+        let of_runner = retry_policy.document().filter(|document| *document != json!({}));
+        let definitions = self.kinds.iter().map(|(kind, (options, own_timeout, own_policy))| {
+            let backoff = own_policy.map_or_else(|| of_runner.clone(), |policy| policy.document());
+            let definition = KindDefinition::new(kind, options.clone().or(defaults));
+            (*kind, definition.map(|definition| definition.worked(own_timeout.or(timeout), backoff)))
+        });
+        definitions.collect()
     }
 
     /// A kind that has two workers.

@@ -9,8 +9,8 @@ use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::task::JoinSet;
 use uniqueue::{
-    Client, FindingCode, InsertOptions, Job, JobFilter, JobState, NewJob, OnConflict, RunnerHandle, RunningJob,
-    SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
+    Client, FindingCode, InsertOptions, Job, JobFilter, JobState, NewJob, OnConflict, RetryPolicy, RunnerHandle,
+    RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
 };
 
 use support::{Database, WAIT, job, quick};
@@ -90,10 +90,14 @@ async fn r22_the_newest_registration_counts_and_the_timeout_of_a_worker_stays() 
     let again = client.register::<NewMail>().await.unwrap();
     assert_eq!(again.changed_at, kind.changed_at);
     assert!(again.registered_at > kind.registered_at);
-    let options = WorkerOptions::new().timeout(Duration::MAX);
+    let seconds = RetryPolicy::exponential().first(Duration::from_secs(10));
+    let options = WorkerOptions::new().timeout(Duration::MAX).retry_policy(seconds);
     let runner = quick(client).queue("mails", 1).worker_with(async |_: RunningJob<NewMail>| {}, options);
     runner.start().await.unwrap().stop().await.unwrap();
-    assert_eq!(client.kinds().find("mail").await.unwrap().unwrap().timeout, None, "no limit");
+    let kind = client.kinds().find("mail").await.unwrap().unwrap();
+    assert_eq!((kind.timeout, kind.backoff), (None, Some(json!({"first": "PT10S"}))), "no limit");
+    let kind = client.register::<NewMail>().await.unwrap();
+    assert_eq!(kind.backoff, Some(json!({"first": "PT10S"})), "a client does not know it");
     assert_eq!(client.kinds().list().await.unwrap().len(), 1);
     assert!(client.kinds().remove("mail").await.unwrap());
     assert!(!client.kinds().remove("mail").await.unwrap());

@@ -24,6 +24,7 @@ const NAMES: Record<string, string> = {
 };
 const TYPES: Record<string, string> = {
   args: "jsonb",
+  backoff: "jsonb",
   count: "integer",
   delay: "interval",
   delays: "interval[]",

@@ -39,6 +39,18 @@ export interface JobOptions extends KeyOptions {
   groupPolicy?: UniquePolicy | null;
 }
 
+/** After attempt n a job waits `first × factor^(n−1)`, at most `max_interval`, plus or minus `jitter` of it. */
+export interface Backoff {
+  /** Such as `10s` or `PT10S`. Default: `1s`. */
+  first?: string;
+  /** From 1. Default: 2. */
+  factor?: number;
+  /** Default: `1h`, or `first` where that is longer; none with a `factor` of 1. */
+  max_interval?: string;
+  /** From 0 to 1. Default: 0.1; 0 with a `factor` of 1. */
+  jitter?: number;
+}
+
 /** The registration of a kind: the defaults that inserts in every language take. */
 export interface KindOptions {
   /** The queue of its jobs. Default: `default`. */
@@ -49,6 +61,8 @@ export interface KindOptions {
   delay?: number;
   /** How many milliseconds a job may run. Default: as long as it takes. */
   timeout?: number;
+  /** How long a failed job waits for its retry. Default: 1 s, doubling with each attempt up to an hour. */
+  backoff?: Backoff;
   /** Its unique policy. Default: its jobs are not unique. */
   unique?: UniquePolicy;
   /** The policy that makes the keys of their groups. Default: they have no group. */

@@ -179,6 +179,7 @@ fn record(kind: &KindRow, now: OffsetDateTime) -> Record {
     record.field("attempts", kind.max_attempts.unwrap_or(25).to_string());
     record.optional_field("due", kind.delay.map(|delay| format!("{} after the insert", format_duration(delay))));
     record.optional_field("timeout", kind.timeout.map(format_duration));
+    record.optional_field("backoff", kind.backoff.as_ref().map(ToString::to_string));
     record.field("unique", policy_words(kind.policy()).unwrap_or_else(|| "no".to_owned()));
     record.optional_field("its policy", kind.unique_policy.as_ref().map(ToString::to_string));
     let has_group = kind.group_policy.is_some() || kind.group_limit.is_some() || kind.in_order;

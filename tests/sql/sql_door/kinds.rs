@@ -190,6 +190,21 @@ async fn r22_a_registration_is_as_strict_as_an_insert() {
         ("'k', unique_policy => '[]'", "invalid unique policy: unique_policy: must be an object: []"),
         ("'k', group_policy => '{\"window\": \"PT1H\"}'", "invalid group_policy: window: a group has none"),
         ("'k', group_limit => 0", "invalid group_limit: must be 1 to 32767: 0"),
+        ("'k', backoff => '[]'", "invalid backoff: must be an object: []"),
+        (
+            "'k', backoff => '{\"wait\": 1}'",
+            "invalid backoff: wait: unknown member; the members are first, factor, max_interval and jitter: 1",
+        ),
+        (
+            "'k', backoff => '{\"first\": \"soon\"}'",
+            "invalid backoff: first: must be a length of time, such as 30s: \"soon\"",
+        ),
+        (
+            "'k', backoff => '{\"max_interval\": 5}'",
+            "invalid backoff: max_interval: must be a length of time, such as 30s: 5",
+        ),
+        ("'k', backoff => '{\"factor\": 0.5}'", "invalid backoff: factor: must be 1 to 1000: 0.5"),
+        ("'k', backoff => '{\"jitter\": \"a\"}'", "invalid backoff: jitter: must be a number: \"a\""),
         ("'k', group_limit => 2, in_order => true", "invalid group_limit: must be 1 for a job that is in_order: 2"),
     ] {
         let statement = database.sql(&format!("SELECT {{schema}}.register_kind({arguments})"));

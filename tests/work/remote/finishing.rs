@@ -63,8 +63,8 @@ async fn without_a_delay_the_wait_is_that_of_the_default_policy() {
     let spread = "SELECT string_agg(concat_ws(' ', a, round(min::numeric, 1), round(max::numeric, 1)), ', ' ORDER BY a)
         FROM (
             SELECT
-                p.attempt AS a, min(extract(epoch FROM {schema}._retry_delay(p.attempt)) / p.wait),
-                max(extract(epoch FROM {schema}._retry_delay(p.attempt)) / p.wait)
+                p.attempt AS a, min(extract(epoch FROM {schema}._retry_delay(p.attempt, NULL)) / p.wait),
+                max(extract(epoch FROM {schema}._retry_delay(p.attempt, NULL)) / p.wait)
             FROM (VALUES (1, 1), (5, 16), (12, 2048), (13, 3600), (30000, 3600)) AS p (attempt, wait), generate_series(1, 2000)
             GROUP BY p.attempt
         ) AS w";
@@ -73,6 +73,35 @@ async fn without_a_delay_the_wait_is_that_of_the_default_policy() {
     worker.end_one(&fetched, "fail_jobs", ", ARRAY['bad']").await;
     let waits = "SELECT (extract(epoch FROM scheduled_at - (errors -> 0 ->> 'at')::timestamptz) * 1000)::bigint FROM {schema}.job";
     assert!((900..=1_101).contains(&database.number(waits).await));
+}
+
+#[tokio::test]
+async fn without_a_delay_the_wait_is_that_of_the_registered_kind() {
+    let database = Database::new().await;
+    // As RetryPolicy has it, the odd ones included.
+    for (backoff, waits) in [
+        (r#"{"first": "10s", "jitter": 0}"#, "10 20 3600"),
+        (r#"{"first": "PT2H", "factor": 3, "jitter": 0}"#, "7200 7200 7200"),
+        (r#"{"factor": 1000, "max_interval": "1h30m", "jitter": 0}"#, "1 1000 5400"),
+        (r#"{"first": "30s", "factor": 1}"#, "30 30 30"),
+        (r#"{"first": "PT0S", "factor": 9}"#, "0 0 0"),
+    ] {
+        let given = format!(
+            "SELECT string_agg(extract(epoch FROM {{schema}}._retry_delay(a, '{backoff}'))::integer::text, ' ' ORDER BY a)
+            FROM unnest('{{1, 2, 32767}}'::integer[]) AS a"
+        );
+        assert_eq!(database.text(&given).await, waits, "{backoff}");
+    }
+    database.execute(r#"SELECT {schema}.register_kind('j', backoff => '{"first": "7m", "jitter": 0}')"#).await;
+    // Another registration that says nothing of it leaves it.
+    database.execute("SELECT {schema}.register_kind('j', priority => 1)").await;
+    let (worker, fetched) = one(&database).await;
+    worker.end_one(&fetched, "fail_jobs", ", ARRAY['bad']").await;
+    let waits =
+        "SELECT (extract(epoch FROM scheduled_at - (errors -> 0 ->> 'at')::timestamptz))::bigint FROM {schema}.job";
+    assert_eq!(database.number(waits).await, 420);
+    database.execute("SELECT {schema}.register_kind('j', backoff => '{}')").await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.kind WHERE backoff IS NULL").await, 1);
 }
 
 #[tokio::test]

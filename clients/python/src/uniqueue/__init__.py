@@ -2,7 +2,7 @@
 
 from .client import AsyncClient, Client
 from .errors import Busy, Error, IdTaken, InvalidArgument, QueueFull, Rejected, Rejection, Stale, WaitTimeout
-from .job import Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Result
+from .job import Backoff, Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Result
 from .outcome import Cancel, Discard, Outcome, Retry, Snooze, Stopped
 from .policy import State, UniquePolicy, Update
 from .running import Job
@@ -10,6 +10,7 @@ from .worker import Worker
 
 __all__ = [
     "AsyncClient",
+    "Backoff",
     "Busy",
     "Cancel",
     "Client",

@@ -49,6 +49,19 @@ class JobOptions(KeyOptions, total=False):
     """A policy that makes the group's key from the job."""
 
 
+class Backoff(TypedDict, total=False):
+    """After attempt *n* a job waits ``first * factor ** (n - 1)``, at most ``max_interval``, plus or minus ``jitter`` of it."""
+
+    first: str
+    """Such as ``10s`` or ``PT10S``. Default: ``1s``."""
+    factor: float
+    """From 1. Default: 2."""
+    max_interval: str
+    """Default: ``1h``, or ``first`` where that is longer; none with a ``factor`` of 1."""
+    jitter: float
+    """From 0 to 1. Default: 0.1; 0 with a ``factor`` of 1."""
+
+
 class KindOptions(TypedDict, total=False):
     """The registration of a kind: the defaults that inserts in every language take."""
 
@@ -60,6 +73,8 @@ class KindOptions(TypedDict, total=False):
     """How long after the insert its jobs are due. Default: at once."""
     timeout: timedelta
     """How long a job may run. Default: as long as it takes."""
+    backoff: Backoff
+    """How long a failed job waits for its retry. Default: 1 s, doubling with each attempt up to an hour."""
     unique: UniquePolicy
     """Its unique policy. Default: its jobs are not unique."""
     group_policy: UniquePolicy

@@ -29,6 +29,7 @@ _EXPLAINED = (
 # The types of the functions' arguments. All others are text. Arrays of JSON are sent as text, which may contain nulls.
 _TYPES = {
     "args": "jsonb",
+    "backoff": "jsonb",
     "count": "integer",
     "delay": "interval",
     "delays": "interval[]",

@@ -69,6 +69,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
                     dt { "Attempts" } dd { (kind.max_attempts.unwrap_or(25)) }
                     @if let Some(delay) = kind.delay { dt { "Due" } dd { (span(delay)) " after the insert" } }
                     @if let Some(timeout) = kind.timeout { dt { "Timeout" } dd { (span(timeout)) } }
+                    @if let Some(backoff) = &kind.backoff { dt { "Backoff" } dd { (Hostile(&backoff.to_string())) } }
                     dt { "Unique" } dd { (words(kind.policy()).map_or(html! { "no" }, |words| html! { (Hostile(&words)) })) }
                     dt { "Group" } dd { (group(&kind)) }
                 }
