@@ -94,7 +94,8 @@ COMMENT ON FUNCTION _length_after(timestamptz, interval) IS
     'The instant that is so much later. Months are added in UTC, whatever the session''s time zone. Null for no length.';
 
 CREATE FUNCTION _window_text(instant timestamptz, seconds numeric) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    -- STABLE as to_char is, or it would not become a part of the caller's expression.
+    LANGUAGE sql STABLE PARALLEL SAFE
     -- -62135596800 is Monday 0001-01-01 00:00 UTC in Unix seconds. div is exact, while / rounds the
     -- last microsecond of a window up into the next.
     RETURN to_char(

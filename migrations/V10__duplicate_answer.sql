@@ -202,7 +202,8 @@ CREATE FUNCTION _updated_schedule(
     wanted_at timestamptz,
     arrived timestamptz
 ) RETURNS timestamptz
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE sql STABLE
+    -- Not IMMUTABLE, since adding an interval is not. Such a function would never be made a part of the caller's expression.
     -- Once due, the time stays, so that no stream of updates keeps the job from its run.
     RETURN CASE
         WHEN state = 'scheduled' AND attempted_at IS NULL AND scheduled_at > arrived
@@ -222,7 +223,8 @@ CREATE FUNCTION _is_overdue(
     max_delay interval,
     at timestamptz
 ) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE sql STABLE
+    -- Not IMMUTABLE, since adding an interval is not. Such a function would never be made a part of the caller's expression.
     RETURN coalesce(
         state <> 'pending' AND (
             scheduled_at < at - interval '1 s'
@@ -310,7 +312,8 @@ DECLARE
 BEGIN
     settled := 0;
     -- The second of two updates waits here for the first, and goes on from its result. In a block, so that a holder that
-    -- moved on meanwhile is not left locked.
+    -- moved on meanwhile is not left locked. The change is in it too: a row that is locked in a subtransaction and changed
+    -- outside of it needs a MultiXact.
     BEGIN
         SELECT h.* INTO held
         FROM job AS h
@@ -320,46 +323,45 @@ BEGIN
         IF NOT FOUND THEN
             RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'the holder moved on';
         END IF;
+        arrived := clock_timestamp();
+        change := _updated_job(held, run, arrived);
+        settled := change.settled;
+        IF settled = 0 THEN
+            -- Full or overdue. It runs with what it has, and the newcomer takes its claim.
+            UPDATE job AS h SET unique_states = 0 WHERE h.id = holder RETURNING h.* INTO held;
+            RETURN;
+        END IF;
+        last := run[settled];
+        -- Roles that insert may call this. No job may lose attempts to it, or be due at a time that clients cannot read.
+        IF last.max_attempts < 1 THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('invalid max_attempts: must be at least 1: %s', last.max_attempts);
+        ELSIF change.due < '0001-01-01 00:00:00+00' OR change.due >= '9001-01-01 00:00:00+00' THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due);
+        END IF;
+        UPDATE job AS h
+        SET args = change.new_args,
+            scheduled_at = change.due,
+            unique_until = CASE
+                WHEN h.unique_until IS NOT NULL AND change.due > h.scheduled_at
+                    THEN greatest(h.unique_until, _length_after(change.due, last.ttl))
+                ELSE h.unique_until
+            END,
+            -- The new args get all their attempts.
+            max_attempts = CASE
+                WHEN h.attempt > 0 THEN least(32767, h.attempt::integer + last.max_attempts)
+                ELSE h.max_attempts
+            END,
+            updates = coalesce(h.updates, 0) + settled,
+            updated_at = arrived,
+            updated_by = last.id
+        WHERE h.id = holder
+        RETURNING h.* INTO held;
     EXCEPTION
         WHEN SQLSTATE 'UQ002' THEN
             held := NULL;
-            RETURN;
     END;
-    arrived := clock_timestamp();
-    change := _updated_job(held, run, arrived);
-    settled := change.settled;
-    IF settled = 0 THEN
-        -- Full or overdue. It runs with what it has, and the newcomer takes its claim.
-        UPDATE job AS h SET unique_states = 0 WHERE h.id = holder RETURNING h.* INTO held;
-        RETURN;
-    END IF;
-    last := run[settled];
-    -- Roles that insert may call this. No job may lose attempts to it, or be due at a time that clients cannot read.
-    IF last.max_attempts < 1 THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('invalid max_attempts: must be at least 1: %s', last.max_attempts);
-    ELSIF change.due < '0001-01-01 00:00:00+00' OR change.due >= '9001-01-01 00:00:00+00' THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due);
-    END IF;
-    UPDATE job AS h
-    SET args = change.new_args,
-        scheduled_at = change.due,
-        unique_until = CASE
-            WHEN h.unique_until IS NOT NULL AND change.due > h.scheduled_at
-                THEN greatest(h.unique_until, _length_after(change.due, last.ttl))
-            ELSE h.unique_until
-        END,
-        -- The new args get all their attempts.
-        max_attempts = CASE
-            WHEN h.attempt > 0 THEN least(32767, h.attempt::integer + last.max_attempts)
-            ELSE h.max_attempts
-        END,
-        updates = coalesce(h.updates, 0) + settled,
-        updated_at = arrived,
-        updated_by = last.id
-    WHERE h.id = holder
-    RETURNING h.* INTO held;
 END
 $$;
 COMMENT ON FUNCTION _update_holder(uuid, new_job[]) IS
@@ -554,9 +556,12 @@ CREATE FUNCTION _check_delays(run new_job[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-    PERFORM _check_max_delay(u.on_conflict, coalesce(u.scheduled_at - clock_timestamp(), u.delay))
-    FROM unnest(run) AS u
-    WHERE num_nonnulls(u.scheduled_at, u.delay) > 0;
+    -- All of them have the parameters of the first.
+    IF _max_delay(run[1].on_conflict) IS NOT NULL THEN
+        PERFORM _check_max_delay(u.on_conflict, coalesce(u.scheduled_at - clock_timestamp(), u.delay))
+        FROM unnest(run) AS u
+        WHERE num_nonnulls(u.scheduled_at, u.delay) > 0;
+    END IF;
 END
 $$;
 COMMENT ON FUNCTION _check_delays(new_job[]) IS
@@ -611,6 +616,7 @@ BEGIN
             settled := 1;
             passes_on := false;
             goes_without := false;
+            arrived := clock_timestamp();
             IF given.may_exist THEN
                 holder := _same_job(given);
                 step := CASE WHEN holder.id IS NULL THEN 'insert' ELSE 'answer' END;
@@ -632,7 +638,7 @@ BEGIN
                 covering := _cover_holder(
                     holder.id,
                     _is_overdue(
-                        holder.state, holder.attempted_at, holder.created_at, holder.scheduled_at, NULL, clock_timestamp()
+                        holder.state, holder.attempted_at, holder.created_at, holder.scheduled_at, NULL, arrived
                     ),
                     changes_it_later
                 );
