@@ -128,6 +128,7 @@ CREATE TABLE job (
     in_order boolean,
     began integer,
     reserved_until timestamptz,
+    awaited boolean,
     CONSTRAINT job_pkey PRIMARY KEY (id),
     CONSTRAINT job_state_fits CHECK (
         (finalized_at IS NOT NULL) = (state IN ('cancelled', 'completed', 'discarded'))
@@ -172,6 +173,7 @@ COMMENT ON COLUMN job.group_limit IS 'The job starts only while fewer jobs of it
 COMMENT ON COLUMN job.in_order IS 'Whether the jobs of the group run one at a time, in their order. A job that began is not overtaken. Null: no.';
 COMMENT ON COLUMN job.began IS 'The run in which a job with in_order began. From then on it stays first in its group until it is final. 0: it replaced a job that began, and has its place. Null: it has not begun.';
 COMMENT ON COLUMN job.reserved_until IS 'Until when the running job is reserved for the remote worker that fetched it. After that it is taken back. Null: a runner of the library fetched the job, and has it while the runner is alive. The value of a job that does not run is that of its latest run.';
+COMMENT ON COLUMN job.awaited IS 'Whether jobs that wait for this one are still to be told how it ended. False: all of them were told. Null: no job is known to wait for it. See job_parent.';
 COMMENT ON CONSTRAINT job_pkey ON job IS 'Ids are unique.';
 COMMENT ON CONSTRAINT job_state_fits ON job IS 'finalized_at is set exactly when the state is final. A running job names its runner.';
 
@@ -202,3 +204,6 @@ COMMENT ON INDEX job_running IS 'Running jobs by queue and runner. Limits, rescu
 
 CREATE INDEX job_discarded ON job (id) WHERE state = 'discarded';
 COMMENT ON INDEX job_discarded IS 'Discarded jobs, the latest last. Completing a job does not write to this index.';
+
+CREATE INDEX job_awaited ON job (id) WHERE awaited AND finalized_at IS NOT NULL;
+COMMENT ON INDEX job_awaited IS 'Final jobs whose waiting children are still to be told. Completing a job that no other waits for does not write to this index.';

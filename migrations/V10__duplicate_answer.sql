@@ -40,6 +40,9 @@ BEGIN
         WHEN SQLSTATE 'UQ002' THEN
             RETURN NULL;
     END;
+    IF replaced.awaited THEN
+        PERFORM _wake_releaser();
+    END IF;
     RETURN replaced;
 END
 $$;

@@ -169,24 +169,31 @@ CREATE FUNCTION insert_job(
     group_key text DEFAULT NULL,
     group_limit integer DEFAULT NULL,
     in_order boolean DEFAULT NULL,
-    group_policy jsonb DEFAULT NULL
+    group_policy jsonb DEFAULT NULL,
+    after uuid[] DEFAULT NULL,
+    after_final uuid[] DEFAULT NULL,
+    after_failed uuid[] DEFAULT NULL
 ) RETURNS inserted_job
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
 DECLARE
+    waits CONSTANT boolean := num_nonnulls(after[1], after_final[1], after_failed[1]) > 0;
+    given new_job;
     answer insert_answer;
 BEGIN
     IF max_wait IS NOT NULL OR on_reject IS DISTINCT FROM 'error' THEN
         PERFORM _check_insert_options(max_wait, on_reject);
     END IF;
-    answer := _insert_one(
-        _new_job(
-            kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key,
-            group_policy, group_limit, in_order
-        ),
-        max_wait
+    given := _new_job(
+        kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, waits OR pending, group_key,
+        group_policy, group_limit, in_order
     );
+    IF waits THEN
+        answer := _insert_after(given, max_wait, pending, after, after_final, after_failed);
+    ELSE
+        answer := _insert_one(given, max_wait);
+    END IF;
     IF answer.outcome = 'busy' THEN
         PERFORM _raise_busy(max_wait);
     ELSIF answer.outcome = 'rejected' AND on_reject = 'error' THEN
@@ -205,7 +212,7 @@ END
 $$;
 COMMENT ON FUNCTION insert_job(
     text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, interval, text, text, integer,
-    boolean, jsonb
+    boolean, jsonb, uuid[], uuid[], uuid[]
 ) IS
     'Inserts a job in the caller''s transaction. Answers with the new job; or, with duplicate set, with the job that claims the key, which stays as it is and unlocked.
 What is left out, or null, is taken from the kind where it is registered (register_kind): queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order, and scheduled_at by its delay. ''null''::jsonb as unique_policy or group_policy gives that policy up. The defaults below are those of a kind that is not registered.
@@ -215,6 +222,7 @@ replaced: the job that this one took the place of.
 outcome: inserted; duplicate (on_conflict ignore); updated (on_conflict update: the row is the holder, which was changed); covered (on_conflict run_again: the row is the holder, which starts after the transaction has committed); rejected (on_conflict reject, replace on a running holder, update and run_again on one that runs or is final: the row is the holder).
 on_reject: error (default): rejected is error 23505 on constraint job_unique_key instead, with {"holder": id, "state": state} as DETAIL, which aborts the transaction, unless the insert stands within a savepoint. row: rejected is a row.
 group_key: the group that the job belongs to within its queue, 1 to 512 bytes; default null: none. group_policy: a policy, as unique_policy, that makes the group''s key from the job, instead of group_key: the canonical text of the fingerprint, such as {"args":{"customer":42}}, or its SHA-256 where that text is longer than 128 bytes. group_limit: the job starts only while fewer jobs of its group run than this, 1 to 32767; default null: no limit of its own. in_order: true runs the jobs of the group one at a time in their order, and none overtakes one that began; default false.
+after, after_final, after_failed: jobs that this one runs after, its parents. It is pending until all of them have ended. It is cancelled, with the reason in errors, when a job of after is cancelled or discarded, and when each job of after_failed completed. It runs however the jobs of after_final end. A parent that was replaced means its successor. Error 23503 on job_parent_parent for an id that no job has. Not together with pending. Default null: it waits for none.
 Errors 22023, naming the argument or the policy''s member: a value outside its limits.';
 
 CREATE FUNCTION _is_whole(given jsonb, lowest integer, highest integer) RETURNS boolean
@@ -232,9 +240,11 @@ CREATE FUNCTION _read_job(document jsonb, place integer) RETURNS new_job
 AS $$
 DECLARE
     members CONSTANT text[] := ARRAY[
-        'args', 'group_key', 'group_limit', 'group_policy', 'id', 'in_order', 'kind', 'max_attempts', 'meta', 'pending',
-        'priority', 'queue', 'scheduled_at', 'unique_policy'
+        'after', 'after_failed', 'after_final', 'args', 'group_key', 'group_limit', 'group_policy', 'id', 'in_order', 'kind',
+        'max_attempts', 'meta', 'pending', 'priority', 'queue', 'scheduled_at', 'unique_policy'
     ];
+    waits CONSTANT boolean := document ?| '{after, after_failed, after_final}'
+        AND EXISTS (SELECT FROM _read_parents(document, place));
     problem text;
     given new_job;
 BEGIN
@@ -268,6 +278,7 @@ BEGIN
             format('invalid priority: must be -32768 to 32767: %s', document -> 'priority')
         WHEN jsonb_typeof(document -> 'max_attempts') <> 'null' AND NOT _is_whole(document -> 'max_attempts', 1, 32767) THEN
             format('invalid max_attempts: must be 1 to 32767: %s', document -> 'max_attempts')
+        WHEN waits AND (document ->> 'pending')::boolean THEN 'invalid pending: not together with after'
     END;
     IF problem IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = problem;
@@ -280,7 +291,7 @@ BEGIN
         CASE WHEN document ? 'priority' THEN coalesce(document ->> 'priority', '0')::numeric::integer END,
         CASE WHEN document ? 'max_attempts' THEN coalesce(document ->> 'max_attempts', '25')::numeric::integer END,
         (document ->> 'scheduled_at')::timestamptz, document -> 'unique_policy', (document ->> 'id')::uuid,
-        (document ->> 'pending')::boolean, document ->> 'group_key', document -> 'group_policy',
+        waits OR (document ->> 'pending')::boolean, document ->> 'group_key', document -> 'group_policy',
         (document ->> 'group_limit')::numeric::integer,
         CASE WHEN document ? 'in_order' THEN coalesce(document ->> 'in_order', 'false')::boolean END
     );
@@ -303,6 +314,7 @@ DECLARE
     batch new_job[];
     answers insert_answer[];
     given record;
+    in_order boolean;
 BEGIN
     PERFORM _check_insert_options(max_wait, on_reject);
     IF jsonb_typeof(jobs) IS DISTINCT FROM 'array' THEN
@@ -320,7 +332,7 @@ BEGIN
             -- The first job that cannot be read. One block for all jobs costs less than one for each.
             FOR given IN SELECT e.* FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (document, place) LOOP
                 BEGIN
-                    PERFORM _read_job(given.document, 1);
+                    PERFORM _read_job(given.document, given.place::integer);
                 EXCEPTION
                     WHEN data_exception THEN
                         RAISE invalid_parameter_value USING MESSAGE = format('job %s: %s', given.place - 1, CASE
@@ -335,20 +347,28 @@ BEGIN
     IF batch = '{}' THEN
         RETURN;
     END IF;
-    answers := ARRAY(
-        SELECT a
-        FROM _insert_batch(
-            batch,
-            -- What is settled one by one: ids that may be there, another on_conflict, equal keys.
-            (
-                SELECT bool_or(b.may_exist OR b.on_conflict <> 'ignore') OR count(b.unique_key) > count(DISTINCT b.unique_key)
-                FROM unnest(batch) AS b
-            ),
-            false,
-            max_wait,
-            NULL
-        ) AS a
+    -- What is settled one by one: ids that may be there, another on_conflict, equal keys.
+    in_order := (
+        SELECT bool_or(b.may_exist OR b.on_conflict <> 'ignore') OR count(b.unique_key) > count(DISTINCT b.unique_key)
+        FROM unnest(batch) AS b
     );
+    IF jobs @? '$[*] ? (exists (@.after) || exists (@.after_final) || exists (@.after_failed))' THEN
+        answers := (
+            SELECT ARRAY(
+                SELECT a
+                FROM _insert_graph(batch, in_order, max_wait, NULL, e.children, e.places, e.parents, e.conditions) AS a
+            )
+            FROM (
+                SELECT
+                    array_agg(p.child) AS children, array_agg(p.parent_place) AS places, array_agg(p.parent) AS parents,
+                    array_agg(p.condition) AS conditions
+                FROM jsonb_array_elements(jobs) WITH ORDINALITY AS d (document, place)
+                CROSS JOIN LATERAL _read_parents(d.document, d.place::integer) AS p
+            ) AS e
+        );
+    ELSE
+        answers := ARRAY(SELECT a FROM _insert_batch(batch, in_order, false, max_wait, NULL) AS a);
+    END IF;
     IF (answers[1]).outcome = 'busy' THEN
         PERFORM _raise_busy(max_wait);
     ELSIF (answers[1]).outcome = 'rejected' AND on_reject = 'error' THEN
@@ -391,6 +411,6 @@ END
 $$;
 COMMENT ON FUNCTION insert_jobs(jsonb, interval, text) IS
     'Inserts many jobs in the caller''s transaction, all or nothing: any mix of kinds, queues and policies. It means what inserting them one after another would mean. Keys are taken in one fixed order, so two batches never deadlock. Answers with a row for each job, in their order.
-jobs: an array of objects, whose members are named and meant as the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order. scheduled_at is a text such as 2026-02-12T15:15:00Z, with its zone. An unknown member is an error. max_wait, on_reject: as insert_job.
+jobs: an array of objects, whose members are named and meant as the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order, after, after_final, after_failed. scheduled_at is a text such as 2026-02-12T15:15:00Z, with its zone. The members after, after_final and after_failed are arrays of ids, and of indexes of earlier jobs of the batch. A duplicate as a parent means its holder. An unknown member is an error. max_wait, on_reject: as insert_job.
 index: the place in jobs, counted from 0. id, state, duplicate, replaced, unique_key, outcome: as insert_job. A duplicate whose holder a later job of the batch replaces names that job. Where one job is rejected nothing is inserted, and the outcome of the others is not_inserted. earlier: the index of the job in the batch that a rejected one met; that one was not inserted either, so id and state are null.
 With on_reject error the DETAIL of error 23505 is [{"index", "holder", "state"}], with {"index", "earlier"} where the holder is a job of the batch. Errors 22023 name the job by its index: job 3: invalid kind: ….';

@@ -33,7 +33,7 @@ BEGIN ATOMIC
             AND (cancel_jobs.states IS NULL OR j.state = ANY (cancel_jobs.states::job_state[]))
             AND j.finalized_at IS NULL
         ORDER BY j.id
-        FOR UPDATE
+        FOR NO KEY UPDATE
     ),
     changed AS (
         UPDATE job AS j
@@ -42,10 +42,11 @@ BEGIN ATOMIC
             unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'cancelled')
         FROM wanted AS w
         WHERE j.id = w.id
-        RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded, w.worker
+        RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded, j.awaited, w.worker
     ),
     settled AS MATERIALIZED (
         SELECT
+            CASE WHEN bool_or(c.awaited) THEN _wake_releaser() END,
             _take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) AS discarded,
             _tell_runners(array_agg(DISTINCT c.worker) FILTER (WHERE c.worker IS NOT NULL)) AS told
         FROM changed AS c
@@ -96,7 +97,7 @@ BEGIN
             AND (retry_jobs.states IS NULL OR j.state = ANY (retry_jobs.states::job_state[]))
             AND j.state IN ('cancelled', 'completed', 'discarded', 'retryable', 'scheduled')
         ORDER BY j.id
-        FOR UPDATE
+        FOR NO KEY UPDATE
     ) AS w;
     IF wanted IS NULL THEN
         RETURN;
@@ -151,7 +152,7 @@ BEGIN ATOMIC
             AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
             AND (j.state = 'pending' OR _let_wait.until IS NOT NULL)
         ORDER BY j.id
-        FOR UPDATE
+        FOR NO KEY UPDATE
     ),
     changed AS (
         UPDATE job AS j
@@ -214,7 +215,7 @@ BEGIN ATOMIC
                 ELSE _refuse(format('invalid priority: must be -32768 to 32767: %s', coalesce(set_priority.priority::text, 'null')))
             END
         ORDER BY j.id
-        FOR UPDATE
+        FOR NO KEY UPDATE
     )
     UPDATE job AS j
     -- Within its type's bounds for the planner as well, which casts before anything is refused.
@@ -228,21 +229,53 @@ COMMENT ON FUNCTION set_priority(uuid[], integer, text[]) IS
 
 CREATE FUNCTION delete_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    WITH wanted AS (
-        SELECT j.id
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    -- As in _take_claims.
+    SET enable_seqscan = off
+    SET plan_cache_mode = force_generic_plan
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    wanted record;
+    told record;
+    last_child uuid;
+    place integer := 1;
+BEGIN
+    -- The locks first. After them no transaction can add a job that waits for one of these.
+    SELECT array_agg(w.id) AS ids, array_agg(w.outcome) AS outcomes
+    INTO wanted
+    FROM (
+        SELECT j.id, CASE WHEN j.finalized_at IS NULL THEN 'cancelled' ELSE j.state END AS outcome
         FROM job AS j
         WHERE j.id = ANY (delete_jobs.ids)
             AND (delete_jobs.states IS NULL OR j.state = ANY (delete_jobs.states::job_state[]))
             AND j.state <> 'running'
         ORDER BY j.id
         FOR UPDATE
+    ) AS w;
+    LOOP
+        SELECT t.*
+        INTO told
+        FROM _tell_children(wanted.ids[place :], wanted.outcomes[place :], last_child, 1000) AS t;
+        EXIT WHEN told.seen < 1000;
+        place := array_position(wanted.ids, told.last_parent);
+        last_child := told.last_child;
+    END LOOP;
+    RETURN QUERY
+    WITH deleted AS (
+        DELETE FROM job AS j
+        WHERE j.id = ANY (wanted.ids)
+            AND (SELECT o.child FROM job_parent AS o WHERE o.parent = j.id AND o.outcome IS NULL LIMIT 1) IS NULL
+        RETURNING j.id, j.kind, j.queue, j.attempt, j.state
+    ),
+    forgotten AS (
+        DELETE FROM job_parent AS e WHERE e.child = ANY (ARRAY(SELECT d.id FROM deleted AS d))
     )
-    DELETE FROM job AS j
-    USING wanted AS w
-    WHERE j.id = w.id
-    RETURNING j.id, j.kind, j.queue, j.attempt, j.state::text;
-END;
+    SELECT d.id, d.kind::text, d.queue::text, d.attempt::smallint, d.state::text
+    FROM deleted AS d;
+END
+$$;
 COMMENT ON FUNCTION delete_jobs(uuid[], text[]) IS
-    'Deletes the jobs with these ids that are not running. With states, only jobs in one of these states. The unique keys that they claimed are free. Returns one row per job with the state that it had.';
+    'Deletes the jobs with these ids that are not running. With states, only jobs in one of these states. The unique keys that they claimed are free. Jobs that wait for them are told how they ended; a job that was not final counts as cancelled. Where another transaction has locked a job that waits, the one that it waits for stays. Returns one row per deleted job with the state that it had.';

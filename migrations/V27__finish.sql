@@ -16,11 +16,12 @@ CREATE FUNCTION _complete_runs(worker_id uuid, patience text, ids uuid[], runs i
     SET jit = off
 AS $$
 #variable_conflict use_column
+DECLARE
+    is_awaited boolean;
 BEGIN
     IF patience IS NOT NULL THEN
         PERFORM set_config('lock_timeout', patience, true);
     END IF;
-    RETURN QUERY
     WITH completed AS (
         UPDATE job AS j
         SET state = 'completed',
@@ -33,17 +34,62 @@ BEGIN
                 coalesce(worker_id, CASE WHEN j.reserved_until IS NOT NULL THEN j.worker END),
                 runs[width_bucket(j.id, ids)]
             )
-        RETURNING j.id, j.unique_yielded
+        RETURNING j.id, j.unique_yielded, j.awaited
     )
     SELECT
         'completed',
         coalesce(array_agg(c.id), '{}'),
-        CASE WHEN bool_or(c.unique_yielded) THEN _take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) END
+        CASE WHEN bool_or(c.unique_yielded) THEN _take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) END,
+        bool_or(c.awaited)
+    INTO state, ended, discarded, is_awaited
     FROM completed AS c;
+    IF is_awaited THEN
+        PERFORM _wake_releaser();
+        -- Reset before a commit that notifies: the limit is not for that wait.
+        PERFORM set_config('lock_timeout', '0', true) WHERE patience IS NOT NULL;
+    END IF;
+    RETURN NEXT;
 END
 $$;
 COMMENT ON FUNCTION _complete_runs(uuid, text, uuid[], integer[]) IS
     'Completes runs that have nothing to store but that, which is how most runs end. worker_id: the runner that has the jobs; null: remote workers have them. patience: how long to wait for a row that is locked; null: as lock_timeout has it. The ids are sorted, each once, with the numbers of their runs. Answers with the jobs that are completed, and which of these are discarded after all, since another job claims their key. The other runs were stale.';
+
+CREATE FUNCTION _delete_runs(worker_id uuid, patience text, ids uuid[], runs integer[])
+    RETURNS TABLE (state text, ended uuid[], discarded uuid[])
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    kept record;
+BEGIN
+    IF patience IS NOT NULL THEN
+        PERFORM set_config('lock_timeout', patience, true);
+    END IF;
+    state := 'completed';
+    WITH deleted AS (
+        DELETE FROM job AS j
+        WHERE j.id = ANY (ids)
+            -- As in _complete_runs.
+            AND (j.state, j.worker, j.run) IS NOT DISTINCT FROM ('running', worker_id, runs[width_bucket(j.id, ids)])
+            AND j.awaited IS NULL
+        RETURNING j.id
+    )
+    SELECT coalesce(array_agg(d.id), '{}') INTO ended FROM deleted AS d;
+    -- The others were stale, or other jobs wait for them or have waited.
+    IF cardinality(ended) < cardinality(ids) THEN
+        SELECT c.* INTO kept FROM _complete_runs(worker_id, patience, ids, runs) AS c;
+        ended := ended || kept.ended;
+        discarded := kept.discarded;
+    END IF;
+    RETURN NEXT;
+END
+$$;
+COMMENT ON FUNCTION _delete_runs(uuid, text, uuid[], integer[]) IS
+    'Completes runs of jobs whose rows are not kept: the rows go at once. A job for which others wait, or have waited, is completed as by _complete_runs. The pruner deletes it later. The parameters and the answer are those of _complete_runs.';
 
 CREATE FUNCTION _retry_delay(attempt integer, backoff jsonb) RETURNS interval
     LANGUAGE plpgsql VOLATILE
@@ -155,7 +201,9 @@ BEGIN
                 coalesce(worker_id, CASE WHEN j.reserved_until IS NOT NULL THEN j.worker END),
                 runs[width_bucket(j.id, ids)]
             )
-        RETURNING j.id, j.queue, j.state, outcomes[width_bucket(j.id, ids)] AS outcome, j.unique_yielded
+        RETURNING
+            j.id, j.queue, j.state, outcomes[width_bucket(j.id, ids)] AS outcome, j.unique_yielded,
+            j.awaited AND j.finalized_at IS NOT NULL AS is_awaited
     ),
     settled AS MATERIALIZED (
         SELECT
@@ -167,9 +215,11 @@ BEGIN
                 WHEN bool_or(f.outcome = 'give_back')
                     THEN _wake_runners(array_agg(DISTINCT f.queue::text) FILTER (WHERE f.outcome = 'give_back'))
             END,
+            CASE WHEN bool_or(f.is_awaited) THEN _wake_releaser() END,
             -- Reset before a commit that notifies: the limit is not for that wait. It is for the locks of triggers.
             CASE
-                WHEN patience IS NOT NULL AND bool_or(f.outcome = 'give_back') THEN set_config('lock_timeout', '0', true)
+                WHEN patience IS NOT NULL AND bool_or(f.outcome = 'give_back' OR f.is_awaited)
+                    THEN set_config('lock_timeout', '0', true)
             END
         FROM finished AS f
     )

@@ -28,7 +28,9 @@ free AS (
 ),
 taken AS (
     UPDATE maintenance AS m
-    SET holder = holder_id, runner = holder_name, taken_at = clock_timestamp(), leased_until = clock_timestamp() + term
+    SET holder = holder_id, runner = holder_name, taken_at = clock_timestamp(), leased_until = clock_timestamp() + term,
+        -- Another holder says for itself whether it sleeps.
+        sleeps = m.sleeps AND m.holder IS NOT DISTINCT FROM holder_id
     FROM free AS f
     WHERE m.service = f.service
     RETURNING m.service
@@ -220,11 +222,13 @@ BEGIN
         -- An array, not a join: the planner takes a LIMIT of unknown size for a tenth of the table.
         WHERE j.id = ANY (ARRAY(SELECT l.id FROM lost AS l))
         RETURNING
-            j.id, j.kind, j.queue, j.state, j.unique_yielded,
+            j.id, j.kind, j.queue, j.state, j.unique_yielded, j.awaited AND j.finalized_at IS NOT NULL AS is_awaited,
             (j.errors -> -1 ->> 'attempt')::smallint AS attempt, j.errors -> -1 ->> 'error' AS error
     ),
     settled AS MATERIALIZED (
-        SELECT _take_claims(array_agg(r.id) FILTER (WHERE r.unique_yielded)) AS discarded
+        SELECT
+            _take_claims(array_agg(r.id) FILTER (WHERE r.unique_yielded)) AS discarded,
+            CASE WHEN bool_or(r.is_awaited) THEN _wake_releaser() END
         FROM rescued AS r
         HAVING count(*) > 0
     )

@@ -45,8 +45,12 @@ AS $$
 #variable_conflict use_column
 -- Ids follow time, so the primary key serves and no index on finalized_at is needed. A job whose claim has a deadline is
 -- kept until then: its row is the claim, so deleting it early would end the claim early.
+DECLARE
+    seen record;
+    needed uuid[] := '{}';
+    deleted uuid[];
+    has_edges CONSTANT boolean := EXISTS (SELECT FROM job_parent);
 BEGIN
-    RETURN QUERY
     WITH scanned AS MATERIALIZED (
         SELECT j.id, j.queue, j.state, j.finalized_at, j.claims, j.unique_until
         FROM job AS j
@@ -85,25 +89,43 @@ BEGIN
             AND j.finalized_at <= statement_timestamp()
         ORDER BY j.id
         FOR UPDATE OF j SKIP LOCKED
-    ),
-    pruned AS (
-        DELETE FROM job AS j
-        WHERE j.id = ANY (ARRAY(SELECT d.id FROM deletable AS d))
-        RETURNING j.id
     )
     SELECT
-        (SELECT count(*) FROM pruned),
-        (SELECT count(*) FROM scanned) - (SELECT count(*) FROM pruned),
-        (SELECT w.id FROM scanned AS w ORDER BY w.id OFFSET most - 1),
-        (
-            SELECT (extract(epoch FROM least(min(a.goes_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
-            FROM aged AS a
-            WHERE NOT EXISTS (SELECT FROM pruned AS p WHERE p.id = a.id)
-        );
+        (SELECT array_agg(d.id) FROM deletable AS d) AS deletable,
+        (SELECT count(*) FROM scanned) AS scanned,
+        (SELECT w.id FROM scanned AS w ORDER BY w.id OFFSET most - 1) AS reached,
+        (SELECT array_agg(a.id) FROM aged AS a) AS ids,
+        (SELECT array_agg(a.goes_at) FROM aged AS a) AS goes_at
+    INTO seen;
+    -- Asked after the locks, after which no job that waits for one of these can be inserted.
+    IF has_edges OR EXISTS (SELECT FROM job_parent) THEN
+        needed := _needed_parents(seen.deletable);
+    END IF;
+    WITH pruned AS (
+        DELETE FROM job AS j
+        WHERE j.id = ANY (seen.deletable) AND j.id <> ALL (needed)
+        RETURNING j.id
+    )
+    SELECT array_agg(p.id) INTO deleted FROM pruned AS p;
+    IF has_edges THEN
+        DELETE FROM job_parent AS e WHERE e.child = ANY (deleted);
+    END IF;
+    pruned := coalesce(cardinality(deleted), 0);
+    remaining := seen.scanned - pruned;
+    reached := seen.reached;
+    next_in := (
+        SELECT (extract(epoch FROM least(min(CASE
+            WHEN a.id = ANY (needed) THEN clock_timestamp() + open_for
+            ELSE a.goes_at
+        END), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+        FROM unnest(seen.ids, seen.goes_at) AS a (id, goes_at)
+        WHERE (a.id = ANY (deleted)) IS NOT TRUE
+    );
+    RETURN NEXT;
 END
 $$;
 COMMENT ON FUNCTION _prune_jobs(uuid, uuid, bigint, interval, interval, interval, interval) IS
-    'Deletes final jobs past their retention, among the first so many of a range of ids. keep_completed, keep_cancelled, keep_discarded: the retention where the queue has none of its own; null: for ever. Always one row: the number of deleted and of remaining jobs, the last id that was read if the limit ended the range, and in how many milliseconds another job may be deleted. A job that is not final yet counts as one that may be deleted in open_for.';
+    'Deletes final jobs past their retention, among the first so many of a range of ids, except those that others need that run after them. keep_completed, keep_cancelled, keep_discarded: the retention where the queue has none of its own; null: for ever. Always one row: the number of deleted and of remaining jobs, the last id that was read if the limit ended the range, and in how many milliseconds another job may be deleted. A job that is not final yet counts as one that may be deleted in open_for.';
 
 CREATE FUNCTION _prune_groups() RETURNS bigint
     LANGUAGE plpgsql VOLATILE

@@ -163,8 +163,37 @@ $$;
 COMMENT ON FUNCTION _prune_round() IS
     'Goes on with a round of pruning, or begins one where the last ended half a minute ago: reads up to 10,000 jobs, for about 200 ms at most. A job is kept as its queue says, else for the longest time that a runner says, else a day where it is completed or cancelled and a week where it is discarded. Answers how many it deleted, and whether the round is over.';
 
+CREATE FUNCTION _release_round(OUT released bigint, OUT next_in bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    began CONSTANT timestamptz := clock_timestamp();
+    step record;
+    checked record;
+BEGIN
+    released := 0;
+    SELECT NULL::uuid AS link_from, NULL::uuid AS parent_from, NULL::uuid AS child_from INTO step;
+    LOOP
+        SELECT s.* INTO step FROM _release_step(1000, step.link_from, step.parent_from, step.child_from) AS s;
+        released := released + step.released + step.cancelled;
+        EXIT WHEN (step.linked < 1000 AND step.seen < 1000) OR clock_timestamp() > began + interval '200 ms';
+    END LOOP;
+    -- A child is released within a moment of the end of its last parent.
+    next_in := CASE
+        WHEN step.linked + step.seen > 0 THEN 20
+        WHEN EXISTS (SELECT FROM job_parent AS e WHERE e.outcome IS NULL) THEN 50
+    END;
+    UPDATE maintenance AS m
+    SET ran_at = clock_timestamp(), reached = (SELECT c.last_child FROM _check_edges(m.reached, 200) AS c)
+    WHERE m.service = 'releaser' AND (m.ran_at BETWEEN began - interval '1 s' AND began) IS NOT TRUE;
+END
+$$;
+COMMENT ON FUNCTION _release_round() IS
+    'Releases and cancels jobs that ran after others which have ended. Also answers in how many milliseconds there may be more to do.';
+
 CREATE FUNCTION maintain(worker text DEFAULT NULL)
-    RETURNS TABLE (promoted bigint, rescued bigint, pruned bigint, next_in interval)
+    RETURNS TABLE (promoted bigint, rescued bigint, pruned bigint, released bigint, next_in interval)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     SET search_path FROM CURRENT
@@ -182,6 +211,7 @@ BEGIN
     promoted := 0;
     rescued := 0;
     pruned := 0;
+    released := 0;
     next_in := interval '1 s';
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION USING
@@ -193,9 +223,9 @@ BEGIN
     IF (
         SELECT count(*)
         FROM maintenance AS m
-        WHERE m.service IN ('promoter', 'rescuer', 'pruner') AND m.holder IS DISTINCT FROM holder_id
+        WHERE m.service IN ('promoter', 'rescuer', 'pruner', 'releaser') AND m.holder IS DISTINCT FROM holder_id
             AND m.leased_until > clock_timestamp() AND (m.holder IS NULL OR m.taken_at <= clock_timestamp())
-    ) = 3 THEN
+    ) = 4 THEN
         RETURN NEXT;
         RETURN;
     END IF;
@@ -207,6 +237,11 @@ BEGIN
     IF (SELECT s.is_held FROM _take_service('rescuer', holder_id, holder_name, term) AS s) THEN
         rescued := (SELECT d.rescued FROM _rescue_lost() AS d);
     END IF;
+    IF (SELECT s.is_held FROM _take_service('releaser', holder_id, holder_name, term) AS s) THEN
+        SELECT d.* INTO done FROM _release_round() AS d;
+        released := done.released;
+        wait := least(wait, done.next_in);
+    END IF;
     IF (SELECT s.is_held FROM _take_service('pruner', holder_id, holder_name, term) AS s) THEN
         SELECT d.* INTO done FROM _prune_round() AS d;
         pruned := done.pruned;
@@ -217,5 +252,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION maintain(text) IS
-    'Makes due jobs available, takes back jobs whose runner died or whose reservation ran out, and deletes final jobs past their retention, as far as no other holds the lease of that service: a runner, or another caller. For remote workers: each calls it in a transaction of its own, and again after next_in, which is 20 ms to 1 s. worker: the caller''s name, to which the leases are given. Callers without a name count as one. Answers with how many jobs there were of each. Runs with the rights of the schema''s owner. Error 0A000 under another isolation level than READ COMMITTED.';
+    'Makes due jobs available, takes back jobs whose runner died or whose reservation ran out, releases jobs whose parents have ended, and deletes final jobs past their retention, as far as no other holds the lease of that service: a runner, or another caller. For remote workers: each calls it in a transaction of its own, and again after next_in, which is 20 ms to 1 s. worker: the caller''s name, to which the leases are given. Callers without a name count as one. Answers with how many jobs there were of each. Runs with the rights of the schema''s owner. Error 0A000 under another isolation level than READ COMMITTED.';
 REVOKE EXECUTE ON FUNCTION maintain(text) FROM PUBLIC;

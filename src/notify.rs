@@ -61,6 +61,8 @@ pub(crate) enum Notification {
         /// The queue.
         queue: String,
     },
+    /// A job ended for which others wait.
+    ParentEnded,
     /// Jobs of a runner were cancelled or given to another.
     TakenAway {
         /// The runner's id.
@@ -120,6 +122,7 @@ impl RunnerSession {
                     let payload = notification.payload().to_owned();
                     match notification.channel() {
                         channel if channel == job => return Notification::Jobs { queue: payload },
+                        channel if channel == control && payload == "releaser" => return Notification::ParentEnded,
                         channel if channel == control => return Notification::TakenAway { worker: payload },
                         _ => continue,
                     }

@@ -34,6 +34,11 @@ pub(crate) trait Service: Send {
 
     /// Runs once. Returns how long to rest before the next run. Zero: there is more to do.
     fn run_once(&mut self, holder: &Holder) -> impl Future<Output = Result<Duration>> + Send;
+
+    /// Rests for so long, or until there may be something to do.
+    fn rest(&self, wait: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(wait)
+    }
 }
 
 /// Waits for the lease of a service and runs the service while it has the lease, until stopped.
@@ -79,7 +84,7 @@ async fn run_repeatedly<S: Service>(service: &mut S, lease: &mut ServiceLease) -
                 failed()
             }
         };
-        tokio::time::sleep(wait).await;
+        service.rest(wait).await;
     }
 }
 

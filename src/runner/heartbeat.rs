@@ -94,6 +94,7 @@ fn react(shared: &Shared, notification: Notification) {
     match notification {
         Notification::Gap => {
             shared.signals.wake.notify_one();
+            shared.signals.parent_ended.notify_one();
             shared.runs.note_taken_away();
         }
         Notification::Jobs { queue } => {
@@ -101,6 +102,7 @@ fn react(shared: &Shared, notification: Notification) {
                 shared.signals.wake.notify_one();
             }
         }
+        Notification::ParentEnded => shared.signals.parent_ended.notify_one(),
         Notification::TakenAway { worker } => {
             if shared.leases.current().id.to_string() == worker {
                 shared.runs.note_taken_away();

@@ -1,11 +1,13 @@
 //! The runner's part in maintenance, which any runner does for all: its settings, and starting it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::maintenance::{self, Holder, MAX_CRASHES, Promoter, Pruner, Reindexer, Rescuer};
+use crate::maintenance::{self, Holder, MAX_CRASHES, Promoter, Pruner, Reindexer, Releaser, Rescuer};
 #[cfg(feature = "periodic")]
 use crate::periodic::PeriodicJob;
 use crate::retention::Retention;
@@ -46,11 +48,13 @@ impl MaintenanceSettings {
         ]
     }
 
-    /// Offers every service.
+    /// Offers every service. `parent_ended`: signalled where a notification tells that a job ended for which others wait;
+    /// `None`: none comes.
     pub(super) fn start(
         &self,
         holder: &Holder,
         lease: Duration,
+        parent_ended: Option<Arc<Notify>>,
         background: &TaskTracker,
         stopping: &CancellationToken,
     ) {
@@ -60,6 +64,7 @@ impl MaintenanceSettings {
         background.spawn(maintenance::serve(promoter, holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(rescuer, holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(pruner, holder.clone(), stopping.clone()));
+        background.spawn(maintenance::serve(Releaser::new(parent_ended), holder.clone(), stopping.clone()));
         #[cfg(feature = "periodic")]
         background.spawn(maintenance::serve(maintenance::PeriodicInserter, holder.clone(), stopping.clone()));
         if let Some(interval) = self.reindex_interval.filter(|_| holder.connection.has_session()) {

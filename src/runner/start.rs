@@ -126,7 +126,8 @@ impl Runner {
             connection,
             statements: shared.client.statements().clone(),
         };
-        self.maintenance.start(&holder, self.lease, &background, &shared.signals.stopping);
+        let parent_ended = self.is_listening.then(|| Arc::clone(&shared.signals.parent_ended));
+        self.maintenance.start(&holder, self.lease, parent_ended, &background, &shared.signals.stopping);
         background.spawn(progress::store(Arc::clone(&shared), closing.clone()));
         let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
         let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));

@@ -38,6 +38,8 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V30__maintain", include_str!("../../migrations/V30__maintain.sql")),
     ("V31__fetch_jobs", include_str!("../../migrations/V31__fetch_jobs.sql")),
     ("V32__finish_jobs", include_str!("../../migrations/V32__finish_jobs.sql")),
+    ("V33__job_parent", include_str!("../../migrations/V33__job_parent.sql")),
+    ("V34__release_children", include_str!("../../migrations/V34__release_children.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

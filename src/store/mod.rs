@@ -39,6 +39,7 @@ mod queue;
 mod read_committed;
 mod rebuild;
 mod reindex;
+mod release;
 mod remedy;
 mod row;
 mod schema_objects;
@@ -119,6 +120,7 @@ pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
     rebuild_index,
 };
+pub(crate) use self::release::{EdgePlace, ReleaseStep, check_edges, release_children};
 pub(crate) use self::remedy::{
     OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_delete, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session,
     sql_to_enforce_max_waiting, sql_to_let_autovacuum, sql_to_limit_queue, sql_to_limit_waiting, sql_to_prune,
@@ -206,6 +208,7 @@ statements! {
     begin_run,
     bloated_indexes,
     cancel_jobs,
+    check_edges,
     claiming_jobs,
     complete,
     count_matching,
@@ -315,6 +318,7 @@ statements! {
     rate_queue,
     register_kinds,
     register_runner,
+    release_children,
     release_claim,
     release_jobs,
     release_service,

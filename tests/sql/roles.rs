@@ -307,7 +307,7 @@ async fn why_each_waits(database: &Database, pool: &PgPool) {
 }
 
 /// Statements that a read-only role cannot run.
-const CHANGES: [&str; 34] = [
+const CHANGES: [&str; 37] = [
     "SELECT {schema}.register_kind('a')",
     "DELETE FROM {schema}.kind",
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
@@ -327,6 +327,9 @@ const CHANGES: [&str; 34] = [
     "SELECT {schema}._replace_holder(id, id, true) FROM {schema}.job",
     "SELECT {schema}._cover_holder(id, false, false) FROM {schema}.job",
     "SELECT {schema}._update_holder(id, '{}') FROM {schema}.job",
+    "SELECT {schema}._check_parents('{}', NULL)",
+    "SELECT {schema}._add_parents('{}', '{}', '{}', '{}')",
+    "DELETE FROM {schema}.job_parent",
     "SELECT * FROM {schema}.pause_queue('a')",
     "SELECT * FROM {schema}.limit_queue('a', 1)",
     "SELECT * FROM {schema}.limit_groups('a', 1)",
@@ -392,7 +395,7 @@ async fn only_these_functions_lend_their_owner_s_rights() {
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
     assert_eq!(
         database.text(lending).await,
-        "_apply_max_waiting _cover_holder _note_duplicates _refuse_beyond_max_waiting _release_expired \
+        "_add_parents _apply_max_waiting _check_parents _cover_holder _note_duplicates _refuse_beyond_max_waiting _release_expired \
          _replace_holder _update_holder complete_jobs extend_jobs fail_jobs fetch_jobs finish_jobs fold_duplicates \
          give_back_jobs maintain snooze_jobs stop_worker"
     );

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, unreachable_pub, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod after;
 mod clients;
 mod groups;
 mod kinds;

@@ -103,7 +103,10 @@ async fn table_health_names_the_session_that_keeps_dead_rows() {
             .fetch_one(database.pool())
             .await
             .unwrap();
-    assert!(tables.contains("job kind maintenance periodic queue queue_group runner schema_history"), "{tables}");
+    assert!(
+        tables.contains("job job_parent kind maintenance periodic queue queue_group runner schema_history"),
+        "{tables}"
+    );
     // The dropped transaction of a connection that is gone.
     drop(open);
 }

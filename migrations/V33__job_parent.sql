@@ -1,0 +1,271 @@
+-- Jobs that run after others: the edges between them, and inserting jobs with their edges.
+--
+-- A child is pending until its parents have ended. An edge says which parent it waits for, and how that one ended once this
+-- is known. Releasing children is V34__release_children.sql.
+--
+-- A parent that was inserted together with its child is marked (job.awaited) at once, so that its end is noticed. Another
+-- one stays as it is: its row would be locked until the transaction of the child ends, and the parent could neither start
+-- nor end. Its edge is not linked. After the commit the releaser marks the parent, or finds that it has ended.
+
+CREATE TABLE job_parent (
+    child uuid NOT NULL,
+    parent uuid NOT NULL,
+    outcome job_state,
+    linked boolean NOT NULL,
+    condition text COLLATE "C" NOT NULL,
+    CONSTRAINT job_parent_pkey PRIMARY KEY (child, parent),
+    CONSTRAINT job_parent_condition_known CHECK (condition IN ('completed', 'failed', 'final')),
+    CONSTRAINT job_parent_outcome_final CHECK (outcome IN ('cancelled', 'completed', 'discarded'))
+);
+COMMENT ON TABLE job_parent IS
+    'One row per job and job that it runs after: an edge. A child is pending until all of its parents have ended. The pruner deletes the edges of a child together with the child.';
+COMMENT ON COLUMN job_parent.child IS 'The id of the job that waits.';
+COMMENT ON COLUMN job_parent.parent IS 'The id of the job that it waits for. Where another job replaced that one, the id of its successor.';
+COMMENT ON COLUMN job_parent.outcome IS 'The final state in which the parent ended. It stays, even if the parent is retried or deleted later. Null: the parent has not ended, or its end is not noted yet.';
+COMMENT ON COLUMN job_parent.linked IS 'Whether job.awaited of the parent was set for this edge. The releaser links new edges.';
+COMMENT ON COLUMN job_parent.condition IS
+    'completed: the child is cancelled when the parent is cancelled or discarded. final: it runs however the parent ends. failed: it runs if at least one of its parents with this condition was cancelled or discarded, and else is cancelled.';
+COMMENT ON CONSTRAINT job_parent_pkey ON job_parent IS 'A job waits for another one once.';
+COMMENT ON CONSTRAINT job_parent_condition_known ON job_parent IS 'A condition is completed, failed or final.';
+COMMENT ON CONSTRAINT job_parent_outcome_final ON job_parent IS 'An outcome is a final state.';
+
+CREATE INDEX job_parent_children ON job_parent (parent, outcome, child);
+COMMENT ON INDEX job_parent_children IS 'The children of a job. Those that are to be told its end come last.';
+
+CREATE INDEX job_parent_open ON job_parent (child) WHERE outcome IS NULL;
+COMMENT ON INDEX job_parent_open IS 'Children with parents that have not ended.';
+
+CREATE INDEX job_parent_new ON job_parent (parent, child) WHERE NOT linked;
+COMMENT ON INDEX job_parent_new IS 'Edges whose parent is still to be marked.';
+
+CREATE FUNCTION _refuse_after(place integer, problem text) RETURNS void
+    LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    RAISE invalid_parameter_value USING
+        MESSAGE = coalesce('job ' || (place - 1) || ': ', '') || 'invalid after: ' || problem;
+END
+$$;
+COMMENT ON FUNCTION _refuse_after(integer, text) IS 'Error 22023 for the parents of a job. place: the job''s in its batch; null: it is alone.';
+
+CREATE FUNCTION _check_parents(parents uuid[], children integer[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
+AS $$
+DECLARE
+    missing record;
+BEGIN
+    -- Against deletion only. The parents can start and end meanwhile.
+    PERFORM FROM job AS j WHERE j.id = ANY (parents) ORDER BY j.id FOR KEY SHARE;
+    SELECT m.id, m.child
+    INTO missing
+    FROM unnest(parents, children) AS m (id, child)
+    LEFT JOIN job AS j ON j.id = m.id
+    WHERE j.id IS NULL
+    ORDER BY m.child
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE foreign_key_violation USING
+            MESSAGE = coalesce('job ' || (missing.child - 1) || ': ', '') || format('invalid after: there is no job %s', missing.id),
+            DETAIL = format('{"parent": "%s"}', missing.id),
+            HINT = 'A job can run after a job of its own batch, and after one that is there. Insert them in one call where completed jobs are not kept.',
+            SCHEMA = current_schema(),
+            TABLE = 'job_parent',
+            CONSTRAINT = 'job_parent_parent';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _check_parents(uuid[], integer[]) IS
+    'Keeps jobs from being deleted until the transaction ends. Error 23503 where there is no such job. children: the places of the jobs that name them, for the error. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+REVOKE EXECUTE ON FUNCTION _check_parents(uuid[], integer[]) FROM PUBLIC;
+
+CREATE FUNCTION _add_parents(children uuid[], parents uuid[], conditions text[], fresh uuid[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+BEGIN
+    -- Named twice, or by two duplicates of one holder: the stricter condition counts.
+    INSERT INTO job_parent (child, parent, condition, linked)
+    SELECT e.child, e.parent, min(e.condition COLLATE "C"), e.parent IN (SELECT f.id FROM unnest(fresh) AS f (id))
+    FROM unnest(children, parents, conditions) AS e (child, parent, condition)
+    GROUP BY e.child, e.parent
+    ON CONFLICT DO NOTHING;
+    UPDATE job AS j
+    SET awaited = true
+    WHERE j.id = ANY (ARRAY(
+        SELECT DISTINCT p.id
+        FROM unnest(parents) AS p (id)
+        WHERE p.id IN (SELECT f.id FROM unnest(fresh) AS f (id))
+    ));
+    IF EXISTS (
+        SELECT FROM unnest(parents) AS p (id) WHERE p.id NOT IN (SELECT f.id FROM unnest(fresh) AS f (id))
+    ) THEN
+        PERFORM _wake_releaser();
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _add_parents(uuid[], uuid[], text[], uuid[]) IS
+    'Enters edges from children, which the transaction inserted, to their parents. fresh: the jobs that the transaction has inserted just now, which no other can see. With the rights of the schema''s owner, so that roles that insert need no rights on job_parent.';
+REVOKE EXECUTE ON FUNCTION _add_parents(uuid[], uuid[], text[], uuid[]) FROM PUBLIC;
+
+CREATE FUNCTION _insert_graph(
+    jobs new_job[],
+    in_order boolean,
+    max_wait interval,
+    folded integer[],
+    children integer[],
+    places integer[],
+    parents uuid[],
+    conditions text[]
+) RETURNS SETOF insert_answer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    -- The jobs that are there before. The same insert, sent again, adds no parent.
+    known CONSTANT uuid[] := ARRAY(
+        SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(SELECT u.id FROM unnest(jobs) AS u WHERE u.may_exist))
+    );
+    answers insert_answer[];
+    answer insert_answer;
+    -- The jobs by place, each the new one or the holder, and whether it is new.
+    ids uuid[] := ARRAY(SELECT u.id FROM unnest(jobs) AS u ORDER BY u.place);
+    are_new boolean[] := array_fill(true, ARRAY[cardinality(jobs)]);
+    given record;
+    edges record;
+BEGIN
+    FOR given IN
+        SELECT e.child, e.place, e.id
+        FROM unnest(children, places, parents) AS e (child, place, id)
+        LEFT JOIN (SELECT u.id, min(u.place) AS place FROM unnest(jobs) AS u WHERE u.may_exist GROUP BY u.id) AS g ON g.id = e.id
+        WHERE coalesce(e.place, g.place, 0) NOT BETWEEN 0 AND e.child - 1
+        ORDER BY e.child
+        LIMIT 1
+    LOOP
+        PERFORM _refuse_after(
+            CASE WHEN cardinality(jobs) > 1 THEN given.child END,
+            format('must name an earlier job of the batch: %s', coalesce((given.place - 1)::text, given.id::text))
+        );
+    END LOOP;
+    answers := ARRAY(SELECT a FROM _insert_batch(jobs, in_order, false, max_wait, folded) AS a);
+    IF (answers[1]).outcome NOT IN ('busy', 'rejected') THEN
+        FOREACH answer IN ARRAY answers LOOP
+            IF answer.place IS NOT NULL THEN
+                ids[answer.place] := coalesce(answer.id, ids[answer.place]);
+                are_new[answer.place] := answer.outcome = 'inserted';
+            END IF;
+        END LOOP;
+        SELECT
+            array_agg(w.child) AS children, array_agg(w.parent) AS parents, array_agg(w.condition) AS conditions,
+            array_agg(w.parent) FILTER (WHERE NOT w.is_fresh) AS others,
+            array_agg(w.place) FILTER (WHERE NOT w.is_fresh) AS places,
+            min(w.place) FILTER (WHERE w.child = w.parent) AS own_parent
+        INTO edges
+        FROM (
+            SELECT
+                ids[e.child] AS child, p.id AS parent, e.condition, e.child AS place,
+                coalesce(are_new[e.place], false) AND p.id NOT IN (SELECT k.id FROM unnest(known) AS k (id)) AS is_fresh
+            FROM unnest(children, places, parents, conditions) AS e (child, place, id, condition)
+            CROSS JOIN LATERAL (SELECT coalesce(ids[e.place], e.id)) AS p (id)
+            WHERE are_new[e.child] AND ids[e.child] NOT IN (SELECT k.id FROM unnest(known) AS k (id))
+        ) AS w;
+        IF edges.own_parent IS NOT NULL THEN
+            PERFORM _refuse_after(edges.own_parent, 'a parent has the unique key of the job, and so is the same job');
+        ELSIF edges.children IS NOT NULL THEN
+            IF edges.others IS NOT NULL THEN
+                PERFORM _check_parents(edges.others, CASE WHEN cardinality(jobs) > 1 THEN edges.places END);
+            END IF;
+            PERFORM _add_parents(
+                edges.children, edges.parents, edges.conditions,
+                ARRAY(
+                    SELECT n.id
+                    FROM unnest(ids, are_new) AS n (id, is_new)
+                    WHERE n.is_new AND n.id NOT IN (SELECT k.id FROM unnest(known) AS k (id))
+                )
+            );
+        END IF;
+    END IF;
+    RETURN QUERY SELECT a.* FROM unnest(answers) AS a;
+END
+$$;
+COMMENT ON FUNCTION _insert_graph(new_job[], boolean, interval, integer[], integer[], integer[], uuid[], text[]) IS
+    'Inserts a batch of jobs, as _insert_batch does, and the edges from those that wait, which are pending, to their parents. An edge has an element in each array: children the place of the job that waits, places that of its parent, or parents the id of it. A duplicate as a parent means its holder. A duplicate as a child has no parents: the holder stays as it is. Error 22023 for a parent that is not earlier in the batch, 23503 for one that is not there.';
+
+CREATE FUNCTION _read_parents(document jsonb, place integer)
+RETURNS TABLE (child integer, parent_place integer, parent uuid, condition text)
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_variable
+DECLARE
+    member text;
+    named jsonb;
+BEGIN
+    FOREACH member IN ARRAY '{after, after_failed, after_final}'::text[] LOOP
+        named := nullif(document -> member, 'null');
+        CONTINUE WHEN named IS NULL;
+        IF jsonb_typeof(named) <> 'array' THEN
+            PERFORM _refuse(format('invalid %s: must be an array of indexes and ids: %s', member, left(named::text, 80)));
+        END IF;
+        child := place;
+        condition := CASE member WHEN 'after' THEN 'completed' ELSE split_part(member, '_', 2) END;
+        FOR named IN SELECT n.value FROM jsonb_array_elements(named) AS n LOOP
+            parent_place := NULL;
+            parent := NULL;
+            IF jsonb_typeof(named) = 'number' AND _is_whole(named, 0, 2147483646) THEN
+                parent_place := named::integer + 1;
+                IF parent_place >= place THEN
+                    PERFORM _refuse(format('invalid %s: must name an earlier job of the batch: %s', member, named));
+                END IF;
+            ELSIF jsonb_typeof(named) = 'string'
+                AND (named #>> '{}') COLLATE "C" ~* '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$'
+            THEN
+                parent := (named #>> '{}')::uuid;
+            ELSE
+                PERFORM _refuse(format('invalid %s: must be indexes and ids: %s', member, left(named::text, 80)));
+            END IF;
+            RETURN NEXT;
+        END LOOP;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION _read_parents(jsonb, integer) IS
+    'The parents that one of the objects of insert_jobs names, each by its place in the batch or by its id. Error 22023 naming the member at fault.';
+
+CREATE FUNCTION _insert_after(
+    given new_job, max_wait interval, pending boolean, after uuid[], after_final uuid[], after_failed uuid[]
+) RETURNS insert_answer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    parents CONSTANT uuid[] := coalesce(after, '{}') || coalesce(after_final, '{}') || coalesce(after_failed, '{}');
+    answers insert_answer[];
+BEGIN
+    IF pending THEN
+        PERFORM _refuse('invalid pending: not together with after');
+    ELSIF array_position(parents, NULL) IS NOT NULL THEN
+        PERFORM _refuse('invalid after: must not hold null');
+    END IF;
+    answers := ARRAY(
+        SELECT a
+        FROM _insert_graph(
+            ARRAY[given], true, max_wait, NULL,
+            array_fill(1, ARRAY[cardinality(parents)]), array_fill(NULL::integer, ARRAY[cardinality(parents)]), parents,
+            array_fill('completed'::text, ARRAY[coalesce(cardinality(after), 0)])
+                || array_fill('final'::text, ARRAY[coalesce(cardinality(after_final), 0)])
+                || array_fill('failed'::text, ARRAY[coalesce(cardinality(after_failed), 0)])
+        ) AS a
+    );
+    RETURN answers[1];
+END
+$$;
+COMMENT ON FUNCTION _insert_after(new_job, interval, boolean, uuid[], uuid[], uuid[]) IS
+    'Inserts a job that runs after others, as insert_job says.';

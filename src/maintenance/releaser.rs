@@ -1,0 +1,127 @@
+//! Releases and cancels jobs that run after others which have ended.
+//!
+//! States: *busy*, where the releaser looks every few milliseconds; and *asleep*, where the end of a job that others wait
+//! for notifies it, and it looks rarely. Falling asleep misses no end: the releaser first tells the database that it
+//! sleeps, and then looks once more. What no notification tells of, it finds with its next look.
+//!
+//! Besides it walks through all edges, slowly, and puts right what changes by hand left behind.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::batch_size::{BATCH, BatchSize};
+use super::lease::Holder;
+use super::service::Service;
+use crate::error::Result;
+use crate::store::{self, EdgePlace, ReleaseStep};
+
+/// The rest of a releaser that is busy, or cannot be notified while jobs wait for others.
+const SHORT_REST: Duration = Duration::from_millis(20);
+
+/// The rest of a releaser that sleeps.
+const LONG_REST: Duration = Duration::from_secs(1);
+
+/// After so long without an end it falls asleep.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// Walks through edges take up one part in this many of the time.
+const PART_OF_CHECKS: u32 = 50;
+
+/// How many children a step of the walk looks at.
+const CHECKED: i64 = 500;
+
+#[derive(Debug)]
+pub(crate) struct Releaser {
+    /// Signalled where a notification came. `None`: the runner does not listen.
+    woken: Option<Arc<Notify>>,
+    /// Where the next step goes on.
+    place: EdgePlace,
+    busy_until: Instant,
+    /// Where the walk goes on, and when.
+    checked: Option<uuid::Uuid>,
+    check_at: Instant,
+    batch: BatchSize,
+}
+
+impl Releaser {
+    pub(crate) fn new(woken: Option<Arc<Notify>>) -> Self {
+        let now = Instant::now();
+        let (place, batch) = (EdgePlace::default(), BatchSize::new(BATCH));
+        Self { woken, place, busy_until: now, checked: None, check_at: now, batch }
+    }
+
+    async fn release(&mut self, holder: &Holder) -> Result<Duration> {
+        let began = Instant::now();
+        let sleeps = self.woken.is_some() && began >= self.busy_until;
+        let mut session = holder.connection.session().await?;
+        let limit = self.batch.jobs();
+        let step =
+            store::release_children(session.connection(), &holder.statements, holder.id, self.place, limit, sleeps)
+                .await;
+        let step = match step {
+            Ok(step) => step,
+            Err(error) => {
+                self.place = EdgePlace::default();
+                return Err(error);
+            }
+        };
+        session.end().await?;
+        let ReleaseStep { next, seen, has_told, is_awaited } = step;
+        self.place = next;
+        let seen = usize::try_from(seen).unwrap_or_default();
+        self.batch.grow_after(seen, began.elapsed());
+        if seen > 0 {
+            self.busy_until = Instant::now() + QUIET;
+        }
+        if next != EdgePlace::default() || self.batch.is_full(seen) || has_told {
+            return Ok(Duration::ZERO);
+        }
+        if self.check_at <= began {
+            self.check(holder).await?;
+        }
+        let is_quiet = sleeps || (self.woken.is_none() && !is_awaited && seen == 0);
+        Ok(if is_quiet { LONG_REST } else { SHORT_REST })
+    }
+
+    /// A step of the walk through all edges.
+    async fn check(&mut self, holder: &Holder) -> Result<()> {
+        let began = Instant::now();
+        let mut session = holder.connection.session().await?;
+        let checking = store::check_edges(session.connection(), &holder.statements, self.checked, CHECKED);
+        let (reached, mended) = checking.await?;
+        session.end().await?;
+        if mended > 0 {
+            tracing::debug!(edges = mended, "edges between jobs put right");
+        }
+        self.checked = reached;
+        self.check_at = Instant::now() + LONG_REST.max(began.elapsed() * PART_OF_CHECKS);
+        Ok(())
+    }
+}
+
+impl Service for Releaser {
+    const NAME: &'static str = "releaser";
+
+    fn margin(&self) -> Duration {
+        Duration::from_secs(2)
+    }
+
+    async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
+        match self.release(holder).await {
+            Err(error) if self.batch.shrink_after(&error) => Ok(Duration::ZERO),
+            rest => rest,
+        }
+    }
+
+    async fn rest(&self, wait: Duration) {
+        match &self.woken {
+            Some(woken) => tokio::select! {
+                () = woken.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+            },
+            None => tokio::time::sleep(wait).await,
+        }
+    }
+}

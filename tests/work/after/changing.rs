@@ -1,0 +1,152 @@
+//! Parents and children that operators and duplicates change.
+
+use serde_json::json;
+
+use super::{after, error_of, insert, open_edges, settle, states};
+use support::Database;
+
+#[tokio::test]
+async fn an_operator_can_run_and_cancel_a_child_by_hand() {
+    let database = Database::new().await;
+    let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), after("c", &[0]), after("d", &[2])])).await;
+    let [_, b, c, _] = ids[..] else { unreachable!() };
+    database.client.release([b]).await.unwrap();
+    database.client.cancel([c]).await.unwrap();
+    settle(&database).await;
+    assert_eq!(states(&database).await, "a available, b available, c cancelled, d cancelled");
+    database.set_state(ids[0], "discarded").await;
+    // Neither is changed by the end of the parent.
+    assert_eq!(settle(&database).await, 0);
+    assert_eq!(open_edges(&database).await, 0);
+    assert_eq!(states(&database).await, "a discarded, b available, c cancelled, d cancelled");
+}
+
+#[tokio::test]
+async fn nothing_but_its_parents_and_an_operator_s_release_ends_the_wait_of_a_child() {
+    let database = Database::new().await;
+    let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
+    for verb in [
+        "retry_jobs(ARRAY(SELECT id FROM {schema}.job WHERE kind = 'b'))",
+        "set_priority(ARRAY(SELECT id FROM {schema}.job WHERE kind = 'b'), 3)",
+        "reschedule_jobs(ARRAY(SELECT id FROM {schema}.job WHERE kind = 'b'), now())",
+        "_promote_jobs(10, NULL, NULL)",
+        "_rescue_jobs(10, NULL, 3)",
+        "fetch_jobs('{default}', 'w', 10, '{b}')",
+    ] {
+        database.number(&format!("SELECT count(*) FROM {{schema}}.{verb}")).await;
+        assert_eq!(states(&database).await, "a available, b pending", "{verb}");
+    }
+    database.set_state(ids[0], "completed").await;
+    assert_eq!(settle(&database).await, 1);
+}
+
+#[tokio::test]
+async fn a_parent_that_is_retried_after_its_child_was_told_changes_nothing() {
+    let database = Database::new().await;
+    let ids = insert(&database, json!([{"kind": "a"}, {"kind": "b"}, after("c", &[0, 1])])).await;
+    database.set_state(ids[0], "completed").await;
+    settle(&database).await;
+    database.client.retry([ids[0]]).await.unwrap();
+    database.set_state(ids[1], "completed").await;
+    assert_eq!(settle(&database).await, 1);
+    assert_eq!(states(&database).await, "a available, b completed, c available");
+    database.set_state(ids[0], "discarded").await;
+    assert_eq!(settle(&database).await, 0);
+}
+
+#[tokio::test]
+async fn a_parent_that_is_retried_before_its_child_was_told_is_waited_for_again() {
+    let database = Database::new().await;
+    let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
+    database.set_state(ids[0], "discarded").await;
+    database.client.retry([ids[0]]).await.unwrap();
+    assert_eq!(settle(&database).await, 0);
+    assert_eq!(states(&database).await, "a available, b pending");
+    database.set_state(ids[0], "completed").await;
+    assert_eq!(settle(&database).await, 1);
+}
+
+#[tokio::test]
+async fn a_deleted_parent_counts_as_it_ended_and_else_as_cancelled() {
+    for (state, condition, expected) in [
+        ("completed", "after", "available"),
+        ("discarded", "after", "cancelled"),
+        ("scheduled", "after", "cancelled"),
+        ("scheduled", "after_final", "available"),
+    ] {
+        let database = Database::new().await;
+        let ids = insert(&database, json!([{"kind": "a"}, {"kind": "b", condition: [0]}])).await;
+        database.set_state(ids[0], state).await;
+        assert_eq!(database.client.delete([ids[0]]).await.unwrap().len(), 1);
+        assert_eq!(states(&database).await, format!("b {expected}"), "{state} {condition}");
+        assert_eq!(settle(&database).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_parent_whose_child_is_locked_is_not_deleted() {
+    let database = Database::new().await;
+    let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), {"kind": "c"}])).await;
+    let mut tx = database.pool().begin().await.unwrap();
+    let lock = database.sql("SELECT FROM {schema}.job WHERE kind = 'b' FOR UPDATE");
+    sqlx::query(lock).execute(&mut *tx).await.unwrap();
+    let deleted = database.client.delete([ids[0], ids[2]]).await.unwrap();
+    assert_eq!(deleted.len(), 1);
+    tx.rollback().await.unwrap();
+    assert_eq!(states(&database).await, "a available, b pending");
+    assert_eq!(database.client.delete([ids[0]]).await.unwrap().len(), 1);
+    assert_eq!(states(&database).await, "b cancelled");
+}
+
+#[tokio::test]
+async fn the_children_of_a_replaced_job_wait_for_its_successor() {
+    let database = Database::new().await;
+    let policy = json!({"key": "k", "on_conflict": "replace"});
+    let ids = insert(&database, json!([{"kind": "a", "unique_policy": policy}, after("b", &[0])])).await;
+    let second = insert(&database, json!([{"kind": "a", "unique_policy": policy}])).await[0];
+    assert_eq!(settle(&database).await, 0);
+    assert_eq!(states(&database).await, "a cancelled, a available, b pending");
+    let third = insert(&database, json!([{"kind": "a", "unique_policy": policy}])).await[0];
+    settle(&database).await;
+    assert!(second != third);
+    database.set_state(third, "discarded").await;
+    settle(&database).await;
+    assert_eq!(error_of(&database, ids[1]).await, format!("cancelled: its parent {third} (a) was discarded"));
+}
+
+#[tokio::test]
+async fn a_child_that_waits_for_a_job_and_for_its_successor_waits_for_the_successor() {
+    let database = Database::new().await;
+    let policy = json!({"key": "k", "on_conflict": "replace"});
+    let first = insert(&database, json!([{"kind": "a", "unique_policy": policy}])).await[0];
+    let jobs = json!([{"kind": "a", "unique_policy": policy}, {"kind": "b", "after": [0, first]}]);
+    let ids = insert(&database, jobs).await;
+    settle(&database).await;
+    assert_eq!(states(&database).await, "a cancelled, a available, b pending");
+    database.set_state(ids[0], "completed").await;
+    settle(&database).await;
+    assert_eq!(states(&database).await, "a cancelled, a completed, b available");
+}
+
+#[tokio::test]
+async fn a_successor_that_waits_for_a_child_of_its_predecessor_does_not_take_its_place() {
+    let database = Database::new().await;
+    let policy = json!({"key": "k", "on_conflict": "replace"});
+    let ids =
+        insert(&database, json!([{"kind": "a", "unique_policy": policy}, after("b", &[0]), after("c", &[1])])).await;
+    // It waits for c, which waits for b, which waited for the job that it replaces.
+    insert(&database, json!([{"kind": "a", "unique_policy": policy, "after_final": [ids[2]]}])).await;
+    settle(&database).await;
+    assert_eq!(states(&database).await, "a cancelled, a available, b cancelled, c cancelled");
+}
+
+#[tokio::test]
+async fn a_parent_that_completed_before_it_was_replaced_counts_as_completed() {
+    let database = Database::new().await;
+    let policy = json!({"key": "k", "scope": "exists", "on_conflict": "replace"});
+    let ids = insert(&database, json!([{"kind": "a", "unique_policy": policy}, after("b", &[0])])).await;
+    database.set_state(ids[0], "completed").await;
+    insert(&database, json!([{"kind": "a", "unique_policy": policy}])).await;
+    settle(&database).await;
+    assert_eq!(states(&database).await, "a completed, a available, b available");
+}

@@ -1,0 +1,60 @@
+//! Jobs that run after others.
+
+mod changing;
+mod keeping;
+mod races;
+mod refusing;
+mod releasing;
+
+use serde_json::{Value, json};
+use uniqueue::JobId;
+use uuid::Uuid;
+
+use support::Database;
+
+/// Inserts jobs with `insert_jobs`.
+async fn insert(database: &Database, jobs: Value) -> Vec<JobId> {
+    try_insert(database, jobs).await.unwrap()
+}
+
+async fn try_insert(database: &Database, jobs: Value) -> sqlx::Result<Vec<JobId>> {
+    let insert = database.sql("SELECT id FROM {schema}.insert_jobs($1) ORDER BY index");
+    let ids: Vec<Uuid> = sqlx::query_scalar(insert).bind(jobs).fetch_all(database.pool()).await?;
+    Ok(ids.into_iter().map(JobId::from).collect())
+}
+
+/// A job of a kind after these, by index.
+fn after(kind: &str, parents: &[usize]) -> Value {
+    json!({"kind": kind, "after": parents})
+}
+
+/// Tells children how their parents ended, until there is nothing more to tell. Answers with how many were released and
+/// cancelled.
+async fn settle(database: &Database) -> i64 {
+    let mut changed = 0;
+    let step = "SELECT linked + seen, released + cancelled FROM {schema}._release_step(1000, NULL, NULL, NULL)";
+    for _ in 0..20 {
+        let (seen, settled): (i32, i32) = sqlx::query_as(database.sql(step)).fetch_one(database.pool()).await.unwrap();
+        changed += i64::from(settled);
+        if seen == 0 {
+            break;
+        }
+    }
+    changed
+}
+
+/// Each kind with its state, such as `a completed, b pending`.
+async fn states(database: &Database) -> String {
+    database
+        .text("SELECT coalesce(string_agg(kind || ' ' || state, ', ' ORDER BY kind, created_at), '') FROM {schema}.job")
+        .await
+}
+
+/// The last error of a job.
+async fn error_of(database: &Database, id: JobId) -> String {
+    database.text(&format!("SELECT errors -> -1 ->> 'error' FROM {{schema}}.job WHERE id = '{id}'")).await
+}
+
+async fn open_edges(database: &Database) -> i64 {
+    database.number("SELECT count(*) FROM {schema}.job_parent WHERE outcome IS NULL").await
+}
