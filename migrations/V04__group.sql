@@ -17,7 +17,7 @@ BEGIN ATOMIC
     LIMIT 1;
 END;
 COMMENT ON FUNCTION _next_group(text, smallint, text, uuid[]) IS
-    'The first available job of the next group of a queue that has one at this priority: the group with the first key after after_key.';
+    'The first available job of the next group of a queue at this priority. The next group is the one with the first key after after_key.';
 
 CREATE FUNCTION _group_ring(
     queue_name text, level smallint, after_group text, visits integer, freed_groups text[], except_ids uuid[]
@@ -66,7 +66,7 @@ BEGIN ATOMIC
     WHERE g.name COLLATE "C" NOT IN (SELECT r.group_key FROM ring AS r);
 END;
 COMMENT ON FUNCTION _group_ring(text, smallint, text, integer, text[], uuid[]) IS
-    'The groups of a queue with available jobs at this priority, each with its first one: at most so many in the order of their keys, from the first key after after_group on (part 1) and then from the start (part 2), and after them the freed groups (part 3).';
+    'The groups of a queue that have available jobs at this priority, each with its first job. Reads at most visits groups in the order of their keys: first those after after_group (part 1), then those from the first key on (part 2). The freed groups that are not among them follow (part 3).';
 
 CREATE TYPE group_choice AS (
     id uuid,
@@ -81,7 +81,7 @@ CREATE TYPE group_choice AS (
     is_blocked boolean
 );
 COMMENT ON TYPE group_choice IS
-    'A job of a group that a fetch chose. round: 1 for the first job of its group, 2 for the second. place: of its group among those visited. counted: how many jobs of the group run or are chosen, this one included. most: how many may, by the group''s tokens; null: any number. is_blocked: whether none may follow it.';
+    'A job of a group that a fetch chose. round: 1 for the first job of its group, 2 for the second, and so on. place: the position of its group among the visited ones. counted: how many jobs of the group run or are chosen, including this one. most: the number that the group''s tokens allow. Null: any number. is_blocked: no further job of the group may be chosen.';
 
 CREATE TYPE group_search AS (
     queue text,
@@ -107,7 +107,7 @@ CREATE TYPE group_search AS (
     next_at timestamptz
 );
 COMMENT ON TYPE group_search IS
-    'What a fetch looks for among the groups of a queue, as the arguments of _jobs_of_groups, and what it has found so far. are_rated: whether a group can be without a token, or held. turn_levels, turn_places: where the jobs without a group have their turn at each priority. ran_out_part, ran_out_at: the group at which the visits ran out, and its part of the ring.';
+    'What a fetch looks for among the groups of a queue, and what it has found so far. The first columns are the arguments of _jobs_of_groups. are_rated: whether a group of the queue can be held or without a token. turn_levels, turn_places: for each priority, the position at which the jobs without a group have their turn. ran_out_part, ran_out_at: the group at which the visits ran out, and its part of the ring.';
 
 CREATE FUNCTION _choose_heads(search group_search, settings queue, level smallint, above smallint[]) RETURNS group_search
     LANGUAGE plpgsql VOLATILE
@@ -234,7 +234,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _choose_heads(group_search, queue, smallint, smallint[]) IS
-    'Chooses the first jobs of the groups that may start one, among those with available jobs at this priority. above: the priorities that the search has been at. Reads one entry of job_group for each group, its entries of job_group_held, and in a queue whose groups have a rate or are held its row of queue_group.';
+    'Chooses the first job of each group that has available jobs at this priority and may start one. above: the priorities that the search has visited. For each group it reads one entry of job_group and the group''s entries of job_group_held. If groups of the queue have a rate or are held, it also reads the row of queue_group.';
 
 CREATE FUNCTION _group_waits_above(search group_search, chosen group_choice[], group_key text, above smallint[]) RETURNS boolean
     LANGUAGE plpgsql STABLE
@@ -256,7 +256,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _group_waits_above(group_search, group_choice[], text, smallint[]) IS
-    'Whether a job of the group waits at a higher priority and was not chosen there: then the group is blocked.';
+    'Whether a job of the group waits at a higher priority and was not chosen. Such a job blocks its group.';
 
 CREATE FUNCTION _choose_more(search group_search, settings queue, level smallint) RETURNS group_search
     LANGUAGE plpgsql VOLATILE
@@ -316,7 +316,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _choose_more(group_search, queue, smallint) IS
-    'Chooses the second jobs of the groups whose first jobs were chosen at this priority, then the third ones, and so on.';
+    'Chooses further jobs of the groups whose first job was chosen at this priority: the second job of each group, then the third, and so on.';
 
 CREATE FUNCTION _keep_first(search group_search, fair boolean, OUT ids uuid[], OUT reached text)
     LANGUAGE plpgsql VOLATILE
@@ -369,7 +369,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _keep_first(group_search, boolean) IS
-    'Keeps the chosen jobs that win their places against jobs without a group. Also returns the group after which the next fetch continues.';
+    'The chosen jobs that keep their places when jobs without a group compete for them. reached: the group after which the next fetch continues. fair: whether groups take turns.';
 
 CREATE FUNCTION _lock_chosen(search group_search, ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
@@ -399,7 +399,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _lock_chosen(group_search, uuid[]) IS
-    'Locks jobs that were chosen, without waiting. Answers with those it locked, of each group up to the first that it could not.';
+    'Locks chosen jobs without waiting. Returns the locked jobs of each group, up to the first job that is locked by another transaction.';
 
 CREATE FUNCTION _jobs_of_groups(
     queue_name text,
@@ -491,4 +491,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _jobs_of_groups(text, text[], integer, integer, boolean, uuid[], integer, text, text[]) IS
-    'The jobs of groups of a queue that a fetch may start now, of these kinds, at most wanted; locks them and the queue''s row until the transaction ends. Suspects and is_alone: as in a fetch. Groups take turns within a priority, from the first key after after_group on; visits says how many of them to visit at each priority, and freed_groups which ones in any case. reached: where the next fetch goes on; after_group, where none could start: all were visited; null: nothing was visited, since the queue is paused or held, or its row is locked. has_startable: whether any could start. alone_crashes: the fewest crashes of a job that could start if it ran alone. is_rated: whether the jobs that start spend tokens of their groups. next_at: when the first group that has no token, or is held, may start a job.';
+    'The jobs of groups that a fetch from this queue may start now, at most wanted, of these kinds. Locks the jobs and the queue''s row until the transaction ends. Within a priority groups take turns, from the first key after after_group on. visits: the number of groups to visit at each priority. freed_groups: groups to visit in any case. suspects, is_alone: as _guarded_jobs. reached: the group after which the next fetch continues. It equals after_group if all groups were visited and none could start. Null: the queue is paused or held, or its row is locked, so no group was visited. has_startable: whether any group could start a job. alone_crashes: the fewest crashes of a job that could start if it ran alone. is_rated: whether starting the jobs spends tokens of their groups. next_at: when the first group that has no token, or is held, may start a job.';

@@ -26,7 +26,7 @@ BEGIN ATOMIC
     );
 END;
 COMMENT ON FUNCTION _available_jobs(text, bigint) IS
-    'The first available jobs of a queue: those without a group in the order of work, then those of groups by priority and key, at most so many of each.';
+    'The first available jobs of a queue. Returns up to most jobs without a group, in the order of work, and up to most jobs of groups, by priority and group key.';
 
 CREATE FUNCTION _plain_jobs(
     worker_id uuid,
@@ -135,7 +135,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _plain_jobs(uuid, jsonb, text[], uuid[], text[], smallint[], timestamptz[], uuid[]) IS
-    'The next jobs that have neither a group nor a crash, of each of these queues and of these kinds. Locks them until the transaction ends. The queues are an array of {"name", "free", "idle"}: at most free jobs, of which only the first idle ones may have a single attempt. is_guarded: the queue gives nothing, since it is paused, held or limited, has a rate, or has jobs with a group or a crash; {"is_past_guard": true} does not ask for such jobs, and {"has_row": true} does not ask for the settings either, since the transaction has the queue''s row locked. returning_ids: the jobs that come back to their unique states. leaves_out: whether jobs with a single attempt were left out.';
+    'The next jobs of these queues and kinds that have neither a group nor a crash. Locks the jobs until the transaction ends. queues: an array of {"name", "free", "idle"}. A queue gives at most free jobs. Only the first idle of them may have a single attempt. is_guarded: the queue gives no job here, because it is paused, held, limited or rated, or has jobs with a group or a crash. With "is_past_guard" the function does not look for jobs with a group or a crash. With "has_row" the transaction has the queue''s row locked, and the function does not read the settings. returning_ids: the jobs that come back to their unique states. leaves_out: whether jobs with a single attempt were left out.';
 
 CREATE FUNCTION _guarded_jobs(
     wanted jsonb,
@@ -252,7 +252,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _guarded_jobs(jsonb, text[], uuid[], integer, boolean) IS
-    'The next suspects and jobs of groups of a queue, of these kinds. Locks them, and where a limit, a rate or a group calls for it the queue''s row, until the transaction ends. wanted: {"name", "free", "idle", "after_group", "visits", "freed"}, the last three as in _jobs_of_groups; at most idle jobs. suspects: how many of them to take. is_alone: whether to take nothing but one suspect that crashed twice or more; otherwise no such suspect is taken. rest: what _plain_jobs may take after them; null: nothing. is_rated: whether the jobs that start spend tokens. facts: what a runner learns of the queue.';
+    'The next suspects and the next jobs of groups of one queue, of these kinds. Locks the jobs until the transaction ends. If a limit, a rate or a group requires it, it also locks the queue''s row. wanted: {"name", "free", "idle", "after_group", "visits", "freed"}. It takes at most idle jobs. The last three members are those of _jobs_of_groups. suspects: how many suspects it may take. is_alone: take one suspect that crashed twice or more, and nothing else. Otherwise no such suspect is taken. suspects_taken: how many suspects it took. is_rated: whether starting the jobs spends tokens. rest: what _plain_jobs may take after it. Null: nothing. facts: what the runner learns about the queue.';
 
 CREATE FUNCTION _fetch_jobs(
     worker_id uuid,
@@ -388,4 +388,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _fetch_jobs(uuid, jsonb, text[], uuid[], integer, boolean, text[], smallint[], timestamptz[], uuid[], interval) IS
-    'Starts the next jobs of these queues and kinds (null: of any kind) for a runner that is alive, and returns them. reserve: for how long they are a remote worker''s; null: for as long as the runner is alive. A column that has its default is null. The queues are an array of {"name", "free", "idle", "after_group", "visits", "freed"}, as in _plain_jobs and _guarded_jobs. The cursor has positions in queues, one for each priority, the highest first; the scan of such a queue begins behind them, the scan of another at its head. One row has no id but facts: when the jobs started, which queues left out jobs with a single attempt, what it learned of guarded queues, and which of the jobs were discarded, since another job holds their key.';
+    'Starts the next jobs of these queues and kinds, and returns them. kinds null: any kind. The runner worker_id must be alive. reserve: how long the jobs belong to a remote worker. Null: they belong to the runner while it is alive. queues: an array of {"name", "free", "idle", "after_group", "visits", "freed"}, as in _plain_jobs and _guarded_jobs. The cursor has one position for each queue and priority, highest priority first. The scan of a queue begins behind its position, or at the head of a queue without one. A returned column that has its default is null. One row has no id but facts: when the jobs started, which queues left out jobs with a single attempt, what was learned about guarded queues, and which jobs were discarded because another job holds their key.';

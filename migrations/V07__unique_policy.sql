@@ -26,7 +26,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _refuse_policy(text, text, jsonb, text[], text) IS
-    'Error 22023 that names a member of a policy, the problem and the values of the members that it is about. The Rust library has the same texts.';
+    'Raises error 22023 for a unique policy. The message names the member, the problem, and the values of the members in about. The Rust library has the same messages.';
 
 CREATE FUNCTION _policy_length(given text, member text) RETURNS interval
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -84,14 +84,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _policy_length(text, text) IS
-    'The length of time in a member of a policy: calendar months, and an exact time in which a day is 24 hours. given: short, such as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration. Error 22023: anything else, more than 64 bytes, nothing, more than 100 years, parts of a microsecond, years and months but in period and ttl, and parts of a second in window.';
+    'A length of time in a member of a policy: calendar months, and an exact time in which a day has 24 hours. given: a short length such as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration. Error 22023: any other text, more than 64 bytes, a length of zero, more than 100 years, or parts of a microsecond. Only period and ttl may have years and months. A window has whole seconds.';
 
 CREATE FUNCTION _length_after(instant timestamptz, length interval) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- The planner writes the expression in place of the call. CASE, since the time zone is looked up for each call.
     RETURN CASE WHEN length IS NOT NULL THEN (instant AT TIME ZONE 'UTC' + length) AT TIME ZONE 'UTC' END;
 COMMENT ON FUNCTION _length_after(timestamptz, interval) IS
-    'The instant that is so much later. Months are added in UTC, whatever the session''s time zone. Null for no length.';
+    'The time that is this length after an instant. Months are added in UTC, in every session''s time zone. Null if the length is null.';
 
 CREATE FUNCTION _window_text(instant timestamptz, seconds numeric) RETURNS text
     -- STABLE as to_char is, or it would not become a part of the caller's expression.
@@ -104,7 +104,7 @@ CREATE FUNCTION _window_text(instant timestamptz, seconds numeric) RETURNS text
         'YYYY-MM-DD"T"HH24:MI:SS"Z/PT"'
     ) || trunc(seconds) || 'S';
 COMMENT ON FUNCTION _window_text(timestamptz, numeric) IS
-    'The window that an instant falls into, as it stands in the fingerprint: 2026-02-12T15:15:00Z/PT900S. Windows are multiples of the length from Monday 0001-01-01 00:00 UTC, whatever the session''s time zone.';
+    'The window of an instant, as the key contains it, such as 2026-02-12T15:15:00Z/PT900S. Windows are multiples of the length, counted from Monday 0001-01-01 00:00 UTC in every session''s time zone.';
 
 CREATE FUNCTION _part_path(part text) RETURNS text[]
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -119,7 +119,7 @@ CREATE FUNCTION _part_path(part text) RETURNS text[]
         )
     END;
 COMMENT ON FUNCTION _part_path(text) IS
-    'The way to a chosen part: a plain name is a top-level member, literally; what starts with / is a JSON Pointer (RFC 6901), which _check_pointers has accepted.';
+    'The path to a selected part. A plain name is a top-level member, taken literally. A text that starts with / is a JSON Pointer (RFC 6901) that _check_pointers has accepted.';
 
 CREATE FUNCTION _check_pointers(member text, parts jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -143,7 +143,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_pointers(text, jsonb) IS
-    'Error 22023 for the first of these parts that is a malformed JSON Pointer. member: where they stand.';
+    'Raises error 22023 for the first of these parts that is a malformed JSON Pointer. member: the member of the policy that lists the parts.';
 
 CREATE FUNCTION _add_part(source jsonb, path text[], chosen jsonb) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -179,7 +179,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _add_part(jsonb, text[], jsonb) IS
-    'What was chosen so far and the part of source at path, which keeps its nesting; null where source has no such part.';
+    'The parts selected so far and the part of source at path, which keeps its nesting. Null: source has no such part.';
 
 CREATE FUNCTION _chosen_parts(source jsonb, parts jsonb, is_required boolean, chosen jsonb DEFAULT NULL) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -206,7 +206,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _chosen_parts(jsonb, jsonb, boolean, jsonb) IS
-    'What was chosen so far and these parts of source. Error 22023: a required part that source does not have; others are left out.';
+    'The parts selected so far and these parts of source. A part that source lacks is error 22023 if is_required, and is left out otherwise.';
 
 CREATE FUNCTION _policy_words(member text) RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -221,7 +221,7 @@ CREATE FUNCTION _policy_words(member text) RETURNS text[]
         WHEN 'like' THEN ARRAY['faktory', 'ojs', 'river', 'zizq']
     END;
 COMMENT ON FUNCTION _policy_words(text) IS
-    'The words that a member of a policy takes. states takes active as well, for running.';
+    'The words that a member of a policy accepts. states also accepts active, which means running.';
 
 CREATE FUNCTION _refuse_member(member text, given jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -252,7 +252,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _refuse_member(text, jsonb) IS
-    'Error 22023 for a member of a policy whose value _read_unique_policy cannot read.';
+    'Raises error 22023 for a member of a policy whose value _read_unique_policy cannot read.';
 
 CREATE FUNCTION _check_key_members(document jsonb, has_args boolean, has_meta boolean) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -287,7 +287,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_key_members(jsonb, boolean, boolean) IS
-    'Error 22023 where members of a policy that make its key exclude or need each other.';
+    'Raises error 22023 if the members of a policy that make its key exclude or need each other.';
 
 CREATE FUNCTION _check_claim_members(document jsonb, unique_states smallint, max_delay interval, period_length interval)
     RETURNS void
@@ -354,7 +354,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_claim_members(jsonb, smallint, interval, interval) IS
-    'Error 22023 where members of a policy that say how a key is claimed exclude or need each other. The Rust library has the same rules in the same order (uniqueue-policy).';
+    'Raises error 22023 if the members of a policy that describe its claim exclude or need each other. The Rust library has the same rules in the same order (crate uniqueue-policy).';
 
 CREATE FUNCTION _read_unique_policy(
     document jsonb,
@@ -504,7 +504,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _read_unique_policy(jsonb) IS
-    'Reads a policy''s document (see unique_key) strictly: first the members in the order of jsonb, then the rules between them, as the Rust library does. The window''s length is in seconds, unique_states is the bitmask of job.unique_states. on_conflict is the word; of an update it is update, then the args, max_delay in microseconds (0: the schedule is kept) and max_items. Error 22023 naming the member at fault.';
+    'Reads the document of a policy strictly. The comment of unique_key describes the members. Members are checked in the order of jsonb, then the rules between them, as the Rust library does. window_length: in seconds. unique_states: the bitmask of job.unique_states. on_conflict: the word. For an update the args'' mode, max_delay in microseconds (0 keeps the time) and max_items follow it. Error 22023 names the invalid member.';
 
 CREATE FUNCTION _check_job(
     kind text,
@@ -566,7 +566,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_job(text, jsonb, text, jsonb, integer, integer, timestamptz) IS
-    'Error 22023 for arguments of insert_job, without its policies, that no job can have.';
+    'Raises error 22023 for arguments of insert_job, without its policies, that no job can have.';
 
 CREATE FUNCTION _key_args(args jsonb, args_keys jsonb, optional_args_keys jsonb, appends boolean) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -596,7 +596,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _key_args(jsonb, jsonb, jsonb, boolean) IS
-    'The chosen parts of a job''s args. appends: whether duplicates append to its arrays. Error 22023: a required part that the args do not have, or one that a duplicate would change.';
+    'The selected parts of a job''s args. appends: whether duplicates append to its arrays. Error 22023: a required part is missing, or a duplicate would change a selected part.';
 
 CREATE FUNCTION _job_claim(
     kind text,
@@ -671,4 +671,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _job_claim(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb) IS
-    'Checks the arguments of insert_job and makes the claim: the canonical text of the fingerprint (null for a raw key), its SHA-256, and the terms. All null for a plain job. scheduled_at: as given, or where that is null and the policy debounces, so long from now. Errors as insert_job.';
+    'Checks the arguments of insert_job and makes the claim: the canonical text (null for a raw key), its SHA-256, and the terms. All are null for a job that is not unique. scheduled_at: as given. If it is null and the policy debounces, the debounce delay from now. Errors as insert_job.';

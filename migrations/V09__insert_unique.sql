@@ -51,7 +51,7 @@ CREATE TYPE new_job AS (
     canonical text
 );
 COMMENT ON TYPE new_job IS
-    'A job on its way into the table. place: its place in the batch. may_exist: whether a job may have the id already, as where the caller gave it. Of an update, on_conflict has the parameters as _read_unique_policy answers. canonical: the text that the unique key is made from, where it is known.';
+    'The arguments of an insert, checked and completed. place: the position in the batch, counted from 1. may_exist: whether a job may already have this id, because the caller gave the id. on_conflict: for an update, the word is followed by its parameters, as _read_unique_policy returns them. canonical: the text from which the unique key is made. Null: a raw key, no key, or not known.';
 
 CREATE TYPE insert_answer AS (
     place integer,
@@ -67,7 +67,7 @@ CREATE TYPE insert_answer AS (
     earlier integer
 );
 COMMENT ON TYPE insert_answer IS
-    'What became of a job on its way into the table. place: its place in the batch; null: the answer of every place that no other answer names. outcome: inserted, duplicate, updated, covered or rejected (job is the holder), or busy (nothing was inserted: max_wait ran out). replaced: the job that the new one took the place of. id, state, unique_key: of the new job or the holder. created_at, scheduled_at, unique_until: of the new job. job: the row that answers, where it is not the new job as it was given. earlier: of a rejected job, the place of the job of the batch that it met.';
+    'The result of one insert. place: the position in the batch. Null: the answer of every place that no other row names. outcome: inserted, duplicate, updated, covered, rejected or busy. For all but inserted and busy, job is the holder. busy: max_wait ran out and nothing was inserted. replaced: the job that the new job replaced. id, state, unique_key: of the new job or of the holder. created_at, scheduled_at, unique_until: of the new job. job: the row that answers. Null: it is the new job, stored as it was given. earlier: the place of the job of the same batch that a rejected job met.';
 
 CREATE FUNCTION _not_by_scan(claims boolean) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -78,7 +78,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _not_by_scan(boolean) IS
-    'Returns its argument, at a high declared price, which the planner counts for each row that a scan of the table would have to ask it about. Beside a condition that an index on claiming jobs implies, it is never called. It keeps a statement that is planned while the table is small, and kept, from reading the whole table later.';
+    'Returns its argument and declares a high cost. The planner adds that cost for each row of a table scan. Beside a condition that implies the index on claiming jobs, the function is never called. So a plan that is made and kept while the table is small does not scan the table when it is large.';
 
 CREATE FUNCTION _insert_unique(jobs new_job[], folded integer[]) RETURNS SETOF insert_answer
     LANGUAGE plpgsql VOLATILE
@@ -195,4 +195,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_unique(new_job[], integer[]) IS
-    'Inserts jobs with new ids and different keys that ignore duplicates. Error UQ001 where a key takes more than a look: then _insert_batch settles them one by one. Place n is the n-th job. folded: how many more inputs of the caller each place stands for, which are its duplicates, for the audit; null: none.';
+    'Inserts jobs that have new ids, different keys, and ignore as on_conflict. The job at position n has place n. folded: for each place, how many other inputs of the caller are duplicates of it. The audit counts them. Null: none. Error UQ001: a key needs more than a look-up. The caller then inserts the jobs one by one with _insert_batch.';

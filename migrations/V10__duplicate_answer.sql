@@ -13,7 +13,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _release_expired(uuid) IS
-    'Ends the claim of a job if it has expired, and answers whether it had. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+    'Ends the claim of a job if the claim has expired. Returns whether it did. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _release_expired(uuid) FROM PUBLIC;
 
 CREATE FUNCTION _replace_holder(holder uuid, successor uuid, preempt boolean) RETURNS job
@@ -47,14 +47,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _replace_holder(uuid, uuid, boolean) IS
-    'Makes a job give up its claim to the job that the caller inserts next, and cancels it unless it is final. preempt: also if it is running. Answers with the job as it is since; null: it claims nothing, or is running. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+    'Ends the claim of a holder in favour of successor, the job that the caller inserts next. Cancels the holder unless it is final. preempt: also if the holder runs. Returns the changed job. Null: the job claims nothing, or it runs and preempt is false. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _replace_holder(uuid, uuid, boolean) FROM PUBLIC;
 
 CREATE FUNCTION _is_waiting(state job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN state IN ('available', 'pending', 'retryable', 'scheduled');
 COMMENT ON FUNCTION _is_waiting(job_state) IS
-    'Whether a job in this state waits for its start.';
+    'Whether a job in this state waits for a start: available, pending, retryable or scheduled.';
 
 CREATE FUNCTION _updated_args(held jsonb, given jsonb, mode text, max_items integer) RETURNS jsonb
     LANGUAGE plpgsql STABLE
@@ -101,7 +101,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _updated_args(jsonb, jsonb, text, integer) IS
-    'The args of a holder after an update by a duplicate: latest, merge or append. Null: an array would have more than max_items items, or the args more bytes than are allowed. Error 22023: args that are no objects, and for append a member that is no array.';
+    'The args of a holder after an update by one duplicate. mode: latest, merge or append. Null: an array would have more than max_items items, or the args would exceed the limit of bytes. Error 22023: args that are no objects, and for append a member that is no array.';
 
 CREATE FUNCTION _updates_as_one(given jsonb[], mode text, max_bytes bigint) RETURNS jsonb
     LANGUAGE plpgsql STABLE
@@ -148,7 +148,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _updates_as_one(jsonb[], text, bigint) IS
-    'The args of several updates, in their order, as those of one update with the same effect. Null: they must be applied in parts, since together they have more than max_bytes, or do not fit each other.';
+    'The args of a single update that has the effect of several updates in their order. Null: the updates must be applied in parts, because together they exceed max_bytes or contradict each other.';
 
 CREATE FUNCTION _fold_updates(
     held jsonb, given jsonb[], mode text, max_items integer, OUT new_args jsonb, OUT folded integer
@@ -194,7 +194,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _fold_updates(jsonb, jsonb[], text, integer) IS
-    'The args of a holder after updates by duplicates, one after another, until the holder is full. folded: how many of them it took. Errors as _updated_args.';
+    'The args of a holder after updates by several duplicates, applied in their order until the holder is full. folded: the number of updates that were applied. Errors as _updated_args.';
 
 CREATE FUNCTION _updated_schedule(
     state job_state,
@@ -216,7 +216,7 @@ CREATE FUNCTION _updated_schedule(
 COMMENT ON FUNCTION _updated_schedule(
     job_state, timestamptz, timestamptz, timestamptz, interval, timestamptz, timestamptz
 ) IS
-    'When a holder with these columns is due after an update by a duplicate that arrives at this time, wants it due at wanted_at and pushes it up to max_delay. max_delay null: nothing pushes it, if wanted_at is null as well.';
+    'The time at which a holder with these columns is due after an update. arrived: when the duplicate arrived. wanted_at: when the duplicate is due. The time moves later, at most to created_at + max_delay. It stays if max_delay is null, or if the holder is due or has been attempted.';
 
 CREATE FUNCTION _is_overdue(
     state job_state,
@@ -236,13 +236,13 @@ CREATE FUNCTION _is_overdue(
         false
     );
 COMMENT ON FUNCTION _is_overdue(job_state, timestamptz, timestamptz, timestamptz, interval, timestamptz) IS
-    'Whether a waiting job with these columns is due for more than a second, or past the longest delay of an update. Such a job is updated no more: updates queue on its row, and a fetch passes a locked row by.';
+    'Whether a waiting job with these columns has been due for more than a second, or is past the longest delay of an update. Such a job is not updated any more. Updates queue on its row, and a fetch skips a locked row.';
 
 CREATE FUNCTION _max_delay(on_conflict text) RETURNS interval
     LANGUAGE sql IMMUTABLE
     RETURN nullif(split_part(on_conflict COLLATE "C", ' ', 3), '0')::bigint * interval '1 microsecond';
 COMMENT ON FUNCTION _max_delay(text) IS
-    'The longest delay of an update, as _read_unique_policy answers it; null: it does not push.';
+    'The longest delay of an update, read from on_conflict as _read_unique_policy returns it. Null: the update keeps the holder''s time.';
 
 CREATE FUNCTION _check_max_delay(on_conflict text, delay interval) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
@@ -258,7 +258,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_max_delay(text, interval) IS
-    'Error 22023 where a job is due after the longest delay of its own policy, so that it could never be pushed. on_conflict: as _read_unique_policy answers.';
+    'Raises error 22023 if a job is due later than the longest delay of its own policy allows. Such a job could never be delayed further. on_conflict: as _read_unique_policy returns it.';
 
 CREATE FUNCTION _updated_job(
     held job, run new_job[], arrived timestamptz, OUT settled integer, OUT new_args jsonb, OUT due timestamptz
@@ -300,7 +300,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _updated_job(job, new_job[], timestamptz) IS
-    'What updates by duplicates, one after another, make of a waiting holder. They have the parameters of the first. settled: how many of them it takes; 0: it is full or overdue. Errors 22023: another kind, and as _updated_args.';
+    'A waiting holder after updates by several duplicates, applied in their order. All duplicates have the parameters of the first. settled: the number of updates that were applied. 0: the holder is full or overdue. Error 22023: the holder is of another kind, and as _updated_args.';
 
 CREATE FUNCTION _update_holder(holder uuid, run new_job[], OUT settled integer, OUT held job)
     LANGUAGE plpgsql VOLATILE
@@ -368,7 +368,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _update_holder(uuid, new_job[]) IS
-    'Changes a waiting job that claims its key as duplicates ask for, one after another (on_conflict update). They have the parameters and the ttl of the first. held: the job as it is then; without claims where it is full or overdue; null where it does not wait and claim any more. settled: how many of the duplicates it took. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+    'Changes a waiting holder as several duplicates ask for (on_conflict update), applied in their order. All duplicates have the parameters and the ttl of the first. held: the job after the update. If the holder was full or overdue, its claim has ended. Null: the job no longer waits and claims. settled: the number of updates that were applied. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _update_holder(uuid, new_job[]) FROM PUBLIC;
 
 CREATE FUNCTION _cover_holder(holder uuid, only_where_unlocked boolean, changes_it_later boolean) RETURNS text
@@ -416,7 +416,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _cover_holder(uuid, boolean, boolean) IS
-    'Locks a waiting job that claims its key against a start, until the caller''s transaction ends (on_conflict run_again). only_where_unlocked: not where another transaction has it locked. changes_it_later: as strongly as a change does, so that two callers that cover it and then change it do not deadlock. Answers covered; locked: another transaction has it locked; or moved on: it does not wait and claim any more. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+    'Locks a waiting holder until the caller''s transaction ends, so that no runner starts it before (on_conflict run_again). only_where_unlocked: does not wait for another transaction that has the job locked. changes_it_later: takes the lock of a change, so that two transactions that cover the job and then change it do not deadlock. Returns covered, locked (another transaction has the job locked) or moved on (the job no longer waits and claims). Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _cover_holder(uuid, boolean, boolean) FROM PUBLIC;
 
 CREATE FUNCTION _same_job(given new_job) RETURNS job
@@ -446,7 +446,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _same_job(new_job) IS
-    'The job that has the id of an insert; null: none has. Error 23505 on job_pkey, naming both, where it is not the same: another kind, queue or args.';
+    'The job that already has the id of an insert. Null: there is none. Error 23505 on job_pkey: that job has another kind, queue or args. The error names both jobs.';
 
 CREATE FUNCTION _check_rounds(rounds integer, sees_holder boolean) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -467,7 +467,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_rounds(integer, boolean) IS
-    'Error 42501 or 40001 for an insert that lost more than a hundred rounds against rivals for one key.';
+    'Ends an insert that lost more than a hundred rounds against other inserts of one key. Error 42501: row-level security hides the holder from the role. Error 40001: the insert lost 10,000 rounds.';
 
 CREATE FUNCTION _next_step(on_conflict text, holder_state job_state, unique_until timestamptz, at timestamptz) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -482,7 +482,7 @@ CREATE FUNCTION _next_step(on_conflict text, holder_state job_state, unique_unti
         ELSE 'reject'
     END;
 COMMENT ON FUNCTION _next_step(text, job_state, timestamptz, timestamptz) IS
-    'What an insert does next with the job that claims its key. on_conflict: without parameters. holder_state: null: no job claims it.';
+    'What an insert does with the job that claims its key: insert, release, ignore, cover, update, replace or reject. on_conflict: the word without parameters. holder_state null: no job claims the key.';
 
 CREATE FUNCTION _has_schedule(
     state job_state, attempt integer, created_at timestamptz, scheduled_at timestamptz
@@ -491,7 +491,7 @@ CREATE FUNCTION _has_schedule(
     -- One whose time has come has, though it is available now; and so has one that an operator gave a time, or let go.
     RETURN state = 'scheduled' OR (state IN ('available', 'pending') AND attempt = 0 AND scheduled_at > created_at);
 COMMENT ON FUNCTION _has_schedule(job_state, integer, timestamptz, timestamptz) IS
-    'Whether a holder with these columns has a schedule that its successor keeps (on_conflict replace_except_schedule). One that was due at once, or has started, has none.';
+    'Whether a holder with these columns has a time that its successor keeps (on_conflict replace_except_schedule). A holder that was due at its insert, or that has started, has none.';
 
 CREATE FUNCTION _before_known_id(run new_job[]) RETURNS new_job[]
     LANGUAGE plpgsql STABLE
@@ -510,7 +510,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _before_known_id(new_job[]) IS
-    'The first of these jobs, and those after it up to the first whose id a job has already: that one is settled by itself.';
+    'The jobs before the second or a later one whose id a job already has. That job is settled by itself.';
 
 CREATE FUNCTION _with_updates(
     run new_job[],
@@ -553,7 +553,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _with_updates(new_job[], job_state, timestamptz, timestamptz) IS
-    'The first of these jobs as it is inserted, with the updates that follow it in its batch. settled: how many of the jobs that is. passes_on: it is full, and the next of them takes its claim at once.';
+    'The first of these jobs as it is inserted, after the updates by the jobs behind it. settled: the number of jobs that this covers, the first included. passes_on: the first job is full, and the next job takes its claim.';
 
 CREATE FUNCTION _check_delays(run new_job[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -568,7 +568,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_delays(new_job[]) IS
-    'Error 22023 where one of these updates is due after the longest delay of its policy.';
+    'Raises error 22023 if one of these updates is due later than the longest delay of its policy allows.';
 
 CREATE FUNCTION _settle_jobs(
     run new_job[],
@@ -722,4 +722,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _settle_jobs(new_job[], timestamptz, boolean) IS
-    'Inserts the first of these jobs, or does with the job that claims its key as its on_conflict says. Several jobs are updates with the same key, parameters and ttl, which are applied together where the holder waits. settled: how many of the jobs have this answer, null: one; of a new job, the others were applied to it as updates. former: the job that gave up its claim to the new one. stopped: the runner whose running job was cancelled. passes_on: whether the new job gave up its claim to the next of these jobs. instant: when the batch began; null: now. changes_it_later: whether a later job of the batch may change the holder. It is called only from functions that plan by index.';
+    'Inserts the first of these jobs, or treats the holder of its key as its on_conflict says. Several jobs are updates with the same key, parameters and ttl, which are applied together if the holder waits. instant: when the batch began. Null: now. changes_it_later: whether a later job of the batch may change the holder. settled: how many of the jobs this answer covers. Null: one. former: the job whose claim ended in favour of the new job. stopped: the runner whose running job was cancelled. passes_on: whether the new job gave its claim to the next of these jobs. Call it only from functions that plan by index.';

@@ -40,7 +40,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _jobs_by_key(new_job[]) IS
-    'The jobs of a batch in the one order in which all batches take their keys. A row has one job, or updates of one key that follow each other and can be applied together. changes_it_later: whether a job of the batch with the same key may change its holder.';
+    'The jobs of a batch in the one order in which every batch locks its keys. A row of run has one job, or successive updates of one key that can be applied together. changes_it_later: whether a job of the batch with the same key may change its holder.';
 
 CREATE FUNCTION _limit_wait(max_wait interval) RETURNS text
     LANGUAGE sql VOLATILE
@@ -51,7 +51,7 @@ CREATE FUNCTION _limit_wait(max_wait interval) RETURNS text
         true
     );
 COMMENT ON FUNCTION _limit_wait(interval) IS
-    'Sets lock_timeout to max_wait, until the transaction ends or it is set again.';
+    'Sets lock_timeout to max_wait for the rest of the transaction. Returns the new setting.';
 
 CREATE FUNCTION _wake_for(jobs uuid[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -66,7 +66,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _wake_for(uuid[]) IS
-    'Wakes idle runners, at the commit, for those of these jobs that are available: the jobs that the transaction inserted, and those that it locked, since a fetch passed them by.';
+    'Notifies idle runners at the commit about those of these jobs that are available. The jobs are those that the transaction inserted, and those that it locked, which a fetch has skipped.';
 
 CREATE FUNCTION _insert_one(given new_job, max_wait interval) RETURNS insert_answer
     LANGUAGE plpgsql VOLATILE
@@ -119,7 +119,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_one(new_job, interval) IS
-    'Inserts a job, or does with the job that claims its key as its on_conflict says. The front door for people is insert_job.';
+    'Inserts one job, or treats the holder of its key as its on_conflict says. The function for users is insert_job.';
 
 CREATE FUNCTION _insert_in_order(
     jobs new_job[], instant timestamptz, OUT answers insert_answer[], OUT woken uuid[], OUT stopped uuid[]
@@ -192,7 +192,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_in_order(new_job[], timestamptz) IS
-    'Settles the jobs of a batch one by one, in the order in which all batches take their keys. answers: by place, each as it was then. woken: the jobs that may start. stopped: the runners whose running jobs were cancelled. It is called only from functions that plan by index.';
+    'Settles the jobs of a batch one by one, in the order in which every batch locks its keys. answers: one for each place, as it was when the job was settled. woken: the jobs that may start. stopped: the runners whose running jobs were cancelled. Call it only from functions that plan by index.';
 
 CREATE FUNCTION _insert_batch(jobs new_job[], in_order boolean, is_each boolean, max_wait interval, folded integer[])
 RETURNS SETOF insert_answer
@@ -288,4 +288,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_batch(new_job[], boolean, boolean, interval, integer[]) IS
-    'Inserts a batch of jobs, all or nothing: as _insert_unique where that is enough, else one by one. Where a job is rejected nothing is inserted, and only the rejected places are answered. busy is answered once, without a place. job: the job of the answer as it is now, with the first place that it answers. in_order: one by one at once, as on_conflict other than ignore, equal keys in the batch and ids that may exist need. is_each: each job is for itself, so a rejection is not the whole batch''s. max_wait, folded: as in _insert_unique. The front door for people is insert_jobs.';
+    'Inserts a batch of jobs, all or none: with _insert_unique if possible, otherwise one by one. in_order: one by one from the start, for an on_conflict other than ignore, equal keys in the batch, or ids that may exist. is_each: a rejection concerns only its own job and not the whole batch. max_wait, folded: as _insert_unique. If a job is rejected, nothing is inserted and only the rejected places are returned. busy is returned once, without a place. job: the row of the answer as it is now, at the first place that it answers. The function for users is insert_jobs.';

@@ -42,7 +42,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _group_key_of(text, jsonb, text, jsonb, text, jsonb, integer, boolean) IS
-    'The key of a job''s group from the arguments of insert_job; null: none. Error 22023 naming the argument at fault.';
+    'The key of a job''s group, from the arguments of insert_job. Null: the job has no group. Error 22023 names the invalid argument.';
 
 CREATE FUNCTION _new_job(
     kind text,
@@ -112,7 +112,7 @@ $$;
 COMMENT ON FUNCTION _new_job(
     text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, text, jsonb, integer, boolean
 ) IS
-    'Checks the arguments of insert_job, fills in what they leave out from the kind where it is registered, and makes the job''s keys. Errors as insert_job. It is called only from functions that set the search_path.';
+    'Checks the arguments of insert_job, takes from the registered kind what they leave out, and makes the job''s keys. Errors as insert_job. Call it only from functions that set the search_path.';
 
 CREATE TYPE inserted_job AS (
     id uuid,
@@ -122,7 +122,7 @@ CREATE TYPE inserted_job AS (
     unique_key text,
     outcome text
 );
-COMMENT ON TYPE inserted_job IS 'The answer of insert_job, which says what each column means.';
+COMMENT ON TYPE inserted_job IS 'The result of insert_job. The comment of insert_job describes each column.';
 
 CREATE FUNCTION _check_insert_options(max_wait interval, on_reject text) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -137,7 +137,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_insert_options(interval, text) IS
-    'Error 22023 for what cannot be insert_job''s max_wait and on_reject.';
+    'Raises error 22023 if max_wait or on_reject of insert_job is invalid.';
 
 CREATE FUNCTION _raise_busy(max_wait interval) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -151,7 +151,7 @@ BEGIN
         HINT = 'Nothing was inserted. Try again, or allow a longer max_wait.';
 END
 $$;
-COMMENT ON FUNCTION _raise_busy(interval) IS 'Error 55P03: max_wait ran out.';
+COMMENT ON FUNCTION _raise_busy(interval) IS 'Raises error 55P03, because max_wait ran out.';
 
 CREATE FUNCTION insert_job(
     kind text,
@@ -214,16 +214,30 @@ COMMENT ON FUNCTION insert_job(
     text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, interval, text, text, integer,
     boolean, jsonb, uuid[], uuid[], uuid[]
 ) IS
-    'Inserts a job in the caller''s transaction. Answers with the new job; or, with duplicate set, with the job that claims the key, which stays as it is and unlocked.
-What is left out, or null, is taken from the kind where it is registered (register_kind): queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order, and scheduled_at by its delay. ''null''::jsonb as unique_policy or group_policy gives that policy up. The defaults below are those of a kind that is not registered.
-kind, args, meta: as unique_key. queue: default "default". priority: higher runs first, -32768 to 32767, default 0. max_attempts: 1 to 32767, default 25. scheduled_at: when it may run, at the earliest; default now. unique_policy: as unique_key; default: not unique. id: default a new UUIDv7; an id that is there already is answered with its job where that has the same kind, queue and args (those of a job that was updated do not count), else error 23505 on job_pkey, which names both. pending: true holds the job back until release_jobs; default false.
-max_wait: how long to wait for each other open transaction that inserts the key, or that locks the job whose claim on it has expired; error 55P03 after that. Default null: as long as lock_timeout allows, which is for ever unless it is set.
-replaced: the job that this one took the place of.
-outcome: inserted; duplicate (on_conflict ignore); updated (on_conflict update: the row is the holder, which was changed); covered (on_conflict run_again: the row is the holder, which starts after the transaction has committed); rejected (on_conflict reject, replace on a running holder, update and run_again on one that runs or is final: the row is the holder).
-on_reject: error (default): rejected is error 23505 on constraint job_unique_key instead, with {"holder": id, "state": state} as DETAIL, which aborts the transaction, unless the insert stands within a savepoint. row: rejected is a row.
-group_key: the group that the job belongs to within its queue, 1 to 512 bytes; default null: none. group_policy: a policy, as unique_policy, that makes the group''s key from the job, instead of group_key: the canonical text of the fingerprint, such as {"args":{"customer":42}}, or its SHA-256 where that text is longer than 128 bytes. group_limit: the job starts only while fewer jobs of its group run than this, 1 to 32767; default null: no limit of its own. in_order: true runs the jobs of the group one at a time in their order, and none overtakes one that began; default false.
-after, after_final, after_failed: jobs that this one runs after, its parents. It is pending until all of them have ended. It is cancelled, with the reason in errors, when a job of after is cancelled or discarded, and when each job of after_failed completed. It runs however the jobs of after_final end. A parent that was replaced means its successor. Error 23503 on job_parent_parent for an id that no job has. Not together with pending. Default null: it waits for none.
-Errors 22023, naming the argument or the policy''s member: a value outside its limits.';
+    'Inserts a job in the caller''s transaction. Returns the new job. Returns the job that claims the key, with duplicate set, if there is one. That job stays as it is and is not locked, unless on_conflict says otherwise.
+An argument that is left out, or null, is taken from the kind if the kind is registered (register_kind): queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order, and scheduled_at by the kind''s delay. ''null''::jsonb as unique_policy or group_policy means no policy. The defaults below are those of a kind that is not registered.
+kind, args, meta: as unique_key.
+queue: default "default".
+priority: -32768 to 32767, default 0. Higher runs first.
+max_attempts: 1 to 32767, default 25.
+scheduled_at: the earliest time at which the job may run. Default: now.
+unique_policy: as unique_key. Default: the job is not unique.
+id: default a new UUIDv7. If a job already has the id, that job is returned if it has the same kind, queue and args. The args of a job that was updated are not compared. Otherwise error 23505 on job_pkey names both jobs.
+pending: true holds the job back until release_jobs. Default false.
+max_wait: the longest wait for each open transaction that inserts the same key, or that locks the job whose claim has expired. After it error 55P03. Default null: as long as lock_timeout allows, which is unlimited unless it is set.
+on_reject: error (default): a rejected insert is error 23505 on constraint job_unique_key, with {"holder": id, "state": state} as DETAIL. It aborts the transaction unless the insert is within a savepoint. row: a rejected insert is a row.
+group_key: the group of the job within its queue, 1 to 512 bytes. Default null: no group.
+group_policy: a policy that makes the group''s key from the job, in place of group_key. The key is the canonical text, such as {"args":{"customer":42}}, or its SHA-256 if the text is longer than 128 bytes.
+group_limit: 1 to 32767. The job starts only while fewer jobs of its group run. Default null: no limit of its own.
+in_order: true runs the jobs of the group one at a time in their order. No job overtakes one that began. Default false.
+after, after_final, after_failed: the ids of jobs that this job runs after, its parents. The job is pending until all of them have ended. It is cancelled, with the reason in errors, if a job of after was cancelled or discarded, or if all jobs of after_failed completed. It runs however the jobs of after_final end. A parent that was replaced means its successor. Error 23503 on job_parent_parent: no job has the id. Not together with pending. Default null: the job waits for no other.
+The result: replaced is the job that the new job replaced. outcome is one of these:
+  inserted: the job is new.
+  duplicate (on_conflict ignore): the row is the holder.
+  updated (on_conflict update): the row is the holder, which was changed.
+  covered (on_conflict run_again): the row is the holder, which starts after the transaction has committed.
+  rejected: the row is the holder. on_conflict reject, replace on a running holder, update and run_again on a holder that runs or is final.
+Error 22023 names the argument, or the policy''s member, that is invalid.';
 
 CREATE FUNCTION _is_whole(given jsonb, lowest integer, highest integer) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -232,7 +246,7 @@ CREATE FUNCTION _is_whole(given jsonb, lowest integer, highest integer) RETURNS 
         ELSE given IS NULL
     END;
 COMMENT ON FUNCTION _is_whole(jsonb, integer, integer) IS
-    'Whether JSON is an integer within these limits; also where it is absent.';
+    'Whether a JSON value is an integer within these limits. True if the value is absent.';
 
 CREATE FUNCTION _read_job(document jsonb, place integer) RETURNS new_job
     LANGUAGE plpgsql VOLATILE
@@ -300,7 +314,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _read_job(jsonb, integer) IS
-    'Reads one of the objects of insert_jobs strictly, and makes its claim. Error 22023 naming the member at fault; 22P02 for an id that is no UUID, another of class 22 for a scheduled_at that is no time.';
+    'Reads one of the objects of insert_jobs strictly, and makes its keys. Error 22023 names the invalid member. Error 22P02: the id is no UUID. Another error of class 22: scheduled_at is no time.';
 
 CREATE FUNCTION insert_jobs(jobs jsonb, max_wait interval DEFAULT NULL, on_reject text DEFAULT 'error')
 RETURNS TABLE (
@@ -410,7 +424,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION insert_jobs(jsonb, interval, text) IS
-    'Inserts many jobs in the caller''s transaction, all or nothing: any mix of kinds, queues and policies. It means what inserting them one after another would mean. Keys are taken in one fixed order, so two batches never deadlock. Answers with a row for each job, in their order.
-jobs: an array of objects, whose members are named and meant as the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order, after, after_final, after_failed. scheduled_at is a text such as 2026-02-12T15:15:00Z, with its zone. The members after, after_final and after_failed are arrays of ids, and of indexes of earlier jobs of the batch. A duplicate as a parent means its holder. An unknown member is an error. max_wait, on_reject: as insert_job.
-index: the place in jobs, counted from 0. id, state, duplicate, replaced, unique_key, outcome: as insert_job. A duplicate whose holder a later job of the batch replaces names that job. Where one job is rejected nothing is inserted, and the outcome of the others is not_inserted. earlier: the index of the job in the batch that a rejected one met; that one was not inserted either, so id and state are null.
-With on_reject error the DETAIL of error 23505 is [{"index", "holder", "state"}], with {"index", "earlier"} where the holder is a job of the batch. Errors 22023 name the job by its index: job 3: invalid kind: ….';
+    'Inserts many jobs in the caller''s transaction, all or none, with any mix of kinds, queues and policies. The result is that of inserting them one after another. All batches lock their keys in one fixed order, so two batches cannot deadlock. Returns one row for each job, in the order of the jobs.
+jobs: an array of objects. Their members have the names and meanings of the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order, after, after_final, after_failed. scheduled_at is a text with its zone, such as 2026-02-12T15:15:00Z. after, after_final and after_failed are arrays of ids and of indexes of earlier jobs of the batch. A duplicate as a parent means its holder. An unknown member is an error.
+max_wait, on_reject: as insert_job.
+The result: index is the position in jobs, counted from 0. id, state, duplicate, replaced, unique_key, outcome: as insert_job. A duplicate whose holder is replaced by a later job of the batch names that later job. If one job is rejected, nothing is inserted, and the outcome of the others is not_inserted. earlier: the index of the job of this batch that a rejected job met. That job was not inserted, so id and state are null.
+With on_reject error, the DETAIL of error 23505 is [{"index", "holder", "state"}], or {"index", "earlier"} for a holder within the batch. Error 22023 names the job by its index: job 3: invalid kind: ….';

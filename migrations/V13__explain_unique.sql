@@ -25,28 +25,34 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION unique_key(text, jsonb, text, jsonb, jsonb, timestamptz) IS
-    'The unique key that a job gets by a policy: lowercase hex SHA-256 of its fingerprint''s canonical text, the same as the Rust library makes.
-kind: 1 to 128 bytes, no control characters. args: default {}. queue: default "default". meta: an object, default {}. scheduled_at: decides the window; default now.
-What is left out, or null, is taken from the kind where it is registered (register_kind).
-unique_policy: an object; default {}, the kind alone; ''null''::jsonb: no key. Members, all optional:
-  keys: list of type (always in), queue, args, meta.
-  args_keys, optional_args_keys: parts of the args, by name or JSON Pointer; the optional ones may be missing.
-  meta_keys: parts of the meta; may be missing.
-  exclude_type: true leaves the type out.
-  window: a length of whole seconds; the window is part of the key.
-  key: a raw key of 1 to 512 bytes, which stands alone.
-  like: faktory (needs ttl), ojs, river or zizq: the defaults of that queue where the document has no member of its own. river alone is not unique.
-  states: list of states in which the job claims its key (active is running); or
-  scope: queued, active (default), completed, exists.
-  period: the claim ends so long after created_at; ttl: after the later of created_at and scheduled_at. Years and months are added in UTC.
+    'The unique key that a policy makes from a job: the SHA-256, in lowercase hexadecimal, of the canonical text of its parts. The Rust library makes the same key.
+kind: 1 to 128 bytes, no control characters.
+args: default {}.
+queue: default "default".
+meta: an object. Default {}.
+scheduled_at: decides the window. Default: now.
+An argument that is left out, or null, is taken from the kind if the kind is registered (register_kind).
+unique_policy: an object. Default {}, which makes the key from the kind alone. ''null''::jsonb: no key. All members are optional:
+  keys: a list of type (always included), queue, args, meta.
+  args_keys, optional_args_keys: parts of the args, by name or JSON Pointer. The optional ones may be missing.
+  meta_keys: parts of the meta. They may be missing.
+  exclude_type: true leaves the type out of the key.
+  window: a length of whole seconds. The window is part of the key.
+  key: a raw key of 1 to 512 bytes, in place of the parts.
+  like: faktory (needs ttl), ojs, river or zizq. Members that are left out have the defaults of that queue. river alone is not unique.
+  states: a list of the states in which the job claims its key. active means running.
+  scope: queued, active (default), completed or exists, in place of states.
+  period: the claim ends this long after created_at.
+  ttl: the claim ends this long after the later of created_at and scheduled_at. Years and months are added in UTC.
   until: start (the fetch ends the claim) or success (all states but completed).
-  on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt, update, run_again (needs states without running).
-  update: how a duplicate changes the args of a holder that waits: latest (default with on_conflict update), merge or append; max_items: with append, 1 to 1000000, default 1000.
-  debounce: the job is due so long after its latest duplicate, where the insert gives no scheduled_at; needs max_delay.
-  max_delay: a duplicate moves the time of a holder that waits to its own, at most to so long after the holder''s created_at; default: the time is kept.
+  on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt, update, or run_again (needs states without running).
+  update: how a duplicate changes the args of a waiting holder: latest (default of on_conflict update), merge or append.
+  max_items: with append, the most items of an array, 1 to 1000000. Default 1000.
+  debounce: the job is due this long after its latest duplicate, unless the insert gives scheduled_at. Needs max_delay.
+  max_delay: a duplicate moves the time of a waiting holder to its own time, at most to this long after the holder''s created_at. Default: the time is kept.
   on_reentry: go_on (default) or discard.
-A length is short, as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration, as PT15M or P1M. update, max_items, debounce and max_delay mean on_conflict update.
-Errors 22023, naming the argument or the member: anything else.';
+update, max_items, debounce and max_delay mean on_conflict update. A length is short, such as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration, such as PT15M or P1M.
+Error 22023 names the argument or the member that is invalid.';
 
 CREATE FUNCTION _claim_end(unique_states smallint, until_start boolean, unique_until timestamptz) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -71,7 +77,7 @@ CREATE FUNCTION _claim_end(unique_states smallint, until_start boolean, unique_u
     )
     || coalesce('; at the latest at ' || to_char(unique_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), '');
 COMMENT ON FUNCTION _claim_end(smallint, boolean, timestamptz) IS
-    'When a holder''s claim ends, as a sentence; the arguments are columns of job.';
+    'When a holder''s claim ends, as a sentence. The arguments are columns of job.';
 
 CREATE FUNCTION _explain_insert(
     given new_job,
@@ -135,7 +141,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _explain_insert(new_job) IS
-    'What _settle_jobs would do with one job, without locks or writes. The front door for people is explain_unique. holder: the job that claims the key. new_args, new_scheduled_at: what an update would make of it.';
+    'What _settle_jobs would do with one job, without locks or writes. holder: the job that claims the key. new_args, new_scheduled_at: those of the holder after an update. The function for users is explain_unique.';
 
 CREATE FUNCTION explain_unique(
     kind text,
@@ -181,6 +187,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION explain_unique(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
-    'What insert_job would do with the same arguments, and why; without locks or writes, so another transaction may change it meanwhile.
-canonical: the text whose SHA-256 is the key; null for a raw key. would_claim_in: the states in which the new job would claim the key: a raw key of a policy while the job is active, unless the policy says otherwise. outcome, replaced: as insert_job would answer; inserted also where a job has the id already, and where an update finds the holder full. holder, holder_state, holder_age: the job that claims the key, since its created_at; null where the key is free. claims_in: the states in which the holder claims it. frees: when its claim ends. new_args, new_scheduled_at: the holder''s after the update, where outcome is updated.
-Errors 22023 as insert_job.';
+    'What insert_job would do with the same arguments, and why. It locks and writes nothing, so another transaction may change the answer before the insert.
+canonical: the text whose SHA-256 is the key. Null: a raw key.
+would_claim_in: the states in which the new job would claim the key. A raw key is claimed while the job is active, unless the policy says otherwise.
+outcome, replaced: as insert_job would return them. inserted also means that a job already has the id, or that an update finds the holder full.
+holder, holder_state, holder_age: the job that claims the key, and its age since created_at. Null: the key is free.
+claims_in: the states in which the holder claims the key.
+frees: when the claim of the holder ends.
+new_args, new_scheduled_at: those of the holder after the update, if outcome is updated.
+Errors as insert_job.';

@@ -36,7 +36,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _free_claims(uuid[], job_state) IS
-    'Of jobs without their claims, those that may take them: one for each key that no other job claims. next_state: the state that they are about to be in; null: theirs. expired: the jobs whose claims on these keys have expired. Null: none.';
+    'Of jobs without their claims, those that may take them: one for each key that no other job claims. next_state: the state that the jobs are about to enter. Null: they keep their state. expired: the jobs whose claims on these keys have expired. Null: none.';
 
 CREATE FUNCTION _retry(ids uuid[], with_claims boolean) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -58,7 +58,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _retry(uuid[], boolean) IS
-    'Makes jobs available at once, with at least one attempt left: with their claims, or without those that they do not have now.';
+    'Makes jobs available at once, with at least one attempt left. with_claims: whether the jobs take back the claims that they lack.';
 
 CREATE FUNCTION _try_claims(comers uuid[], expired uuid[], retries boolean) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -80,7 +80,7 @@ EXCEPTION
 END
 $$;
 COMMENT ON FUNCTION _try_claims(uuid[], uuid[], boolean) IS
-    'Gives all of these jobs their claims back, or none. retries: and makes them available. Answers whether it did.';
+    'Gives all of these jobs their claims back, or none. retries: also makes them available. Returns whether it succeeded.';
 
 CREATE FUNCTION _claim_free_keys(ids uuid[], retries boolean) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
@@ -113,7 +113,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _claim_free_keys(uuid[], boolean) IS
-    'Gives jobs their claims back where the key is free. retries: and makes those available. Returns the ids of those that took them.';
+    'Gives jobs their claims back if their keys are free. retries: also makes those jobs available. Returns the ids of the jobs that took their claims.';
 
 CREATE FUNCTION _take_claims(ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
@@ -170,7 +170,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _take_claims(uuid[]) IS
-    'Gives jobs that yielded their claim on re-entry their claim back where the key is free. The others go on without, or are discarded where their policy says so. Returns the ids of those it discarded.';
+    'Gives jobs that yielded their claim on re-entry their claim back if the key is free. The other jobs go on without a claim, or are discarded if their policy says so. Returns the ids of the discarded jobs.';
 
 CREATE FUNCTION _next_jobs(queues text[], free integer[], kinds text[], except_ids uuid[])
     RETURNS TABLE (id uuid, queue text)
@@ -244,7 +244,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _next_jobs(text[], integer[], text[], uuid[]) IS
-    'The jobs of these kinds (null: of any), except these, that a fetch from the heads of these queues, each up to its free slots, would take now; and the first sixteen of each sort, locked or not: where a fetch was given up, the server may still be at work on it and have its jobs locked.';
+    'The jobs that a fetch from the heads of these queues would take now. free: the free slots, for each queue. kinds null: any kind. except_ids: jobs to leave out. The first sixteen jobs of each sort are included even if they are locked. After a fetch that was given up, the server may still hold the locks of its jobs.';
 
 CREATE FUNCTION try_jobs(ids uuid[], worker uuid)
     RETURNS TABLE (id uuid, is_there boolean, is_locked boolean, bytes bigint, took double precision, code text, problem text)
@@ -333,7 +333,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION try_jobs(uuid[], uuid) IS
-    'Tries one by one whether available jobs can be read and, for the worker, be started. Every trial is rolled back. Returns a row for each job that was tried. bytes: about the size of its values; null: they cannot be read. code and problem: the error of the database. Code 57014: the timeout of the statement came while this job was tried, and the jobs after it were not tried. worker null: the jobs are only read.';
+    'Tries one by one whether available jobs can be read and started by the worker. Every trial is rolled back. Returns one row for each job that was tried. worker null: the jobs are only read. bytes: the approximate size of the job''s values. Null: they cannot be read. took: seconds. code, problem: the error of the database. Code 57014: the statement timed out at this job, and the later jobs were not tried.';
 
 CREATE FUNCTION _discard_unreadable(job_id uuid, reason text, keep_errors boolean) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -359,7 +359,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _discard_unreadable(uuid, text, boolean) IS
-    'Discards an available job that no fetch can return, with the reason. keep_errors: adds the reason to the job''s errors, which must be read for that; false: replaces them. Returns whether the job is out of the way: discarded, or not available any more. A job that another transaction has locked is not.';
+    'Discards an available job that no fetch can return, with the reason. keep_errors: true adds the reason to the job''s errors, which must be readable for that. False replaces them. Returns whether the job is out of the way: it was discarded, or is not available any more. False: another transaction has the job locked.';
 
 CREATE FUNCTION release_claim(unique_key text) RETURNS uuid
     LANGUAGE sql VOLATILE
@@ -371,4 +371,4 @@ AS $$
     RETURNING j.id
 $$;
 COMMENT ON FUNCTION release_claim(text) IS
-    'For operators: the job that claims the key gives its claim up for good, and otherwise stays as it is. Answers with its id, also where the claim had expired already; null where no job has it.';
+    'For operators: ends the claim on a key for good. The job that claimed it otherwise stays as it is. Returns the id of that job, even if the claim had expired. Null: no job claims the key.';

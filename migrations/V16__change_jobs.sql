@@ -176,7 +176,7 @@ BEGIN ATOMIC
     CROSS JOIN settled AS s;
 END;
 COMMENT ON FUNCTION _let_wait(uuid[], text[], timestamptz) IS
-    'Changes until when jobs wait, as reschedule_jobs says. until null: releases those that are pending, as release_jobs says.';
+    'Changes the time of jobs, as reschedule_jobs describes. until null: releases pending jobs, as release_jobs describes.';
 
 CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)

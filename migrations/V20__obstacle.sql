@@ -13,7 +13,7 @@ CREATE FUNCTION _time_text(at text) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     -- to_char of an infinite time is null.
     RETURN coalesce(to_char(at::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'), at);
-COMMENT ON FUNCTION _time_text(text) IS 'A time of a JSON document as a sentence has it, in UTC and whole seconds.';
+COMMENT ON FUNCTION _time_text(text) IS 'A time of a JSON document, as a sentence shows it: in UTC, in whole seconds.';
 
 CREATE FUNCTION _session_text(details jsonb) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -26,7 +26,8 @@ CREATE FUNCTION _session_text(details jsonb) RETURNS text
             WHEN 1 THEN ' or another session'
             ELSE coalesce(' or one of ' || jsonb_array_length(details -> 'or') || ' other sessions', '')
         END;
-COMMENT ON FUNCTION _session_text(jsonb) IS 'A session or a prepared transaction that holds a lock, as a sentence begins with it.';
+COMMENT ON FUNCTION _session_text(jsonb) IS
+    'The first words of a sentence about a session, or a prepared transaction, that holds a lock.';
 
 CREATE FUNCTION _open_text(details jsonb) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -34,7 +35,8 @@ CREATE FUNCTION _open_text(details jsonb) RETURNS text
         WHEN details ->> 'open_since' IS NULL THEN 'until its transaction ends'
         ELSE format('in a transaction open since %s', _time_text(details ->> 'open_since'))
     END;
-COMMENT ON FUNCTION _open_text(jsonb) IS 'How long the holder of a lock may keep it, as a sentence ends with it.';
+COMMENT ON FUNCTION _open_text(jsonb) IS
+    'The last words of a sentence about a lock: how long its transaction has been open.';
 
 CREATE FUNCTION _obstacle_reason(code text, details jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
@@ -117,7 +119,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _obstacle_reason(text, jsonb) IS
-    'The sentence of an obstacle, by its code and its details. No other text of the schema says why a job waits.';
+    'The sentence of an obstacle, from its code and its details. No other text of the schema says why a job waits.';
 
 CREATE FUNCTION _obstacle_remedy(code text, details jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
@@ -167,4 +169,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _obstacle_remedy(text, jsonb) IS
-    'What to do about an obstacle, often a statement; null: it goes by itself.';
+    'The remedy for an obstacle, often a statement. Null: the obstacle ends by itself.';

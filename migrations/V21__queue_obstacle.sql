@@ -17,7 +17,7 @@ EXCEPTION
         RETURN false;
 END
 $$;
-COMMENT ON FUNCTION _is_open(xid) IS 'Whether a transaction, or a subtransaction, is open.';
+COMMENT ON FUNCTION _is_open(xid) IS 'Whether a transaction or a subtransaction is open.';
 
 CREATE FUNCTION _open_lockers(marked xid, locked regclass) RETURNS TABLE (locker xid, mode text)
     LANGUAGE plpgsql STABLE
@@ -40,7 +40,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _open_lockers(xid, regclass) IS
-    'The transactions and subtransactions that are open and have a row of the table locked or changed, by the row''s xmax. mode: how, where several have.';
+    'The open transactions and subtransactions that have locked or changed a row of the table. marked: the row''s xmax. mode: the lock''s mode, if several transactions have locked the row.';
 
 CREATE FUNCTION _locker(marked xid, locked regclass) RETURNS jsonb
     LANGUAGE plpgsql STABLE
@@ -92,7 +92,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _locker(xid, regclass) IS
-    'The open transaction that has a row of the table locked or changed, by the row''s xmax: the oldest, where several have or may have. {"pid", "application", "role", "state", "open_since", "query", "mode", "or"}; mode: how, where several transactions had it locked; or: the pids of the others that have or may have it. Null: the row is free.';
+    'The open transaction that has locked or changed a row of the table, as {"pid", "application", "role", "state", "open_since", "query", "mode", "or"}. marked: the row''s xmax. If several transactions have locked the row, or may have, the oldest is returned. mode: the lock''s mode, if several transactions have locked the row. or: the pids of the other sessions. Null: the row is free.';
 
 CREATE FUNCTION _live_runners(queue_name text) RETURNS TABLE (id uuid, started_at timestamptz, kinds text[], slots integer)
     LANGUAGE sql STABLE
@@ -103,7 +103,7 @@ BEGIN ATOMIC
     WHERE r.leased_until > statement_timestamp() AND queue_name COLLATE "C" = ANY (r.queues);
 END;
 COMMENT ON FUNCTION _live_runners(text) IS
-    'The live runners that work a queue, with their kinds and their slots for it. Null kinds, null slots: the runner did not say.';
+    'The live runners that work a queue, with their kinds and their slots for it. Null kinds or slots: the runner does not report them.';
 
 CREATE FUNCTION _queue_obstacles(queue_name text, not_before timestamptz DEFAULT NULL)
 RETURNS TABLE (code text, details jsonb)
@@ -164,7 +164,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _queue_obstacles(text, timestamptz) IS
-    'What keeps every job of a queue from starting, as codes and details. not_before: only what lasts beyond this time, where it is in the future.';
+    'What keeps every job of a queue from starting, as codes and details. not_before: returns only obstacles that last beyond this time, if it is in the future.';
 
 CREATE FUNCTION _kind_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE sql STABLE
@@ -175,7 +175,7 @@ BEGIN ATOMIC
     HAVING bool_and(kind COLLATE "C" <> ALL (r.kinds));
 END;
 COMMENT ON FUNCTION _kind_obstacle(text, text) IS
-    'The obstacle of a kind that no live runner of a queue has a worker for, where the queue has live runners. A runner that does not say its kinds may have any.';
+    'The obstacle kind_unknown, if the queue has live runners and none of them has a worker for the kind. A runner that does not report its kinds may have any worker.';
 
 CREATE FUNCTION _slots_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
@@ -210,7 +210,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _slots_obstacle(text, text) IS
-    'The obstacle of a job where each live runner of its queue that has a worker for its kind has as many of the queue''s jobs as slots. None where a runner does not say its slots, or where they are more than 10,000 together.';
+    'The obstacle slots_busy, if every live runner of the queue that has a worker for the kind has as many jobs of the queue as slots. No row if a runner does not report its slots, or if there are more than 10,000 slots in all.';
 
 CREATE FUNCTION _has_free_runner(queue_name text, waited interval) RETURNS boolean
     LANGUAGE sql STABLE
@@ -242,7 +242,7 @@ SELECT NOT EXISTS (
 )
 $$;
 COMMENT ON FUNCTION _has_free_runner(text, interval) IS
-    'Whether a live runner of a queue has had time for another of its jobs for this long.';
+    'Whether a live runner of a queue has had a free slot for this long.';
 
 CREATE FUNCTION _lately_started(queue_name text, waited interval)
 RETURNS TABLE (priority smallint, last_scheduled_at timestamptz)
@@ -260,7 +260,7 @@ BEGIN ATOMIC
     GROUP BY r.priority;
 END;
 COMMENT ON FUNCTION _lately_started(text, interval) IS
-    'How far runners have come in the order of a queue: of each priority the last of the jobs that started lately and run.';
+    'How far runners have come in the order of a queue. For each priority it returns the scheduled_at of the last running job that started within this time.';
 
 CREATE FUNCTION _is_passed_by(queue_name text, priority smallint, scheduled_at timestamptz, waited interval) RETURNS boolean
     LANGUAGE sql STABLE
@@ -274,4 +274,4 @@ SELECT _has_free_runner(queue_name, waited) OR EXISTS (
 )
 $$;
 COMMENT ON FUNCTION _is_passed_by(text, smallint, timestamptz, interval) IS
-    'Whether runners could have started a job without a group for this long and have not: they have time, or they started jobs that come after it.';
+    'Whether runners could have started a job without a group for this long and have not. They have free slots, or they started jobs that come after it.';

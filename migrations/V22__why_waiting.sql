@@ -38,7 +38,8 @@ CROSS JOIN LATERAL (
 ) AS f
 LIMIT 1
 $$;
-COMMENT ON FUNCTION _first_of_group(text, text) IS 'The available job of a group that starts next; null: none is available.';
+COMMENT ON FUNCTION _first_of_group(text, text) IS
+    'The available job of a group that starts next. Null: no job of the group is available.';
 
 CREATE FUNCTION _group_obstacles(queue_name text, group_key text, first_job uuid)
 RETURNS TABLE (code text, details jsonb)
@@ -110,7 +111,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _group_obstacles(text, text, uuid) IS
-    'What keeps the first job of a group from starting, as codes and details. Each later job of the group waits for the same.';
+    'What keeps the first job of a group from starting, as codes and details. The later jobs of the group wait for the same.';
 
 CREATE FUNCTION _own_obstacles(given_id uuid, given_queue text, given_kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
@@ -133,7 +134,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _own_obstacles(uuid, text, text) IS
-    'What keeps one job from starting whatever its place: its kind, its crashes, a lock on its row.';
+    'What keeps one job from starting in any place of its queue, as codes and details: its kind, its crashes, a lock on its row.';
 
 CREATE FUNCTION _jobs_before(
     given_id uuid, queue_name text, group_key text, given_priority smallint, due_at timestamptz, given_crashes smallint
@@ -216,7 +217,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _jobs_before(uuid, text, text, smallint, timestamptz, smallint) IS
-    'How many available jobs come before this one: of its group where it has one, of the suspects of its queue where it is one, else of the jobs of its queue without a group. Counted to 10,001.';
+    'The number of available jobs that come before this job, counted to 10,001. Counts the jobs of its group if it has one, the suspects of its queue if it is one, and otherwise the jobs of its queue that have no group.';
 
 CREATE FUNCTION _state_obstacle(given_id uuid) RETURNS TABLE (code text, details jsonb)
     LANGUAGE sql STABLE
@@ -304,7 +305,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _place_obstacles(uuid) IS
-    'What an available job waits for in the lines of its group and its queue, as codes and details.';
+    'What an available job waits for within its group and its queue, as codes and details.';
 
 CREATE FUNCTION why_waiting(id uuid) RETURNS TABLE (code text, reason text, remedy text, details jsonb)
     LANGUAGE plpgsql STABLE
@@ -357,4 +358,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION why_waiting(uuid) IS
-    'Why a job has not started: one row an obstacle, the first to go first, as a code, a sentence, what to do about it (null: it goes by itself), and details. A job that nothing holds up, that runs or that is final has one row that says so. No row: there is no such job. Locks nothing, and reads a few index entries; counts end at 10,000.';
+    'Why a job has not started. Returns one row for each obstacle, in the order in which they end, with a code, a sentence, a remedy and details. remedy null: the obstacle ends by itself. A job that nothing holds up, that runs or that is final has one row that says so. No row: there is no such job. It locks nothing and reads a few index entries. Counts end at 10,000.';

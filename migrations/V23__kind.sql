@@ -22,30 +22,34 @@ CREATE TABLE kind (
     CONSTRAINT kind_pkey PRIMARY KEY (name)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE kind IS
-    'One row a registered kind: the defaults that insert_job, insert_jobs, the command and the dashboard give to its jobs. register_kind writes it. A kind needs no row to be used.';
-COMMENT ON COLUMN kind.name IS 'The kind, as in job.kind.';
-COMMENT ON COLUMN kind.queue IS 'The queue of its jobs; null: default.';
-COMMENT ON COLUMN kind.priority IS 'The priority of its jobs; null: 0.';
-COMMENT ON COLUMN kind.max_attempts IS 'How many attempts its jobs have; null: 25.';
-COMMENT ON COLUMN kind.delay IS 'How long after the insert its jobs are due; null: at once.';
+    'One row per registered kind. The row has the defaults that insert_job, insert_jobs, the command and the dashboard give to jobs of the kind. register_kind writes it. A kind can be used without a row.';
+COMMENT ON COLUMN kind.name IS 'The name of the kind, as in job.kind.';
+COMMENT ON COLUMN kind.queue IS 'The queue of its jobs. Null: default.';
+COMMENT ON COLUMN kind.priority IS 'The priority of its jobs. Null: 0.';
+COMMENT ON COLUMN kind.max_attempts IS 'The number of attempts of its jobs. Null: 25.';
+COMMENT ON COLUMN kind.delay IS 'The time from the insert until a job is due. Null: at once.';
 COMMENT ON COLUMN kind.timeout IS
-    'How long a job of the kind may run, for workers that do not know better; null: as long as it takes.';
+    'The longest time that a job may run, for workers that set no timeout of their own. Null: no limit.';
 COMMENT ON COLUMN kind.backoff IS
-    'How long a job of the kind waits for a retry, for workers that do not know better: {"first", "factor", "max_interval", "jitter"}. After attempt n it waits first × factor^(n−1), at most max_interval, plus or minus the fraction jitter. What is left out: 1 s, 2, an hour (or first, where that is longer), a tenth; with factor 1 no longest wait and no jitter. Null: all of that.';
-COMMENT ON COLUMN kind.unique_policy IS 'The policy that makes the unique keys of its jobs, as unique_key reads it; null: they are not unique.';
-COMMENT ON COLUMN kind.group_policy IS 'The policy that makes the keys of their groups, as insert_job reads it; null: they have no group.';
-COMMENT ON COLUMN kind.group_limit IS 'How many jobs of a group may run at once; null: no limit of the kind.';
-COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order; null: they do not.';
+    'The wait before a retry, for workers that set no retry policy of their own: {"first", "factor", "max_interval", "jitter"}. After attempt n a job waits first × factor^(n−1), at most max_interval, plus or minus the fraction jitter. Default 1 s, 2, an hour (or first, if that is longer), 0.1. With factor 1 there is no longest wait and no jitter by default. Null: all defaults.';
+COMMENT ON COLUMN kind.unique_policy IS
+    'The policy that makes the unique keys of its jobs. unique_key describes it. Null: the jobs are not unique.';
+COMMENT ON COLUMN kind.group_policy IS
+    'The policy that makes the group keys of its jobs. insert_job describes it. Null: the jobs have no group.';
+COMMENT ON COLUMN kind.group_limit IS
+    'The number of jobs of a group that may run at the same time. Null: the kind sets no limit.';
+COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order. Null: they do not.';
 COMMENT ON COLUMN kind.digest IS
-    'A digest of what inserts take from the kind. Two registrations that mean the same have the same digest. The timeout and the backoff do not count.';
-COMMENT ON COLUMN kind.registered_at IS 'When it was last registered.';
-COMMENT ON COLUMN kind.registered_by IS 'The process that registered it last: the name of the runner, or what register_kind was told.';
-COMMENT ON COLUMN kind.changed_at IS 'When a registration last changed its digest.';
-COMMENT ON COLUMN kind.former_digest IS 'The digest before changed_at; null: it never changed.';
+    'A digest of the defaults, without the timeout and the backoff. Two registrations with the same meaning have the same digest.';
+COMMENT ON COLUMN kind.registered_at IS 'When the kind was last registered.';
+COMMENT ON COLUMN kind.registered_by IS
+    'The process that last registered the kind: the name of the runner, or the argument of register_kind.';
+COMMENT ON COLUMN kind.changed_at IS 'When a registration last changed the digest.';
+COMMENT ON COLUMN kind.former_digest IS 'The digest before changed_at. Null: it never changed.';
 COMMENT ON COLUMN kind.former_by IS 'The process that last registered the former definition.';
 COMMENT ON COLUMN kind.returned_at IS
-    'When a registration last brought the former definition back. Two processes that define the kind differently register it in turn, or a deployment was rolled back.';
-COMMENT ON CONSTRAINT kind_pkey ON kind IS 'One row a kind.';
+    'When a registration last restored the former definition. Either two processes define the kind differently and register it in turn, or a deployment was rolled back.';
+COMMENT ON CONSTRAINT kind_pkey ON kind IS 'One row per kind.';
 
 CREATE FUNCTION _backoff_length(backoff jsonb, member text) RETURNS double precision
     LANGUAGE sql STABLE
@@ -53,7 +57,8 @@ CREATE FUNCTION _backoff_length(backoff jsonb, member text) RETURNS double preci
         WHEN backoff ->> member IN ('PT0S', '0s') THEN 0
         ELSE extract(epoch FROM _policy_length(backoff ->> member, member))
     END;
-COMMENT ON FUNCTION _backoff_length(jsonb, text) IS 'A length of time in kind.backoff, in seconds. Null: there is none.';
+COMMENT ON FUNCTION _backoff_length(jsonb, text) IS
+    'A length of time in kind.backoff, in seconds. Null: the member is absent.';
 
 CREATE FUNCTION _check_backoff(backoff jsonb) RETURNS boolean
     LANGUAGE plpgsql STABLE
@@ -93,7 +98,7 @@ BEGIN
     RETURN true;
 END
 $$;
-COMMENT ON FUNCTION _check_backoff(jsonb) IS 'Error 22023 where the document cannot be kind.backoff; null can.';
+COMMENT ON FUNCTION _check_backoff(jsonb) IS 'Raises error 22023 if the document cannot be kind.backoff. Null is allowed.';
 
 CREATE FUNCTION register_kind(
     kind text,
@@ -164,9 +169,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text, jsonb) IS
-    'Registers a kind: what an insert that names it takes where it says nothing itself. The newest registration counts, as a whole. Answers with the row of the table kind.
-kind, queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order: as insert_job; default null: the kind has no such default. delay: how long after the insert its jobs are due, unless the insert names a time; at most 100 years; default null: at once. timeout: how long a job may run, for workers that do not know better; 0: no limit; default null: as it was registered before. registered_by: the process that registers, for people and for doctor; default: application_name, else the role. backoff: how long a job waits for a retry where its worker does not say, as kind.backoff, such as {"first": "10s"}; {}: 1 s, doubled up to an hour; default null: as it was registered before.
-Errors 22023, naming the argument or the policy''s member: a value outside its limits.';
+    'Registers a kind: the defaults for inserts that name it and leave them out. A registration replaces the whole of the earlier one. Returns the row of the table kind.
+kind, queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order: as insert_job. Default null: the kind has no such default.
+delay: how long after the insert a job is due, unless the insert gives a time. At most 100 years. Default null: at once.
+timeout: the longest time that a job may run, for workers that set no timeout of their own. 0: no limit. Default null: as it was registered before.
+backoff: the wait before a retry, as kind.backoff, such as {"first": "10s"}, for workers that set no retry policy of their own. {}: the defaults. Default null: as it was registered before.
+registered_by: the name of the registering process, shown to people and compared by doctor. Default: application_name, or else the role.
+Error 22023 names the argument, or the policy''s member, that is invalid.';
 
 CREATE FUNCTION _kind_digest(
     kind text,
@@ -215,7 +224,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _kind_digest(text, text, integer, integer, interval, jsonb, jsonb, integer, boolean) IS
-    'Checks the arguments of register_kind, and answers with kind.digest. Errors as register_kind.';
+    'Checks the arguments of register_kind and returns kind.digest. Errors as register_kind.';
 
 CREATE FUNCTION remove_kind(kind text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -228,4 +237,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION remove_kind(text) IS
-    'Forgets what was registered of a kind, and answers whether there was anything. Its jobs stay. The next start of a runner with a worker for the kind registers it again.';
+    'Deletes the registration of a kind. Returns whether there was one. The jobs of the kind stay. A runner with a worker for the kind registers it again at its next start.';

@@ -78,7 +78,7 @@ FROM visit AS v
 WHERE v.id IS NOT NULL
 $$;
 COMMENT ON FUNCTION _visited_groups(text, integer, text, text) IS
-    'The first available job of each group at each priority, read by a loose index scan. Arguments as of groups().';
+    'The first available job of each group at each priority, read by a loose index scan. The arguments are those of groups().';
 
 CREATE FUNCTION groups(
     queue_name text DEFAULT NULL, look_at integer DEFAULT 1000, after_queue text DEFAULT NULL, after_group text DEFAULT NULL

@@ -52,7 +52,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _complete_runs(uuid, text, uuid[], integer[]) IS
-    'Completes runs that have nothing to store but that, which is how most runs end. worker_id: the runner that has the jobs; null: remote workers have them. patience: how long to wait for a row that is locked; null: as lock_timeout has it. The ids are sorted, each once, with the numbers of their runs. Answers with the jobs that are completed, and which of these are discarded after all, since another job claims their key. The other runs were stale.';
+    'Completes runs that have no output and no progress to store. worker_id: the runner that has the jobs. Null: remote workers have them. patience: the lock_timeout for a locked row. Null: the session''s setting. ids: sorted, each once. runs: the number of the run, for each id. ended: the jobs that completed. discarded: those of them that were discarded, because another job claims their key. The other runs were stale.';
 
 CREATE FUNCTION _delete_runs(worker_id uuid, patience text, ids uuid[], runs integer[])
     RETURNS TABLE (state text, ended uuid[], discarded uuid[])
@@ -115,7 +115,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _retry_delay(integer, jsonb) IS
-    'How long a job waits for its retry after this attempt, counted from 1. backoff: as kind.backoff; null: 1 s, doubled with each attempt up to an hour, plus or minus a tenth.';
+    'The wait before a retry. attempt: the attempt that failed, counted from 1. backoff: as kind.backoff. Null: 1 s after the first attempt, doubled with each attempt up to an hour. It varies at random by up to a tenth.';
 
 CREATE FUNCTION _finish_runs(
     worker_id uuid,
@@ -230,4 +230,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _finish_runs(uuid, text, uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) IS
-    'Ends runs in any mix of ways: complete, retry, snooze, give_back, cancel or discard. worker_id, patience, ids and runs as in _complete_runs. delays: of a retry (null: as the registered kind has it, else as _retry_delay) and of a snooze. errors: of a retry, or the reasons of a cancel or discard. reports: the jobs'' progress. Each is null where there is none. Answers with the jobs whose result counted, by the state that they are in since, and which of these are discarded after all, since another job claims their key. The other runs were stale.';
+    'Ends runs, each with one of these outcomes: complete, retry, snooze, give_back, cancel, discard. worker_id, patience, ids, runs: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the backoff of the registered kind, or else _retry_delay. errors: of a retry, or the reason of a cancel or discard. reports: the progress of the jobs. Null: none. Returns the jobs whose results counted, by their new state. discarded: those that were discarded, because another job claims their key. The other runs were stale.';

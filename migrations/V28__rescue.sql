@@ -48,7 +48,7 @@ SELECT
     )
 $$;
 COMMENT ON FUNCTION _take_service(text, uuid, text, interval) IS
-    'Takes the lease of a maintenance service, or extends it, where it is free or the caller''s own. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken, since no caller waits for a lease. Answers with one row: whether the caller has the lease now, and in how many milliseconds the lease ends that was there before.';
+    'Takes or extends the lease of a maintenance service, if the lease is free or belongs to the caller. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken. is_held: whether the caller now has the lease. free_in: the milliseconds until the previous lease ends.';
 
 CREATE FUNCTION _due_jobs(most bigint, since timestamptz, except_ids uuid[]) RETURNS SETOF uuid
     LANGUAGE plpgsql VOLATILE
@@ -68,7 +68,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _due_jobs(bigint, timestamptz, uuid[]) IS
-    'The jobs that _promote_jobs finds, except these: at most so many that were due at since or later; null: at any time.';
+    'Up to most jobs that _promote_jobs would promote, without those in except_ids. since: only jobs that were due at this time or later. Null: all due jobs.';
 
 CREATE FUNCTION _promote_jobs(most bigint, since timestamptz, only_ids uuid[])
     RETURNS TABLE (promoted bigint, reached timestamptz, next_in bigint)
@@ -120,7 +120,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _promote_jobs(bigint, timestamptz, uuid[]) IS
-    'Makes scheduled and retryable jobs available that are due, and wakes their runners: at most so many, of those that were due at since or later (null: at any time), and of these ids (null: of all). Always one row: how many there were, up to when it looked, and in how many milliseconds the next job is due.';
+    'Makes up to most scheduled and retryable jobs available that are due, and notifies their runners. since: only jobs that were due at this time or later. Null: all due jobs. only_ids: only these jobs. Null: all. Always returns one row. promoted: the number of jobs. reached: the time up to which it looked. next_in: the milliseconds until the next job is due.';
 
 CREATE FUNCTION _lost_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
     LANGUAGE plpgsql VOLATILE
@@ -140,7 +140,8 @@ BEGIN
     LIMIT most;
 END
 $$;
-COMMENT ON FUNCTION _lost_jobs(bigint, uuid[]) IS 'At most so many of the jobs that _rescue_jobs finds, except these.';
+COMMENT ON FUNCTION _lost_jobs(bigint, uuid[]) IS
+    'Up to most jobs that _rescue_jobs would rescue, without those in except_ids.';
 
 CREATE FUNCTION _rescue_jobs(most bigint, only_ids uuid[], max_crashes integer)
     RETURNS TABLE (next_in bigint, id uuid, kind text, queue text, attempt smallint, error text, state text)
@@ -250,7 +251,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _rescue_jobs(bigint, uuid[], integer) IS
-    'Takes jobs from runners whose lease ran out, and from remote workers whose reservation did: at most so many, of these ids; null: of all. They come back as suspects, after a back-off. max_crashes: the number of crashes in a row that discards a job. Answers with a row a job, or one without a job, each with the milliseconds until the next lease or reservation could run out.';
+    'Takes up to most jobs from runners whose leases ran out, and from remote workers whose reservations ran out. only_ids: only these jobs. Null: all. The jobs come back as suspects, after a back-off. max_crashes: the number of crashes in a row from which on a job can be discarded. Returns one row for each job, or one row without a job. next_in: the milliseconds until the next lease or reservation can run out.';
 
 CREATE FUNCTION _remove_dead_runners() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
@@ -266,4 +267,5 @@ BEGIN
     RETURN removed;
 END
 $$;
-COMMENT ON FUNCTION _remove_dead_runners() IS 'Deletes the rows of runners that died a day ago and left no job behind. Returns how many there were.';
+COMMENT ON FUNCTION _remove_dead_runners() IS
+    'Deletes the rows of runners whose leases ran out a day ago and that have no running job. Returns the number of deleted rows.';

@@ -27,7 +27,7 @@ FROM (
 ) AS k
 $$;
 COMMENT ON FUNCTION _prune_bounds(interval, interval, interval) IS
-    'The bounds of a round of pruning: the range of ids whose jobs are too young to be deleted, by the shortest retention (young_from null: no job is deleted), that retention in milliseconds, and the settings of the queues, to notice a change. The arguments are the retention where a queue has none of its own; null: for ever. Ids of clients whose clocks are ahead count as old after ten minutes.';
+    'The bounds of a round of pruning. young_from, young_to: the range of ids whose jobs are younger than the shortest retention. young_from null: no job is deleted. shortest: the shortest retention in milliseconds. settings: the retention of all queues, in which a caller notices a change. The arguments are the retention of queues that set none. Null: for ever. An id from a client whose clock is ahead counts as old if it is more than ten minutes ahead.';
 
 CREATE FUNCTION _prune_jobs(
     first_id uuid,
@@ -125,7 +125,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _prune_jobs(uuid, uuid, bigint, interval, interval, interval, interval) IS
-    'Deletes final jobs past their retention, among the first so many of a range of ids, except those that others need that run after them. keep_completed, keep_cancelled, keep_discarded: the retention where the queue has none of its own; null: for ever. Always one row: the number of deleted and of remaining jobs, the last id that was read if the limit ended the range, and in how many milliseconds another job may be deleted. A job that is not final yet counts as one that may be deleted in open_for.';
+    'Deletes final jobs past their retention, among the first most jobs of a range of ids. Jobs that waiting children need are kept. keep_completed, keep_cancelled, keep_discarded: the retention of queues that set none. Null: for ever. Always returns one row. pruned, remaining: the number of jobs that were deleted and that stay. reached: the last id that was read. Null: the range was read to its end. next_in: the milliseconds until another job can be deleted. A job that is not final counts as deletable after open_for.';
 
 CREATE FUNCTION _prune_groups() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
@@ -149,7 +149,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _prune_groups() IS
-    'Deletes the rows of groups whose times have passed, up to a thousand, and returns how many there were. A group without a row is as one whose times have passed. A fetch that has a row locked moves its times ahead.';
+    'Deletes up to a thousand rows of groups whose times have passed. Returns the number of deleted rows. A group without a row is treated as a group whose times have passed. A fetch that has a row locked moves its times ahead.';
 
 CREATE FUNCTION _prune_changes(keep interval) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
@@ -168,4 +168,5 @@ BEGIN
     RETURN pruned;
 END
 $$;
-COMMENT ON FUNCTION _prune_changes(interval) IS 'Deletes logged changes that are older than this, up to a thousand. Returns how many there were.';
+COMMENT ON FUNCTION _prune_changes(interval) IS
+    'Deletes up to a thousand logged changes that are older than this. Returns the number of deleted rows.';

@@ -3,7 +3,7 @@
 CREATE FUNCTION _name_id(name text) RETURNS uuid
     LANGUAGE sql STABLE STRICT
     RETURN left(encode(sha256(convert_to(name, 'UTF8')), 'hex'), 32)::uuid;
-COMMENT ON FUNCTION _name_id(text) IS 'An id that is made of a name: the same for each caller of the name.';
+COMMENT ON FUNCTION _name_id(text) IS 'An id made from a name. All callers of a name get the same id.';
 
 CREATE FUNCTION _one_by_one(verb text, ids uuid[], statement text, keep interval[] DEFAULT NULL) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
@@ -33,7 +33,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _one_by_one(text, uuid[], text, interval[]) IS
-    'Runs a statement for each of these jobs by itself, after it failed for all at once: one job that the database refuses to change must not hold up the others. $1 is the job, $2 to $4 are the retention. Returns the sum of what the statements answer.';
+    'Runs a statement for each of these jobs by itself, after it failed for all at once. So one job that the database refuses to change does not block the others. In the statement $1 is the job, $2 to $4 are the retention. Returns the sum of the results. A warning names the jobs that failed.';
 
 CREATE FUNCTION _promote_due(OUT promoted bigint, OUT next_in bigint)
     LANGUAGE plpgsql VOLATILE
@@ -54,7 +54,7 @@ EXCEPTION
 END
 $$;
 COMMENT ON FUNCTION _promote_due() IS
-    'Makes up to 1,000 due jobs available. Also answers in how many milliseconds there may be more to do.';
+    'Makes up to 1,000 due jobs available. next_in: the milliseconds until there may be more to do.';
 
 CREATE FUNCTION _rescue_lost(OUT rescued bigint)
     LANGUAGE plpgsql VOLATILE
@@ -76,7 +76,7 @@ EXCEPTION
 END
 $$;
 COMMENT ON FUNCTION _rescue_lost() IS
-    'Takes back up to 1,000 jobs whose runner died or whose reservation ran out. The third crash in a row discards a job.';
+    'Takes back up to 1,000 jobs whose runner died or whose reservation ran out. The third crash in a row can discard a job.';
 
 CREATE FUNCTION _prune_range(first_id uuid, last_id uuid, keep interval[], OUT pruned bigint, OUT reached uuid)
     LANGUAGE plpgsql VOLATILE
@@ -101,7 +101,7 @@ EXCEPTION
 END
 $$;
 COMMENT ON FUNCTION _prune_range(uuid, uuid, interval[]) IS
-    'Deletes jobs past their retention among the first 1,000 of a range. Also answers with the last id that was read, if there are more.';
+    'Deletes jobs past their retention among the first 1,000 of a range. reached: the last id that was read. Null: the range was read to its end.';
 
 CREATE FUNCTION _prune_round(OUT pruned bigint, OUT is_over boolean)
     LANGUAGE plpgsql VOLATILE
@@ -161,7 +161,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _prune_round() IS
-    'Goes on with a round of pruning, or begins one where the last ended half a minute ago: reads up to 10,000 jobs, for about 200 ms at most. A job is kept as its queue says, else for the longest time that a runner says, else a day where it is completed or cancelled and a week where it is discarded. Answers how many it deleted, and whether the round is over.';
+    'Continues a round of pruning, or begins one if the last one ended half a minute ago. Reads up to 10,000 jobs, for at most about 200 ms. The retention of a job is that of its queue. If the queue sets none, it is the longest that a runner reports, or else a day for completed and cancelled jobs and a week for discarded ones. pruned: the number of deleted jobs. is_over: whether the round is complete.';
 
 CREATE FUNCTION _release_round(OUT released bigint, OUT next_in bigint)
     LANGUAGE plpgsql VOLATILE
@@ -190,7 +190,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _release_round() IS
-    'Releases and cancels jobs that ran after others which have ended. Also answers in how many milliseconds there may be more to do.';
+    'Releases or cancels jobs whose parents have ended. next_in: the milliseconds until there may be more to do.';
 
 CREATE FUNCTION maintain(worker text DEFAULT NULL)
     RETURNS TABLE (promoted bigint, rescued bigint, pruned bigint, released bigint, next_in interval)
@@ -252,5 +252,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION maintain(text) IS
-    'Makes due jobs available, takes back jobs whose runner died or whose reservation ran out, releases jobs whose parents have ended, and deletes final jobs past their retention, as far as no other holds the lease of that service: a runner, or another caller. For remote workers: each calls it in a transaction of its own, and again after next_in, which is 20 ms to 1 s. worker: the caller''s name, to which the leases are given. Callers without a name count as one. Answers with how many jobs there were of each. Runs with the rights of the schema''s owner. Error 0A000 under another isolation level than READ COMMITTED.';
+    'For remote workers: makes due jobs available, takes back jobs whose runner died or whose reservation ran out, releases jobs whose parents have ended, and deletes final jobs past their retention. Each of these services has a lease. The call skips a service whose lease another caller or a runner holds. Call it in a transaction of its own, and again after next_in, which is 20 ms to 1 s. worker: the name of the caller, which gets the leases. Callers without a name count as one. Returns the number of jobs of each service. Runs with the rights of the schema''s owner. Error 0A000: the isolation level is not READ COMMITTED.';
 REVOKE EXECUTE ON FUNCTION maintain(text) FROM PUBLIC;

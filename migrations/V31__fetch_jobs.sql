@@ -10,7 +10,8 @@ CREATE FUNCTION _check_reserve(reserve interval) RETURNS boolean
         WHEN reserve BETWEEN interval '1 s' AND interval '1 day' THEN true
         ELSE _refuse(format('invalid reserve: must be 1 second to 1 day: %s', coalesce(reserve::text, 'null')))
     END;
-COMMENT ON FUNCTION _check_reserve(interval) IS 'Error 22023 where a reservation is shorter than a second or longer than a day.';
+COMMENT ON FUNCTION _check_reserve(interval) IS
+    'Raises error 22023 if a reservation is shorter than a second or longer than a day.';
 
 CREATE FUNCTION _check_fetch(queues text[], worker text, count integer, kinds text[], reserve interval) RETURNS boolean
     LANGUAGE plpgsql STABLE
@@ -35,7 +36,8 @@ BEGIN
     RETURN _check_reserve(reserve);
 END
 $$;
-COMMENT ON FUNCTION _check_fetch(text[], text, integer, text[], interval) IS 'Error 22023 where an argument of fetch_jobs is invalid.';
+COMMENT ON FUNCTION _check_fetch(text[], text, integer, text[], interval) IS
+    'Raises error 22023 if an argument of fetch_jobs is invalid.';
 
 CREATE FUNCTION _keep_alive(workers uuid[], reserve interval) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -59,7 +61,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _keep_alive(uuid[], interval) IS
-    'Lets remote workers count as alive for twice the reservation from now on, where less than one and a half is left. Returns how many rows it changed.';
+    'Extends the leases of remote workers to twice the reservation, if less than one and a half reservations are left. Returns the number of changed rows.';
 
 CREATE FUNCTION _enter_worker(worker text, queues text[], kinds text[], reserve interval) RETURNS runner
     LANGUAGE plpgsql VOLATILE
@@ -88,7 +90,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _enter_worker(text, text[], text[], interval) IS
-    'The row of a remote worker: made where there is none, and kept alive. Its id is made of its name, queues and kinds.';
+    'The row of a remote worker. Inserts the row if there is none, and extends its lease. The id of the row is made from name, queues and kinds.';
 
 CREATE FUNCTION _remember(worker_id uuid, memory jsonb) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -102,7 +104,8 @@ BEGIN
     RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION _remember(uuid, jsonb) IS 'Sets what fetch_jobs remembers of a remote worker (runner.remote), where no other transaction has its row locked.';
+COMMENT ON FUNCTION _remember(uuid, jsonb) IS
+    'Sets runner.remote, the memory of fetch_jobs about a remote worker, unless another transaction has the row locked. Returns whether it did.';
 
 CREATE FUNCTION _suspect_time(first interval, crashes integer, longest interval) RETURNS interval
     LANGUAGE sql IMMUTABLE
@@ -143,7 +146,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _plan_fetch(runner) IS
-    'Which suspects a remote worker may fetch, by the jobs that it has. is_draining: nothing, since a suspect runs alone or is about to. is_alone: first one that crashed twice or more, which then runs alone. may_drain: whether a suspect that waits to run alone stops the fetches after this one.';
+    'Which suspects a remote worker may fetch, given the jobs that it has. suspects: how many. is_draining: the worker gets no job, because a suspect runs alone or is about to. is_alone: the worker gets one suspect that crashed twice or more, which then runs alone. may_drain: whether a suspect that waits to run alone stops the fetches after this one.';
 
 CREATE FUNCTION _wanted(name text, free integer, after_group text) RETURNS jsonb
     LANGUAGE sql STABLE
@@ -152,7 +155,7 @@ CREATE FUNCTION _wanted(name text, free integer, after_group text) RETURNS jsonb
         'visits', greatest(1000, 2 * free), 'freed', '{}'::text[]
     ));
 COMMENT ON FUNCTION _wanted(text, integer, text) IS
-    'What a fetch of a remote worker wants of a queue, as _fetch_jobs takes it: so many jobs, none of them ahead.';
+    'The request of a remote worker to one queue, as _fetch_jobs takes it: free jobs, none of them ahead.';
 
 CREATE FUNCTION _left_alone(aside jsonb) RETURNS uuid[]
     LANGUAGE sql STABLE
@@ -161,14 +164,14 @@ CREATE FUNCTION _left_alone(aside jsonb) RETURNS uuid[]
         FROM jsonb_each(aside) AS a (id, job)
         WHERE (a.job ->> 'until')::timestamptz BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 minute'
     );
-COMMENT ON FUNCTION _left_alone(jsonb) IS 'Of the jobs that a remote worker has set aside (runner.remote), those that it leaves alone for now.';
+COMMENT ON FUNCTION _left_alone(jsonb) IS 'The jobs that a remote worker has set aside (runner.remote) and skips for now.';
 
 CREATE FUNCTION _bytes_of_values(args jsonb, meta jsonb, errors jsonb, progress jsonb) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     RETURN coalesce(octet_length(args::text), 0)::bigint + coalesce(octet_length(meta::text), 0)
         + coalesce(octet_length(errors::text), 0) + coalesce(octet_length(progress::text), 0);
 COMMENT ON FUNCTION _bytes_of_values(jsonb, jsonb, jsonb, jsonb) IS
-    'How many bytes the values of a job have as text. Error where one of them cannot be read, for which it is called.';
+    'The number of bytes that the values of a job have as text. It is called for the error that it raises if a value cannot be read.';
 
 CREATE FUNCTION _set_aside(worker_id uuid, wanted jsonb, kinds text[], except_ids uuid[], aside jsonb) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE
@@ -220,7 +223,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _set_aside(uuid, jsonb, text[], uuid[], jsonb) IS
-    'Tries the next jobs of a queue one by one, after a fetch of them failed, and returns those that a remote worker must leave alone, as in runner.remote. aside: those of before. Discards a job whose row cannot be read for the third time. Null: each can be started.';
+    'Tries the next jobs of a queue one by one, after a fetch failed. Returns the jobs that the remote worker must skip, as in runner.remote. Null: each job can be started. aside: the jobs that it skipped before. Discards a job whose row cannot be read for the third time.';
 
 CREATE FUNCTION _discard_damaged(job_id uuid, reason text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -243,7 +246,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _discard_damaged(uuid, text) IS
-    'Discards a job that cannot be read. Where its errors cannot be read either, the reason replaces them. Returns whether the job is out of the way.';
+    'Discards a job that cannot be read. If its errors cannot be read either, the reason replaces them. Returns whether the job is out of the way.';
 
 CREATE FUNCTION _fetch_queue(
     worker_id uuid,
@@ -295,7 +298,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _fetch_queue(uuid, jsonb, text[], integer, boolean, interval, jsonb) IS
-    'Starts the next jobs of one queue, as _fetch_jobs does. ids: the jobs; null: none. aside: the jobs that the worker leaves alone, as in runner.remote, before and after.';
+    'Starts the next jobs of one queue, as _fetch_jobs does. ids: the jobs. Null: none. aside: the jobs that the worker skips, as in runner.remote. The argument has those of before, the result those from now on.';
 
 CREATE FUNCTION _start_remote(worker runner, queues text[], count integer, kinds text[], reserve interval) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
@@ -365,7 +368,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _start_remote(runner, text[], integer, text[], interval) IS
-    'Starts the next jobs of these queues for a remote worker, at most count, those of the first queue first. Returns their ids. Some may be discarded, since another job holds their key.';
+    'Starts the next jobs of these queues for a remote worker, at most count. Jobs of the first queue come first. Returns their ids. Some of them may have been discarded, because another job holds their key.';
 
 CREATE FUNCTION fetch_jobs(
     queues text[],
@@ -424,5 +427,13 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION fetch_jobs(text[], text, integer, text[], interval, boolean) IS
-    'For remote workers: starts the next jobs of these queues, those of the first queue first, and returns them in the order of work. worker: the name of the process. count: how many at most, 1 to 1,000. kinds: null for any. reserve: for how long they are the worker''s, 1 second to 1 day; after that they are taken back, unless extend_jobs extends it. listens: whether the worker listens on channel <schema>.job; an answer without jobs then has it woken by the next insert. run goes with every later call. timeout: how long the job may run, as its registered kind says; null: no limit. Runs with the rights of the schema''s owner. Error 22023 for an argument outside its limits, 0A000 where a queue with a limit, a rate or groups is read under another isolation level than READ COMMITTED.';
+    'For remote workers: starts the next jobs of these queues and returns them in the order of work. Jobs of the first queue come first.
+queues: the names of the queues.
+worker: the name of the process.
+count: the most jobs, 1 to 1,000. Default 1.
+kinds: only jobs of these kinds. Default null: any kind.
+reserve: how long the jobs belong to the worker, 1 second to 1 day. Default 1 minute. Then they are taken back, unless extend_jobs extends the time.
+listens: whether the worker listens on the channel <schema>.job. If a call returns no job, the next insert then notifies the worker. Default false.
+The result: pass run to every later call about the job. timeout: how long the job may run, by its registered kind. Null: no limit.
+Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits. Error 0A000: the isolation level is not READ COMMITTED, and a queue has a limit, a rate or groups.';
 REVOKE EXECUTE ON FUNCTION fetch_jobs(text[], text, integer, text[], interval, boolean) FROM PUBLIC;

@@ -26,7 +26,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_runs(uuid[], integer[], integer[]) IS
-    'Error 22023 where ids and runs are not arrays of one length without nulls, or another array has another length (null: there is none).';
+    'Raises error 22023 if ids and runs are not two arrays of one length without nulls, or if another array has another length. A length of null: that array is not given.';
 
 CREATE FUNCTION extend_jobs(ids uuid[], runs integer[], reserve interval DEFAULT '1 minute', progress jsonb[] DEFAULT NULL)
     RETURNS TABLE (id uuid, run integer, held boolean, state text, reserved_until timestamptz)
@@ -78,7 +78,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION extend_jobs(uuid[], integer[], interval, jsonb[]) IS
-    'For remote workers: reserves running jobs for this long from now on, and stores the progress that they report; null: none. Answers with a row for each: whether the job is still the worker''s, its state (null: it is deleted), and until when it is reserved. A job that is not held was cancelled or taken back: its result will not count. Waits for no lock. Runs with the rights of the schema''s owner. Error 22023 for an argument outside its limits.';
+    'For remote workers: reserves running jobs for this time from now on, and stores their progress.
+ids, runs: as fetch_jobs returned them.
+reserve: 1 second to 1 day. Default 1 minute.
+progress: one value for each job. Null: the progress stays.
+Returns one row for each job. held: whether the job still belongs to the worker. If not, it was cancelled or taken back, and its result will not count. state null: the job was deleted. reserved_until: the end of the reservation.
+Waits for no lock. Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
 REVOKE EXECUTE ON FUNCTION extend_jobs(uuid[], integer[], interval, jsonb[]) FROM PUBLIC;
 
 CREATE FUNCTION stop_worker(worker text) RETURNS integer
@@ -100,7 +105,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION stop_worker(text) IS
-    'For remote workers that stop: deletes the rows of the worker of this name that have no jobs any more, so that it no longer counts as alive, and releases its leases of maintenance. Another process of the name makes its row again with its next fetch. Returns how many rows there were. Runs with the rights of the schema''s owner.';
+    'For remote workers that stop: deletes the rows of the worker of this name that have no running job, and releases its leases of maintenance. So the worker no longer counts as alive. Another process of the same name gets a row again with its next fetch. Returns the number of deleted rows. Runs with the rights of the schema''s owner.';
 REVOKE EXECUTE ON FUNCTION stop_worker(text) FROM PUBLIC;
 
 CREATE FUNCTION _store_counts(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
@@ -136,7 +141,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _store_counts(uuid, bigint, bigint) IS
-    'Adds to what a remote worker has worked off (runner.completed, failed, lately). Returns false where another transaction has its row locked, or there is none.';
+    'Adds results to the counts of a remote worker (runner.completed, failed, lately). Returns false if there is no such row, or if another transaction has it locked.';
 
 CREATE FUNCTION _count_results(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -165,7 +170,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _count_results(uuid, bigint, bigint) IS
-    'Counts results of a remote worker: in the session, and every five seconds in the worker''s row. Returns whether it wrote the row.';
+    'Counts results of a remote worker. The counts are kept in the session and stored in the worker''s row every five seconds. Returns whether the row was written.';
 
 CREATE FUNCTION finish_jobs(
     ids uuid[],
@@ -262,13 +267,21 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) IS
-    'For remote workers: ends runs of jobs that fetch_jobs returned, in any mix of ways: complete (with an output, or none), retry (with an error; without a delay the job waits as its registered kind says, else 1 s, doubled with each attempt up to an hour), snooze (for a delay), give_back, cancel and discard (with the reason as error). A retry without an attempt left discards the job. A snooze and a give_back use up no attempt. Answers with a row for each, in the order given: whether the result counted, and the job''s state since; null: there is no such job. A result of a run that is over already changes nothing. Runs with the rights of the schema''s owner. Error 22023 for an argument outside its limits.';
+    'For remote workers: ends runs of jobs that fetch_jobs returned. The arrays have one element for each job. An array that no outcome needs can be null.
+ids, runs: as fetch_jobs returned them.
+outcomes: complete, retry, snooze, give_back, cancel or discard. A retry without an attempt left discards the job. A snooze and a give_back use up no attempt.
+delays: of a retry or a snooze. A retry without a delay waits as the registered kind says (kind.backoff), or else 1 s, doubled with each attempt up to an hour.
+errors: the error of a retry, the reason of a cancel or discard.
+outputs: of a complete.
+progress: the last progress of the job.
+Returns one row for each job, in the given order. counted: whether the result counted. The result of a run that is over changes nothing. state: the job''s state. Null: there is no such job.
+Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
 REVOKE EXECUTE ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) FROM PUBLIC;
 
 CREATE FUNCTION _each(outcome text, ids uuid[]) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     RETURN array_fill(outcome, ARRAY[coalesce(cardinality(ids), 0)]);
-COMMENT ON FUNCTION _each(text, uuid[]) IS 'The same outcome for each of these jobs, as finish_jobs takes it.';
+COMMENT ON FUNCTION _each(text, uuid[]) IS 'The same outcome for each of these jobs, as an array for finish_jobs.';
 
 CREATE FUNCTION complete_jobs(ids uuid[], runs integer[], outputs jsonb[] DEFAULT NULL)
     RETURNS TABLE (id uuid, run integer, counted boolean, state text)
@@ -284,7 +297,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION complete_jobs(uuid[], integer[], jsonb[]) IS
-    'For remote workers: completes runs, each with an output or none. Otherwise as finish_jobs.';
+    'For remote workers: completes runs, each with an output or without one. Otherwise as finish_jobs.';
 REVOKE EXECUTE ON FUNCTION complete_jobs(uuid[], integer[], jsonb[]) FROM PUBLIC;
 
 CREATE FUNCTION fail_jobs(ids uuid[], runs integer[], errors text[], delays interval[] DEFAULT NULL)
@@ -301,7 +314,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[]) IS
-    'For remote workers: notes the errors of runs that failed. The jobs are retried after the delays, or as finish_jobs says, or discarded where they have no attempt left.';
+    'For remote workers: records the errors of failed runs. The jobs are retried after the delays, or discarded if no attempt is left. Otherwise as finish_jobs.';
 REVOKE EXECUTE ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[]) FROM PUBLIC;
 
 CREATE FUNCTION snooze_jobs(ids uuid[], runs integer[], delays interval[])
@@ -318,7 +331,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION snooze_jobs(uuid[], integer[], interval[]) IS
-    'For remote workers: puts jobs off for the delays. The attempt does not count. Otherwise as finish_jobs.';
+    'For remote workers: makes jobs wait for the delays. The attempt is not used up. Otherwise as finish_jobs.';
 REVOKE EXECUTE ON FUNCTION snooze_jobs(uuid[], integer[], interval[]) FROM PUBLIC;
 
 CREATE FUNCTION give_back_jobs(ids uuid[], runs integer[])
@@ -335,5 +348,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION give_back_jobs(uuid[], integer[]) IS
-    'For remote workers: gives jobs back to their places in the queue, as a worker does that stops. The attempt does not count. Otherwise as finish_jobs.';
+    'For remote workers that stop: returns jobs to their places in the queue. The attempt is not used up. Otherwise as finish_jobs.';
 REVOKE EXECUTE ON FUNCTION give_back_jobs(uuid[], integer[]) FROM PUBLIC;
