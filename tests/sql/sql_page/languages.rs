@@ -1,11 +1,11 @@
-//! The programs of the page, each run by its own language against a database of its own.
+//! The programs of the page, each run against a database of its own.
 //!
 //! A program whose language or driver is not to be had is left out, and the test says so.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-use support::clients::{installed, node, python};
+use support::clients::installed;
 use uniqueue::testing::Database;
 
 use super::blocks;
@@ -57,38 +57,6 @@ async fn psql_inserts_and_meets_the_duplicate() {
     let mut psql = Command::new("psql");
     psql.args(["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", database.url(), "-c", &programs("psql")[0]]);
     let output = tokio::task::spawn_blocking(move || psql.output().unwrap()).await.unwrap();
-    assert_eq!(lines(output), PRINTED);
-    is_written(&database).await;
-}
-
-#[tokio::test]
-async fn python_inserts_meets_the_duplicate_and_is_refused() {
-    let database = shop().await;
-    let run = |program: &str| {
-        let mut command = python()?;
-        command.env("DATABASE_URL", database.url()).args(["-c", program]);
-        Some(command)
-    };
-    let [first, refused] = &programs("Python, psycopg 3")[..] else { panic!("two programs") };
-    let (Some(mut first), Some(mut refused)) = (run(first), run(refused)) else { return };
-    let outputs = tokio::task::spawn_blocking(move || (first.output().unwrap(), refused.output().unwrap()));
-    let (first, refused) = outputs.await.unwrap();
-    assert_eq!(lines(first), PRINTED);
-    assert_eq!(lines(refused), ["refused: the holder is available"]);
-    is_written(&database).await;
-    let went_on: i64 = sqlx::query_scalar("SELECT count(*) FROM customer_order WHERE number = 8")
-        .fetch_one(database.pool())
-        .await
-        .unwrap();
-    assert_eq!(went_on, 1);
-}
-
-#[tokio::test]
-async fn node_inserts_and_meets_the_duplicate() {
-    let database = shop().await;
-    let Some(mut program) = node() else { return };
-    program.env("DATABASE_URL", database.url()).args(["-e", &programs("Node, pg")[0]]);
-    let output = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
     assert_eq!(lines(output), PRINTED);
     is_written(&database).await;
 }

@@ -39,8 +39,6 @@ fn every_block_belongs_to_a_test() {
         let is_question = block.heading.starts_with(|first: char| first.is_ascii_digit());
         let is_known = match block.language {
             "sql" => is_question || ["Inserting", "Many jobs", "Waiting for a result", "psql"].contains(&block.heading),
-            "python" => block.heading == "Python, psycopg 3",
-            "js" => block.heading == "Node, pg",
             "go" => block.heading == "Go, pgx",
             _ => false,
         };
