@@ -1,4 +1,4 @@
-//! docs/operate/operations.md: each of its commands is run. Its grants are in `roles`, its maintenance in `maintenance`.
+//! docs/operate/operations.md and deploy/alerts.sql: each of their commands is run. Maintenance is in `maintenance`.
 
 use std::time::Duration;
 
@@ -9,18 +9,22 @@ use uniqueue::{Job, Runner, RunningJob};
 use support::{WAIT, job};
 
 const GUIDE: &str = include_str!("../../docs/operate/operations.md");
+const ALERTS: &str = include_str!("../../deploy/alerts.sql");
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, Job)]
 #[job(kind = "task")]
 struct Task {}
 
-/// The statements of a section, each with the comment above it.
-fn statements(section: &str) -> Vec<(String, String)> {
+/// The statements of a section of the page.
+fn statements_of(section: &str) -> Vec<(String, String)> {
     let (_, rest) = GUIDE.split_once(&format!("\n## {section}\n")).expect(section);
     let section = rest.split("\n## ").next().unwrap();
-    let blocks = section.split("```sql\n").skip(1).map(|block| block.split("```").next().unwrap());
-    blocks
-        .flat_map(|block| block.split(";\n"))
+    section.split("```sql\n").skip(1).flat_map(|block| statements(block.split("```").next().unwrap())).collect()
+}
+
+/// The statements of a text, each with the comment above it.
+fn statements(text: &str) -> Vec<(String, String)> {
+    text.split(";\n")
         .filter(|text| !text.trim().is_empty())
         .map(|text| {
             let (comments, lines): (Vec<_>, Vec<_>) = text.trim().lines().partition(|line| line.starts_with("--"));
@@ -48,7 +52,7 @@ async fn no_alert_is_raised_over_a_database_in_which_all_is_well() {
         assert!(began.elapsed() < WAIT, "not worked");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let alerts = statements("What to alert on");
+    let alerts = statements(ALERTS);
     assert_eq!(alerts.len(), 12);
     for (what, query) in alerts {
         assert_eq!(rows(database.pool(), &query).await, [""; 0], "{what}");
@@ -87,7 +91,7 @@ async fn each_alert_is_raised_over_its_trouble() {
         ("Maintenance services without a runner", "promoter"),
         ("Periodic jobs that cannot", "no such zone"),
     ];
-    let alerts = statements("What to alert on");
+    let alerts = statements(ALERTS);
     for (what, part) in raised {
         let (_, query) = alerts.iter().find(|(comment, _)| comment.contains(what)).expect(what);
         let answer = rows(database.pool(), query).await.join("; ");
@@ -118,7 +122,7 @@ async fn each_alert_is_raised_over_its_trouble() {
 #[tokio::test]
 async fn the_settings_for_large_tables_are_taken_and_shown() {
     let database = Database::new().await.unwrap();
-    let settings = statements("Autovacuum");
+    let settings = statements_of("Autovacuum");
     assert_eq!(settings.len(), 1);
     sqlx::query(AssertSqlSafe(settings[0].1.clone())).execute(database.pool()).await.unwrap();
     let shown = "SELECT vacuum_at_dead_rows FROM uniqueue.table_health WHERE table_name = 'job'";

@@ -1,9 +1,7 @@
-//! docs/learn/coming-from.md: the statements that move jobs from other queues, on tables of theirs.
+//! examples/moving: the statements that move jobs from other queues, on tables of theirs.
 
 use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
-
-const PAGE: &str = include_str!("../../docs/learn/coming-from.md");
 
 /// The columns of each queue's tables that the statements read, and jobs: two that wait, one that runs, one without attempts.
 const TABLES: [(&str, &str); 3] = [
@@ -57,8 +55,11 @@ const TABLES: [(&str, &str); 3] = [
 ];
 
 fn statement(queue: &str) -> &'static str {
-    let (_, after) = PAGE.split_once(&format!("\nFrom {queue}")).expect(queue);
-    after.split_once("```sql\n").and_then(|(_, block)| block.split_once("```")).expect(queue).0
+    match queue {
+        "apalis-postgres" => include_str!("../../examples/moving/apalis.sql"),
+        "graphile-worker" => include_str!("../../examples/moving/graphile_worker.sql"),
+        _ => include_str!("../../examples/moving/river.sql"),
+    }
 }
 
 #[tokio::test]

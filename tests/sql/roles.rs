@@ -1,4 +1,4 @@
-//! The roles of docs/operate/operations.md can do their work with exactly the grants that it lists, and no more.
+//! The roles of deploy/roles.sql can do their work with exactly the grants that it lists, and no more.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use uniqueue::{
 
 use support::{Database, WAIT, job};
 
-const GUIDE: &str = include_str!("../../docs/operate/operations.md");
+const GRANTS: &str = include_str!("../../deploy/roles.sql");
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
 #[job(kind = "task")]
 struct Task {}
 
-/// A role with the grants that the guide lists for it, and a pool of its own.
+/// A role with the grants that the file lists for it, and a pool of its own.
 async fn role(database: &Database, name: &str) -> PgPool {
     let role = format!("{}_{name}", database.schema);
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
-    let lines = GUIDE.lines().filter(|line| line.starts_with("GRANT ") && line.ends_with(&format!(" TO {name};")));
+    let lines = GRANTS.lines().filter(|line| line.starts_with("GRANT ") && line.ends_with(&format!(" TO {name};")));
     let mut granted = 0;
     for line in lines {
         let grant = line.replace("uniqueue", &database.schema).replace(&format!(" TO {name};"), &format!(" TO {role}"));
         database.execute(&grant).await;
         granted += 1;
     }
-    assert!(granted > 2, "the guide lists grants for {name}");
+    assert!(granted > 2, "the file lists grants for {name}");
     let options: PgConnectOptions = database.url.parse().unwrap();
     PgPoolOptions::new().acquire_timeout(WAIT).connect_with(options.username(&role)).await.unwrap()
 }
@@ -412,19 +412,6 @@ async fn only_these_functions_lend_their_owner_s_rights() {
     let writable = "SELECT count(*) FROM information_schema.views
         WHERE table_schema = '{schema}' AND is_insertable_into = 'YES' AND table_name <> 'unique_claim'";
     assert_eq!(database.number(writable).await, 0);
-}
-
-#[tokio::test]
-async fn what_the_guide_tells_to_look_at_can_be_looked_at() {
-    let database = Database::new().await;
-    database.client.insert(job("a").unique_key(UniqueKey::raw("rebuild_index"))).await.unwrap();
-    let (_, looking) = GUIDE.split_once("## Inspecting\n\n```sql\n").unwrap();
-    let (queries, _) = looking.split_once("```").unwrap();
-    let queries: Vec<_> = queries.split(';').map(str::trim).filter(|query| !query.is_empty()).collect();
-    assert_eq!(queries.len(), 5);
-    for query in queries {
-        database.execute(&query.replace("uniqueue.", "{schema}.")).await;
-    }
 }
 
 #[tokio::test]

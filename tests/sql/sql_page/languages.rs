@@ -5,8 +5,11 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use serde_json::json;
+use support::WAIT;
 use support::clients::installed;
 use uniqueue::testing::Database;
+use uniqueue::{JobState, NewJob};
 
 use super::blocks;
 
@@ -73,7 +76,8 @@ async fn go_inserts_and_meets_the_duplicate() {
     }
     let database = shop().await;
     // The package has version 4, of which the program needs nothing that version 5 has otherwise.
-    let program = programs("Go, pgx")[0].replace("github.com/jackc/pgx/v5", "github.com/jackc/pgx/v4");
+    let program = include_str!("../../../examples/other_languages/producer.go");
+    let program = program.replace("github.com/jackc/pgx/v5", "github.com/jackc/pgx/v4");
     let directory = installed("go");
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("main.go"), program).unwrap();
@@ -83,6 +87,29 @@ async fn go_inserts_and_meets_the_duplicate() {
     let output = tokio::task::spawn_blocking(move || go.output().unwrap()).await.unwrap();
     assert_eq!(lines(output), PRINTED);
     is_written(&database).await;
+}
+
+#[tokio::test]
+async fn shell_works_jobs_until_it_is_told_to_stop() {
+    if !succeeds(Command::new("psql").arg("--version")) {
+        println!("left out: psql is not in PATH");
+        return;
+    }
+    let database = Database::new().await.unwrap();
+    let hash = |path: &str| NewJob::new("file.hash", &json!({"path": path})).queue("files").max_attempts(1);
+    let jobs = database.client().insert_many([hash("/dev/null"), hash("/no/such/file")]).await.unwrap();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/other_languages/worker.sh");
+    let mut worker = Command::new("sh").arg(file).env("DATABASE_URL", database.url()).spawn().unwrap();
+    let mut states = Vec::new();
+    for job in jobs {
+        states.push(database.client().wait(job.id()).timeout(WAIT).await.unwrap().job().unwrap().state);
+    }
+    assert!(succeeds(Command::new("kill").arg(worker.id().to_string())));
+    let ended = tokio::task::spawn_blocking(move || worker.wait().unwrap()).await.unwrap();
+    assert_eq!(states, [JobState::Completed, JobState::Discarded]);
+    assert!(ended.success());
+    let left = "SELECT count(*) FROM uniqueue.runner";
+    assert_eq!(sqlx::query_scalar::<_, i64>(left).fetch_one(database.pool()).await.unwrap(), 0);
 }
 
 #[tokio::test]

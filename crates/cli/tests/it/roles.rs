@@ -1,12 +1,12 @@
-//! The roles of docs/operate/operations.md, at the command: it needs no more than is listed there.
+//! The roles of deploy/roles.sql, at the command: it needs no more than is listed there.
 
 use std::process::Output;
 
 use crate::support::{database, execute, uniqueue};
 
-const GUIDE: &str = include_str!("../../../../docs/operate/operations.md");
+const GRANTS: &str = include_str!("../../../../deploy/roles.sql");
 
-/// A migrated database, and a URL for a role with the grants that the guide lists for it.
+/// A migrated database, and a URL for a role with the grants that the file lists for it.
 async fn role(name: &str) -> (String, String) {
     let url = database().await;
     let migrated = uniqueue().args(["migrate", "--database-url", &url]).output().unwrap();
@@ -15,8 +15,8 @@ async fn role(name: &str) -> (String, String) {
     let role = format!("{name}_{}", url.rsplit_once("/test_").and_then(|(_, rest)| rest.split_once('?')).unwrap().0);
     execute(&url, &format!("CREATE ROLE {role} LOGIN")).await;
     let to = format!(" TO {name};");
-    let grants: Vec<_> = GUIDE.lines().filter(|line| line.starts_with("GRANT ") && line.ends_with(&to)).collect();
-    assert!(grants.len() > 3, "the guide lists grants for {name}");
+    let grants: Vec<_> = GRANTS.lines().filter(|line| line.starts_with("GRANT ") && line.ends_with(&to)).collect();
+    assert!(grants.len() > 3, "the file lists grants for {name}");
     for grant in grants {
         execute(&url, &grant.replace(&to, &format!(" TO {role}"))).await;
     }
