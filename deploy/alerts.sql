@@ -35,7 +35,7 @@ SELECT queue, state, overdue, overdue_by FROM uniqueue.retention WHERE overdue_b
 
 -- Maintenance services without a runner
 SELECT s.service, m.leased_until
-FROM (VALUES ('periodic'), ('promoter'), ('pruner'), ('rescuer')) AS s (service)
+FROM (VALUES ('periodic'), ('promoter'), ('pruner'), ('releaser'), ('rescuer')) AS s (service)
 LEFT JOIN uniqueue.maintenance AS m USING (service)
 WHERE coalesce(m.leased_until, '-infinity') < now() - interval '5 minutes';
 

@@ -8,10 +8,12 @@ GRANT SELECT ON uniqueue.runner, uniqueue.kind TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._release_expired(uuid), uniqueue._replace_holder(uuid, uuid, boolean) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._update_holder(uuid, uniqueue.new_job[]) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uuid, boolean, boolean) TO inserter;
+GRANT EXECUTE ON FUNCTION uniqueue._check_parents(uuid[], integer[]) TO inserter;
+GRANT EXECUTE ON FUNCTION uniqueue._add_parents(uuid[], uuid[], text[], uuid[]) TO inserter;
 
 -- Worker. A runner.
 GRANT USAGE ON SCHEMA uniqueue TO worker;
-GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.job, uniqueue.runner, uniqueue.queue_group TO worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.job, uniqueue.job_parent, uniqueue.runner, uniqueue.queue_group TO worker;
 GRANT SELECT, INSERT, UPDATE ON uniqueue.maintenance, uniqueue.periodic, uniqueue.kind TO worker;
 GRANT SELECT, DELETE ON uniqueue.change_log TO worker;
 GRANT SELECT ON uniqueue.queue, uniqueue.schema_history TO worker;
@@ -19,6 +21,8 @@ GRANT INSERT (name, held_at, held_until), UPDATE (rate_full_at, held_at, held_un
 GRANT EXECUTE ON FUNCTION uniqueue._release_expired(uuid), uniqueue._replace_holder(uuid, uuid, boolean) TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._update_holder(uuid, uniqueue.new_job[]) TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uuid, boolean, boolean) TO worker;
+GRANT EXECUTE ON FUNCTION uniqueue._check_parents(uuid[], integer[]) TO worker;
+GRANT EXECUTE ON FUNCTION uniqueue._add_parents(uuid[], uuid[], text[], uuid[]) TO worker;
 
 -- Remote worker. A program in any language that works jobs by fetch_jobs and the functions beside it.
 GRANT USAGE ON SCHEMA uniqueue TO remote_worker;
@@ -28,7 +32,7 @@ GRANT EXECUTE ON FUNCTION uniqueue.give_back_jobs, uniqueue.maintain, uniqueue.s
 
 -- Operator. Inspects and changes jobs, sets queues, defines periodic jobs, registers kinds.
 GRANT USAGE ON SCHEMA uniqueue TO operator;
-GRANT SELECT, UPDATE, DELETE ON uniqueue.job TO operator;
+GRANT SELECT, UPDATE, DELETE ON uniqueue.job, uniqueue.job_parent TO operator;
 GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.queue, uniqueue.queue_group, uniqueue.periodic, uniqueue.kind TO operator;
 GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.duplicate_audit TO operator;
 GRANT SELECT, INSERT, UPDATE ON uniqueue.maintenance TO operator;
@@ -40,8 +44,8 @@ GRANT SELECT ON uniqueue.group_status, uniqueue.suppressed_duplicate, uniqueue.s
 
 -- Reader. Inspects everything, changes nothing.
 GRANT USAGE ON SCHEMA uniqueue TO reader;
-GRANT SELECT ON uniqueue.job, uniqueue.runner, uniqueue.queue, uniqueue.queue_group, uniqueue.schema_history TO reader;
-GRANT SELECT ON uniqueue.periodic, uniqueue.kind, uniqueue.maintenance, uniqueue.change_log TO reader;
+GRANT SELECT ON uniqueue.job, uniqueue.job_parent, uniqueue.runner, uniqueue.queue, uniqueue.queue_group TO reader;
+GRANT SELECT ON uniqueue.periodic, uniqueue.kind, uniqueue.maintenance, uniqueue.change_log, uniqueue.schema_history TO reader;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO reader;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO reader;
 GRANT SELECT ON uniqueue.group_status, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO reader;
@@ -51,7 +55,7 @@ GRANT USAGE ON SCHEMA uniqueue TO observer;
 GRANT SELECT (id, kind, queue, state, priority, attempt, max_attempts, crashes, claims, errors) ON uniqueue.job TO observer;
 GRANT SELECT (group_key, group_limit, in_order, began, reserved_until, xmax) ON uniqueue.job TO observer;
 GRANT SELECT (created_at, scheduled_at, attempted_at, finalized_at, worker, unique_until) ON uniqueue.job TO observer;
-GRANT SELECT ON uniqueue.runner, uniqueue.queue, uniqueue.queue_group, uniqueue.maintenance TO observer;
+GRANT SELECT ON uniqueue.runner, uniqueue.queue, uniqueue.queue_group, uniqueue.maintenance, uniqueue.job_parent TO observer;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.queue_status, uniqueue.failing_kind, uniqueue.stuck_job TO observer;
 GRANT SELECT ON uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO observer;
 GRANT SELECT ON uniqueue.group_status, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO observer;
