@@ -18,8 +18,17 @@
 //! assert_eq!(SendEmail::KIND, "email.send");
 //! ```
 //!
-//! One compilation reports all mistakes in a type, each at its place and with a hint. See
-//! [`Job`](macro@Job) for the whole grammar.
+//! One compilation reports all mistakes in a type, each at its place and with a hint:
+//!
+//! ```compile_fail
+//! # use serde::{Deserialize, Serialize};
+//! # use uniqueue::Job;
+//! #[derive(Serialize, Deserialize, Job)]
+//! #[job(kind = "email.send", priority = 99999)]
+//! struct SendEmail {}
+//! ```
+//!
+//! See [`Job`](macro@Job) for the whole grammar.
 
 mod attributes;
 mod consistency;
@@ -115,6 +124,15 @@ use syn::{DeriveInput, parse_macro_input};
 /// with `states("available", "running")` without `retryable`. Its claim is given up in between, and
 /// another job may take the key. The warning also points at sets without a waiting state, and at states
 /// that `until = "start"` makes pointless.
+///
+/// ```compile_fail
+/// #![deny(deprecated)]
+/// # use serde::{Deserialize, Serialize};
+/// # use uniqueue::Job;
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "import", unique(args, states("available", "running")))]
+/// struct Import {}
+/// ```
 ///
 /// It points at a `window` of more than a day beside states with `completed`, too: by default completed jobs are deleted
 /// after a day, and their claims with them, before the window ends. Keep the jobs of the kind's queue as long as the window
