@@ -76,7 +76,7 @@ pub(crate) enum Schedule {
 
 /// The slots to run now, and the next slot.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Due {
+pub(crate) struct DueSlots {
     pub(crate) slots: Vec<OffsetDateTime>,
     /// In the past if more slots are due now. `None` if the schedule has ended.
     pub(crate) next_at: Option<OffsetDateTime>,
@@ -154,9 +154,9 @@ impl Schedule {
 
     /// Returns the slots from `next_at` on that are due now. `next_at` itself counts as a slot, even if
     /// it is not one of the schedule's.
-    pub(crate) fn due(&self, next_at: OffsetDateTime, now: OffsetDateTime, catch_up: CatchUp) -> Due {
+    pub(crate) fn due(&self, next_at: OffsetDateTime, now: OffsetDateTime, catch_up: CatchUp) -> DueSlots {
         if next_at > now {
-            return Due { slots: Vec::new(), next_at: Some(next_at) };
+            return DueSlots { slots: Vec::new(), next_at: Some(next_at) };
         }
         let limit = if catch_up == CatchUp::All { MAX_SLOTS } else { 1 };
         let mut slots = VecDeque::from([self.skip_ahead(next_at, now, limit)]);
@@ -176,7 +176,7 @@ impl Schedule {
             next = Some(slots[BATCH_SIZE]);
             slots.truncate(BATCH_SIZE);
         }
-        Due { slots, next_at: next }
+        DueSlots { slots, next_at: next }
     }
 
     /// Returns the slot `limit` slots before now, or `next_at` if that is later. Starting there avoids
@@ -313,15 +313,15 @@ mod tests {
         let (missed, now) = (datetime!(2026-01-01 10:00 UTC), datetime!(2026-01-01 13:30 UTC));
         let hour = |hour: u8| missed.replace_hour(hour).unwrap();
         let next_at = Some(hour(14));
-        assert_eq!(hourly.due(missed, now, CatchUp::Skip), Due { slots: vec![], next_at });
-        assert_eq!(hourly.due(missed, now, CatchUp::Latest), Due { slots: vec![hour(13)], next_at });
-        let all = Due { slots: vec![hour(10), hour(11), hour(12), hour(13)], next_at };
+        assert_eq!(hourly.due(missed, now, CatchUp::Skip), DueSlots { slots: vec![], next_at });
+        assert_eq!(hourly.due(missed, now, CatchUp::Latest), DueSlots { slots: vec![hour(13)], next_at });
+        let all = DueSlots { slots: vec![hour(10), hour(11), hour(12), hour(13)], next_at };
         assert_eq!(hourly.due(missed, now, CatchUp::All), all);
         // Without missed slots they do the same.
         for catch_up in [CatchUp::Skip, CatchUp::Latest, CatchUp::All] {
             let soon = missed + time::Duration::seconds(5);
-            assert_eq!(hourly.due(missed, soon, catch_up), Due { slots: vec![missed], next_at: Some(hour(11)) });
-            assert_eq!(hourly.due(missed, missed - GRACE, catch_up), Due { slots: vec![], next_at: Some(missed) });
+            assert_eq!(hourly.due(missed, soon, catch_up), DueSlots { slots: vec![missed], next_at: Some(hour(11)) });
+            assert_eq!(hourly.due(missed, missed - GRACE, catch_up), DueSlots { slots: vec![], next_at: Some(missed) });
         }
     }
 
@@ -347,6 +347,6 @@ mod tests {
         let daily = cron("0 9 * * *", "UTC");
         let by_hand = datetime!(2026-01-01 12:34:56 UTC);
         let due = daily.due(by_hand, by_hand, CatchUp::Skip);
-        assert_eq!(due, Due { slots: vec![by_hand], next_at: Some(datetime!(2026-01-02 9:00 UTC)) });
+        assert_eq!(due, DueSlots { slots: vec![by_hand], next_at: Some(datetime!(2026-01-02 9:00 UTC)) });
     }
 }

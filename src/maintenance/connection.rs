@@ -36,13 +36,13 @@ impl SharedConnection {
     }
 
     /// The connection, for the statements of one run.
-    pub(crate) async fn session(&self) -> Result<Session> {
+    pub(crate) async fn session(&self) -> Result<SharedSession> {
         // Nothing panics while it holds the lock.
         let pool = self.pool.read().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(if self.has_session {
-            Session::Own(pool.acquire().await?)
+            SharedSession::Own(pool.acquire().await?)
         } else {
-            Session::Transaction(store::begin_bounded(&pool).await?)
+            SharedSession::Transaction(store::begin_bounded(&pool).await?)
         })
     }
 
@@ -88,12 +88,12 @@ fn pool_of_one(options: &PgConnectOptions, has_session: bool) -> PgPool {
 
 /// The shared connection while one service uses it.
 #[derive(Debug)]
-pub(crate) enum Session {
+pub(crate) enum SharedSession {
     Own(PoolConnection<Postgres>),
     Transaction(Transaction<'static, Postgres>),
 }
 
-impl Session {
+impl SharedSession {
     pub(crate) fn connection(&mut self) -> &mut PgConnection {
         match self {
             Self::Own(connection) => connection,

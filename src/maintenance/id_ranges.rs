@@ -27,7 +27,7 @@ struct Range {
 
 /// The result of a visit to a range.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Visit {
+pub(super) struct RangeVisit {
     pub(super) remaining: i64,
     /// Where the visit ended, if before the end of the range.
     pub(super) reached: Option<Uuid>,
@@ -49,8 +49,8 @@ impl IdRanges {
     }
 
     /// Records a visit to the range that begins there.
-    pub(super) fn record(&mut self, begin: Uuid, visit: Visit, now: Instant) {
-        let Visit { remaining, reached, due_at } = visit;
+    pub(super) fn record(&mut self, begin: Uuid, visit: RangeVisit, now: Instant) {
+        let RangeVisit { remaining, reached, due_at } = visit;
         let mut range = Range { due_at, jobs: remaining };
         if let Some(reached) = reached {
             self.ranges
@@ -100,9 +100,9 @@ mod tests {
     fn a_range_that_is_too_long_goes_on_at_once_where_the_visit_ended() {
         let (mut ranges, now, later) = begin();
         assert_eq!(ranges.next_due(None, now), Some((id(0), None)));
-        ranges.record(id(0), Visit { remaining: RANGE, reached: Some(id(9)), due_at: later }, now);
+        ranges.record(id(0), RangeVisit { remaining: RANGE, reached: Some(id(9)), due_at: later }, now);
         assert_eq!(ranges.next_due(None, now), Some((id(10), None)));
-        ranges.record(id(10), Visit { remaining: 7, reached: None, due_at: later }, now);
+        ranges.record(id(10), RangeVisit { remaining: 7, reached: None, due_at: later }, now);
         assert_eq!(ranges.next_due(None, now), None);
         assert_eq!(ranges.next_due(None, later), Some((id(0), Some(id(9)))));
         assert_eq!(ranges.next_due(Some(id(0)), later), Some((id(10), None)));
@@ -111,10 +111,10 @@ mod tests {
     #[test]
     fn ranges_that_are_nearly_empty_are_merged_and_keep_the_earlier_date() {
         let (mut ranges, now, later) = begin();
-        ranges.record(id(0), Visit { remaining: RANGE, reached: Some(id(9)), due_at: later }, now);
+        ranges.record(id(0), RangeVisit { remaining: RANGE, reached: Some(id(9)), due_at: later }, now);
         let sooner = now + Duration::from_secs(30);
-        ranges.record(id(10), Visit { remaining: 10, reached: None, due_at: sooner }, now);
-        ranges.record(id(0), Visit { remaining: 20, reached: None, due_at: later }, now);
+        ranges.record(id(10), RangeVisit { remaining: 10, reached: None, due_at: sooner }, now);
+        ranges.record(id(0), RangeVisit { remaining: 20, reached: None, due_at: later }, now);
         assert_eq!(ranges.next_due(None, sooner), Some((id(0), None)));
         assert_eq!(ranges.ranges.len(), 1);
     }
@@ -122,8 +122,8 @@ mod tests {
     #[test]
     fn a_range_that_was_never_visited_is_not_merged() {
         let (mut ranges, now, later) = begin();
-        ranges.record(id(0), Visit { remaining: 0, reached: Some(id(9)), due_at: later }, now);
-        ranges.record(id(0), Visit { remaining: 0, reached: None, due_at: later }, now);
+        ranges.record(id(0), RangeVisit { remaining: 0, reached: Some(id(9)), due_at: later }, now);
+        ranges.record(id(0), RangeVisit { remaining: 0, reached: None, due_at: later }, now);
         assert_eq!(ranges.next_due(None, now), Some((id(10), None)));
     }
 

@@ -14,9 +14,9 @@ use super::service::Service;
 use super::step;
 use crate::error::{Error, Result};
 use crate::event::{Event, Happened};
-use crate::schedule::{Due, Schedule};
+use crate::schedule::{DueSlots, Schedule};
 use crate::state::JobState;
-use crate::store::{self, DuePeriodic, Ran};
+use crate::store::{self, DuePeriodic, SlotRun};
 
 /// The most definitions that one run reads.
 const BATCH: i64 = 100;
@@ -92,7 +92,7 @@ async fn run(holder: &Holder, periodic: &DuePeriodic) -> Result<Duration> {
     let mut session = holder.connection.session().await?;
     let ran = store::run_periodic(session.connection(), &holder.statements, periodic, &slots, moves_to).await?;
     session.end().await?;
-    for Ran { slot, outcome, job, kind, queue } in ran {
+    for SlotRun { slot, outcome, job, kind, queue } in ran {
         tracing::debug!(periodic = name, %slot, outcome, "slot of a periodic job run");
         if let Some(id) = job.filter(|_| outcome == "inserted") {
             // A slot is run when it is due, so its job can start at once.
@@ -114,7 +114,7 @@ fn due_slots(periodic: &DuePeriodic) -> Result<(Vec<OffsetDateTime>, OffsetDateT
         (_, true) => (*next_at).into_iter().chain(schedule.next_after(*asked_at)).min(),
     };
     let is_over = || Error::InvalidSchedule { problem: "it is never due again".to_owned(), given: text.clone() };
-    let Due { slots, next_at } = schedule.due(first.ok_or_else(is_over)?, *asked_at, *catch_up);
+    let DueSlots { slots, next_at } = schedule.due(first.ok_or_else(is_over)?, *asked_at, *catch_up);
     Ok((slots, next_at.ok_or_else(is_over)?))
 }
 

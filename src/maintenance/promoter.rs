@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::batch_size::{BATCH, BatchSize};
 use super::lease::Holder;
 use super::service::Service;
-use super::set_aside::SetAside;
+use super::set_aside::RefusedJobs;
 use super::step::{self, Ran, Step};
 use crate::error::Result;
 use crate::store::{self, Promoted, Statements};
@@ -34,12 +34,12 @@ pub(crate) struct Promoter {
     /// When the next scan may begin at the start.
     full_scan_at: Instant,
     batch: BatchSize,
-    aside: SetAside,
+    aside: RefusedJobs,
 }
 
 impl Promoter {
     pub(crate) fn new(interval: Duration) -> Self {
-        let (batch, aside) = (BatchSize::new(BATCH), SetAside::default());
+        let (batch, aside) = (BatchSize::new(BATCH), RefusedJobs::default());
         Self { interval, reached: None, full_scan_at: Instant::now(), batch, aside }
     }
 

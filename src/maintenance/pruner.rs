@@ -11,10 +11,10 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::batch_size::BatchSize;
-use super::id_ranges::{IdRanges, RANGE, Visit, due_at};
+use super::id_ranges::{IdRanges, RANGE, RangeVisit, due_at};
 use super::lease::Holder;
 use super::service::Service;
-use super::set_aside::SetAside;
+use super::set_aside::RefusedJobs;
 use super::step::{self, Ran, Step};
 use crate::error::Result;
 use crate::retention::Retention;
@@ -52,7 +52,7 @@ pub(crate) struct Pruner {
     visited: [Option<Uuid>; 2],
     batch: BatchSize,
     /// Refused jobs, which are tried again with their neighbours but not logged again.
-    refused: SetAside,
+    refused: RefusedJobs,
 }
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ struct Round {
 }
 
 /// A range to visit.
-struct Due {
+struct DueRange {
     /// Its begin in its section.
     begin: Uuid,
     range: IdRange,
@@ -88,7 +88,7 @@ impl Pruner {
             sections: [IdRanges::new(now), IdRanges::new(now)],
             visited: [None; 2],
             batch: BatchSize::new(RANGE),
-            refused: SetAside::default(),
+            refused: RefusedJobs::default(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Pruner {
     }
 
     /// The next range that is due in this round.
-    fn next_due(&mut self, round: &mut Round, now: Instant) -> Option<Due> {
+    fn next_due(&mut self, round: &mut Round, now: Instant) -> Option<DueRange> {
         while round.visits_left > 0 {
             let ranges = self.sections.get(round.section)?;
             let Some((begin, end)) = ranges.next_due(self.visited[round.section], now) else {
@@ -131,12 +131,12 @@ impl Pruner {
                 0 => IdRange { from: begin, upto: upto.min(round.young_from), limit },
                 _ => IdRange { from: begin.max(round.young_to), upto, limit },
             };
-            return Some(Due { begin, range, is_last: end.is_none() });
+            return Some(DueRange { begin, range, is_last: end.is_none() });
         }
         None
     }
 
-    async fn visit(&mut self, holder: &Holder, round: &Round, due: &Due) -> Result<Pruned> {
+    async fn visit(&mut self, holder: &Holder, round: &Round, due: &DueRange) -> Result<Pruned> {
         let prune = Prune { range: due.range, keep: self.keep, open_for: round.open_for };
         let ran = step::run(holder, &prune, &[], self.batch.is_single(), &mut self.refused).await?;
         let Ran { done, found, has_rest, failed } = ran;
@@ -204,7 +204,7 @@ impl Service for Pruner {
         };
         self.batch.grow_after(Prune::count(&pruned), now.elapsed());
         let Pruned { deleted, remaining, reached, next_in } = pruned;
-        let visit = Visit { remaining, reached, due_at: due_at(now, next_in, self.interval) };
+        let visit = RangeVisit { remaining, reached, due_at: due_at(now, next_in, self.interval) };
         self.sections[round.section].record(due.begin, visit, now);
         if deleted * FEW < deleted + remaining {
             round.visits_left -= 1;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::batch_size::{BATCH, BatchSize};
 use super::lease::Holder;
 use super::service::Service;
-use super::set_aside::SetAside;
+use super::set_aside::RefusedJobs;
 use super::step::{self, Ran, Step};
 use crate::client::Client;
 use crate::error::Result;
@@ -34,13 +34,13 @@ pub(crate) struct Rescuer {
     /// The number of crashes in a row after which a job is discarded.
     max_crashes: u16,
     batch: BatchSize,
-    aside: SetAside,
+    aside: RefusedJobs,
 }
 
 impl Rescuer {
     pub(crate) fn new(lease: Duration, max_crashes: u16) -> Self {
         let half_lease = (lease / 2).min(LONGEST_REST);
-        Self { half_lease, max_crashes, batch: BatchSize::new(BATCH), aside: SetAside::default() }
+        Self { half_lease, max_crashes, batch: BatchSize::new(BATCH), aside: RefusedJobs::default() }
     }
 
     async fn rescue(&mut self, holder: &Holder) -> Result<Duration> {

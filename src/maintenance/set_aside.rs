@@ -13,9 +13,9 @@ const NAMED: usize = 20;
 
 /// Jobs that were refused alone, each until it is tried again.
 #[derive(Debug, Default)]
-pub(super) struct SetAside(HashMap<Uuid, Instant>);
+pub(super) struct RefusedJobs(HashMap<Uuid, Instant>);
 
-impl SetAside {
+impl RefusedJobs {
     /// The jobs that are set aside now.
     pub(super) fn ids(&mut self, now: Instant) -> Vec<Uuid> {
         self.0.retain(|_, until| *until > now);
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_job_is_set_aside_for_a_while() {
-        let mut aside = SetAside::default();
+        let mut aside = RefusedJobs::default();
         aside.add("test", vec![(Uuid::max(), "no".to_owned())]);
         assert_eq!(aside.ids(Instant::now()), [Uuid::max()]);
         assert!(aside.ids(Instant::now() + SET_ASIDE_FOR).is_empty());

@@ -11,7 +11,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::lease::Holder;
-use super::set_aside::SetAside;
+use super::set_aside::RefusedJobs;
 use crate::bisection::Bisection;
 use crate::error::{Error, Result};
 use crate::store::Statements;
@@ -68,7 +68,7 @@ pub(super) async fn run<S: Step>(
     step: &S,
     skip: &[Uuid],
     is_single: bool,
-    aside: &mut SetAside,
+    aside: &mut RefusedJobs,
 ) -> Result<Ran<S::Done>> {
     if !is_single && skip.is_empty() {
         match run_part(holder, step, None).await {
@@ -93,7 +93,7 @@ pub(super) async fn run<S: Step>(
     Ok(Ran { found: Some(ids), ..ran })
 }
 
-async fn bisect<S: Step>(holder: &Holder, step: &S, ids: Vec<Uuid>, aside: &mut SetAside) -> Ran<S::Done> {
+async fn bisect<S: Step>(holder: &Holder, step: &S, ids: Vec<Uuid>, aside: &mut RefusedJobs) -> Ran<S::Done> {
     let began = Instant::now();
     let mut bisection = Bisection::new(ids);
     let (mut done, mut refused, mut failed) = (Vec::new(), Vec::new(), None);

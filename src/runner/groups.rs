@@ -39,7 +39,7 @@ const MAX_FREED: usize = 1_000;
 
 /// The groups of a runner's queues.
 #[derive(Default)]
-pub(super) struct Groups {
+pub(super) struct RunnerGroups {
     queues: Mutex<HashMap<QueueName, Turns>>,
 }
 
@@ -56,7 +56,7 @@ struct Turns {
     has_groups: bool,
 }
 
-impl Groups {
+impl RunnerGroups {
     /// Which groups of a queue the next fetch visits.
     pub(super) fn visit(&self, queue: &QueueName, idle: usize, now: Instant) -> GroupVisit {
         let most = MOST.max(2 * idle);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn visits_in_vain_take_a_tenth_of_the_time_and_a_round_begins_each_second() {
-        let groups = Groups::default();
+        let groups = RunnerGroups::default();
         let queue = QueueName::from_stored("mail");
         let start = Instant::now();
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_place_that_is_freed_during_a_fetch_is_for_the_next_one() {
-        let groups = Groups::default();
+        let groups = RunnerGroups::default();
         let queue = QueueName::from_stored("mail");
         let mut now = Instant::now();
         let mut tick = || {

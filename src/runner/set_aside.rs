@@ -59,12 +59,12 @@ const UNTOUCHABLE: Duration = Duration::from_secs(600);
 /// The jobs that this runner's fetches leave out.
 #[derive(Default)]
 pub(super) struct SetAside {
-    jobs: BTreeMap<Uuid, Job>,
+    jobs: BTreeMap<Uuid, Culprit>,
 }
 
-struct Job {
+struct Culprit {
     queue: QueueName,
-    next: Next,
+    next: NextTrial,
     /// When that is due.
     at: Instant,
     wait: Duration,
@@ -74,7 +74,7 @@ struct Job {
     slow: u32,
 }
 
-enum Next {
+enum NextTrial {
     /// To be tried.
     Try,
     /// To be fetched alone, since it is large or slow.
@@ -84,7 +84,7 @@ enum Next {
 }
 
 /// What came of a search for the job at fault.
-pub(super) struct Search {
+pub(super) struct CulpritSearch {
     pub(super) set_aside: usize,
     /// How many jobs can be started as far as they were tried. Where all were tried: any number.
     pub(super) fine: usize,
@@ -106,20 +106,20 @@ impl SetAside {
 
     /// How long until something is to be done. A job that is to be fetched alone, and whose time has come, waits for a slot.
     pub(super) fn due_in(&self, now: Instant) -> Duration {
-        let waits_for_slot = |job: &&Job| matches!(job.next, Next::Fetch { .. }) && job.at <= now;
+        let waits_for_slot = |job: &&Culprit| matches!(job.next, NextTrial::Fetch { .. }) && job.at <= now;
         let jobs = self.jobs.values().filter(|job| !waits_for_slot(job));
         jobs.map(|job| job.at.saturating_duration_since(now)).min().unwrap_or(Duration::MAX)
     }
 
     /// The jobs that a fetch of one suspect leaves out: all but those that wait for a fetch of their own.
     pub(super) fn ids_but_to_fetch(&self) -> Vec<Uuid> {
-        let is_tried = |job: &Job| !matches!(job.next, Next::Fetch { .. });
+        let is_tried = |job: &Culprit| !matches!(job.next, NextTrial::Fetch { .. });
         self.jobs.iter().filter(|(_, job)| is_tried(job)).map(|(id, _)| *id).collect()
     }
 
     /// The next job to fetch alone, of those whose queue wants one.
     pub(super) fn next_alone(&self, now: Instant, wants: impl Fn(&QueueName) -> bool) -> Option<Alone> {
-        let due = |job: &Job| matches!(job.next, Next::Fetch { .. }) && job.at <= now && wants(&job.queue);
+        let due = |job: &Culprit| matches!(job.next, NextTrial::Fetch { .. }) && job.at <= now && wants(&job.queue);
         let (id, job) = self.jobs.iter().find(|(_, job)| due(job))?;
         Some(Alone { id: *id, queue: job.queue.clone(), is_last: job.slow + 1 >= MAX_SLOW })
     }
@@ -131,7 +131,7 @@ impl SetAside {
         worker: Uuid,
         slots: &[QueueDemand],
         may_be_size: bool,
-    ) -> Result<Search> {
+    ) -> Result<CulpritSearch> {
         let limit = shared.connections.timeout();
         let (began, before) = (Instant::now(), self.jobs.len());
         let (mut fine, mut by_reason) = (0, BTreeMap::<String, Vec<Uuid>>::new());
@@ -159,7 +159,7 @@ impl SetAside {
         for (reason, ids) in by_reason {
             tracing::error!(jobs = named(&ids), reason, "jobs that stop a fetch are set aside");
         }
-        Ok(Search { set_aside: self.jobs.len() - before, fine: if left.is_empty() { usize::MAX } else { fine } })
+        Ok(CulpritSearch { set_aside: self.jobs.len() - before, fine: if left.is_empty() { usize::MAX } else { fine } })
     }
 
     async fn next_jobs(&self, shared: &Shared, slots: &[QueueDemand]) -> Result<BTreeMap<Uuid, QueueName>> {
@@ -175,12 +175,12 @@ impl SetAside {
     fn note_first(&mut self, tried: Tried, queue: QueueName, may_be_size: bool, step: Duration) -> Option<String> {
         let now = Instant::now();
         let is_unreadable = tried.is_unreadable();
-        let mut job = Job { queue, next: Next::Try, at: now, wait: FIRST_WAIT, unreadable: 0, slow: 0 };
+        let mut job = Culprit { queue, next: NextTrial::Try, at: now, wait: FIRST_WAIT, unreadable: 0, slow: 0 };
         let reason = match tried.trial {
             Trial::Fine { bytes } | Trial::Locked { bytes }
                 if may_be_size && (bytes >= LARGE || tried.took > step / 2) =>
             {
-                (job.next, job.wait) = (Next::Fetch { bytes }, Duration::ZERO);
+                (job.next, job.wait) = (NextTrial::Fetch { bytes }, Duration::ZERO);
                 if bytes >= LARGE {
                     "large, so each is fetched alone"
                 } else {
@@ -205,7 +205,7 @@ impl SetAside {
     /// Tries the jobs again that are due, and discards those that are to be.
     pub(super) async fn tend(&mut self, shared: &Shared, worker: Uuid) -> Result<()> {
         let now = Instant::now();
-        let is_due = |job: &Job| matches!(job.next, Next::Try) && job.at <= now;
+        let is_due = |job: &Culprit| matches!(job.next, NextTrial::Try) && job.at <= now;
         let due: Vec<_> = self.jobs.iter().filter(|(_, job)| is_due(job)).map(|(id, _)| *id).collect();
         if !due.is_empty() {
             let limit = shared.connections.timeout() / 10 * 9;
@@ -218,8 +218,8 @@ impl SetAside {
                 self.note_again(tried, limit);
             }
         }
-        let is_to_discard = |(id, job): (&Uuid, &Job)| match &job.next {
-            Next::Discard { reason } if job.at <= now => Some((*id, reason.clone())),
+        let is_to_discard = |(id, job): (&Uuid, &Culprit)| match &job.next {
+            NextTrial::Discard { reason } if job.at <= now => Some((*id, reason.clone())),
             _ => None,
         };
         let to_discard: Vec<_> = self.jobs.iter().filter_map(is_to_discard).collect();
@@ -238,7 +238,7 @@ impl SetAside {
             Trial::Gone => drop(self.jobs.remove(&id)),
             Trial::Locked { .. } => job.again(now, FIRST_WAIT),
             Trial::Fine { bytes } if bytes >= LARGE || tried.took > limit / 8 => {
-                (job.next, job.at, job.unreadable) = (Next::Fetch { bytes }, now, 0);
+                (job.next, job.at, job.unreadable) = (NextTrial::Fetch { bytes }, now, 0);
             }
             Trial::Fine { .. } => {
                 tracing::info!(job.id = %id, queue = %job.queue, "a job that was set aside can be started");
@@ -275,7 +275,7 @@ impl SetAside {
     /// Tries a job again later that was to be fetched alone.
     pub(super) fn postpone(&mut self, alone: &Alone) {
         if let Some(job) = self.jobs.get_mut(&alone.id) {
-            job.next = Next::Try;
+            job.next = NextTrial::Try;
             job.again_later(Instant::now(), LONGEST_WAIT);
         }
     }
@@ -285,7 +285,7 @@ impl SetAside {
         let Some(job) = self.jobs.get_mut(&alone.id) else { return };
         let now = Instant::now();
         match job.next {
-            Next::Fetch { bytes } if bytes >= LARGE => {
+            NextTrial::Fetch { bytes } if bytes >= LARGE => {
                 tracing::warn!(job.id = %alone.id, %error, bytes, "a large job could not be fetched alone");
                 job.slow += 1;
                 job.again_or_discard(now, rest, || {
@@ -293,7 +293,7 @@ impl SetAside {
                 });
             }
             _ => {
-                job.next = Next::Try;
+                job.next = NextTrial::Try;
                 job.again_later(now, LONGEST_WAIT_OF_SLOW);
             }
         }
@@ -337,13 +337,13 @@ impl SetAside {
     /// Tries a job once more before it is discarded, since its row may have been mended meanwhile. One more failure dooms it.
     fn try_before_discard(&mut self, id: Uuid, wait: Duration) {
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.next = Next::Try;
+            job.next = NextTrial::Try;
             job.again(Instant::now(), wait);
         }
     }
 }
 
-impl Job {
+impl Culprit {
     fn again(&mut self, now: Instant, wait: Duration) {
         (self.at, self.wait) = (now + wait, wait);
     }
@@ -359,7 +359,7 @@ impl Job {
         if self.unreadable < MAX_UNREADABLE && self.slow < MAX_SLOW {
             return self.again(now, wait);
         }
-        self.next = Next::Discard { reason: reason() };
+        self.next = NextTrial::Discard { reason: reason() };
         self.again(now, Duration::ZERO);
     }
 }

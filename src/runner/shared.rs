@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connections::Connections;
-use super::groups::Groups;
+use super::groups::RunnerGroups;
 use super::lease::Leases;
 use super::panics::catch;
 use super::result::Ended;
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) retention: CompletedRetention,
     pub(super) runs: Runs,
     pub(super) suspects: Suspects,
-    pub(super) groups: Groups,
+    pub(super) groups: RunnerGroups,
     /// Where runs send their results: to the completer.
     pub(super) results: mpsc::UnboundedSender<Ended>,
     pub(super) workers: Workers,

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::builder::Runner;
 use super::connections::Connections;
-use super::groups::Groups;
+use super::groups::RunnerGroups;
 use super::handle::{Parts, RunnerHandle, Running};
 use super::lease::{Leases, RunnerLease};
 use super::result::Ended;
@@ -77,7 +77,7 @@ impl Runner {
             retention: CompletedRetention::new(self.maintenance.retention, kept),
             runs: Runs::default(),
             suspects: Suspects::new(Instant::now()),
-            groups: Groups::default(),
+            groups: RunnerGroups::default(),
             results,
             telemetry: Telemetry::new(&kinds, &names),
             workers: Workers {

@@ -70,7 +70,7 @@ struct State {
     /// How many suspects may be on trial at once.
     window: usize,
     on_trial: Vec<Suspect>,
-    alone: Alone,
+    alone: LoneSuspect,
     /// No suspect is to run alone before this.
     rest_until: Instant,
     /// The next pause.
@@ -98,7 +98,7 @@ impl Suspect {
     }
 }
 
-enum Alone {
+enum LoneSuspect {
     No,
     /// Waits for the jobs that run.
     Wanted {
@@ -112,7 +112,7 @@ impl Suspects {
         let state = State {
             window: 1,
             on_trial: Vec::new(),
-            alone: Alone::No,
+            alone: LoneSuspect::No,
             rest_until: now,
             pause: PAUSE,
             passed: Vec::new(),
@@ -132,7 +132,7 @@ impl Suspects {
         let suspect = Suspect { id: row.id, run: row.run, since: now, trial };
         let mut state = self.state();
         if row.crashes > 1 {
-            state.alone = Alone::Running(suspect);
+            state.alone = LoneSuspect::Running(suspect);
             state.pause = PAUSE;
         } else {
             state.on_trial.push(suspect);
@@ -155,16 +155,16 @@ impl Suspects {
     /// A fetch found suspects that are to run alone, and no others. The next one crashed so often.
     pub(super) fn want_alone(&self, crashes: u16, now: Instant) {
         let mut state = self.state();
-        if matches!(state.alone, Alone::No) && state.on_trial.is_empty() && state.rest_until <= now {
-            state.alone = Alone::Wanted { until: now + grown(DRAIN, crashes, MAX_DRAIN) };
+        if matches!(state.alone, LoneSuspect::No) && state.on_trial.is_empty() && state.rest_until <= now {
+            state.alone = LoneSuspect::Wanted { until: now + grown(DRAIN, crashes, MAX_DRAIN) };
         }
     }
 
     /// A fetch of a suspect to run alone found none.
     pub(super) fn found_none(&self, now: Instant) {
         let mut state = self.state();
-        if matches!(state.alone, Alone::Wanted { .. }) {
-            state.alone = Alone::No;
+        if matches!(state.alone, LoneSuspect::Wanted { .. }) {
+            state.alone = LoneSuspect::No;
             state.rest_until = now + state.pause;
             state.pause = (state.pause * 2).min(MAX_PAUSE);
         }
@@ -183,19 +183,19 @@ fn grown(time: Duration, crashes: u16, longest: Duration) -> Duration {
 
 impl State {
     fn plan(&mut self, now: Instant, jobs: usize) -> Plan {
-        if let Alone::Running(suspect) = self.alone
+        if let LoneSuspect::Running(suspect) = self.alone
             && suspect.has_passed(now)
         {
             // It goes on beside others. Another suspect may run alone after a rest.
             self.passed.push(suspect);
-            self.alone = Alone::No;
+            self.alone = LoneSuspect::No;
             self.rest_until = now + suspect.trial;
         }
         let suspects = match self.alone {
-            Alone::Wanted { until } if jobs == 0 || until <= now => return Plan::Alone,
-            Alone::Wanted { until } => return Plan::Hold { until },
-            Alone::Running(Suspect { since, trial, .. }) => return Plan::Hold { until: since + trial },
-            Alone::No => {
+            LoneSuspect::Wanted { until } if jobs == 0 || until <= now => return Plan::Alone,
+            LoneSuspect::Wanted { until } => return Plan::Hold { until },
+            LoneSuspect::Running(Suspect { since, trial, .. }) => return Plan::Hold { until: since + trial },
+            LoneSuspect::No => {
                 let before = self.on_trial.len();
                 let (passed, on_trial) = self.on_trial.drain(..).partition(|suspect| suspect.has_passed(now));
                 self.on_trial = on_trial;
@@ -216,10 +216,10 @@ impl State {
             self.widen(usize::from(has_run));
             return true;
         }
-        if let Alone::Running(suspect) = self.alone
+        if let LoneSuspect::Running(suspect) = self.alone
             && suspect.is(result)
         {
-            self.alone = Alone::No;
+            self.alone = LoneSuspect::No;
             self.rest_until = now + now.saturating_duration_since(suspect.since).min(suspect.trial);
             return true;
         }
@@ -314,7 +314,7 @@ mod tests {
         let now = Instant::now();
         let suspects = Suspects::new(now);
         let taken = suspect(1, now);
-        state(&suspects).alone = Alone::Running(taken);
+        state(&suspects).alone = LoneSuspect::Running(taken);
         assert_eq!(suspects.plan(now, 1), Plan::Hold { until: now + TRIAL });
         let ended_at = now + TRIAL / 2;
         assert!(state(&suspects).ended(&end(taken, Verdict::Complete { output: None }), ended_at));
@@ -329,7 +329,7 @@ mod tests {
         let now = Instant::now();
         let suspects = Suspects::new(now);
         let taken = suspect(1, now);
-        state(&suspects).alone = Alone::Running(taken);
+        state(&suspects).alone = LoneSuspect::Running(taken);
         let passed_at = now + TRIAL;
         assert_eq!(suspects.plan(passed_at, 1), OPEN);
         suspects.want_alone(2, passed_at + TRIAL / 2);
@@ -350,7 +350,7 @@ mod tests {
         suspects.want_alone(3, now);
         assert_eq!(suspects.plan(now, 1), Plan::Hold { until: now + 4 * DRAIN });
         let taken = Suspect { trial: 4 * TRIAL, ..suspect(1, now) };
-        state(&suspects).alone = Alone::Running(taken);
+        state(&suspects).alone = LoneSuspect::Running(taken);
         assert_eq!(suspects.plan(now + TRIAL, 1), Plan::Hold { until: now + 4 * TRIAL });
         assert_eq!(suspects.plan(now + 4 * TRIAL, 1), OPEN);
     }

@@ -38,7 +38,7 @@ pub(super) async fn work(workers: &Workers, lease: &RunnerLease, attempt: &Arc<A
     let ended = match catch(|| Arc::clone(worker).begin(Arc::clone(attempt))) {
         Ok(begun) => {
             timeout = begun.timeout.or(workers.timeout);
-            let limits = Limits { timeout, grace: workers.stop_grace };
+            let limits = TimeLimits { timeout, grace: workers.stop_grace };
             run(catching(begun.work), lease, attempt, limits).await
         }
         Err(panic) => WorkEnd::Returned(Err(panic.into())),
@@ -49,7 +49,7 @@ pub(super) async fn work(workers: &Workers, lease: &RunnerLease, attempt: &Arc<A
 }
 
 /// How long the work may go on, and how long after it was told to stop.
-struct Limits {
+struct TimeLimits {
     timeout: Option<Duration>,
     grace: Duration,
 }
@@ -59,7 +59,7 @@ async fn run(
     work: impl Future<Output = Result<Outcome, BoxError>>,
     lease: &RunnerLease,
     attempt: &Attempt,
-    limits: Limits,
+    limits: TimeLimits,
 ) -> WorkEnd {
     let mut work = std::pin::pin!(work);
     // Most work is done when it was polled once. What only longer work needs is in a box, since the size of this future is
@@ -74,7 +74,7 @@ async fn wait(
     mut work: Pin<&mut impl Future<Output = Result<Outcome, BoxError>>>,
     lease: &RunnerLease,
     attempt: &Attempt,
-    limits: Limits,
+    limits: TimeLimits,
 ) -> WorkEnd {
     // The work first, each time: work that is done counts, whatever happened meanwhile.
     let reason = tokio::select! {

@@ -218,7 +218,7 @@ pub(crate) async fn due_periodic(
 
 /// The outcome of a slot.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct SlotRun {
     pub(crate) slot: OffsetDateTime,
     pub(crate) outcome: String,
     /// The slot's job, or the job that claims its key.
@@ -235,7 +235,7 @@ pub(crate) async fn run_periodic(
     seen: &DuePeriodic,
     slots: &[OffsetDateTime],
     moves_to: OffsetDateTime,
-) -> Result<Vec<Ran>> {
+) -> Result<Vec<SlotRun>> {
     let rows = query(&statements.run_periodic)
         .persistent(false)
         .bind(&seen.name)
@@ -247,7 +247,7 @@ pub(crate) async fn run_periodic(
         .await?;
     rows.iter()
         .map(|row| {
-            Ok(Ran {
+            Ok(SlotRun {
                 slot: row.try_get::<Stored, _>("slot")?.0,
                 outcome: row.try_get("outcome")?,
                 job: row.try_get::<Option<Uuid>, _>("job")?.map(JobId::from),

@@ -15,7 +15,7 @@ use crate::queue::{QueueInfo, QueueSettings};
 use crate::rate::Rate;
 use crate::retention::Keep;
 
-type Change = Query<'static, Postgres, PgArguments>;
+type Setting = Query<'static, Postgres, PgArguments>;
 
 /// The number of jobs that are read where no index has their queue.
 const LOOK_AT: i32 = 20_000;
@@ -114,7 +114,7 @@ pub(crate) async fn change_queue(
 }
 
 /// Adds the parts of a rate.
-fn with_rate(query: Change, rate: Option<Rate>) -> Change {
+fn with_rate(query: Setting, rate: Option<Rate>) -> Setting {
     let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     query
         .bind(rate.map(|rate| number(rate.count)))

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::maintenance::MAX_CRASHES;
 use crate::periodic::PeriodicRow;
-use crate::schedule::{CatchUp, Due, Schedule};
+use crate::schedule::{CatchUp, DueSlots, Schedule};
 use crate::store;
 
 /// The most rows that one statement takes.
@@ -133,7 +133,7 @@ impl PassedSlots {
         loop {
             let due = schedule.due(next_at, now + by, CatchUp::All);
             slots += due.slots.len();
-            let Due { slots: batch, next_at: Some(next) } = due else { return None };
+            let DueSlots { slots: batch, next_at: Some(next) } = due else { return None };
             if batch.is_empty() {
                 return (slots > 0).then_some(Self { name: periodic.name.to_string(), slots, next_at: next });
             }

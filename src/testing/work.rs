@@ -19,7 +19,7 @@ use crate::opts::{InsertOptions, insert_setters};
 use crate::outcome::{BoxError, Outcome};
 use crate::state::JobState;
 use crate::store;
-use crate::worker::{Attempt, RunningJob, States, Stop, StopReason, Worker};
+use crate::worker::{Attempt, RunningJob, States, Stop, StopReason, WorkFuture, Worker};
 
 /// A directory without a socket: a worker without a database that connects gets an error with this text.
 const NO_DATABASE: &str = "/nonexistent/this work has no database, see Work::database";
@@ -79,8 +79,6 @@ pub fn work<J: Job>(worker: impl Worker<J>, job: J) -> Work<'static> {
     }
 }
 
-type Running = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
-
 /// One run of a worker, to be awaited. Made by [`work`].
 ///
 /// Takes the options of an insert. The worker sees `queue`, `priority`, `max_attempts`, `meta` and `id`.
@@ -97,7 +95,7 @@ pub struct Work<'a> {
     states: States,
     stop: Option<StopReason>,
     client: Option<&'a Client>,
-    run: Box<dyn FnOnce(Arc<Attempt>) -> Running + Send + 'a>,
+    run: Box<dyn FnOnce(Arc<Attempt>) -> WorkFuture<'static> + Send + 'a>,
 }
 
 insert_setters!(Work<'a>);
@@ -317,7 +315,7 @@ fn no_database() -> Client {
 }
 
 /// Runs the worker, and catches its panic.
-async fn catch_panic(mut work: Running) -> Result<Outcome, Failure> {
+async fn catch_panic(mut work: WorkFuture<'static>) -> Result<Outcome, Failure> {
     let polled = poll_fn(move |context| {
         // After a panic the future is dropped and never polled again.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

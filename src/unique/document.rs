@@ -52,7 +52,7 @@ pub(crate) fn read(document: &Value, on_conflict: OnConflict) -> Result<UniquePo
     };
     let mut in_order: Vec<_> = members.iter().collect();
     in_order.sort_by_key(|(name, _)| (name.len(), *name));
-    let mut given = Given::default();
+    let mut given = Members::default();
     for (name, value) in in_order {
         match MEMBERS.into_iter().find(|member| member == name) {
             Some(member) => given.read(member, value)?,
@@ -70,7 +70,7 @@ pub(crate) fn read(document: &Value, on_conflict: OnConflict) -> Result<UniquePo
 
 /// The members of a document.
 #[derive(Default)]
-struct Given<'a> {
+struct Members<'a> {
     keys: Option<Vec<&'a str>>,
     args_keys: Option<Vec<Part>>,
     optional_args_keys: Option<Vec<Part>>,
@@ -92,7 +92,7 @@ struct Given<'a> {
     max_delay: Option<Duration>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> Members<'a> {
     fn read(&mut self, member: &'static str, value: &'a Value) -> Result<()> {
         match member {
             "keys" => self.keys = Some(choice(member, value, &KEYS)?),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::keys::{Judgement, Maker};
+use super::keys::{Judgement, KeyMaker};
 use super::pages::{Judged, Rule};
 use crate::backfill::{BackfillReport, Collision, OnCollision, UnfitJob};
 use crate::client::Client;
@@ -19,7 +19,7 @@ use crate::unique::StateSet;
 /// Gives jobs their keys, and their claims where the keys are free.
 pub(super) struct Claiming<'a> {
     pub(super) client: &'a Client,
-    pub(super) maker: Maker,
+    pub(super) maker: KeyMaker,
     pub(super) rekeys: bool,
     pub(super) on_collision: OnCollision,
     pub(super) report: BackfillReport,

@@ -20,13 +20,13 @@ use crate::unique::{StateSet, Subject, UniquePolicy};
 
 /// The source of the groups.
 #[derive(Clone, Debug)]
-pub(super) struct Maker {
+pub(super) struct GroupMaker {
     by: GroupBy,
     pub(super) limit: Option<u16>,
     pub(super) in_order: bool,
 }
 
-impl Maker {
+impl GroupMaker {
     pub(super) fn of_policy(policy: UniquePolicy) -> Self {
         Self { by: GroupBy::Policy(Box::new(policy)), limit: None, in_order: false }
     }
@@ -81,7 +81,7 @@ impl Maker {
 /// group that it had.
 pub(super) struct Grouping<'a> {
     pub(super) client: &'a Client,
-    pub(super) maker: Maker,
+    pub(super) maker: GroupMaker,
     pub(super) regroups: bool,
     pub(super) report: GroupBackfillReport,
 }

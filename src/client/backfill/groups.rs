@@ -4,8 +4,8 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
-use super::grouping::{Grouping, Maker};
-use super::pages::{self, BATCH, Listener};
+use super::grouping::{GroupMaker, Grouping};
+use super::pages::{self, BATCH, ProgressListener};
 use crate::backfill::{BackfillProgress, GroupBackfillReport};
 use crate::client::Client;
 use crate::error::Result;
@@ -25,15 +25,15 @@ use crate::unique::UniquePolicy;
 pub struct GroupBackfill<'a> {
     client: &'a Client,
     kind: String,
-    maker: Maker,
+    maker: GroupMaker,
     is_dry: bool,
     regroups: bool,
     batch: u32,
-    progress: Option<Listener<'a>>,
+    progress: Option<ProgressListener<'a>>,
 }
 
 impl<'a> GroupBackfill<'a> {
-    fn new(client: &'a Client, kind: impl Into<String>, maker: Maker) -> Self {
+    fn new(client: &'a Client, kind: impl Into<String>, maker: GroupMaker) -> Self {
         let kind = kind.into();
         Self { client, kind, maker, is_dry: false, regroups: false, batch: BATCH, progress: None }
     }
@@ -138,13 +138,13 @@ impl Client {
     /// The group is the one of the kind, or of the client's defaults. Its key is made from the stored args, queue and
     /// meta.
     pub fn backfill_groups<J: Job>(&self) -> GroupBackfill<'_> {
-        GroupBackfill::new(self, J::KIND, Maker::of_kind::<J>(self.defaults()))
+        GroupBackfill::new(self, J::KIND, GroupMaker::of_kind::<J>(self.defaults()))
     }
 
     /// As [`backfill_groups`](Self::backfill_groups), for a kind by its name, and any policy that makes the key of the
     /// group, or [`UniqueKey::raw`](crate::UniqueKey::raw) for one group of them all. The policy's other terms play no
     /// part, and a window is an error.
     pub fn backfill_groups_of(&self, kind: impl Into<String>, policy: impl Into<UniquePolicy>) -> GroupBackfill<'_> {
-        GroupBackfill::new(self, kind, Maker::of_policy(policy.into()))
+        GroupBackfill::new(self, kind, GroupMaker::of_policy(policy.into()))
     }
 }

@@ -14,7 +14,7 @@ use crate::unique::{Claim, StateSet, Subject, UniquePolicy};
 
 /// The source of the keys.
 #[derive(Clone, Debug)]
-pub(super) enum Maker {
+pub(super) enum KeyMaker {
     Policy(UniquePolicy),
     /// The kind's own function, from its args as JSON text, and the kind's policy.
     Kind(fn(&str) -> Result<Option<Unique>>, Option<UniquePolicy>),
@@ -35,7 +35,7 @@ pub(super) enum Judgement {
     Unfit(String),
 }
 
-impl Maker {
+impl KeyMaker {
     pub(super) fn of_policy(policy: UniquePolicy) -> Result<Self> {
         policy.check()?;
         if !policy.is_enforced() {

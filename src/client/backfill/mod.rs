@@ -24,8 +24,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use self::claims::Claiming;
-use self::keys::Maker;
-use self::pages::{BATCH, Listener};
+use self::keys::KeyMaker;
+use self::pages::{BATCH, ProgressListener};
 use super::Client;
 use crate::backfill::{BackfillProgress, BackfillReport, OnCollision};
 use crate::error::Result;
@@ -46,16 +46,16 @@ use crate::unique::UniquePolicy;
 pub struct Backfill<'a> {
     client: &'a Client,
     kind: String,
-    maker: Result<Maker>,
+    maker: Result<KeyMaker>,
     is_dry: bool,
     rekeys: bool,
     on_collision: OnCollision,
     batch: u32,
-    progress: Option<Listener<'a>>,
+    progress: Option<ProgressListener<'a>>,
 }
 
 impl<'a> Backfill<'a> {
-    fn new(client: &'a Client, kind: impl Into<String>, maker: Result<Maker>) -> Self {
+    fn new(client: &'a Client, kind: impl Into<String>, maker: Result<KeyMaker>) -> Self {
         let (kind, on_collision) = (kind.into(), OnCollision::default());
         Self { client, kind, maker, is_dry: false, rekeys: false, on_collision, batch: BATCH, progress: None }
     }
@@ -153,11 +153,11 @@ impl Client {
     /// The policy is the one of the kind, or of the client's defaults. Keys are made from the stored args: where the
     /// kind has a [`Job::unique_key`], from these read as `J`.
     pub fn backfill<J: Job>(&self) -> Backfill<'_> {
-        Backfill::new(self, J::KIND, Maker::of_kind::<J>(self.defaults()))
+        Backfill::new(self, J::KIND, KeyMaker::of_kind::<J>(self.defaults()))
     }
 
     /// As [`backfill`](Self::backfill), for a kind by its name and any policy.
     pub fn backfill_kind(&self, kind: impl Into<String>, policy: UniquePolicy) -> Backfill<'_> {
-        Backfill::new(self, kind, Maker::of_policy(policy))
+        Backfill::new(self, kind, KeyMaker::of_policy(policy))
     }
 }

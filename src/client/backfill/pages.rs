@@ -52,7 +52,7 @@ pub(super) enum Judged<G> {
     Given(G),
 }
 
-pub(super) type Listener<'a> = Box<dyn FnMut(BackfillProgress) + Send + 'a>;
+pub(super) type ProgressListener<'a> = Box<dyn FnMut(BackfillProgress) + Send + 'a>;
 
 /// How many jobs a backfill has checked, and how many were contested to the end.
 pub(super) struct Checked {
@@ -66,7 +66,7 @@ pub(super) async fn run<R: Rule>(
     kind: &Kind,
     rule: &mut R,
     batch: u32,
-    listener: Option<Listener<'_>>,
+    listener: Option<ProgressListener<'_>>,
 ) -> Result<Checked> {
     if batch == 0 {
         return Err(Error::InvalidOption { option: "batch", problem: "must be at least 1", given: batch.to_string() });
@@ -77,12 +77,12 @@ pub(super) async fn run<R: Rule>(
     };
     let progress = ScanProgress { listener, last, first: None, scanned: 0, part: 0.0 };
     let (connection, batch) = (&mut *connection, batch as usize);
-    let mut pages = Pages { client, connection, kind, rule, batch, progress, jobs: 0, contested: Vec::new() };
+    let mut pages = KindPages { client, connection, kind, rule, batch, progress, jobs: 0, contested: Vec::new() };
     pages.run(last).await?;
     Ok(Checked { jobs: pages.jobs, contested: pages.contested.len() as u64 })
 }
 
-struct Pages<'a, R> {
+struct KindPages<'a, R> {
     client: &'a Client,
     connection: &'a mut PgConnection,
     kind: &'a Kind,
@@ -96,7 +96,7 @@ struct Pages<'a, R> {
 
 /// How far a backfill is.
 struct ScanProgress<'a> {
-    listener: Option<Listener<'a>>,
+    listener: Option<ProgressListener<'a>>,
     /// The last job when the backfill began.
     last: JobId,
     /// Where the first report was.
@@ -119,7 +119,7 @@ impl ScanProgress<'_> {
     }
 }
 
-impl<R: Rule> Pages<'_, R> {
+impl<R: Rule> KindPages<'_, R> {
     async fn run(&mut self, last: JobId) -> Result<()> {
         let mut after = JobId::from(Uuid::nil());
         while let Some(reached) = self.page(after, last, None).await? {

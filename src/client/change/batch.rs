@@ -24,7 +24,7 @@ pub(super) struct ChangedBatch {
 
 /// How long a statement may take, and wait for a lock. `None`: as long as the connection's own settings allow.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Limits {
+pub(super) struct StatementLimits {
     pub(super) statement: Option<Duration>,
     pub(super) lock: Option<Duration>,
 }
@@ -39,7 +39,7 @@ pub(super) async fn change_batch(
     verb: Verb,
     ids: &[JobId],
     states: Option<StateSet>,
-    limits: Limits,
+    limits: StatementLimits,
     is_own: bool,
     entry: Option<&LogEntry>,
 ) -> Result<ChangedBatch> {

@@ -11,7 +11,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use self::batch::{Limits, Listeners, change_batch};
+use self::batch::{Listeners, StatementLimits, change_batch};
 use self::pages::Pages;
 use super::insert::check_schedule;
 use super::{Client, Edit, actor};
@@ -174,7 +174,7 @@ impl<'a> IntoFuture for Change<'a> {
             };
             let changed = match &jobs.0 {
                 Selected::Ids(ids) => {
-                    let limits = Limits { statement: timeout, lock: None };
+                    let limits = StatementLimits { statement: timeout, lock: None };
                     let batch = change_batch(client, connection, verb, ids, None, limits, !is_callers, entry).await?;
                     listeners.call(&batch);
                     batch.changed

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use super::batch::{Limits, Listeners, change_batch};
+use super::batch::{Listeners, StatementLimits, change_batch};
 use crate::client::Client;
 use crate::error::Result;
 use crate::filter::JobFilter;
@@ -99,7 +99,7 @@ impl Pages<'_, '_> {
     /// Changes the jobs of a page that are not locked, and sets the others aside.
     async fn change_page(&mut self, mut ids: Vec<JobId>, aside: &mut Vec<JobId>) -> Result<Vec<JobId>> {
         let lock = if self.is_callers { None } else { Some(LOCK_TIMEOUT) };
-        let limits = Limits { statement: self.timeout, lock };
+        let limits = StatementLimits { statement: self.timeout, lock };
         let mut pause = FIRST_PAUSE;
         while !ids.is_empty() {
             let states = self.filter.states_meant();

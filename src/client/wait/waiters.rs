@@ -11,20 +11,20 @@ use crate::wait_result::Waited;
 /// Who waits for which job.
 #[derive(Debug, Default)]
 pub(in crate::client) struct Waiters {
-    state: Mutex<State>,
+    state: Mutex<Waiting>,
     /// Wakes the task: another wait began.
     pub(super) joined: Notify,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct Waiting {
     pub(super) waiting: HashMap<JobId, Vec<oneshot::Sender<Waited>>>,
     /// Whether the task runs.
     pub(super) is_asking: bool,
 }
 
 impl Waiters {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, Waiting> {
         // Nothing panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
