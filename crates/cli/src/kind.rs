@@ -121,11 +121,7 @@ async fn list(database: &DatabaseArguments) -> Result<Verdict, Failure> {
     let kinds = database.client.kinds().list().await?;
     let now = database.client.database_time().await?;
     database.close().await?;
-    if json {
-        output::print(&output::json_lines(&kinds)?)?;
-    } else {
-        output::print(&table(&kinds, now).text())?;
-    }
+    output::print_list(json, &kinds, |kinds| table(kinds, now))?;
     Ok(Verdict::Fine)
 }
 

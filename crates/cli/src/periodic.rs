@@ -135,11 +135,7 @@ async fn list(database: &DatabaseArguments) -> Result<Verdict, Failure> {
     let rows = database.client.periodic().list().await?;
     let now = database.client.database_time().await?;
     database.close().await?;
-    if json {
-        output::print(&output::json_lines(&rows)?)?;
-    } else {
-        output::print(&table(&rows, now).text())?;
-    }
+    output::print_list(json, &rows, |rows| table(rows, now))?;
     Ok(Verdict::Fine)
 }
 

@@ -76,6 +76,15 @@ pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
     print(&json_lines([value])?)
 }
 
+/// Prints values as JSON, one a line, or as a table.
+pub(crate) fn print_list<T: Serialize>(
+    json: bool,
+    values: &[T],
+    table: impl FnOnce(&[T]) -> Table,
+) -> Result<(), Failure> {
+    print(&if json { json_lines(values)? } else { table(values).text() })
+}
+
 /// Writes values as JSON, one a line.
 pub(crate) fn json_lines<T: Serialize>(values: impl IntoIterator<Item = T>) -> Result<String, Failure> {
     let mut text = String::new();

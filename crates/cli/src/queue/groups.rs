@@ -61,7 +61,7 @@ pub(super) async fn run(arguments: GroupsArguments) -> Result<Verdict, Failure> 
     };
     let now = database.client.database_time().await?;
     database.close().await?;
-    output::print(&if json { output::json_lines(&groups)? } else { table(&groups, now).text() })?;
+    output::print_list(json, &groups, |groups| table(groups, now))?;
     Ok(Verdict::Fine)
 }
 

@@ -60,11 +60,7 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
     let is_known = |name: &String| queues.iter().any(|info| info.settings.name.as_str() == name);
     let unknown: Vec<_> = names.iter().filter(|name| !is_known(name)).cloned().collect();
     queues.retain(|info| names.is_empty() || names.iter().any(|name| info.settings.name.as_str() == name));
-    if json {
-        output::print(&output::json_lines(&queues)?)?;
-    } else {
-        output::print(&table(&queues, now).text())?;
-    }
+    output::print_list(json, &queues, |queues| table(queues, now))?;
     for name in &unknown {
         output::print_to_stderr(&format!("no such queue: {name:?}"));
     }
