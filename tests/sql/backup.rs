@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
 use uniqueue::{Client, Job, JobState, Runner, RunningJob, UniqueKey};
 
-use support::{WAIT, job};
+use support::{eventually, job};
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, Job)]
 #[job(kind = "task")]
@@ -63,12 +62,8 @@ async fn a_dump_restored_elsewhere_goes_on_where_it_was() {
     assert!(again.duplicate && again.id() == holder);
     let runner = Runner::new(client.clone()).queue("default", 2).worker(|_: RunningJob<Task>| async {});
     let runner = runner.start().await.unwrap();
-    let began = Instant::now();
     for id in [holder, lost] {
-        while client.job(id).await.unwrap().unwrap().state != JobState::Completed {
-            assert!(began.elapsed() < WAIT, "{id} does not go on");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually!(client.job(id).await.unwrap().unwrap().state == JobState::Completed, "{id} does not go on");
     }
     let row = client.job(lost).await.unwrap().unwrap();
     assert_eq!((row.attempt, row.crashes), (1, 1));

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use support::{Database, WAIT, wanted};
+use support::{Database, eventually, wanted};
 
 const RUNNER: &str = "00000000-0000-7000-8000-000000000001";
 
@@ -159,12 +158,7 @@ async fn a_limit_that_is_committed_with_its_jobs_holds_for_fetches_at_any_moment
         );
         sqlx::raw_sql(database.sql(&limited)).execute(&mut *connection).await.unwrap();
         let enough = fetches.load(Ordering::Acquire) + 3 * FETCHERS;
-        let waiting = async {
-            while fetches.load(Ordering::Acquire) < enough {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        tokio::time::timeout(WAIT, waiting).await.expect("fetches");
+        eventually!(fetches.load(Ordering::Acquire) >= enough, "nothing fetches");
         let running = "SELECT count(*) FROM {schema}.job WHERE state = 'running'";
         let running: i64 = sqlx::query_scalar(database.sql(running)).fetch_one(&mut *connection).await.unwrap();
         assert_eq!(running, 1, "in round {round}");

@@ -1,13 +1,13 @@
 //! How statements find their rows: never by reading the whole table.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use tokio::sync::mpsc;
 use uniqueue::{Job, JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 
-use support::{Database, WAIT, job, wanted};
+use support::{Database, WAIT, eventually, job, wanted};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
 const STATEMENTS: [(&str, usize); 5] =
@@ -275,15 +275,10 @@ async fn statistic(database: &Database, column: &str, table: &str, at_least: i64
     database.pool().close().await;
     let pool = database.another_pool(1).await;
     let read = format!("SELECT {column} FROM pg_stat_all_tables WHERE relid = '{{schema}}.{table}'::regclass");
-    let began = Instant::now();
-    loop {
-        let number: i64 = sqlx::query_scalar(database.sql(&read)).fetch_one(&pool).await.unwrap();
-        if number >= at_least {
-            return number;
-        }
-        assert!(began.elapsed() < WAIT, "{column} of {table}: {number}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(
+        let number = sqlx::query_scalar::<_, i64>(database.sql(&read)).fetch_one(&pool).await.unwrap();
+        number >= at_least, "{column} of {table}: {number}"
+    )
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use uniqueue::{
     RunningJob, SchemaName,
 };
 
-use support::{Database, WAIT, job};
+use support::{Database, WAIT, eventually, job};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -60,11 +60,10 @@ async fn next(started: &mut mpsc::UnboundedReceiver<u32>) -> u32 {
 }
 
 async fn until_idle(database: &Database, runners: i64) {
-    let began = Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await < runners {
-        assert!(began.elapsed() < WAIT, "no runner sleeps");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(
+        database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await >= runners,
+        "no runner sleeps"
+    );
 }
 
 /// Another process's client.
@@ -222,11 +221,7 @@ async fn a_higher_limit_wakes_idle_runners_and_a_lower_one_waits_for_what_runs()
     // Of three two must end before the next begins.
     gate.leave.add_permits(1);
     let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
-    let began = Instant::now();
-    while database.number(completed).await < 1 {
-        assert!(began.elapsed() < WAIT);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(database.number(completed).await >= 1);
     until_idle(&database, 1).await;
     assert!(started.is_empty());
     gate.leave.add_permits(1);

@@ -1,13 +1,13 @@
 //! Statistics of queues.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use time::OffsetDateTime;
 use uniqueue::{Job, JobCount, JobState, OnReentry, RetryPolicy, Runner, RunningJob, UniqueKey};
 
-use support::{Database, WAIT, job};
+use support::{Database, eventually, job};
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "task")]
@@ -81,24 +81,20 @@ async fn runners_tell_what_they_work_off() {
     let runner = runner.start().await.unwrap();
     let task = |n: u32| Task { fails: n >= 15, is_completed_in: n < 5 };
     client.insert_many((0..20).map(task)).await.unwrap();
-    let (started, mut was_told) = (Instant::now(), false);
-    loop {
-        assert!(started.elapsed() < WAIT, "the heartbeats tell it");
-        let stats = client.stats().await.unwrap();
-        assert_eq!(stats.runners, 1);
-        was_told |= stats.rates.completed > 0.0 && stats.rates.worked_over.is_some();
-        let row = sqlx::query(database.sql("SELECT completed, failed FROM {schema}.runner"));
-        let row = row.fetch_one(database.pool()).await.unwrap();
-        if was_told && (row.get::<i64, _>(0), row.get::<i64, _>(1)) == (15, 5) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let mut was_told = false;
+    eventually!(
+        {
+            let stats = client.stats().await.unwrap();
+            assert_eq!(stats.runners, 1);
+            was_told |= stats.rates.completed > 0.0 && stats.rates.worked_over.is_some();
+            let row = sqlx::query(database.sql("SELECT completed, failed FROM {schema}.runner"));
+            let row = row.fetch_one(database.pool()).await.unwrap();
+            was_told && (row.get::<i64, _>(0), row.get::<i64, _>(1)) == (15, 5)
+        },
+        "the heartbeats tell it"
+    );
     // With nothing to do it is nothing a second again, and the sum stays.
-    while client.stats().await.unwrap().rates.completed > 0.0 {
-        assert!(started.elapsed() < WAIT, "the next heartbeats tell it");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(client.stats().await.unwrap().rates.completed <= 0.0, "the next heartbeats tell it");
     assert_eq!(database.number("SELECT completed FROM {schema}.runner").await, 15);
     runner.stop().await.unwrap();
     let stats = client.stats().await.unwrap();

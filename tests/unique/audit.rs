@@ -1,12 +1,11 @@
 //! The audit of suppressed duplicates: its counts, its cost for inserts, and its limits.
-
 use std::future::IntoFuture;
 use std::time::Duration;
 
 use sqlx::Row;
 use uniqueue::{AuditedKind, Error, OnConflict, Runner, RunningJob, SuppressedDuplicate, UniqueKey, UniquePolicy};
 
-use support::{Database, WAIT, job};
+use support::{Database, eventually, job};
 
 fn key(conflict: OnConflict) -> UniqueKey {
     UniqueKey::raw("k").on_conflict(conflict)
@@ -347,11 +346,7 @@ async fn a_runner_folds_what_was_noted() {
         .start()
         .await
         .unwrap();
-    let began = std::time::Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.duplicate_count").await == 0 {
-        assert!(began.elapsed() < WAIT, "not folded");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually!(database.number("SELECT count(*) FROM {schema}.duplicate_count").await > 0, "not folded");
     runner.stop().await.unwrap();
     assert_eq!(counted(&database).await, 1);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.duplicate_tally").await, 0);

@@ -3,7 +3,9 @@
 //!
 //! `GOLDEN=overwrite cargo test --test unique states` writes the table anew; review its diff.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod seen;
+
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +15,8 @@ use uniqueue::{
     UniqueScope,
 };
 
-use support::WAIT;
+use self::seen::Seen;
+use support::eventually;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/states.md");
@@ -26,80 +29,6 @@ struct Task {
     n: u32,
 }
 
-/// What a transition did to one job.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct Effect {
-    to: String,
-    attempt: &'static str,
-    scheduled_at: &'static str,
-    claim: &'static str,
-}
-
-/// The transitions seen: their cause, from which states, to what effect. In the order they were driven.
-#[derive(Default)]
-struct Seen {
-    order: Vec<&'static str>,
-    effects: HashMap<&'static str, BTreeMap<Effect, BTreeSet<String>>>,
-}
-
-impl Seen {
-    fn add(&mut self, who: &'static str, before: Option<&JobRow>, after: Option<&JobRow>) {
-        if !self.order.contains(&who) {
-            self.order.push(who);
-        }
-        let nothing = before.is_some_and(|before| {
-            after.is_some_and(|after| {
-                (before.state, before.attempt, before.scheduled_at) == (after.state, after.attempt, after.scheduled_at)
-            })
-        });
-        if nothing {
-            return;
-        }
-        let effect = Effect {
-            to: after.map_or("gone".to_owned(), |after| after.state.to_string()),
-            attempt: match (before, after) {
-                (None, _) => "0",
-                (_, None) => "",
-                (Some(before), Some(after)) if after.attempt == before.attempt + 1 => "+ 1",
-                (Some(before), Some(after)) if after.attempt + 1 == before.attempt => "− 1",
-                (Some(before), Some(after)) => {
-                    assert_eq!(before.attempt, after.attempt, "{who}");
-                    ""
-                }
-            },
-            scheduled_at: match (before, after) {
-                (_, None) => "",
-                (None, Some(after)) => schedule(after, "now", "as given"),
-                (Some(before), Some(after)) if before.scheduled_at == after.scheduled_at => "",
-                (Some(_), Some(after)) => schedule(after, "now", "later"),
-            },
-            claim: match (before.is_some_and(|before| before.claims), after.is_some_and(|after| after.claims)) {
-                (false, false) => "",
-                (true, true) => "kept",
-                (true, false) => "given up",
-                (false, true) => "taken",
-            },
-        };
-        let from = before.map_or("–".to_owned(), |before| before.state.to_string());
-        self.effects.entry(who).or_default().entry(effect).or_default().insert(from);
-    }
-
-    fn table(&self) -> String {
-        let mut text =
-            String::from("| change | from | to | attempt | `scheduled_at` | claim |\n|---|---|---|---|---|---|\n");
-        for who in &self.order {
-            let effects = self.effects.get(who).unwrap_or_else(|| panic!("{who} does nothing"));
-            for (effect, from) in effects {
-                let from: Vec<_> = from.iter().map(String::as_str).collect();
-                let Effect { to, attempt, scheduled_at, claim } = effect;
-                let row = format!("| {who} | {} | {to} | {attempt} | {scheduled_at} | {claim} |\n", from.join(", "));
-                text.push_str(&row.replace("|  |", "| |").replace("|  |", "| |"));
-            }
-        }
-        text
-    }
-}
-
 async fn pause(client: &Client, is_paused: bool) {
     sqlx::query(
         "INSERT INTO uniqueue.queue (name, paused_at) VALUES ('default', CASE WHEN $1 THEN now() END)
@@ -109,12 +38,6 @@ async fn pause(client: &Client, is_paused: bool) {
     .execute(client.pool())
     .await
     .unwrap();
-}
-
-/// Whether a job's time is about now, or lies ahead.
-fn schedule(row: &JobRow, now: &'static str, ahead: &'static str) -> &'static str {
-    let is_ahead = row.scheduled_at > time::OffsetDateTime::now_utc() + HOUR / 6;
-    if is_ahead { ahead } else { now }
 }
 
 /// Jobs to drive, each with a key of its own that it claims in the default scope.
@@ -297,33 +220,18 @@ impl Stage {
             testing::advance(client, Duration::ZERO).await.unwrap();
         };
         self.drive("the rescuer, when its runner has died the first time", false, &[JobState::Running], rescue).await;
-        self.drive("the rescuer, at a crash as a suspect", false, &[JobState::Running], async |client, before| {
-            sqlx::query("UPDATE uniqueue.job SET crashes = 1 WHERE id = $1")
-                .bind(before.id.as_uuid())
-                .execute(client.pool())
-                .await
-                .unwrap();
-            rescue(client, before).await;
-        })
-        .await;
-        self.drive("the rescuer, at the third crash", false, &[JobState::Running], async |client, before| {
-            sqlx::query("UPDATE uniqueue.job SET crashes = 2 WHERE id = $1")
-                .bind(before.id.as_uuid())
-                .execute(client.pool())
-                .await
-                .unwrap();
-            rescue(client, before).await;
-        })
-        .await;
-        self.drive("the rescuer, of a job with one attempt", false, &[JobState::Running], async |client, before| {
-            sqlx::query("UPDATE uniqueue.job SET max_attempts = 1 WHERE id = $1")
-                .bind(before.id.as_uuid())
-                .execute(client.pool())
-                .await
-                .unwrap();
-            rescue(client, before).await;
-        })
-        .await;
+        for (who, crash) in [
+            ("the rescuer, at a crash as a suspect", "crashes = 1"),
+            ("the rescuer, at the third crash", "crashes = 2"),
+            ("the rescuer, of a job with one attempt", "max_attempts = 1"),
+        ] {
+            self.drive(who, false, &[JobState::Running], async |client, before| {
+                let set = sqlx::AssertSqlSafe(format!("UPDATE uniqueue.job SET {crash} WHERE id = $1"));
+                sqlx::query(set).bind(before.id.as_uuid()).execute(client.pool()).await.unwrap();
+                rescue(client, before).await;
+            })
+            .await;
+        }
 
         let mut jobs = Vec::new();
         for state in JobState::ALL {
@@ -340,12 +248,11 @@ impl Stage {
             .start()
             .await
             .unwrap();
-        let started = std::time::Instant::now();
         let finals = "SELECT count(*) FROM uniqueue.job WHERE finalized_at IS NOT NULL";
-        while sqlx::query_scalar::<_, i64>(finals).fetch_one(self.database.pool()).await.unwrap() > 0 {
-            assert!(started.elapsed() < WAIT, "the pruner leaves final jobs");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually!(
+            sqlx::query_scalar::<_, i64>(finals).fetch_one(self.database.pool()).await.unwrap() == 0,
+            "the pruner leaves final jobs"
+        );
         runner.stop().await.unwrap();
         for before in jobs {
             let after = self.row(before.id).await;

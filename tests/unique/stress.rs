@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use uniqueue::{Job, JobId, Retention, Runner, RunningJob, UniqueKey, UniqueScope};
 
-use support::{Database, WAIT, soak};
+use support::{Database, eventually, soak};
 
 const CONNECTIONS: usize = 16;
 const KEYS: usize = 100;
@@ -74,11 +74,7 @@ async fn r1_r11_contended_inserts_while_workers_finish_and_a_pruner_deletes() {
     let took = begun.elapsed();
 
     // The pruner leaves nothing of what was worked.
-    let drained = Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.job").await > 0 {
-        assert!(drained.elapsed() < WAIT, "jobs are left");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually!(database.number("SELECT count(*) FROM {schema}.job").await == 0, "jobs are left");
     is_over.store(true, Ordering::Relaxed);
     let looks = observer.await.unwrap();
     runner.stop().await.unwrap();

@@ -2,7 +2,7 @@
 //! timeouts for rows and keys must not apply to that wait: a timeout there would undo finished work and repeat it.
 
 use std::future::IntoFuture;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, Row};
@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobFilter, JobState, UniqueKey};
 
-use support::{Database, WAIT, job, statements_of};
+use support::{Database, WAIT, eventually, job, statements_of};
 
 const IDLE: &str = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
     VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour', true)";
@@ -41,11 +41,10 @@ async fn what_waits_to_be_committed_is_not_begun_anew() {
         sqlx::raw_sql(commit).execute(&mut *slow).await.unwrap();
     });
     let until = async |question: &'static str, wanted: i64| {
-        let began = Instant::now();
-        while sqlx::query(question).bind(pid).fetch_one(&pool).await.unwrap().get::<i64, _>(0) != wanted {
-            assert!(began.elapsed() < WAIT, "{question}");
-            sleep(Duration::from_millis(5)).await;
-        }
+        eventually!(
+            sqlx::query(question).bind(pid).fetch_one(&pool).await.unwrap().get::<i64, _>(0) == wanted,
+            "{question}"
+        );
     };
     until("SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND wait_event = 'SyncRep'", 1).await;
 

@@ -10,7 +10,7 @@ use uniqueue::{
 use uuid::Uuid;
 
 use support::quick;
-use support::{Database, WAIT, statements_of};
+use support::{Database, WAIT, eventually, statements_of};
 
 #[derive(Deserialize, Job, Serialize)]
 #[job(kind = "double")]
@@ -76,11 +76,7 @@ async fn waits_of_a_client_share_one_statement() {
     // Each looked at its job once, and all are registered: no statement but the shared one is sent from now on.
     let looked =
         "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%waited_for%' AND datname = current_database()";
-    let began = std::time::Instant::now();
-    while database.number(looked).await == 0 {
-        assert!(began.elapsed() < WAIT);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(database.number(looked).await > 0);
     tokio::time::sleep(Duration::from_millis(300)).await;
     let ((), statements) = statements_of(async {
         for inserted in &jobs {

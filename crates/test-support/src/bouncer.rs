@@ -5,12 +5,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use tokio::sync::OnceCell;
 
+use crate::eventually;
 use crate::tools::lacks;
-use crate::{Database, WAIT, url};
+use crate::{Database, url};
 
 static SHARED: OnceCell<Option<Bouncer>> = OnceCell::const_new();
 
@@ -61,12 +61,8 @@ impl Bouncer {
             command.uid(owner.uid()).gid(owner.gid());
         }
         let guard = command.spawn().expect("a shell");
-        let began = Instant::now();
-        while !home.join(".s.PGSQL.6432").exists() {
-            let log = || fs::read_to_string(home.join("log")).unwrap_or_default();
-            assert!(began.elapsed() < WAIT, "PgBouncer does not start: {}", log());
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let log = || fs::read_to_string(home.join("log")).unwrap_or_default();
+        eventually!(home.join(".s.PGSQL.6432").exists(), "PgBouncer does not start: {}", log());
         Some(Self { _guard: guard, home })
     }
 

@@ -10,6 +10,7 @@ use uniqueue::Client;
 use uniqueue::embedded::Postgres;
 
 use crate::WAIT;
+use crate::eventually;
 use crate::odd::{self, Clock};
 use crate::process::{postmaster, signal};
 use crate::proxy::Proxy;
@@ -106,9 +107,7 @@ impl Drop for Cluster {
         if let Some(postgres) = self.postgres.take() {
             let process = postmaster(postgres.data_dir());
             signal(process, "QUIT");
-            while Path::new(&format!("/proc/{process}")).exists() {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            eventually!(blocking !Path::new(&format!("/proc/{process}")).exists());
         }
         let _ = fs::remove_dir_all(&self.directory);
     }

@@ -10,6 +10,7 @@ mod catalog;
 pub mod clients;
 pub mod cluster;
 pub mod dice;
+mod eventually;
 mod frames;
 mod keeper;
 mod log;
@@ -24,7 +25,7 @@ pub mod work;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -32,8 +33,9 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
 use tokio::sync::{Mutex, OnceCell};
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, Job, JobId, NewJob, RetryPolicy, Runner, SchemaName};
+use uniqueue::{Client, Job, JobId, JobRow, JobState, NewJob, RetryPolicy, Runner, SchemaName};
 
+pub use eventually::{HANGS, block, pause};
 pub use log::log_as;
 pub use seen::{Trace, attribute};
 pub use statements::{counting_statements, statements_of, until_sent};
@@ -198,16 +200,15 @@ impl Database {
 
     /// Waits until a query counts so many.
     pub async fn until(&self, query: &str, wanted: i64) {
-        let began = Instant::now();
-        loop {
-            let counted = self.number(query).await;
-            if counted == wanted {
-                return;
-            }
-            // Soaks do many times the work.
-            assert!(began.elapsed() < soak(WAIT, 5 * WAIT), "{counted}, not {wanted}: {query}");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually!(let counted = self.number(query).await; counted == wanted, "{counted}, not {wanted}: {query}");
+    }
+
+    /// Waits until a job is in a state.
+    pub async fn until_state(&self, id: JobId, state: JobState) -> JobRow {
+        eventually!(
+            let row = self.client.job(id).await.expect("an answer").expect("the job");
+            row.state == state, "job {id} is {}, not {state}: {:?}", row.state, row.errors
+        )
     }
 
     pub async fn text(&self, text: &str) -> String {

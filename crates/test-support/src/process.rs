@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgPoolOptions;
@@ -13,8 +13,9 @@ use sqlx::{Connection, PgPool};
 use tokio::time::timeout;
 use uniqueue::{Client, Retention, RetryPolicy, Runner, SchemaName, shutdown_signal};
 
+use crate::eventually;
+use crate::log_as;
 use crate::work::{Doer, NO_LUCK};
-use crate::{WAIT, log_as};
 
 /// How long a connection that is given back has to answer.
 const RETURN: Duration = Duration::from_secs(2);
@@ -105,14 +106,11 @@ impl RunnerProcess {
 
     /// Waits for its end, as after `TERM`.
     pub async fn ended(&mut self) -> ExitStatus {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("its status") {
-                return status;
-            }
-            assert!(began.elapsed() < 2 * WAIT, "the process does not end");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let status = eventually!(
+            let status = self.child.try_wait().expect("its status");
+            status.is_some(), "the process does not end"
+        );
+        status.expect("an end")
     }
 }
 

@@ -1,8 +1,7 @@
 //! The statements that a future sends.
 
-use std::time::{Duration, Instant};
-
-use super::{WAIT, keeper, seen};
+use super::{keeper, seen};
+use crate::eventually;
 
 /// Runs a future on this test's own thread and answers with the statements it sent.
 pub async fn statements_of<T>(future: impl Future<Output = T>) -> (T, Vec<String>) {
@@ -22,13 +21,12 @@ pub async fn counting_statements<T>(future: impl Future<Output = T>) -> (T, u64)
 pub async fn until_sent(text: &str, times: usize) {
     seen::install();
     keeper::take();
-    let (began, mut sent) = (Instant::now(), 0);
-    loop {
-        sent += keeper::take().iter().filter(|statement| statement.contains(text)).count();
-        if sent >= times {
-            return;
-        }
-        assert!(began.elapsed() < WAIT, "{sent} statements, not {times}: {text}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let mut sent = 0;
+    eventually!(
+        {
+            sent += keeper::take().iter().filter(|statement| statement.contains(text)).count();
+            sent >= times
+        },
+        "{sent} statements, not {times}: {text}"
+    );
 }

@@ -1,6 +1,5 @@
 //! Dead runners: the time until their jobs run elsewhere, the late results of a runner with a lost lease, and orderly
 //! stops.
-
 use std::time::{Duration, Instant};
 
 use sqlx::Row;
@@ -10,7 +9,7 @@ use support::process::{Order, RunnerProcess};
 use support::proxy::Proxy;
 use support::quick;
 use support::work::{Deed, Work};
-use support::{Database, WAIT};
+use support::{Database, eventually};
 
 const LEASE: Duration = Duration::from_secs(2);
 
@@ -24,15 +23,10 @@ async fn insert(database: &Database, deed: Deed, millis: u64) -> JobId {
 }
 
 async fn until(database: &Database, id: JobId, what: &str, holds: impl Fn(&JobRow) -> bool) -> JobRow {
-    let began = Instant::now();
-    loop {
+    eventually!(
         let row = database.client.job(id).await.unwrap().expect("the job");
-        if holds(&row) {
-            return row;
-        }
-        assert!(began.elapsed() < 2 * WAIT, "{what}: {row:?}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        holds(&row), "{what}: {row:?}"
+    )
 }
 
 /// Kills a runner in the midst of a job and measures until another runs it.
@@ -99,17 +93,15 @@ async fn a_process_that_wakes_up_late_finishes_nothing_extends_nothing_and_stops
     // It finds its lease lost and goes on under a new one: the old one is never extended.
     let lives = database
         .sql("SELECT id, leased_until > clock_timestamp() AS alive FROM {schema}.runner WHERE name = 'sleeper'");
-    let began = Instant::now();
-    loop {
-        let rows = sqlx::query(lives.clone()).fetch_all(database.pool()).await.unwrap();
-        let alive: Vec<uuid::Uuid> = rows.iter().filter(|row| row.get("alive")).map(|row| row.get("id")).collect();
-        assert!(!alive.contains(&before), "a lease that ran out was extended");
-        if !alive.is_empty() {
-            break;
-        }
-        assert!(began.elapsed() < WAIT, "no new life");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(
+        {
+            let rows = sqlx::query(lives.clone()).fetch_all(database.pool()).await.unwrap();
+            let alive: Vec<uuid::Uuid> = rows.iter().filter(|row| row.get("alive")).map(|row| row.get("id")).collect();
+            assert!(!alive.contains(&before), "a lease that ran out was extended");
+            !alive.is_empty()
+        },
+        "no new life"
+    );
     // A full slot's worth of fresh jobs shows that it works again, and that the old job's slot is free.
     let probe = NewJob::from(Work { deed: Deed::Plain, millis: 0 }).queue("other");
     let probe = database.client.insert(probe).await.unwrap();
@@ -145,11 +137,7 @@ async fn a_process_that_is_told_to_end_under_load_loses_no_attempt() {
         NewJob::from(Work { deed, millis }).queue(if n % 2 == 0 { "default" } else { "other" })
     });
     database.client.insert_many(jobs).await.unwrap();
-    let began = Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await < 500 {
-        assert!(began.elapsed() < WAIT);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await >= 500);
     runner.signal("TERM");
     assert!(runner.ended().await.success());
     let left = "SELECT count(*) FROM {schema}.job
@@ -178,11 +166,7 @@ async fn a_network_that_falls_silent_costs_a_lease_and_not_the_runner() {
     for _ in 0..2 {
         let done = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
         let before = database.number(done).await;
-        let began = Instant::now();
-        while database.number(done).await == before {
-            assert!(began.elapsed() < WAIT, "nothing is worked any more");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually!(database.number(done).await != before, "nothing is worked any more");
         // In the midst of fetches, results and heartbeats; nothing is closed, nothing answers.
         proxy.freeze();
     }

@@ -1,7 +1,6 @@
 //! The embedded server: found, started, reached, stopped, and ended when its owner ends in any way.
 
 mod orphans;
-
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::num::NonZeroU16;
@@ -9,11 +8,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{env, fs, thread};
 
 use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::{Durability, Listen, Postgres, find_or_start};
+
+use support::eventually;
 
 /// Says in a child process what to do; see [`owner_process`].
 const ORDER: &str = "UNIQUEUE_TEST_EMBEDDED";
@@ -82,7 +83,7 @@ async fn url_is_good_for_psql() {
     let postgres = Postgres::start().await.unwrap();
     match Command::new("psql").args(["-XAtc", "SELECT 40 + 2"]).arg(postgres.url()).output() {
         Ok(output) => assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "{output:?}"),
-        Err(missing) => eprintln!("no psql: {missing}"),
+        Err(missing) => support::tools::lacks("psql", &missing.to_string()),
     }
 }
 
@@ -391,9 +392,5 @@ fn runs(process: &str) -> bool {
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun_at = Instant::now();
-    while !holds() {
-        assert!(begun_at.elapsed() < AFTERLIFE, "not within {AFTERLIFE:?}: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
+    eventually!(blocking holds(), "not within {AFTERLIFE:?}: {what}");
 }

@@ -4,11 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::{Owner, Scratch, open_to_all, runs};
-use support::WAIT;
+use support::{WAIT, eventually};
 
 /// A server that hears INT and QUIT only a while after its start, as on a busy machine: until then it ignores them, as
 /// every background command of a shell does.
@@ -118,9 +116,5 @@ fn kill(process: &str) {
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun_at = Instant::now();
-    while !holds() {
-        assert!(begun_at.elapsed() < WAIT, "not within {WAIT:?}: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
+    eventually!(blocking holds(), "not within {WAIT:?}: {what}");
 }

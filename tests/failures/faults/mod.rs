@@ -9,7 +9,7 @@ mod stop;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgPoolOptions;
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use uniqueue::{Client, Job, Runner, RunningJob};
 
 use support::proxy::{Fault, Proxy};
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 const FAULTS: [Fault; 6] =
     [Fault::Cut, Fault::Reset, Fault::Frozen, Fault::FrozenOneWay, Fault::HalfClosed, Fault::Slow];
@@ -79,11 +79,7 @@ impl Cell {
     /// Waits until this many jobs are completed.
     async fn completed(&self, jobs: i64) {
         let count = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
-        let began = Instant::now();
-        while self.database.number(count).await < jobs {
-            assert!(began.elapsed() < 2 * WAIT, "{:?}", self.database.text(STATES).await);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        eventually!(self.database.number(count).await >= jobs, "{:?}", self.database.text(STATES).await);
     }
 }
 

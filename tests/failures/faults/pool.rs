@@ -9,7 +9,7 @@ use uniqueue::{BoxError, Client, RetryPolicy, Runner, RunningJob, WorkerOptions}
 
 use super::{Cell, LEASE, Task, each, struck};
 use support::proxy::{Fault, Proxy};
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 /// What the table recommends: a limit for each job.
 const JOB_TIMEOUT: Duration = Duration::from_secs(3);
@@ -119,9 +119,5 @@ async fn the_beginning_of_a_migration_ends_within_its_lock_timeout_and_ten_secon
 
 /// Waits until no call holds a connection of the pool.
 async fn until_idle(client: &Client) {
-    let began = Instant::now();
-    while client.pool().num_idle() < client.pool().size() as usize {
-        assert!(began.elapsed() < WAIT, "{} idle", client.pool().num_idle());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(client.pool().num_idle() >= client.pool().size() as usize, "{} idle", client.pool().num_idle());
 }

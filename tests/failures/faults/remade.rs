@@ -6,25 +6,21 @@ use sqlx::AssertSqlSafe;
 use uniqueue::{Client, JobState, PeriodicJob, Runner, RunningJob};
 
 use super::Task;
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 /// Inserts a job as soon as that is possible, and waits until it has run.
 async fn works_again(database: &Database) {
-    let began = Instant::now();
-    let job = loop {
-        match database.client.insert(Task { n: 1 }).await {
-            Ok(inserted) => break inserted.id(),
-            // A connection of the pool that remembers the old schema. Each does so once.
-            Err(error) => assert!(began.elapsed() < WAIT, "{error}"),
-        }
-    };
-    loop {
-        match database.client.job(job).await {
-            Ok(Some(job)) if job.state == JobState::Completed => return,
-            answer => assert!(began.elapsed() < 2 * WAIT, "{answer:?}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    // A connection of the pool may remember the old schema. Each does so once.
+    let inserted = eventually!(
+        let answer = database.client.insert(Task { n: 1 }).await;
+        answer.is_ok(), "{answer:?}"
+    );
+    let job = inserted.unwrap().id();
+    eventually!(
+        let answer = database.client.job(job).await;
+        matches!(&answer, Ok(Some(job)) if job.state == JobState::Completed), "{answer:?}"
+    )
+    .unwrap();
 }
 
 async fn drop_schema(database: &Database) {
@@ -65,10 +61,7 @@ async fn a_runner_goes_on_when_its_schema_is_made_anew() {
     }
     assert_ne!(runner.id(), id);
     let later = database.client.insert(Task { n: 2 }).scheduled_in(Duration::from_millis(300)).await.unwrap().id();
-    while database.client.job(later).await.unwrap().unwrap().state != JobState::Completed {
-        assert!(began.elapsed() < 2 * WAIT, "not promoted");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(database.client.job(later).await.unwrap().unwrap().state == JobState::Completed, "not promoted");
     runner.stop().await.unwrap();
 }
 
@@ -79,12 +72,8 @@ async fn a_runner_waits_for_its_schema_longer_than_a_lease() {
     works_again(&database).await;
     let id = runner.id();
     drop_schema(&database).await;
-    let began = Instant::now();
     // Lost is lost also where nobody could take it.
-    while !runner_is_lost(&runner, id) {
-        assert!(began.elapsed() < WAIT, "the lease goes on without a schema");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually!(runner_is_lost(&runner, id), "the lease goes on without a schema");
     migrate(&database).await;
     works_again(&database).await;
     runner.stop().await.unwrap();
@@ -185,7 +174,8 @@ async fn a_plan_of_an_old_schema_is_met_once_a_connection() {
     assert!(error.contains("does not exist"), "{error}");
     assert_eq!(client.job(job).await.unwrap().map(|job| job.id), None);
     // A session that the server ended while it was idle.
+    let session: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(client.pool()).await.unwrap();
     sqlx::raw_sql("SET idle_session_timeout = '1ms'").execute(client.pool()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    database.until(&format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {session}"), 0).await;
     assert_eq!(client.job(job).await.unwrap().map(|job| job.id), None);
 }

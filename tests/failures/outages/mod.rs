@@ -3,15 +3,16 @@
 mod damage;
 mod disk;
 mod standby;
-
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uniqueue::embedded::Postgres;
+
+use support::eventually;
 
 /// Generous: a loaded machine takes its time.
 const LONG: Duration = Duration::from_secs(90);
@@ -62,13 +63,5 @@ async fn number(url: &str, sql: &str) -> i64 {
 }
 
 async fn until(url: &str, sql: &str, wanted: i64) {
-    let began = Instant::now();
-    loop {
-        let found = number(url, sql).await;
-        if found == wanted {
-            return;
-        }
-        assert!(began.elapsed() < LONG, "{found}, not {wanted}: {sql}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(let found = number(url, sql).await; found == wanted, "{found}, not {wanted}: {sql}");
 }

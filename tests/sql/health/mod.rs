@@ -8,12 +8,12 @@ mod periodic;
 mod sessions;
 mod work;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
 use uniqueue::{Diagnosis, Finding, FindingCode, Limit, Severity, Thresholds};
 
-use support::{Database, WAIT};
+use support::{Database, eventually};
 
 const NEVER: Duration = Duration::from_secs(100 * 86_400);
 
@@ -41,27 +41,22 @@ async fn find(
     severity: Severity,
     subject: &str,
 ) -> Finding {
-    let began = Instant::now();
-    loop {
-        if let Some(finding) = seek(database, thresholds, code, subject).await {
-            assert_eq!(finding.severity, severity, "{finding:?}");
-            assert!(!finding.seen.is_empty() && !finding.remedy.advice.is_empty(), "{finding:?}");
-            return finding;
-        }
-        if began.elapsed() > WAIT {
-            panic!("no {code} about {subject}: {:#?}", diagnose(database, thresholds).await);
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let found = eventually!(
+        let found = seek(database, thresholds, code, subject).await;
+        found.is_some(), "no {code} about {subject}: {:#?}", diagnose(database, thresholds).await
+    );
+    let finding = found.unwrap();
+    assert_eq!(finding.severity, severity, "{finding:?}");
+    assert!(!finding.seen.is_empty() && !finding.remedy.advice.is_empty(), "{finding:?}");
+    finding
 }
 
 /// Waits until it is found no more.
 async fn gone(database: &Database, thresholds: Thresholds, code: FindingCode, subject: &str) {
-    let began = Instant::now();
-    while let Some(finding) = seek(database, thresholds, code, subject).await {
-        assert!(began.elapsed() < WAIT, "still there: {finding:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(
+        let found = seek(database, thresholds, code, subject).await;
+        found.is_none(), "still there: {found:?}"
+    );
 }
 
 /// Runs SQL as psql does: one statement after another, each by itself.

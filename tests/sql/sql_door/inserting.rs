@@ -1,12 +1,12 @@
 //! `insert_job` and `release_claim`: what they do to jobs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uniqueue::{JobId, NewJob, UniqueKey, UniquePolicy};
 use uuid::Uuid;
 
 use super::{insert, told};
-use support::{Database, WAIT, job};
+use support::{Database, eventually, job};
 
 #[tokio::test]
 async fn a_job_has_the_defaults_of_rust() {
@@ -113,11 +113,7 @@ async fn an_insert_waits_for_an_open_rival_as_long_as_lock_timeout_lets_it() {
         is_duplicate
     });
     let waits = "SELECT count(*) FROM {schema}.waiting_insert";
-    let began = Instant::now();
-    while database.number(waits).await == 0 {
-        assert!(began.elapsed() < WAIT, "no session waits");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(database.number(waits).await > 0, "no session waits");
     assert!(!waiting.is_finished());
     rival.commit().await.unwrap();
     assert!(waiting.await.unwrap());

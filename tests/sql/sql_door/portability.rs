@@ -26,8 +26,7 @@ async fn a_schema_with_jobs_survives_dump_and_restore() {
         .unwrap()
         .get(0);
     let Some(pg_dump) = pg_dump(server.unsigned_abs()) else {
-        println!("skipped: no pg_dump for PostgreSQL {server}");
-        return;
+        return support::tools::lacks("pg_dump", &format!("that of PostgreSQL {server}"));
     };
     let job =
         r#"'k', '{"a": [1.0, "é"]}', unique_policy => '{"keys": ["args"], "args_keys": ["a"], "scope": "exists"}'"#;

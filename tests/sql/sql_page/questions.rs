@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use uniqueue::testing::Database;
 
 use super::blocks;
-use support::WAIT;
+use support::{WAIT, eventually};
 
 /// What the answer to each question must hold, as rows of text.
 const ANSWERS: [(usize, &[&str]); 20] = [
@@ -89,10 +89,7 @@ async fn twenty_questions_have_sensible_answers() {
         assert!(began.elapsed() < WAIT, "transactions of other databases stay open");
         let mut waiter = options.clone().application_name("waiter").connect().await.unwrap();
         let waiting = tokio::spawn(async move { sqlx::query(insert).execute(&mut waiter).await.is_ok() });
-        while ask(&database, "SELECT pid FROM uniqueue.waiting_insert").await.is_empty() {
-            assert!(began.elapsed() < WAIT, "no session waits");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually!(!ask(&database, "SELECT pid FROM uniqueue.waiting_insert").await.is_empty(), "no session waits");
         let is_older =
             "SELECT age(w.backend_xmin) > age(b.backend_xid) FROM pg_stat_activity AS w, pg_stat_activity AS b
             WHERE w.application_name = 'waiter' AND b.application_name = 'blocker' AND w.datname = current_database()

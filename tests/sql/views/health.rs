@@ -1,13 +1,11 @@
 //! `retention` and `table_health`.
 
-use std::time::{Duration, Instant};
-
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 use uniqueue::testing;
 
 use super::insert;
-use support::{Database, WAIT, job};
+use support::{Database, eventually, job};
 
 #[tokio::test]
 async fn retention_says_how_long_jobs_are_kept_and_how_many_should_be_gone() {
@@ -93,11 +91,10 @@ async fn table_health_names_the_session_that_keeps_dead_rows() {
     assert!(found.ends_with("t t f 7 f t"), "{found}");
     // Ended, it is the oldest no more.
     sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(database.pool()).await.unwrap();
-    let began = Instant::now();
-    while sqlx::query_scalar::<_, String>(row).fetch_one(database.pool()).await.unwrap().contains("forgotten") {
-        assert!(began.elapsed() < WAIT, "its snapshot stays");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(
+        !sqlx::query_scalar::<_, String>(row).fetch_one(database.pool()).await.unwrap().contains("forgotten"),
+        "its snapshot stays"
+    );
     let tables: String =
         sqlx::query_scalar("SELECT string_agg(table_name, ' ' ORDER BY table_name) FROM uniqueue.table_health")
             .fetch_one(database.pool())

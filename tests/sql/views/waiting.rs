@@ -1,13 +1,11 @@
 //! `waiting_insert`: the waiting session, the blocking session, and the key where it is visible.
 
-use std::time::{Duration, Instant};
-
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::task::JoinHandle;
 use uniqueue::{OnConflict, UniqueKey};
 
-use support::{Database, WAIT, job};
+use support::{Database, eventually, job};
 
 async fn connection(database: &Database, name: &str) -> PgConnection {
     let options: PgConnectOptions = database.url.parse().unwrap();
@@ -15,11 +13,10 @@ async fn connection(database: &Database, name: &str) -> PgConnection {
 }
 
 async fn until_waiting(database: &Database, inserts: i64) {
-    let began = Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.waiting_insert").await < inserts {
-        assert!(began.elapsed() < WAIT, "{inserts} inserts do not wait");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(
+        database.number("SELECT count(*) FROM {schema}.waiting_insert").await >= inserts,
+        "{inserts} inserts do not wait"
+    );
 }
 
 /// Inserts with key `k` over a connection of its own, by SQL or by Rust.
@@ -108,11 +105,7 @@ async fn what_waits_for_other_things_is_no_waiting_insert() {
     });
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND (query LIKE '%{schema}.account%' OR query LIKE '%\"{schema}\".cancel_jobs%')";
-    let began = Instant::now();
-    while database.number(waiting).await < 2 {
-        assert!(began.elapsed() < WAIT, "they do not wait");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(database.number(waiting).await >= 2, "they do not wait");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.waiting_insert").await, 0);
     open.commit().await.unwrap();
     going_on.await.unwrap();

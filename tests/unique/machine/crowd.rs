@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::moves::{End, Moves};
 use super::{Random, length, seed};
-use support::{Database, WAIT, job};
+use support::{Database, eventually, job};
 
 const KEYS: usize = 6;
 const QUEUES: [&str; 3] = ["a", "b", "c"];
@@ -288,14 +288,9 @@ impl Crowd {
             runner = runner.queue(queue, 20);
         }
         let runner = runner.start().await.unwrap();
-        let begun = Instant::now();
-        let open = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
-        while self.database.number(open).await > 0 {
-            let left =
-                "SELECT coalesce(string_agg(j::text, chr(10)), '') FROM {schema}.job AS j WHERE finalized_at IS NULL";
-            assert!(begun.elapsed() < WAIT, "stuck: {}", self.database.text(left).await);
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let left =
+            "SELECT coalesce(string_agg(j::text, chr(10)), '') FROM {schema}.job AS j WHERE finalized_at IS NULL";
+        eventually!(let left = self.database.text(left).await; left.is_empty(), "stuck: {left}");
         runner.stop().await.unwrap();
     }
 

@@ -6,6 +6,7 @@
 mod contests;
 mod crowd;
 mod model;
+mod modelled;
 mod moves;
 
 use std::time::Duration;

@@ -11,7 +11,7 @@ use tokio::sync::Barrier;
 use tokio::time::timeout;
 use uniqueue::{Client, JobState, NewJob, OnReentry, UniqueKey, UniqueScope};
 
-use support::{Database, WAIT, counting_statements, job};
+use support::{Database, WAIT, counting_statements, eventually, job};
 
 fn unique(text: &str) -> NewJob {
     job("a").unique_key(UniqueKey::raw(text).scope(UniqueScope::Active))
@@ -274,7 +274,7 @@ async fn r10_after_many_new_jobs_a_batch_that_meets_somebody_means_the_same() {
     let mut rival = database.pool().begin().await.unwrap();
     let holder = client.insert(unique("k2700")).tx(&mut rival).await.unwrap();
     let waiting = wait(fresh(2650).collect());
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    eventually!(database.number("SELECT count(*) FROM {schema}.waiting_insert").await > 0, "it does not wait");
     assert!(!waiting.is_finished());
     rival.commit().await.unwrap();
     let answers = waiting.await.unwrap();

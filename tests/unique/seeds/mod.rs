@@ -14,7 +14,7 @@ mod zizq_rust;
 use std::collections::BTreeSet;
 use std::future::IntoFuture;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Mutex, mpsc};
@@ -23,7 +23,7 @@ use uniqueue::{
     Runner, RunnerHandle, RunningJob, StateSet, Subject, UniqueKey, UniquePolicy, UniqueScope, Until,
 };
 
-use support::{Database, WAIT, job};
+use support::{Database, WAIT, eventually, job};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -83,15 +83,7 @@ impl Stage {
 
 /// Waits until a job is in a state.
 async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {
-    let begun = Instant::now();
-    loop {
-        let row = database.client.job(id).await.expect("an answer").expect("the job");
-        if row.state == state {
-            return row;
-        }
-        assert!(begun.elapsed() < WAIT, "job {id} is {}, not {state}: {:?}", row.state, row.errors);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    database.until_state(id, state).await
 }
 
 /// Lets retention do its work on all that is past it now.
@@ -108,11 +100,7 @@ async fn prune(database: &Database, retention: Retention) {
         .start()
         .await
         .expect("a runner");
-    let begun = Instant::now();
-    while database.client.job(last.id()).await.expect("an answer").is_some() {
-        assert!(begun.elapsed() < WAIT, "nothing is pruned");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(database.client.job(last.id()).await.expect("an answer").is_none(), "nothing is pruned");
     runner.stop().await.expect("a stop");
 }
 

@@ -1,17 +1,16 @@
 //! One queue over languages: Rust, Python, Node and plain SQL insert the same job and get one, and share the work.
-
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgPool;
-use support::{WAIT, quick};
 use tokio::task::spawn_blocking;
 use tokio::time::{Duration, sleep};
 use uniqueue::testing::Database;
 use uniqueue::{BoxError, Job, NewJob, Outcome, RunningJob, UniquePolicy};
 
 use super::worker::{KIND, QUEUE, database, execute, languages, number};
+use support::{WAIT, eventually, quick};
 
 const PYTHON: &str = r#"
 import os, psycopg, uniqueue
@@ -137,9 +136,7 @@ async fn work_in_sql(pool: PgPool) {
 /// What each worker does.
 async fn work(pool: &PgPool, id: &str, who: &str) {
     sqlx::query("INSERT INTO visit VALUES ($1::uuid, $2)").bind(id).bind(who).execute(pool).await.unwrap();
-    while !sqlx::query_scalar::<_, bool>("SELECT may_end()").fetch_one(pool).await.unwrap() {
-        sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(sqlx::query_scalar::<_, bool>("SELECT may_end()").fetch_one(pool).await.unwrap());
 }
 
 #[tokio::test]

@@ -1,12 +1,10 @@
 //! Workers in other languages: each says who works a job, and ends the job when the test allows it.
-
 use std::process::Command;
-use std::time::Instant;
 
-use support::WAIT;
-use support::clients::{self, Program};
-use tokio::time::{Duration, sleep};
 use uniqueue::testing::Database;
+
+use support::clients::{self, Program};
+use support::eventually;
 
 pub(super) const QUEUE: &str = "shared";
 pub(super) const KIND: &str = "share";
@@ -81,13 +79,5 @@ pub(super) async fn number(database: &Database, text: &str) -> i64 {
 
 /// Waits until a query counts so many.
 pub(super) async fn until(database: &Database, query: &str, wanted: i64) {
-    let began = Instant::now();
-    loop {
-        let counted = number(database, query).await;
-        if counted == wanted {
-            return;
-        }
-        assert!(began.elapsed() < 2 * WAIT, "{counted}, not {wanted}: {query}");
-        sleep(Duration::from_millis(10)).await;
-    }
+    eventually!(let counted = number(database, query).await; counted == wanted, "{counted}, not {wanted}: {query}");
 }

@@ -1,6 +1,6 @@
 //! The limits and the order of groups, whatever dies.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
 use uniqueue::Client;
@@ -10,7 +10,7 @@ use super::{HISTORY, assert_kept};
 use support::cluster::Cluster;
 use support::dice::Dice;
 use support::process::{Order, RunnerProcess};
-use support::{WAIT, soak};
+use support::{eventually, soak};
 
 const SCHEMA: &str = "uniqueue";
 
@@ -61,15 +61,7 @@ async fn hold(mut cluster: Cluster) {
     }
     assert!(number(LEFT).await > 0, "the faults came while there was work");
     Client::new(cluster.direct.clone()).queue("default").group_limit(None).await.unwrap();
-    let began = Instant::now();
-    loop {
-        let left = number(LEFT).await;
-        if left == 0 {
-            break;
-        }
-        assert!(began.elapsed() < 3 * WAIT, "{left} jobs are left");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually!(let left = number(LEFT).await; left == 0, "{left} jobs are left");
     drop(runners);
     assert_kept(&cluster.direct, SCHEMA).await;
     let full = "SELECT count(DISTINCT allowed) FROM {schema}.history WHERE is_start AND running = allowed";

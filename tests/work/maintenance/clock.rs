@@ -6,8 +6,8 @@ use std::time::Duration;
 use uniqueue::{JobState, Rate, Runner, RunningJob};
 use uuid::Uuid;
 
-use super::{Task, caretaker, holder, until};
-use support::Database;
+use super::{Task, caretaker, holder};
+use support::{Database, eventually};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,7 @@ async fn a_runner_that_died_before_the_clock_went_back_is_dead_after_its_lease()
     let database = Database::new().await;
     let (_, job) = runs_an_hour_ahead(&database, "dead").await;
     let runner = caretaker(&database).lease(SECOND).start().await.unwrap();
-    until("not rescued", async || database.client.job(job).await.unwrap().unwrap().state != JobState::Running).await;
+    eventually!(database.client.job(job).await.unwrap().unwrap().state != JobState::Running, "not rescued");
     let rescued = database.client.job(job).await.unwrap().unwrap();
     assert!(rescued.errors[0].error.starts_with("rescued: "), "{rescued:?}");
     runner.stop().await.unwrap();
@@ -82,10 +82,9 @@ async fn a_service_whose_holder_died_before_the_clock_went_back_is_free() {
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
     let runner = caretaker(&database).name("r").start().await.unwrap();
     for service in ["promoter", "rescuer", "periodic", "reindexer"] {
-        until(service, async || holder(&database, service).await == "r").await;
+        eventually!(holder(&database, service).await == "r", "{service}");
     }
-    until("not promoted", async || database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Available)
-        .await;
+    eventually!(database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Available, "not promoted");
     let ran_ahead = "SELECT count(*) FROM {schema}.maintenance WHERE service = 'reindexer' AND ran_at > now()";
     database.until(ran_ahead, 0).await;
     assert_eq!(holder(&database, "pruner").await, "");

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use uniqueue::{JobState, Runner, RunningJob};
 
-use super::{Task, caretaker, holder, until};
-use support::{Database, WAIT, counting_statements};
+use super::{Task, caretaker, holder};
+use support::{Database, WAIT, counting_statements, eventually};
 
 const SERVICES: [&str; 3] = ["promoter", "pruner", "rescuer"];
 const HOUR: Duration = Duration::from_secs(3600);
@@ -16,7 +16,7 @@ async fn eight_runners_do_maintenance_about_as_often_as_one() {
     let quiet = || caretaker(&database).poll_interval(HOUR).lease(HOUR).promote_interval(Duration::from_millis(20));
     let second = || tokio::time::sleep(Duration::from_secs(1));
     let first = quiet().name("first").start().await.unwrap();
-    until("no runner takes the services", async || holder(&database, "promoter").await == "first").await;
+    eventually!(holder(&database, "promoter").await == "first", "no runner takes the services");
     let ((), alone) = counting_statements(second()).await;
     let mut others = Vec::new();
     for _ in 0..7 {
@@ -38,7 +38,7 @@ async fn a_stop_gives_the_leases_up_and_another_runner_follows() {
     let database = Database::new().await;
     let first = caretaker(&database).name("first").start().await.unwrap();
     for service in SERVICES {
-        until(service, async || holder(&database, service).await == "first").await;
+        eventually!(holder(&database, service).await == "first", "{service}");
     }
     let second = caretaker(&database).name("second").queue("default", 1).start().await.unwrap();
     first.stop().await.unwrap();
@@ -46,12 +46,12 @@ async fn a_stop_gives_the_leases_up_and_another_runner_follows() {
         let left = holder(&database, service).await;
         assert_ne!(left, "first", "{service}");
     }
-    until("no runner promotes", async || holder(&database, "promoter").await == "second").await;
+    eventually!(holder(&database, "promoter").await == "second", "no runner promotes");
     let later = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
-    until("the job is not promoted", async || {
-        database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Completed
-    })
-    .await;
+    eventually!(
+        { database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Completed },
+        "the job is not promoted"
+    );
     second.stop().await.unwrap();
 }
 
@@ -64,10 +64,10 @@ async fn a_service_is_left_to_its_holder_and_taken_over_when_the_lease_ends() {
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(10)).await.unwrap();
     database.execute(dead).await;
     let runner = caretaker(&database).queue("default", 1).start().await.unwrap();
-    until("the lease is not taken over", async || {
-        database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed
-    })
-    .await;
+    eventually!(
+        { database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed },
+        "the lease is not taken over"
+    );
     let early = "SELECT count(*) FROM {schema}.job AS j
         WHERE j.attempted_at < j.created_at + interval '2 s'";
     assert_eq!(database.number(early).await, 0, "the lease was another's");
@@ -81,7 +81,7 @@ async fn a_service_can_be_switched_off_for_all_runners() {
     database.execute(off).await;
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(10)).await.unwrap();
     let runner = caretaker(&database).name("r").queue("default", 1).start().await.unwrap();
-    until("no runner rescues", async || holder(&database, "rescuer").await == "r").await;
+    eventually!(holder(&database, "rescuer").await == "r", "no runner rescues");
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Scheduled);
     runner.stop().await.unwrap();
@@ -119,7 +119,7 @@ async fn any_number_of_holders_at_once_do_no_harm() {
 async fn nobody_waits_for_a_lease_that_somebody_has_locked() {
     let database = Database::new().await;
     let runner = caretaker(&database).name("r").start().await.unwrap();
-    until("no runner promotes", async || holder(&database, "promoter").await == "r").await;
+    eventually!(holder(&database, "promoter").await == "r", "no runner promotes");
     let mut locked = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("SELECT FROM {schema}.maintenance FOR UPDATE")).execute(&mut *locked).await.unwrap();
     let began = Instant::now();
@@ -134,10 +134,10 @@ async fn without_a_session_of_its_own_a_runner_does_maintenance_in_transactions(
     let database = Database::new().await;
     let runner = caretaker(&database).name("r").queue("default", 1).poll_only().start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
-    until("the job is not promoted", async || {
-        database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed
-    })
-    .await;
+    eventually!(
+        { database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed },
+        "the job is not promoted"
+    );
     runner.stop().await.unwrap();
     assert_eq!(holder(&database, "promoter").await, "");
 }

@@ -12,13 +12,10 @@ mod schedules;
 mod silence;
 mod slow;
 
-use std::future::Future;
-use std::time::{Duration, Instant};
-
 use serde::{Deserialize, Serialize};
 use uniqueue::{Job, Runner, RunningJob};
 
-use support::{Database, WAIT};
+use support::Database;
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "task")]
@@ -29,15 +26,6 @@ struct Task {
 /// A runner that does maintenance, and finds nothing to work in its queue.
 fn caretaker(database: &Database) -> Runner {
     Runner::new(database.client.clone()).queue("nobody's", 1).worker(|_: RunningJob<Task>| async {})
-}
-
-/// Waits until something holds.
-async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    let began = Instant::now();
-    while !holds().await {
-        assert!(began.elapsed() < WAIT, "{what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// The name of the runner that has a service; empty: none.

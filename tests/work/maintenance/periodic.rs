@@ -8,8 +8,8 @@ use uniqueue::{
     UniquePolicy,
 };
 
-use super::{Task, caretaker, until};
-use support::{Database, WAIT, job};
+use super::{Task, caretaker};
+use support::{Database, WAIT, eventually, job};
 
 const JOBS: &str = "SELECT count(*) FROM {schema}.job";
 const SECOND: Duration = Duration::from_secs(1);
@@ -35,10 +35,10 @@ async fn miss(database: &Database, time: &str) {
 }
 
 pub(super) async fn until_placed(database: &Database) {
-    until("next_at is not filled in", async || {
-        database.number("SELECT count(*) FROM {schema}.periodic WHERE next_at IS NULL").await == 0
-    })
-    .await;
+    eventually!(
+        { database.number("SELECT count(*) FROM {schema}.periodic WHERE next_at IS NULL").await == 0 },
+        "next_at is not filled in"
+    );
 }
 
 #[tokio::test]
@@ -120,10 +120,10 @@ async fn missed_slots_are_caught_up_with_as_told_also_after_a_restart() {
         let next_at = database.client.periodic().find("a").await.unwrap().unwrap().next_at;
         miss(&database, "5000 h").await;
         let runner = caretaker(&database).periodic(periodic()).start().await.unwrap();
-        until("not caught up", async || {
-            database.client.periodic().find("a").await.unwrap().unwrap().next_at == next_at
-        })
-        .await;
+        eventually!(
+            { database.client.periodic().find("a").await.unwrap().unwrap().next_at == next_at },
+            "not caught up"
+        );
         runner.stop().await.unwrap();
         // Unless one came after all.
         if database.client.periodic().find("a").await.unwrap().unwrap().next_at == next_at {
@@ -138,7 +138,7 @@ async fn a_slots_job_tells_whose_it_is_and_is_scheduled_at_the_slot() {
     let runner = caretaker(&database).start().await.unwrap();
     let tick = NewJob::new("tick", &json!({"n": 1})).queue("slow").priority(3).max_attempts(2).meta("cause", "test");
     database.client.periodic().define(PeriodicJob::cron("ticks", "* * * * * *", tick)).await.unwrap();
-    until("no slot", async || database.number(JOBS).await > 0).await;
+    eventually!(database.number(JOBS).await > 0, "no slot");
     runner.stop().await.unwrap();
     let expected = "SELECT count(*) FROM {schema}.job WHERE kind = 'tick' AND queue = 'slow' AND priority = 3
         AND max_attempts = 2 AND args = '{\"n\": 1}' AND meta ->> 'cause' = 'test'
@@ -164,11 +164,11 @@ async fn rows_inserted_in_plain_sql_run_and_bad_ones_say_why_and_stop_nobody() {
         ('good', 'tick', 'PT1S', 'UTC', NULL, '{\"n\": 1}')";
     database.execute(insert).await;
     let runner = caretaker(&database).start().await.unwrap();
-    until("the good one is held up", async || slots(&database, "good").await.0 > 1).await;
-    until("the bad ones say nothing", async || {
-        database.number("SELECT count(*) FROM {schema}.periodic WHERE problem IS NOT NULL").await == 4
-    })
-    .await;
+    eventually!(slots(&database, "good").await.0 > 1, "the good one is held up");
+    eventually!(
+        { database.number("SELECT count(*) FROM {schema}.periodic WHERE problem IS NOT NULL").await == 4 },
+        "the bad ones say nothing"
+    );
     for (name, said) in [
         ("bad schedule", "invalid schedule: "),
         ("bad zone", "unknown time zone: \"Europe/Atlantis\""),
@@ -181,7 +181,7 @@ async fn rows_inserted_in_plain_sql_run_and_bad_ones_say_why_and_stop_nobody() {
     }
     // Mended, it runs.
     database.execute("UPDATE {schema}.periodic SET time_zone = 'Europe/Berlin' WHERE name = 'bad zone'").await;
-    until("mended in vain", async || slots(&database, "bad zone").await.0 > 0).await;
+    eventually!(slots(&database, "bad zone").await.0 > 0, "mended in vain");
     assert_eq!(database.client.periodic().find("bad zone").await.unwrap().unwrap().problem, None);
     runner.stop().await.unwrap();
 }
@@ -225,7 +225,7 @@ async fn a_paused_one_runs_nothing_and_is_resumed_without_what_it_missed() {
     assert!(periodic.pause("a").await.unwrap());
     database.execute("UPDATE {schema}.periodic SET next_at = now() - interval '5 h' WHERE name = 'a'").await;
     let runner = caretaker(&database).start().await.unwrap();
-    until("the other is held up", async || slots(&database, "b").await.0 > 0).await;
+    eventually!(slots(&database, "b").await.0 > 0, "the other is held up");
     assert_eq!(slots(&database, "a").await.0, 0);
     // At once, and not one of its slots.
     let now = periodic.run_now("a").await.unwrap().expect("a job");
@@ -234,7 +234,7 @@ async fn a_paused_one_runs_nothing_and_is_resumed_without_what_it_missed() {
     assert_eq!(database.client.job(now).await.unwrap().unwrap().meta["periodic"], json!({"name": "a"}));
     assert_eq!(periodic.run_now("nobody").await.unwrap(), None);
     assert!(periodic.resume("a").await.unwrap());
-    until("not placed", async || periodic.find("a").await.unwrap().unwrap().next_at.is_some()).await;
+    eventually!(periodic.find("a").await.unwrap().unwrap().next_at.is_some(), "not placed");
     let row = periodic.find("a").await.unwrap().unwrap();
     assert!(row.next_at.unwrap() > row.starts_at && row.paused_at.is_none());
     assert!(slots(&database, "a").await.0 <= 2, "at most the full hour came meanwhile");
@@ -264,15 +264,17 @@ async fn where_completed_jobs_are_not_kept_a_slot_still_runs_once() {
     let back = "UPDATE {schema}.periodic SET next_at = date_trunc('hour', now())";
     for _ in 0..3 {
         database.execute(back).await;
-        until("the slot is not run", async || {
-            let row = periodic.find("a").await.unwrap().unwrap();
-            row.next_at > row.last_at
-        })
-        .await;
+        eventually!(
+            {
+                let row = periodic.find("a").await.unwrap().unwrap();
+                row.next_at > row.last_at
+            },
+            "the slot is not run"
+        );
     }
     let slot = tokio::time::timeout(WAIT, ran.recv()).await.unwrap().unwrap();
     let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
-    until("not completed", async || database.number(completed).await == 1).await;
+    eventually!(database.number(completed).await == 1, "not completed");
     // The claim of the slot outlives the job's completion, so the same slot is a duplicate.
     let key = format!(
         "SELECT count(*) FROM {{schema}}.job WHERE claims AND unique_until > now() AND id = {{schema}}._slot_id('a', '{slot}')"
@@ -298,9 +300,9 @@ async fn a_job_with_a_policy_of_its_own_does_not_overlap_itself() {
     periodic.define(PeriodicJob::every("rejects", SECOND, job("a").unique_key(reject))).await.unwrap();
     let runner = caretaker(&database).start().await.unwrap();
     for name in ["ignores", "rejects"] {
-        until("no slot", async || slots(&database, name).await.0 == 1).await;
+        eventually!(slots(&database, name).await.0 == 1, "no slot");
         let first = periodic.find(name).await.unwrap().unwrap().last_at;
-        until("no further slot", async || periodic.find(name).await.unwrap().unwrap().last_at > first).await;
+        eventually!(periodic.find(name).await.unwrap().unwrap().last_at > first, "no further slot");
         let row = periodic.find(name).await.unwrap().unwrap();
         assert_eq!((slots(&database, name).await.0, row.problem), (1, None), "the first is not over");
         // Nor does a run by hand.
@@ -311,7 +313,7 @@ async fn a_job_with_a_policy_of_its_own_does_not_overlap_itself() {
     assert!(database.client.insert(Report { n: 1 }).await.unwrap().duplicate);
     let first = periodic.find("ignores").await.unwrap().unwrap().last_job.unwrap();
     database.set_state(first, "completed").await;
-    until("the next slot is not run", async || slots(&database, "ignores").await.0 == 2).await;
+    eventually!(slots(&database, "ignores").await.0 == 2, "the next slot is not run");
     runner.stop().await.unwrap();
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 use uniqueue::NewJob;
 
-use super::{Task, caretaker, until};
-use support::{Database, job};
+use super::{Task, caretaker};
+use support::{Database, eventually, job};
 
 const WAITING: &str = "SELECT count(*) FROM {schema}.job WHERE state IN ('scheduled', 'retryable')";
 
@@ -18,7 +18,7 @@ async fn the_promoter_sleeps_until_the_next_job_is_due() {
     }
     // Looking at intervals alone would never find them.
     let runner = caretaker(&database).promote_interval(Duration::from_secs(3600)).start().await.unwrap();
-    until("not promoted in time", async || database.number(WAITING).await == 0).await;
+    eventually!(database.number(WAITING).await == 0, "not promoted in time");
     runner.stop().await.unwrap();
 }
 
@@ -30,7 +30,7 @@ async fn many_jobs_that_are_due_together_become_available_together() {
     let due = Duration::from_secs(1);
     let jobs = (0..JOBS).map(|n| NewJob::from(Task { n }).scheduled_in(due));
     database.client.insert_many(jobs).await.unwrap();
-    until("not all promoted", async || database.number(WAITING).await == 0).await;
+    eventually!(database.number(WAITING).await == 0, "not all promoted");
     // The row tells when it was written only by its transaction, so the test's own clock must do; a
     // busy machine has a few seconds.
     let late = "SELECT extract(epoch FROM now() - max(scheduled_at))::bigint FROM {schema}.job";
@@ -72,8 +72,8 @@ async fn a_job_that_was_locked_when_it_was_due_is_promoted_later() {
     sqlx::query(database.sql(&lock)).execute(&mut *locked).await.unwrap();
     // Others go on meanwhile.
     database.client.insert(job("b").scheduled_in(Duration::from_millis(200))).await.unwrap();
-    until("the other is stuck", async || database.number(WAITING).await == 1).await;
+    eventually!(database.number(WAITING).await == 1, "the other is stuck");
     locked.rollback().await.unwrap();
-    until("the locked one is forgotten", async || database.number(WAITING).await == 0).await;
+    eventually!(database.number(WAITING).await == 0, "the locked one is forgotten");
     runner.stop().await.unwrap();
 }

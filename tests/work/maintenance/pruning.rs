@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use uniqueue::{BoxError, JobState, NewJob, Retention, Runner, RunningJob, UniqueKey, UniqueScope};
 
-use super::{Task, caretaker, until};
-use support::{Database, WAIT, job};
+use super::{Task, caretaker};
+use support::{Database, WAIT, eventually, job};
 
 const JOBS: &str = "SELECT count(*) FROM {schema}.job";
 const QUICK: Duration = Duration::from_millis(10);
@@ -35,13 +35,13 @@ async fn each_state_and_queue_has_a_retention_of_its_own() {
     let hour = Duration::from_secs(3600);
     let retention = Retention::forever().completed(Duration::from_secs(300)).cancelled(hour);
     let runner = caretaker(&database).retention(retention).prune_interval(QUICK).start().await.unwrap();
-    until("too little pruned", async || database.number(JOBS).await == 6).await;
+    eventually!(database.number(JOBS).await == 6, "too little pruned");
     let left = "SELECT string_agg(queue || ' ' || state, ', ' ORDER BY queue, state) FROM {schema}.job";
     let expected = "long cancelled, long completed, long discarded, plain cancelled, plain discarded, short cancelled";
     assert_eq!(database.text(left).await, expected);
     // A setting that changes is noticed.
     database.execute("UPDATE {schema}.queue SET keep_completed = '1 minute' WHERE name = 'long'").await;
-    until("the change is not noticed", async || database.number(JOBS).await == 5).await;
+    eventually!(database.number(JOBS).await == 5, "the change is not noticed");
     assert_eq!(database.text(left).await, expected.replace("long completed, ", ""));
     runner.stop().await.unwrap();
 }
@@ -57,7 +57,7 @@ async fn ids_that_follow_no_clock_or_another_one_are_pruned_as_well() {
     database.execute(ahead).await;
     let retention = Retention::forever().completed(Duration::from_secs(3600));
     let runner = caretaker(&database).retention(retention).prune_interval(QUICK).start().await.unwrap();
-    until("not all pruned", async || database.number(JOBS).await == 0).await;
+    eventually!(database.number(JOBS).await == 0, "not all pruned");
     runner.stop().await.unwrap();
 }
 
@@ -75,7 +75,7 @@ async fn what_may_go_is_found_among_many_that_may_not() {
     final_jobs(&database, "a", "completed", 60, 3000).await;
     let retention = Retention::forever().completed(Duration::from_secs(3600));
     let runner = caretaker(&database).retention(retention).prune_interval(QUICK).start().await.unwrap();
-    until("not all pruned", async || database.number(JOBS).await == 21_000).await;
+    eventually!(database.number(JOBS).await == 21_000, "not all pruned");
     let kept = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
     assert_eq!(database.number(kept).await, 3000);
     runner.stop().await.unwrap();
@@ -90,7 +90,7 @@ async fn jobs_that_may_not_go_are_looked_at_once_and_not_every_round() {
     final_jobs(&database, "a", "completed", 2 * 86_400, 1).await;
     let runner =
         caretaker(&database).retention(day.discarded(Duration::ZERO)).prune_interval(QUICK).start().await.unwrap();
-    until("no round is over", async || database.number(JOBS).await == 20_000).await;
+    eventually!(database.number(JOBS).await == 20_000, "no round is over");
     let read =
         "SELECT coalesce(sum(idx_tup_fetch), 0)::bigint FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
     // Statistics arrive late; they have when they stand still, which they never do if every round reads all.
@@ -137,7 +137,7 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
     database.client.insert_many(kept).await.unwrap();
     database.client.insert_many((0..90).map(|n| Task { n })).await.unwrap();
     let open = "SELECT count(*) FROM {schema}.job WHERE state <> 'completed'";
-    until("not all worked", async || database.number(open).await == 0).await;
+    eventually!(database.number(open).await == 0, "not all worked");
     // The pruner sleeps, so the job was deleted at completion.
     assert_eq!(database.text("SELECT string_agg(DISTINCT queue, ' ') FROM {schema}.job").await, "kept");
     assert_eq!(database.number(JOBS).await, 9);
@@ -191,16 +191,16 @@ async fn a_claim_that_outlives_completion_keeps_the_row_until_its_deadline() {
     let without = database.client.insert(Task { n: 1 }).unique_key(key("a")).await.unwrap();
     let bounded = key("b").period(Duration::from_secs(3600));
     let with = database.client.insert(Task { n: 2 }).unique_key(bounded.clone()).await.unwrap();
-    until("not deleted", async || database.client.job(without.id()).await.unwrap().is_none()).await;
-    until("not completed", async || {
-        database.client.job(with.id()).await.unwrap().expect("the claim").state == JobState::Completed
-    })
-    .await;
+    eventually!(database.client.job(without.id()).await.unwrap().is_none(), "not deleted");
+    eventually!(
+        { database.client.job(with.id()).await.unwrap().expect("the claim").state == JobState::Completed },
+        "not completed"
+    );
     assert!(database.client.insert(Task { n: 2 }).unique_key(bounded).await.unwrap().duplicate);
     database.pass(Duration::from_secs(7200)).await;
     database.execute("UPDATE {schema}.queue SET keep_completed = NULL").await;
     database.execute("INSERT INTO {schema}.queue (name, keep_completed) VALUES ('x', '0')").await;
-    until("not pruned after the deadline", async || database.client.job(with.id()).await.unwrap().is_none()).await;
+    eventually!(database.client.job(with.id()).await.unwrap().is_none(), "not pruned after the deadline");
     runner.stop().await.unwrap();
 }
 
@@ -216,18 +216,20 @@ async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat() {
         .await
         .unwrap();
     database.execute("INSERT INTO {schema}.queue (name, keep_completed) VALUES ('default', '0')").await;
-    until("never heeded", async || {
-        let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
-        let began = Instant::now();
-        loop {
-            match database.client.job(inserted.id()).await.unwrap() {
-                None => break true,
-                Some(row) if row.state == JobState::Completed => break false,
-                Some(_) => assert!(began.elapsed() < WAIT),
+    eventually!(
+        {
+            let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
+            let began = Instant::now();
+            loop {
+                match database.client.job(inserted.id()).await.unwrap() {
+                    None => break true,
+                    Some(row) if row.state == JobState::Completed => break false,
+                    Some(_) => assert!(began.elapsed() < WAIT),
+                }
             }
-        }
-    })
-    .await;
+        },
+        "never heeded"
+    );
     runner.stop().await.unwrap();
 }
 
@@ -235,7 +237,7 @@ async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat() {
 async fn a_service_that_is_stuck_lets_the_others_go_on() {
     let database = Database::new().await;
     let runner = caretaker(&database).prune_interval(QUICK).start().await.unwrap();
-    until("no runner prunes", async || !super::holder(&database, "pruner").await.is_empty()).await;
+    eventually!(!super::holder(&database, "pruner").await.is_empty(), "no runner prunes");
     // The pruner reads the queues' settings, and nothing else of maintenance does.
     let mut locked = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE"))
@@ -243,10 +245,10 @@ async fn a_service_that_is_stuck_lets_the_others_go_on() {
         .await
         .unwrap();
     let later = database.client.insert(job("a").scheduled_in(Duration::from_millis(100))).await.unwrap();
-    until("not promoted", async || {
-        database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Available
-    })
-    .await;
+    eventually!(
+        { database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Available },
+        "not promoted"
+    );
     locked.rollback().await.unwrap();
     runner.stop().await.unwrap();
 }

@@ -6,8 +6,8 @@ use uniqueue::{JobState, Retention, RunnerHandle};
 
 use super::pruning::final_jobs;
 use super::rescuing::die;
-use super::{Task, caretaker, until};
-use support::Database;
+use super::{Task, caretaker};
+use support::{Database, eventually};
 
 const JOBS: &str = "SELECT count(*) FROM {schema}.job";
 const QUICK: Duration = Duration::from_millis(10);
@@ -33,13 +33,15 @@ const TRIES: &str = "SELECT last_value FROM {schema}.tries";
 
 /// Waits until the rule is asked no more. Answers how often it was.
 async fn tries(database: &Database) -> i64 {
-    until("it is tried again and again", async || {
-        let before = database.number(TRIES).await;
-        // Longer than the rest after refusals.
-        tokio::time::sleep(Duration::from_millis(1500)).await;
-        database.number(TRIES).await == before
-    })
-    .await;
+    eventually!(
+        {
+            let before = database.number(TRIES).await;
+            // Longer than the rest after refusals.
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            database.number(TRIES).await == before
+        },
+        "it is tried again and again"
+    );
     database.number(TRIES).await
 }
 
@@ -59,10 +61,10 @@ async fn a_job_that_somebody_refers_to_keeps_no_other_from_being_pruned() {
             .execute("INSERT INTO {schema}.report SELECT id FROM {schema}.job ORDER BY id OFFSET 700 LIMIT 1")
             .await;
         let runner = pruner(&database).await;
-        until("the others stay", async || database.number(JOBS).await == 1).await;
+        eventually!(database.number(JOBS).await == 1, "the others stay");
         // Nor those that are past their retention later.
         final_jobs(&database, "a", "completed", 2 * 3600, 3000).await;
-        until("later ones stay", async || database.number(JOBS).await == 1).await;
+        eventually!(database.number(JOBS).await == 1, "later ones stay");
         assert_eq!(database.number("SELECT count(*) FROM {schema}.report JOIN {schema}.job ON id = job").await, 1);
         runner.stop().await.unwrap();
     }
@@ -74,12 +76,12 @@ async fn jobs_that_may_not_be_deleted_are_tried_once_and_not_every_round() {
     final_jobs(&database, "a", "completed", 8 * 3600, 5000).await;
     refuse(&database, "DELETE", "OLD.queue = 'a'").await;
     let runner = pruner(&database).await;
-    until("none is tried", async || database.number(TRIES).await > 1).await;
+    eventually!(database.number(TRIES).await > 1, "none is tried");
     let first = tries(&database).await;
     assert!(first < 1000, "{first} tries");
     // They are not in the way of those behind.
     final_jobs(&database, "b", "completed", 2 * 3600, 5000).await;
-    until("the others stay", async || database.number(JOBS).await == 5000).await;
+    eventually!(database.number(JOBS).await == 5000, "the others stay");
     assert_eq!(tries(&database).await, first);
     runner.stop().await.unwrap();
 }
@@ -95,7 +97,7 @@ async fn many_jobs_that_may_not_be_deleted_keep_few_others_from_it() {
     assert_eq!(database.execute(some).await, 110);
     refuse(&database, "DELETE", "OLD.priority = 1").await;
     let runner = pruner(&database).await;
-    until("the others stay", async || database.number(JOBS).await <= 130).await;
+    eventually!(database.number(JOBS).await <= 130, "the others stay");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE priority = 1").await, 110);
     let tries = tries(&database).await;
     assert!(tries < 2000, "{tries} tries");
@@ -114,14 +116,14 @@ async fn a_job_that_may_not_be_discarded_keeps_no_other_from_being_rescued() {
     let runner = caretaker(&database).lease(Duration::from_secs(1)).start().await.unwrap();
     let states = "SELECT string_agg(state || ' ' || count, ', ' ORDER BY state)
         FROM (SELECT state::text, count(*) FROM {schema}.job GROUP BY state) AS s";
-    until("the others are lost", async || database.text(states).await == "available 25, discarded 24, running 1").await;
+    eventually!(database.text(states).await == "available 25, discarded 24, running 1", "the others are lost");
     let tries = tries(&database).await;
     assert!(tries < 50, "{tries} tries");
     runner.stop().await.unwrap();
     // The next runner of the service does not know of that.
     database.execute("DROP TRIGGER refuse ON {schema}.job").await;
     let runner = caretaker(&database).start().await.unwrap();
-    until("it is lost", async || database.text(states).await == "available 25, discarded 25").await;
+    eventually!(database.text(states).await == "available 25, discarded 25", "it is lost");
     runner.stop().await.unwrap();
 }
 
@@ -136,12 +138,12 @@ async fn jobs_that_may_not_be_promoted_keep_no_other_from_it() {
     refuse(&database, "UPDATE", "NEW.state = 'available' AND (NEW.args->>'n')::int < 40").await;
     let runner = caretaker(&database).promote_interval(QUICK).start().await.unwrap();
     let waiting = "SELECT count(*) FROM {schema}.job WHERE state IN ('scheduled', 'retryable')";
-    until("the others wait", async || database.number(waiting).await == 40).await;
+    eventually!(database.number(waiting).await == 40, "the others wait");
     let later = database.client.insert(Task { n: 60 }).scheduled_in(Duration::from_millis(100)).await.unwrap();
-    until("a later one waits", async || {
-        database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Available
-    })
-    .await;
+    eventually!(
+        { database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Available },
+        "a later one waits"
+    );
     let tries = tries(&database).await;
     assert!(tries < 500, "{tries} tries");
     runner.stop().await.unwrap();

@@ -1,9 +1,9 @@
 //! Bloated indexes are rebuilt, others are left alone, and so is what the role does not own.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{caretaker, until};
-use support::{Database, WAIT};
+use super::caretaker;
+use support::{Database, eventually};
 
 const QUICK: Duration = Duration::from_millis(10);
 
@@ -21,7 +21,7 @@ async fn until_walked(database: &Database) {
     for _ in 0..2 {
         let ran_at = "SELECT coalesce((SELECT ran_at::text FROM {schema}.maintenance WHERE service = 'reindexer'), '')";
         let before = database.text(ran_at).await;
-        until("no walk begins", async || database.text(ran_at).await != before).await;
+        eventually!(database.text(ran_at).await != before, "no walk begins");
     }
 }
 
@@ -42,7 +42,7 @@ async fn a_bloated_index_is_rebuilt_and_a_full_one_is_left_alone() {
     database.execute("UPDATE {schema}.job SET state = 'completed', finalized_at = now()").await;
     database.execute("VACUUM {schema}.job").await;
     assert!(pages_of(&database, "job_fetch").await >= full);
-    until("not rebuilt", async || pages_of(&database, "job_fetch").await < full / 10).await;
+    eventually!(pages_of(&database, "job_fetch").await < full / 10, "not rebuilt");
     until_walked(&database).await;
     assert_ne!(file_of(&database, "job_fetch").await, file);
     assert_eq!(file_of(&database, "job_pkey").await, other, "every job is still in it");
@@ -70,7 +70,7 @@ async fn what_a_failed_rebuild_left_behind_is_dropped_and_nothing_else() {
             ('job_fetch_ccnew', 'job_fetch_ccold1', 'job_mine', 'job_valid_ccnew')";
     assert_eq!(database.text(left).await.split(' ').count(), 4);
     let runner = caretaker(&database).reindex_interval(QUICK).start().await.unwrap();
-    until("still there", async || database.text(left).await == "job_mine job_valid_ccnew").await;
+    eventually!(database.text(left).await == "job_mine job_valid_ccnew", "still there");
     runner.stop().await.unwrap();
 }
 
@@ -78,23 +78,17 @@ async fn what_a_failed_rebuild_left_behind_is_dropped_and_nothing_else() {
 /// One that began no later than `last` was cancelled before.
 async fn give_up(database: &Database, last: &mut String) -> String {
     let schema = &database.schema;
-    let started = Instant::now();
-    loop {
-        let cancel = format!(
-            "SELECT coalesce(min(substring(a.query FROM '^[A-Z]+') || ' ' || a.query_start)
-                FILTER (WHERE pg_cancel_backend(a.pid)), '')
-            FROM pg_stat_activity AS a
-            WHERE a.query ~ '^(REINDEX|DROP) INDEX CONCURRENTLY.*\"{schema}\"' AND a.state = 'active'
-                AND a.wait_event_type = 'Lock' AND a.query_start > '{last}'"
-        );
-        let cancelled = database.text(&cancel).await;
-        if let Some((command, began)) = cancelled.split_once(' ') {
-            began.clone_into(last);
-            return command.to_owned();
-        }
-        assert!(started.elapsed() < WAIT, "nothing waits");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    let cancel = format!(
+        "SELECT coalesce(min(substring(a.query FROM '^[A-Z]+') || ' ' || a.query_start)
+            FILTER (WHERE pg_cancel_backend(a.pid)), '')
+        FROM pg_stat_activity AS a
+        WHERE a.query ~ '^(REINDEX|DROP) INDEX CONCURRENTLY.*\"{schema}\"' AND a.state = 'active'
+            AND a.wait_event_type = 'Lock' AND a.query_start > '{last}'"
+    );
+    let cancelled = eventually!(let cancelled = database.text(&cancel).await; !cancelled.is_empty(), "nothing waits");
+    let (command, began) = cancelled.split_once(' ').unwrap();
+    began.clone_into(last);
+    command.to_owned()
 }
 
 #[tokio::test]
@@ -123,9 +117,9 @@ async fn while_a_failed_rebuilds_leftover_stays_nothing_is_rebuilt() {
     assert_eq!(database.number(left).await, 1);
     dump.rollback().await.unwrap();
     for (index, file) in ["job_fetch", "job_pkey"].into_iter().zip(files) {
-        until("not rebuilt", async || file_of(&database, index).await != file).await;
+        eventually!(file_of(&database, index).await != file, "not rebuilt");
     }
-    until("still there", async || database.number(left).await == 0).await;
+    eventually!(database.number(left).await == 0, "still there");
     runner.stop().await.unwrap();
 }
 
@@ -134,7 +128,7 @@ async fn without_a_session_of_its_own_or_when_switched_off_a_runner_rebuilds_not
     let database = Database::new().await;
     let switched_off = caretaker(&database).no_reindexing().start().await.unwrap();
     let through_a_pooler = caretaker(&database).reindex_interval(QUICK).poll_only().start().await.unwrap();
-    until("no runner prunes", async || !super::holder(&database, "pruner").await.is_empty()).await;
+    eventually!(!super::holder(&database, "pruner").await.is_empty(), "no runner prunes");
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(super::holder(&database, "reindexer").await, "");
     switched_off.stop().await.unwrap();

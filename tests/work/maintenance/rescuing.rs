@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use uniqueue::{JobState, NewJob, Runner, RunningJob, testing};
 
-use super::{Task, caretaker, until};
-use support::Database;
+use super::{Task, caretaker};
+use support::{Database, eventually};
 
 /// Gives all jobs to a runner that dies now, with so much of its lease left.
 pub(super) async fn die(database: &Database, left: Duration) {
@@ -32,8 +32,7 @@ async fn the_rescuer_is_awake_when_a_lease_runs_out() {
     die(&database, Duration::from_secs(2)).await;
     // On its own it would look every ten seconds only.
     let runner = caretaker(&database).lease(Duration::from_secs(3600)).queue("default", 1).start().await.unwrap();
-    until("not rescued", async || database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed)
-        .await;
+    eventually!(database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed, "not rescued");
     let waited = "SELECT (extract(epoch FROM j.attempted_at - r.leased_until) * 1000)::bigint
         FROM {schema}.job AS j, {schema}.runner AS r WHERE r.name = 'dead'";
     let waited = database.number(waited).await;
@@ -52,7 +51,7 @@ async fn a_job_that_keeps_killing_its_worker_is_discarded_at_its_third_crash_and
         [(1, 0, JobState::Retryable), (2, 1, JobState::Retryable), (3, 2, JobState::Discarded)]
     {
         die(&database, Duration::ZERO).await;
-        until("not rescued", async || row().await.state != JobState::Running).await;
+        eventually!(row().await.state != JobState::Running, "not rescued");
         let row = row().await;
         assert_eq!((row.crashes, row.attempt, row.state), (crash, attempt, state), "{row:?}");
     }
@@ -77,7 +76,7 @@ async fn a_crash_as_a_suspect_uses_up_an_attempt_and_an_attempt_that_ends_clears
     database.pass(Duration::from_secs(5)).await;
     rescue(&database).await;
     let runner = Runner::new(database.client.clone()).queue("unworked", 1).worker(fails).start().await.unwrap();
-    until("not worked", async || row().await.errors.len() == 3).await;
+    eventually!(row().await.errors.len() == 3, "not worked");
     runner.stop().await.unwrap();
     assert_eq!((row().await.crashes, row().await.attempt), (0, 2));
 }

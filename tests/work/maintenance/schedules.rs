@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use uniqueue::{CatchUp, FindingCode, PeriodicChange, PeriodicJob, PeriodicSource};
 
+use super::caretaker;
 use super::periodic::{slots, until_placed};
-use super::{caretaker, until};
-use support::{Database, job};
+use support::{Database, eventually, job};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,16 +28,18 @@ async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew() {
     ] {
         let before = database.client.periodic().find("a").await.unwrap().unwrap();
         database.execute(&format!("UPDATE {{schema}}.periodic SET {change}")).await;
-        until(change, async || {
-            let after = database.client.periodic().find("a").await.unwrap().unwrap();
-            after.next_at.is_some() && after.next_at != before.next_at && after.starts_at > before.starts_at
-        })
-        .await;
+        eventually!(
+            {
+                let after = database.client.periodic().find("a").await.unwrap().unwrap();
+                after.next_at.is_some() && after.next_at != before.next_at && after.starts_at > before.starts_at
+            },
+            "{change}"
+        );
         assert!(database.number(next_in).await <= at_most, "{change}");
     }
     // A time that is written with the schedule counts.
     database.execute("UPDATE {schema}.periodic SET schedule = '0 0 1 1 *', next_at = now() - interval '1 s'").await;
-    until("not run", async || slots(&database, "a").await.0 > 0).await;
+    eventually!(slots(&database, "a").await.0 > 0, "not run");
     runner.stop().await.unwrap();
 }
 
@@ -72,7 +74,7 @@ async fn a_slot_placed_before_the_clock_went_back_is_not_waited_for() {
         .await;
     let runner = caretaker(&database).start().await.unwrap();
     for name in ["placed", "unplaced"] {
-        until(name, async || slots(&database, name).await.0 > 1).await;
+        eventually!(slots(&database, name).await.0 > 1, "{name}");
     }
     assert_eq!(slots(&database, "by hand").await.0, 0, "a time that an operator set is waited for");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.periodic WHERE placed_at > now()").await, 0);
@@ -92,11 +94,14 @@ async fn malformed_schedules_in_the_table_delay_nothing_and_are_named() {
     assert!(refused.contains("periodic_schedule_short"), "{refused}");
     database.client.periodic().define(PeriodicJob::every("good", SECOND, job("tick"))).await.unwrap();
     let runner = caretaker(&database).start().await.unwrap();
-    until("the good one is held up", async || slots(&database, "good").await.0 > 2).await;
-    until("the bad ones say nothing", async || {
-        database.number("SELECT count(*) FROM {schema}.periodic WHERE problem LIKE 'invalid schedule: %'").await == 5
-    })
-    .await;
+    eventually!(slots(&database, "good").await.0 > 2, "the good one is held up");
+    eventually!(
+        {
+            database.number("SELECT count(*) FROM {schema}.periodic WHERE problem LIKE 'invalid schedule: %'").await
+                == 5
+        },
+        "the bad ones say nothing"
+    );
     let (_, distinct, span) = slots(&database, "good").await;
     assert_eq!(distinct, span, "no slot was late for another");
     let diagnosis = database.client.diagnose().await.unwrap();
@@ -124,7 +129,7 @@ async fn a_slot_whose_job_the_database_refuses_delays_no_other() {
         database.client.periodic().define(PeriodicJob::every(name, SECOND, job(kind))).await.unwrap();
     }
     let runner = caretaker(&database).start().await.unwrap();
-    until("the good one is held up", async || slots(&database, "b").await.0 > 2).await;
+    eventually!(slots(&database, "b").await.0 > 2, "the good one is held up");
     let problem = database.client.periodic().find("a").await.unwrap().unwrap().problem;
     assert!(problem.as_ref().is_some_and(|problem| problem.contains("not today")), "{problem:?}");
     runner.stop().await.unwrap();

@@ -5,9 +5,9 @@ use std::time::Duration;
 use sqlx::postgres::PgPoolOptions;
 use uniqueue::{Client, JobState, Runner, RunningJob};
 
-use super::{Task, until};
+use super::Task;
 use support::proxy::Proxy;
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 #[tokio::test]
 async fn a_network_that_falls_silent_in_the_hands_of_the_reindexer_holds_up_the_others_for_seconds_and_not_for_its_day()
@@ -29,12 +29,11 @@ async fn a_network_that_falls_silent_in_the_hands_of_the_reindexer_holds_up_the_
     let runner = runner.start().await.unwrap();
     let holds =
         "SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL AND service IN ('promoter', 'reindexer')";
-    until("no runner does it", async || database.number(holds).await == 2).await;
+    eventually!(database.number(holds).await == 2, "no runner does it");
     // The promoter has had its first turn then, and rests.
     tokio::time::sleep(Duration::from_millis(300)).await;
     proxy.freeze();
     let due = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(100)).await.unwrap();
-    until("not promoted", async || database.client.job(due.id()).await.unwrap().unwrap().state == JobState::Available)
-        .await;
+    eventually!(database.client.job(due.id()).await.unwrap().unwrap().state == JobState::Available, "not promoted");
     let _ = tokio::time::timeout(WAIT, runner.stop()).await.unwrap();
 }

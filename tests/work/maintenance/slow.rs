@@ -1,13 +1,13 @@
 //! Slow rows, with a trigger or with rows that reference them: after a statement timeout the batches are smaller.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uniqueue::{Retention, Runner};
 
 use super::pruning::final_jobs;
 use super::rescuing::die;
 use super::{Task, caretaker};
-use support::{Database, WAIT};
+use support::{Database, eventually};
 
 /// More than a batch takes, so long each that the batch takes longer than a statement may: five seconds.
 const JOBS: u32 = 2000;
@@ -32,11 +32,7 @@ async fn run_until(database: &Database, runner: Runner, left: i64, jobs: &str) {
     let count = format!("SELECT count(*) FROM {{schema}}.job WHERE {jobs}");
     assert!(database.number(&count).await > left);
     let runner = runner.start().await.unwrap();
-    let began = Instant::now();
-    while database.number(&count).await > left {
-        assert!(began.elapsed() < 3 * WAIT, "they wait");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually!(database.number(&count).await <= left, "they wait");
     runner.stop().await.unwrap();
 }
 

@@ -10,7 +10,7 @@ use uniqueue::{
 };
 
 use super::{Ground, Task};
-use support::{WAIT, job};
+use support::{WAIT, eventually, job};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -186,11 +186,7 @@ pub async fn final_jobs_are_pruned(ground: Ground) {
     let runner = ground.runner().retention(retention).prune_interval(Duration::from_millis(10));
     let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
     ground.client.insert_many((0..20).map(|n| Task { n })).await.unwrap();
-    let began = Instant::now();
-    while ground.database.number("SELECT count(*) FROM {schema}.job").await > 0 {
-        assert!(began.elapsed() < WAIT, "not pruned");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(ground.database.number("SELECT count(*) FROM {schema}.job").await == 0, "not pruned");
     runner.stop().await.unwrap();
 }
 
@@ -210,11 +206,7 @@ pub async fn jobs_that_the_database_refuses_to_change_hold_up_no_other(ground: G
     let retention = Retention::forever().completed(Duration::from_millis(1));
     let runner = ground.runner().retention(retention).prune_interval(Duration::from_millis(10));
     let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
-    let began = Instant::now();
-    while ground.database.number("SELECT count(*) FROM {schema}.job").await > 2 {
-        assert!(began.elapsed() < WAIT, "held up");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(ground.database.number("SELECT count(*) FROM {schema}.job").await <= 2, "held up");
     assert_eq!(ground.client.job(jobs[7].id()).await.unwrap().unwrap().state, JobState::Scheduled);
     assert_eq!(ground.client.job(jobs[13].id()).await.unwrap().unwrap().state, JobState::Completed);
     runner.stop().await.unwrap();

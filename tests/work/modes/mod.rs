@@ -41,10 +41,7 @@ impl Ground {
         let client = match mode {
             Mode::Listening | Mode::Polling => database.client.clone(),
             Mode::Pooled => {
-                let Some(bouncer) = bouncer::shared().await else {
-                    eprintln!("not tested: no PgBouncer 1.21 or newer; see CONTRIBUTING.md");
-                    return None;
-                };
+                let bouncer = bouncer::shared().await?;
                 let pool = PgPoolOptions::new().max_connections(10).acquire_timeout(WAIT);
                 let pool = pool.connect(&bouncer.url(&database)).await.expect("a pool through PgBouncer");
                 Client::builder().schema(database.client.schema().clone()).pool(pool)
@@ -69,15 +66,7 @@ impl Ground {
 
     /// Waits until a job is in a state.
     async fn until(&self, id: JobId, state: JobState) -> JobRow {
-        let began = std::time::Instant::now();
-        loop {
-            let row = self.database.client.job(id).await.unwrap().expect("the job");
-            if row.state == state {
-                return row;
-            }
-            assert!(began.elapsed() < WAIT, "job {id} is {}, not {state}: {:?}", row.state, row.errors);
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        self.database.until_state(id, state).await
     }
 }
 

@@ -9,7 +9,7 @@ use uniqueue::embedded::{Durability, Postgres};
 use uniqueue::{Client, JobState, Runner, RunningJob};
 
 use super::Task;
-use support::WAIT;
+use support::{WAIT, eventually};
 
 /// A server that logs every statement with its application.
 struct Logging {
@@ -118,11 +118,7 @@ async fn a_runner_that_only_polls_neither_listens_nor_is_notified() {
         let many = server.client.insert_many((0..3).map(|n| Task { n })).await.unwrap();
         jobs.extend(many.iter().map(uniqueue::Inserted::id));
         for job in jobs {
-            let began = std::time::Instant::now();
-            while server.client.job(job).await.unwrap().unwrap().state != JobState::Completed {
-                assert!(began.elapsed() < WAIT, "not worked");
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            eventually!(server.client.job(job).await.unwrap().unwrap().state == JobState::Completed, "not worked");
         }
     }
     runner.stop().await.unwrap();

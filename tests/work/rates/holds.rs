@@ -162,7 +162,7 @@ async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed() {
     client.insert(call().group("a")).await.unwrap();
     let log = Log::default();
     let runner = runner(client, 2, &log).await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    database.until("SELECT count(*) FROM {schema}.runner WHERE idle", 1).await;
     assert!(log.ran.lock().unwrap().is_empty());
     assert_eq!(queue.resume().await.unwrap().held_until, None);
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;

@@ -8,6 +8,8 @@ use uniqueue::{JobState, Retention};
 use super::{Remote, bystander, run_out};
 use support::{Database, job};
 
+const MINUTE: Duration = Duration::from_secs(60);
+
 #[tokio::test]
 async fn without_any_runner_due_jobs_start_and_final_ones_are_deleted() {
     let database = Database::new().await;
@@ -65,9 +67,9 @@ async fn what_a_queue_or_a_known_runner_keeps_is_not_deleted() {
 #[tokio::test]
 async fn one_of_many_callers_does_the_work_and_another_goes_on_when_it_is_gone() {
     let database = Database::with_connections(10).await;
-    database.client.insert_many((0..30).map(|_| job("j").scheduled_in(Duration::from_millis(1)))).await.unwrap();
+    database.client.insert_many((0..30).map(|_| job("j").scheduled_in(MINUTE))).await.unwrap();
     let workers: Vec<_> = (0..8).map(|n| Remote::new(&database, &format!("w{n}"))).collect();
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    database.pass(MINUTE).await;
     let mut calls = JoinSet::new();
     workers.into_iter().for_each(|worker| drop(calls.spawn(async move { worker.maintain().await.0 })));
     assert_eq!(calls.join_all().await.into_iter().sum::<i64>(), 30);
@@ -90,8 +92,8 @@ async fn a_runner_that_has_the_leases_leaves_nothing_to_do() {
     database
         .until("SELECT count(*) FROM {schema}.maintenance WHERE service IN ('promoter', 'rescuer', 'pruner')", 3)
         .await;
-    database.client.insert(job("j").scheduled_in(Duration::from_millis(1))).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    database.client.insert(job("j").scheduled_in(MINUTE)).await.unwrap();
+    database.pass(MINUTE).await;
     assert_eq!(Remote::new(&database, "w").maintain().await.1, 0);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.maintenance WHERE runner = 'w'").await, 0);
     runner.stop().await.unwrap();
@@ -111,12 +113,12 @@ async fn jobs_that_the_database_refuses_to_change_hold_up_no_others() {
         )
         .await;
     for kind in ["bad", "good", "bad", "good"] {
-        database.client.insert(job(kind).scheduled_in(Duration::from_millis(1))).await.unwrap();
+        database.client.insert(job(kind).scheduled_in(MINUTE)).await.unwrap();
     }
+    database.pass(MINUTE).await;
     let refuse =
         "CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()";
     database.execute(refuse).await;
-    tokio::time::sleep(Duration::from_millis(5)).await;
     assert_eq!(worker.maintain().await.0, 2, "promoted");
     database.execute("DROP TRIGGER refuse ON {schema}.job").await;
     worker.maintain().await;

@@ -10,7 +10,7 @@ use uniqueue::{Client, NewJob, Runner, RunnerHandle, RunningJob};
 use uuid::Uuid;
 
 use super::Task;
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 const JOBS: i64 = 3_000;
 
@@ -89,11 +89,10 @@ async fn a_stop_gives_back_what_was_fetched_ahead_with_its_attempt() {
     let (jam, runner) = Jam::start(&database, on_one_slot(&database.client)).await;
     let stopping = tokio::spawn(runner.stop());
     // What lies there is given back while the last job still runs.
-    let started = std::time::Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await > 1 {
-        assert!(started.elapsed() < WAIT, "jobs fetched ahead were not given back");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(
+        database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await <= 1,
+        "jobs fetched ahead were not given back"
+    );
     jam.go_on.notify_one();
     tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
     let lost = "SELECT count(*) FROM {schema}.job
@@ -107,11 +106,10 @@ async fn what_lies_behind_a_slow_job_goes_to_another_runner() {
     let (jam, slow) = Jam::start(&database, on_one_slot(&database.client)).await;
     let work = async |_: RunningJob<Task>| {};
     let other = on_one_slot(&database.client).worker(work).start().await.unwrap();
-    let started = std::time::Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await < JOBS - 1 {
-        assert!(started.elapsed() < WAIT, "the other runner did not get the jobs");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(
+        database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await >= JOBS - 1,
+        "the other runner did not get the jobs"
+    );
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE attempt > 1").await, 0);
     jam.go_on.notify_one();
     slow.stop().await.unwrap();
@@ -125,17 +123,10 @@ async fn what_was_fetched_ahead_is_not_started_under_a_lease_that_is_lost() {
     let (jam, runner) = Jam::start(&database, runner).await;
     let lost = runner.id();
     let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
-    let started = std::time::Instant::now();
     // The results of all but the one that is stuck are recorded, so that the lost lease costs no more.
-    while database.number(completed).await < jam.begun_under(lost) - 1 {
-        assert!(started.elapsed() < WAIT, "results are missing");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(database.number(completed).await >= jam.begun_under(lost) - 1, "results are missing");
     database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
-    while database.number(completed).await < JOBS {
-        assert!(started.elapsed() < WAIT, "jobs are missing");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(database.number(completed).await >= JOBS, "jobs are missing");
     runner.stop().await.unwrap();
     let counted = format!("SELECT count(*) FROM {{schema}}.job WHERE worker = '{lost}'");
     assert_eq!(jam.begun_under(lost), database.number(&counted).await + 1);

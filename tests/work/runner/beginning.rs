@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use uniqueue::{Job, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy, UniqueScope};
 
 use super::{Task, quick, until};
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 /// Works as many jobs as there are slots, each of which blocks its thread until all of them are there. Answers how
 /// long the first waited for the last.
@@ -26,10 +26,7 @@ async fn all_block_at_once(slots: u32, block: fn(&dyn Fn())) -> Duration {
             block(&|| {
                 let begun = Instant::now();
                 here.fetch_add(1, Ordering::SeqCst);
-                while here.load(Ordering::SeqCst) < slots {
-                    assert!(begun.elapsed() < WAIT, "another job was not begun");
-                    std::thread::sleep(Duration::from_millis(1));
-                }
+                eventually!(blocking here.load(Ordering::SeqCst) >= slots, "another job was not begun");
                 let mut waited = waited.lock().unwrap();
                 *waited = begun.elapsed().max(*waited);
             });
@@ -80,11 +77,7 @@ async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
     let worker = move |job: RunningJob<Task>| {
         let over = Arc::clone(&over);
         async move {
-            let begun = Instant::now();
-            while job.args.n == LAST && !over.load(Ordering::SeqCst) {
-                assert!(begun.elapsed() < WAIT, "nothing else went on");
-                std::thread::sleep(Duration::from_millis(1));
-            }
+            eventually!(blocking job.args.n != LAST || over.load(Ordering::SeqCst), "nothing else went on");
         }
     };
     let mut jobs = database.client.insert_many((0..=LAST).map(|n| Task { n })).await.unwrap();
@@ -105,11 +98,7 @@ async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
 async fn work_that_computes_until_it_is_stopped_hears_of_the_stop() {
     let database = Database::new().await;
     let worker = async |job: RunningJob<Task>| {
-        let begun = Instant::now();
-        while !job.is_stopped() {
-            assert!(begun.elapsed() < WAIT, "it did not hear");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually!(blocking job.is_stopped(), "it did not hear");
         Err::<(), _>("stopped".to_owned())
     };
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
@@ -144,11 +133,7 @@ async fn of_quick_jobs_and_slow_ones_never_more_run_at_once_than_there_are_slots
     let runner = Runner::new(database.client.clone()).queue("default", SLOTS as usize).worker(worker);
     let runner = runner.start().await.unwrap();
     let left = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
-    let begun = Instant::now();
-    while database.number(left).await > 0 {
-        assert!(begun.elapsed() < 3 * WAIT, "{} jobs are left", database.number(left).await);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(database.number(left).await == 0, "{} jobs are left", database.number(left).await);
     runner.stop().await.unwrap();
     let most = most.load(Ordering::SeqCst);
     assert!((2..=SLOTS).contains(&most), "{most} at once");

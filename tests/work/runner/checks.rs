@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uniqueue::{Client, Job, Runner, RunningJob, WorkerOptions};
 
 use super::{Task, quick};
-use support::{Database, WAIT};
+use support::{Database, eventually};
 
 #[derive(Deserialize, Job, Serialize)]
 #[job(kind = "mail", queue = "emails")]
@@ -63,17 +63,10 @@ async fn the_health_of_a_runner_says_whether_it_is_alive_and_finished() {
     assert!(health.is_alive());
     // Its row goes, as if it had been silent for longer than a lease: it goes on under another one.
     database.execute("ALTER TABLE {schema}.runner RENAME TO away").await;
-    let began = Instant::now();
-    while health.is_alive() {
-        assert!(began.elapsed() < WAIT, "{health:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(!health.is_alive(), "{health:?}");
     assert!(!health.is_finished());
     database.execute("ALTER TABLE {schema}.away RENAME TO runner").await;
-    while !health.is_alive() {
-        assert!(began.elapsed() < 2 * WAIT, "{health:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(health.is_alive(), "{health:?}");
     runner.stop().await.unwrap();
     assert!(health.is_finished() && !health.is_alive(), "{health:?}");
 }

@@ -39,9 +39,7 @@ async fn more_concurrency_takes_effect_at_once_and_less_as_jobs_end() {
     let running = "SELECT count(*) FROM {schema}.job WHERE state = 'running'";
     for (ended, still) in [(1, 3), (2, 2)] {
         leave.add_permits(1);
-        while database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await < ended {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", ended).await;
         assert_eq!(database.number(running).await, still);
     }
     leave.add_permits(1);

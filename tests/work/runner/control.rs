@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use uniqueue::{BoxError, JobId, JobState, Retention, Runner, RunningJob, Worker};
 
 use super::{Task, quick, until};
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 /// No heartbeat comes while a test runs.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -166,12 +166,14 @@ async fn tidies_up(retention: Retention) {
     let runner = runner.start().await.unwrap();
     let own = database.client.insert(Task { n: 0 }).await.unwrap().id();
     timeout(WAIT, committed.notified()).await.unwrap();
+    let beat = async || database.text("SELECT heartbeat_at::text FROM {schema}.runner").await;
     // Questions, by notification and by heartbeat.
     for n in 1..4 {
         let other = database.client.insert(Task { n }).await.unwrap().id();
         until(&database, other, JobState::Running).await;
+        let before = beat().await;
         database.client.cancel([other]).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        eventually!(beat().await != before, "no heartbeat");
     }
     go_on.notify_one();
     timeout(WAIT, tidied.notified()).await.expect("the work was not dropped");
@@ -214,11 +216,7 @@ async fn a_job_cancelled_while_its_fetch_is_answered_reaches_its_worker() {
     };
     timeout(WAIT, cancelling).await.unwrap();
     inserting.await.unwrap();
-    let started = std::time::Instant::now();
-    while working.load(Ordering::SeqCst) > 0 {
-        assert!(started.elapsed() < WAIT, "{} workers were not told", working.load(Ordering::SeqCst));
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(working.load(Ordering::SeqCst) == 0, "{} workers were not told", working.load(Ordering::SeqCst));
     runner.stop().await.unwrap();
     counting.await.unwrap();
 }

@@ -1,12 +1,12 @@
 //! Failover: a runner leaves a server that has become read-only for another one.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uniqueue::{JobState, RunnerHandle, RunningJob};
 
 use super::line::named;
 use super::{Task, quick, until};
-use support::{Database, WAIT};
+use support::{Database, eventually};
 
 /// A runner whose connections have been used, for results as for promotions.
 async fn started(database: &Database) -> RunnerHandle {
@@ -33,11 +33,7 @@ async fn demote(database: &Database, like: &str) {
         "INSERT INTO {{schema}}.old SELECT pid FROM pg_stat_activity
         WHERE application_name = '{{schema}}' AND query LIKE '{like}'"
     );
-    let began = Instant::now();
-    while database.execute(&old).await == 0 {
-        assert!(began.elapsed() < WAIT, "no connection");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(database.execute(&old).await != 0, "no connection");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use serde_json::json;
 use uniqueue::{BoxError, JobState, Outcome, Permanent, RetryPolicy, RunningJob, StopReason, Worker, WorkerOptions};
 
 use super::{Task, quick, until};
-use support::Database;
+use support::{Database, eventually};
 
 const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(3600);
@@ -124,9 +124,7 @@ async fn a_function_can_have_a_retry_policy_of_its_own() {
         assert!((wait - 100.0 * f64::from(attempt)).abs() < 1.0, "{wait}");
         if attempt == 1 {
             database.client.retry([job.id()]).await.unwrap();
-            while database.client.job(job.id()).await.unwrap().unwrap().errors.len() < 2 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
+            eventually!(database.client.job(job.id()).await.unwrap().unwrap().errors.len() >= 2);
         }
     }
     runner.stop().await.unwrap();

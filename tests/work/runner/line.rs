@@ -9,7 +9,7 @@ use tokio::sync::{Semaphore, mpsc};
 use uniqueue::{Client, JobState, Retention, Runner, RunningJob, SchemaName};
 
 use super::{Task, quick, until};
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 /// A client of one connection, whose name in `pg_stat_activity` is the schema's.
 pub async fn named(database: &Database) -> Client {
@@ -67,11 +67,7 @@ async fn a_runner_has_two_standing_connections_and_at_most_three_for_fetches_and
         }
         runner.stop().await.unwrap();
         client.pool().close().await;
-        let began = Instant::now();
-        while connections(database.pool(), &database.schema).await > 0 {
-            assert!(began.elapsed() < WAIT, "a connection is left behind");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually!(connections(database.pool(), &database.schema).await == 0, "a connection is left behind");
     }
 }
 
@@ -131,11 +127,7 @@ async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up() {
     let insert = "INSERT INTO {schema}.job (id, kind, args) VALUES (gen_random_uuid(), 'task', '{\"n\": 2}')";
     database.execute(insert).await;
     tokio::time::timeout(WAIT, ended.recv()).await.unwrap();
-    let began = Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await == 0 {
-        assert!(began.elapsed() < WAIT);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await > 0);
     runner.stop().await.unwrap();
 }
 

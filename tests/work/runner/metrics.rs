@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::sync::Notify;
 use uniqueue::{Client, Outcome, RunningJob, UniqueKey, metrics};
 
 use super::{Task, quick};
-use support::{Database, WAIT, job};
+use support::{Database, WAIT, eventually, job};
 
 /// What a recorder was told so far. Its snapshots take values out, so they are added up here.
 struct Tally {
@@ -46,15 +46,14 @@ impl Tally {
 
     /// Looks until a sum is what it should be.
     async fn until(&mut self, name: &str, sum: f64) {
-        let started = Instant::now();
-        loop {
-            self.look();
-            if (self.sum(name) - sum).abs() < 0.5 {
-                return;
-            }
-            assert!(started.elapsed() < WAIT, "{name} is not {sum}: {:?}", self.sums);
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        eventually!(
+            {
+                self.look();
+                (self.sum(name) - sum).abs() < 0.5
+            },
+            "{name} is not {sum}: {:?}",
+            self.sums
+        );
     }
 }
 

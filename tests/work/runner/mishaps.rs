@@ -11,7 +11,7 @@ use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobState, NewJob, RunningJob, UniqueKey};
 
 use super::{Task, quick, until};
-use support::{Database, WAIT, job, until_sent};
+use support::{Database, WAIT, eventually, job, until_sent};
 
 #[tokio::test]
 async fn r6_a_row_that_cannot_be_read_stops_no_other_job() {
@@ -36,11 +36,7 @@ async fn r6_a_row_that_cannot_be_read_stops_no_other_job() {
     }
     until(&database, jobs[3], JobState::Discarded).await;
     let state = format!("SELECT state::text FROM {{schema}}.job WHERE id = '{}'", jobs[0]);
-    let began = Instant::now();
-    while database.text(&state).await != "discarded" {
-        assert!(began.elapsed() < WAIT);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(database.text(&state).await == "discarded");
     runner.stop().await.unwrap();
 }
 
@@ -195,12 +191,11 @@ async fn killed_connections_lose_no_job() {
         let killed = sqlx::query(kill).bind(&database.schema).execute(&mut killer).await.unwrap();
         assert!(killed.rows_affected() > 0);
     }
-    let began = Instant::now();
     let open = format!("SELECT count(*) FROM {}.job WHERE state <> 'completed'", database.schema);
-    while sqlx::query_scalar::<_, i64>(database.sql(&open)).fetch_one(&mut killer).await.unwrap() > 0 {
-        assert!(began.elapsed() < WAIT, "jobs are stuck");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(
+        sqlx::query_scalar::<_, i64>(database.sql(&open)).fetch_one(&mut killer).await.unwrap() == 0,
+        "jobs are stuck"
+    );
     let _ = runner.stop().await;
 }
 
@@ -248,27 +243,20 @@ async fn a_runner_goes_on_after_the_database_crashed_under_it() {
     client.insert_many((0..1500).map(|n| Task { n })).await.unwrap();
     for _ in 0..3 {
         // A backend that is killed makes the server restart all of them, with crash recovery.
-        let victim: i32 = loop {
-            match sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(client.pool()).await {
-                Ok(pid) => break pid,
-                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-            }
-        };
+        let victim = eventually!(
+            let pid = sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(client.pool()).await;
+            pid.is_ok(), "the database does not come back: {pid:?}"
+        );
+        let victim = victim.unwrap();
         std::process::Command::new("kill").args(["-9", &victim.to_string()]).status().unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let began = Instant::now();
-    while let Err(error) = client.insert(Task { n: 9999 }).await {
-        assert!(began.elapsed() < WAIT, "the database does not come back: {error}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(client.insert(Task { n: 9999 }).await.is_ok(), "the database does not come back");
     let open = "SELECT count(*) FROM uniqueue.job WHERE state <> 'completed'";
-    loop {
-        match sqlx::query_scalar::<_, i64>(open).fetch_one(client.pool()).await {
-            Ok(0) => break,
-            left => assert!(began.elapsed() < WAIT, "jobs are stuck: {left:?}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(
+        let left = sqlx::query_scalar::<_, i64>(open).fetch_one(client.pool()).await;
+        matches!(left, Ok(0)), "jobs are stuck: {left:?}"
+    )
+    .unwrap();
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }

@@ -36,23 +36,13 @@ mod unanswered;
 mod unreadable;
 mod waking;
 
-use std::time::Duration;
-
 use uniqueue::{JobId, JobRow, JobState};
 
 use support::{Database, Task, WAIT, quick};
 
 /// Waits until a job is in a state.
 async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {
-    let started = std::time::Instant::now();
-    loop {
-        let row = database.client.job(id).await.unwrap().expect("the job");
-        if row.state == state {
-            return row;
-        }
-        assert!(started.elapsed() < WAIT, "job {id} is {}, not {state}: {:?}", row.state, row.errors);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    database.until_state(id, state).await
 }
 
 /// Waits until the runner has told the database that it sleeps.

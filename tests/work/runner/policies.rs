@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use uniqueue::{BoxError, JobRow, JobState, Outcome, Permanent, RetryPolicy, Runner, RunningJob, Worker};
 
 use super::{Task, until};
-use support::Database;
+use support::{Database, eventually};
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -55,11 +55,7 @@ async fn the_default_policy_stands_in_for_one_that_panics() {
     let spoil = "UPDATE {schema}.job SET state = 'available', attempt = 1, meta = '{\"n\": 1e400}' WHERE id = ";
     database.execute(&format!("{spoil}'{}'", job.id())).await;
     let state = format!("SELECT state::text FROM {{schema}}.job WHERE id = '{}'", job.id());
-    let began = std::time::Instant::now();
-    while database.text(&state).await != "retryable" {
-        assert!(began.elapsed() < support::WAIT);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(database.text(&state).await == "retryable");
     runner.stop().await.unwrap();
 }
 

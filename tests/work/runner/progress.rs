@@ -1,7 +1,7 @@
 //! The progress that jobs report.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
@@ -9,19 +9,14 @@ use tokio::sync::{Notify, Semaphore};
 use uniqueue::{BoxError, JobId, JobState, Progress, RunningJob};
 
 use super::{Task, quick, until};
-use support::{Database, WAIT, job};
+use support::{Database, eventually, job};
 
 /// Waits until a job's stored progress is this.
 async fn until_progress(database: &Database, id: JobId, progress: &Value) {
-    let began = Instant::now();
-    loop {
+    eventually!(
         let row = database.client.job(id).await.unwrap().unwrap();
-        if row.progress.as_ref() == Some(progress) {
-            return;
-        }
-        assert!(began.elapsed() < WAIT, "job {id} is at {:?}, not {progress}", row.progress);
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        row.progress.as_ref() == Some(progress), "job {id} is at {:?}, not {progress}", row.progress
+    );
 }
 
 #[tokio::test]

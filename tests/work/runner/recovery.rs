@@ -7,7 +7,7 @@ use sqlx::{Postgres, Transaction};
 use uniqueue::{JobId, JobState, Runner, RunnerHandle, RunningJob};
 
 use super::{Task, until};
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 /// The fetches that wait for the table of queues.
 const HANGING: &str = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
@@ -24,11 +24,7 @@ async fn start(database: &Database) -> RunnerHandle {
 async fn hang(database: &Database) -> Transaction<'static, Postgres> {
     let mut lock = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE")).execute(&mut *lock).await.unwrap();
-    let began = Instant::now();
-    while database.number(&format!("SELECT count(*) {HANGING}")).await == 0 {
-        assert!(began.elapsed() < WAIT, "no fetch hangs");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(database.number(&format!("SELECT count(*) {HANGING}")).await > 0, "no fetch hangs");
     lock
 }
 
@@ -68,8 +64,9 @@ async fn what_a_lost_fetch_took_is_given_back_also_while_every_slot_is_taken() {
 #[tokio::test]
 async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for() {
     let database = Database::new().await;
-    let refuse = "CREATE FUNCTION {schema}.not_yet() RETURNS trigger LANGUAGE plpgsql
-            AS $$ BEGIN RAISE EXCEPTION 'not yet'; END $$;
+    let refuse = "CREATE SEQUENCE {schema}.refusals;
+        CREATE FUNCTION {schema}.not_yet() RETURNS trigger LANGUAGE plpgsql
+            AS $$ BEGIN RAISE EXCEPTION 'not yet, %', nextval('{schema}.refusals'); END $$;
         CREATE TRIGGER not_yet BEFORE UPDATE ON {schema}.job FOR EACH ROW
             WHEN (OLD.state = 'running' AND NEW.state = 'available') EXECUTE FUNCTION {schema}.not_yet()";
     sqlx::raw_sql(database.sql(refuse)).execute(database.pool()).await.unwrap();
@@ -79,8 +76,8 @@ async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for() {
     break_off(&database).await;
     let endless = database.client.insert(Task { n: 2 }).await.unwrap();
     lock.rollback().await.unwrap();
-    // Time for some tries.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // A sequence keeps its numbers when a transaction fails.
+    eventually!(database.number("SELECT last_value FROM {schema}.refusals").await > 2, "it is not tried again");
     assert_eq!(database.client.job(endless.id()).await.unwrap().unwrap().state, JobState::Available);
     database.execute("DROP FUNCTION {schema}.not_yet CASCADE").await;
     until(&database, endless.id(), JobState::Running).await;
@@ -121,11 +118,7 @@ async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_a
         let mut more = database.pool().begin().await.unwrap();
         sqlx::query(lock_more).execute(&mut *more).await.unwrap();
         lock.rollback().await.unwrap();
-        let began = Instant::now();
-        while database.number(&format!("SELECT count(*) {LOOKING}")).await == 0 {
-            assert!(began.elapsed() < WAIT, "no fetch looks for lost jobs");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        eventually!(database.number(&format!("SELECT count(*) {LOOKING}")).await > 0, "no fetch looks for lost jobs");
         let began = Instant::now();
         let _ = runner.stop().await;
         assert!(began.elapsed() < LEASE * 7 / 4, "with {locked} locked: {:?}", began.elapsed());

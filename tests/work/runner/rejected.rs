@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use uniqueue::{Happened, JobState, Outcome, Retention, RetryPolicy, Runner, RunnerHandle, RunningJob};
 
 use super::{Task, until};
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 /// A trigger of the application: jobs that it is `about` cannot end.
 async fn refuse(database: &Database, about: &str, code: &str) {
@@ -134,11 +134,7 @@ async fn a_stop_does_not_wait_for_ever_for_results_that_the_database_refuses() {
         };
         let runner = Runner::new(database.client.clone()).queue("default", 500).lease(Duration::from_secs(2));
         let runner = runner.stop_timeout(Duration::from_secs(1)).worker(work).start().await.unwrap();
-        let began = Instant::now();
-        while runs.load(Ordering::SeqCst) < 500 {
-            assert!(began.elapsed() < WAIT);
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually!(runs.load(Ordering::SeqCst) >= 500);
         tokio::time::timeout(WAIT, runner.stop()).await.expect("the stop ends").unwrap();
         let left = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await;
         assert_eq!(left, if about == "true" { 500 } else { 1 });
@@ -173,10 +169,6 @@ async fn a_runner_whose_results_are_not_recorded_fetches_no_more_until_they_are(
     }
     assert!((20_000..MOST).contains(&seen), "{seen}");
     allow(&database).await;
-    let began = Instant::now();
-    while database.number(COMPLETED).await < i64::from(JOBS) {
-        assert!(began.elapsed() < 3 * WAIT, "{} jobs ran", runs.load(Ordering::SeqCst));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually!(database.number(COMPLETED).await >= i64::from(JOBS), "{} jobs ran", runs.load(Ordering::SeqCst));
     runner.stop().await.unwrap();
 }

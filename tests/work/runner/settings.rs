@@ -5,7 +5,7 @@ use std::time::Duration;
 use uniqueue::{JobState, Retention, Runner, RunningJob};
 
 use super::{Task, until};
-use support::{Database, WAIT};
+use support::{Database, WAIT, until_sent};
 
 #[tokio::test]
 async fn settings_longer_than_any_clock_goes_are_a_hundred_years() {
@@ -28,7 +28,7 @@ async fn settings_longer_than_any_clock_goes_are_a_hundred_years() {
     let later = "INSERT INTO {schema}.job (id, kind, args) VALUES (gen_random_uuid(), 'task', '{\"n\": 2}')";
     database.execute(later).await;
     database.execute("SELECT pg_notify('{schema}.job', 'default')").await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    until_sent("_fetch_jobs", 1).await;
     database.execute("ALTER TABLE {schema}.away RENAME TO queue").await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 2).await;
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, Semaphore};
 use uniqueue::{JobState, Runner, RunningJob};
 
 use super::{Task, quick};
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 /// Work that says that it began, and ends when it may.
 fn held_up() -> (impl uniqueue::Worker<Task> + Clone, Arc<Notify>, Arc<Semaphore>) {
@@ -47,12 +47,7 @@ async fn a_stop_finishes_what_runs_and_fetches_no_more() {
 async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run() {
     async fn held(database: &Database, wanted: fn(i64) -> bool) {
         let held = "SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL";
-        let reached = async {
-            while !wanted(database.number(held).await) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(WAIT, reached).await.unwrap();
+        eventually!(wanted(database.number(held).await));
     }
 
     let database = Database::new().await;
@@ -113,11 +108,7 @@ async fn stop_while_a_lease_is_taken() -> bool {
     let pid: i32 = sqlx::query_scalar(database.sql(rows)).fetch_one(&mut *open).await.unwrap();
     let waits = format!("SELECT count(*) FROM pg_stat_activity WHERE {pid} = ANY (pg_blocking_pids(pid))");
     let runner = quick(&database.client).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
-    let begun = Instant::now();
-    while database.number(&waits).await == 0 {
-        assert!(begun.elapsed() < WAIT, "no lease is being taken");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(database.number(&waits).await > 0, "no lease is being taken");
     let stopping = tokio::spawn(runner.stop());
     // Long enough for the stop to reach the services, and no more than they wait for a lock.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -163,19 +154,18 @@ async fn stop_while_a_fetch_hangs() -> Option<f64> {
     database.client.insert_many((0..2_000).map(|n| Task { n })).await.unwrap();
     let runner = Runner::new(database.client.clone()).queue("default", 1).worker(work).start().await.unwrap();
     // Until it fetches ahead.
-    while runs.load(Ordering::SeqCst) < 100 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually!(runs.load(Ordering::SeqCst) >= 100);
     let mut lock = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE")).execute(&mut *lock).await.unwrap();
     is_locked.store(true, Ordering::SeqCst);
     // One job after another, until there is room for a fetch.
-    let begun = Instant::now();
-    while database.number(HANGS).await == 0 {
-        assert!(begun.elapsed() < WAIT, "no fetch hangs");
-        go_on.add_permits(1);
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(
+        {
+            go_on.add_permits(1);
+            database.number(HANGS).await > 0
+        },
+        "no fetch hangs"
+    );
     let in_hand = database.number(RUNNING).await;
     let stopping = tokio::spawn(runner.stop());
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -242,8 +232,9 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told() {
     sqlx::query(lock).execute(&mut *open).await.unwrap();
     go_on.notify_one();
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
-    // Longer than a statement that was given up may still wait for the row.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // The statement that was given up waits for the row no more.
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{schema}%'";
+    database.until(waits, 0).await;
     open.commit().await.unwrap();
     // The result is lost and the job is not: it has no runner any more, so the next one rescues it.
     let row = database.client.job(job.id()).await.unwrap().unwrap();
@@ -257,12 +248,7 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told() {
 
 /// Waits until no runner is left in the database.
 async fn until_gone(database: &Database) {
-    let gone = async {
-        while database.number("SELECT count(*) FROM {schema}.runner").await > 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(WAIT, gone).await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.runner", 0).await;
 }
 
 #[tokio::test]
@@ -309,12 +295,7 @@ async fn the_clock_of_a_stop_runs_while_a_fetch_hangs() {
         .await
         .unwrap();
     let hangs = "SELECT count(*) FROM pg_locks WHERE relation = '{schema}.job'::regclass AND NOT granted";
-    let hanging = async {
-        while database.number(hangs).await == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(WAIT, hanging).await.unwrap();
+    eventually!(database.number(hangs).await > 0);
     let began = Instant::now();
     let stopping = tokio::spawn(runner.stop_within(Duration::from_millis(100)));
     tokio::time::timeout(WAIT, told.notified()).await.unwrap();

@@ -1,6 +1,6 @@
 //! The span of an attempt, and the trace it is in.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use opentelemetry::trace::{SpanKind, Status};
 use serde_json::Value;
@@ -8,19 +8,14 @@ use tracing::Instrument;
 use uniqueue::{BoxError, JobState, NewJob, Outcome, RunningJob, UniquePolicy};
 
 use super::{Task, quick, until};
-use support::{Database, Trace, WAIT, attribute};
+use support::{Database, Trace, attribute, eventually};
 
 /// Waits until this many spans of the name have ended in the trace.
 async fn ended(trace: &Trace, name: &str, wanted: usize) -> Vec<opentelemetry_sdk::trace::SpanData> {
-    let started = Instant::now();
-    loop {
+    eventually!(
         let spans = trace.ended(name);
-        if spans.len() >= wanted {
-            return spans;
-        }
-        assert!(started.elapsed() < WAIT, "{} of {wanted} spans {name}", spans.len());
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+        spans.len() >= wanted, "{} of {wanted} spans {name}", spans.len()
+    )
 }
 
 #[tokio::test]

@@ -11,14 +11,15 @@ use uniqueue::{BoxError, Client, Events, Happened, JobId, Retention, Runner, Run
 
 use super::Task;
 use support::proxy::Proxy;
-use support::{Database, WAIT};
+use support::{Database, WAIT, eventually};
 
 /// The server ends what takes nearly so long.
 const LEASE: Duration = Duration::from_secs(12);
 
-/// The recording of results waits for the transaction that has this lock.
+/// The recording of results waits for the transaction that has this lock, whatever its lock_timeout is.
 const GATE: &str = "CREATE FUNCTION {schema}.gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-        PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}')); RETURN NULL; END $$;
+        WHILE NOT pg_try_advisory_xact_lock_shared(hashtext('{schema}')) LOOP PERFORM pg_sleep(0.002); END LOOP;
+        RETURN NULL; END $$;
     CREATE TRIGGER gate BEFORE UPDATE OR DELETE ON {schema}.job FOR EACH STATEMENT EXECUTE FUNCTION {schema}.gate()";
 
 async fn begin(database: &Database, statement: &str) -> Transaction<'static, Postgres> {
@@ -33,11 +34,7 @@ async fn until_waiting(database: &Database, locks: &str) {
         "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
          WHERE NOT l.granted AND a.datname = current_database() AND a.pid <> pg_backend_pid() AND {locks}"
     );
-    let began = Instant::now();
-    while database.number(&waiting).await == 0 {
-        assert!(began.elapsed() < WAIT, "no session waits: {locks}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    eventually!(database.number(&waiting).await > 0, "no session waits: {locks}");
 }
 
 /// Lets the result of the one job that runs come to the database, where it waits until this is over.
@@ -45,9 +42,9 @@ async fn hold_up(database: &Database, go_on: &Notify) -> Transaction<'static, Po
     let gate = begin(database, "SELECT pg_advisory_xact_lock(hashtext('{schema}'))").await;
     go_on.notify_one();
     // A result that has more to say than that the job is completed has a statement of its own.
-    let sent = "(a.query LIKE '%Completes runs%' OR a.query LIKE '%Ends runs%')";
-    let at_gate = "l.locktype = 'advisory' AND l.objid = hashtext('{schema}')::oid";
-    until_waiting(database, &format!("{at_gate} AND {sent}")).await;
+    let at_gate = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%\"{schema}\"%'
+        AND (query LIKE '%Completes runs%' OR query LIKE '%Ends runs%')";
+    eventually!(database.number(at_gate).await > 0, "no result waits at the gate");
     gate
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use uniqueue::{JobState, Runner, RunningJob};
 
 use super::Task;
-use support::{Database, WAIT, soak, until_sent};
+use support::{Database, WAIT, eventually, soak, until_sent};
 
 #[tokio::test]
 async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other() {
@@ -198,10 +198,7 @@ async fn a_row_of_more_than_a_gigabyte_of_text_holds_up_its_neighbours_for_less_
     let began = std::time::Instant::now();
     for (what, state, jobs) in [("the neighbours ran", "completed", 5), ("it was discarded", "discarded", 1)] {
         let count = format!("SELECT count(*) FROM {{schema}}.job WHERE state = '{state}'");
-        while database.number(&count).await < jobs {
-            assert!(began.elapsed() < 10 * LEASE, "the queue stands still");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        eventually!(within 10 * LEASE; database.number(&count).await >= jobs, "the queue stands still");
         println!("{what} after {:.1?}, with a lease of {LEASE:?}", began.elapsed());
     }
     runner.stop().await.unwrap();
@@ -228,10 +225,7 @@ async fn a_row_of_more_than_a_gigabyte_of_text_is_discarded_and_many_large_ones_
         .worker(async |_: RunningJob<Task>| {});
     let runner = runner.start().await.unwrap();
     let began = std::time::Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL").await > 0 {
-        assert!(began.elapsed() < 10 * WAIT, "the queue stands still");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually!(within 10 * WAIT; database.number("SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL").await == 0, "the queue stands still");
     println!("26 jobs, 25 of them large, after {:.1?}", began.elapsed());
     runner.stop().await.unwrap();
     let discarded = format!(

@@ -7,7 +7,7 @@ use sqlx::{Connection, PgConnection, Row};
 use uniqueue::{Client, NewJob, assert_inserted, assert_not_inserted, testing};
 
 use super::Task;
-use support::WAIT;
+use support::eventually;
 
 #[tokio::test]
 async fn tests_do_not_see_each_other() {
@@ -80,14 +80,12 @@ async fn a_dropped_database_is_gone_even_when_a_test_panics() {
     });
     assert!(test.await.unwrap_err().is_panic());
     let mut connection = PgConnection::connect(&url.replacen(&format!("/{name}?"), "/postgres?", 1)).await.unwrap();
-    let started = std::time::Instant::now();
-    loop {
-        let row = sqlx::query("SELECT count(*) FROM pg_database WHERE datname = $1").bind(&name);
-        if row.fetch_one(&mut connection).await.unwrap().get::<i64, _>(0) == 0 {
-            return;
-        }
-        assert!(started.elapsed() < WAIT, "{name} is still there");
-        // Dropped by a thread of its own, which nothing tells of.
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    // Dropped by a thread of its own, which nothing tells of.
+    eventually!(
+        {
+            let row = sqlx::query("SELECT count(*) FROM pg_database WHERE datname = $1").bind(&name);
+            row.fetch_one(&mut connection).await.unwrap().get::<i64, _>(0) == 0
+        },
+        "{name} is still there"
+    );
 }

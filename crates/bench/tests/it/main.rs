@@ -6,10 +6,11 @@ mod support;
 
 use std::fs;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
+use test_support::eventually;
 use uniqueue::{Client, NewJob};
 
 use crate::support::{command, database, directory, execute, texts};
@@ -248,12 +249,8 @@ async fn interrupted_bench_leaves_nothing() {
         let url = database().await;
         let arguments = format!("--json --n 5000000 --workload {workload}");
         let child = bench(&url, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let begun_at = Instant::now();
         let jobs = "SELECT to_regclass('uniqueue_bench.job')::text";
-        while texts(&url, jobs).await != ["uniqueue_bench.job"] {
-            assert!(begun_at.elapsed() < Duration::from_secs(60), "it does not begin");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually!(within Duration::from_secs(60); texts(&url, jobs).await == ["uniqueue_bench.job"], "it does not begin");
         assert!(Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status().unwrap().success());
         let output = child.wait_with_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -2,12 +2,11 @@
 
 use std::net::TcpListener;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::json;
+use test_support::{eventually, tools::lacks};
 use uniqueue::embedded::{Listen, Postgres};
 
-use crate::screen::WAIT;
 use crate::support::{Foreground, database, directory, execute, has_psql, run, run_json, texts, uniqueue};
 
 #[tokio::test]
@@ -24,8 +23,7 @@ async fn a_server_that_wants_tls_is_reached_and_its_certificate_is_checked() {
         && echo 'hostssl all all all trust' > pg_hba.conf";
     let made = Command::new("sh").args(["-c", make]).current_dir(server.data_dir()).output().unwrap();
     if !made.status.success() {
-        eprintln!("not tested: no openssl: {made:?}");
-        return;
+        return lacks("openssl", &format!("{made:?}"));
     }
     execute(server.url(), "ALTER SYSTEM SET ssl = on").await;
     execute(server.url(), "SELECT pg_reload_conf()").await;
@@ -35,11 +33,7 @@ async fn a_server_that_wants_tls_is_reached_and_its_certificate_is_checked() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     // The server may take a moment to read its settings.
-    let began = Instant::now();
-    while migrate("require") != (Some(0), String::new()) {
-        assert!(began.elapsed() < WAIT, "{:?}", migrate("require"));
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually!(migrate("require") == (Some(0), String::new()), "{:?}", migrate("require"));
     let (code, stderr) = migrate("disable");
     assert!(code == Some(2) && stderr.contains("no encryption"), "{stderr}");
     // No root that this machine trusts has signed the certificate.
@@ -148,7 +142,7 @@ async fn stop_ends_the_server_of_another_terminal_in_order() {
 #[tokio::test]
 async fn psql_opens_on_the_running_server_with_the_schema_in_reach() {
     if !has_psql() {
-        return eprintln!("no psql: nothing was tested");
+        return;
     }
     let scratch = directory();
     let data_dir = scratch.path().join("data");

@@ -8,14 +8,14 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use test_support::eventually;
 use uniqueue::{Client, NewJob, UniquePolicy};
 
-use crate::screen::WAIT;
 use crate::support::{Foreground, command, database, directory, execute, is_root, run_json, texts, uniqueue};
 
 /// Name under the tree, the same as the demo's table spells it, content.
@@ -189,11 +189,7 @@ fn printed_commands_work(text: &str) {
 async fn until_it_waits(url: &str) {
     let waits = "SELECT count(*)::text FROM pg_stat_activity
         WHERE datname = current_database() AND application_name = 'uniqueue' AND wait_event_type = 'Lock'";
-    let began = Instant::now();
-    while texts(url, waits).await == ["0"] {
-        assert!(began.elapsed() < WAIT, "it does not wait");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(texts(url, waits).await != ["0"], "it does not wait");
 }
 
 #[tokio::test]

@@ -1,14 +1,15 @@
 //! docs/operate/incident.md: the incident made to happen, its commands run, its outputs compared, its remedy tried.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use sqlx::{Connection, PgConnection};
+use test_support::{eventually, pause};
 use uniqueue::{Client, Job, NewJob, Runner, RunningJob};
 
 use crate::screen::{Screen, WAIT};
-use crate::support::{database, texts};
+use crate::support::{database, has_psql, texts};
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "invoice.send", queue = "billing")]
@@ -138,7 +139,7 @@ impl Incident {
                 return;
             }
             assert!(began.elapsed() < WAIT, "{command}: no {words:?} in {printed}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            pause(began).await;
         }
     }
 }
@@ -187,22 +188,16 @@ async fn the_page_is_what_happens_and_its_remedy_works() {
         screen.press("q");
         assert_eq!(screen.end().await, Some(0));
     }
-    let has_psql = Command::new("psql").arg("--version").output().is_ok();
-    if has_psql {
+    if has_psql() {
         incident.run(3, "psql", 0);
     } else {
-        eprintln!("not run: no psql");
         sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(client.pool()).await.unwrap();
     }
 
     // The insert goes through, as the first with its key, and the queue goes on.
     assert!(!tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap());
-    let began = Instant::now();
     let left = "SELECT count(*)::text FROM uniqueue.job WHERE kind = 'invoice.send' AND state <> 'completed'";
-    while texts(&url, left).await != ["0"] {
-        assert!(began.elapsed() < WAIT, "the queue does not go on");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(texts(&url, left).await == ["0"], "the queue does not go on");
     // Nobody works reports here: that is another story.
     client.cancel(uniqueue::JobFilter::new().kind("report.close")).await.unwrap();
     incident.until("uniqueue doctor", 0, &["ok: nothing found"]).await;

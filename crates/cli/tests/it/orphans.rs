@@ -1,11 +1,12 @@
 //! A command that is killed at any moment leaves no PostgreSQL behind.
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use test_support::eventually;
 
 use crate::support::{directory, uniqueue};
 
@@ -21,11 +22,7 @@ fn processes_of(directory: &Path) -> Vec<String> {
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun_at = Instant::now();
-    while !holds() {
-        assert!(begun_at.elapsed() < WAIT, "not within {WAIT:?}: {what}");
-        thread::sleep(Duration::from_micros(300));
-    }
+    eventually!(blocking holds(), "not within {WAIT:?}: {what}");
 }
 
 /// Whether the guard of this command's server is about to start it: the log of initdb is emptied, or the server's log made.

@@ -1,10 +1,13 @@
 //! A terminal for what draws on one: `script` makes it, `vt100` reads it.
-
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use test_support::eventually;
+
+use crate::support::has_terminal;
 
 /// The longest that a test waits for what should be there soon.
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
@@ -20,9 +23,7 @@ impl Screen {
     /// Runs `uniqueue` with these arguments on a terminal of 160 columns. `None`: there is no util-linux here to make
     /// one, and that was said.
     pub(crate) fn open(url: &str, arguments: &str) -> Option<Self> {
-        let version = Command::new("script").arg("--version").output().ok();
-        if !version.is_some_and(|version| String::from_utf8_lossy(&version.stdout).contains("util-linux")) {
-            test_support::tools::lacks("script", "util-linux, to make a terminal");
+        if !has_terminal() {
             return None;
         }
         let line = format!("stty rows 40 cols 160; exec {} {arguments}", env!("CARGO_BIN_EXE_uniqueue"));
@@ -53,24 +54,19 @@ impl Screen {
 
     /// Waits until the screen shows all of these.
     pub(crate) async fn until(&self, words: &[&str]) {
-        let began = Instant::now();
-        loop {
+        eventually!(
             let text = self.text();
-            if words.iter().all(|word| text.contains(word)) {
-                return;
-            }
-            assert!(began.elapsed() < WAIT, "no {words:?} in:\n{text}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            words.iter().all(|word| text.contains(word)), "no {words:?} in:\n{text}"
+        );
     }
 
     /// Waits until one line shows all of these.
     pub(crate) async fn until_line(&self, words: &[&str]) {
-        let began = Instant::now();
-        while !self.text().lines().any(|line| words.iter().all(|word| line.contains(word))) {
-            assert!(began.elapsed() < WAIT, "no line with {words:?} in:\n{}", self.text());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        eventually!(
+            self.text().lines().any(|line| words.iter().all(|word| line.contains(word))),
+            "no line with {words:?} in:\n{}",
+            self.text()
+        );
     }
 
     /// The process that draws.
@@ -86,18 +82,12 @@ impl Screen {
 
     /// Waits for the end as well, and answers with what stands on the main screen then.
     pub(crate) async fn last_words(mut self) -> (Option<i32>, String) {
-        let began = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("the child") {
-                break status;
-            }
-            assert!(began.elapsed() < WAIT, "it does not end:\n{}", self.text());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        };
-        while !self.is_as_it_was() {
-            assert!(began.elapsed() < WAIT, "the terminal was not given back");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let status = eventually!(
+            let status = self.child.try_wait().expect("the child");
+            status.is_some(), "it does not end:\n{}", self.text()
+        );
+        let status = status.expect("an end");
+        eventually!(self.is_as_it_was(), "the terminal was not given back");
         self.reader.take().expect("its reader").join().expect("all that it read");
         (status.code(), self.text())
     }

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 pub(crate) use test_support::server::{database, execute, texts};
+use test_support::tools::lacks;
 
 /// A directory that every user can enter.
 pub(crate) fn directory() -> TempDir {
@@ -34,7 +35,21 @@ pub(crate) fn command(binary: &Path) -> Command {
 
 /// Whether there is a psql: PostgreSQL's server can be here without it.
 pub(crate) fn has_psql() -> bool {
-    Command::new("psql").arg("--version").output().is_ok()
+    let is_there = Command::new("psql").arg("--version").output().is_ok();
+    if !is_there {
+        lacks("psql", "PostgreSQL's client");
+    }
+    is_there
+}
+
+/// Whether there is util-linux, to make a terminal.
+pub(crate) fn has_terminal() -> bool {
+    let version = Command::new("script").arg("--version").output();
+    let is_there = version.is_ok_and(|version| String::from_utf8_lossy(&version.stdout).contains("util-linux"));
+    if !is_there {
+        lacks("script", "util-linux, to make a terminal");
+    }
+    is_there
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Output {

@@ -1,13 +1,14 @@
 //! `uniqueue top`, on a terminal.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
+use test_support::eventually;
 use uniqueue::{Client, NewJob};
 
-use crate::screen::{Screen, WAIT};
+use crate::screen::Screen;
 use crate::support::{database, execute, texts, uniqueue};
 
 async fn migrated() -> (String, Client) {
@@ -19,15 +20,7 @@ async fn migrated() -> (String, Client) {
 
 /// Waits until a query answers so.
 async fn until(url: &str, sql: &str, expected: &str) {
-    let began = Instant::now();
-    loop {
-        let found = texts(url, sql).await;
-        if found == [expected] {
-            return;
-        }
-        assert!(began.elapsed() < WAIT, "{sql}: {found:?}, not {expected}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(let found = texts(url, sql).await; found == [expected], "{sql}: {found:?}, not {expected}");
 }
 
 #[tokio::test]
@@ -141,11 +134,7 @@ async fn slow_database_holds_up_no_key_and_its_age_is_shown() {
     screen.press(" ");
     // When the server answers again the numbers are fresh again.
     sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
-    let began = Instant::now();
-    while screen.text().lines().next().is_some_and(|head| head.contains(" old")) {
-        assert!(began.elapsed() < WAIT, "{}", screen.text());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(!screen.text().lines().next().is_some_and(|head| head.contains(" old")), "{}", screen.text());
     screen.press("q");
     assert_eq!(screen.end().await, Some(0));
 }

@@ -2,13 +2,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use test_support::eventually;
 
 use crate::support::{database, execute, run, texts, uniqueue};
-
-const WAIT: Duration = Duration::from_secs(60);
 
 /// A migrated database with jobs, and a command that works them.
 struct Site {
@@ -56,11 +54,11 @@ impl Site {
     }
 
     async fn until(&self, id: &str, state: &str) {
-        let began = Instant::now();
-        while self.job(id, "state").await != state {
-            assert!(began.elapsed() < WAIT, "{id} is not {state}: {}", self.job(id, "state, errors").await);
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        eventually!(
+            self.job(id, "state").await == state,
+            "{id} is not {state}: {}",
+            self.job(id, "state, errors").await
+        );
     }
 }
 
@@ -200,11 +198,10 @@ async fn a_job_over_its_time_is_terminated_and_one_that_ignores_that_is_killed_w
     site.insert("{}").await;
     assert_eq!(working.attempt()["error"], "signal: 9 (SIGKILL)");
     let child = std::fs::read_to_string(&pid).unwrap();
-    let began = Instant::now();
-    while Command::new("kill").args(["-0", child.trim()]).stderr(Stdio::null()).status().unwrap().success() {
-        assert!(began.elapsed() < WAIT, "the program's child lives");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(
+        !Command::new("kill").args(["-0", child.trim()]).stderr(Stdio::null()).status().unwrap().success(),
+        "the program's child lives"
+    );
 }
 
 #[tokio::test]

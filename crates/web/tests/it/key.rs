@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::Router;
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use test_support::eventually;
+use tokio::time::timeout;
 use uniqueue::testing::Database;
 use uniqueue::{Client, JobId, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope};
 
@@ -73,12 +74,7 @@ async fn a_key_tells_of_its_duplicates_and_of_the_inserts_that_wait_for_it() {
         let client = client.clone();
         async move { client.insert(replacing()).await.unwrap() }
     });
-    let began = async {
-        while client.waiting_inserts().await.unwrap().iter().all(|one| one.unique_key.as_deref() != Some("b")) {
-            sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(WAIT, began).await.unwrap();
+    eventually!(client.waiting_inserts().await.unwrap().iter().any(|one| one.unique_key.as_deref() == Some("b")));
     let router = uniqueue_web::router(client.clone());
     let page = get(&router, "/key?key=a").await.body;
     assert!(page.contains("<b>3</b> suppressed of mail, the last "), "{page}");

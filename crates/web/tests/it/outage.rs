@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::PgPoolOptions;
-use tokio::time::{sleep, timeout};
+use test_support::eventually;
 use uniqueue::embedded::Postgres;
 use uniqueue::testing::Database;
 use uniqueue::{Client, NewJob};
@@ -38,16 +38,7 @@ const READ: [&str; 11] = [
 
 /// A page, once it has this status.
 async fn when(router: &Router, path: &str, status: StatusCode) -> Answer {
-    let answered = async {
-        loop {
-            let answer = get(router, path).await;
-            if answer.status == status {
-                return answer;
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-    };
-    timeout(WAIT, answered).await.unwrap_or_else(|_| panic!("{path} has never the status {status}"))
+    eventually!(let answer = get(router, path).await; answer.status == status, "{path} has never the status {status}")
 }
 
 #[tokio::test]

@@ -1,18 +1,13 @@
 //! The overview, and the metrics, of a queue in trouble.
 
-use std::time::Duration;
-
 use axum::Router;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
-use tokio::time::{sleep, timeout};
+use test_support::eventually;
 use uniqueue::NewJob;
 use uniqueue::testing::Database;
 
 use crate::support::get;
-
-/// Longer than anything takes.
-const WAIT: Duration = Duration::from_secs(60);
 
 /// Jobs that nothing runs, one more than the library counts; and jobs that waited 2.5 s and ran 250 ms.
 const JOBS: &str = "
@@ -26,16 +21,7 @@ const JOBS: &str = "
 
 /// A page, when it has a text.
 async fn when(router: &Router, path: &str, text: &str) -> String {
-    let shown = async {
-        loop {
-            let page = get(router, path).await.body;
-            if page.contains(text) {
-                return page;
-            }
-            sleep(Duration::from_millis(100)).await;
-        }
-    };
-    timeout(WAIT, shown).await.unwrap_or_else(|_| panic!("{text} is not on {path}"))
+    eventually!(let page = get(router, path).await.body; page.contains(text), "{text} is not on {path}")
 }
 
 #[tokio::test]

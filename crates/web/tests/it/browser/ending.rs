@@ -2,11 +2,11 @@
 
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
+use test_support::eventually;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::driver::{Driver, WAIT};
 
@@ -36,13 +36,8 @@ async fn a_browser_goes_with_a_test_that_is_killed() {
     assert!(living(group).await > 1, "chromedriver and its browser");
     assert!(std::fs::read_dir(directory).unwrap().count() > 0, "a profile");
     test.kill().await.unwrap();
-    let gone = async {
-        while directory.exists() || living(group).await > 0 {
-            sleep(Duration::from_millis(50)).await;
-        }
-    };
-    assert!(
-        timeout(WAIT, gone).await.is_ok(),
+    eventually!(
+        !directory.exists() && living(group).await == 0,
         "{} processes live, {} is left",
         living(group).await,
         directory.display()

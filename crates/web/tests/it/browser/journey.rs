@@ -5,11 +5,11 @@ use std::time::Duration;
 use fantoccini::Locator;
 use fantoccini::key::Key;
 use serde_json::json;
-use tokio::time::{sleep, timeout};
+use test_support::eventually;
 use uniqueue::testing::Database;
 use uniqueue::{JobFilter, JobState, NewJob, UniqueKey};
 
-use super::driver::{Driver, WAIT, ZONE, choose, click, keys, shows};
+use super::driver::{Driver, ZONE, choose, click, keys, shows};
 use super::service::Service;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,12 +75,7 @@ async fn an_operator_finds_changes_and_follows_jobs() {
     browser.goto(&service.url("/jobs")).await.unwrap();
     let script = "const s = document.createElement('script'); s.textContent = '1'; document.body.append(s)";
     browser.execute(script, Vec::new()).await.unwrap();
-    let reported = async {
-        while service.reports.lock().unwrap().is_empty() {
-            sleep(Duration::from_millis(50)).await;
-        }
-    };
-    timeout(WAIT, reported).await.unwrap();
+    eventually!(!service.reports.lock().unwrap().is_empty());
     assert_eq!(*reports.lock().unwrap(), Vec::<String>::new());
     assert_eq!(service.reports.lock().unwrap().len(), 1);
     browser.close().await.unwrap();

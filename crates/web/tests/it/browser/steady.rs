@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fantoccini::{Client as Browser, Locator};
 use serde_json::json;
+use test_support::eventually;
 use tokio::time::sleep;
 use uniqueue::NewJob;
 use uniqueue::testing::Database;
@@ -55,8 +56,7 @@ async fn nothing_moves_on_a_page_that_follows_the_queue() {
         }
         // The browser tells of a page that does move.
         browser.execute("document.querySelector('main').style.marginTop = '300px'", Vec::new()).await.unwrap();
-        sleep(Duration::from_millis(500)).await;
-        assert!(moved(&browser).await > MOST, "the browser tells of no move");
+        eventually!(moved(&browser).await > MOST, "the browser tells of no move");
         browser.close().await.unwrap();
     }
 }

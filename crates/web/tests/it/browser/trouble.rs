@@ -1,11 +1,10 @@
 //! A queue in trouble: rows for the pages that are empty while all is well.
 
-use std::time::Duration;
-
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Postgres, Transaction};
+use test_support::eventually;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use uniqueue::testing::Database;
 use uniqueue::{JobId, NewJob, OnConflict, UniquePolicy};
 
@@ -58,12 +57,7 @@ impl Trouble {
                 client.insert(job).await.unwrap();
             }
         });
-        let waiting = async {
-            while client.waiting_inserts().await.unwrap().is_empty() {
-                sleep(Duration::from_millis(10)).await;
-            }
-        };
-        timeout(WAIT, waiting).await.unwrap();
+        eventually!(!client.waiting_inserts().await.unwrap().is_empty());
         Self { failed: failed.into(), open, waits }
     }
 

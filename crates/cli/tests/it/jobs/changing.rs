@@ -1,0 +1,259 @@
+//! `job cancel`, `retry`, `delete` and `job wait`.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use test_support::eventually;
+
+use super::{Jobs, json_of, refused, text_of};
+use crate::support::{execute, texts};
+
+#[tokio::test]
+async fn given_jobs_are_changed_and_the_others_have_a_reason() {
+    let jobs = Jobs::new().await;
+    let (waits, done) = (jobs.insert("a"), jobs.insert("a"));
+    jobs.set(&done, "state = 'completed', finalized_at = now()").await;
+    let gone = "019abc12-3456-7def-8a12-3456789abcde";
+    let dry = json_of(&mut jobs.command(&format!("job cancel --dry-run --json {waits} {done} {gone}")), 1);
+    assert_eq!((&dry["dry_run"], &dry["jobs"]), (&json!(true), &json!({"exactly": 1})));
+    assert_eq!((jobs.state(&waits).await, &dry["sample"][0]["id"]), ("available".to_owned(), &json!(waits)));
+
+    assert_eq!(dry["unchanged"][1], json!({"id": gone, "reason": "there is no such job"}));
+    let text = text_of(&mut jobs.command(&format!("job cancel --dry-run {done} {waits}")), 1);
+    let said =
+        format!("1 job would be cancelled; nothing was changed\nnot {done}: it is completed; cancel changes jobs");
+    assert!(text.contains(&said), "{text}");
+    text_of(&mut jobs.command(&format!("job cancel --dry-run {waits}")), 0);
+
+    let answer = json_of(&mut jobs.command(&format!("job cancel --json {waits} {done} {gone}")), 1);
+    assert_eq!((&answer["verb"], &answer["changed"]), (&json!("cancel"), &json!(1)));
+    assert_eq!(answer["unchanged"][0]["id"], json!(done));
+    let reason = answer["unchanged"][0]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("it is completed; cancel changes jobs in state pending, scheduled"), "{reason}");
+    assert_eq!(answer["unchanged"][1], json!({"id": gone, "reason": "there is no such job"}));
+    assert_eq!(jobs.state(&waits).await, "cancelled");
+
+    assert_eq!(text_of(&mut jobs.command(&format!("job retry {waits} {done}")), 0), "retried 2 jobs\n");
+    assert_eq!(text_of(&mut jobs.command(&format!("job reschedule {waits} --in 1h")), 0), "rescheduled 1 job\n");
+    assert_eq!(jobs.state(&waits).await, "scheduled");
+    assert_eq!(text_of(&mut jobs.command(&format!("job reschedule {waits} --at now")), 0), "rescheduled 1 job\n");
+    assert_eq!(jobs.state(&waits).await, "available");
+    let text = text_of(&mut jobs.command(&format!("job priority -5 {waits}")), 0);
+    assert_eq!(text, "changed the priority of 1 job\n");
+    assert_eq!(texts(&jobs.url, "SELECT priority::text FROM uniqueue.job ORDER BY id").await, ["-5", "0"]);
+    let held = jobs.insert("a --pending");
+    assert_eq!(text_of(&mut jobs.command(&format!("job release {held}")), 0), "released 1 job\n");
+    assert_eq!(jobs.state(&held).await, "available");
+    let text = text_of(&mut jobs.command(&format!("job release {held}")), 1);
+    assert_eq!(text, format!("released 0 jobs\nnot {held}: it is available; release changes jobs in state pending\n"));
+    assert_eq!(text_of(&mut jobs.command(&format!("job delete {held} {waits} {done}")), 0), "deleted 3 jobs\n");
+    assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job").await, ["0"]);
+}
+
+#[tokio::test]
+async fn jobs_that_a_retry_discards_are_not_counted_as_retried() {
+    let jobs = Jobs::new().await;
+    let policy = r#"{"on_reentry": "discard", "states": ["available"]}"#;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let inserted = json_of(&mut jobs.with("job insert sync --in 1h --json --policy", &[policy]), 0);
+        ids.push(inserted["job"]["id"].as_str().unwrap().to_owned());
+    }
+    // It holds the key that all of them had.
+    jobs.with("job insert sync --policy", &[policy]).output().unwrap();
+    let other = jobs.insert("other");
+    jobs.set(&other, "state = 'cancelled', finalized_at = now()").await;
+    let text = text_of(&mut jobs.command(&format!("job retry {} {other}", ids[0])), 1);
+    let discarded = format!("discarded 1 job, because another job holds the unique key: {}\n", ids[0]);
+    assert_eq!(text, format!("retried 1 job\n{discarded}"));
+    let mut answer = json_of(&mut jobs.command("job retry --state scheduled --kind sync --yes --json"), 1);
+    // The jobs of a batch have no order.
+    answer["discarded"].as_array_mut().unwrap().sort_by_key(|id| id.to_string());
+    assert_eq!(answer, json!({"verb": "retry", "changed": 0, "discarded": ids[1..], "unchanged": []}));
+    assert_eq!(jobs.state(&ids[2]).await, "discarded");
+}
+
+#[tokio::test]
+async fn final_jobs_whose_retry_is_refused_are_named_with_the_holder_of_their_key() {
+    let jobs = Jobs::new().await;
+    let policy = r#"{"on_reentry": "discard"}"#;
+    let insert = || json_of(&mut jobs.with("job insert sync --json --policy", &[policy]), 0);
+    let id_of = |inserted: &Value| inserted["job"]["id"].as_str().unwrap().to_owned();
+    let mut ids = Vec::new();
+    for state in ["completed", "cancelled", "discarded"] {
+        ids.push(id_of(&insert()));
+        jobs.set(ids.last().unwrap(), &format!("state = '{state}', finalized_at = now()")).await;
+    }
+    let holder = id_of(&insert());
+    let reason = format!("its unique key is held by job {holder}, and its policy is on_reentry discard");
+    for (id, state) in ids.iter().zip(["completed", "cancelled", "discarded"]) {
+        let text = text_of(&mut jobs.command(&format!("job retry {id}")), 1);
+        assert_eq!(text, format!("retried 0 jobs\nnot {id}: {reason}\n"));
+        let answer = json_of(&mut jobs.command(&format!("job retry --state {state} --yes --json")), 1);
+        let unchanged = json!([{"id": id, "reason": reason}]);
+        assert_eq!(answer, json!({"verb": "retry", "changed": 0, "discarded": [], "unchanged": unchanged}));
+        assert_eq!(jobs.state(id).await, state);
+    }
+}
+
+#[tokio::test]
+async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
+    let jobs = Jobs::new().await;
+    execute(
+        &jobs.url,
+        "INSERT INTO uniqueue.job (id, kind, queue, state, finalized_at)
+         SELECT uniqueue.new_job_id(), 'bulk', 'q' || n % 2, s::uniqueue.job_state,
+             CASE WHEN s IN ('completed', 'discarded', 'cancelled') THEN now() END
+         FROM unnest(ARRAY['available', 'completed', 'discarded', 'retryable', 'cancelled']) AS s, generate_series(1, 1000) AS n",
+    )
+    .await;
+    let states = async || {
+        let sql = "SELECT state || ' ' || count(*) FROM uniqueue.job GROUP BY state ORDER BY state::text";
+        texts(&jobs.url, sql).await
+    };
+    let before = states().await;
+
+    // Without a state it selects failed jobs.
+    let dry = json_of(&mut jobs.command("job retry --kind bulk --dry-run --json"), 0);
+    assert_eq!((&dry["jobs"], dry["sample"].as_array().unwrap().len()), (&json!({"exactly": 2000}), 5));
+    let text = text_of(&mut jobs.command("job retry --kind bulk --dry-run"), 0);
+    assert!(text.ends_with("(5 rows)\n2,000 jobs would be retried; nothing was changed\n"), "{text}");
+    let stderr = refused(&mut jobs.command("job retry --kind bulk"));
+    assert_eq!(
+        stderr,
+        "error: retry of 2,000 jobs in schema uniqueue with --state retryable,discarded --kind bulk needs confirmation, and there is \
+         no terminal\nhint: check with --dry-run, then give --yes\n"
+    );
+    assert_eq!(states().await, before);
+
+    // Limits take the oldest.
+    let some = json_of(&mut jobs.command("job retry --state discarded --limit 3 --yes --json"), 0);
+    assert_eq!(some, json!({"verb": "retry", "changed": 3, "discarded": [], "unchanged": []}));
+    assert_eq!(text_of(&mut jobs.command("job retry --kind bulk --yes"), 0), "retried 1,997 jobs\n");
+    assert_eq!(states().await, ["available 3000", "cancelled 1000", "completed 1000"]);
+    assert_eq!(text_of(&mut jobs.command("job retry --kind bulk --yes"), 0), "retried 0 jobs\n");
+    assert_eq!(
+        text_of(&mut jobs.command("job priority 3 --queue q1 --yes"), 0),
+        "changed the priority of 1,500 jobs\n"
+    );
+    assert_eq!(text_of(&mut jobs.command("job cancel --priority 3 -y"), 0), "cancelled 1,500 jobs\n");
+    assert_eq!(text_of(&mut jobs.command("job delete --state completed --yes"), 0), "deleted 1,000 jobs\n");
+    assert_eq!(text_of(&mut jobs.command("job delete --all --yes"), 0), "deleted 4,000 jobs\n");
+
+    for (line, said) in [
+        ("job cancel", "error: no jobs given to cancel\nhint: give ids, or a filter such as"),
+        ("job delete --yes", "error: no jobs given to delete\nhint: "),
+        ("job delete --limit 5 --yes", "error: no jobs given to delete\nhint: "),
+        ("job retry --all 019abc12-3456-7def-8a12-3456789abcde", "error: the argument '--all' cannot be used with"),
+        ("job retry --kind a 019abc12-3456-7def-8a12-3456789abcde", "error: ids and a filter at once\nhint: "),
+        (
+            "job cancel --state completed --yes",
+            "error: cancel does not change jobs in state completed\nhint: it changes jobs in state",
+        ),
+        ("job delete --state running --yes", "error: delete does not change jobs in state running\nhint: "),
+        ("job reschedule --queue q", "error: the following required arguments were not provided"),
+        ("job reschedule --queue q --in 1h --at now", "error: the argument '--in <DURATION>' cannot be used with"),
+        ("job priority high --queue q", "error: invalid value 'high' for '<PRIORITY>'"),
+    ] {
+        let stderr = refused(&mut jobs.command(line));
+        assert!(stderr.starts_with(said), "{line}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn interrupted_list_ends_its_query() {
+    let jobs = Jobs::new().await;
+    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&jobs.url).await.unwrap();
+    // The query never ends, because another transaction has locked the table.
+    sqlx::raw_sql("BEGIN; LOCK TABLE uniqueue.job").execute(&mut connection).await.unwrap();
+    let child = jobs.command("job list").stderr(Stdio::piped()).spawn().unwrap();
+    let waiting = "SELECT count(*)::text FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name = 'uniqueue'";
+    let until = async |count: &str| {
+        eventually!(texts(&jobs.url, waiting).await == [count], "{count} queries wait");
+    };
+    until("1").await;
+    assert!(Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), stderr.as_str()), (Some(130), "error: interrupted: nothing was changed\n"));
+    until("0").await;
+}
+
+#[tokio::test]
+async fn interrupted_change_keeps_and_counts_its_batches() {
+    let jobs = Jobs::new().await;
+    execute(
+        &jobs.url,
+        "INSERT INTO uniqueue.job (id, kind) SELECT uniqueue.new_job_id(), 'bulk' FROM generate_series(1, 2500);
+         -- Another transaction has locked a job of the third batch.
+         CREATE TABLE held AS SELECT id FROM uniqueue.job ORDER BY id OFFSET 2200 LIMIT 1",
+    )
+    .await;
+    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&jobs.url).await.unwrap();
+    let lock = "BEGIN; SELECT FROM uniqueue.job WHERE id = (SELECT id FROM held) FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut connection).await.unwrap();
+    let child =
+        jobs.command("job cancel --kind bulk --yes").stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let cancelled = "SELECT count(*)::text FROM uniqueue.job WHERE state = 'cancelled'";
+    eventually!(texts(&jobs.url, cancelled).await == ["2499"], "all others go through");
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert_eq!(stderr, "error: interrupted: cancelled 2,499 jobs before; the same command changes the rest\n");
+    sqlx::raw_sql("ROLLBACK").execute(&mut connection).await.unwrap();
+    assert!(text_of(&mut jobs.command("job cancel --kind bulk --yes"), 0).starts_with("cancelled "));
+    assert_eq!(texts(&jobs.url, "SELECT DISTINCT state::text FROM uniqueue.job").await, ["cancelled"]);
+}
+
+#[tokio::test]
+async fn wait_prints_the_result_and_its_exit_code_says_whether_the_job_completed() {
+    let jobs = Jobs::new().await;
+    let id = jobs.insert("report.build --pending");
+    let timed_out = text_of(&mut jobs.command(&format!("job wait {id} --timeout 50ms")), 1);
+    assert_eq!(timed_out, format!("job {id} is not final yet: the time was over\n"));
+    jobs.set(&id, "state = 'completed', finalized_at = now(), output = '{\"rows\": 7}'").await;
+    let completed = text_of(&mut jobs.command(&format!("job wait {id}")), 0);
+    assert_eq!(completed, format!("job {id} completed: {{\"rows\":7}}\n"));
+    let json = json_of(&mut jobs.command(&format!("job wait {id} --json")), 0);
+    assert_eq!((&json["waited"], &json["job"]["output"]), (&json!("final"), &json!({"rows": 7})));
+
+    let error = r#"[{"attempt": 1, "at": "2026-01-01T00:00:00Z", "error": "no paper"}]"#;
+    jobs.set(&id, &format!("state = 'discarded', output = NULL, errors = '{error}'")).await;
+    let discarded = text_of(&mut jobs.command(&format!("job wait {id}")), 1);
+    assert_eq!(discarded, format!("job {id} was discarded: no paper\n"));
+    execute(&jobs.url, &format!("DELETE FROM uniqueue.job WHERE id = '{id}'")).await;
+    let gone = text_of(&mut jobs.command(&format!("job wait {id}")), 1);
+    assert_eq!(gone, format!("job {id} does not exist: it was deleted, or never inserted\n"));
+
+    let inserted = json_of(&mut jobs.command("job insert report.build --json --wait 50ms"), 1);
+    assert_eq!((&inserted["waited"], &inserted["result"]), (&json!("timed_out"), &Value::Null));
+    // A job that completes meanwhile.
+    for (words, began) in [("", "inserted "), ("--json", "{")] {
+        let line = format!("job insert report.print --key print --wait 30s {words}");
+        let waiting = jobs.command(&line).stdout(Stdio::piped()).spawn().unwrap();
+        let print = "SELECT id::text FROM uniqueue.job WHERE kind = 'report.print' AND state = 'available'";
+        let mut ids = Vec::new();
+        while ids.is_empty() {
+            ids = texts(&jobs.url, print).await;
+        }
+        jobs.set(&ids[0], "state = 'completed', finalized_at = now(), output = '7'").await;
+        let output = waiting.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.starts_with(began), "{text}");
+        if words.is_empty() {
+            assert!(text.ends_with(&format!("job {} completed: 7\n", ids[0])), "{text}");
+        } else {
+            let json: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!((&json["waited"], &json["result"]["output"]), (&json!("final"), &json!(7)), "{text}");
+        }
+    }
+    text_of(&mut jobs.command("queue retention default --completed 0s"), 0);
+    let refused = jobs.command("job insert report.build --wait 1s").output().unwrap();
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(message.contains("queue default deletes jobs as they complete"), "{message}");
+}

@@ -1,0 +1,114 @@
+//! `queue list` and `queue groups`.
+
+use serde_json::{Value, json};
+
+use super::Queues;
+use crate::support::{execute, texts};
+
+#[tokio::test]
+async fn queues_are_listed_with_their_jobs() {
+    let queues = Queues::new().await;
+    let odd = "'; DROP TABLE uniqueue.queue; -- é";
+    assert!(queues.text(&["job", "insert", "a", "--queue", odd], 0).starts_with("inserted "));
+    queues.text(&["job", "insert", "a", "--queue", "busy", "--in", "1h"], 0);
+    execute(
+        &queues.url,
+        "INSERT INTO uniqueue.job (id, kind, queue, created_at, scheduled_at)
+         SELECT uniqueue.new_job_id(), 'a', 'deep', at, at
+         FROM generate_series(1, 150), LATERAL (SELECT now() - interval '5 minutes' AS at) AS t",
+    )
+    .await;
+    let all = queues.lines(&["queue", "list", "--json", "--count-up-to", "100"]);
+    let names: Vec<_> = all.iter().map(|queue| queue["name"].as_str().unwrap()).collect();
+    assert_eq!(names, [odd, "busy", "deep"]);
+    assert_eq!((&all[2]["available"], &all[1]["scheduled"]), (&json!({"at_least": 100}), &json!({"exactly": 1})));
+    let text = queues.text(&["queue", "list", "--count-up-to", "100"], 0);
+    let deep = text.lines().find(|line| line.contains("deep")).unwrap();
+    assert!(deep.contains("no runner") && deep.contains("100+") && deep.contains("5m"), "{text}");
+    assert!(text.ends_with("(3 rows)\n"), "{text}");
+
+    let one = queues.lines(&["queue", "list", "deep", "--json"]);
+    assert_eq!((one.len(), &one[0]["available"]), (1, &json!({"exactly": 150})));
+    let output = queues.command(&["queue", "list", "deep", "nowhere"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "no such queue: \"nowhere\"\n");
+}
+
+#[tokio::test]
+async fn a_list_shows_group_limits_and_fairness_within_80_columns() {
+    let queues = Queues::new().await;
+    queues.text(&["queue", "limit", "plain", "4"], 0);
+    assert!(!queues.text(&["queue", "list"], 0).contains("groups"));
+    queues.text(&["queue", "limit", "a long name of a queue with emails", "12", "--per-group", "--fair", "yes"], 0);
+    queues.text(&["queue", "limit", "fair", "--fair", "yes"], 0);
+    let output = queues.command(&["queue", "list"]).env("COLUMNS", "80").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let cell = |name: &str| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{text}"));
+        line.split('|').nth(2).unwrap_or_else(|| panic!("{text}")).trim().to_owned()
+    };
+    assert_eq!([cell("queue"), cell("a long"), cell("fair"), cell("plain")], ["groups", "12, fair", "fair", ""]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[tokio::test]
+async fn groups_are_listed_with_those_held_up_first_or_by_name() {
+    let queues = Queues::new().await;
+    let sql = "
+        INSERT INTO uniqueue.job (id, kind, queue, group_key)
+        SELECT uniqueue.new_job_id(), 'a', 'emails', g FROM unnest('{d, b, c, a}'::text[]) AS g;
+        SELECT uniqueue.limit_groups('emails', 1);
+        UPDATE uniqueue.job SET state = 'running', attempt = 1, worker = gen_random_uuid() WHERE group_key = 'c';
+        INSERT INTO uniqueue.job (id, kind, queue, group_key) VALUES (uniqueue.new_job_id(), 'a', 'emails', 'c')";
+    execute(&queues.url, sql).await;
+    let groups = |options: &[&str]| {
+        let text = queues.text(&[&["queue", "groups", "--json"], options].concat(), 0);
+        let group = |line: &str| serde_json::from_str::<Value>(line).unwrap()["group"].as_str().unwrap().to_owned();
+        text.lines().map(group).collect::<Vec<_>>().join("")
+    };
+    assert_eq!(groups(&[])[..1], *"c");
+    assert_eq!(groups(&["--by-name"]), "abcd");
+    assert_eq!(groups(&["emails", "--by-name", "--limit", "2"]), "ab");
+    assert_eq!(groups(&["none", "--by-name"]), "");
+}
+
+#[tokio::test]
+async fn a_queue_has_the_status_of_the_view() {
+    let queues = Queues::new().await;
+    let sql = "
+        INSERT INTO uniqueue.job (id, kind, queue, state, scheduled_at, attempt, attempted_at, worker)
+        SELECT uniqueue.new_job_id(), 'a', queue, state::uniqueue.job_state, now() - interval '1 min',
+            CASE state WHEN 'running' THEN 1 ELSE 0 END, CASE state WHEN 'running' THEN now() END,
+            CASE state WHEN 'running' THEN gen_random_uuid() END
+        FROM generate_series(1, 5), (VALUES
+            ('dead', 'running'), ('overdue', 'scheduled'), ('failed', 'retryable'), ('held', 'pending'),
+            ('works', 'running'), ('full', 'running'), ('waits', 'available'), ('halted', 'available'), ('slowed', 'available')
+        ) AS jobs (queue, state);
+        INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'r', '{works,full,waits,halted,bored,slowed}', now() + interval '1 h', true);
+        SELECT uniqueue.limit_queue('full', 5), uniqueue.limit_queue('bored', 5), uniqueue.pause_queue('halted'),
+            uniqueue.hold_queue('slowed', '1 h')";
+    execute(&queues.url, sql).await;
+    let view = "SELECT queue || ' is ' || status FROM uniqueue.queue_status ORDER BY queue";
+    let view = texts(&queues.url, view).await;
+    let expected = [
+        "bored is idle",
+        "dead is no runner",
+        "failed is no runner",
+        "full is at its limit",
+        "halted is paused",
+        "held is idle",
+        "overdue is no runner",
+        "slowed is held",
+        "waits is waiting",
+        "works is working",
+    ];
+    assert_eq!(view, expected);
+    let text = queues.text(&["queue", "list"], 0);
+    let listed = text.lines().skip(2).filter_map(|line| {
+        let mut cells = line.split('|').map(str::trim);
+        let (queue, is) = (cells.next()?, cells.next()?);
+        Some(format!("{queue} is {}", if is.starts_with("paused ") { "paused" } else { is.split(',').next()? }))
+    });
+    assert_eq!(listed.collect::<Vec<_>>(), view, "{text}");
+}

@@ -1,0 +1,280 @@
+//! Jobs that wait, claims and maintenance.
+
+use std::time::Duration;
+
+use uniqueue::{
+    FindingCode, JobFilter, JobState, Limit, PeriodicJob, Runner, RunningJob, Severity, Thresholds, UniqueKey,
+};
+
+use super::{Task, runner};
+use crate::health::{find, gone, paste, seek};
+use support::{Database, job};
+
+#[tokio::test]
+async fn jobs_that_wait_are_told_by_why_they_wait() {
+    let database = Database::new().await;
+    for queue in ["paused", "unworked", "limited", "busy"] {
+        database.client.insert(job("task").queue(queue)).await.unwrap();
+    }
+    database.client.queue("paused").pause().await.unwrap();
+    runner(&database, "one", "limited,busy,paused", 1).await;
+    let defaults = Thresholds::new();
+    let notice = find(&database, defaults, FindingCode::QueuePaused, Severity::Notice, "queue paused").await;
+    find(&database, defaults, FindingCode::QueueUnworked, Severity::Notice, "queue unworked").await;
+    assert!(seek(&database, defaults, FindingCode::QueueLate, "").await.is_none(), "they have not waited long");
+
+    database.pass(Duration::from_secs(600)).await;
+    find(&database, defaults, FindingCode::QueuePaused, Severity::Warning, "queue paused").await;
+    let unworked = find(&database, defaults, FindingCode::QueueUnworked, Severity::Warning, "queue unworked").await;
+    assert!(unworked.seen.contains("1 job available, the oldest for 10m"), "{unworked:?}");
+    let busy = find(&database, defaults, FindingCode::QueueLate, Severity::Warning, "queue busy").await;
+    assert!(busy.seen.contains("1 live runner works it, 0 jobs running"), "{busy:?}");
+    let worse = defaults.waiting(Limit::new(Duration::ZERO, Duration::from_secs(60)));
+    find(&database, worse, FindingCode::QueueLate, Severity::Critical, "queue busy").await;
+
+    let running = database.client.insert(job("task").queue("limited").priority(9)).await.unwrap().id();
+    database.set_state(running, "running").await;
+    database.execute("UPDATE {schema}.job SET attempted_at = now(), worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'").await;
+    database.client.queue("limited").limit(Some(1)).await.unwrap();
+    let limited = find(&database, defaults, FindingCode::QueueLate, Severity::Warning, "queue limited").await;
+    assert!(limited.seen.ends_with("1 job running, which is its limit"), "{limited:?}");
+    paste(&database, limited.remedy.sql.as_deref().unwrap()).await;
+    assert_eq!(database.client.queue("limited").settings().await.unwrap().limit, Some(2));
+
+    let rate = uniqueue::Rate::per(5, Duration::from_secs(60));
+    database.client.queue("busy").rate(Some(rate)).await.unwrap();
+    let rated = find(&database, defaults, FindingCode::QueueLate, Severity::Notice, "queue busy").await;
+    assert!(rated.seen.ends_with("0 jobs running, under its rate of 5/1m"), "{rated:?}");
+    assert!(rated.remedy.command.unwrap().starts_with("uniqueue queue rate busy"));
+
+    paste(&database, notice.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, defaults, FindingCode::QueuePaused, "").await;
+    database.client.cancel(JobFilter::new().queue("unworked")).await.unwrap();
+    gone(&database, defaults, FindingCode::QueueUnworked, "").await;
+}
+
+#[tokio::test]
+async fn a_kind_that_no_live_runner_of_its_queue_knows_is_named() {
+    let database = Database::new().await;
+    let real = Runner::new(database.client.clone()).queue("default", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    database.client.insert_many([job("gone"), job("task"), job("gone")]).await.unwrap();
+    let finding = find(&database, Thresholds::new(), FindingCode::KindUnknown, Severity::Notice, "kind gone").await;
+    assert!(finding.seen.contains("2 jobs available in queue default"), "{finding:?}");
+    let command = finding.remedy.command.unwrap();
+    let expected = format!("uniqueue job cancel --queue default --schema {} --kind gone --dry-run", database.schema);
+    assert_eq!(command, expected);
+    assert!(seek(&database, Thresholds::new(), FindingCode::KindUnknown, "kind task").await.is_none());
+    database.pass(Duration::from_secs(600)).await;
+    find(&database, Thresholds::new(), FindingCode::KindUnknown, Severity::Warning, "kind gone").await;
+    // A runner from before migration 14 does not say its kinds, and may know any.
+    database.execute("UPDATE {schema}.runner SET kinds = NULL").await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::KindUnknown, "").await.is_none());
+    database.execute("UPDATE {schema}.runner SET kinds = '{task}'").await;
+    database.client.cancel(JobFilter::new().kind("gone")).await.unwrap();
+    gone(&database, Thresholds::new(), FindingCode::KindUnknown, "").await;
+    real.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up() {
+    let database = Database::new().await;
+    let limits = Thresholds::new();
+    runner(&database, "live", "default", 0).await;
+    let began = database.client.insert(job("task").group("began").in_order()).await.unwrap().id();
+    let full = database.client.insert(job("task").group("full").group_limit(1)).await.unwrap().id();
+    let rest = [
+        job("task").group("began").in_order(),
+        job("task").group("full").group_limit(1),
+        job("gone").group("unknown"),
+        job("task").group("free"),
+        job("task").group("paused").queue("paused").in_order(),
+        job("gone").group("unworked").queue("unworked"),
+    ];
+    database.client.insert_many(rest).await.unwrap();
+    database.client.queue("paused").pause().await.unwrap();
+    database.set_state(full, "running").await;
+    database.execute("UPDATE {schema}.job SET attempted_at = now(), worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'").await;
+    database.set_state(began, "retryable").await;
+    database.execute("UPDATE {schema}.job SET began = 1 WHERE state = 'retryable'").await;
+    assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none(), "it waits for moments");
+
+    let wait = |minutes: u32| {
+        format!(
+            "UPDATE {{schema}}.job SET created_at = now() - interval '{minutes} min',
+                 scheduled_at = now() - interval '{minutes} min' WHERE state = 'available'"
+        )
+    };
+    database.execute(&wait(10)).await;
+    let told = |diagnosis: uniqueue::Diagnosis| -> Vec<_> {
+        let held = diagnosis.findings.into_iter().filter(|finding| finding.code == FindingCode::GroupHeld);
+        held.map(|finding| (finding.severity, finding.subject, finding.seen, finding.remedy.command.unwrap())).collect()
+    };
+    let gone = "SELECT id::text FROM {schema}.job WHERE queue = 'default' AND kind = 'gone'";
+    let gone = database.text(gone).await;
+    let one = "1 group has its first job waiting for up to 10m, such as";
+    let groups = database.client.groups().await.unwrap();
+    let sentence = |name: &str| {
+        let group = groups.iter().find(|group| group.group == name).unwrap();
+        group.held_by.as_ref().unwrap().reason.trim_end_matches('.').to_owned()
+    };
+    let command = format!("uniqueue queue groups default --schema {}", database.schema);
+    let of_queue = |severity, seen| (severity, "queue default".to_owned(), format!("{one} {seen}"), command.clone());
+    let expected = [
+        of_queue(Severity::Warning, format!("began: {}", sentence("began"))),
+        of_queue(
+            Severity::Warning,
+            format!(
+                "unknown: Group \"unknown\" waits for its first job, {gone}: No live runner of queue \"default\" has a \
+                 worker for kind \"gone\""
+            ),
+        ),
+        of_queue(Severity::Notice, format!("full: {}", sentence("full"))),
+    ];
+    assert_eq!(told(database.client.diagnose().await.unwrap()), expected);
+
+    // The remedies.
+    database.execute(&wait(70)).await;
+    database.client.cancel(JobFilter::new().kind("gone")).await.unwrap();
+    database.client.cancel(JobFilter::new().ids([began])).await.unwrap();
+    let left = told(database.client.diagnose().await.unwrap());
+    assert_eq!((left.len(), left[0].0), (1, Severity::Warning), "{left:?}");
+    database.execute("UPDATE {schema}.job SET group_limit = 2 WHERE group_key = 'full'").await;
+    assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none());
+}
+
+#[tokio::test]
+async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour() {
+    let database = Database::new().await;
+    let limits = Thresholds::new();
+    runner(&database, "live", "default", 0).await;
+    database.client.insert_many([job("task"), job("task").group("g")]).await.unwrap();
+    database.pass(Duration::from_secs(600)).await;
+    database.execute("UPDATE {schema}.runner SET started_at = now() - interval '1 day', leased_until = now() + interval '1 h', heartbeat_at = now()").await;
+    let queue = database.client.queue("default");
+    queue.hold(Duration::from_secs(1_800)).await.unwrap();
+    for code in [FindingCode::QueueHeld, FindingCode::QueueLate, FindingCode::GroupHeld] {
+        assert!(seek(&database, limits, code, "").await.is_none(), "{code}");
+    }
+    assert!(database.client.stuck_jobs().await.unwrap().is_empty(), "it is held");
+    queue.hold(Duration::from_secs(7_200)).await.unwrap();
+    let held = find(&database, limits, FindingCode::QueueHeld, Severity::Notice, "queue default").await;
+    assert!(held.seen.starts_with("it is held for another ") && held.seen.contains("the oldest for 10m"), "{held:?}");
+    paste(&database, held.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, limits, FindingCode::QueueHeld, "").await;
+    assert_eq!(database.client.stuck_jobs().await.unwrap().len(), 1, "the job without a group");
+
+    queue.hold_group("g", Duration::from_secs(1_800)).await.unwrap();
+    assert!(seek(&database, limits, FindingCode::GroupHeld, "").await.is_none());
+    queue.hold_group("g", Duration::from_secs(7_200)).await.unwrap();
+    let held = find(&database, limits, FindingCode::GroupHeld, Severity::Notice, "queue default").await;
+    assert!(held.seen.contains("such as g: Group \"g\" is held until "), "{held:?}");
+
+    // A job that waits for its rate is not stuck.
+    let rate = uniqueue::Rate::per(1, Duration::from_secs(3_600));
+    queue.rate(Some(rate)).await.unwrap();
+    database.execute("UPDATE {schema}.queue SET rate_full_at = now() + interval '30 min'").await;
+    assert!(database.client.stuck_jobs().await.unwrap().is_empty(), "it waits for its rate");
+    database.execute("UPDATE {schema}.queue SET rate_full_at = now() - interval '10 min'").await;
+    assert_eq!(database.client.stuck_jobs().await.unwrap().len(), 1, "its token has been there for long");
+}
+
+#[tokio::test]
+async fn due_jobs_that_nobody_promotes_and_long_ones_are_told() {
+    let database = Database::new().await;
+    database.client.insert(job("task").scheduled_in(Duration::from_secs(60))).await.unwrap();
+    let running = database.client.insert(job("task")).await.unwrap().id();
+    runner(&database, "one", "default", 1).await;
+    database.set_state(running, "running").await;
+    database
+        .execute("UPDATE {schema}.job SET attempted_at = now() - interval '3 hours', worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'")
+        .await;
+    database.pass(Duration::from_secs(300)).await;
+    let due = find(&database, Thresholds::new(), FindingCode::JobOverdue, Severity::Warning, "queue default").await;
+    assert!(
+        due.seen.starts_with("1 job for up to 4m, such as") && due.seen.contains("has made it available"),
+        "{due:?}"
+    );
+    let long = find(&database, Thresholds::new(), FindingCode::JobLong, Severity::Notice, "queue default").await;
+    assert!(long.seen.contains("3h") && long.seen.contains(&running.to_string()), "{long:?}");
+    paste(&database, long.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), FindingCode::JobLong, "").await;
+    let real = Runner::new(database.client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    gone(&database, Thresholds::new(), FindingCode::JobOverdue, "").await;
+    real.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_of_jobs_that_nothing_moves_are_told_and_freed_by_the_remedy() {
+    let database = Database::new().await;
+    let key = |name: &str| UniqueKey::raw(name).states(JobState::ALL);
+    let given_up = database.client.insert(job("a").unique_key(key("it's\\held"))).await.unwrap().id();
+    database.set_state(given_up, "discarded").await;
+    database.client.insert(job("b").pending().unique_key(key("held back"))).await.unwrap();
+    // A job that moves, and a claim that has ended, are no findings.
+    database.client.insert(job("c").unique_key(key("moves"))).await.unwrap();
+    let freed = database.client.insert(job("d").unique_key(UniqueKey::raw("frees"))).await.unwrap().id();
+    database.set_state(freed, "discarded").await;
+    let any = Thresholds::new().claim(Duration::ZERO);
+    for kind in ["kind a", "kind b"] {
+        let finding = find(&database, any, FindingCode::ClaimIdle, Severity::Notice, kind).await;
+        assert!(finding.seen.contains("1 key is held by"), "{finding:?}");
+        paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+        gone(&database, any, FindingCode::ClaimIdle, kind).await;
+    }
+    assert!(seek(&database, any, FindingCode::ClaimIdle, "").await.is_none());
+    assert!(!database.client.insert(job("a").unique_key(key("it's\\held"))).await.unwrap().duplicate);
+    // A running holder whose runner is dead.
+    let lost = database.client.insert(job("e").unique_key(key("lost"))).await.unwrap().id();
+    database.set_state(lost, "running").await;
+    database.execute("UPDATE {schema}.job SET attempted_at = now() - interval '2 hours' WHERE state = 'running'").await;
+    let finding = find(&database, Thresholds::new(), FindingCode::ClaimIdle, Severity::Warning, "kind e").await;
+    assert!(finding.seen.contains("its runner is dead"), "{finding:?}");
+}
+
+#[tokio::test]
+async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
+    let database = Database::new().await;
+    runner(&database, "one", "default", 1).await;
+    let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('pruner', 'infinity')";
+    database.execute(off).await;
+    let finding =
+        find(&database, Thresholds::new(), FindingCode::ServiceOff, Severity::Warning, "service pruner").await;
+    assert!(finding.seen.contains("final jobs are kept for ever"), "{finding:?}");
+    paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), FindingCode::ServiceOff, "").await;
+    let idle = "UPDATE {schema}.maintenance SET leased_until = now() - interval '10 min'";
+    database.execute(idle).await;
+    find(&database, Thresholds::new(), FindingCode::ServiceIdle, Severity::Warning, "service pruner").await;
+    // Without a live runner there is no finding.
+    database.execute("DELETE FROM {schema}.runner").await;
+    gone(&database, Thresholds::new(), FindingCode::ServiceIdle, "").await;
+    // No lease was ever taken, although a runner of ten minutes offers the services.
+    database.execute("TRUNCATE {schema}.maintenance").await;
+    runner(&database, "two", "default", 1).await;
+    database.execute("UPDATE {schema}.runner SET started_at = now()").await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::ServiceIdle, "").await.is_none());
+    database.execute("UPDATE {schema}.runner SET started_at = now() - interval '10 min'").await;
+    let idle = find(&database, Thresholds::new(), FindingCode::ServiceIdle, Severity::Warning, "service rescuer").await;
+    assert!(idle.seen.contains("for 10m"), "{idle:?}");
+    assert!(seek(&database, Thresholds::new(), FindingCode::ServiceIdle, "service reindexer").await.is_none());
+    database.execute("DELETE FROM {schema}.runner").await;
+
+    let hourly = PeriodicJob::every("digest", Duration::from_secs(3600), job("a"));
+    database.client.periodic().define(hourly).await.unwrap();
+    assert!(seek(&database, Thresholds::new(), FindingCode::PeriodicProblem, "").await.is_none());
+    database.execute("UPDATE {schema}.periodic SET starts_at = now() - interval '10 min'").await;
+    assert!(seek(&database, Thresholds::new(), FindingCode::PeriodicProblem, "").await.is_none());
+    database.execute("UPDATE {schema}.periodic SET created_at = now() - interval '10 min'").await;
+    let unseen = find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Warning, "digest").await;
+    assert!(unseen.seen.contains("no runner has read it"), "{unseen:?}");
+    database.execute("UPDATE {schema}.periodic SET next_at = now() - interval '10 min'").await;
+    find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Warning, "periodic job digest").await;
+    database.execute("UPDATE {schema}.periodic SET schedule = 'nonsense', next_at = NULL, created_at = now()").await;
+    let real = Runner::new(database.client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
+    let real = real.start().await.unwrap();
+    let broken = find(&database, Thresholds::new(), FindingCode::PeriodicProblem, Severity::Critical, "digest").await;
+    assert!(broken.seen.contains("nonsense"), "{broken:?}");
+    real.stop().await.unwrap();
+}

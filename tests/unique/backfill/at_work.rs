@@ -1,0 +1,210 @@
+//! A backfill beside inserts, runners, open transactions and a second backfill.
+
+use std::collections::HashMap;
+use std::future::IntoFuture;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use uniqueue::{Error, Job, JobFilter, JobId, Runner, RunningJob, UniquePolicy};
+
+use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
+use support::{Database, WAIT, eventually};
+
+#[tokio::test]
+async fn inserts_and_workers_go_on_and_no_job_is_lost() {
+    const NUMBERS: usize = 400;
+
+    #[derive(Debug, Deserialize, Job, Serialize)]
+    #[job(kind = "a")]
+    struct Task {
+        n: usize,
+    }
+
+    let database = Database::new().await;
+    let client = &database.client;
+    let before = plain(&database, NUMBERS, 2).await;
+    let worked: Arc<Mutex<HashMap<JobId, usize>>> = Arc::default();
+    let started = Arc::new(Notify::new());
+    let (ran, told) = (Arc::clone(&worked), Arc::clone(&started));
+    let runner = Runner::new(client.clone())
+        .queue("default", 4)
+        .worker(move |job: RunningJob<Task>| {
+            let (ran, told) = (Arc::clone(&ran), Arc::clone(&told));
+            async move {
+                assert!(job.args.n < NUMBERS);
+                *ran.lock().unwrap().entry(job.id()).or_default() += 1;
+                told.notify_one();
+            }
+        })
+        .start()
+        .await
+        .unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    let (inserted, reports) = tokio::join!(
+        async {
+            let mut inserted = Vec::new();
+            for n in (0..NUMBERS).chain(0..NUMBERS).step_by(3) {
+                let answer = client.insert(numbered(n).unique(by_n())).await.unwrap();
+                if !answer.duplicate {
+                    inserted.push(answer.id());
+                }
+            }
+            inserted
+        },
+        async {
+            let one = client.backfill_kind("a", by_n()).batch(20);
+            let another = client.backfill_kind("a", by_n()).batch(33);
+            tokio::join!(one, another)
+        },
+    );
+    for report in [reports.0.unwrap(), reports.1.unwrap()] {
+        assert_eq!((report.unfit, report.other_key, report.cancelled), (0, 0, 0), "{report:?}");
+    }
+    no_claim_is_missing(&database).await;
+    let all = before.len() + inserted.len();
+    eventually!(worked.lock().unwrap().len() >= all, "{} of {all} were worked", worked.lock().unwrap().len());
+    runner.stop().await.unwrap();
+    assert!(worked.lock().unwrap().values().all(|times| *times == 1));
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await as usize, all);
+}
+
+#[tokio::test]
+async fn two_at_once_come_to_what_one_comes_to() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let ids = plain(&database, 300, 2).await;
+    let backfill = || client.backfill_kind("a", by_n()).batch(7);
+    let (one, another) = tokio::join!(backfill(), backfill());
+    let (one, another) = (one.unwrap(), another.unwrap());
+    assert_eq!((one.jobs, another.jobs), (600, 600));
+    assert!(one.claimed < 300 || another.claimed < 300 || one.claimed + another.claimed == 300);
+    let mut holders = Vec::new();
+    for job in client.jobs(JobFilter::all()).oldest_first().limit(600).await.unwrap() {
+        assert!(job.unique_key.is_some());
+        if job.claims {
+            holders.push(job.id);
+        }
+    }
+    assert_eq!(holders.len(), 300);
+    let twins: std::collections::HashSet<_> = ids.iter().collect();
+    assert_eq!(twins.len(), 600);
+    assert_eq!(counts(&client.backfill_kind("a", by_n()).await.unwrap()), [600, 300, 0, 0, 0, 300, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn killed_in_the_middle_it_goes_on_when_it_is_run_again() {
+    let database = Database::new().await;
+    let client = &database.client;
+    plain(&database, 500, 1).await;
+    let batches = Arc::new(AtomicUsize::new(0));
+    let enough = Arc::new(Notify::new());
+    let (told, signal) = (Arc::clone(&batches), Arc::clone(&enough));
+    let backfill = client.backfill_kind("a", by_n()).batch(10).on_progress(move |progress| {
+        assert!((0.0..=1.0).contains(&progress.part));
+        if told.fetch_add(1, Ordering::AcqRel) == 4 {
+            signal.notify_one();
+        }
+    });
+    // Dropped between two polls: wherever it is, its transaction is gone with it.
+    tokio::select! {
+        biased;
+        () = enough.notified() => {}
+        report = backfill.into_future() => panic!("it ended: {report:?}"),
+    }
+    let keyed = "SELECT count(*) FROM {schema}.job WHERE unique_key IS NOT NULL";
+    let before = database.number(keyed).await;
+    assert!((50..500).contains(&before), "{before}");
+    let report = client.backfill_kind("a", by_n()).await.unwrap();
+    assert_eq!((report.jobs, report.unchanged + report.claimed), (500, 500), "{report:?}");
+    assert_eq!(database.number(keyed).await, 500);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 500);
+}
+
+#[tokio::test]
+async fn what_others_hold_fast_is_left_until_they_let_go() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let ids = plain(&database, 3, 1).await;
+    // A worker's transaction has the first row, an inserter's the key of the second.
+    let mut holds = database.pool().begin().await.unwrap();
+    let lock = format!("SELECT FROM {{schema}}.job WHERE id = '{}' FOR UPDATE", ids[0]);
+    sqlx::query(database.sql(&lock)).execute(&mut *holds).await.unwrap();
+    client.insert(numbered(1).unique(by_n())).tx(&mut holds).await.unwrap();
+    let mut holds = Some(holds);
+    let (let_go, told) = tokio::sync::mpsc::unbounded_channel();
+    let backfill = client.backfill_kind("a", by_n()).on_progress(move |_| {
+        let _ = let_go.send(());
+    });
+    let mut told = told;
+    let (report, ()) = tokio::join!(backfill.into_future(), async {
+        // When it has gone past them once.
+        told.recv().await.unwrap();
+        assert!(row(&database, ids[2]).await.claims);
+        assert!(row(&database, ids[0]).await.unique_key.is_none());
+        holds.take().unwrap().rollback().await.unwrap();
+    });
+    assert_eq!(counts(&report.unwrap()), [3, 0, 3, 0, 0, 0, 0, 0, 0]);
+    assert!(row(&database, ids[0]).await.claims && row(&database, ids[1]).await.claims);
+}
+
+#[tokio::test]
+async fn a_job_that_is_due_since_ever_gets_its_key() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let ids = plain(&database, 3, 1).await;
+    for (id, due) in ids.iter().zip(["-infinity", "4713-01-02 BC", "200000-01-01"]) {
+        database.execute(&format!("UPDATE {{schema}}.job SET scheduled_at = '{due}' WHERE id = '{id}'")).await;
+    }
+    assert_eq!(counts(&client.backfill_kind("a", by_n()).await.unwrap()), [3, 0, 3, 0, 0, 0, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn more_contested_jobs_than_a_statement_reads_are_all_tried_again() {
+    let database = Database::new().await;
+    let client = &database.client;
+    plain(&database, 2_100, 1).await;
+    let mut holds = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *holds).await.unwrap();
+    let mut holds = Some(holds);
+    let (let_go, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let backfill = client.backfill_kind("a", by_n()).batch(5_000).on_progress(move |progress| {
+        let _ = let_go.send(progress);
+    });
+    let (report, ()) = tokio::join!(backfill.into_future(), async {
+        let mut parts = Vec::new();
+        while let Some(progress) = tokio::time::timeout(WAIT, told.recv()).await.unwrap() {
+            parts.push(progress.part);
+            if progress.scanned == 2_100 && holds.is_some() {
+                holds.take().unwrap().rollback().await.unwrap();
+            }
+        }
+        assert!(parts.is_sorted() && parts.len() > 2, "it never goes back: {parts:?}");
+    });
+    assert_eq!(counts(&report.unwrap()), [2_100, 0, 2_100, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 2_100);
+}
+
+#[tokio::test]
+async fn what_makes_no_key_is_refused_before_anything_changes() {
+    #[derive(Debug, Deserialize, Job, Serialize)]
+    #[job(kind = "a")]
+    struct Plain {}
+
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert(Plain {}).await.unwrap();
+    let bad: Value = json!({"keys": ["args"], "args_keys": []});
+    assert!(UniquePolicy::from_ojs(&bad).is_err());
+    let error = client.backfill_kind("a", UniquePolicy::river()).await.unwrap_err();
+    assert!(matches!(error, Error::InvalidPolicy { .. }), "{error}");
+    assert!(client.backfill_kind("a", UniquePolicy::new().states([])).await.is_err());
+    assert!(client.backfill_kind("", by_n()).await.is_err());
+    assert!(client.backfill_kind("a", by_n()).batch(0).await.is_err());
+    let report = client.backfill::<Plain>().await.unwrap();
+    assert_eq!((report.jobs, report.unfit), (1, 1));
+    assert!(report.unfit_jobs[0].problem.contains("neither a policy nor a key"), "{report:?}");
+    assert_eq!(client.backfill_kind("nobody", by_n()).await.unwrap().jobs, 0);
+}

@@ -1,0 +1,122 @@
+//! The answers of a batch.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use uniqueue::{JobState, NewJob, OnConflict, UniqueKey};
+
+use super::unique;
+use support::{Database, WAIT, job};
+
+#[tokio::test]
+async fn r10_results_come_in_input_order_one_per_input() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let held = client.insert(unique("k3", OnConflict::Ignore)).await.unwrap();
+    let kinds = ["z", "k3", "y", "k1", "k1", "x", "k2", "k3"];
+    let jobs = kinds.map(|text| match text.strip_prefix('k') {
+        Some(_) => unique(text, OnConflict::Ignore).queue(format!("q{text}")),
+        None => job(text),
+    });
+    let answers = client.insert_many(jobs).await.unwrap();
+    let duplicates: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
+    assert_eq!(duplicates, [false, true, false, false, true, false, false, true]);
+    assert_eq!(answers[1].id(), held.id());
+    assert_eq!(answers[4].id(), answers[3].id());
+    assert_eq!(answers[7].id(), held.id());
+    for (answer, kind) in answers.iter().zip(kinds) {
+        match &answer.job.unique_key {
+            Some(key) => assert_eq!(key, kind),
+            None => assert_eq!(answer.job.kind.as_str(), kind),
+        }
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 6);
+    assert!(client.insert_many(Vec::<NewJob>::new()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn r10_equal_keys_fold_under_replace_onto_the_last() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let held = client.insert(unique("k", OnConflict::Ignore)).await.unwrap();
+    let jobs = [unique("k", OnConflict::Replace), unique("k", OnConflict::Replace), unique("k", OnConflict::Ignore)];
+    let answers = client.insert_many(jobs).await.unwrap();
+    assert_eq!(answers[0].replaced, Some(held.id()));
+    assert_eq!((answers[0].job.state, answers[0].job.replaced_by), (JobState::Cancelled, Some(answers[1].id())));
+    assert_eq!(answers[1].job.state, JobState::Available);
+    assert!(answers[2].duplicate);
+    assert_eq!(answers[2].id(), answers[1].id());
+}
+
+#[tokio::test]
+async fn r10_equal_keys_do_not_fold_onto_a_job_that_does_not_claim() {
+    let database = Database::new().await;
+    let only_running = || job("a").unique_key(UniqueKey::raw("k").states([JobState::Running]));
+    let answers = database.client.insert_many([only_running(), only_running()]).await.unwrap();
+    assert!(answers.iter().all(|answer| !answer.duplicate));
+    // A scheduled leader with a mask of available only does not claim either.
+    let only_available = || job("a").unique_key(UniqueKey::raw("k2").states([JobState::Available]));
+    let later = only_available().scheduled_in(Duration::from_secs(60));
+    let answers = database.client.insert_many([later, only_available(), only_available()]).await.unwrap();
+    let duplicates: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
+    assert_eq!(duplicates, [false, false, true]);
+}
+
+#[tokio::test]
+async fn r10_a_batch_of_any_size_meets_the_holders_even_of_jobs_that_do_not_claim_yet() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for size in [1_usize, 2, 100, 101, 1_000] {
+        let keyed = |n: usize| UniqueKey::raw(format!("{size} {n}"));
+        client.insert_many((0..size).map(|n| job("a").unique_key(keyed(n)))).await.unwrap();
+        let only_running = (0..size).map(|n| job("a").unique_key(keyed(n).states([JobState::Running])));
+        let answers = client.insert_many(only_running).await.unwrap();
+        assert!(answers.iter().all(|answer| answer.duplicate), "{size}");
+    }
+}
+
+#[tokio::test]
+async fn r10_a_batch_of_duplicates_waits_for_nobody_who_is_changing_a_holder() {
+    const SIZE: usize = 300;
+    let database = Database::new().await;
+    let client = &database.client;
+    let keyed = || (0..SIZE).map(|n| job("a").unique_key(UniqueKey::raw(n.to_string())));
+    let first = client.insert_many(keyed()).await.unwrap();
+    let mut open = database.pool().begin().await.unwrap();
+    client.cancel([first[7].id()]).tx(&mut open).await.unwrap();
+    let answers = timeout(WAIT, client.insert_many(keyed()).into_future()).await.expect("no wait").unwrap();
+    assert!(answers.iter().all(|answer| answer.duplicate));
+    open.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn r10_a_rejected_batch_reports_each_duplicate_and_inserts_nothing() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let one = client.insert(unique("k1", OnConflict::Ignore)).await.unwrap();
+    let two = client.insert(unique("k2", OnConflict::Ignore)).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let jobs = [
+        unique("new", OnConflict::Reject),
+        unique("k2", OnConflict::Reject),
+        unique("k1", OnConflict::Ignore),
+        unique("k1", OnConflict::Reject),
+    ];
+    let error = client.insert_many(jobs).tx(&mut tx).await.unwrap_err();
+    let named: Vec<_> = error.rejections().iter().map(|rejection| (rejection.index, rejection.holder)).collect();
+    assert_eq!(named, [(1, two.id()), (3, one.id())]);
+    tx.commit().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
+}
+
+#[tokio::test]
+async fn r10_a_batch_that_rejects_itself_says_which_input_was_first() {
+    let database = Database::new().await;
+    let jobs = [job("plain"), unique("k", OnConflict::Reject), unique("k", OnConflict::Reject)];
+    let error = database.client.insert_many(jobs).await.unwrap_err();
+    let [rejection] = error.rejections() else { panic!("{error}") };
+    assert_eq!((rejection.index, rejection.earlier), (2, Some(1)));
+    assert_eq!(error.to_string(), "duplicate: the unique key is held by job 1 of the same call");
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
+}

@@ -1,0 +1,150 @@
+//! Batches of any size, and ids in them.
+
+use std::future::IntoFuture;
+use std::time::Instant;
+
+use serde_json::json;
+use uniqueue::{Error, JobId, NewJob, OnConflict, UniqueKey, Update};
+use uuid::Uuid;
+
+use super::unique;
+use support::{Database, counting_statements, job};
+
+#[tokio::test]
+async fn r10_an_insert_sent_again_with_its_id_is_recognised() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let id = JobId::generate();
+    for _ in 0..3 {
+        let answer = client.insert(job("a").id(id)).await.unwrap();
+        assert!(!answer.duplicate);
+        assert_eq!(answer.id(), id);
+        let keyed = client.insert(unique("k", OnConflict::Reject).id(JobId::from(uuid::Uuid::nil()))).await.unwrap();
+        assert!(!keyed.duplicate);
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
+}
+
+#[tokio::test]
+async fn r10_ten_thousand_mixed_jobs_take_one_statement() {
+    let database = Database::with_connections(1).await;
+    let jobs: Vec<_> = (0..10_000)
+        .map(|n| match n % 3 {
+            0 => job("plain").queue(format!("q{}", n % 7)),
+            1 => unique(&format!("k{n}"), OnConflict::Ignore),
+            _ => unique(&format!("k{}", n / 2), OnConflict::Ignore).priority(2),
+        })
+        .collect();
+    let (answers, statements) = counting_statements(database.client.insert_many(jobs).into_future()).await;
+    assert_eq!(answers.unwrap().len(), 10_000);
+    assert_eq!(statements, 1);
+    let mut tx = database.pool().begin().await.unwrap();
+    let jobs: Vec<_> = (0..10_000).map(|_| job("plain")).collect();
+    let inserting = database.client.insert_many(jobs).tx(&mut tx).into_future();
+    let (answers, statements) = counting_statements(inserting).await;
+    assert_eq!(answers.unwrap().len(), 10_000);
+    assert_eq!(statements, 1);
+}
+
+#[tokio::test]
+async fn r10_a_batch_takes_time_in_proportion_to_its_jobs() {
+    const SIZE: usize = 20_000;
+    let database = Database::with_connections(1).await;
+    let insert = "SELECT count(*) FROM {schema}._insert_batch(
+        ARRAY(
+            SELECT jsonb_populate_record(
+                NULL::{schema}.new_job,
+                jsonb_build_object(
+                    'place', n, 'id', gen_random_uuid(), 'kind', 'a', 'queue', 'default', 'args', '{}'::jsonb,
+                    'meta', '{}'::jsonb, 'priority', 0, 'max_attempts', 25, 'unique_key', 'k', 'unique_states', 31,
+                    'until_start', false, 'discard_on_reentry', false, 'on_conflict', 'ignore'
+                )
+            )
+            FROM generate_series(1, $1) AS n
+        ),
+        true, false, NULL, NULL
+    )";
+    let insert = async |batches: usize| {
+        let began = Instant::now();
+        for _ in 0..batches {
+            let answered = sqlx::query_scalar(database.sql(insert)).bind(i32::try_from(SIZE / batches).unwrap());
+            let answered: i64 = answered.fetch_one(database.pool()).await.unwrap();
+            assert_eq!(answered.unsigned_abs() as usize, SIZE / batches);
+        }
+        began.elapsed()
+    };
+    // The machine may be busy with something else for a while.
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let (small, large) = (insert(20).await, insert(1).await);
+        if large < small * 3 {
+            return;
+        }
+        times.push((small, large));
+    }
+    panic!("in 20 batches, in one: {times:?}");
+}
+
+#[tokio::test]
+async fn r10_a_rejected_job_names_a_holder_that_was_there_before_although_the_batch_has_its_id() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let id = JobId::from(Uuid::now_v7());
+    let rejecting = || unique("k", OnConflict::Reject);
+    client.insert(rejecting().id(id)).await.unwrap();
+    // The first is sent again. The second meets its job. The last two meet each other.
+    let others = || unique("other", OnConflict::Reject);
+    let batch = || [rejecting().id(id), rejecting(), others(), others()];
+    let Error::Rejected(rejections) = client.insert_many(batch()).await.unwrap_err() else { panic!() };
+    let told: Vec<_> = rejections.iter().map(|rejection| (rejection.index, rejection.earlier)).collect();
+    assert_eq!(told, [(1, None), (3, Some(2))]);
+    assert_eq!(rejections[0].holder, id);
+    let by_sql = format!(
+        "SELECT string_agg(concat_ws(' ', index, id, earlier, outcome), ', ' ORDER BY index)
+        FROM {{schema}}.insert_jobs('[
+            {{\"kind\": \"a\", \"id\": \"{id}\", \"unique_policy\": {{\"key\": \"k\", \"on_conflict\": \"reject\"}}}},
+            {{\"kind\": \"a\", \"unique_policy\": {{\"key\": \"k\", \"on_conflict\": \"reject\"}}}}
+        ]', on_reject => 'row')"
+    );
+    assert_eq!(database.text(&by_sql).await, format!("0 not_inserted, 1 {id} rejected"));
+}
+
+#[tokio::test]
+async fn r10_one_id_twice_in_a_batch_is_the_first_job_whatever_keys_they_have() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for (first, second) in [("a", "b"), ("d", "c")] {
+        let id = JobId::from(Uuid::now_v7());
+        let jobs = [unique(first, OnConflict::Ignore).id(id), unique(second, OnConflict::Ignore).id(id)];
+        let answers = client.insert_many(jobs).await.unwrap();
+        let told: Vec<_> = answers.iter().map(|answer| (answer.id(), answer.duplicate)).collect();
+        assert_eq!(told, [(id, false), (id, false)]);
+        assert_eq!(client.job(id).await.unwrap().unwrap().unique_key.as_deref(), Some(first));
+        assert!(client.holder(second).await.unwrap().is_none());
+    }
+    // The first is a duplicate, so the second is a new job.
+    let id = JobId::from(Uuid::now_v7());
+    let answers = client.insert_many(["a", "e"].map(|key| unique(key, OnConflict::Ignore).id(id))).await.unwrap();
+    assert_eq!((answers[0].duplicate, answers[1].duplicate, answers[1].id()), (true, false, id));
+}
+
+#[tokio::test]
+async fn r10_updates_that_each_fill_their_holder_read_and_write_each_job_once() {
+    const SIZE: i64 = 1_000;
+    let database = Database::with_connections(1).await;
+    let append = |n: i64| {
+        let key = UniqueKey::raw("k").update(Update::append().max_items(1));
+        NewJob::new("a", &json!({"i": [n]})).unique_key(key).pending()
+    };
+    let mut tx = database.pool().begin().await.unwrap();
+    let answers = database.client.insert_many((0..SIZE).map(append)).tx(&mut tx).await.unwrap();
+    assert!(answers.iter().all(|answer| !answer.duplicate && !answer.updated));
+    let last = &answers.last().unwrap().job;
+    assert_eq!((last.claims, answers.iter().filter(|answer| answer.job.claims).count()), (true, 1));
+    let statistics = "SELECT ARRAY[n_tup_ins, n_tup_upd, seq_tup_read + idx_tup_fetch]
+        FROM pg_stat_xact_all_tables WHERE relid = '{schema}.job'::regclass";
+    let counts: Vec<i64> = sqlx::query_scalar(database.sql(statistics)).fetch_one(&mut *tx).await.unwrap();
+    assert_eq!(counts[..2], [SIZE, 0]);
+    assert!(counts[2] < 3 * SIZE, "{} rows were read", counts[2]);
+    tx.rollback().await.unwrap();
+}

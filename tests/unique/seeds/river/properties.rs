@@ -1,0 +1,212 @@
+//! What makes two jobs the same.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use time::OffsetDateTime;
+use time::macros::datetime;
+use uniqueue::{InsertOptions, Job, NewJob, UniquePolicy, UniqueScope};
+
+use super::{ReconcileAccount, database_early_in, is_duplicate, reconcile};
+use crate::seeds::{DAY, HOUR, MINUTE, claim, jobs, race};
+use support::{Database, job};
+
+/// Only one exists for a given set of properties, however many try at once.
+#[tokio::test]
+async fn only_one_job_exists_for_a_set_of_properties() {
+    let database = Database::with_connections(16).await;
+    let policy = UniquePolicy::river().by_args().by_queue().window(DAY).states(UniqueScope::Completed);
+    let answers = race(&database, 16, || reconcile(json!({"account_id": 1}), policy.clone())).await;
+    let is_new = |answer: &&uniqueue::Result<uniqueue::Inserted>| !answer.as_ref().unwrap().duplicate;
+    assert_eq!(answers.iter().filter(is_new).count(), 1);
+    assert_eq!(jobs(&database).await, 1);
+}
+
+/// Options of the type and options of the call both reach an insert, one in a transaction, and a
+/// bulk one; the derive macro says the same as the trait.
+#[tokio::test]
+async fn unique_options_come_from_the_type_or_from_the_call_in_every_kind_of_insert() {
+    #[derive(Deserialize, Job, Serialize)]
+    #[job(kind = "reconcile_account", unique(args, window = "P1D", like = "river"))]
+    struct Derived {
+        account_id: u64,
+    }
+    assert_eq!(Derived::options(), ReconcileAccount::options());
+    assert_eq!(Derived::KIND, ReconcileAccount::KIND);
+
+    let database = database_early_in(DAY).await;
+    let client = &database.client;
+    let account = |account_id| ReconcileAccount { account_id };
+    let policy = || UniquePolicy::river().by_args().window(DAY);
+    let by_name = |account_id: u64| NewJob::new("reconcile_account", &json!({"account_id": account_id}));
+    let first = client.insert(account(1)).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    let answers = [
+        client.insert(Derived { account_id: 1 }).await.unwrap(),
+        client.insert(account(1)).tx(&mut tx).await.unwrap(),
+        client.insert_many([account(1)]).tx(&mut tx).await.unwrap().remove(0),
+        client.insert(by_name(1)).unique(policy()).await.unwrap(),
+        client.insert(by_name(1)).unique(policy()).tx(&mut tx).await.unwrap(),
+        client.insert_many([by_name(1).unique(policy())]).await.unwrap().remove(0),
+    ];
+    tx.commit().await.unwrap();
+    for answer in answers {
+        assert!(answer.duplicate);
+        assert_eq!(answer.id(), first.id());
+    }
+}
+
+/// The page's example: once a day an account, and another account is another job.
+#[tokio::test]
+async fn example_an_account_is_reconciled_once_a_day() {
+    let database = database_early_in(DAY).await;
+    let insert = |account_id| database.client.insert(ReconcileAccount { account_id });
+    assert!(!insert(1).await.unwrap().duplicate);
+    assert!(insert(1).await.unwrap().duplicate, "skipped, and no error");
+    assert!(!insert(2).await.unwrap().duplicate);
+}
+
+/// Each property more lets more jobs in.
+#[test]
+fn each_property_makes_a_job_more_specific() {
+    let variants = [
+        ("reconcile_account", "default", json!({"account_id": 1})),
+        ("reconcile_account", "default", json!({"account_id": 2})),
+        ("reconcile_account", "other", json!({"account_id": 1})),
+        ("reconcile_account", "other", json!({"account_id": 2})),
+    ];
+    let distinct = |policy: UniquePolicy| {
+        let keys = variants.iter().map(|(kind, queue, args)| claim(&policy, kind, queue, args).unwrap().key);
+        keys.collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let base = UniquePolicy::river().window(DAY);
+    assert_eq!(distinct(base.clone()), 1);
+    assert_eq!(distinct(base.clone().by_args()), 2);
+    assert_eq!(distinct(base.clone().by_queue()), 2);
+    assert_eq!(distinct(base.by_args().by_queue()), 4);
+}
+
+/// The kind always counts.
+#[tokio::test]
+async fn the_kind_always_counts() {
+    let database = Database::new().await;
+    let policy = UniquePolicy::river().by_args();
+    let of = |kind: &str| NewJob::new(kind, &json!({"account_id": 1})).unique(policy.clone());
+    assert!(!is_duplicate(&database, of("reconcile_account"), of("close_account")).await);
+    assert!(is_duplicate(&database, of("reconcile_account"), of("reconcile_account")).await);
+}
+
+/// By period alone there is one of a kind a day; by args too, one of each set of args.
+#[tokio::test]
+async fn by_period_alone_and_by_period_and_args() {
+    let database = Database::new().await;
+    let account = |id: u64| json!({"account_id": id});
+    let daily = || UniquePolicy::river().window(DAY);
+    assert!(is_duplicate(&database, reconcile(account(1), daily()), reconcile(account(2), daily())).await);
+    let both = || daily().by_args();
+    assert!(!is_duplicate(&database, reconcile(account(1), both()), reconcile(account(2), both())).await);
+    assert!(is_duplicate(&database, reconcile(account(1), both()), reconcile(account(1), both())).await);
+}
+
+/// Empty options enforce nothing.
+#[tokio::test]
+async fn empty_options_enforce_nothing() {
+    let database = Database::new().await;
+    let plain = || reconcile(json!({}), UniquePolicy::river());
+    assert!(!is_duplicate(&database, plain(), plain()).await);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE unique_key IS NOT NULL").await, 0);
+}
+
+/// By args: accounts 1 and 2 coexist, a second account 1 is skipped.
+#[tokio::test]
+async fn by_args_lets_other_args_in_and_skips_equal_ones() {
+    let database = Database::new().await;
+    let by_args = |id: u64| reconcile(json!({"account_id": id}), UniquePolicy::river().by_args());
+    assert!(!is_duplicate(&database, by_args(1), by_args(2)).await);
+    assert!(is_duplicate(&database, by_args(1), by_args(1)).await);
+}
+
+/// The order of members makes no difference, and here not at any level, where River sorts the
+/// first level only.
+#[tokio::test]
+async fn member_order_makes_no_difference_at_any_level() {
+    let database = Database::new().await;
+    let of = |text: &str| reconcile(serde_json::from_str(text).unwrap(), UniquePolicy::river().by_args());
+    let first = of(r#"{"a": 1, "b": {"c": [{"d": 1, "e": 2}], "f": 3}}"#);
+    let second = of(r#"{"b": {"f": 3, "c": [{"e": 2, "d": 1}]}, "a": 1}"#);
+    assert!(is_duplicate(&database, first, second).await);
+}
+
+/// Marked fields count and the others do not: one job a customer, whatever its trace.
+#[tokio::test]
+async fn marked_fields_count_and_the_others_do_not() {
+    #[derive(Deserialize, Job, Serialize)]
+    #[job(kind = "reconcile_account", unique(like = "river"))]
+    struct ReconcileCustomer {
+        #[job(unique)]
+        customer_id: u64,
+        trace_id: String,
+    }
+    let database = Database::new().await;
+    let of = |customer_id, trace: &str| NewJob::from(ReconcileCustomer { customer_id, trace_id: trace.to_owned() });
+    assert!(is_duplicate(&database, of(1, "a"), of(1, "b")).await);
+    assert!(!is_duplicate(&database, of(1, "a"), of(2, "a")).await);
+    let policy = UniquePolicy::river().by_arg_fields(["customer_id"]);
+    assert_eq!(ReconcileCustomer::options(), InsertOptions::new().unique(policy));
+}
+
+/// The page's quarter of an hour: 15:21 and 15:28 are one, 15:31 is the next.
+#[tokio::test]
+async fn by_period_rounds_down_to_a_multiple_of_the_period() {
+    let database = Database::new().await;
+    let at = |due: OffsetDateTime| job("a").scheduled_at(due).unique(UniquePolicy::river().window(15 * MINUTE));
+    let first = || at(datetime!(2126-02-12 15:21:00 UTC));
+    for (due, expected) in [
+        (datetime!(2126-02-12 15:28:00 UTC), true),
+        (datetime!(2126-02-12 15:31:00 UTC), false),
+        (datetime!(2126-02-12 15:15:00 UTC), true),
+        (datetime!(2126-02-12 15:29:59.999 UTC), true),
+        (datetime!(2126-02-12 15:30:00 UTC), false),
+        (datetime!(2126-02-12 15:14:59 UTC), false),
+    ] {
+        assert_eq!(is_duplicate(&database, first(), at(due)).await, expected, "{due}");
+    }
+}
+
+/// A job without a time of its own falls into the window of the database's now.
+#[tokio::test]
+async fn by_period_takes_the_time_of_the_insert() {
+    let database = database_early_in(15 * MINUTE).await;
+    let policy = UniquePolicy::river().window(15 * MINUTE);
+    let row = database.client.insert(job("a").unique(policy.clone())).await.unwrap().job;
+    let subject = uniqueue::Subject {
+        kind: "a",
+        queue: "default",
+        args: &json!({}),
+        meta: &json!({}),
+        window_at: Some(row.created_at),
+    };
+    assert_eq!(row.unique_key, policy.resolve(&subject).unwrap().map(|claim| claim.key));
+    let start = uniqueue::period::window(row.created_at, 15 * MINUTE).unwrap().fingerprint();
+    let canonical = format!(r#"{{"period":"{start}","type":"a"}}"#);
+    assert_eq!(policy.canonical(&subject).unwrap().unwrap(), canonical);
+}
+
+/// The period goes together with every other property.
+#[tokio::test]
+async fn by_period_goes_together_with_the_other_properties() {
+    let database = Database::new().await;
+    let policy = || UniquePolicy::river().window(HOUR).by_args().by_queue().states(UniqueScope::Active);
+    let one = || reconcile(json!({"account_id": 1}), policy());
+    assert!(is_duplicate(&database, one(), one()).await);
+    assert!(!is_duplicate(&database, one(), one().queue("other")).await);
+    assert!(!is_duplicate(&database, one(), one().scheduled_at(datetime!(2126-02-12 16:00 UTC))).await);
+}
+
+/// The page's example: skipped in the same queue, let into another.
+#[tokio::test]
+async fn by_queue_skips_in_the_same_queue_and_lets_into_another() {
+    let database = Database::new().await;
+    let on = |queue: &str| reconcile(json!({}), UniquePolicy::river().by_queue()).queue(queue);
+    assert!(is_duplicate(&database, on("default"), on("default")).await);
+    assert!(!is_duplicate(&database, on("default"), on("high_priority")).await);
+}

@@ -1,0 +1,182 @@
+//! What a filter finds.
+
+use std::time::Duration;
+
+use serde_json::json;
+use time::OffsetDateTime;
+use time::macros::datetime;
+use uniqueue::{Error, JobCount, JobFilter, JobId, JobState, NewJob, UniqueKey};
+
+use support::{Database, job};
+
+async fn matching(database: &Database, filter: JobFilter) -> Vec<JobId> {
+    let count = database.client.count_jobs(filter.clone(), 1_000).await.unwrap();
+    let found: Vec<_> = database.client.jobs(filter).oldest_first().await.unwrap().iter().map(|job| job.id).collect();
+    assert_eq!(count, JobCount::Exactly(found.len() as u64));
+    found
+}
+
+#[tokio::test]
+async fn a_filter_means_the_jobs_for_which_everything_holds() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let insert = async |job: NewJob| client.insert(job).await.unwrap().id();
+    let plain = insert(job("a")).await;
+    let queued = insert(job("a").queue("other").priority(3).group("it's 1")).await;
+    let kind = insert(job("b")).await;
+    let keyed = insert(job("c").unique_key(UniqueKey::raw("it's"))).await;
+    let args = insert(NewJob::new("d", &json!({"tenant": 7, "tags": ["x", "y"], "deep": {"a": 1, "b": 2}}))).await;
+    let meta = insert(job("e").meta("trace", "abc").group("it's 1")).await;
+    let later = insert(job("f").scheduled_in(Duration::from_secs(3600)).group("it's 12")).await;
+    let failed = insert(job("g")).await;
+    database.set_state(failed, "discarded").await;
+    database
+        .execute(&format!(
+            "UPDATE {{schema}}.job SET attempt = 4, attempted_at = now() - interval '1 hour' WHERE id = '{failed}'"
+        ))
+        .await;
+    let all = [plain, queued, kind, keyed, args, meta, later, failed];
+    let new = JobFilter::new;
+    let now = OffsetDateTime::now_utc();
+    let minute = Duration::from_secs(60);
+    for (filter, meant) in [
+        (JobFilter::all(), all.to_vec()),
+        (new().states(JobState::Scheduled), vec![later]),
+        (new().states([JobState::Scheduled, JobState::Retryable]), vec![later]),
+        (new().states([JobState::Scheduled, JobState::Discarded]), vec![later, failed]),
+        (new().states(JobState::Running), vec![]),
+        (new().states(JobState::Available).kind("a"), vec![plain, queued]),
+        (new().queue("other"), vec![queued]),
+        (new().queue("other").kind("b"), vec![]),
+        (new().queues(["other", "default"]).kinds(["a", "b"]), vec![plain, queued, kind]),
+        (new().queues(["other", "none"]), vec![queued]),
+        (new().kinds(["c", "d", "d"]), vec![keyed, args]),
+        (new().priority(3), vec![queued]),
+        (new().kind("b"), vec![kind]),
+        (new().unique_key("it's"), vec![keyed]),
+        (new().unique_key("its"), vec![]),
+        (new().group("it's 1"), vec![queued, meta]),
+        (new().group("it's 1").queue("default"), vec![meta]),
+        (new().group("it's 12").states(JobState::Scheduled), vec![later]),
+        (new().group("it's"), vec![]),
+        (new().group("' OR ''='"), vec![]),
+        (new().args(json!({"tenant": 7})), vec![args]),
+        (new().args(json!({"tags": ["y"], "deep": {"b": 2}})), vec![args]),
+        (new().args(json!({"tenant": "7"})), vec![]),
+        (new().meta(json!({"trace": "abc"})), vec![meta]),
+        (new().attempts_at_least(4), vec![failed]),
+        (new().attempts_at_least(5), vec![]),
+        (new().created_after(now - minute), all.to_vec()),
+        (new().created_before(now - minute), vec![]),
+        (new().scheduled_after(now + minute), vec![later]),
+        (new().scheduled_before(now - minute), vec![]),
+        (new().attempted_before(now + minute), vec![failed]),
+        (new().attempted_before(now + minute).attempted_after(now), vec![]),
+        (new().ids([queued, kind]), vec![queued, kind]),
+        (new().ids([queued, kind]).priority(3), vec![queued]),
+        (new().ids([] as [JobId; 0]), vec![]),
+        (new().id_at_least(later), vec![later, failed]),
+        (new().id_at_least(JobId::first_at(now + minute)), vec![]),
+        (new().finalized_after(now - minute), vec![failed]),
+        (new().finalized_before(now + minute), vec![failed]),
+        (new().kind("'; DROP TABLE job; --"), vec![]),
+        (new().queue("\" OR true --").unique_key("' OR ''='"), vec![]),
+    ] {
+        assert_eq!(matching(&database, filter.clone()).await, meant, "{filter:?}");
+    }
+    for group in ["", "a\0", &"x".repeat(513)] {
+        let refused = client.count_jobs(new().group(group), 10).await.unwrap_err();
+        assert!(matches!(refused, Error::InvalidOption { option: "group", .. }), "{refused}");
+    }
+    // The key belongs to the job that claims it now.
+    client.cancel(keyed).await.unwrap();
+    assert_eq!(matching(&database, new().unique_key("it's")).await, []);
+}
+
+#[tokio::test]
+async fn a_filter_that_says_nothing_is_refused_by_everything_that_takes_one() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert(job("a")).await.unwrap();
+    let nothing = JobFilter::new;
+    for error in [
+        client.delete(nothing()).await.unwrap_err(),
+        client.cancel(nothing().limit(1)).await.unwrap_err(),
+        client.jobs(nothing()).await.unwrap_err(),
+        client.count_jobs(nothing(), 10).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::InvalidOption { option: "filter", .. }), "{error}");
+    }
+    assert_eq!(client.delete(JobFilter::all()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn pages_go_through_all_jobs_once_in_either_direction() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let jobs = client.insert_many((0..25).map(|_| job("a"))).await.unwrap();
+    let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
+    ids.sort_unstable();
+    for is_oldest_first in [true, false] {
+        let page = |after: Option<JobId>| {
+            let mut jobs = client.jobs(JobFilter::new().kind("a")).limit(10);
+            if is_oldest_first {
+                jobs = jobs.oldest_first();
+            }
+            if let Some(after) = after {
+                jobs = jobs.after(after);
+            }
+            jobs
+        };
+        let (mut seen, mut lengths, mut after) = (Vec::new(), Vec::new(), None);
+        loop {
+            let rows = page(after).await.unwrap();
+            lengths.push(rows.len());
+            let Some(last) = rows.last() else { break };
+            after = Some(last.id);
+            seen.extend(rows.iter().map(|row| row.id));
+        }
+        assert_eq!(lengths, [10, 10, 5, 0]);
+        if !is_oldest_first {
+            seen.reverse();
+        }
+        assert_eq!(seen, ids);
+    }
+    let mut tx = database.pool().begin().await.unwrap();
+    client.insert(job("b")).tx(&mut tx).await.unwrap();
+    assert_eq!(client.jobs(JobFilter::new().kind("b")).tx(&mut tx).await.unwrap().len(), 1);
+    assert_eq!(client.jobs(JobFilter::new().kind("b")).await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_list_goes_no_further_than_an_id() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut ids = Vec::new();
+    for second in 0..4 {
+        let at = JobId::first_at(datetime!(2026-02-12 15:15:00 UTC) + Duration::from_secs(second));
+        ids.push(client.insert(job("a").id(at)).await.unwrap().id());
+    }
+    let found = async |jobs: uniqueue::Jobs<'_>| jobs.await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>();
+    let all = || client.jobs(JobFilter::all());
+    assert_eq!(found(all().until(ids[2])).await, [ids[3], ids[2]]);
+    assert_eq!(found(all().after(ids[2]).until(ids[1])).await, [ids[1]]);
+    assert_eq!(found(all().oldest_first().until(ids[1])).await, [ids[0], ids[1]]);
+    let sql: uuid::Uuid = sqlx::query_scalar(database.sql("SELECT {schema}.id_at('2026-02-12T15:15:01Z')"))
+        .fetch_one(database.pool())
+        .await
+        .unwrap();
+    assert_eq!(JobId::from(sql), ids[1], "as in SQL");
+}
+
+#[tokio::test]
+async fn a_count_says_where_it_stopped() {
+    let database = Database::new().await;
+    database.client.insert_many((0..25).map(|_| job("a"))).await.unwrap();
+    for (up_to, counted, text) in
+        [(24, JobCount::AtLeast(24), "24+"), (25, JobCount::Exactly(25), "25"), (0, JobCount::AtLeast(0), "0+")]
+    {
+        let count = database.client.count_jobs(JobFilter::all(), up_to).await.unwrap();
+        assert_eq!((count, count.to_string().as_str()), (counted, text));
+    }
+}

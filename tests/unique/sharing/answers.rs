@@ -1,0 +1,287 @@
+//! Each insert gets its own answer.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::timeout;
+use uniqueue::{Error, JobState, NewJob, OnConflict, Result, UniqueKey, UniqueScope, Update};
+
+use super::{at_once, keyed};
+use support::{Database, WAIT, counting_statements, eventually, job};
+
+#[tokio::test]
+async fn many_inserts_at_once_take_a_statement_or_two_and_each_gets_its_own_answer() {
+    let database = Database::new().await;
+    database.client.insert(job("a")).await.unwrap();
+    let jobs = (0..100).map(|n| NewJob::new("a", &json!({"n": n})).priority(n)).collect();
+    let (answers, statements) = counting_statements(at_once(&database.client, jobs)).await;
+    for (n, answer) in answers.into_iter().enumerate() {
+        let answer = answer.unwrap();
+        assert_eq!((answer.job.args.get(), i64::from(answer.job.priority)), (&*format!("{{\"n\":{n}}}"), n as i64));
+        let stored = database.client.job(answer.id()).await.unwrap().unwrap();
+        assert_eq!(stored.args_as::<serde_json::Value>().unwrap(), json!({"n": n}));
+    }
+    assert!(statements <= 2, "{statements} statements");
+}
+
+#[tokio::test]
+async fn an_insert_alone_takes_one_statement() {
+    let database = Database::new().await;
+    database.client.insert(keyed("warm")).await.unwrap();
+    let (inserted, statements) = counting_statements(database.client.insert(keyed("k")).into_future()).await;
+    assert!(!inserted.unwrap().duplicate);
+    assert_eq!(statements, 1);
+}
+
+#[tokio::test]
+async fn of_equal_keys_at_once_one_is_inserted_and_the_others_are_its_duplicates() {
+    let database = Database::new().await;
+    let answers = at_once(&database.client, (0..60).map(|n| keyed(["x", "y", "z"][n % 3])).collect()).await;
+    let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+    for key in 0..3 {
+        let of_key: Vec<_> = answers.iter().skip(key).step_by(3).collect();
+        assert_eq!(of_key.iter().filter(|answer| !answer.duplicate).count(), 1);
+        assert!(of_key.iter().all(|answer| answer.id() == of_key[0].id()));
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 3);
+}
+
+#[tokio::test]
+async fn a_refused_duplicate_is_the_error_of_its_own_caller_only() {
+    let database = Database::new().await;
+    let holder = database.client.insert(keyed("held")).await.unwrap();
+    let refusing = |key: &str| {
+        let policy = UniqueKey::raw(key).on_conflict(OnConflict::Reject);
+        job("a").unique_key(policy)
+    };
+    let jobs = vec![keyed("free"), refusing("held"), refusing("new"), refusing("new"), job("plain")];
+    let answers = at_once(&database.client, jobs).await;
+    let refused: Vec<_> = answers
+        .iter()
+        .map(|answer| match answer {
+            Ok(inserted) => {
+                assert!(!inserted.duplicate);
+                None
+            }
+            Err(Error::Rejected(rejections)) => Some((rejections[0].index, rejections[0].holder)),
+            Err(error) => panic!("{error}"),
+        })
+        .collect();
+    assert_eq!(refused[1], Some((0, holder.id())));
+    let new = [2, 3].into_iter().find_map(|place| answers[place].as_ref().ok()).expect("one of the twins").id();
+    assert_eq!(refused.iter().flatten().count(), 2);
+    assert!([2, 3].into_iter().any(|place| refused[place] == Some((0, new))));
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 4);
+}
+
+#[tokio::test]
+async fn updates_at_once_share_statements_and_each_gets_its_own_answer() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let updating = |n: usize| {
+        let key = UniqueKey::raw((n % 10).to_string()).update(Update::append());
+        NewJob::new("a", &json!({"n": [n]})).unique_key(key).pending()
+    };
+    let holders = client.insert_many((0..10).map(updating)).await.unwrap();
+    let replacing =
+        || job("a").unique_key(UniqueKey::raw("runs").scope(UniqueScope::Active).on_conflict(OnConflict::Replace));
+    let running = client.insert(replacing()).await.unwrap().id();
+    database.set_state(running, "running").await;
+    let misfit = NewJob::new("a", &json!([])).unique_key(UniqueKey::raw("0").update(Update::append()));
+
+    let mut jobs: Vec<_> = (0..100).map(updating).collect();
+    jobs.push(replacing());
+    let (mut answers, statements) = counting_statements(at_once(client, jobs)).await;
+    let rejected = answers.pop().unwrap().unwrap_err();
+    assert_eq!(rejected.rejections()[0].holder, running);
+    for (n, answer) in answers.into_iter().map(Result::unwrap).enumerate() {
+        assert_eq!((answer.id(), answer.updated), (holders[n % 10].id(), true));
+    }
+    assert!(statements <= 4, "{statements} statements");
+
+    // What is wrong with one is not wrong with the others.
+    let mut answers = at_once(client, (0..10).map(updating).chain([misfit]).collect()).await;
+    let error = answers.pop().unwrap().unwrap_err().to_string();
+    assert!(error.contains("update needs objects"), "{error}");
+    assert!(answers.into_iter().all(|answer| answer.unwrap().updated));
+    let items = "SELECT sum(jsonb_array_length(args -> 'n')) FROM {schema}.job";
+    assert_eq!(database.number(items).await, 120);
+}
+
+#[tokio::test]
+async fn what_the_database_refuses_for_one_is_not_refused_for_the_others() {
+    let database = Database::new().await;
+    database.execute("ALTER TABLE {schema}.job ADD CHECK (priority <> 13)").await;
+    let bad = || job("a").priority(13);
+    let jobs = (0..20).map(|n| if n % 7 == 3 { bad() } else { job("a") }).collect();
+    let answers = at_once(&database.client, jobs).await;
+    for (n, answer) in answers.iter().enumerate() {
+        match answer {
+            Ok(_) => assert_ne!(n % 7, 3),
+            Err(Error::Database(_)) => assert_eq!(n % 7, 3),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 17);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_the_key_of_another() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut rival = client.pool().begin().await.unwrap();
+    let holder = client.insert(keyed("held")).tx(&mut rival).await.unwrap();
+    let mut waiting = Vec::new();
+    for n in 1..=3 {
+        let client = client.clone();
+        waiting.push(tokio::spawn(async move { client.insert(keyed("held")).await }));
+        let blocked = format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ '\\m{}\\M'",
+            database.schema
+        );
+        eventually!(database.number(&blocked).await >= n, "no insert waits for the rival");
+    }
+    // Also when so many were new that the next are taken to be so.
+    for round in 0..12 {
+        let mut jobs: Vec<_> = (0..10).map(|n| keyed(&format!("{round} {n}"))).collect();
+        jobs.push(job("plain"));
+        for answer in at_once(client, jobs).await {
+            assert!(!answer.unwrap().duplicate);
+        }
+    }
+    assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+    rival.commit().await.unwrap();
+    for waiting in waiting {
+        let answer = timeout(WAIT, waiting).await.unwrap().unwrap().unwrap();
+        assert!(answer.duplicate);
+        assert_eq!(answer.id(), holder.id());
+    }
+}
+
+#[tokio::test]
+async fn r11_after_many_new_jobs_those_who_meet_somebody_are_told_whom() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let hour = Duration::from_secs(3600);
+    // Three, since equal keys keep the index from deciding by itself.
+    let mut holders = Vec::new();
+    for key in ["held", "kept", "run"] {
+        holders.push(client.insert(keyed(key)).await.unwrap().id());
+    }
+    let holder = holders[0];
+    let refusing = || job("a").unique_key(UniqueKey::raw("kept").on_conflict(OnConflict::Reject));
+    let when_running = || job("a").unique_key(UniqueKey::raw("run").states(JobState::Running));
+    for round in 0..4 {
+        let lasts_an_hour = || job("a").unique_key(UniqueKey::raw(format!("old {round}")).period(hour));
+        let old = client.insert(lasts_an_hour()).await.unwrap().id();
+        database.pass(hour).await;
+        let fresh = async |from: i32| {
+            let new = (from..from + 100).map(|n| keyed(&format!("{round} {n}"))).collect();
+            assert!(at_once(client, new).await.into_iter().all(|answer| !answer.unwrap().duplicate));
+        };
+        // Alone.
+        fresh(0).await;
+        let (met, statements) = counting_statements(client.insert(keyed("held")).into_future()).await;
+        assert_eq!((met.unwrap().id(), statements), (holder, 1));
+
+        // Together, where the index decides by itself, and where one in the batch keeps it from that.
+        fresh(100).await;
+        let over = if round < 2 { keyed(&format!("old {round}")) } else { lasts_an_hour() };
+        let (free, plain) = (keyed(&format!("free {round}")), job("plain"));
+        let mut jobs = vec![keyed("held"), free, over, plain, refusing()];
+        let twin = || keyed(&format!("twin {round}"));
+        match round {
+            1 => jobs.push(when_running()),
+            3 => jobs.extend([keyed(&format!("later {round}")).scheduled_in(hour), twin(), twin()]),
+            _ => {}
+        }
+        let mut answers = at_once(client, jobs).await;
+        let refused = answers.remove(4).unwrap_err();
+        assert!(matches!(&refused, Error::Rejected(met) if met[0].duplicate.holder == holders[1]), "{refused}");
+        let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+        let is_duplicate: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
+        assert_eq!(is_duplicate[..4], [true, false, false, false], "round {round}");
+        assert_eq!(answers[0].id(), holder);
+        assert_ne!(answers[2].id(), old, "its claim was over");
+        match &answers[4..] {
+            [running] => assert_eq!((running.duplicate, running.id()), (true, holders[2])),
+            [later, one, other] => {
+                assert_eq!((later.duplicate, later.job.state), (false, JobState::Scheduled));
+                assert!(one.duplicate != other.duplicate && one.id() == other.id());
+            }
+            others => assert!(others.is_empty()),
+        }
+        // As answered, so stored.
+        for answer in answers {
+            let stored = client.job(answer.id()).await.unwrap().unwrap();
+            assert_eq!(serde_json::to_value(&stored).unwrap(), serde_json::to_value(&answer.job).unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn duplicates_at_once_are_looked_up_together_and_each_is_told_of_its_own_holder() {
+    const KEYS: usize = 20;
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = |n: usize| keyed(&format!("k{}", n % KEYS));
+    let mut holders = Vec::new();
+    for n in 0..KEYS {
+        holders.push(client.insert(key(n)).await.unwrap().id());
+    }
+    let rejecting = |n: usize| job("a").unique_key(UniqueKey::raw(format!("k{n}")).on_conflict(OnConflict::Reject));
+    // Twice each, so that two in one statement may have the same holder.
+    for round in 0..5 {
+        let mut jobs: Vec<_> = (0..2 * KEYS).map(key).collect();
+        jobs.push(rejecting(round));
+        let fresh = format!("new {round}");
+        if round % 2 == 1 {
+            // One that is new among many that are expected to be none.
+            jobs.push(keyed(&fresh));
+        }
+        let (mut answers, statements) = counting_statements(at_once(client, jobs)).await;
+        if round % 2 == 1 {
+            let new = answers.pop().unwrap().unwrap();
+            assert_eq!((new.duplicate, new.job.unique_key.as_deref()), (false, Some(&*fresh)));
+        }
+        let refused = answers.pop().unwrap().unwrap_err();
+        assert!(matches!(&refused, Error::Rejected(met) if met[0].duplicate.holder == holders[round]), "{refused}");
+        for (n, answer) in answers.into_iter().enumerate() {
+            let answer = answer.unwrap();
+            assert_eq!((answer.duplicate, answer.id()), (true, holders[n % KEYS]));
+            let stored = client.job(answer.id()).await.unwrap().unwrap();
+            assert_eq!(serde_json::to_value(&stored).unwrap(), serde_json::to_value(&answer.job).unwrap());
+        }
+        // Two at most go beside each other, and each may look in vain.
+        assert!(statements <= 4, "{statements} statements");
+    }
+}
+
+#[tokio::test]
+async fn a_look_that_fails_is_not_repeated_and_everybody_is_told_all_the_same() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let holder = client.insert(keyed("k")).await.unwrap().id();
+    // As a schema of the version before is, or a role that may not.
+    database.execute("DROP FUNCTION {schema}._not_by_scan(boolean)").await;
+    for _ in 0..3 {
+        for answer in at_once(client, (0..30).map(|_| keyed("k")).collect()).await {
+            let answer = answer.unwrap();
+            assert_eq!((answer.duplicate, answer.id()), (true, holder));
+        }
+    }
+    let (answer, statements) = counting_statements(client.insert(keyed("k")).into_future()).await;
+    assert_eq!((answer.unwrap().id(), statements), (holder, 1));
+}
+
+#[tokio::test]
+async fn plain_jobs_after_duplicates_go_together() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for _ in 0..3 {
+        client.insert(keyed("k")).await.unwrap();
+    }
+    let (answers, statements) = counting_statements(at_once(client, (0..20).map(|_| job("a")).collect())).await;
+    assert!(answers.into_iter().all(|answer| !answer.unwrap().duplicate));
+    assert_eq!(statements, 1);
+}
