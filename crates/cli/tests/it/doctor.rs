@@ -112,6 +112,12 @@ async fn a_role_that_may_not_see_the_queue_is_told_so_by_exit_code_4() {
 async fn a_terminal_gets_lines_that_end_after_words_and_a_pipe_gets_whole_ones() {
     let (url, client) = migrated().await;
     client.insert(NewJob::new("a", &json!({})).queue("q")).await.unwrap();
+    // So long that its age is the same in both reports.
+    execute(
+        &url,
+        "UPDATE jobs.job SET created_at = now() - interval '3 days', scheduled_at = now() - interval '3 days'",
+    )
+    .await;
     let prose = |said: &str| -> Vec<String> {
         let is_prose = |line: &&str| line.starts_with("  ") && !line.starts_with("    ");
         said.lines().filter(is_prose).map(str::to_owned).collect()

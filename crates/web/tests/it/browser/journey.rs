@@ -157,10 +157,12 @@ async fn times_are_shown_in_the_zone_of_the_browser_where_it_is_chosen() {
 async fn a_countdown_ends_at_the_free_key_and_moves_nothing() {
     let Some(driver) = Driver::start().await else { return };
     let database = Database::new().await.unwrap();
-    let key = UniqueKey::raw("k").period(Duration::from_secs(8));
-    database.client().insert(NewJob::new("mail", &json!({})).unique_key(key)).await.unwrap();
     let service = Service::start(database.client().clone(), 0).await;
     let browser = driver.session(1280, 900, true).await;
+    // The browser has begun, and takes nothing of the period.
+    browser.goto(&service.url("/keys")).await.unwrap();
+    let key = UniqueKey::raw("k").period(Duration::from_secs(9));
+    database.client().insert(NewJob::new("mail", &json!({})).unique_key(key)).await.unwrap();
     browser.goto(&service.url("/key?key=k")).await.unwrap();
     shows(&browser, "00:00:0").await;
     // Where everything stands, before and after each change of the page.
