@@ -81,17 +81,10 @@ async fn first_program_of_the_typescript_page_runs() {
     works(node, "sends the invoice of order 7").await;
 }
 
-/// The program of docs/learn/any-language.md under a heading.
-fn program_of_the_page(heading: &str) -> &'static str {
-    const PAGE: &str = include_str!("../../../docs/learn/any-language.md");
-    let (_, section) = PAGE.split_once(&format!("\n## {heading}\n")).expect(heading);
-    section.split("```").nth(1).and_then(|block| block.split_once('\n')).expect("a program").1
-}
-
 #[tokio::test]
-async fn whole_workers_of_the_page_work() {
-    let python = program_of_the_page("A whole worker in Python");
-    let node = program_of_the_page("A whole worker in TypeScript");
+async fn whole_workers_work() {
+    let python = include_str!("../../../examples/other_languages/worker.py");
+    let node = include_str!("../../../examples/other_languages/worker.mjs");
     for language in languages() {
         let database = Database::new().await.unwrap();
         let insert = |to: &str| NewJob::new("mail.send", &json!({"to": to})).queue("mail");
