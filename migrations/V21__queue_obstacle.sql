@@ -172,7 +172,7 @@ CREATE FUNCTION _kind_obstacle(queue_name text, kind text) RETURNS TABLE (code t
 BEGIN ATOMIC
     SELECT 'kind_unknown', jsonb_build_object('queue', queue_name, 'kind', kind)
     FROM _live_runners(queue_name) AS r
-    HAVING bool_and(kind COLLATE "C" <> ALL (r.kinds));
+    HAVING bool_and((kind COLLATE "C" <> ALL (r.kinds)) IS TRUE);
 END;
 COMMENT ON FUNCTION _kind_obstacle(text, text) IS
     'The obstacle kind_unknown, if the queue has live runners and none of them has a worker for the kind. A runner that does not report its kinds may have any worker.';

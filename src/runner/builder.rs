@@ -117,6 +117,16 @@ impl Runner {
         self
     }
 
+    /// Like [`worker_for`](Self::worker_for), for every kind that has no worker of its own here.
+    pub fn worker_for_any<F, R>(mut self, work: F) -> Self
+    where
+        F: Fn(AnyJob) -> R + Send + Sync + 'static,
+        R: Future<Output: IntoResult> + Send + 'static,
+    {
+        self.workers.add_for_any(work);
+        self
+    }
+
     /// What the runner is called in the table `runner`. Default: `uniqueue` and the process id.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());

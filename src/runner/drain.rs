@@ -77,7 +77,7 @@ impl Drainer {
         loop {
             let names: Vec<_> = queues.iter().map(|name| name.as_str()).collect();
             let Some((id, queue, crashes)) =
-                store::next_job(&mut connection, statements, &names, &shared.workers.kinds).await?
+                store::next_job(&mut connection, statements, &names, shared.workers.kinds.as_deref()).await?
             else {
                 return Ok(None);
             };
@@ -95,7 +95,7 @@ impl Drainer {
                 })
                 .collect();
             let lease = shared.leases.current();
-            let kinds = &shared.workers.kinds;
+            let kinds = shared.workers.kinds.as_deref();
             let suspects = if crashes > 1 { SuspectLimit::OneAlone } else { SuspectLimit::AtMost(crashes.into()) };
             let demand = Demand { slots: &slots, suspects, kinds, cursor: &[], except: &[] };
             let mut fetched = store::fetch(&mut connection, statements, lease.id, demand).await?;

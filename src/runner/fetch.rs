@@ -112,7 +112,7 @@ pub(super) async fn fetch(
     let taken_away_before = shared.runs.taken_away();
     let began = Instant::now();
     let (depth, positions) = cursor.begin(began);
-    let kinds = &shared.workers.kinds;
+    let kinds = shared.workers.kinds.as_deref();
     let demand = Demand { slots, suspects: *suspects, kinds, cursor: &positions, except };
     let taking = take(shared, lease.id, demand);
     let (fetched, error) = match limit {

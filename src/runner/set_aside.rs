@@ -163,7 +163,7 @@ impl SetAside {
     }
 
     async fn next_jobs(&self, shared: &Shared, slots: &[QueueDemand]) -> Result<BTreeMap<Uuid, QueueName>> {
-        let (statements, kinds) = (shared.client.statements(), &shared.workers.kinds);
+        let (statements, kinds) = (shared.client.statements(), shared.workers.kinds.as_deref());
         let except = self.ids(None);
         let mut connection = shared.connections.connection().await?;
         let asking = store::next_jobs(&mut connection, statements, slots, kinds, &except);

@@ -45,8 +45,8 @@ pub(super) struct Shared {
 /// What an attempt needs.
 pub(super) struct Workers {
     pub(super) registry: Registry,
-    /// The kinds that have a worker here. Others are left to other runners.
-    pub(super) kinds: Vec<String>,
+    /// The kinds that have a worker here. Others are left to other runners. `None`: any kind has one.
+    pub(super) kinds: Option<Vec<String>>,
     pub(super) states: Arc<States>,
     /// Progress that jobs reported and that is not stored yet.
     pub(super) reports: Arc<Reports>,

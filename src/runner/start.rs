@@ -79,7 +79,7 @@ impl Runner {
             suspects: Suspects::new(Instant::now()),
             groups: RunnerGroups::default(),
             results,
-            telemetry: Telemetry::new(&kinds, &names),
+            telemetry: Telemetry::new(kinds.as_deref().unwrap_or_default(), &names),
             workers: Workers {
                 registry: self.workers.layered(&self.middleware),
                 kinds,
@@ -153,7 +153,7 @@ impl Runner {
         if self.queues.is_empty() {
             return refuse("it has no queue; hint: add one with .queue(\"default\", 10)".to_owned());
         }
-        if self.workers.kinds().is_empty() {
+        if self.workers.kinds().is_some_and(|kinds| kinds.is_empty()) {
             return refuse("it has no worker; hint: add one with .worker(…)".to_owned());
         }
         if let Some(kind) = self.workers.doubled() {

@@ -78,7 +78,8 @@ pub(crate) struct Position {
 pub(crate) struct Demand<'a> {
     pub(crate) slots: &'a [QueueDemand],
     pub(crate) suspects: SuspectLimit,
-    pub(crate) kinds: &'a [String],
+    /// `None`: any.
+    pub(crate) kinds: Option<&'a [String]>,
     /// Where the scans begin.
     pub(crate) cursor: &'a [Position],
     /// Jobs to leave alone.

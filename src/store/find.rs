@@ -85,7 +85,7 @@ pub(crate) async fn next_job(
     connection: &mut PgConnection,
     statements: &Statements,
     queues: &[&str],
-    kinds: &[String],
+    kinds: Option<&[String]>,
 ) -> Result<Option<(JobId, String, u16)>> {
     let row = query(&statements.next_job).bind(queues).bind(kinds).fetch_optional(connection).await?;
     let Some(row) = row else { return Ok(None) };

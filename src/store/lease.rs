@@ -32,8 +32,8 @@ pub(crate) struct RunnerRow {
     pub(crate) queues: Vec<String>,
     /// For each queue, how many of its jobs it runs at once.
     pub(crate) slots: Vec<i32>,
-    /// The kinds that it has a worker for.
-    pub(crate) kinds: Vec<String>,
+    /// The kinds that it has a worker for. `None`: any.
+    pub(crate) kinds: Option<Vec<String>>,
     pub(crate) retention: Retention,
     /// The periodic jobs that its code defines, each with the digest of its definition.
     pub(crate) periodic: BTreeMap<String, String>,

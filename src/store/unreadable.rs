@@ -18,7 +18,7 @@ pub(crate) async fn next_jobs(
     connection: &mut PgConnection,
     statements: &Statements,
     slots: &[QueueDemand],
-    kinds: &[String],
+    kinds: Option<&[String]>,
     except: &[Uuid],
 ) -> Result<Vec<(Uuid, QueueName)>> {
     let asking = query(&statements.next_jobs).bind(names_of(slots)).bind(numbers_of(slots)).bind(kinds).bind(except);

@@ -25,6 +25,8 @@ use crate::retry::RetryPolicy;
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     workers: HashMap<Cow<'static, str>, Arc<dyn AnyWorker>>,
+    /// Works every kind without a worker of its own. `None`: they are left to other runners.
+    others: Option<Arc<dyn AnyWorker>>,
     /// The queue that each kind or its options name. Kinds chosen at run time have no entry.
     queues: HashMap<&'static str, Option<String>>,
     /// What each kind says of its inserts, and the timeout and the retry policy of its worker.
@@ -50,6 +52,15 @@ impl Registry {
         kinds.into_iter().for_each(|kind| self.insert(Cow::Owned(kind), Arc::clone(&worker)));
     }
 
+    /// Adds one function for every kind without a worker of its own.
+    pub(crate) fn add_for_any<F, R>(&mut self, work: F)
+    where
+        F: Fn(AnyJob) -> R + Send + Sync + 'static,
+        R: Future<Output: IntoResult> + Send + 'static,
+    {
+        self.others = Some(Arc::new(Untyped(work)));
+    }
+
     fn insert(&mut self, kind: Cow<'static, str>, worker: Arc<dyn AnyWorker>) {
         if self.workers.insert(kind.clone(), worker).is_some() {
             self.doubled = Some(kind);
@@ -67,7 +78,7 @@ impl Registry {
         };
         let workers = self.workers.iter().map(|(kind, worker)| (kind.clone(), layered(worker))).collect();
         let (queues, kinds) = (self.queues.clone(), self.kinds.clone());
-        Self { workers, queues, kinds, doubled: self.doubled.clone() }
+        Self { workers, others: self.others.as_ref().map(layered), queues, kinds, doubled: self.doubled.clone() }
     }
 
     /// The first kind whose jobs go to a queue that is not among these, and that queue. A kind that names none goes to the
@@ -87,14 +98,17 @@ impl Registry {
     }
 
     pub(crate) fn worker(&self, kind: &str) -> Option<&Arc<dyn AnyWorker>> {
-        self.workers.get(kind)
+        self.workers.get(kind).or(self.others.as_ref())
     }
 
-    /// The kinds that this runner works. Jobs of other kinds are left to other runners.
-    pub(crate) fn kinds(&self) -> Vec<String> {
+    /// The kinds that this runner works. Jobs of other kinds are left to other runners. `None`: it works any kind.
+    pub(crate) fn kinds(&self) -> Option<Vec<String>> {
+        if self.others.is_some() {
+            return None;
+        }
         let mut kinds: Vec<_> = self.workers.keys().map(ToString::to_string).collect();
         kinds.sort_unstable();
-        kinds
+        Some(kinds)
     }
 
     /// What to register of each kind: its options, and the client's where it says nothing. `timeout`, `retry_policy`: of

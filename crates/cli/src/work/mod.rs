@@ -40,7 +40,7 @@ use crate::verdict::Verdict;
 /// The program gets a job as one line of JSON on standard input, with the members of `uniqueue job show --json`. By default
 /// it is started for each job. Exit status 0 completes the job. The last line of its standard output, where it is JSON, is
 /// the output, or says otherwise: {"error": "…", "retry_after": "5m"}, {"snooze": "1h"}, {"cancel": "why"}. Any other exit
-/// status is a failed attempt, and the end of standard error is its error. Jobs of other kinds are left to other workers.
+/// status is a failed attempt, and the end of standard error is its error. With --kind, jobs of other kinds are left to other workers.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WorkArguments {
@@ -48,8 +48,8 @@ pub(crate) struct WorkArguments {
     #[arg(long = "queue", value_name = "NAME", required = true, value_parser = queue)]
     queues: Vec<QueueName>,
 
-    /// A kind to work; may be given several times
-    #[arg(long = "kind", value_name = "KIND", required = true, value_parser = kind)]
+    /// A kind to work; may be given several times [default: every kind]
+    #[arg(long = "kind", value_name = "KIND", value_parser = kind)]
     kinds: Vec<Kind>,
 
     /// How many jobs of each queue to run at once
@@ -123,16 +123,19 @@ pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
     let report = Report { is_json: arguments.database.json };
     let attempts = Arc::new(Attempts::new(arguments.program.clone(), grace, arguments.lines, report));
     let working = Arc::clone(&attempts);
-    let kinds = arguments.kinds.iter().map(ToString::to_string);
+    let work = move |job| {
+        let working = Arc::clone(&working);
+        async move { working.work(job).await }
+    };
     let mut runner = Runner::new(database.client.clone())
         .name(arguments.name.clone().unwrap_or_else(|| format!("uniqueue work {}", std::process::id())))
         // The runner drops what still runs after its grace, so that comes after the kill.
         .stop_grace(grace + Duration::from_secs(1))
-        .stop_timeout(arguments.stop_timeout.0)
-        .worker_for(kinds, move |job| {
-            let working = Arc::clone(&working);
-            async move { working.work(job).await }
-        });
+        .stop_timeout(arguments.stop_timeout.0);
+    runner = match arguments.kinds.as_slice() {
+        [] => runner.worker_for_any(work),
+        kinds => runner.worker_for(kinds.iter().map(ToString::to_string), work),
+    };
     for queue in &arguments.queues {
         runner = runner.queue(queue.as_str(), arguments.concurrency.get());
     }
@@ -153,9 +156,12 @@ pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
 impl WorkArguments {
     fn greeting(&self) -> String {
         let list = |names: Vec<String>| names.join(", ");
+        let kinds = match self.kinds.as_slice() {
+            [] => "every kind".to_owned(),
+            kinds => list(kinds.iter().map(|kind| output::printable(kind.as_str()).into_owned()).collect()),
+        };
         format!(
-            "working {} of queue {}, {} at once; Ctrl-C stops\n",
-            list(self.kinds.iter().map(|kind| output::printable(kind.as_str()).into_owned()).collect()),
+            "working {kinds} of queue {}, {} at once; Ctrl-C stops\n",
             list(self.queues.iter().map(|queue| output::printable(queue.as_str()).into_owned()).collect()),
             output::count(self.concurrency.get() as u64 * self.queues.len() as u64),
         )

@@ -39,7 +39,12 @@ impl Site {
 
     /// Works with a shell script.
     fn work(&self, options: &[&str], script: &str) -> Working {
-        let fixed = ["work", "--json", "--queue", "q", "--kind", "task", "--grace", "1s"];
+        self.work_any(&[options, &["--kind", "task"]].concat(), script)
+    }
+
+    /// Likewise jobs of every kind.
+    fn work_any(&self, options: &[&str], script: &str) -> Working {
+        let fixed = ["work", "--json", "--queue", "q", "--grace", "1s"];
         let arguments = [&fixed, options, &["--", "sh", "-c", script]].concat();
         let mut child = self.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
@@ -267,6 +272,26 @@ async fn several_jobs_run_at_once_and_other_kinds_are_left_alone() {
 }
 
 #[tokio::test]
+async fn without_a_kind_every_kind_of_the_queue_is_worked() {
+    let site = Site::new().await;
+    let insert = "SELECT count(i.id)::text FROM unnest('{one,two,three}'::text[]) AS k (kind)
+        CROSS JOIN LATERAL uniqueue.insert_job(k.kind, '{}', queue => 'q', group_key => nullif(k.kind, 'one')) AS i";
+    assert_eq!(texts(&site.url, insert).await, ["3"]);
+    let mut working = site.work_any(&[], "true");
+    let mut kinds: Vec<_> = (0..3).map(|_| working.attempt()["kind"].as_str().unwrap().to_owned()).collect();
+    kinds.sort();
+    assert_eq!(kinds, ["one", "three", "two"]);
+    // A runner that may know any kind leaves none unknown, whatever others know.
+    let other = "INSERT INTO uniqueue.runner (id, name, queues, kinds, leased_until, knows_groups)
+        VALUES (gen_random_uuid(), 'other', '{q}', '{four}', now() + interval '1 hour', true)";
+    execute(&site.url, other).await;
+    let unknown = "SELECT count(*)::text FROM uniqueue._kind_obstacle('q', 'five')";
+    assert_eq!(texts(&site.url, unknown).await, ["0"]);
+    assert_eq!(working.stop().code(), Some(0));
+    assert_eq!(texts(&site.url, unknown).await, ["1"], "only the other one is left");
+}
+
+#[tokio::test]
 async fn a_wrong_command_line_says_what_to_give() {
     let site = Site::new().await;
     for (arguments, said) in [
@@ -277,7 +302,7 @@ async fn a_wrong_command_line_says_what_to_give() {
         (&["work", "--queue", "q", "--kind", "k", "--", "/etc/passwd"], "error: no such program: /etc/passwd\n"),
         (&["work", "--queue", "q", "--kind", "k"], "PROGRAM"),
         (&["work", "--kind", "k", "--", "true"], "--queue"),
-        (&["work", "--queue", "q", "--", "true"], "--kind"),
+        (&["work", "--queue", "q", "--kind", "", "--", "true"], "kind"),
         (&["work", "--queue", "", "--kind", "k", "--", "true"], "queue"),
     ] {
         let output = site.command(arguments).output().unwrap();
