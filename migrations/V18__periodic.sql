@@ -9,10 +9,10 @@ CREATE TABLE periodic (
     paused_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
     last_job uuid,
-    priority smallint NOT NULL DEFAULT 0,
-    max_attempts attempt_limit NOT NULL DEFAULT 25,
+    priority smallint,
+    max_attempts attempt_limit,
     kind short_name NOT NULL,
-    queue short_name NOT NULL DEFAULT 'default',
+    queue short_name,
     schedule text COLLATE "C" NOT NULL,
     time_zone text COLLATE "C" NOT NULL DEFAULT 'UTC',
     catch_up text COLLATE "C" NOT NULL DEFAULT 'latest',
@@ -24,6 +24,7 @@ CREATE TABLE periodic (
     group_key key_text,
     group_limit group_limit,
     in_order boolean,
+    takes_from_kind boolean NOT NULL DEFAULT true,
     CONSTRAINT periodic_pkey PRIMARY KEY (name),
     CONSTRAINT periodic_schedule_short CHECK (octet_length(schedule) <= 1000 AND octet_length(time_zone) <= 1000),
     CONSTRAINT periodic_catch_up_known CHECK (catch_up IN ('skip', 'latest', 'all')),
@@ -39,10 +40,10 @@ COMMENT ON COLUMN periodic.placed_at IS 'When next_at or starts_at was last set.
 COMMENT ON COLUMN periodic.paused_at IS 'When the periodic job was paused. No slot runs while it is paused. Null: it is not paused. To resume without the missed slots, also set next_at to null and starts_at to now().';
 COMMENT ON COLUMN periodic.created_at IS 'When the periodic job was defined.';
 COMMENT ON COLUMN periodic.last_job IS 'The id of the job that was inserted last.';
-COMMENT ON COLUMN periodic.priority IS 'The priority of the inserted jobs.';
-COMMENT ON COLUMN periodic.max_attempts IS 'The max_attempts of the inserted jobs.';
+COMMENT ON COLUMN periodic.priority IS 'The priority of the inserted jobs. Null: that of the registered kind, else 0.';
+COMMENT ON COLUMN periodic.max_attempts IS 'The max_attempts of the inserted jobs. Null: that of the registered kind, else 25.';
 COMMENT ON COLUMN periodic.kind IS 'The kind of the inserted jobs.';
-COMMENT ON COLUMN periodic.queue IS 'The queue of the inserted jobs.';
+COMMENT ON COLUMN periodic.queue IS 'The queue of the inserted jobs. Null: that of the registered kind, else default.';
 COMMENT ON COLUMN periodic.schedule IS 'A cron expression of five fields (0 9 * * MON-FRI), one of six fields with seconds first, or an interval as an ISO 8601 duration of whole seconds (PT15M). A new schedule begins when it is written.';
 COMMENT ON COLUMN periodic.time_zone IS 'The IANA name of the time zone in which the cron expression is read.';
 COMMENT ON COLUMN periodic.catch_up IS 'Which slots run later if they passed without a live runner: skip (none), latest (the last one), all (each, up to 1,000).';
@@ -50,10 +51,12 @@ COMMENT ON COLUMN periodic.source IS 'Where the periodic job is defined. code: a
 COMMENT ON COLUMN periodic.problem IS 'Why the slots cannot run. Null: they can. Runners check it again every few seconds.';
 COMMENT ON COLUMN periodic.args IS 'The args of the inserted jobs.';
 COMMENT ON COLUMN periodic.meta IS 'The meta of the inserted jobs. Each job also gets the member periodic: {"name", "slot"}.';
-COMMENT ON COLUMN periodic.unique_policy IS 'The policy of the inserted jobs, as in insert_job. A slot that meets a holder of the key is skipped. Null: each slot has its own key.';
-COMMENT ON COLUMN periodic.group_key IS 'The group of the inserted jobs.';
+COMMENT ON COLUMN periodic.unique_policy IS 'The policy of the inserted jobs, as in insert_job. A slot that meets a holder of the key is skipped. Null: that of the registered kind. Without either, or with the JSON value null, each slot has its own key.';
+COMMENT ON COLUMN periodic.group_key IS 'The group of the inserted jobs. Null: that of the registered kind, else none.';
 COMMENT ON COLUMN periodic.group_limit IS 'The group_limit of the inserted jobs.';
 COMMENT ON COLUMN periodic.in_order IS 'The in_order of the inserted jobs.';
+COMMENT ON COLUMN periodic.takes_from_kind IS
+    'Whether the inserted jobs take from their registered kind what this row leaves out. False: a type of the library says all of it.';
 COMMENT ON CONSTRAINT periodic_pkey ON periodic IS 'One row per name.';
 COMMENT ON CONSTRAINT periodic_schedule_short ON periodic IS 'A schedule and a time zone have at most 1,000 bytes each, so that reading them costs little.';
 COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'catch_up is skip, latest or all.';
@@ -163,13 +166,20 @@ BEGIN
             -- the clock went back or next_at was moved back by hand. Then its job's id shows that it was run, as long
             -- as the job is kept.
             coalesce(
-                definition.unique_policy,
+                nullif(definition.unique_policy, 'null'),
+                CASE
+                    WHEN definition.unique_policy IS NULL AND definition.takes_from_kind
+                        THEN (SELECT k.unique_policy FROM kind AS k WHERE k.name = definition.kind)
+                END,
                 jsonb_build_object('key', 'periodic:' || which || ':' || _slot_text(slot_at), 'scope', 'exists', 'ttl', 'PT10M')
             ),
             job,
             -- There is no caller to receive an error: under reject the slot is skipped, as under ignore.
             on_reject => 'row',
             group_key => definition.group_key,
+            group_policy => CASE
+                WHEN definition.group_key IS NULL AND NOT definition.takes_from_kind THEN 'null'::jsonb
+            END,
             group_limit => definition.group_limit::integer,
             in_order => definition.in_order
         ) AS e;
@@ -241,4 +251,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION set_periodic(text, text, text, text, jsonb, text, integer, integer, jsonb, jsonb, text) IS
-    'Defines a periodic job, or changes one. A null argument leaves the value as it is, or means the default for a new one. Runners read the schedule within seconds. If they cannot read it, the column problem says why. Returns whether the periodic job is new. Error 22023 for an unknown name without a kind and a schedule.';
+    'Defines a periodic job, or changes one. A null argument leaves the value as it is. Of a new one it means the default, which the registered kind may say. Runners read the schedule within seconds. If they cannot read it, the column problem says why. Returns whether the periodic job is new. Error 22023 for an unknown name without a kind and a schedule.';

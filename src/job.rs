@@ -78,10 +78,13 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// # let _ = job;
 /// ```
 ///
-/// The insert reports an invalid kind, or args that do not serialise.
+/// The insert reports an invalid kind, or args that do not serialise. A job made by name takes what it leaves out from its
+/// [registered kind](crate::Client::kinds), which costs the insert a question to the database.
 #[derive(Clone, Debug)]
 #[must_use = "a job does nothing until it is inserted"]
 pub struct NewJob {
+    /// Borrowed where a type that implements [`Job`] says all of the job. Otherwise what is left out is that of the registered
+    /// kind.
     pub(crate) kind: Cow<'static, str>,
     /// JSON text, or the error of its serialisation.
     pub(crate) args: Result<Box<RawValue>, String>,
@@ -102,6 +105,11 @@ impl NewJob {
     /// A job of the named kind, with args that are JSON text already. The text is stored as it is.
     pub fn from_json(kind: impl Into<String>, args: Box<RawValue>) -> Self {
         Self { kind: Cow::Owned(kind.into()), args: Ok(args), options: InsertOptions::new() }
+    }
+
+    /// Whether a type says all of it, so that the registered kind is not read.
+    pub(crate) const fn is_typed(&self) -> bool {
+        matches!(self.kind, Cow::Borrowed(_))
     }
 
     /// The job's type name, not checked yet.

@@ -78,6 +78,12 @@ impl KindRow {
     ///
     /// As [`policy`](Self::policy).
     pub fn fill_in(&self, mut job: NewJob) -> Result<NewJob> {
+        job.options = job.options.or(&self.defaults()?);
+        Ok(job)
+    }
+
+    /// What the kind says of its inserts.
+    pub(crate) fn defaults(&self) -> Result<InsertOptions> {
         let mut defaults = InsertOptions::new();
         defaults.queue = self.queue.as_ref().map(|queue| queue.to_string().into());
         defaults.priority = self.priority;
@@ -87,8 +93,7 @@ impl KindRow {
         defaults.group = self.groups()?.map(|policy| GroupBy::Policy(Box::new(policy)));
         defaults.group_limit = self.group_limit;
         defaults.in_order = self.in_order.then_some(true);
-        job.options = job.options.or(&defaults);
-        Ok(job)
+        Ok(defaults)
     }
 }
 

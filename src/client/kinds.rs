@@ -16,8 +16,9 @@ pub struct Kinds<'a> {
 }
 
 impl Client {
-    /// The registered kinds: the defaults that the database knows of a kind. An insert by SQL, by the command or by the
-    /// dashboard takes from them what it does not say itself. A typed insert never reads them.
+    /// The registered kinds: the defaults that the database knows of a kind. An insert by SQL, by the command, by the
+    /// dashboard or of a [`NewJob`] that is made by name takes from them what it does not say itself. A typed insert never
+    /// reads them.
     ///
     /// ```no_run
     /// # use serde_json::{Value, json};
@@ -27,8 +28,7 @@ impl Client {
     ///     println!("{}: registered by {}", kind.name, kind.registered_by);
     /// }
     /// // With the queue and the policy that the kind's worker has.
-    /// let job = client.kinds().fill_in(NewJob::new("email.send", &json!({"user_id": 42}))).await?;
-    /// client.insert(job).await?;
+    /// client.insert(NewJob::new("email.send", &json!({"user_id": 42}))).await?;
     /// # Ok(()) }
     /// ```
     pub const fn kinds(&self) -> Kinds<'_> {
@@ -91,14 +91,14 @@ impl<'a> Kinds<'a> {
     ///
     /// [`Error::Database`].
     pub fn find(&self, name: &str) -> Request<'a, Option<KindRow>> {
-        let name = name.to_owned();
+        let names = [name.to_owned()];
         Request::new(self.client, move |client, connection| {
-            Box::pin(async move { Ok(store::list_kinds(connection, client.statements(), Some(&name)).await?.pop()) })
+            Box::pin(async move { Ok(store::list_kinds(connection, client.statements(), Some(&names)).await?.pop()) })
         })
     }
 
-    /// The job with what its kind says, wherever the job says nothing itself ([`KindRow::fill_in`]). A job of a kind that
-    /// is not registered is returned as it is.
+    /// The job with what its kind says, wherever the job says nothing itself ([`KindRow::fill_in`]): what its insert does. A
+    /// job of a kind that is not registered is returned as it is.
     ///
     /// # Errors
     ///
@@ -107,7 +107,8 @@ impl<'a> Kinds<'a> {
         let job = job.into();
         Request::new(self.client, move |client, connection| {
             Box::pin(async move {
-                match store::list_kinds(connection, client.statements(), Some(job.kind())).await?.pop() {
+                let names = [job.kind().to_owned()];
+                match store::list_kinds(connection, client.statements(), Some(&names)).await?.pop() {
                     Some(kind) => kind.fill_in(job),
                     None => Ok(job),
                 }

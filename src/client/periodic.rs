@@ -10,8 +10,7 @@ use crate::ident::{Kind, PeriodicName, QueueName};
 use crate::opts::Start;
 use crate::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 use crate::schedule::Schedule;
-use crate::store::{self, Definition, PeriodicVerb};
-use crate::unique::Claim;
+use crate::store::{self, Definition, OfKind, PeriodicVerb};
 
 /// The periodic jobs of a schema. Made by [`Client::periodic`].
 ///
@@ -184,10 +183,21 @@ async fn define(
     if needs_clock(&options, client.defaults()) {
         return refuse("the schedule says how often it runs, so its unique policy must not have a window");
     }
+    let is_any = !job.is_typed();
+    let of_kind = OfKind {
+        is_any,
+        queue: is_any && options.queue.is_none(),
+        priority: is_any && options.priority.is_none(),
+        max_attempts: is_any && options.max_attempts.is_none(),
+    };
     let (row, _) = prepare_one(client, &mut *connection, job).await?;
     // The key is in it, since the job is the same at every slot.
-    let unique_policy = row.claim.as_ref().map(Claim::document).transpose()?;
-    let definition = Definition { name, schedule, time_zone, catch_up, source, unique_policy, row };
+    let unique_policy = match &row.claim {
+        Some(claim) => Some(claim.document()?),
+        None if !is_any || options.unique.is_some() => Some(Value::Null),
+        None => None,
+    };
+    let definition = Definition { name, schedule, time_zone, catch_up, source, unique_policy, row, of_kind };
     store::define_periodic(connection, client.statements(), &definition).await?;
     Ok(definition.digest())
 }

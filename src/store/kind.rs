@@ -25,13 +25,13 @@ pub(crate) async fn register_kinds(
     rows.iter().map(|row| Ok((kind_row(row)?, row.try_get("digest")?))).collect()
 }
 
-/// The registered kinds by name, or the one of a name.
+/// The registered kinds by name, or those of these names.
 pub(crate) async fn list_kinds(
     connection: &mut PgConnection,
     statements: &Statements,
-    name: Option<&str>,
+    names: Option<&[String]>,
 ) -> Result<Vec<KindRow>> {
-    let rows = query(&statements.list_kinds).bind(name).fetch_all(connection).await?;
+    let rows = query(&statements.list_kinds).bind(names).fetch_all(connection).await?;
     rows.iter().map(kind_row).collect()
 }
 

@@ -27,32 +27,57 @@ pub(crate) struct Definition {
     pub(crate) time_zone: String,
     pub(crate) catch_up: CatchUp,
     pub(crate) source: PeriodicSource,
+    /// JSON's null: none, also where the registered kind has one.
     pub(crate) unique_policy: Option<Value>,
     /// The template of its jobs.
     pub(crate) row: NewRow,
+    pub(crate) of_kind: OfKind,
+}
+
+/// What the jobs of a definition take from their registered kind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct OfKind {
+    /// Whether they take anything: no type says all of it.
+    pub(crate) is_any: bool,
+    pub(crate) queue: bool,
+    pub(crate) priority: bool,
+    pub(crate) max_attempts: bool,
 }
 
 impl Definition {
     /// A digest by which two definitions of one name are compared.
     pub(crate) fn digest(&self) -> String {
-        let Self { name: _, schedule, time_zone, catch_up, source: _, unique_policy, row } = self;
+        let Self { name: _, schedule, time_zone, catch_up, source: _, unique_policy, row, of_kind } = self;
         let group = row.group.as_ref().map(|group| (group.key.as_str(), group.limit, group.in_order));
-        let NewRow { kind, queue, args, meta, priority, max_attempts, .. } = row;
+        let NewRow { kind, args, meta, .. } = row;
         let text = serde_json::json!([
             schedule,
             time_zone,
             catch_up,
             unique_policy,
             kind.as_str(),
-            queue.as_str(),
+            self.queue(),
             args,
             meta,
-            priority,
-            max_attempts,
-            group
+            self.priority(),
+            self.max_attempts(),
+            group,
+            of_kind.is_any
         ]);
         let hash = Sha256::digest(text.to_string().as_bytes());
         hash.iter().take(8).fold(String::new(), |digest, byte| format!("{digest}{byte:02x}"))
+    }
+
+    fn queue(&self) -> Option<&str> {
+        (!self.of_kind.queue).then(|| self.row.queue.as_str())
+    }
+
+    fn priority(&self) -> Option<i16> {
+        (!self.of_kind.priority).then_some(self.row.priority)
+    }
+
+    fn max_attempts(&self) -> Option<i16> {
+        (!self.of_kind.max_attempts).then(|| i16::try_from(self.row.max_attempts).unwrap_or(i16::MAX))
     }
 }
 
@@ -62,21 +87,21 @@ pub(crate) async fn define_periodic(
     statements: &Statements,
     definition: &Definition,
 ) -> Result<()> {
-    let Definition { name, schedule, time_zone, catch_up, source, unique_policy, row } = definition;
+    let Definition { name, schedule, time_zone, catch_up, source, unique_policy, row, of_kind } = definition;
     let defining = query(&statements.define_periodic)
         .bind(name.as_str())
         .bind(row.kind.as_str())
-        .bind(row.queue.as_str())
+        .bind(definition.queue())
         .bind(Json(&*row.args))
         .bind(Json(&row.meta))
-        .bind(row.priority)
-        .bind(i16::try_from(row.max_attempts).unwrap_or(i16::MAX))
+        .bind(definition.priority())
+        .bind(definition.max_attempts())
         .bind(schedule)
         .bind(time_zone)
         .bind(unique_policy)
         .bind(catch_up.as_str())
         .bind(source.as_str());
-    row.bind_group_to(defining).execute(connection).await?;
+    row.bind_group_to(defining).bind(of_kind.is_any).execute(connection).await?;
     Ok(())
 }
 

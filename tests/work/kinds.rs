@@ -9,8 +9,8 @@ use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::task::JoinSet;
 use uniqueue::{
-    Client, FindingCode, InsertOptions, Job, JobFilter, JobState, NewJob, OnConflict, RetryPolicy, RunnerHandle,
-    RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
+    Client, FindingCode, InsertOptions, Job, JobFilter, JobState, NewJob, OnConflict, PeriodicJob, RetryPolicy,
+    RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
 };
 
 use support::{Database, WAIT, job, quick};
@@ -37,6 +37,10 @@ struct NewMail {
 fn mail(user: u32) -> Mail {
     Mail { user, text: format!("to {user}") }
 }
+
+#[derive(Deserialize, Job, Serialize)]
+#[job(kind = "typed")]
+struct Typed {}
 
 fn new_mail(user: u32) -> NewMail {
     NewMail { user, text: format!("to {user}") }
@@ -142,7 +146,63 @@ async fn r22_a_typed_insert_never_reads_the_registered_kinds() {
     assert_eq!(database.client.insert(mail(1)).await.unwrap().id(), first.id());
     let many = database.client.insert_many([mail(1), mail(2), mail(2)]).await.unwrap();
     assert_eq!(many.iter().map(|one| one.duplicate).collect::<Vec<_>>(), [true, false, true]);
-    assert!(database.client.insert(job("by name")).await.is_ok());
+    assert!(database.client.insert(job("by name")).await.unwrap_err().to_string().contains("kind"), "it reads them");
+}
+
+#[tokio::test]
+async fn r22_a_job_made_by_name_takes_from_its_registered_kind_what_it_leaves_out() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.register::<Mail>().await.unwrap();
+    let named = |user: u32| NewJob::new("mail", &json!({"user": user, "text": "by name"}));
+    let explained = client.explain(named(1)).await.unwrap();
+    let first = client.insert(named(1)).await.unwrap();
+    assert_eq!((first.job.queue.as_str(), first.job.priority, first.job.max_attempts), ("mails", 3, 5));
+    assert_eq!(explained.unique_key, first.job.unique_key);
+    assert_eq!(client.insert(mail(1)).await.unwrap().id(), first.id(), "one key, whoever inserts");
+    let mut transaction = database.pool().begin().await.unwrap();
+    assert!(client.insert(named(1).priority(9)).tx(&mut transaction).await.unwrap().duplicate);
+    let other = client.insert(named(1).queue("other").not_unique()).tx(&mut transaction).await.unwrap();
+    assert_eq!((other.job.queue.as_str(), other.job.priority, other.job.unique_key), ("other", 3, None));
+    transaction.commit().await.unwrap();
+    let many = [named(1), named(2), NewJob::from(mail(2)), job("unregistered")];
+    let many = client.insert_many(many).await.unwrap();
+    assert_eq!(many.iter().map(|one| one.duplicate).collect::<Vec<_>>(), [true, false, true, false]);
+    assert_eq!(many[3].job.queue.as_str(), "default");
+}
+
+#[tokio::test]
+async fn r22_a_periodic_job_made_by_name_takes_from_its_registered_kind_at_each_slot() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.register::<Mail>().await.unwrap();
+    let named = NewJob::new("mail", &json!({"user": 1, "text": "each hour"}));
+    client.periodic().define(PeriodicJob::cron("named", "0 * * * *", named.clone())).await.unwrap();
+    client.periodic().define(PeriodicJob::cron("own", "0 * * * *", named.queue("own").not_unique())).await.unwrap();
+    database.execute(r#"SELECT {schema}.set_periodic('sql', 'mail', '0 * * * *', args => '{"user": 3}')"#).await;
+    // A type says all of it: this one has no queue, no key and no group.
+    database.execute("SELECT {schema}.register_kind('typed', 'q', group_policy => '{\"key\": \"g\"}')").await;
+    client.periodic().define(PeriodicJob::cron("typed", "0 * * * *", Typed {})).await.unwrap();
+    let run = "SELECT count(*) FROM {schema}.periodic AS p
+        CROSS JOIN LATERAL {schema}.run_periodic(
+            p.name, p.next_at, p.starts_at, ARRAY[coalesce(p.next_at, now())], coalesce(p.next_at, now()) + interval '1 hour'
+        ) AS r
+        WHERE r.outcome = 'inserted'";
+    assert_eq!(database.number(run).await, 4);
+    let jobs =
+        "SELECT string_agg(concat_ws(' ', meta #>> '{periodic,name}', queue, priority, max_attempts, group_key), ', '
+            ORDER BY meta #>> '{periodic,name}')
+        FROM {schema}.job";
+    let jobs = database.text(jobs).await;
+    assert_eq!(jobs, "named mails 3 5, own own 3 5, sql mails 3 5, typed default 0 25");
+    assert!(client.insert(mail(1)).await.unwrap().duplicate, "the key of the kind");
+    let listed = client.periodic().list().await.unwrap();
+    let queues: Vec<_> = listed.iter().map(|one| (one.queue.as_str(), one.priority, one.max_attempts)).collect();
+    assert_eq!(queues, [("mails", 3, 5), ("own", 3, 5), ("mails", 3, 5), ("default", 0, 25)]);
+    // The next slot follows the newest registration.
+    database.execute("SELECT {schema}.register_kind('mail', 'letters')").await;
+    assert_eq!(database.number(run).await, 4);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'letters'").await, 2);
 }
 
 #[tokio::test]

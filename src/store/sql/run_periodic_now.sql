@@ -12,6 +12,7 @@ CROSS JOIN LATERAL /* schema */insert_job(
     unique_policy => p.unique_policy,
     on_reject => 'row',
     group_key => p.group_key,
+    group_policy => CASE WHEN p.group_key IS NULL AND NOT p.takes_from_kind THEN 'null'::jsonb END,
     group_limit => p.group_limit,
     in_order => p.in_order
 ) AS i

@@ -5,17 +5,16 @@ use sqlx::Connection;
 use super::Remote;
 use support::{Database, job};
 
-/// Six seconds go by: for what the session counted, and for what the worker's row says.
+/// An hour goes by: for what the session counted, and for what the worker's row says.
 async fn pass(database: &Database) {
-    let of_row =
-        "UPDATE {schema}.runner SET started_at = started_at - interval '6 s', counted_at = counted_at - interval '6 s'";
+    let of_row = "UPDATE {schema}.runner SET started_at = started_at - interval '1 hour', counted_at = counted_at - interval '1 hour'";
     database.execute(of_row).await;
     pass_in_session(database).await;
 }
 
 async fn pass_in_session(database: &Database) {
     let of_session = "SELECT set_config('uniqueue.worked', coalesce((
-        SELECT jsonb_object_agg(w.name, jsonb_build_array(w.counts -> 0, w.counts -> 1, (w.counts ->> 2)::float8 - 6))::text
+        SELECT jsonb_object_agg(w.name, jsonb_build_array(w.counts -> 0, w.counts -> 1, (w.counts ->> 2)::float8 - 3600))::text
         FROM jsonb_each(nullif(current_setting('uniqueue.worked', true), '')::jsonb) AS w (name, counts)
     ), '{}'), false)";
     database.execute(of_session).await;
@@ -27,10 +26,10 @@ async fn counts(database: &Database) -> (u64, u64) {
     (runner.completed, runner.failed)
 }
 
-/// Completed and failed jobs in a minute.
+/// Completed and failed jobs in an hour.
 async fn rates(database: &Database) -> (f64, f64) {
     let rates = database.client.stats().await.unwrap().rates;
-    ((rates.completed * 60.0).round(), (rates.failed * 60.0).round())
+    ((rates.completed * 3_600.0).round(), (rates.failed * 3_600.0).round())
 }
 
 #[tokio::test]
@@ -50,13 +49,13 @@ async fn results_are_counted_for_their_worker_and_its_rate_falls_when_it_is_idle
     pass(&database).await;
     worker.end(&jobs[7..8], "finish_jobs", ", ARRAY['complete'], outputs => ARRAY['1'::jsonb]").await;
     assert_eq!(counts(&database).await, (4, 2));
-    assert_eq!(rates(&database).await, (40.0, 20.0));
+    assert_eq!(rates(&database).await, (4.0, 2.0));
     // After the last result of all, a fetch writes it.
     worker.complete(&jobs[8]).await;
     pass(&database).await;
     worker.end(&worker.fetch(9).await, "snooze_jobs", ", ARRAY[interval '1 hour']").await;
     assert_eq!(counts(&database).await, (5, 2));
-    assert_eq!(rates(&database).await, (10.0, 0.0));
+    assert_eq!(rates(&database).await, (1.0, 0.0));
     pass(&database).await;
     worker.fetch(1).await;
     assert_eq!((counts(&database).await, rates(&database).await), ((5, 2), (0.0, 0.0)));
