@@ -13,6 +13,8 @@ export type Row = Record<string, any>;
 
 /** The names and types of the functions' arguments, where they are not the option's own name, or not text. */
 const NAMES: Record<string, string> = {
+  afterFailed: "after_failed",
+  afterFinal: "after_final",
   groupKey: "group_key",
   groupLimit: "group_limit",
   groupPolicy: "group_policy",
@@ -23,6 +25,9 @@ const NAMES: Record<string, string> = {
   unique: "unique_policy",
 };
 const TYPES: Record<string, string> = {
+  after: "uuid[]",
+  after_failed: "uuid[]",
+  after_final: "uuid[]",
   args: "jsonb",
   backoff: "jsonb",
   count: "integer",
@@ -53,6 +58,15 @@ const TYPES: Record<string, string> = {
   unique_policy: "jsonb",
 };
 
+/** What a worker reads of a job that it fetched. */
+const FETCHED = [
+  "id", "run", "kind", "queue", "args", "meta", "attempt", "max_attempts", "errors", "progress", "created_at",
+  "scheduled_at", "unique_key", "group_key", "worker_id",
+];
+/** In milliseconds. */
+const TIMEOUT = "extract(epoch FROM timeout)::float8 * 1000 AS timeout";
+export const FETCHED_COLUMNS = [...FETCHED, TIMEOUT].join(", ");
+
 /** What says something when it is null: args may be, and a policy gives up that of the kind. */
 const SAYS_WITH_NULL = ["args", "unique", "groupPolicy"];
 
@@ -71,11 +85,33 @@ export async function call(
   options: object,
   columns = "*",
 ): Promise<Row[]> {
-  const given = Object.entries(named(options));
-  const list = given.map(([argument], i) => `${argument} => $${i + 1}::${TYPES[argument] ?? "text"}`);
-  const text = `SELECT ${columns} FROM ${identifier(schema)}.${name}(${list.join(", ")})`;
-  const values = given.map(([argument, value]) => parameter(argument, value));
+  const values: unknown[] = [];
+  const text = `SELECT ${columns} FROM ${written(schema, name, options, values)}`;
   return (await source.query(text, values)).rows;
+}
+
+/** Records results and fetches jobs, in one transaction. Answers with the rows of each. */
+export async function exchange(
+  source: Queryable,
+  schema: string,
+  results: object,
+  fetch: object,
+): Promise<{ ended: Row[]; started: Row[] }> {
+  const values: unknown[] = [];
+  const none = [...FETCHED, "timeout"].map((column) => `NULL AS ${column}`);
+  const ends = `SELECT counted, state, ${none.join(", ")} FROM ${written(schema, "finish_jobs", results, values)}`;
+  const starts = `SELECT NULL, NULL, ${FETCHED_COLUMNS} FROM ${written(schema, "fetch_jobs", fetch, values)}`;
+  const { rows } = await source.query(`${ends} UNION ALL ${starts}`, values);
+  return { ended: rows.filter((row) => row.counted !== null), started: rows.filter((row) => row.counted === null) };
+}
+
+/** A call as SQL. Adds its values to those of the statement. */
+function written(schema: string, name: string, options: object, values: unknown[]): string {
+  const list = Object.entries(named(options)).map(([argument, value]) => {
+    const place = values.push(parameter(argument, value));
+    return `${argument} => $${place}::${TYPES[argument] ?? "text"}`;
+  });
+  return `${identifier(schema)}.${name}(${list.join(", ")})`;
 }
 
 /** A name as SQL. */

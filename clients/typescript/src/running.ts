@@ -58,8 +58,13 @@ export class Run {
   isHeld = true;
   /** Whether its result waits to be recorded. */
   isRecording = false;
+  /** Whether its function has returned. */
+  hasReturned = false;
 
-  constructor(row: Row) {
+  constructor(
+    row: Row,
+    readonly timeout: number | undefined,
+  ) {
     this.job = new Job(row, this.#abort.signal);
   }
 

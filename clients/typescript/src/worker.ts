@@ -1,15 +1,15 @@
 /**
  * A worker: fetches jobs, runs the function of their kind, and records how they end.
  *
- * Two connections serve a process. The main one fetches and records. The other one listens, extends reservations and does
- * maintenance, so that a slow fetch delays no heartbeat. A job keeps its slot until its function has returned and its
+ * Two connections serve a process. The main one records and fetches, both in one statement where there is something of
+ * each. The other one listens, extends reservations and does maintenance, so that a slow fetch delays no heartbeat. A job keeps its slot until its function has returned and its
  * result is recorded. While the database is away, results wait. A result that comes too late does not count.
  */
 
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { type Row, call } from "./call.js";
+import { FETCHED_COLUMNS, type Row, call, exchange } from "./call.js";
 import type { KindOptions } from "./job.js";
 import { GIVE_BACK, Outcome, type Verdict, failed, returned, thrown } from "./outcome.js";
 import { Run, type Work } from "./running.js";
@@ -42,6 +42,13 @@ export interface WorkerOptions {
   log?: Pick<Console, "info" | "warn">;
 }
 
+/** A result that is to be recorded, and what waits for that. */
+interface Recording {
+  run: Run;
+  verdict: Verdict;
+  recorded: () => void;
+}
+
 const LONGEST_BACKOFF = 5000;
 /** In one fetch, and in one call that records results. */
 const MOST_JOBS = 1000;
@@ -55,14 +62,16 @@ export class Worker {
   readonly #main: Session;
   readonly #side: Session;
   readonly #runs = new Map<Run, Promise<void>>();
-  readonly #results: { run: Run; verdict: Verdict; recorded: () => void }[] = [];
+  #results: Recording[] = [];
   readonly #wake = new Signal();
   readonly #told = new Signal();
-  readonly #hasResults = new Signal();
+  readonly #hasStopped = new Signal();
+  readonly #stopped = new Signal();
   readonly #hurry = new Signal();
   #id: string | null = null;
   #isStopping = false;
   #isEnded = false;
+  #failure: unknown = null;
 
   constructor(pool: Pool, options: WorkerOptions = {}) {
     const { name, queues, ...others } = options;
@@ -114,6 +123,7 @@ export class Worker {
   stop(): void {
     if (this.#isStopping) this.#hurry.set();
     this.#isStopping = true;
+    this.#stopped.set();
     this.#wake.set();
   }
 
@@ -133,91 +143,101 @@ export class Worker {
   }
 
   async #serve(): Promise<void> {
-    const fetching = this.#fetchJobs();
-    const failures: unknown[] = [];
-    const tasks = [fetching, this.#attend(), this.#recordResults()].map((task) =>
+    const tasks = [this.#exchange(), this.#attend()].map((task) =>
       task.catch((error: unknown) => {
-        if (!this.#isEnded) failures.push(error);
+        if (!this.#isEnded) this.#failure ??= error;
       }),
     );
-    await Promise.race(tasks);
-    this.stop();
-    await this.#letJobsEnd(fetching);
+    await Promise.race([...tasks, this.#stopped.wait()]);
+    if (!this.#isStopping) this.stop();
+    await this.#letJobsEnd(tasks[0]!);
     this.#isEnded = true;
-    this.#hasResults.set();
+    this.#wake.set();
     this.#told.set();
     await within(Promise.all(tasks), LONGEST_BACKOFF);
-    if (failures.length > 0) throw failures[0];
+    if (this.#failure !== null) throw this.#failure;
   }
 
-  // Fetching.
+  // Recording and fetching.
 
-  async #fetchJobs(): Promise<void> {
+  /** Records the results that there are, and fetches jobs for the free slots, until all has ended. */
+  async #exchange(): Promise<void> {
     const { concurrency, reserve, listen, poll } = this.#options;
     const queues = this.#queues ?? [...new Set([...this.#kinds.values()].map(({ options }) => options.queue ?? "default"))];
-    const given = { queues, worker: this.name, kinds: [...this.#kinds.keys()], reserve, listens: listen };
+    const asks = { queues, worker: this.name, kinds: [...this.#kinds.keys()], reserve, listens: listen };
     let empty = 0;
-    while (!this.#isStopping) {
+    while (!this.#isEnded) {
       this.#wake.clear();
-      const free = Math.min(concurrency - this.#runs.size, MOST_JOBS);
-      if (free > 0) {
-        const rows = await this.#insist(this.#main, "fetch_jobs", { ...given, count: free });
-        for (const row of rows) this.#begin(row);
-        empty = rows.length > 0 ? 0 : empty + 1;
-      }
+      const batch = this.#results.slice(0, MOST_JOBS);
+      const freed = batch.filter(({ run }) => run.hasReturned).length;
+      const free = this.#isStopping ? 0 : Math.max(0, Math.min(concurrency - this.#runs.size + freed, MOST_JOBS));
+      if (this.#isStopping) this.#hasStopped.set();
+      const rows = await this.#recordAndFetch(batch, { ...asks, count: free });
+      for (const row of rows) this.#begin(row);
+      empty = rows.length > 0 || batch.length > 0 ? 0 : empty + 1;
       // The first empty answer asks to be notified. A job that came just before that is found by a second fetch.
-      if (free <= 0 || empty > Number(listen)) await this.#wake.wait(poll);
+      const isIdle = free <= rows.length || empty > Number(listen);
+      if (isIdle && this.#results.length === 0 && !this.#isEnded) await this.#wake.wait(poll);
+    }
+  }
+
+  async #recordAndFetch(batch: Recording[], asks: { count: number }): Promise<Row[]> {
+    if (batch.length > 0 && asks.count > 0) {
+      try {
+        const { ended, started } = await exchange(this.#main, this.#options.schema, this.#given(batch), asks);
+        this.#settle(batch, ended);
+        return started;
+      } catch {
+        // One after the other: neither holds up the other.
+      }
+    }
+    if (batch.length > 0) await this.#finish(batch);
+    if (asks.count === 0) return [];
+    try {
+      return await this.#insist(this.#main, "fetch_jobs", asks, FETCHED_COLUMNS);
+    } catch (error) {
+      // What runs may end all the same.
+      this.#failure ??= error;
+      this.stop();
+      return [];
     }
   }
 
   #begin(row: Row): void {
     this.#id = row.worker_id;
-    const run = new Run(row);
+    const run = new Run(row, this.#kinds.get(row.kind)!.options.timeout ?? row.timeout ?? undefined);
     this.#runs.set(run, this.#work(run));
   }
 
   async #work(run: Run): Promise<void> {
-    const { work, options } = this.#kinds.get(run.job.kind)!;
+    const { work } = this.#kinds.get(run.job.kind)!;
     const end = (async () => returned(await work(run.job)))().catch((error: unknown) => {
       if (!(error instanceof Outcome)) this.#log("warn", `job ${run.job.id} (${run.job.kind}) failed`, error);
       return thrown(error);
     });
-    const verdict = await within(end, options.timeout);
+    void end.then(() => (run.hasReturned = true));
+    const verdict = await within(end, run.timeout);
     if (verdict === null) run.stop("timed out");
     if (run.isHeld && !run.isRecording && !run.job.isCompleted) {
-      await this.#record(run, verdict ?? failed(`timed out after ${options.timeout} ms`));
+      await this.#record(run, verdict ?? failed(`timed out after ${run.timeout} ms`));
     }
     // A function that was told to stop keeps its slot until it returns.
     await end;
-    this.#runs.delete(run);
-    this.#wake.set();
+    if (this.#runs.delete(run)) this.#wake.set();
   }
-
-  // Recording.
 
   /** Records the end of a run, together with those that end at the same time. */
   #record(run: Run, verdict: Verdict): Promise<void> {
     run.isRecording = true;
     return new Promise((recorded) => {
       this.#results.push({ run, verdict, recorded });
-      this.#hasResults.set();
+      this.#wake.set();
     });
   }
 
-  async #recordResults(): Promise<void> {
-    while (!this.#isEnded) {
-      await this.#hasResults.wait();
-      this.#hasResults.clear();
-      while (this.#results.length > 0) {
-        const batch = this.#results.splice(0, MOST_JOBS);
-        await this.#finish(batch);
-        for (const { recorded } of batch) recorded();
-      }
-    }
-  }
-
-  async #finish(batch: { run: Run; verdict: Verdict }[]): Promise<void> {
-    const given = {
+  /** The arguments of `finish_jobs`. */
+  #given(batch: Recording[]): object {
+    return {
       ids: batch.map(({ run }) => run.job.id),
       runs: batch.map(({ run }) => run.job.run),
       outcomes: batch.map(({ verdict }) => verdict.outcome),
@@ -226,33 +246,48 @@ export class Worker {
       outputs: batch.map(({ verdict }) => verdict.output),
       progress: batch.map(({ run }) => this.#progress(run)),
     };
+  }
+
+  async #finish(batch: Recording[]): Promise<void> {
     let rows: Row[];
     try {
-      rows = await this.#insist(this.#main, "finish_jobs", given);
+      rows = await this.#insist(this.#main, "finish_jobs", this.#given(batch));
     } catch (error) {
       if (!isOfData(error)) throw error;
       // A result that cannot be stored does not hold up the others.
-      for (const { run, verdict } of batch) {
+      for (const result of batch) {
         const unstorable = failed(`the result cannot be stored: ${(error as Error).message}`);
-        await this.#finish([{ run, verdict: batch.length > 1 ? verdict : unstorable }]);
+        await this.#finish([batch.length > 1 ? result : { ...result, verdict: unstorable }]);
       }
       return;
     }
-    batch.forEach(({ run }, i) => {
+    this.#settle(batch, rows);
+  }
+
+  /** Lets go of runs whose results are recorded. */
+  #settle(batch: Recording[], rows: Row[]): void {
+    const settled = new Set(batch.map(({ run }) => run));
+    this.#results = this.#results.filter(({ run }) => !settled.has(run));
+    batch.forEach(({ run, recorded }, i) => {
       run.isHeld = false;
+      if (run.hasReturned) this.#runs.delete(run);
+      recorded();
       const { counted, state } = rows[i]!;
       if (!counted) this.#log("info", `the result of job ${run.job.id} does not count: the job is ${state ?? "gone"}`);
     });
   }
 
   /** Waits for the running jobs, and gives back those that take too long. */
-  async #letJobsEnd(fetching: Promise<void>): Promise<void> {
-    const allEnd = Promise.allSettled([fetching]).then(() => Promise.allSettled(this.#runs.values()));
-    await Promise.race([within(allEnd, this.#options.stopTimeout), this.#hurry.wait()]);
+  async #letJobsEnd(exchanging: Promise<void>): Promise<void> {
+    const allEnd = async () => {
+      await this.#hasStopped.wait(); // The last fetch has answered.
+      while (this.#runs.size > 0) await Promise.all(this.#runs.values());
+    };
+    await Promise.race([within(allEnd(), this.#options.stopTimeout), this.#hurry.wait(), exchanging]);
     const held = [...this.#runs.keys()].filter((run) => run.isHeld && !run.isRecording);
     for (const run of this.#runs.keys()) run.stop("the worker stops");
     const given = Promise.all(held.map((run) => this.#record(run, GIVE_BACK)));
-    await within(given, LONGEST_BACKOFF);
+    await Promise.race([within(given, LONGEST_BACKOFF), exchanging]);
   }
 
   // Beside the work.

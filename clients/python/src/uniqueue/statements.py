@@ -28,6 +28,9 @@ _EXPLAINED = (
 
 # The types of the functions' arguments. All others are text. Arrays of JSON are sent as text, which may contain nulls.
 _TYPES = {
+    "after": "uuid[]",
+    "after_failed": "uuid[]",
+    "after_final": "uuid[]",
     "args": "jsonb",
     "backoff": "jsonb",
     "count": "integer",
@@ -112,6 +115,23 @@ def results(schema: str, ids: Sequence[UUID]) -> Statement[list[Result]]:
         WHERE j.id IS NULL OR j.finalized_at IS NOT NULL
     """
     return Statement(text.encode(), [list(ids)], lambda rows: [Result(**row) for row in rows])
+
+
+def exchange(
+    schema: str, results: Mapping[str, Any], fetch: Mapping[str, Any], fetched: Sequence[str]
+) -> Statement[tuple[list[Row], list[Row]]]:
+    """Records results and fetches jobs, in one transaction. Answers with the rows of each."""
+    ended, started = call(schema, "finish_jobs", results, (), list), call(schema, "fetch_jobs", fetch, (), list)
+    empty = ", ".join(f"NULL AS {column}" for column in fetched)
+    text = (
+        f"SELECT counted, state, {empty} {ended.text.decode().removeprefix('SELECT ')} "
+        f"UNION ALL SELECT NULL, NULL, {', '.join(fetched)} {started.text.decode().removeprefix('SELECT ')}"
+    )
+
+    def read(rows: list[Row]) -> tuple[list[Row], list[Row]]:
+        return [row for row in rows if row["counted"] is not None], [row for row in rows if row["counted"] is None]
+
+    return Statement(text.encode(), [*ended.parameters, *started.parameters], read)
 
 
 def call(

@@ -1,7 +1,7 @@
 """A worker: fetches jobs, runs the function of their kind, and records how they end.
 
-Two connections serve a process. The main one fetches and records. The other one listens, extends reservations and does
-maintenance, so that a slow fetch delays no heartbeat. A job keeps its slot until its function has returned and its result
+Two connections serve a process. The main one records and fetches, both in one statement where there is something of each.
+The other one listens, extends reservations and does maintenance, so that a slow fetch delays no heartbeat. A job keeps its slot until its function has returned and its result
 is recorded. While the database is away, results wait. A result that comes too late does not count.
 """
 
@@ -21,7 +21,7 @@ from uuid import UUID
 import psycopg
 
 from . import statements
-from .errors import Busy, InvalidArgument
+from .errors import Busy, Error, InvalidArgument
 from .job import KindOptions
 from .outcome import GIVE_BACK, Outcome, Verdict, failed, verdict_on
 from .running import Function, Job, Run
@@ -30,6 +30,9 @@ from .statements import Row, Statement, dumps
 
 F = TypeVar("F", bound=Function)
 T = TypeVar("T")
+
+Recording = tuple[Run, Verdict, asyncio.Future[None]]
+"""A result that is to be recorded, and what waits for that."""
 
 log = logging.getLogger("uniqueue")
 
@@ -78,9 +81,10 @@ class Worker:
         self._listens, self._registers = listen, register
         self._kinds: dict[str, tuple[Function, KindOptions]] = {}
         self._id: UUID | None = None
+        self._failure: Exception | None = None
         self._runs: dict[Run, asyncio.Task[None]] = {}
-        self._results: list[tuple[Run, Verdict, asyncio.Future[None]]] = []
-        self._wake, self._has_results, self._stopping, self._hurry = (asyncio.Event() for _ in range(4))
+        self._results: list[Recording] = []
+        self._wake, self._stopping, self._has_stopped, self._hurry = (asyncio.Event() for _ in range(4))
         self._main = Session(connect)
         self._side = Session(connect, [f"{schema}.job", f"{schema}.control"] if listen else [], self._wake.set)
 
@@ -133,39 +137,66 @@ class Worker:
             await self._side.close()
 
     async def _serve(self) -> None:
-        tasks = [asyncio.create_task(task) for task in (self._fetch_jobs(), self._attend(), self._record_results())]
+        tasks: list[asyncio.Task[Any]]
+        tasks = [asyncio.create_task(task) for task in (self._exchange(), self._attend(), self._stopping.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            self.stop()
+            if not self._stopping.is_set():
+                self.stop()
             await self._let_jobs_end(tasks[0])
         finally:
             tasks += self._runs.values()
             for task in tasks:
                 task.cancel()
             ends = await asyncio.gather(*tasks, return_exceptions=True)
-        for end in ends:
-            if isinstance(end, Exception):
-                raise end
+        for failure in (self._failure, *ends):
+            if isinstance(failure, Exception):
+                raise failure
 
-    # Fetching.
+    # Recording and fetching.
 
-    async def _fetch_jobs(self) -> None:
+    async def _exchange(self) -> None:
+        """Records the results that there are, and fetches jobs for the free slots, until it is cancelled."""
         queues = self._queues or list(dict.fromkeys(o.get("queue", "default") for _, o in self._kinds.values()))
-        given = {"queues": list(queues), "worker": self.name, "kinds": list(self._kinds), "reserve": self._reserve}
+        asks = {"queues": list(queues), "worker": self.name, "kinds": list(self._kinds), "reserve": self._reserve}
         empty = 0
-        while not self._stopping.is_set():
+        while True:
             self._wake.clear()
-            free = min(self.concurrency - len(self._runs), _MOST_JOBS)
-            if free > 0:
-                asks = {**given, "count": free, "listens": self._listens}
-                rows = await self._insist(self._main, self._call("fetch_jobs", asks))
-                for row in rows:
-                    self._begin(row)
-                empty = 0 if rows else empty + 1
+            batch = self._results[:_MOST_JOBS]
+            free = 0
+            if self._stopping.is_set():
+                self._has_stopped.set()
+            else:
+                freed = sum(run.work.done() for run, _, _ in batch)
+                free = max(0, min(self.concurrency - len(self._runs) + freed, _MOST_JOBS))
+            rows = await self._record_and_fetch(batch, {**asks, "count": free, "listens": self._listens})
+            for row in rows:
+                self._begin(row)
+            empty = 0 if rows or batch else empty + 1
             # The first empty answer asks to be notified. A job that came just before that is found by a second fetch.
-            if free <= 0 or empty > self._listens:
+            if not self._results and (free <= len(rows) or empty > self._listens):
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), self._poll)
+                    async with asyncio.timeout(self._poll):
+                        await self._wake.wait()
+
+    async def _record_and_fetch(self, batch: Sequence[Recording], asks: dict[str, Any]) -> list[Row]:
+        if batch and asks["count"] > 0:
+            with suppress(psycopg.Error, Error):  # Then one after the other: neither holds up the other.
+                ended, started = await self._main.run(
+                    statements.exchange(self._schema, _results(batch), asks, (*_FETCHED, "worker_id", "timeout"))
+                )
+                self._settle(batch, ended)
+                return started
+        if batch:
+            await self._finish(batch)
+        if asks["count"] > 0:
+            try:
+                return await self._insist(self._main, self._call("fetch_jobs", asks))
+            except (psycopg.Error, Error) as error:
+                # What runs may end all the same.
+                self._failure = error
+                self.stop()
+        return []
 
     def _begin(self, row: Row) -> None:
         function, options = self._kinds[row["kind"]]
@@ -183,60 +214,53 @@ class Worker:
             await self._record(run, _verdict(run) if done else failed(f"timed out after {run.timeout} s"))
         # A function that was told to stop keeps its slot until it returns.
         await asyncio.wait([run.work])
-        del self._runs[run]
-        self._wake.set()
-
-    # Recording.
+        if self._runs.pop(run, None):
+            self._wake.set()
 
     def _record(self, run: Run, verdict: Verdict) -> asyncio.Future[None]:
         """Records the end of a run, together with those that end at the same time."""
         run.is_recording = True
         recorded = asyncio.get_running_loop().create_future()
         self._results.append((run, verdict, recorded))
-        self._has_results.set()
+        self._wake.set()
         return recorded
 
-    async def _record_results(self) -> None:
-        while True:
-            await self._has_results.wait()
-            self._has_results.clear()
-            while batch := self._results[:_MOST_JOBS]:
-                await self._finish([(run, verdict) for run, verdict, _ in batch])
-                del self._results[: len(batch)]
-                for _, _, recorded in batch:
-                    recorded.set_result(None)
-
-    async def _finish(self, batch: Sequence[tuple[Run, Verdict]]) -> None:
-        verdicts = [verdict for _, verdict in batch]
-        given = {
-            "ids": [run.job.id for run, _ in batch],
-            "runs": [run.job.run for run, _ in batch],
-            "outcomes": [verdict.outcome for verdict in verdicts],
-            "delays": [verdict.delay for verdict in verdicts],
-            "errors": [verdict.error for verdict in verdicts],
-            "outputs": [verdict.output for verdict in verdicts],
-            "progress": [_progress(run.job) for run, _ in batch],
-        }
+    async def _finish(self, batch: Sequence[Recording]) -> None:
         try:
-            rows = await self._insist(self._main, self._call("finish_jobs", given))
+            rows = await self._insist(self._main, self._call("finish_jobs", _results(batch)))
         except (psycopg.DataError, InvalidArgument) as error:
             # A result that cannot be stored does not hold up the others.
-            for run, verdict in batch:
+            for run, verdict, recorded in batch:
                 unstorable = failed(f"the result cannot be stored: {error}")
-                await self._finish([(run, verdict if len(batch) > 1 else unstorable)])
+                await self._finish([(run, verdict if len(batch) > 1 else unstorable, recorded)])
             return
-        for (run, _), row in zip(batch, rows, strict=True):
+        self._settle(batch, rows)
+
+    def _settle(self, batch: Sequence[Recording], rows: Sequence[Row]) -> None:
+        """Lets go of runs whose results are recorded."""
+        settled = {run for run, _, _ in batch}
+        self._results = [result for result in self._results if result[0] not in settled]
+        for (run, _, recorded), row in zip(batch, rows, strict=True):
             run.is_held = False
+            if run.work.done():
+                self._runs.pop(run, None)
+            if not recorded.done():
+                recorded.set_result(None)
             if not row["counted"]:
                 log.info("the result of job %s does not count: the job is %s", run.job.id, row["state"] or "gone")
 
-    async def _let_jobs_end(self, fetching: asyncio.Task[None]) -> None:
+    async def _let_jobs_end(self, exchanging: asyncio.Task[None]) -> None:
         """Waits for the running jobs, and gives back those that take too long."""
-        all_end = asyncio.gather(fetching, *self._runs.values(), return_exceptions=True)
-        hurry = asyncio.ensure_future(self._hurry.wait())
-        either: list[asyncio.Future[Any]] = [all_end, hurry]
-        await asyncio.wait(either, timeout=self._stop_timeout, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
+
+        async def all_end() -> None:
+            await self._has_stopped.wait()  # The last fetch has answered.
+            while self._runs:
+                await asyncio.wait(self._runs.values())
+
+        ways: list[asyncio.Future[Any]] = [asyncio.ensure_future(end) for end in (all_end(), self._hurry.wait())]
+        await asyncio.wait([*ways, exchanging], timeout=self._stop_timeout, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
         for run in [run for run in self._runs if run.is_held and not run.is_recording]:
             self._record(run, GIVE_BACK)
         for run in self._runs:
@@ -305,6 +329,20 @@ class Worker:
                 log.warning("the database did not answer, trying again: %s", error)
             await asyncio.sleep(backoff * random.uniform(0.5, 1))
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
+
+
+def _results(batch: Sequence[Recording]) -> dict[str, Any]:
+    """The arguments of ``finish_jobs``."""
+    verdicts = [verdict for _, verdict, _ in batch]
+    return {
+        "ids": [run.job.id for run, _, _ in batch],
+        "runs": [run.job.run for run, _, _ in batch],
+        "outcomes": [verdict.outcome for verdict in verdicts],
+        "delays": [verdict.delay for verdict in verdicts],
+        "errors": [verdict.error for verdict in verdicts],
+        "outputs": [verdict.output for verdict in verdicts],
+        "progress": [_progress(run.job) for run, _, _ in batch],
+    }
 
 
 def _verdict(run: Run) -> Verdict:
