@@ -18,6 +18,7 @@ from uniqueue import (
     QueueFull,
     Rejected,
     UniquePolicy,
+    UnknownParent,
     WaitTimeout,
 )
 
@@ -146,6 +147,18 @@ class Wait(unittest.TestCase):
         job = self.client.insert(new_name())
         with self.assertRaisesRegex(Error, "commit first"):
             self.client.wait(job.id)
+
+    def test_a_job_waits_for_those_that_it_runs_after(self) -> None:
+        kind = new_name()
+        first = self.client.insert(kind)
+        child = self.client.insert(kind, after=[first.id], after_final=[str(first.id)])
+        self.assertEqual((first.state, child.state), ("available", "pending"))
+        batch = self.client.insert_many([{"kind": kind}, {"kind": kind, "after": [0], "after_failed": [first.id]}])
+        self.assertEqual([job.state for job in batch], ["available", "pending"])
+        self.connection.commit()
+        with self.assertRaisesRegex(UnknownParent, "job"):
+            self.client.insert(kind, after=[uuid4()])
+        self.connection.rollback()
 
     def test_wait_answers_with_the_end_of_each_job(self) -> None:
         job = self.client.insert(new_name())

@@ -59,6 +59,9 @@ export class Busy extends UniqueueError {}
 /** Another job has the id that was given. */
 export class IdTaken extends UniqueueError {}
 
+/** There is no such job to run after. Nothing was inserted. */
+export class UnknownParent extends UniqueueError {}
+
 /** An argument, or a member of a policy, is outside its limits. The text names it. */
 export class InvalidArgument extends UniqueueError {}
 
@@ -78,6 +81,7 @@ export function translated(error: unknown): unknown {
   }
   if (code === "55P03") return new Busy(error.message, { cause: error });
   if (code === "23505" && constraint === "job_pkey") return new IdTaken(error.message, { cause: error });
+  if (code === "23503" && constraint === "job_parent_parent") return new UnknownParent(error.message, { cause: error });
   if (code === "22023") return new InvalidArgument(error.message, { cause: error });
   return error;
 }

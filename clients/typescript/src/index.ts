@@ -11,6 +11,7 @@ export {
   type Rejection,
   Stale,
   UniqueueError,
+  UnknownParent,
   WaitTimeout,
 } from "./errors.js";
 export type { Backoff, Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Result } from "./job.js";

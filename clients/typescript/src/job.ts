@@ -37,6 +37,16 @@ export interface JobOptions extends KeyOptions {
   inOrder?: boolean;
   /** A policy that makes the group's key from the job. */
   groupPolicy?: UniquePolicy | null;
+  /**
+   * Jobs that must be completed first. If one of them is cancelled or discarded, this one is cancelled.
+   *
+   * The job is pending until they have ended. In `insertMany` a number is the index of an earlier job of the batch.
+   */
+  after?: (string | number)[];
+  /** Jobs that must have ended first, however they end. */
+  afterFinal?: (string | number)[];
+  /** Jobs of which one must have been cancelled or discarded first. If all are completed, this one is cancelled. */
+  afterFailed?: (string | number)[];
 }
 
 /** After attempt n a job waits `first × factor^(n−1)`, at most `max_interval`, plus or minus `jitter` of it. */

@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { beforeEach, test } from "node:test";
 
-import { Busy, Client, IdTaken, InvalidArgument, QueueFull, Rejected, type UniquePolicy, WaitTimeout } from "../src/index.js";
+import {
+  Busy, Client, IdTaken, InvalidArgument, QueueFull, Rejected, type UniquePolicy, UnknownParent, WaitTimeout,
+} from "../src/index.js";
 import { client, newName, one, pool } from "./database.js";
 
 const BY_ARGS: UniquePolicy = { keys: ["args"] };
@@ -139,6 +141,15 @@ test("a registered kind gives what the insert leaves out", async () => {
   assert.equal((await client.insertMany([{ kind, args: { n: 1 } }]))[0]!.id, first.id);
   assert.equal((await client.explain(kind, { n: 1 })).holder, first.id);
   assert.equal((await client.insert(kind, { n: 1 }, { unique: null })).duplicate, false);
+});
+
+test("a job waits for those that it runs after", async () => {
+  const first = await client.insert(kind);
+  const child = await client.insert(kind, {}, { after: [first.id], afterFinal: [first.id] });
+  assert.deepEqual([first.state, child.state], ["available", "pending"]);
+  const batch = await client.insertMany([{ kind }, { kind, after: [0], afterFailed: [first.id] }]);
+  assert.deepEqual(batch.map(({ state }) => state), ["available", "pending"]);
+  await assert.rejects(client.insert(kind, {}, { after: [randomUUID()] }), UnknownParent);
 });
 
 test("a wait answers with the end of each job", async () => {

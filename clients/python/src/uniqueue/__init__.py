@@ -1,7 +1,7 @@
 """Unique jobs in PostgreSQL, inserted in your own transactions."""
 
 from .client import AsyncClient, Client
-from .errors import Busy, Error, IdTaken, InvalidArgument, QueueFull, Rejected, Rejection, Stale, WaitTimeout
+from .errors import Busy, Error, IdTaken, InvalidArgument, QueueFull, Rejected, Rejection, Stale, UnknownParent, WaitTimeout
 from .job import Backoff, Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Result
 from .outcome import Cancel, Discard, Outcome, Retry, Snooze, Stopped
 from .policy import State, UniquePolicy, Update
@@ -36,6 +36,7 @@ __all__ = [
     "State",
     "Stopped",
     "UniquePolicy",
+    "UnknownParent",
     "Update",
     "WaitTimeout",
     "Worker",

@@ -61,6 +61,10 @@ class IdTaken(Error):
     """Another job has the id that was given."""
 
 
+class UnknownParent(Error):
+    """There is no such job to run after. Nothing was inserted."""
+
+
 class InvalidArgument(Error, ValueError):
     """An argument, or a member of a policy, is outside its limits. The text names it."""
 
@@ -94,6 +98,8 @@ def _translation(error: psycopg.Error) -> Error | None:
             return Busy(text)
         case "23505" if error.diag.constraint_name == "job_pkey":
             return IdTaken(text)
+        case "23503" if error.diag.constraint_name == "job_parent_parent":
+            return UnknownParent(text)
         case "22023":
             return InvalidArgument(text)
     return None

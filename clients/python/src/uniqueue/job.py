@@ -1,5 +1,6 @@
 """What an insert takes, and what the answers contain."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, NotRequired, TypedDict
@@ -47,6 +48,15 @@ class JobOptions(KeyOptions, total=False):
     """Runs the jobs of the group one at a time, in their order. Default: ``False``."""
     group_policy: UniquePolicy | None
     """A policy that makes the group's key from the job."""
+    after: Sequence[UUID | str | int] | None
+    """Jobs that must be completed first. If one of them is cancelled or discarded, this one is cancelled.
+
+    The job is pending until they have ended. In ``insert_many`` a number is the index of an earlier job of the batch.
+    """
+    after_final: Sequence[UUID | str | int] | None
+    """Jobs that must have ended first, however they end."""
+    after_failed: Sequence[UUID | str | int] | None
+    """Jobs of which one must have been cancelled or discarded first. If all are completed, this one is cancelled."""
 
 
 class Backoff(TypedDict, total=False):
