@@ -107,8 +107,8 @@ pub(crate) use self::overview::{
 };
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::{
-    Definition, DuePeriodic, OfKind, PeriodicVerb, SlotRun, change_periodic, define_periodic, due_periodic, flag_periodic,
-    list_periodic, run_periodic, run_periodic_now, set_periodic,
+    Definition, DuePeriodic, OfKind, PeriodicVerb, SlotRun, change_periodic, define_periodic, due_periodic,
+    flag_periodic, list_periodic, run_periodic, run_periodic_now, set_periodic,
 };
 pub(crate) use self::periodic_definitions::{PeriodicDefinitions, periodic_definitions};
 pub(crate) use self::pooling::{Pooling, pooling};

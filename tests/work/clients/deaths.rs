@@ -1,11 +1,13 @@
 //! Worker processes that are killed, and that are suspended for longer than their reservation.
 
 use serde_json::{Value, json};
-use support::WAIT;
+use support::clients::Program;
+use support::{WAIT, soak};
 use uniqueue::testing::Database;
 use uniqueue::{JobId, NewJob};
 
-use super::worker::{GATE, KIND, Language, QUEUE, database, languages, number, open_gate, until};
+use super::worker::{GATE, KIND, Language, QUEUE, database, execute, languages, number, open_gate, until};
+use crate::groups::{HISTORY, assert_kept};
 
 async fn insert(database: &Database) -> JobId {
     database.client().insert(NewJob::new(KIND, &json!({})).queue(QUEUE)).await.unwrap().id()
@@ -84,4 +86,57 @@ async fn crowd_loses_no_job_when_one_is_killed_and_one_stands_still() {
     assert_eq!(number(&database, "SELECT count(DISTINCT job) FROM visit").await, JOBS);
     let again = number(&database, "SELECT count(*) - count(DISTINCT job) FROM visit").await;
     assert!(again <= 8, "{again} jobs were worked again");
+}
+
+/// Processes that are killed, stand still beyond their reservation, share a name, and lose answers with their connections.
+#[tokio::test]
+async fn limits_and_order_are_exact_whatever_becomes_of_worker_processes() {
+    let languages = languages();
+    if languages.is_empty() {
+        return;
+    }
+    let database = database("SELECT true").await;
+    execute(&database, &HISTORY.replace("{schema}", "uniqueue")).await;
+    let jobs: u64 = soak(240, 2_000);
+    let jobs_of_groups = (0..jobs).map(|n| {
+        let job = NewJob::new(KIND, &json!({"n": n})).queue(QUEUE).group(format!("g{}", n % 8)).max_attempts(1_000);
+        if n % 4 == 0 { job.in_order() } else { job.group_limit(u16::try_from(n % 8 % 3).unwrap() + 1) }
+    });
+    database.client().insert_many(jobs_of_groups).await.unwrap();
+    let start = |n: usize, name: &str| {
+        let mut command = languages[n % languages.len()].worker(&database, &format!("{name} {n}"), 3, 1);
+        Program::start(command.env("NAME", name))
+    };
+    let mut crowd = [start(0, "alone"), start(1, "both"), start(2, "both"), start(3, "another")];
+    let left = "SELECT count(*) FROM uniqueue.job WHERE finalized_at IS NULL";
+    let ended = "SELECT least(count(*), 10) FROM uniqueue.job WHERE finalized_at IS NOT NULL";
+    until(&database, ended, 10).await;
+    let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+        WHERE datname = current_database() AND query LIKE '%_jobs%' AND pid <> pg_backend_pid() AND query LIKE '%=>%'";
+    for round in 0.. {
+        let before = number(&database, left).await;
+        if before == 0 {
+            break;
+        }
+        match round % 4 {
+            0 => drop(std::mem::replace(&mut crowd[0], start(4 + round, "alone"))),
+            1 => crowd[1].signal("STOP"),
+            2 => {
+                number(&database, cut).await;
+            }
+            _ => crowd[1].signal("CONT"),
+        }
+        // The next fault comes after some more jobs, and the one that stands still stands beyond its reservation.
+        let rest = format!("SELECT (SELECT count(*) FROM uniqueue.job WHERE finalized_at IS NULL) > {}", before - 15);
+        let began = std::time::Instant::now();
+        while number(&database, &format!("SELECT ({rest})::integer::bigint")).await == 1 && began.elapsed() < WAIT / 10
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+    assert_kept(database.pool(), "uniqueue").await;
+    // A job that three processes died with is taken for their killer.
+    let worked = "SELECT count(*) FROM uniqueue.job
+        WHERE (state = 'completed' OR state = 'discarded' AND crashes > 2) AND id IN (SELECT job FROM visit)";
+    assert_eq!(number(&database, worked).await, i64::try_from(jobs).unwrap());
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::PgPool;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Duration, sleep};
 use uniqueue::testing::Database;
 use uniqueue::{BoxError, Job, NewJob, Outcome, RunningJob, UniquePolicy};
@@ -74,12 +74,6 @@ await Promise.all(Array.from({ length: 25 }, async () => console.log((await clie
 await pool.end();
 "#;
 
-#[derive(Deserialize, Job, Serialize)]
-#[job(kind = "invoice", queue = "mail", unique(args))]
-struct Invoice {
-    order: u32,
-}
-
 #[tokio::test]
 async fn hundred_producers_that_name_only_kind_and_args_make_one_job() {
     let database = Database::new().await.unwrap();
@@ -93,16 +87,18 @@ async fn hundred_producers_that_name_only_kind_and_args_make_one_job() {
     });
     let programs: Vec<_> = programs.collect();
     let (client, pool) = (database.client().clone(), database.pool().clone());
-    let rust = tokio::spawn(async move {
-        for _ in 0..25 {
-            client.insert(Invoice { order: 7 }).await.unwrap();
-        }
-    });
+    let mut rust = JoinSet::new();
+    for _ in 0..25 {
+        let client = client.clone();
+        rust.spawn(async move { client.insert(NewJob::new("invoice", &json!({"order": 7}))).await.unwrap().id() });
+    }
     for _ in 0..25 {
         let insert = r#"SELECT 1 FROM uniqueue.insert_job('invoice', '{"order": 7}')"#;
         sqlx::query(insert).execute(&pool).await.unwrap();
     }
-    rust.await.unwrap();
+    while let Some(inserted) = rust.join_next().await {
+        inserted.unwrap();
+    }
     for program in programs {
         let output = program.await.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -5,13 +5,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { Worker } from "uniqueue";
 
-const { CONCURRENCY, DATABASE_URL, KIND, QUEUE, RESERVE, WHO } = process.env;
+const { CONCURRENCY, DATABASE_URL, KIND, NAME, QUEUE, RESERVE, WHO } = process.env;
 const pool = new pg.Pool({ connectionString: DATABASE_URL });
 const worker = new Worker(pool, {
   queues: [QUEUE],
   concurrency: Number(CONCURRENCY),
   reserve: 1000 * Number(RESERVE),
   poll: 100,
+  ...(NAME ? { name: NAME } : {}),
 });
 
 worker.job(KIND, { queue: QUEUE }, async (job) => {

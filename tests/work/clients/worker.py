@@ -13,6 +13,7 @@ worker = uniqueue.Worker(
     queues=[os.environ["QUEUE"]],
     concurrency=int(os.environ["CONCURRENCY"]),
     reserve=float(os.environ["RESERVE"]),
+    name=os.environ.get("NAME"),
     poll=0.1,
 )
 

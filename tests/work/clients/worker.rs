@@ -41,6 +41,11 @@ impl Language {
 
     /// Starts a worker in a process of its own.
     pub(super) fn start(self, database: &Database, who: &str, concurrency: usize, reserve: u32) -> Program {
+        Program::start(&mut self.worker(database, who, concurrency, reserve))
+    }
+
+    /// The command of a worker. Its name is one that no other has, unless `NAME` is set.
+    pub(super) fn worker(self, database: &Database, who: &str, concurrency: usize, reserve: u32) -> Command {
         let mut command = self.program(include_str!("worker.py"), include_str!("worker.mjs"));
         command
             .env("DATABASE_URL", database.url())
@@ -49,7 +54,7 @@ impl Language {
             .env("WHO", who)
             .env("CONCURRENCY", concurrency.to_string())
             .env("RESERVE", reserve.to_string());
-        Program::start(&mut command)
+        command
     }
 }
 
