@@ -12,6 +12,7 @@ use crate::ident::{Kind, QueueName};
 use crate::job::NewJob;
 use crate::opts::{InsertOptions, Start, Unique};
 use crate::period;
+use crate::retry::RetryPolicy;
 use crate::unique::{OnConflict, UniquePolicy};
 
 /// A registered kind as it is stored: what an insert by SQL, by the command or by the dashboard takes from it. Listed by
@@ -69,6 +70,11 @@ impl KindRow {
     /// As [`policy`](Self::policy).
     pub fn groups(&self) -> Result<Option<UniquePolicy>> {
         self.group_policy.as_ref().map(read).transpose()
+    }
+
+    /// How long its failed jobs wait for their retry: its backoff, or the default policy.
+    pub fn retry_policy(&self) -> RetryPolicy {
+        self.backoff.as_ref().map_or_else(RetryPolicy::default, RetryPolicy::of_document)
     }
 
     /// The job with what the kind says, wherever the job says nothing itself.

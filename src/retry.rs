@@ -111,6 +111,23 @@ impl RetryPolicy {
         Some(Value::Object(given.collect::<Map<_, _>>()))
     }
 
+    /// The policy of a document as `register_kind` takes it. What it leaves out is the default's.
+    pub(crate) fn of_document(document: &Value) -> Self {
+        let length = |name: &str| match document.get(name)?.as_str()? {
+            "PT0S" | "0s" => Some(Duration::ZERO),
+            text => period::parse(text).ok(),
+        };
+        let number = |name: &str| document.get(name).and_then(Value::as_f64);
+        let factor = number("factor").unwrap_or(2.0);
+        Self {
+            first: length("first").unwrap_or(Duration::from_secs(1)),
+            factor,
+            custom: None,
+            max_interval: length("max_interval"),
+            jitter: number("jitter").unwrap_or(if factor > 1.0 { 0.1 } else { 0.0 }),
+        }
+    }
+
     fn wait(&self, attempt: u16, random: f64) -> Duration {
         let longest = self.longest();
         let plain = match self.custom {
@@ -239,7 +256,8 @@ mod tests {
                 json!({"first": "PT30S", "factor": 1.0, "jitter": 0.1}),
             ),
         ] {
-            assert_eq!(policy.document(), Some(document));
+            assert_eq!(policy.document(), Some(document.clone()));
+            assert_eq!(RetryPolicy::of_document(&document).document(), Some(document));
         }
         assert_eq!(RetryPolicy::custom(|_| Duration::ZERO).document(), None);
     }

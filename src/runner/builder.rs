@@ -108,12 +108,26 @@ impl Runner {
     /// Runner::new(client).queue("mail", 5).worker_for(kinds, forward).run_until(shutdown_signal()).await
     /// # }
     /// ```
-    pub fn worker_for<F, R>(mut self, kinds: impl IntoIterator<Item = impl Into<String>>, work: F) -> Self
+    pub fn worker_for<F, R>(self, kinds: impl IntoIterator<Item = impl Into<String>>, work: F) -> Self
     where
         F: Fn(AnyJob) -> R + Send + Sync + 'static,
         R: Future<Output: IntoResult> + Send + 'static,
     {
-        self.workers.add_for(kinds.into_iter().map(Into::into), work);
+        self.worker_for_with(kinds, work, WorkerOptions::new())
+    }
+
+    /// Like [`worker_for`](Self::worker_for), with a timeout or a retry policy for these kinds. Their queue is not checked.
+    pub fn worker_for_with<F, R>(
+        mut self,
+        kinds: impl IntoIterator<Item = impl Into<String>>,
+        work: F,
+        options: WorkerOptions,
+    ) -> Self
+    where
+        F: Fn(AnyJob) -> R + Send + Sync + 'static,
+        R: Future<Output: IntoResult> + Send + 'static,
+    {
+        self.workers.add_for(kinds.into_iter().map(Into::into), work, options);
         self
     }
 

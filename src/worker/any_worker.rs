@@ -62,7 +62,10 @@ impl<J: Job, W: Worker<J>> AnyWorker for Typed<J, W> {
 }
 
 /// A function that works jobs of any kind.
-pub(super) struct Untyped<F>(pub(super) F);
+pub(super) struct Untyped<F> {
+    pub(super) work: F,
+    pub(super) options: WorkerOptions,
+}
 
 impl<F, R> AnyWorker for Untyped<F>
 where
@@ -72,11 +75,12 @@ where
     fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun {
         let job = AnyJob::new(attempt);
         // Called when the work begins, as a typed worker is.
-        Begun { work: Box::pin(async move { (self.0)(job).await.into_result() }), timeout: None }
+        let timeout = self.options.timeout;
+        Begun { work: Box::pin(async move { (self.work)(job).await.into_result() }), timeout }
     }
 
     fn retry_policy(&self) -> Option<RetryPolicy> {
-        None
+        self.options.retry_policy
     }
 
     fn needs(&self) -> Needs {

@@ -43,12 +43,12 @@ impl Registry {
     }
 
     /// Adds one function for several kinds.
-    pub(crate) fn add_for<F, R>(&mut self, kinds: impl IntoIterator<Item = String>, work: F)
+    pub(crate) fn add_for<F, R>(&mut self, kinds: impl IntoIterator<Item = String>, work: F, options: WorkerOptions)
     where
         F: Fn(AnyJob) -> R + Send + Sync + 'static,
         R: Future<Output: IntoResult> + Send + 'static,
     {
-        let worker: Arc<dyn AnyWorker> = Arc::new(Untyped(work));
+        let worker: Arc<dyn AnyWorker> = Arc::new(Untyped { work, options });
         kinds.into_iter().for_each(|kind| self.insert(Cow::Owned(kind), Arc::clone(&worker)));
     }
 
@@ -58,7 +58,7 @@ impl Registry {
         F: Fn(AnyJob) -> R + Send + Sync + 'static,
         R: Future<Output: IntoResult> + Send + 'static,
     {
-        self.others = Some(Arc::new(Untyped(work)));
+        self.others = Some(Arc::new(Untyped { work, options: WorkerOptions::new() }));
     }
 
     fn insert(&mut self, kind: Cow<'static, str>, worker: Arc<dyn AnyWorker>) {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use uniqueue::{Kind, QueueName, Runner, shutdown_signal};
+use uniqueue::{Kind, KindRow, QueueName, Runner, WorkerOptions, shutdown_signal};
 
 use self::attempt::Attempts;
 use self::report::Report;
@@ -56,7 +56,7 @@ pub(crate) struct WorkArguments {
     #[arg(long, value_name = "N", default_value = "1")]
     concurrency: NonZeroUsize,
 
-    /// How long a job may run [default: no limit]
+    /// How long a job may run [default: as its registered kind says, else no limit]
     #[arg(long, value_name = "DURATION")]
     timeout: Option<DurationArgument>,
 
@@ -87,7 +87,7 @@ pub(crate) struct WorkArguments {
 const EXAMPLES: &str = "\
 What the program may answer, in the last line of its standard output (with --lines: in the line for the job), besides an output:
   {\"output\": JSON}                         completed, for an output that looks like one of the following
-  {\"error\": TEXT, \"retry_after\": \"5m\"}     failed; without retry_after the usual backoff holds
+  {\"error\": TEXT, \"retry_after\": \"5m\"}     failed; without retry_after the backoff of its registered kind holds
   {\"snooze\": \"1h\"}                         run it again then; the attempt does not count
   {\"hold_queue\": \"30s\"}                    the same, and nothing of the queue starts until then; or hold_group
   {\"cancel\": TEXT}, {\"discard\": TEXT}      give it up, with the reason
@@ -127,14 +127,24 @@ pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
         let working = Arc::clone(&working);
         async move { working.work(job).await }
     };
+    let registered = database.client.kinds().list().await?;
+    let wanted = |kind: &KindRow| arguments.kinds.is_empty() || arguments.kinds.contains(&kind.name);
+    let others = arguments.kinds.iter().filter(|kind| registered.iter().all(|row| row.name != **kind));
     let mut runner = Runner::new(database.client.clone())
         .name(arguments.name.clone().unwrap_or_else(|| format!("uniqueue work {}", std::process::id())))
         // The runner drops what still runs after its grace, so that comes after the kill.
         .stop_grace(grace + Duration::from_secs(1))
         .stop_timeout(arguments.stop_timeout.0);
+    for kind in registered.iter().filter(|kind| wanted(kind)) {
+        let mut options = WorkerOptions::new().retry_policy(kind.retry_policy());
+        if let Some(timeout) = arguments.timeout.map(|timeout| timeout.0).or(kind.timeout) {
+            options = options.timeout(timeout);
+        }
+        runner = runner.worker_for_with([kind.name.as_str()], work.clone(), options);
+    }
     runner = match arguments.kinds.as_slice() {
         [] => runner.worker_for_any(work),
-        kinds => runner.worker_for(kinds.iter().map(ToString::to_string), work),
+        _ => runner.worker_for(others.map(ToString::to_string), work),
     };
     for queue in &arguments.queues {
         runner = runner.queue(queue.as_str(), arguments.concurrency.get());

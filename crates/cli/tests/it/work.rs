@@ -292,6 +292,20 @@ async fn without_a_kind_every_kind_of_the_queue_is_worked() {
 }
 
 #[tokio::test]
+async fn a_registered_kind_says_how_long_its_jobs_run_and_wait() {
+    let site = Site::new().await;
+    let register = r#"SELECT 1 FROM uniqueue.register_kind(
+        'task', timeout => '200 ms', backoff => '{"first": "1h", "jitter": 0}')"#;
+    execute(&site.url, register).await;
+    let id = site.insert("{}").await;
+    let mut working = site.work(&[], "sleep 60");
+    assert_eq!(working.attempt()["outcome"], "failed");
+    site.until(&id, "retryable").await;
+    let waits = "round(extract(epoch FROM scheduled_at - (errors -> 0 ->> 'at')::timestamptz) / 60)";
+    assert_eq!(site.job(&id, waits).await, "60");
+}
+
+#[tokio::test]
 async fn a_wrong_command_line_says_what_to_give() {
     let site = Site::new().await;
     for (arguments, said) in [
