@@ -151,26 +151,37 @@ AS $$
 -- while an old transaction is open. What a session did not write before its end is not counted.
 DECLARE
     at CONSTANT double precision := extract(epoch FROM clock_timestamp());
-    name CONSTANT text := current_schema() || '.' || worker_id;
+    prefix CONSTANT text := current_schema() || '.';
     counts jsonb := coalesce(nullif(current_setting('uniqueue.worked', true), ''), '{}')::jsonb;
-    own CONSTANT jsonb := coalesce(counts -> name, jsonb_build_array(0, 0, at));
-    all_completed CONSTANT bigint := (own ->> 0)::bigint + completed;
-    all_failed CONSTANT bigint := (own ->> 1)::bigint + failed;
+    own CONSTANT jsonb := coalesce(counts -> (prefix || worker_id), jsonb_build_array(0, 0, at));
+    due record;
     is_stored boolean := false;
 BEGIN
+    counts := counts || jsonb_build_object(
+        prefix || worker_id, jsonb_build_array((own ->> 0)::bigint + completed, (own ->> 1)::bigint + failed, own -> 2)
+    );
     IF abs(at - (own ->> 2)::double precision) >= 5 THEN
-        is_stored := _store_counts(worker_id, all_completed, all_failed);
+        -- Behind a transaction pooler other workers have used the session as well. A row that is gone is not waited for.
+        FOR due IN
+            SELECT c.name, c.value, abs(at - (c.value ->> 2)::double precision) AS age
+            FROM jsonb_each(counts) AS c (name, value)
+            WHERE starts_with(c.name, prefix)
+        LOOP
+            CONTINUE WHEN due.age < 5;
+            is_stored := _store_counts(
+                right(due.name, 36)::uuid, (due.value ->> 0)::bigint, (due.value ->> 1)::bigint
+            );
+            IF is_stored OR due.age > 300 THEN
+                counts := counts - due.name;
+            END IF;
+        END LOOP;
     END IF;
-    counts := CASE
-        WHEN is_stored THEN counts - name
-        ELSE counts || jsonb_build_object(name, jsonb_build_array(all_completed, all_failed, own -> 2))
-    END;
     PERFORM set_config('uniqueue.worked', counts::text, false);
     RETURN is_stored;
 END
 $$;
 COMMENT ON FUNCTION _count_results(uuid, bigint, bigint) IS
-    'Counts results of a remote worker. The counts are kept in the session and stored in the worker''s row every five seconds. Returns whether the row was written.';
+    'Counts results of a remote worker. The counts are kept in the session and stored in the worker''s row every five seconds. Returns whether a row was written.';
 
 CREATE FUNCTION finish_jobs(
     ids uuid[],
