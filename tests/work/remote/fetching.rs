@@ -141,9 +141,8 @@ async fn try_again(database: &Database) {
 async fn jobs_that_cannot_be_read_are_set_aside_then_discarded_and_hold_up_no_other() {
     let database = Database::new().await;
     let inserted = database.client.insert_many((0..30).map(|_| job("j"))).await.unwrap();
-    let column = |place| if place % 5 == 0 { "errors" } else { "args" };
-    for place in 0..28 {
-        database.damage(inserted[place].id(), column(place)).await;
+    for (place, job) in inserted[..28].iter().enumerate() {
+        database.damage(job.id(), if place % 5 == 0 { "errors" } else { "args" }).await;
     }
     let worker = Remote::new(&database, "w");
     let fetched = worker.fetch(1).await;
