@@ -18,6 +18,10 @@ SELECT code, count(*), max(stuck_for) FROM uniqueue.stuck_job WHERE code <> 'que
 SELECT kind, discarded, last_error FROM uniqueue.failing_kind
 WHERE discarded >= 100 AND last_failed_at > now() - interval '10 minutes';
 
+-- Jobs that expire before they start: there are too few runners, or a queue is paused
+SELECT queue, kind, count(*) FROM uniqueue.expired_job
+WHERE discarded_at > now() - interval '10 minutes' GROUP BY queue, kind HAVING count(*) >= 100;
+
 -- Inserts that wait for an open transaction
 SELECT waiting_for, blocker_pid, blocker_application, blocker_open_for FROM uniqueue.waiting_insert
 WHERE waiting_for > interval '5 s';
@@ -35,7 +39,7 @@ SELECT queue, state, overdue, overdue_by FROM uniqueue.retention WHERE overdue_b
 
 -- Maintenance services without a runner
 SELECT s.service, m.leased_until
-FROM (VALUES ('periodic'), ('promoter'), ('pruner'), ('releaser'), ('rescuer')) AS s (service)
+FROM (VALUES ('expirer'), ('periodic'), ('promoter'), ('pruner'), ('releaser'), ('rescuer')) AS s (service)
 LEFT JOIN uniqueue.maintenance AS m USING (service)
 WHERE coalesce(m.leased_until, '-infinity') < now() - interval '5 minutes';
 

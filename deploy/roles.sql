@@ -7,7 +7,7 @@ GRANT SELECT, INSERT ON uniqueue.job TO inserter;
 GRANT SELECT ON uniqueue.runner, uniqueue.kind TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._release_expired(uuid), uniqueue._replace_holder(uuid, uuid, boolean) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._update_holder(uuid, uniqueue.new_job[]) TO inserter;
-GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uuid, boolean, boolean) TO inserter;
+GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uniqueue.job, uniqueue.new_job, boolean) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._check_parents(uuid[], integer[]) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._add_parents(uuid[], uuid[], text[], uuid[]) TO inserter;
 
@@ -20,7 +20,7 @@ GRANT SELECT ON uniqueue.queue, uniqueue.schema_history TO worker;
 GRANT INSERT (name, held_at, held_until), UPDATE (rate_full_at, held_at, held_until) ON uniqueue.queue TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._release_expired(uuid), uniqueue._replace_holder(uuid, uuid, boolean) TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._update_holder(uuid, uniqueue.new_job[]) TO worker;
-GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uuid, boolean, boolean) TO worker;
+GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uniqueue.job, uniqueue.new_job, boolean) TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._check_parents(uuid[], integer[]) TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._add_parents(uuid[], uuid[], text[], uuid[]) TO worker;
 
@@ -40,7 +40,7 @@ GRANT SELECT, INSERT, UPDATE (jobs, last_at) ON uniqueue.change_log TO operator;
 GRANT SELECT ON uniqueue.runner, uniqueue.schema_history TO operator;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO operator;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO operator;
-GRANT SELECT ON uniqueue.group_status, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO operator;
+GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO operator;
 
 -- Reader. Inspects everything, changes nothing.
 GRANT USAGE ON SCHEMA uniqueue TO reader;
@@ -48,14 +48,14 @@ GRANT SELECT ON uniqueue.job, uniqueue.job_parent, uniqueue.runner, uniqueue.que
 GRANT SELECT ON uniqueue.periodic, uniqueue.kind, uniqueue.maintenance, uniqueue.change_log, uniqueue.schema_history TO reader;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO reader;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO reader;
-GRANT SELECT ON uniqueue.group_status, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO reader;
+GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO reader;
 
 -- Observer. Has every view, cannot read args, meta, output and progress.
 GRANT USAGE ON SCHEMA uniqueue TO observer;
 GRANT SELECT (id, kind, queue, state, priority, attempt, max_attempts, crashes, claims, errors) ON uniqueue.job TO observer;
-GRANT SELECT (group_key, group_limit, in_order, began, reserved_until, xmax) ON uniqueue.job TO observer;
+GRANT SELECT (group_key, group_limit, in_order, began, reserved_until, expires_at, xmax) ON uniqueue.job TO observer;
 GRANT SELECT (created_at, scheduled_at, attempted_at, finalized_at, worker, unique_until) ON uniqueue.job TO observer;
 GRANT SELECT ON uniqueue.runner, uniqueue.queue, uniqueue.queue_group, uniqueue.maintenance, uniqueue.job_parent TO observer;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.queue_status, uniqueue.failing_kind, uniqueue.stuck_job TO observer;
 GRANT SELECT ON uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO observer;
-GRANT SELECT ON uniqueue.group_status, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO observer;
+GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO observer;

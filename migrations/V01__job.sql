@@ -63,7 +63,9 @@ CREATE FUNCTION _enters_claim(unique_states smallint, old job_state, new job_sta
 COMMENT ON FUNCTION _enters_claim(smallint, job_state, job_state) IS
     'Whether a change of state brings a job back into its unique states. Such a job first sets unique_yielded. Then _take_claims gives it the claim if the key is free.';
 
-CREATE FUNCTION _with_error(errors jsonb, attempt integer, at timestamptz, error text) RETURNS jsonb
+CREATE FUNCTION _with_error(
+    errors jsonb, attempt integer, at timestamptz, error text, details jsonb DEFAULT NULL
+) RETURNS jsonb
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN CASE
             -- Changed by hand.
@@ -71,9 +73,15 @@ CREATE FUNCTION _with_error(errors jsonb, attempt integer, at timestamptz, error
             WHEN jsonb_array_length(errors) < 50 THEN errors
             ELSE jsonb_path_query_array(errors, '$[last - 48 to last]')
         END
-        || jsonb_build_object('attempt', attempt, 'at', at, 'error', left(error, 16500));
-COMMENT ON FUNCTION _with_error(jsonb, integer, timestamptz, text) IS
-    'The errors of a job with one error added. The newest 50 errors are kept. An error text is cut after 16,500 characters.';
+        || (jsonb_build_object('attempt', attempt, 'at', at, 'error', left(error, 16500)) || coalesce(details, '{}'));
+COMMENT ON FUNCTION _with_error(jsonb, integer, timestamptz, text, jsonb) IS
+    'The errors of a job with one error added. details: its code, type and retryable, as far as it has them. The newest 50 errors are kept. An error text is cut after 16,500 characters.';
+
+CREATE FUNCTION _has_expired(expires_at timestamptz, state job_state, at timestamptz) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (expires_at <= at AND state IN ('available', 'pending', 'retryable', 'scheduled')) IS TRUE;
+COMMENT ON FUNCTION _has_expired(timestamptz, job_state, timestamptz) IS
+    'Whether a job with these columns has not started by its expires_at. Such a job never starts, and is about to be discarded.';
 
 CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -129,6 +137,7 @@ CREATE TABLE job (
     began integer,
     reserved_until timestamptz,
     awaited boolean,
+    expires_at timestamptz,
     CONSTRAINT job_pkey PRIMARY KEY (id),
     CONSTRAINT job_state_fits CHECK (
         (finalized_at IS NOT NULL) = (state IN ('cancelled', 'completed', 'discarded'))
@@ -161,7 +170,7 @@ COMMENT ON COLUMN job.queue IS 'The queue of the job.';
 COMMENT ON COLUMN job.unique_key IS 'The key that makes two jobs the same. Null: the job is never a duplicate.';
 COMMENT ON COLUMN job.args IS 'The job''s payload.';
 COMMENT ON COLUMN job.meta IS 'A JSON object with data about the job, such as a tenant or a trace.';
-COMMENT ON COLUMN job.errors IS 'Array of {"attempt", "at", "error"}, oldest first. The newest 50 are kept.';
+COMMENT ON COLUMN job.errors IS 'Array of {"attempt", "at", "error"}, oldest first. An error may also have a "code", a "type" and "retryable". The newest 50 are kept.';
 COMMENT ON COLUMN job.output IS 'The value that the job returned when it completed. Null: it returned none.';
 COMMENT ON COLUMN job.progress IS
     'The progress that the job reported last: any JSON value, often {"done", "total"}. It stays until the job reports a new one. Null: none was reported.';
@@ -174,6 +183,7 @@ COMMENT ON COLUMN job.in_order IS 'Whether the jobs of the group run one at a ti
 COMMENT ON COLUMN job.began IS 'The run in which a job with in_order began. From then on it stays first in its group until it is final. 0: it replaced a job that began, and has its place. Null: it has not begun.';
 COMMENT ON COLUMN job.reserved_until IS 'Until when the running job is reserved for the remote worker that fetched it. After that it is taken back. Null: a runner of the library fetched the job, and has it while the runner is alive. The value of a job that does not run is that of its latest run.';
 COMMENT ON COLUMN job.awaited IS 'Whether jobs that wait for this one are still to be told how it ended. False: all of them were told. Null: no job is known to wait for it. See job_parent.';
+COMMENT ON COLUMN job.expires_at IS 'A job that has not started by this time is discarded. Set to null when an attempt ends in a retry, a snooze or a rescue, and when an operator retries the job. Null: the job does not expire.';
 COMMENT ON CONSTRAINT job_pkey ON job IS 'Ids are unique.';
 COMMENT ON CONSTRAINT job_state_fits ON job IS 'finalized_at is set exactly when the state is final. A running job names its runner.';
 
@@ -198,6 +208,10 @@ COMMENT ON INDEX job_suspect IS 'Available suspects without a group. Those with 
 
 CREATE INDEX job_waiting ON job (scheduled_at) WHERE state IN ('scheduled', 'retryable');
 COMMENT ON INDEX job_waiting IS 'Scheduled and retryable jobs, by the time at which they are due.';
+
+CREATE INDEX job_expiring ON job (expires_at)
+    WHERE expires_at IS NOT NULL AND state IN ('available', 'pending', 'retryable', 'scheduled');
+COMMENT ON INDEX job_expiring IS 'Jobs that have not started and can expire, by that time.';
 
 CREATE INDEX job_running ON job (queue, worker) WHERE state = 'running';
 COMMENT ON INDEX job_running IS 'Running jobs by queue and runner. Limits, rescues and the view running_job read it.';

@@ -13,6 +13,7 @@ BEGIN ATOMIC
     FROM job AS j
     WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available' AND j.priority = level
         AND j.group_key > after_key COLLATE "C" AND j.id <> ALL (except_ids)
+        AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
     ORDER BY j.group_key, j.scheduled_at, j.id
     LIMIT 1;
 END;
@@ -60,6 +61,7 @@ BEGIN ATOMIC
         FROM job AS j
         WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available' AND j.priority = level
             AND j.group_key = g.name COLLATE "C" AND j.id <> ALL (except_ids)
+            AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
         ORDER BY j.scheduled_at, j.id
         LIMIT 1
     ) AS n
@@ -249,6 +251,7 @@ BEGIN
             WHERE j.queue = search.queue AND j.group_key IS NOT NULL AND j.state = 'available'
                 AND j.priority = a.priority AND j.group_key = _group_waits_above.group_key COLLATE "C"
                 AND j.id <> ALL (ARRAY(SELECT c.id FROM unnest(chosen) AS c) || search.except_ids)
+                AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
             ORDER BY j.scheduled_at, j.id
             LIMIT 1
         ) AS w
@@ -284,6 +287,7 @@ BEGIN
                 WHERE j.queue = search.queue AND j.group_key IS NOT NULL AND j.state = 'available'
                     AND j.priority = level AND j.group_key = g.group_key
                     AND (j.scheduled_at, j.id) > (g.scheduled_at, g.id) AND j.id <> ALL (search.except_ids)
+                    AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
                 ORDER BY j.scheduled_at, j.id
                 LIMIT 2 * missing / heads + 1
             ) AS w
@@ -340,6 +344,7 @@ BEGIN
             FROM job AS j
             WHERE j.queue = search.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
                 AND (j.kind = ANY (search.kinds)) IS NOT FALSE AND j.id <> ALL (search.except_ids) AND NOT search.is_alone
+                AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
             ORDER BY j.priority DESC, j.scheduled_at, j.id
             LIMIT search.wanted
             -- A job that another transaction has locked takes no place from a group.

@@ -87,18 +87,19 @@ BEGIN
     -- From the head of the queue.
     CROSS JOIN LATERAL (
         SELECT
-            array_agg(n.id) FILTER (WHERE n.max_attempts > 1 OR n.place <= w.idle) AS ids,
-            array_agg(n.id) FILTER (WHERE n.returns AND (n.max_attempts > 1 OR n.place <= w.idle)) AS returning_ids,
-            bool_or(n.max_attempts = 1 AND n.place > w.idle) AS leaves_out
+            array_agg(n.id) FILTER (WHERE n.may_wait OR n.place <= w.idle) AS ids,
+            array_agg(n.id) FILTER (WHERE n.returns AND (n.may_wait OR n.place <= w.idle)) AS returning_ids,
+            bool_or(NOT n.may_wait AND n.place > w.idle) AS leaves_out
         FROM (
-            SELECT n.id, n.max_attempts, n.returns, row_number() OVER () AS place
+            SELECT n.id, n.may_wait, n.returns, row_number() OVER () AS place
             FROM (
                 SELECT
-                    j.id, j.max_attempts,
+                    j.id, j.max_attempts > 1 AND j.expires_at IS NULL AS may_wait,
                     j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'running') AS returns
                 FROM job AS j
                 WHERE j.queue = w.name AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
                     AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+                    AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
                 ORDER BY j.priority DESC, j.scheduled_at, j.id
                 LIMIT CASE WHEN w.is_guarded OR w.has_cursor THEN 0 ELSE w.free END
                 FOR NO KEY UPDATE SKIP LOCKED
@@ -108,22 +109,23 @@ BEGIN
     -- From the positions of the cursor on.
     CROSS JOIN LATERAL (
         SELECT
-            array_agg(n.id) FILTER (WHERE n.max_attempts > 1 OR n.place <= w.idle) AS ids,
-            array_agg(n.id) FILTER (WHERE n.returns AND (n.max_attempts > 1 OR n.place <= w.idle)) AS returning_ids,
-            bool_or(n.max_attempts = 1 AND n.place > w.idle) AS leaves_out
+            array_agg(n.id) FILTER (WHERE n.may_wait OR n.place <= w.idle) AS ids,
+            array_agg(n.id) FILTER (WHERE n.returns AND (n.may_wait OR n.place <= w.idle)) AS returning_ids,
+            bool_or(NOT n.may_wait AND n.place > w.idle) AS leaves_out
         FROM (
-            SELECT n.id, n.max_attempts, n.returns, row_number() OVER () AS place
+            SELECT n.id, n.may_wait, n.returns, row_number() OVER () AS place
             -- unnest keeps the order of the positions.
             FROM unnest(cursor_queues, cursor_priorities, cursor_times, cursor_ids)
                 AS p (queue, priority, scheduled_at, id)
             CROSS JOIN LATERAL (
                 SELECT
-                    j.id, j.max_attempts,
+                    j.id, j.max_attempts > 1 AND j.expires_at IS NULL AS may_wait,
                     j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'running') AS returns
                 FROM job AS j
                 WHERE j.queue = p.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
                     AND j.priority = p.priority AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
                     AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+                    AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
                 ORDER BY j.scheduled_at, j.id
                 LIMIT w.free
                 FOR NO KEY UPDATE SKIP LOCKED
@@ -135,7 +137,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _plain_jobs(uuid, jsonb, text[], uuid[], text[], smallint[], timestamptz[], uuid[]) IS
-    'The next jobs of these queues and kinds that have neither a group nor a crash. Locks the jobs until the transaction ends. queues: an array of {"name", "free", "idle"}. A queue gives at most free jobs. Only the first idle of them may have a single attempt. is_guarded: the queue gives no job here, because it is paused, held, limited or rated, or has jobs with a group or a crash. With "is_past_guard" the function does not look for jobs with a group or a crash. With "has_row" the transaction has the queue''s row locked, and the function does not read the settings. returning_ids: the jobs that come back to their unique states. leaves_out: whether jobs with a single attempt were left out.';
+    'The next jobs of these queues and kinds that have neither a group nor a crash. Locks the jobs until the transaction ends. queues: an array of {"name", "free", "idle"}. A queue gives at most free jobs. Only the first idle of them may have a single attempt or expire. is_guarded: the queue gives no job here, because it is paused, held, limited or rated, or has jobs with a group or a crash. With "is_past_guard" the function does not look for jobs with a group or a crash. With "has_row" the transaction has the queue''s row locked, and the function does not read the settings. returning_ids: the jobs that come back to their unique states. leaves_out: whether jobs were left out that are never fetched ahead, because they have a single attempt or can expire.';
 
 CREATE FUNCTION _guarded_jobs(
     wanted jsonb,
@@ -272,7 +274,7 @@ CREATE FUNCTION _fetch_jobs(
     output jsonb, progress jsonb, unique_key key_text, unique_states state_mask, unique_until timestamptz, claims boolean,
     until_start boolean, replaced_by uuid, run integer, crashes smallint, group_key key_text, group_limit group_limit,
     in_order boolean, updates integer, updated_at timestamptz, updated_by uuid, discard_on_reentry boolean,
-    reserved_until timestamptz
+    reserved_until timestamptz, expires_at timestamptz
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -362,19 +364,20 @@ BEGIN
         began = CASE WHEN j.in_order THEN coalesce(j.began, j.run % 2147483647 + 1) END,
         unique_states = CASE WHEN j.until_start AND j.unique_states > 0 THEN 0 ELSE j.unique_states END,
         unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'running')
-    WHERE j.id = ANY (chosen)
+    -- No job starts at or after its expires_at, however long the choice took.
+    WHERE j.id = ANY (chosen) AND (j.expires_at IS NULL OR j.expires_at > started_at)
     -- What most jobs do not have is null, which is cheap to send.
     RETURNING
         NULL::jsonb, j.id, j.kind, j.queue, j.priority, j.attempt, j.max_attempts, j.created_at, j.scheduled_at, j.args,
         nullif(j.meta, '{}'), nullif(j.errors, '[]'), j.output, j.progress, j.unique_key, j.unique_states, j.unique_until,
         nullif(j.claims, false), nullif(j.until_start, false), j.replaced_by, j.run,
         nullif(j.crashes::smallint, 0::smallint), j.group_key, j.group_limit, j.in_order, j.updates, j.updated_at,
-        j.updated_by, nullif(j.discard_on_reentry, false), j.reserved_until;
+        j.updated_by, nullif(j.discard_on_reentry, false), j.reserved_until, j.expires_at;
 
     IF is_rated THEN
         SELECT array_agg(j.queue::text) AS queues, array_agg(j.group_key::text) AS groups INTO spent
         FROM job AS j
-        WHERE j.id = ANY (chosen);
+        WHERE j.id = ANY (chosen) AND j.state = 'running';
         PERFORM _spend_tokens(spent.queues, spent.groups, started_at);
     END IF;
     facts := jsonb_build_object(
@@ -388,4 +391,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _fetch_jobs(uuid, jsonb, text[], uuid[], integer, boolean, text[], smallint[], timestamptz[], uuid[], interval) IS
-    'Starts the next jobs of these queues and kinds, and returns them. kinds null: any kind. The runner worker_id must be alive. reserve: how long the jobs belong to a remote worker. Null: they belong to the runner while it is alive. queues: an array of {"name", "free", "idle", "after_group", "visits", "freed"}, as in _plain_jobs and _guarded_jobs. The cursor has one position for each queue and priority, highest priority first. The scan of a queue begins behind its position, or at the head of a queue without one. A returned column that has its default is null. One row has no id but facts: when the jobs started, which queues left out jobs with a single attempt, what was learned about guarded queues, and which jobs were discarded because another job holds their key.';
+    'Starts the next jobs of these queues and kinds, and returns them. kinds null: any kind. The runner worker_id must be alive. reserve: how long the jobs belong to a remote worker. Null: they belong to the runner while it is alive. queues: an array of {"name", "free", "idle", "after_group", "visits", "freed"}, as in _plain_jobs and _guarded_jobs. The cursor has one position for each queue and priority, highest priority first. The scan of a queue begins behind its position, or at the head of a queue without one. A returned column that has its default is null. One row has no id but facts: when the jobs started, which queues left out jobs that are never fetched ahead, what was learned about guarded queues, and which jobs were discarded because another job holds their key.';

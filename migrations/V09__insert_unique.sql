@@ -48,10 +48,12 @@ CREATE TYPE new_job AS (
     group_key text,
     group_limit smallint,
     in_order boolean,
-    canonical text
+    canonical text,
+    expires_at timestamptz,
+    expires_in interval
 );
 COMMENT ON TYPE new_job IS
-    'The arguments of an insert, checked and completed. place: the position in the batch, counted from 1. may_exist: whether a job may already have this id, because the caller gave the id. on_conflict: for an update, the word is followed by its parameters, as _read_unique_policy returns them. canonical: the text from which the unique key is made. Null: a raw key, no key, or not known.';
+    'The arguments of an insert, checked and completed. place: the position in the batch, counted from 1. may_exist: whether a job may already have this id, because the caller gave the id. on_conflict: for an update, the word is followed by its parameters, as _read_unique_policy returns them. canonical: the text from which the unique key is made. Null: a raw key, no key, or not known. expires_in: the time to start, counted from when the job is due.';
 
 CREATE TYPE insert_answer AS (
     place integer,
@@ -111,7 +113,8 @@ BEGIN
         BEGIN
             INSERT INTO job AS j (
                 id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
-                unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order
+                unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order,
+                expires_at
             )
             SELECT
                 u.id, u.kind, u.queue, u.args, u.meta, u.priority, u.max_attempts, instant, d.due_at,
@@ -119,7 +122,8 @@ BEGIN
                     ::job_state,
                 u.unique_key, u.unique_states,
                 coalesce(_length_after(instant, u.period), _length_after(greatest(instant, d.due_at), u.ttl)),
-                u.until_start, u.discard_on_reentry, u.group_key, u.group_limit, u.in_order
+                u.until_start, u.discard_on_reentry, u.group_key, u.group_limit, u.in_order,
+                coalesce(u.expires_at, _length_after(greatest(instant, d.due_at), u.expires_in))
             FROM unnest(jobs) AS u
             CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
             WHERE u.place NOT IN (SELECT p.place FROM unnest(held) AS p (place))
@@ -146,6 +150,7 @@ BEGIN
             FROM job AS c
             WHERE c.unique_key = u.unique_key AND c.claims
                 AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
+                AND NOT _has_expired(c.expires_at, c.state, clock_timestamp())
             LIMIT 1
         ) AS h
         -- IS TRUE: a filter before the probes, not a join after them.
@@ -169,6 +174,7 @@ BEGIN
             FROM job AS c
             WHERE c.unique_key = u.unique_key AND c.claims
                 AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
+                AND NOT _has_expired(c.expires_at, c.state, clock_timestamp())
             LIMIT 1
         ) AS h ON u.place = ANY (held)
         WHERE h.id IS NOT NULL OR (folded[u.place] > 0 AND u.place <> ALL (held));

@@ -9,11 +9,11 @@ BEGIN
     UPDATE job AS h
     SET unique_states = 0
     WHERE h.id = holder AND h.claims AND h.unique_until <= clock_timestamp();
-    RETURN FOUND;
+    RETURN FOUND OR cardinality(_discard_expired(ARRAY[holder])) > 0;
 END
 $$;
 COMMENT ON FUNCTION _release_expired(uuid) IS
-    'Ends the claim of a job if the claim has expired. Returns whether it did. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+    'Ends the claim of a job if the claim has expired, and discards the job if the job has expired. Returns whether it did either. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _release_expired(uuid) FROM PUBLIC;
 
 CREATE FUNCTION _replace_holder(holder uuid, successor uuid, preempt boolean) RETURNS job
@@ -55,6 +55,25 @@ CREATE FUNCTION _is_waiting(state job_state) RETURNS boolean
     RETURN state IN ('available', 'pending', 'retryable', 'scheduled');
 COMMENT ON FUNCTION _is_waiting(job_state) IS
     'Whether a job in this state waits for a start: available, pending, retryable or scheduled.';
+
+CREATE FUNCTION _claims_waiting(
+    state job_state, unique_until timestamptz, expires_at timestamptz, at timestamptz
+) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN _is_waiting(state) AND (unique_until > at) IS NOT FALSE AND (expires_at > at) IS NOT FALSE;
+COMMENT ON FUNCTION _claims_waiting(job_state, timestamptz, timestamptz, timestamptz) IS
+    'Whether a job with these columns that claims its key may be changed or covered by a duplicate: it waits, and neither its claim nor the job has expired.';
+
+CREATE FUNCTION _expiry(run new_job[], due timestamptz) RETURNS timestamptz
+    LANGUAGE sql STABLE
+    -- Null where one of them does not expire.
+    RETURN (
+        SELECT CASE WHEN bool_and(e.at IS NOT NULL) THEN max(e.at) END
+        FROM unnest(run) AS u
+        CROSS JOIN LATERAL (SELECT coalesce(u.expires_at, _length_after(due, u.expires_in))) AS e (at)
+    );
+COMMENT ON FUNCTION _expiry(new_job[], timestamptz) IS
+    'When a job that stands for all of these expires: at the latest of their times. due: what an expires_in counts from. Null: never.';
 
 CREATE FUNCTION _updated_args(held jsonb, given jsonb, mode text, max_items integer) RETURNS jsonb
     LANGUAGE plpgsql STABLE
@@ -312,6 +331,7 @@ DECLARE
     arrived timestamptz;
     change record;
     last new_job;
+    expiry timestamptz;
 BEGIN
     settled := 0;
     -- The second of two updates waits here for the first, and goes on from its result. In a block, so that a holder that
@@ -320,8 +340,8 @@ BEGIN
     BEGIN
         SELECT h.* INTO held
         FROM job AS h
-        WHERE h.id = holder AND h.claims AND _is_waiting(h.state)
-            AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+        WHERE h.id = holder AND h.claims
+            AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
         FOR NO KEY UPDATE;
         IF NOT FOUND THEN
             RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'the holder moved on';
@@ -343,6 +363,9 @@ BEGIN
             RAISE invalid_parameter_value USING
                 MESSAGE = format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due);
         END IF;
+        IF held.expires_at IS NOT NULL THEN
+            expiry := _expiry(run[1 : settled], greatest(arrived, change.due));
+        END IF;
         UPDATE job AS h
         SET args = change.new_args,
             scheduled_at = change.due,
@@ -351,6 +374,8 @@ BEGIN
                     THEN greatest(h.unique_until, _length_after(change.due, last.ttl))
                 ELSE h.unique_until
             END,
+            -- The latest of their times: no caller's args expire early.
+            expires_at = CASE WHEN expiry IS NOT NULL THEN greatest(h.expires_at, expiry) END,
             -- The new args get all their attempts.
             max_attempts = CASE
                 WHEN h.attempt > 0 THEN least(32767, h.attempt::integer + last.max_attempts)
@@ -371,43 +396,64 @@ COMMENT ON FUNCTION _update_holder(uuid, new_job[]) IS
     'Changes a waiting holder as several duplicates ask for (on_conflict update), applied in their order. All duplicates have the parameters and the ttl of the first. held: the job after the update. If the holder was full or overdue, its claim has ended. Null: the job no longer waits and claims. settled: the number of updates that were applied. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _update_holder(uuid, new_job[]) FROM PUBLIC;
 
-CREATE FUNCTION _cover_holder(holder uuid, only_where_unlocked boolean, changes_it_later boolean) RETURNS text
+CREATE FUNCTION _cover_holder(held job, given new_job, changes_it_later boolean) RETURNS text
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     SET search_path FROM CURRENT
 AS $$
 #variable_conflict use_variable
+DECLARE
+    at CONSTANT timestamptz := clock_timestamp();
+    -- Due for long, the holder is in a backlog, or overlapping transactions keep it from its run. Then it is covered only
+    -- where no other transaction has it locked.
+    only_where_unlocked CONSTANT boolean := _is_overdue(
+        held.state, held.attempted_at, held.created_at, held.scheduled_at, NULL, at
+    );
+    new_expiry timestamptz;
+    lives_longer boolean := false;
 BEGIN
+    IF held.expires_at IS NOT NULL THEN
+        -- The run that it promises must not expire before the newcomer would.
+        new_expiry := _expiry(ARRAY[given], greatest(at, held.scheduled_at));
+        lives_longer := (held.expires_at >= new_expiry) IS NOT TRUE;
+    END IF;
     -- A fetch and a promotion pass by a locked job, so its run begins after this transaction has ended. FOR SHARE lets
     -- several transactions cover one job. In a block, so that a holder that moved on meanwhile is not left locked.
     BEGIN
         IF only_where_unlocked THEN
             PERFORM
             FROM job AS h
-            WHERE h.id = holder AND h.claims AND _is_waiting(h.state)
-                AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+            WHERE h.id = held.id AND h.claims
+                AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
             FOR NO KEY UPDATE SKIP LOCKED;
-        ELSIF changes_it_later THEN
+        ELSIF changes_it_later OR lives_longer THEN
             PERFORM
             FROM job AS h
-            WHERE h.id = holder AND h.claims AND _is_waiting(h.state)
-                AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+            WHERE h.id = held.id AND h.claims
+                AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
             FOR NO KEY UPDATE;
         ELSE
             PERFORM
             FROM job AS h
-            WHERE h.id = holder AND h.claims AND _is_waiting(h.state)
-                AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+            WHERE h.id = held.id AND h.claims
+                AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
             FOR SHARE;
         END IF;
         IF NOT FOUND THEN
             RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'locked, or the holder moved on';
         END IF;
+        IF lives_longer THEN
+            UPDATE job AS h
+            SET expires_at = CASE WHEN new_expiry IS NOT NULL THEN greatest(h.expires_at, new_expiry) END
+            WHERE h.id = held.id AND h.expires_at IS NOT NULL;
+        END IF;
     EXCEPTION
         WHEN SQLSTATE 'UQ002' THEN
             RETURN CASE
                 WHEN only_where_unlocked AND EXISTS (
-                    SELECT FROM job AS h WHERE h.id = holder AND h.claims AND _is_waiting(h.state)
+                    SELECT FROM job AS h
+                    WHERE h.id = held.id AND h.claims
+                        AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
                 ) THEN 'locked'
                 ELSE 'moved on'
             END;
@@ -415,9 +461,9 @@ BEGIN
     RETURN 'covered';
 END
 $$;
-COMMENT ON FUNCTION _cover_holder(uuid, boolean, boolean) IS
-    'Locks a waiting holder until the caller''s transaction ends, so that no runner starts it before (on_conflict run_again). only_where_unlocked: does not wait for another transaction that has the job locked. changes_it_later: takes the lock of a change, so that two transactions that cover the job and then change it do not deadlock. Returns covered, locked (another transaction has the job locked) or moved on (the job no longer waits and claims). Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _cover_holder(uuid, boolean, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION _cover_holder(job, new_job, boolean) IS
+    'Locks a waiting holder until the caller''s transaction ends, so that no runner starts it before (on_conflict run_again). If the holder is overdue, the function does not wait for another transaction that has it locked. The holder then expires no sooner than the new job would. changes_it_later: takes the lock of a change, so that two transactions that cover the job and then change it do not deadlock. Returns covered, locked (the job is overdue, and another transaction has it locked) or moved on (the job no longer waits and claims). Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+REVOKE EXECUTE ON FUNCTION _cover_holder(job, new_job, boolean) FROM PUBLIC;
 
 CREATE FUNCTION _same_job(given new_job) RETURNS job
     LANGUAGE plpgsql STABLE
@@ -469,11 +515,13 @@ $$;
 COMMENT ON FUNCTION _check_rounds(integer, boolean) IS
     'Ends an insert that lost more than a hundred rounds against other inserts of one key. Error 42501: row-level security hides the holder from the role. Error 40001: the insert lost 10,000 rounds.';
 
-CREATE FUNCTION _next_step(on_conflict text, holder_state job_state, unique_until timestamptz, at timestamptz) RETURNS text
+CREATE FUNCTION _next_step(
+    on_conflict text, holder_state job_state, unique_until timestamptz, expires_at timestamptz, at timestamptz
+) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN CASE
         WHEN holder_state IS NULL THEN 'insert'
-        WHEN unique_until <= at THEN 'release'
+        WHEN unique_until <= at OR _has_expired(expires_at, holder_state, at) THEN 'release'
         WHEN on_conflict = 'ignore' THEN 'ignore'
         WHEN on_conflict = 'run_again' AND _is_waiting(holder_state) THEN 'cover'
         WHEN on_conflict = 'update' AND _is_waiting(holder_state) THEN 'update'
@@ -481,7 +529,7 @@ CREATE FUNCTION _next_step(on_conflict text, holder_state job_state, unique_unti
         WHEN on_conflict IN ('replace', 'replace_except_schedule') AND holder_state <> 'running' THEN 'replace'
         ELSE 'reject'
     END;
-COMMENT ON FUNCTION _next_step(text, job_state, timestamptz, timestamptz) IS
+COMMENT ON FUNCTION _next_step(text, job_state, timestamptz, timestamptz, timestamptz) IS
     'What an insert does with the job that claims its key: insert, release, ignore, cover, update, replace or reject. on_conflict: the word without parameters. holder_state null: no job claims the key.';
 
 CREATE FUNCTION _has_schedule(
@@ -626,7 +674,9 @@ BEGIN
             END IF;
             IF step = 'insert' AND given.unique_key IS NOT NULL THEN
                 SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
-                step := _next_step(on_conflict, holder.state, holder.unique_until, clock_timestamp());
+                step := _next_step(
+                    on_conflict, holder.state, holder.unique_until, holder.expires_at, clock_timestamp()
+                );
             END IF;
 
             IF step IN ('answer', 'ignore', 'reject') THEN
@@ -636,15 +686,7 @@ BEGIN
             ELSIF step = 'release' THEN
                 PERFORM _release_expired(holder.id);
             ELSIF step = 'cover' THEN
-                -- Due for long, the holder is in a backlog, or overlapping transactions keep it from its run. Then it is covered
-                -- only where no other transaction has it locked.
-                covering := _cover_holder(
-                    holder.id,
-                    _is_overdue(
-                        holder.state, holder.attempted_at, holder.created_at, holder.scheduled_at, NULL, arrived
-                    ),
-                    changes_it_later
-                );
+                covering := _cover_holder(holder, given, changes_it_later);
                 CONTINUE WHEN covering = 'moved on';
                 goes_without := covering = 'locked';
                 answer.outcome := CASE covering WHEN 'covered' THEN 'covered' END;
@@ -700,7 +742,7 @@ BEGIN
         INSERT INTO job AS j (
             id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
             unique_key, unique_states, unique_until, until_start, discard_on_reentry, unique_yielded,
-            group_key, group_limit, in_order, began, updates, updated_at, updated_by
+            group_key, group_limit, in_order, began, updates, updated_at, updated_by, expires_at
         )
         VALUES (
             given.id, given.kind, given.queue, given.args, given.meta, given.priority, given.max_attempts, arrived, due,
@@ -708,7 +750,11 @@ BEGIN
             coalesce(_length_after(arrived, given.period), _length_after(greatest(arrived, due), given.ttl)),
             given.until_start, given.discard_on_reentry, coalesce(goes_without, false),
             given.group_key, given.group_limit, given.in_order, began, nullif(settled - 1, 0),
-            CASE WHEN settled > 1 THEN arrived END, CASE WHEN settled > 1 THEN (run[settled]).id END
+            CASE WHEN settled > 1 THEN arrived END, CASE WHEN settled > 1 THEN (run[settled]).id END,
+            CASE
+                WHEN num_nonnulls(given.expires_at, given.expires_in) > 0
+                    THEN _expiry(run[1 : coalesce(settled, 1)], greatest(arrived, due))
+            END
         )
         ON CONFLICT DO NOTHING
         RETURNING j.id, j.state, j.created_at, j.scheduled_at, j.unique_until, CASE WHEN goes_without THEN j::job END

@@ -44,6 +44,29 @@ $$;
 COMMENT ON FUNCTION _group_key_of(text, jsonb, text, jsonb, text, jsonb, integer, boolean) IS
     'The key of a job''s group, from the arguments of insert_job. Null: the job has no group. Error 22023 names the invalid argument.';
 
+CREATE FUNCTION _check_expiry(expires_at timestamptz, expires_in interval, scheduled_at timestamptz) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    problem CONSTANT text := CASE
+        WHEN expires_at IS NOT NULL AND expires_in IS NOT NULL THEN 'invalid expires_in: not together with expires_at'
+        WHEN expires_at <> 'infinity' AND (expires_at < '0001-01-01 00:00:00+00' OR expires_at >= '9001-01-01 00:00:00+00') THEN
+            format('invalid expires_at: must be in the years 1 to 9000, or infinity: %s', expires_at)
+        WHEN expires_at <= scheduled_at THEN
+            format('invalid expires_at: must be after scheduled_at: %s and %s', expires_at, scheduled_at)
+        WHEN NOT (expires_in > interval '0' AND expires_in <= interval '100 years') THEN
+            format('invalid expires_in: must be more than 0 and at most 100 years: %s', expires_in)
+    END;
+BEGIN
+    IF problem IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = problem;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _check_expiry(timestamptz, interval, timestamptz) IS
+    'Error 22023 for what cannot be the expires_at or expires_in of a job.';
+
 CREATE FUNCTION _new_job(
     kind text,
     args jsonb,
@@ -58,7 +81,9 @@ CREATE FUNCTION _new_job(
     group_key text,
     group_policy jsonb,
     group_limit integer,
-    in_order boolean
+    in_order boolean,
+    expires_at timestamptz DEFAULT NULL,
+    expires_in interval DEFAULT NULL
 ) RETURNS new_job
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -67,9 +92,15 @@ DECLARE
     claim record;
     of_kind record;
 BEGIN
+    IF expires_at IS NOT NULL OR expires_in IS NOT NULL THEN
+        PERFORM _check_expiry(expires_at, expires_in, scheduled_at);
+    END IF;
     -- What the arguments leave out is the kind's, else the same for all kinds.
     SELECT k.* INTO of_kind FROM kind AS k WHERE k.name = kind COLLATE "C";
     IF FOUND THEN
+        IF expires_at IS NULL THEN
+            expires_in := coalesce(expires_in, of_kind.expires_in);
+        END IF;
         queue := coalesce(queue, of_kind.queue);
         priority := coalesce(priority, of_kind.priority);
         max_attempts := coalesce(max_attempts, of_kind.max_attempts);
@@ -105,12 +136,13 @@ BEGIN
         1, coalesce(id, new_job_id()), id IS NOT NULL, kind, queue, args, meta, priority, max_attempts, claim.scheduled_at,
         NULL, pending, claim.unique_key, claim.unique_states, claim.period, claim.ttl, coalesce(claim.until_start, false),
         coalesce(claim.discard_on_reentry, false), coalesce(claim.on_conflict, 'ignore'), group_key, group_limit,
-        nullif(in_order, false), claim.canonical
+        nullif(in_order, false), claim.canonical, nullif(expires_at, 'infinity'), expires_in
     )::new_job;
 END
 $$;
 COMMENT ON FUNCTION _new_job(
-    text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, text, jsonb, integer, boolean
+    text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, text, jsonb, integer, boolean,
+    timestamptz, interval
 ) IS
     'Checks the arguments of insert_job, takes from the registered kind what they leave out, and makes the job''s keys. Errors as insert_job. Call it only from functions that set the search_path.';
 
@@ -172,7 +204,9 @@ CREATE FUNCTION insert_job(
     group_policy jsonb DEFAULT NULL,
     after uuid[] DEFAULT NULL,
     after_final uuid[] DEFAULT NULL,
-    after_failed uuid[] DEFAULT NULL
+    after_failed uuid[] DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL,
+    expires_in interval DEFAULT NULL
 ) RETURNS inserted_job
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -187,7 +221,7 @@ BEGIN
     END IF;
     given := _new_job(
         kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, waits OR pending, group_key,
-        group_policy, group_limit, in_order
+        group_policy, group_limit, in_order, expires_at, expires_in
     );
     IF waits THEN
         answer := _insert_after(given, max_wait, pending, after, after_final, after_failed);
@@ -212,10 +246,10 @@ END
 $$;
 COMMENT ON FUNCTION insert_job(
     text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, interval, text, text, integer,
-    boolean, jsonb, uuid[], uuid[], uuid[]
+    boolean, jsonb, uuid[], uuid[], uuid[], timestamptz, interval
 ) IS
     'Inserts a job in the caller''s transaction. Returns the new job. Returns the job that claims the key, with duplicate set, if there is one. That job stays as it is and is not locked, unless on_conflict says otherwise.
-An argument that is left out, or null, is taken from the kind if the kind is registered (register_kind): queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order, and scheduled_at by the kind''s delay. ''null''::jsonb as unique_policy or group_policy means no policy. The defaults below are those of a kind that is not registered.
+An argument that is left out, or null, is taken from the kind if the kind is registered (register_kind): queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order, expires_in, and scheduled_at by the kind''s delay. ''null''::jsonb as unique_policy or group_policy means no policy. The defaults below are those of a kind that is not registered.
 kind, args, meta: as unique_key.
 queue: default "default".
 priority: -32768 to 32767, default 0. Higher runs first.
@@ -231,6 +265,8 @@ group_policy: a policy that makes the group''s key from the job, in place of gro
 group_limit: 1 to 32767. The job starts only while fewer jobs of its group run. Default null: no limit of its own.
 in_order: true runs the jobs of the group one at a time in their order. No job overtakes one that began. Default false.
 after, after_final, after_failed: the ids of jobs that this job runs after, its parents. The job is pending until all of them have ended. It is cancelled, with the reason in errors, if a job of after was cancelled or discarded, or if all jobs of after_failed completed. It runs however the jobs of after_final end. A parent that was replaced means its successor. Error 23503 on job_parent_parent: no job has the id. Not together with pending. Default null: the job waits for no other.
+expires_at: a job that has not started by this time is discarded, with the code expired in errors. ''infinity'': the job does not expire. Default null: as expires_in says. Not together with expires_in.
+expires_in: the same as a time from when the job is due, at most 100 years. Default null: the job does not expire. A holder that a duplicate updates or covers expires at the later of the two times, and does not expire if one of the two jobs does not.
 The result: replaced is the job that the new job replaced. outcome is one of these:
   inserted: the job is new.
   duplicate (on_conflict ignore): the row is the holder.
@@ -248,14 +284,29 @@ CREATE FUNCTION _is_whole(given jsonb, lowest integer, highest integer) RETURNS 
 COMMENT ON FUNCTION _is_whole(jsonb, integer, integer) IS
     'Whether a JSON value is an integer within these limits. True if the value is absent.';
 
+CREATE FUNCTION _time_problem(document jsonb, member text) RETURNS text
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN jsonb_typeof(document -> member) NOT IN ('null', 'string') THEN
+            format('invalid %s: must be a string: %s', member, document -> member)
+        -- Not what else a cast takes: "tomorrow", and a time that the session's zone would decide.
+        WHEN (document ->> member) COLLATE "C" !~
+            '^[0-9]{4,6}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)? ?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$'
+        THEN
+            format('invalid %s: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s', member, document -> member)
+    END;
+COMMENT ON FUNCTION _time_problem(jsonb, text) IS
+    'The text of an error where a member of a job''s document is not a time as insert_jobs reads it. Null: it is one, or absent.';
+
 CREATE FUNCTION _read_job(document jsonb, place integer) RETURNS new_job
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
 DECLARE
     members CONSTANT text[] := ARRAY[
-        'after', 'after_failed', 'after_final', 'args', 'group_key', 'group_limit', 'group_policy', 'id', 'in_order', 'kind',
-        'max_attempts', 'meta', 'pending', 'priority', 'queue', 'scheduled_at', 'unique_policy'
+        'after', 'after_failed', 'after_final', 'args', 'expires_at', 'expires_in', 'group_key', 'group_limit',
+        'group_policy', 'id', 'in_order', 'kind', 'max_attempts', 'meta', 'pending', 'priority', 'queue', 'scheduled_at',
+        'unique_policy'
     ];
     waits CONSTANT boolean := document ?| '{after, after_failed, after_final}'
         AND EXISTS (SELECT FROM _read_parents(document, place));
@@ -273,13 +324,12 @@ BEGIN
             format('invalid queue: must be a string: %s', document -> 'queue')
         WHEN jsonb_typeof(document -> 'id') NOT IN ('null', 'string') THEN
             format('invalid id: must be a string: %s', document -> 'id')
-        WHEN jsonb_typeof(document -> 'scheduled_at') NOT IN ('null', 'string') THEN
-            format('invalid scheduled_at: must be a string: %s', document -> 'scheduled_at')
-        -- Not what else a cast takes: "tomorrow", and a time that the session's zone would decide.
-        WHEN (document ->> 'scheduled_at') COLLATE "C" !~
-            '^[0-9]{4,6}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)? ?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$'
+        WHEN document ?| '{scheduled_at, expires_at}'
+            AND coalesce(_time_problem(document, 'scheduled_at'), _time_problem(document, 'expires_at')) IS NOT NULL
         THEN
-            format('invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s', document -> 'scheduled_at')
+            coalesce(_time_problem(document, 'scheduled_at'), _time_problem(document, 'expires_at'))
+        WHEN jsonb_typeof(document -> 'expires_in') NOT IN ('null', 'string') THEN
+            format('invalid expires_in: must be a string: %s', document -> 'expires_in')
         WHEN jsonb_typeof(document -> 'pending') NOT IN ('null', 'boolean') THEN
             format('invalid pending: must be true or false: %s', document -> 'pending')
         WHEN jsonb_typeof(document -> 'group_key') NOT IN ('null', 'string') THEN
@@ -307,7 +357,12 @@ BEGIN
         (document ->> 'scheduled_at')::timestamptz, document -> 'unique_policy', (document ->> 'id')::uuid,
         waits OR (document ->> 'pending')::boolean, document ->> 'group_key', document -> 'group_policy',
         (document ->> 'group_limit')::numeric::integer,
-        CASE WHEN document ? 'in_order' THEN coalesce(document ->> 'in_order', 'false')::boolean END
+        CASE WHEN document ? 'in_order' THEN coalesce(document ->> 'in_order', 'false')::boolean END,
+        CASE
+            WHEN document ->> 'expires_at' IS NOT NULL THEN (document ->> 'expires_at')::timestamptz
+            WHEN document ?| '{expires_at, expires_in}' AND document ->> 'expires_in' IS NULL THEN 'infinity'
+        END,
+        _policy_length(document ->> 'expires_in', 'expires_in')
     );
     given.place := place;
     RETURN given;
@@ -352,7 +407,14 @@ BEGIN
                         RAISE invalid_parameter_value USING MESSAGE = format('job %s: %s', given.place - 1, CASE
                             WHEN SQLSTATE = '22023' THEN SQLERRM
                             WHEN SQLSTATE = '22P02' THEN format('invalid id: must be a UUID: %s', given.document -> 'id')
-                            ELSE format('invalid scheduled_at: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s', given.document -> 'scheduled_at')
+                            ELSE (
+                                SELECT format(
+                                    'invalid %s: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s',
+                                    string_agg(m.name, ' or '), string_agg((given.document -> m.name)::text, ' and ')
+                                )
+                                FROM (VALUES ('scheduled_at'), ('expires_at')) AS m (name)
+                                WHERE given.document ->> m.name IS NOT NULL
+                            )
                         END);
                 END;
             END LOOP;
@@ -425,7 +487,7 @@ END
 $$;
 COMMENT ON FUNCTION insert_jobs(jsonb, interval, text) IS
     'Inserts many jobs in the caller''s transaction, all or none, with any mix of kinds, queues and policies. The result is that of inserting them one after another. All batches lock their keys in one fixed order, so two batches cannot deadlock. Returns one row for each job, in the order of the jobs.
-jobs: an array of objects. Their members have the names and meanings of the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order, after, after_final, after_failed. scheduled_at is a text with its zone, such as 2026-02-12T15:15:00Z. after, after_final and after_failed are arrays of ids and of indexes of earlier jobs of the batch. A duplicate as a parent means its holder. An unknown member is an error.
+jobs: an array of objects. Their members have the names and meanings of the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order, after, after_final, after_failed, expires_at, expires_in. scheduled_at and expires_at are texts with their zone, such as 2026-02-12T15:15:00Z. expires_in is a length of time as in a policy, such as 90s or PT15M. after, after_final and after_failed are arrays of ids and of indexes of earlier jobs of the batch. A duplicate as a parent means its holder. An unknown member is an error.
 max_wait, on_reject: as insert_job.
 The result: index is the position in jobs, counted from 0. id, state, duplicate, replaced, unique_key, outcome: as insert_job. A duplicate whose holder is replaced by a later job of the batch names that later job. If one job is rejected, nothing is inserted, and the outcome of the others is not_inserted. earlier: the index of the job of this batch that a rejected job met. That job was not inserted, so id and state are null.
 With on_reject error, the DETAIL of error 23505 is [{"index", "holder", "state"}], or {"index", "earlier"} for a holder within the batch. Error 22023 names the job by its index: job 3: invalid kind: ….';

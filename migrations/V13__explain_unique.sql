@@ -108,7 +108,12 @@ BEGIN
     END IF;
     existing := _same_job(given);
     SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
-    step := _next_step(answer, holder.state, holder.unique_until, answered_at);
+    IF _has_expired(holder.expires_at, holder.state, answered_at) THEN
+        -- The insert discards it first.
+        holder.state := 'discarded';
+        holder := CASE WHEN holder.unique_states & _state_bit('discarded') <> 0 THEN holder END;
+    END IF;
+    step := _next_step(answer, holder.state, holder.unique_until, holder.expires_at, answered_at);
     IF step = 'release' THEN
         -- An expired claim holds nothing.
         holder := NULL;

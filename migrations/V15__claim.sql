@@ -50,6 +50,8 @@ BEGIN
         max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
         -- A job that was discarded for its crashes comes back as a suspect.
         crashes = least(j.crashes, 1),
+        -- The operator wants it to run, however late.
+        expires_at = NULL,
         -- A final job has lost its place in its group.
         began = CASE WHEN j.finalized_at IS NULL THEN j.began END,
         unique_yielded = NOT with_claims
@@ -161,6 +163,7 @@ BEGIN
                 WHERE h.unique_key = j.unique_key
                     AND h.claims
                     AND (h.unique_until IS NULL OR h.unique_until > clock_timestamp())
+                    AND NOT _has_expired(h.expires_at, h.state, clock_timestamp())
                 LIMIT 1
             ) IS NOT NULL
         RETURNING j.id
@@ -203,6 +206,7 @@ BEGIN
             FROM job AS j
             WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
                 AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+                AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
             ORDER BY j.priority DESC, j.scheduled_at, j.id
             LIMIT w.free
             FOR NO KEY UPDATE SKIP LOCKED
@@ -214,6 +218,7 @@ BEGIN
             FROM job AS j
             WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
                 AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+                AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
             ORDER BY j.priority DESC, j.scheduled_at, j.id
             LIMIT 16
         ) AS f

@@ -387,3 +387,26 @@ COMMENT ON COLUMN failing_kind.last_failed_at IS 'When the last of these jobs fa
 COMMENT ON COLUMN failing_kind.last_error IS 'The error of the last of these jobs that failed.';
 COMMENT ON COLUMN failing_kind.last_job IS 'The id of the last of these jobs that failed.';
 COMMENT ON COLUMN failing_kind.are_all IS 'Whether all waiting and discarded jobs were read.';
+
+CREATE VIEW expired_job AS
+SELECT
+    j.id, j.kind, j.queue, j.group_key, j.unique_key, j.priority, j.created_at, j.scheduled_at, j.expires_at,
+    j.finalized_at AS discarded_at, greatest(j.expires_at - greatest(j.created_at, j.scheduled_at), interval '0') AS waited
+FROM job AS j
+CROSS JOIN LATERAL (SELECT j.errors -> -1 ->> 'code' AS code) AS e
+-- The second condition spares reading the errors of the others.
+WHERE j.state = 'discarded' AND j.expires_at IS NOT NULL AND e.code = 'expired'
+ORDER BY j.id DESC;
+COMMENT ON VIEW expired_job IS
+    'One row per job that was discarded because it had not started by its expires_at, the newest first. It reads the discarded jobs. Operators retry such a job with retry_jobs, which clears expires_at.';
+COMMENT ON COLUMN expired_job.id IS 'The job: job.id.';
+COMMENT ON COLUMN expired_job.kind IS 'The kind of the job.';
+COMMENT ON COLUMN expired_job.queue IS 'The queue of the job.';
+COMMENT ON COLUMN expired_job.group_key IS 'The group of the job. Null: the job has no group.';
+COMMENT ON COLUMN expired_job.unique_key IS 'The unique key of the job. Null: the job has none.';
+COMMENT ON COLUMN expired_job.priority IS 'The priority of the job.';
+COMMENT ON COLUMN expired_job.created_at IS 'When the job was inserted.';
+COMMENT ON COLUMN expired_job.scheduled_at IS 'The earliest time at which the job might have run.';
+COMMENT ON COLUMN expired_job.expires_at IS 'The time by which the job had to start.';
+COMMENT ON COLUMN expired_job.discarded_at IS 'When the job was discarded.';
+COMMENT ON COLUMN expired_job.waited IS 'How long the job was due and had not started.';

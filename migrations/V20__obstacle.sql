@@ -3,9 +3,9 @@
 CREATE FUNCTION _obstacle_codes() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN '{
-        final, running, runner_died, pending, scheduled, retryable, not_promoted, queue_paused, queue_held, queue_unworked,
+        final, running, runner_died, expired, pending, scheduled, retryable, not_promoted, queue_paused, queue_held, queue_unworked,
         kind_unknown, queue_limit, queue_rate, queue_locked, group_held, group_began, group_limit, group_rate, group_head,
-        slots_busy, suspect, behind, locked, not_taken, next
+        slots_busy, suspect, behind, locked, not_taken, next, expires
     }'::text[];
 COMMENT ON FUNCTION _obstacle_codes() IS 'The codes of why_waiting, in the order of its rows.';
 
@@ -65,6 +65,8 @@ BEGIN
             WHEN details ->> 'until' IS NULL THEN 'The runner of the job is gone, and the job waits for its rescue.'
             ELSE format('The runner of the job died: its lease ran out at %s.', until)
         END
+        WHEN 'expired' THEN format('The job expired at %s, and is about to be discarded.', since)
+        WHEN 'expires' THEN format('The job is discarded if it has not started by %s.', until)
         WHEN 'pending' THEN 'The job is pending until it is released.'
         WHEN 'scheduled' THEN format('The job is scheduled for %s.', until)
         WHEN 'retryable' THEN

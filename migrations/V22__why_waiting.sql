@@ -322,11 +322,15 @@ AS $$
 DECLARE
     own record;
 BEGIN
-    SELECT j.queue::text, j.kind::text, j.state, j.scheduled_at
+    SELECT j.queue::text, j.kind::text, j.state, j.scheduled_at, j.expires_at
     INTO own
     FROM job AS j
     WHERE j.id = why_waiting.id;
     IF NOT FOUND THEN
+        RETURN;
+    ELSIF _has_expired(own.expires_at, own.state, statement_timestamp()) THEN
+        details := jsonb_build_object('job', why_waiting.id, 'since', own.expires_at);
+        RETURN QUERY SELECT 'expired', _obstacle_reason('expired', details), _obstacle_remedy('expired', details), details;
         RETURN;
     END IF;
     RETURN QUERY
@@ -353,9 +357,13 @@ BEGIN
         WHERE o.code <> 'not_taken' OR NOT EXISTS (SELECT FROM obstacle AS k WHERE k.code <> 'not_taken')
         UNION ALL
         SELECT 'next', '{}' WHERE NOT EXISTS (SELECT FROM obstacle)
+        UNION ALL
+        -- No obstacle, but how long the job will wait for those above.
+        SELECT 'expires', jsonb_build_object('job', why_waiting.id, 'until', own.expires_at)
+        WHERE own.expires_at IS NOT NULL AND _is_waiting(own.state)
     ) AS n
     ORDER BY array_position(_obstacle_codes(), n.code);
 END
 $$;
 COMMENT ON FUNCTION why_waiting(uuid) IS
-    'Why a job has not started. Returns one row for each obstacle, in the order in which they end, with a code, a sentence, a remedy and details. remedy null: the obstacle ends by itself. A job that nothing holds up, that runs or that is final has one row that says so. No row: there is no such job. It locks nothing and reads a few index entries. Counts end at 10,000.';
+    'Why a job has not started. Returns one row for each obstacle, in the order in which they end, with a code, a sentence, a remedy and details. remedy null: the obstacle ends by itself. A job that nothing holds up, that runs or that is final has one row that says so. A job that can expire has a last row that says when. No row: there is no such job. It locks nothing and reads a few index entries. Counts end at 10,000.';

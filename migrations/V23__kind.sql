@@ -12,6 +12,7 @@ CREATE TABLE kind (
     group_policy jsonb_object,
     group_limit group_limit,
     in_order boolean,
+    expires_in interval,
     digest text COLLATE "C" NOT NULL,
     registered_at timestamptz NOT NULL,
     registered_by text COLLATE "C" NOT NULL,
@@ -39,6 +40,7 @@ COMMENT ON COLUMN kind.group_policy IS
 COMMENT ON COLUMN kind.group_limit IS
     'The number of jobs of a group that may run at the same time. Null: the kind sets no limit.';
 COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order. Null: they do not.';
+COMMENT ON COLUMN kind.expires_in IS 'The time in which a job must start, counted from when it is due. Null: the jobs do not expire.';
 COMMENT ON COLUMN kind.digest IS
     'A digest of the defaults, without the timeout and the backoff. Two registrations with the same meaning have the same digest.';
 COMMENT ON COLUMN kind.registered_at IS 'When the kind was last registered.';
@@ -112,7 +114,8 @@ CREATE FUNCTION register_kind(
     group_limit integer DEFAULT NULL,
     in_order boolean DEFAULT NULL,
     registered_by text DEFAULT NULL,
-    backoff jsonb DEFAULT NULL
+    backoff jsonb DEFAULT NULL,
+    expires_in interval DEFAULT NULL
 ) RETURNS kind
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -123,7 +126,8 @@ AS $$
 DECLARE
     instant CONSTANT timestamptz := clock_timestamp();
     definition CONSTANT text := _kind_digest(
-        kind, queue, priority, max_attempts, delay, nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order
+        kind, queue, priority, max_attempts, delay, nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order,
+        expires_in
     );
     registrant CONSTANT text := left(
         coalesce(nullif(registered_by, ''), nullif(current_setting('application_name'), ''), session_user::text), 200
@@ -135,12 +139,13 @@ BEGIN
     END IF;
     PERFORM _check_backoff(backoff);
     INSERT INTO kind AS k (
-        name, queue, priority, max_attempts, delay, timeout, backoff, unique_policy, group_policy, group_limit, in_order, digest,
-        registered_at, registered_by, changed_at
+        name, queue, priority, max_attempts, delay, timeout, backoff, unique_policy, group_policy, group_limit, in_order,
+        expires_in, digest, registered_at, registered_by, changed_at
     )
     VALUES (
         kind, queue, priority, max_attempts, nullif(delay, interval '0'), nullif(timeout, interval '0'),
-        nullif(backoff, '{}'), nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order, definition, instant, registrant, instant
+        nullif(backoff, '{}'), nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order,
+        expires_in, definition, instant, registrant, instant
     )
     ON CONFLICT (name) DO UPDATE
     SET queue = excluded.queue,
@@ -154,6 +159,7 @@ BEGIN
         group_policy = excluded.group_policy,
         group_limit = excluded.group_limit,
         in_order = excluded.in_order,
+        expires_in = excluded.expires_in,
         digest = excluded.digest,
         registered_at = excluded.registered_at,
         registered_by = excluded.registered_by,
@@ -168,12 +174,13 @@ BEGIN
     RETURN registered;
 END
 $$;
-COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text, jsonb) IS
+COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text, jsonb, interval) IS
     'Registers a kind: the defaults for inserts that name it and leave them out. A registration replaces the whole of the earlier one. Returns the row of the table kind.
 kind, queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order: as insert_job. Default null: the kind has no such default.
 delay: how long after the insert a job is due, unless the insert gives a time. At most 100 years. Default null: at once.
 timeout: the longest time that a job may run, for workers that set no timeout of their own. 0: no limit. Default null: as it was registered before.
 backoff: the wait before a retry, as kind.backoff, such as {"first": "10s"}, for workers that set no retry policy of their own. {}: the defaults. Default null: as it was registered before.
+expires_in: the time in which a job must start, counted from when it is due, at most 100 years. After it the job is discarded. Default null: the jobs do not expire.
 registered_by: the name of the registering process, shown to people and compared by doctor. Default: application_name, or else the role.
 Error 22023 names the argument, or the policy''s member, that is invalid.';
 
@@ -186,7 +193,8 @@ CREATE FUNCTION _kind_digest(
     unique_policy jsonb,
     group_policy jsonb,
     group_limit integer,
-    in_order boolean
+    in_order boolean,
+    expires_in interval DEFAULT NULL
 ) RETURNS text
     LANGUAGE plpgsql STABLE
     SET search_path FROM CURRENT
@@ -197,6 +205,7 @@ DECLARE
     group_terms text;
 BEGIN
     PERFORM _job_claim(kind, '{}', coalesce(queue, 'default'), '{}', priority, max_attempts, NULL, NULL);
+    PERFORM _check_expiry(NULL, expires_in, NULL);
     problem := CASE
         WHEN delay < interval '0' OR delay > interval '100 years' THEN format('invalid delay: must be 0 to 100 years: %s', delay)
         WHEN group_limit NOT BETWEEN 1 AND 32767 THEN format('invalid group_limit: must be 1 to 32767: %s', group_limit)
@@ -217,13 +226,13 @@ BEGIN
     RETURN left(encode(sha256(convert_to(
         jsonb_build_array(
             coalesce(queue, 'default'), coalesce(priority, 0), coalesce(max_attempts, 25), coalesce(delay, interval '0'),
-            unique_terms, group_terms, group_limit, coalesce(in_order, false)
+            unique_terms, group_terms, group_limit, coalesce(in_order, false), expires_in
         )::text,
         'UTF8'
     )), 'hex'), 16);
 END
 $$;
-COMMENT ON FUNCTION _kind_digest(text, text, integer, integer, interval, jsonb, jsonb, integer, boolean) IS
+COMMENT ON FUNCTION _kind_digest(text, text, integer, integer, interval, jsonb, jsonb, integer, boolean, interval) IS
     'Checks the arguments of register_kind and returns kind.digest. Errors as register_kind.';
 
 CREATE FUNCTION remove_kind(kind text) RETURNS boolean

@@ -142,7 +142,7 @@ BEGIN
     RETURN QUERY
     WITH finished AS (
         UPDATE job AS j
-        SET (state, finalized_at, scheduled_at, attempt, crashes, began, errors, output, progress, unique_yielded) = (
+        SET (state, finalized_at, scheduled_at, attempt, crashes, began, expires_at, errors, output, progress, unique_yielded) = (
             SELECT
                 d.state,
                 CASE WHEN d.state IN ('completed', 'cancelled', 'discarded') THEN clock_timestamp() END,
@@ -158,6 +158,8 @@ BEGIN
                 CASE WHEN r.outcome IN ('retry', 'snooze') THEN 0 ELSE j.crashes END,
                 -- A job in order that is given back from its first run did not begin.
                 CASE WHEN r.outcome = 'give_back' AND j.began = j.run THEN NULL ELSE j.began END,
+                -- A run that failed or snoozed was a start. A job given back may not have started.
+                CASE WHEN r.outcome IN ('retry', 'snooze') THEN NULL ELSE j.expires_at END,
                 CASE
                     WHEN r.error IS NULL THEN j.errors
                     ELSE _with_error(j.errors, j.attempt, clock_timestamp(), r.error)

@@ -122,6 +122,85 @@ $$;
 COMMENT ON FUNCTION _promote_jobs(bigint, timestamptz, uuid[]) IS
     'Makes up to most scheduled and retryable jobs available that are due, and notifies their runners. since: only jobs that were due at this time or later. Null: all due jobs. only_ids: only these jobs. Null: all. Always returns one row. promoted: the number of jobs. reached: the time up to which it looked. next_in: the milliseconds until the next job is due.';
 
+CREATE FUNCTION _discard_expired(ids uuid[]) RETURNS uuid[]
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
+AS $$
+DECLARE
+    expired record;
+BEGIN
+    WITH changed AS (
+        UPDATE job AS j
+        SET state = 'discarded',
+            finalized_at = clock_timestamp(),
+            errors = _with_error(
+                j.errors, j.attempt, clock_timestamp(),
+                format('expired: the job had not started by %s', _time_text(j.expires_at::text)), '{"code": "expired"}'
+            ),
+            unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'discarded')
+        WHERE j.id = ANY (ids) AND _has_expired(j.expires_at, j.state, clock_timestamp())
+        RETURNING j.id, j.unique_yielded
+    )
+    SELECT coalesce(array_agg(c.id), '{}') AS ids, array_agg(c.id) FILTER (WHERE c.unique_yielded) AS returning_ids
+    INTO expired
+    FROM changed AS c;
+    PERFORM _take_claims(expired.returning_ids);
+    RETURN expired.ids;
+END
+$$;
+COMMENT ON FUNCTION _discard_expired(uuid[]) IS
+    'Discards those of these jobs that have not started by their expires_at, and answers with their ids. It waits for a row that is locked.';
+
+CREATE FUNCTION _expired_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT j.id
+    FROM job AS j
+    WHERE j.expires_at IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+        AND j.expires_at <= statement_timestamp() AND j.id <> ALL (except_ids)
+    ORDER BY j.expires_at
+    LIMIT most;
+END
+$$;
+COMMENT ON FUNCTION _expired_jobs(bigint, uuid[]) IS 'At most so many of the jobs that _expire_jobs finds, except these.';
+
+CREATE FUNCTION _expire_jobs(most bigint, only_ids uuid[])
+    RETURNS TABLE (next_in bigint, id uuid, kind text, queue text, attempt smallint, error text)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    late uuid[];
+BEGIN
+    late := _discard_expired(ARRAY(
+        SELECT j.id
+        FROM job AS j
+        WHERE j.expires_at IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+            AND j.expires_at <= statement_timestamp() AND (only_ids IS NULL OR j.id = ANY (only_ids))
+        ORDER BY j.expires_at
+        LIMIT most
+        FOR NO KEY UPDATE SKIP LOCKED
+    ));
+    RETURN QUERY
+    SELECT n.next_in, j.id, j.kind::text, j.queue::text, j.attempt::smallint, j.errors -> -1 ->> 'error'
+    FROM (
+        SELECT (extract(epoch FROM least(min(j.expires_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+        FROM job AS j
+        WHERE j.expires_at > statement_timestamp() AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+    ) AS n (next_in)
+    LEFT JOIN job AS j ON j.id = ANY (late);
+END
+$$;
+COMMENT ON FUNCTION _expire_jobs(bigint, uuid[]) IS
+    'Discards jobs that have not started by their expires_at, and passes locked ones by: at most so many, of these ids; null: of all. Answers with a row a job, or one without a job, each with the milliseconds until the next job expires.';
+
 CREATE FUNCTION _lost_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -175,7 +254,7 @@ BEGIN
     ),
     rescued AS (
         UPDATE job AS j
-        SET (state, finalized_at, scheduled_at, attempt, crashes, errors, unique_yielded) = (
+        SET (state, finalized_at, scheduled_at, attempt, crashes, expires_at, errors, unique_yielded) = (
             SELECT
                 s.state,
                 CASE WHEN s.is_over THEN clock_timestamp() END,
@@ -189,6 +268,8 @@ BEGIN
                     ELSE greatest(least(j.attempt, j.max_attempts - 1), 0)
                 END,
                 s.crashes,
+                -- A job that can expire is fetched only where a slot is free, so it had started.
+                NULL::timestamptz,
                 _with_error(
                     j.errors,
                     j.attempt,

@@ -56,6 +56,26 @@ $$;
 COMMENT ON FUNCTION _promote_due() IS
     'Makes up to 1,000 due jobs available. next_in: the milliseconds until there may be more to do.';
 
+CREATE FUNCTION _expire_due(OUT expired bigint, OUT next_in bigint)
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    SELECT count(e.id), CASE WHEN count(e.id) = 1000 THEN 0 ELSE min(e.next_in) END
+    INTO expired, next_in
+    FROM _expire_jobs(1000, NULL) AS e;
+EXCEPTION
+    WHEN others THEN
+        expired := _one_by_one(
+            'expire',
+            ARRAY(SELECT e.id FROM _expired_jobs(10000, '{}') AS e (id) ORDER BY random() LIMIT 500),
+            'SELECT count(e.id) FROM _expire_jobs(1, ARRAY[$1]) AS e'
+        );
+END
+$$;
+COMMENT ON FUNCTION _expire_due() IS
+    'Discards up to 1,000 jobs that have expired. Also answers in how many milliseconds there may be more to do.';
+
 CREATE FUNCTION _rescue_lost(OUT rescued bigint)
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -193,7 +213,7 @@ COMMENT ON FUNCTION _release_round() IS
     'Releases or cancels jobs whose parents have ended. next_in: the milliseconds until there may be more to do.';
 
 CREATE FUNCTION maintain(worker text DEFAULT NULL)
-    RETURNS TABLE (promoted bigint, rescued bigint, pruned bigint, released bigint, next_in interval)
+    RETURNS TABLE (promoted bigint, rescued bigint, pruned bigint, released bigint, expired bigint, next_in interval)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     SET search_path FROM CURRENT
@@ -212,6 +232,7 @@ BEGIN
     rescued := 0;
     pruned := 0;
     released := 0;
+    expired := 0;
     next_in := interval '1 s';
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION USING
@@ -223,9 +244,9 @@ BEGIN
     IF (
         SELECT count(*)
         FROM maintenance AS m
-        WHERE m.service IN ('promoter', 'rescuer', 'pruner', 'releaser') AND m.holder IS DISTINCT FROM holder_id
+        WHERE m.service IN ('promoter', 'expirer', 'rescuer', 'pruner', 'releaser') AND m.holder IS DISTINCT FROM holder_id
             AND m.leased_until > clock_timestamp() AND (m.holder IS NULL OR m.taken_at <= clock_timestamp())
-    ) = 4 THEN
+    ) = 5 THEN
         RETURN NEXT;
         RETURN;
     END IF;
@@ -233,6 +254,11 @@ BEGIN
         SELECT d.* INTO done FROM _promote_due() AS d;
         promoted := done.promoted;
         wait := done.next_in;
+    END IF;
+    IF (SELECT s.is_held FROM _take_service('expirer', holder_id, holder_name, term) AS s) THEN
+        SELECT d.* INTO done FROM _expire_due() AS d;
+        expired := done.expired;
+        wait := least(wait, done.next_in);
     END IF;
     IF (SELECT s.is_held FROM _take_service('rescuer', holder_id, holder_name, term) AS s) THEN
         rescued := (SELECT d.rescued FROM _rescue_lost() AS d);
@@ -252,5 +278,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION maintain(text) IS
-    'For remote workers: makes due jobs available, takes back jobs whose runner died or whose reservation ran out, releases jobs whose parents have ended, and deletes final jobs past their retention. Each of these services has a lease. The call skips a service whose lease another caller or a runner holds. Call it in a transaction of its own, and again after next_in, which is 20 ms to 1 s. worker: the name of the caller, which gets the leases. Callers without a name count as one. Returns the number of jobs of each service. Runs with the rights of the schema''s owner. Error 0A000: the isolation level is not READ COMMITTED.';
+    'For remote workers: makes due jobs available, discards jobs that have expired, takes back jobs whose runner died or whose reservation ran out, releases jobs whose parents have ended, and deletes final jobs past their retention. Each of these services has a lease. The call skips a service whose lease another caller or a runner holds. Call it in a transaction of its own, and again after next_in, which is 20 ms to 1 s. worker: the name of the caller, which gets the leases. Callers without a name count as one. Returns the number of jobs of each service. Runs with the rights of the schema''s owner. Error 0A000: the isolation level is not READ COMMITTED.';
 REVOKE EXECUTE ON FUNCTION maintain(text) FROM PUBLIC;

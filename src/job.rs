@@ -234,6 +234,9 @@ pub struct JobRow {
     pub updated_at: Option<OffsetDateTime>,
     /// The id that the latest of them was inserted with. No job has it.
     pub updated_by: Option<JobId>,
+    /// It is discarded if it has not started by then. `None`: it does not expire, or an attempt of it has ended.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub expires_at: Option<OffsetDateTime>,
 }
 
 impl JobRow {

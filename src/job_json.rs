@@ -6,7 +6,8 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::group::GroupBy;
 use crate::job::NewJob;
-use crate::opts::{InsertOptions, Start, Unique};
+use crate::opts::{Expiry, InsertOptions, Start, Unique};
+use crate::period;
 use crate::unique::UniquePolicy;
 
 /// The object that `insert_jobs` in SQL reads, so that any PostgreSQL driver can insert the job in its own transaction:
@@ -34,8 +35,19 @@ impl Serialize for NewJob {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { kind, args, options } = self;
         // Exhaustive, so that a new option cannot be forgotten here.
-        let InsertOptions { id, queue, priority, max_attempts, start, meta, unique, group, group_limit, in_order } =
-            options;
+        let InsertOptions {
+            id,
+            queue,
+            priority,
+            max_attempts,
+            start,
+            meta,
+            unique,
+            group,
+            group_limit,
+            in_order,
+            expiry,
+        } = options;
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("kind", kind)?;
         object.serialize_entry("args", args.as_deref().map_err(S::Error::custom)?)?;
@@ -62,6 +74,14 @@ impl Serialize for NewJob {
                 )));
             }
             Some(Start::WhenReleased) => object.serialize_entry("pending", &true)?,
+        }
+        match expiry {
+            None => {}
+            Some(Expiry::Never) => object.serialize_entry("expires_at", &())?,
+            Some(Expiry::At(at)) => {
+                object.serialize_entry("expires_at", &at.format(&Rfc3339).map_err(S::Error::custom)?)?;
+            }
+            Some(Expiry::In(length)) => object.serialize_entry("expires_in", &period::write(*length))?,
         }
         if !meta.is_empty() {
             object.serialize_entry("meta", meta)?;

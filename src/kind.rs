@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::group::GroupBy;
 use crate::ident::{Kind, QueueName};
 use crate::job::NewJob;
-use crate::opts::{InsertOptions, Start, Unique};
+use crate::opts::{Expiry, InsertOptions, Start, Unique};
 use crate::period;
 use crate::retry::RetryPolicy;
 use crate::unique::{OnConflict, UniquePolicy};
@@ -43,6 +43,8 @@ pub struct KindRow {
     pub group_limit: Option<u16>,
     /// Whether the jobs of a group run one at a time in their order.
     pub in_order: bool,
+    /// How long after they are due its jobs expire, if they have not started. `None`: they do not expire.
+    pub expires_in: Option<Duration>,
     /// When it was last registered.
     #[serde(with = "time::serde::rfc3339")]
     pub registered_at: OffsetDateTime,
@@ -99,6 +101,7 @@ impl KindRow {
         defaults.group = self.groups()?.map(|policy| GroupBy::Policy(Box::new(policy)));
         defaults.group_limit = self.group_limit;
         defaults.in_order = self.in_order.then_some(true);
+        defaults.expiry = self.expires_in.map(Expiry::In);
         Ok(defaults)
     }
 }
@@ -121,6 +124,7 @@ pub(crate) struct KindDefinition {
     group_policy: Value,
     group_limit: Option<u16>,
     in_order: Option<bool>,
+    expires_in: Option<String>,
 }
 
 impl KindDefinition {
@@ -137,6 +141,7 @@ impl KindDefinition {
             group,
             group_limit,
             in_order,
+            expiry,
         } = options;
         let delay = match start {
             Some(Start::After(delay)) => Some(period::write(delay)),
@@ -167,6 +172,10 @@ impl KindDefinition {
             group_policy,
             group_limit,
             in_order,
+            expires_in: match expiry {
+                Some(Expiry::In(length)) => Some(period::write(length)),
+                _ => None,
+            },
         })
     }
 
@@ -203,6 +212,7 @@ mod tests {
             group_policy: document(&definition.group_policy),
             group_limit: definition.group_limit,
             in_order: definition.in_order.unwrap_or_default(),
+            expires_in: definition.expires_in.as_deref().map(|length| period::parse(length).unwrap()),
             registered_at: OffsetDateTime::UNIX_EPOCH,
             registered_by: String::new(),
             changed_at: OffsetDateTime::UNIX_EPOCH,
@@ -219,6 +229,7 @@ mod tests {
             InsertOptions::new().unique(UniquePolicy::from(key)).group_by(UniquePolicy::new().by_arg_fields(["a"])),
             InsertOptions::new().one_at_a_time(UniquePolicy::new().by_args()),
             InsertOptions::new().group_by(UniquePolicy::new().key("g")).in_order(),
+            InsertOptions::new().expires_in(Duration::from_secs(90)),
         ] {
             let definition = KindDefinition::new("k", options.clone()).unwrap();
             let filled = row(&definition).fill_in(NewJob::new("k", &())).unwrap();

@@ -26,6 +26,27 @@ pub struct InsertOptions {
     pub(crate) group: Option<GroupBy>,
     pub(crate) group_limit: Option<u16>,
     pub(crate) in_order: Option<bool>,
+    pub(crate) expiry: Option<Expiry>,
+}
+
+/// When a job expires that has not started.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Expiry {
+    Never,
+    At(OffsetDateTime),
+    /// Counted from when it is due.
+    In(Duration),
+}
+
+impl Expiry {
+    /// The time, and the time from when the job is due, as the table's functions take them.
+    pub(crate) const fn parts(expiry: Option<Self>) -> (Option<OffsetDateTime>, Option<Duration>) {
+        match expiry {
+            Some(Self::At(at)) => (Some(at), None),
+            Some(Self::In(length)) => (None, Some(length)),
+            Some(Self::Never) | None => (None, None),
+        }
+    }
 }
 
 /// When a job may start.
@@ -77,7 +98,8 @@ impl InsertOptions {
     /// Fills options that are not set from the next layer.
     pub(crate) fn or(self, next: &InsertOptions) -> Self {
         // Exhaustive, so that a new option cannot be forgotten here.
-        let Self { id, queue, priority, max_attempts, start, mut meta, unique, group, group_limit, in_order } = self;
+        let Self { id, queue, priority, max_attempts, start, mut meta, unique, group, group_limit, in_order, expiry } =
+            self;
         for (name, value) in &next.meta {
             if !meta.contains_key(name) {
                 meta.insert(name.clone(), value.clone());
@@ -94,6 +116,7 @@ impl InsertOptions {
             group: group.or_else(|| next.group.clone()),
             group_limit: group_limit.or(next.group_limit),
             in_order: in_order.or(next.in_order),
+            expiry: expiry.or(next.expiry),
         }
     }
 
@@ -231,6 +254,28 @@ macro_rules! insert_setters {
                 options.unique = Some($crate::opts::Unique::Policy(policy.clone()));
                 options.group = Some($crate::group::GroupBy::Policy(Box::new(policy)));
                 options.group_limit = Some(1);
+                self
+            }
+
+            /// Discards the job if it has not started by this time, with the code `expired` in its
+            /// [`errors`](crate::JobRow::errors). The database's clock decides. An attempt that fails or snoozes was a start:
+            /// its retry does not expire. Where a duplicate updates the job, or is covered by it, the later of the two times
+            /// counts. Default: the job does not expire.
+            pub fn expires_at(mut self, at: time::OffsetDateTime) -> Self {
+                self.options_mut().expiry = Some($crate::opts::Expiry::At(at));
+                self
+            }
+
+            /// Discards the job if it has not started within this time from when it is due, as
+            /// [`expires_at`](Self::expires_at). At most 100 years.
+            pub fn expires_in(mut self, length: std::time::Duration) -> Self {
+                self.options_mut().expiry = Some($crate::opts::Expiry::In(length));
+                self
+            }
+
+            /// Lets the job wait for ever, even if its kind or the client says when it expires.
+            pub fn never_expires(mut self) -> Self {
+                self.options_mut().expiry = Some($crate::opts::Expiry::Never);
                 self
             }
 

@@ -46,6 +46,8 @@ codes! {
     Running = "running",
     /// The job was started by a runner that died since. It waits for its rescue.
     RunnerDied = "runner_died",
+    /// The job has not started by its `expires_at`. It is about to be discarded.
+    Expired = "expired",
     /// The job is pending until it is released.
     Pending = "pending",
     /// The job is scheduled for a later time.
@@ -90,14 +92,16 @@ codes! {
     NotTaken = "not_taken",
     /// No obstacle: the next fetch takes it.
     Next = "next",
+    /// No obstacle: the job is discarded if it has not started by its `expires_at`.
+    Expires = "expires",
 }
 
 impl ObstacleCode {
-    /// Whether the job is kept from starting: false for [`Final`](Self::Final), [`Running`](Self::Running) and
-    /// [`Next`](Self::Next).
+    /// Whether the job is kept from starting: false for [`Final`](Self::Final), [`Running`](Self::Running),
+    /// [`Next`](Self::Next) and [`Expires`](Self::Expires).
     #[must_use]
     pub const fn is_obstacle(self) -> bool {
-        !matches!(self, Self::Final | Self::Running | Self::Next)
+        !matches!(self, Self::Final | Self::Running | Self::Next | Self::Expires)
     }
 }
 

@@ -284,12 +284,12 @@ impl<'a> Examination<'a> {
         if let Some(stuck) = check!(self, "jobs", store::stuck_jobs, limits.running, limits.overdue.warning) {
             self.findings.extend(stuck.iter().filter_map(|jobs| work::stuck(schema, jobs, &limits)));
         }
-        if let Some(suspects) = check!(self, "suspects", store::suspect_jobs, MOST_JOBS) {
-            self.findings.extend(suspects.iter().map(|suspects| work::suspects(schema, suspects)));
-        }
-        if let Some(unreadable) = check!(self, "rows", store::unreadable_jobs, MOST_JOBS) {
-            self.findings.extend(unreadable.iter().map(|jobs| work::unreadable(schema, jobs)));
-        }
+        let suspects = check!(self, "suspects", store::suspect_jobs, MOST_JOBS);
+        self.findings.extend(suspects.iter().flatten().map(|jobs| work::suspects(schema, jobs)));
+        let expired = check!(self, "expired jobs", store::expired_kinds, MOST_JOBS);
+        self.findings.extend(expired.iter().flatten().map(|jobs| work::expired(schema, jobs)));
+        let unreadable = check!(self, "rows", store::unreadable_jobs, MOST_JOBS);
+        self.findings.extend(unreadable.iter().flatten().map(|jobs| work::unreadable(schema, jobs)));
         if let Some(slow) = check!(self, "attempts", store::slow_jobs, limits.slow, limits.slow_factor, NEIGHBOURS) {
             self.findings.extend(slow.iter().map(|jobs| work::slow(schema, jobs)));
         }

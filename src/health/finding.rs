@@ -129,6 +129,8 @@ codes! {
     JobLong = "job_long",
     /// Jobs have killed their runners.
     JobSuspect = "job_suspect",
+    /// Many jobs have expired before they started.
+    JobExpired = "job_expired",
     /// Jobs have been running for far longer than others of their kind.
     JobSlow = "job_slow",
     /// The rows of jobs cannot be read.

@@ -7,7 +7,8 @@ use super::thresholds::Thresholds;
 use super::wording::{age, command, counted, counted_jobs, plain, shell, thousands};
 use crate::ident::SchemaName;
 use crate::store::{
-    self, IdleClaims, Neglected, Overdue, RunnerSeen, SlowJobs, StuckJobCount, SuspectJobs, UnknownKind, UnreadableJobs,
+    self, ExpiredJobs, IdleClaims, Neglected, Overdue, RunnerSeen, SlowJobs, StuckJobCount, SuspectJobs, UnknownKind,
+    UnreadableJobs,
 };
 
 /// After this time without a run a maintenance service counts as idle. Runners that wait for its lease check it once a
@@ -132,6 +133,22 @@ pub(super) fn suspects(schema: &SchemaName, suspects: &SuspectJobs) -> Finding {
     Finding::new(FindingCode::JobSuspect, severity, format!("kind {}", plain(kind)), seen, remedy).with(suspects)
 }
 
+pub(super) fn expired(schema: &SchemaName, expired: &ExpiredJobs) -> Finding {
+    let ExpiredJobs { kind, queue, jobs, job } = expired;
+    let seen = format!(
+        "{} of queue {} expired before they started in the last hour, such as {job}",
+        counted_jobs(jobs.unsigned_abs(), true),
+        plain(queue)
+    );
+    let remedy = Remedy::advice(
+        "Start more runners of the queue, give the jobs more time, or see whether the queue was paused or its limit too \
+         low. A retry runs an expired job however late it is",
+    )
+    .command(command(schema, "job show", &job.to_string()));
+    Finding::new(FindingCode::JobExpired, Severity::Warning, format!("kind {}", plain(kind)), seen, remedy)
+        .with(expired)
+}
+
 pub(super) fn unreadable(schema: &SchemaName, unreadable: &UnreadableJobs) -> Finding {
     let UnreadableJobs { kind, queue, is_discarded, jobs, job, problem } = unreadable;
     let (severity, are) = match is_discarded {
@@ -239,6 +256,7 @@ pub(super) fn neglected(schema: &SchemaName, neglected: &Neglected) -> Finding {
     }
     let without = match neglected.name.as_str() {
         "promoter" => "scheduled and failed jobs do not become available",
+        "expirer" => "expired jobs wait and keep their unique keys",
         "rescuer" => "the jobs of dead runners stay running",
         "pruner" => "final jobs are kept for ever",
         "periodic" => "periodic jobs are not inserted",

@@ -20,6 +20,7 @@
 
 mod batch_size;
 mod connection;
+mod expirer;
 mod id_ranges;
 mod lease;
 #[cfg(feature = "periodic")]
@@ -34,6 +35,7 @@ mod set_aside;
 mod step;
 
 pub(crate) use self::connection::SharedConnection;
+pub(crate) use self::expirer::Expirer;
 pub(crate) use self::lease::Holder;
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::PeriodicInserter;

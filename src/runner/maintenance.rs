@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::maintenance::{self, Holder, MAX_CRASHES, Promoter, Pruner, Reindexer, Releaser, Rescuer};
+use crate::maintenance::{self, Expirer, Holder, MAX_CRASHES, Promoter, Pruner, Reindexer, Releaser, Rescuer};
 #[cfg(feature = "periodic")]
 use crate::periodic::PeriodicJob;
 use crate::retention::Retention;
@@ -62,6 +62,7 @@ impl MaintenanceSettings {
         let rescuer = Rescuer::new(lease, self.max_crashes);
         let pruner = Pruner::new(self.prune_interval, self.retention);
         background.spawn(maintenance::serve(promoter, holder.clone(), stopping.clone()));
+        background.spawn(maintenance::serve(Expirer::new(self.promote_interval), holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(rescuer, holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(pruner, holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(Releaser::new(parent_ended), holder.clone(), stopping.clone()));

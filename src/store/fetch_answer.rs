@@ -240,6 +240,7 @@ fn started_job(row: &PgRow, id: Uuid, worker: Uuid, started_at: OffsetDateTime) 
         updated_at: row.try_get::<Option<Stored>, _>(26)?.map(|at| at.0),
         updated_by: row.try_get::<Option<Uuid>, _>(27)?.map(JobId::from),
         discard_on_reentry: row.try_get::<Option<bool>, _>(28)?.unwrap_or_default(),
+        expires_at: row.try_get::<Option<Stored>, _>(29)?.map(|at| at.0),
     })
 }
 

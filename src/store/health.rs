@@ -292,6 +292,25 @@ pub(crate) async fn stuck_jobs(
     rows(query(&statements.health_stuck).bind(interval(running)).bind(interval(due)), connection).await
 }
 
+/// Many jobs of a kind and a queue that expired in the last hour.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct ExpiredJobs {
+    pub(crate) kind: String,
+    pub(crate) queue: String,
+    pub(crate) jobs: i64,
+    /// The last of them.
+    pub(crate) job: Uuid,
+}
+
+/// Lists kinds of which many jobs expired, among the last `look_at` discarded jobs.
+pub(crate) async fn expired_kinds(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    look_at: i64,
+) -> Result<Vec<ExpiredJobs>> {
+    rows(query(&statements.health_expired).bind(look_at), connection).await
+}
+
 /// Jobs of a kind and a queue whose runners died several times in a row while they had them.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct SuspectJobs {

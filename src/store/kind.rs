@@ -54,6 +54,7 @@ fn kind_row(row: &PgRow) -> Result<KindRow> {
         group_policy: row.try_get("group_policy")?,
         group_limit: count("group_limit")?,
         in_order: row.try_get("in_order")?,
+        expires_in: length("expires_in")?,
         registered_at: row.try_get::<Stored, _>("registered_at")?.0,
         registered_by: row.try_get("registered_by")?,
         changed_at: row.try_get::<Stored, _>("changed_at")?.0,

@@ -106,6 +106,53 @@ pub(crate) async fn lost_jobs(
     ids(&query.fetch_all(connection).await?)
 }
 
+/// A job that was discarded because it had not started in time.
+#[derive(Debug)]
+pub(crate) struct Expired {
+    pub(crate) id: JobId,
+    pub(crate) kind: Kind,
+    pub(crate) queue: QueueName,
+    pub(crate) attempt: u16,
+    /// What the job's `errors` say.
+    pub(crate) error: String,
+}
+
+/// Discards up to `limit` jobs that have expired. With `only`, of these jobs. Returns them, and the time until the next
+/// job expires.
+pub(crate) async fn expire(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    limit: i64,
+    only: Option<&[Uuid]>,
+) -> Result<(Vec<Expired>, Option<Duration>)> {
+    let query = query(&statements.expire).persistent(false).bind(limit).bind(only);
+    let rows = query.fetch_all(connection).await?;
+    let next_in = rows.first().map(|row| row.try_get::<Option<i64>, _>("next_in")).transpose()?.flatten();
+    let mut expired = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let Some(id) = row.try_get::<Option<Uuid>, _>("id")? else { continue };
+        expired.push(Expired {
+            id: JobId::from(id),
+            kind: Kind::from_stored(row.try_get("kind")?),
+            queue: QueueName::from_stored(row.try_get("queue")?),
+            attempt: row.try_get::<i16, _>("attempt")?.max(0).unsigned_abs(),
+            error: row.try_get("error")?,
+        });
+    }
+    Ok((expired, next_in.map(milliseconds)))
+}
+
+/// The jobs that [`expire`] finds, except those to `skip`.
+pub(crate) async fn expired_jobs(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    limit: i64,
+    skip: &[Uuid],
+) -> Result<Vec<Uuid>> {
+    let query = query(&statements.expired_jobs).persistent(false).bind(limit).bind(skip);
+    ids(&query.fetch_all(connection).await?)
+}
+
 /// How long final jobs are kept. `None`: for ever.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetentionLimits {

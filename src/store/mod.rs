@@ -80,10 +80,10 @@ pub(crate) use self::finish::{
 };
 pub(crate) use self::full_queues::{FullQueue, full_queues};
 pub(crate) use self::health::{
-    HeldFromOutside, HeldGroupCount, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction, Overdue,
-    PreparedTransaction, RunnerSeen, SlowJobs, StuckJobCount, SuspectJobs, TableSeen, UnknownKind, begin_check,
-    held_from_outside, held_groups, hidden_sessions, idle_claims, invalid_indexes, itself, neglected,
-    open_transactions, overdue, prepared_transactions, runners, slow_jobs, stuck_jobs, suspect_jobs, tables,
+    ExpiredJobs, HeldFromOutside, HeldGroupCount, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction,
+    Overdue, PreparedTransaction, RunnerSeen, SlowJobs, StuckJobCount, SuspectJobs, TableSeen, UnknownKind,
+    begin_check, expired_kinds, held_from_outside, held_groups, hidden_sessions, idle_claims, invalid_indexes, itself,
+    neglected, open_transactions, overdue, prepared_transactions, runners, slow_jobs, stuck_jobs, suspect_jobs, tables,
     unknown_kinds,
 };
 pub(crate) use self::insert::{Answer, InsertBatch, NewRow, RowOutcome, insert};
@@ -95,8 +95,8 @@ pub(crate) use self::lease::{
     remove_runner, set_runner_idle,
 };
 pub(crate) use self::maintain::{
-    IdRange, Promoted, PruneBounds, Pruned, Rescued, RetentionLimits, due_jobs, jobs_in_range, lost_jobs, promote,
-    prune, prune_bounds, prune_groups, rescue,
+    Expired, IdRange, Promoted, PruneBounds, Pruned, Rescued, RetentionLimits, due_jobs, expire, expired_jobs,
+    jobs_in_range, lost_jobs, promote, prune, prune_bounds, prune_groups, rescue,
 };
 #[cfg(feature = "migrate")]
 pub(crate) use self::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
@@ -155,10 +155,10 @@ use crate::ident::SchemaName;
 /// 19; a null sets no condition. Such statements are planned for each call.
 const MATCHING: &str = include_str!("matching.sql");
 
-/// The job of an insert, which replaces the marker `/* new_job */NULL`. It takes parameters 1 to 21.
+/// The job of an insert, which replaces the marker `/* new_job */NULL`. It takes parameters 1 to 23.
 const NEW_JOB: &str = include_str!("new_job.sql");
 
-/// The jobs of an insert, which replace the marker `/* new_jobs */NULL`. They take parameters 1 to 21. An array of one
+/// The jobs of an insert, which replace the marker `/* new_jobs */NULL`. They take parameters 1 to 23. An array of one
 /// element stands for all jobs, an empty one for nulls.
 const NEW_JOBS: &str = include_str!("new_jobs.sql");
 
@@ -224,6 +224,8 @@ statements! {
     end_connections,
     end_future_times,
     enter_queue,
+    expire,
+    expired_jobs,
     explain_unique,
     extend_lease,
     failed_indexes,
@@ -237,6 +239,7 @@ statements! {
     give_back,
     health_claims,
     health_definitions,
+    health_expired,
     health_full,
     health_groups,
     health_hidden_sessions,

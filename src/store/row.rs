@@ -16,7 +16,7 @@ use crate::job::{AttemptError, JobRow};
 use crate::unique::StateSet;
 
 /// The columns of a job, in the order in which [`job_row`] reads them.
-const COLUMNS: [&str; 32] = [
+const COLUMNS: [&str; 33] = [
     "id",
     "kind",
     "queue",
@@ -49,6 +49,7 @@ const COLUMNS: [&str; 32] = [
     "updated_at",
     "updated_by",
     "discard_on_reentry",
+    "expires_at",
 ];
 
 /// The marker in statements for the columns of the job `j`.
@@ -102,6 +103,7 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
         updated_at: row.try_get::<Option<Stored>, _>(at(29))?.map(|at| at.0),
         updated_by: row.try_get::<Option<uuid::Uuid>, _>(at(30))?.map(JobId::from),
         discard_on_reentry: row.try_get(at(31))?,
+        expires_at: row.try_get::<Option<Stored>, _>(at(32))?.map(|at| at.0),
     })
 }
 

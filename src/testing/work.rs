@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::group::GroupBy;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::{AttemptError, Job, JobRow, NewJob};
-use crate::opts::{InsertOptions, insert_setters};
+use crate::opts::{Expiry, InsertOptions, insert_setters};
 use crate::outcome::{BoxError, Outcome};
 use crate::state::JobState;
 use crate::store;
@@ -306,6 +306,7 @@ fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, wo
         updates: 0,
         updated_at: None,
         updated_by: None,
+        expires_at: Expiry::parts(options.expiry).0,
     }
 }
 

@@ -49,7 +49,7 @@ async fn no_alert_is_raised_over_a_database_in_which_all_is_well() {
     let left = "SELECT count(*) FROM uniqueue.job WHERE state <> 'completed'";
     eventually!(sqlx::query_scalar::<_, i64>(left).fetch_one(database.pool()).await.unwrap() <= 1, "not worked");
     let alerts = statements(ALERTS);
-    assert_eq!(alerts.len(), 12);
+    assert_eq!(alerts.len(), 13);
     for (what, query) in alerts {
         assert_eq!(rows(database.pool(), &query).await, [""; 0], "{what}");
     }
@@ -72,6 +72,9 @@ async fn each_alert_is_raised_over_its_trouble() {
         FROM generate_series(1, 100);
         INSERT INTO uniqueue.job (id, kind, state, finalized_at)
             VALUES (uniqueue.id_at(now() - interval '2 days'), 'old', 'completed', now() - interval '2 days');
+        INSERT INTO uniqueue.job (id, kind, state, finalized_at, expires_at, errors)
+        SELECT uniqueue.new_job_id(), 'late', 'discarded', now(), now(), '[{\"code\": \"expired\"}]'
+        FROM generate_series(1, 100);
         INSERT INTO uniqueue.maintenance (service, leased_until) VALUES ('promoter', now() - interval '1 hour');
         INSERT INTO uniqueue.periodic (name, kind, schedule, problem) VALUES ('p', 'a', 'PT1M', 'no such zone');
     ";
@@ -82,6 +85,7 @@ async fn each_alert_is_raised_over_its_trouble() {
         ("Forgotten pauses", "paused"),
         ("Jobs that should have moved", "queue_unworked"),
         ("Kinds whose jobs are being discarded", "(bad,100,no)"),
+        ("Jobs that expire before they start", "(default,late,100)"),
         ("Autovacuum is off", "job"),
         ("Retention does not keep up", "completed"),
         ("Maintenance services without a runner", "promoter"),

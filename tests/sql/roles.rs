@@ -60,7 +60,7 @@ const CHANGES: [&str; 37] = [
     "SELECT {schema}.release_claim('k')",
     "SELECT {schema}._release_expired(id) FROM {schema}.job",
     "SELECT {schema}._replace_holder(id, id, true) FROM {schema}.job",
-    "SELECT {schema}._cover_holder(id, false, false) FROM {schema}.job",
+    "SELECT {schema}._cover_holder(j, NULL, false) FROM {schema}.job AS j",
     "SELECT {schema}._update_holder(id, '{}') FROM {schema}.job",
     "SELECT {schema}._check_parents('{}', NULL)",
     "SELECT {schema}._add_parents('{}', '{}', '{}', '{}')",

@@ -123,6 +123,12 @@ impl Stage {
             testing::advance(client, Duration::ZERO).await.unwrap();
         })
         .await;
+        self.drive("the expirer, when it has not started in time", false, &not_running, async |client, _| {
+            for statement in ["UPDATE uniqueue.job SET expires_at = now()", "SELECT uniqueue._expire_jobs(1, NULL)"] {
+                sqlx::query(statement).execute(client.pool()).await.unwrap();
+            }
+        })
+        .await;
     }
 
     /// Fetches, and each way in which an attempt ends.

@@ -4,6 +4,7 @@
 
 mod after;
 mod clients;
+mod expiry;
 mod groups;
 mod kinds;
 mod maintenance;

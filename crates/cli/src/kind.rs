@@ -174,6 +174,10 @@ fn record(kind: &KindRow, now: OffsetDateTime) -> Record {
     record.field("priority", kind.priority.unwrap_or(0).to_string());
     record.field("attempts", kind.max_attempts.unwrap_or(25).to_string());
     record.optional_field("due", kind.delay.map(|delay| format!("{} after the insert", format_duration(delay))));
+    record.optional_field(
+        "expires",
+        kind.expires_in.map(|length| format!("{} after it is due, if it has not started", format_duration(length))),
+    );
     record.optional_field("timeout", kind.timeout.map(format_duration));
     record.optional_field("backoff", kind.backoff.as_ref().map(ToString::to_string));
     record.field("unique", policy_words(kind.policy()).unwrap_or_else(|| "no".to_owned()));

@@ -1,5 +1,7 @@
 //! `#[job(...)]` on the type.
 
+use std::time::Duration;
+
 use proc_macro2::Span;
 use syn::{Ident, LitStr, Path};
 
@@ -11,8 +13,19 @@ use crate::unique::{self, Unique};
 /// The longest kind or queue name in bytes, as in the library's `ident`.
 const MAX_NAME_BYTES: usize = 128;
 
-const OPTIONS: [&str; 10] =
-    ["kind", "queue", "priority", "max_attempts", "unique", "group", "limit", "in_order", "one_at_a_time", "crate"];
+const OPTIONS: [&str; 11] = [
+    "kind",
+    "queue",
+    "priority",
+    "max_attempts",
+    "expires_in",
+    "unique",
+    "group",
+    "limit",
+    "in_order",
+    "one_at_a_time",
+    "crate",
+];
 
 /// The valid options of a job type.
 #[derive(Default)]
@@ -21,6 +34,7 @@ pub(crate) struct JobAttributes {
     pub(crate) queue: Option<LitStr>,
     pub(crate) priority: Option<(i16, Span)>,
     pub(crate) max_attempts: Option<(u16, Span)>,
+    pub(crate) expires_in: Option<Duration>,
     pub(crate) unique: Option<Unique>,
     pub(crate) group: Option<Group>,
     /// Whether a group is given, valid or not.
@@ -69,6 +83,7 @@ impl JobAttributes {
                 self.max_attempts =
                     entry.integer(1, i16::MAX, problems).map(|(attempts, span)| (attempts.unsigned_abs(), span));
             }
+            "expires_in" => self.expires_in = unique::exact_length(entry, problems),
             "group" => {
                 self.has_group = true;
                 self.group = Group::read(entry, problems);

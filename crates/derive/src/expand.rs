@@ -104,6 +104,10 @@ fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -
     if let Some((max_attempts, _)) = attributes.max_attempts {
         calls.extend(quote!(.max_attempts(#max_attempts)));
     }
+    if let Some(expires_in) = attributes.expires_in {
+        let expires_in = length(expires_in.into(), library);
+        calls.extend(quote!(.expires_in(#expires_in)));
+    }
     if let Some(unique) = &attributes.unique {
         let policy = policy(unique, fields, library);
         calls.extend(match attributes.one_at_a_time {

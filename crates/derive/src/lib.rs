@@ -61,6 +61,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `max_attempts = 3` | the number of attempts, 1 to 32767 | the client's |
 /// | `unique` | unique by all args: short for `unique(args)` | not unique |
 /// | `unique(...)` | unique by the listed parts, see below | not unique |
+/// | `expires_in = "15m"` | the job is discarded if it has not started this long after it is due | it does not expire |
 /// | `group(customer, region)` | the group: the jobs of this kind with equal values of these fields | no group |
 /// | `group = "key"`, or `group` | the group with this key, or one for all jobs of the kind | no group |
 /// | `limit = 3` | the job starts only while fewer jobs of its group run, 1 to 32767 | no limit |

@@ -245,6 +245,11 @@ fn known_elsewhere_as(word: &str) -> Option<&'static str> {
     })
 }
 
+/// Reads a length of time without months and years.
+pub(crate) fn exact_length(entry: &Entry, problems: &mut Problems) -> Option<std::time::Duration> {
+    length(entry, exact, problems)
+}
+
 /// Reads a length of time.
 fn length<T>(entry: &Entry, read: fn(&str) -> Result<T, InvalidLength>, problems: &mut Problems) -> Option<T> {
     let text = entry.text(problems)?;

@@ -16,7 +16,7 @@ use crate::group::{Group, GroupBy};
 use crate::ident::{Kind, NewIds, QueueName};
 use crate::job::NewJob;
 use crate::kind::KindRow;
-use crate::opts::{InsertOptions, Start, Unique};
+use crate::opts::{Expiry, InsertOptions, Start, Unique};
 use crate::period;
 use crate::store::{self, NewRow};
 use crate::unique::{Claim, OnConflict, Subject, UniquePolicy};
@@ -141,8 +141,19 @@ impl RowMaker {
 
     /// Checks a job, and makes its row.
     fn row(&mut self, kind: &str, args: Result<Box<RawValue>, String>, options: InsertOptions) -> Result<NewRow> {
-        let InsertOptions { id, queue, priority, max_attempts, start, meta, unique, group, group_limit, in_order } =
-            options;
+        let InsertOptions {
+            id,
+            queue,
+            priority,
+            max_attempts,
+            start,
+            meta,
+            unique,
+            group,
+            group_limit,
+            in_order,
+            expiry,
+        } = options;
         let kind = again(kind, &mut self.kind, Kind::parse)?;
         let queue = match queue {
             None => QueueName::default(),
@@ -159,8 +170,10 @@ impl RowMaker {
                 given: max_attempts.to_string(),
             });
         }
+        let given_start = start;
         let start = start_of(start, unique.as_ref());
         check_start(start)?;
+        check_expiry(expiry, given_start)?;
         let start = match (start, &unique, self.now) {
             // Due in the window that its key is made for.
             (Start::After(delay), Some(Unique::Policy(policy)), Some(now)) if policy.needs_clock() => {
@@ -213,6 +226,7 @@ impl RowMaker {
             is_pending: start == Start::WhenReleased,
             claim,
             group,
+            expiry,
         })
     }
 }
@@ -267,16 +281,36 @@ fn check_start(start: Start) -> Result<()> {
     }
 }
 
+/// The time by which a job has to start: later than the time that it is scheduled for, in the years that the table holds.
+fn check_expiry(expiry: Option<Expiry>, start: Option<Start>) -> Result<()> {
+    match (expiry, start) {
+        (Some(Expiry::At(at)), Some(Start::At(due))) if at <= due => Err(Error::InvalidOption {
+            option: "expires_at",
+            problem: "must be after scheduled_at",
+            given: format!("{at} and {due}"),
+        }),
+        (Some(Expiry::At(at)), _) => check_year("expires_at", at),
+        (Some(Expiry::In(length)), _) if length.as_micros() == 0 || length > LONGEST_DELAY => {
+            Err(Error::InvalidOption {
+                option: "expires_in",
+                problem: "must be more than 0 and at most 100 years",
+                given: format!("{length:?}"),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
 pub(in crate::client) fn check_schedule(at: OffsetDateTime) -> Result<()> {
+    check_year("scheduled_at", at)
+}
+
+fn check_year(option: &'static str, at: OffsetDateTime) -> Result<()> {
     // In UTC, as the database does: an offset moves the year. Beyond 9999 there is no year in UTC.
     if at.checked_to_offset(UtcOffset::UTC).is_some_and(|at| SCHEDULE_YEARS.contains(&at.year())) {
         return Ok(());
     }
-    Err(Error::InvalidOption {
-        option: "scheduled_at",
-        problem: "must be in the years 1 to 9000",
-        given: at.to_string(),
-    })
+    Err(Error::InvalidOption { option, problem: "must be in the years 1 to 9000", given: at.to_string() })
 }
 
 /// What a policy may look at, its JSON not yet read.

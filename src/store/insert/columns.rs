@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::row::{NewRow, stored_count};
 use crate::group::Group;
 use crate::ident::{Kind, QueueName};
+use crate::opts::Expiry;
 use crate::store::interval;
 use crate::store::interval::claim_length;
 use crate::unique::Claim;
@@ -32,6 +33,7 @@ pub(super) struct Columns<'a> {
     times: Times,
     claims: ClaimColumns<'a>,
     groups: Groups<'a>,
+    expiries: Expiries,
 }
 
 /// When the rows are due.
@@ -72,6 +74,7 @@ impl<'a> Columns<'a> {
             times: Times::of(rows),
             claims: ClaimColumns::of(rows),
             groups: Groups::of(rows),
+            expiries: Expiries::of(rows),
         }
     }
 
@@ -86,7 +89,8 @@ impl<'a> Columns<'a> {
         &'q self,
         query: Query<'q, Postgres, PgArguments>,
     ) -> Query<'q, Postgres, PgArguments> {
-        self.groups.bind_to(self.bind_jobs_to(query).bind(self.have_times()))
+        let query = self.groups.bind_to(self.bind_jobs_to(query).bind(self.have_times()));
+        self.expiries.bind_to(query)
     }
 
     /// Binds the rows as `new_jobs.sql` reads them. `may_exist`: whether their ids may be there already.
@@ -104,7 +108,7 @@ impl<'a> Columns<'a> {
             .bind(&self.claims.until_starts)
             .bind(&self.claims.discards)
             .bind(&self.claims.on_conflicts);
-        self.groups.bind_to(query).bind(may_exist)
+        self.expiries.bind_to(self.groups.bind_to(query)).bind(may_exist)
     }
 
     /// Binds all but the claims and the groups, with which every statement begins.
@@ -151,6 +155,19 @@ impl<'a> ClaimColumns<'a> {
     }
 }
 
+impl Expiries {
+    fn of(rows: &[NewRow]) -> Self {
+        Self {
+            ats: known(rows, |row| Expiry::parts(row.expiry).0),
+            lengths: known(rows, |row| Expiry::parts(row.expiry).1.map(interval)),
+        }
+    }
+
+    fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+        query.bind(&self.ats).bind(&self.lengths)
+    }
+}
+
 impl<'a> Groups<'a> {
     fn of(rows: &'a [NewRow]) -> Self {
         fn group(row: &NewRow) -> Option<&Group> {
@@ -166,6 +183,12 @@ impl<'a> Groups<'a> {
     fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
         query.bind(&self.keys).bind(&self.limits).bind(&self.in_orders)
     }
+}
+
+/// When the rows expire.
+struct Expiries {
+    ats: Vec<Option<OffsetDateTime>>,
+    lengths: Vec<Option<PgInterval>>,
 }
 
 /// A column with one element where all rows have the same.

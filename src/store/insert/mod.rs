@@ -105,6 +105,7 @@ async fn insert_plain(
 ) -> Result<Vec<Option<Answer>>> {
     let answered = if let [row] = rows.as_slice() {
         let inserting = row.bind_group_to(row.bind_job_to(query(&statements.insert_plain_one)));
+        let inserting = row.bind_expiry_to(inserting);
         vec![inserting.fetch_one(connection).await?]
     } else {
         let columns = Columns::of(rows);

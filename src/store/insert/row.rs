@@ -14,6 +14,7 @@ use time::OffsetDateTime;
 use crate::group::Group;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
+use crate::opts::Expiry;
 use crate::state::JobState;
 use crate::store::interval;
 use crate::store::interval::claim_length;
@@ -34,6 +35,7 @@ pub(crate) struct NewRow {
     pub(crate) is_pending: bool,
     pub(crate) claim: Option<Claim>,
     pub(crate) group: Option<Group>,
+    pub(crate) expiry: Option<Expiry>,
 }
 
 impl NewRow {
@@ -82,6 +84,15 @@ impl NewRow {
             .bind(group.is_some_and(|group| group.in_order).then_some(true))
     }
 
+    /// Binds the expiry, which follows the group.
+    pub(super) fn bind_expiry_to<'q>(
+        &self,
+        query: Query<'q, Postgres, PgArguments>,
+    ) -> Query<'q, Postgres, PgArguments> {
+        let (at, length) = Expiry::parts(self.expiry);
+        query.bind(at).bind(length.map(interval))
+    }
+
     /// Binds the row as `new_job.sql` reads it. `may_exist`: whether its id may be there already.
     pub(in crate::store) fn bind_new_to<'q>(
         &'q self,
@@ -102,12 +113,14 @@ impl NewRow {
             .bind(claim.and_then(|claim| claim.ttl).map(claim_length))
             .bind(claim.is_some_and(|claim| claim.until_start))
             .bind(claim.is_some_and(|claim| claim.discard_on_reentry));
-        self.bind_group_to(query)
+        self.bind_expiry_to(self.bind_group_to(query))
     }
 
     /// The job that it is now, given what the database decided.
     pub(super) fn into_job(self, entered: Entered) -> JobRow {
         let states = self.claim.as_ref().map(|claim| claim.states);
+        let due = entered.created_at.max(entered.scheduled_at);
+        let (expires_at, expires_in) = Expiry::parts(self.expiry);
         JobRow {
             id: self.id,
             kind: self.kind,
@@ -141,6 +154,9 @@ impl NewRow {
             updates: 0,
             updated_at: None,
             updated_by: None,
+            expires_at: expires_at
+                .map(to_microsecond)
+                .or_else(|| expires_in.map(|length| to_microsecond(due + length))),
         }
     }
 }
@@ -152,6 +168,11 @@ pub(super) struct Entered {
     pub(super) created_at: OffsetDateTime,
     pub(super) scheduled_at: OffsetDateTime,
     pub(super) unique_until: Option<OffsetDateTime>,
+}
+
+/// A time as the table stores it.
+fn to_microsecond(at: OffsetDateTime) -> OffsetDateTime {
+    at - Duration::from_nanos(u64::from(at.nanosecond() % 1_000))
 }
 
 /// A count as the table stores it. The options keep it in range.

@@ -4,5 +4,6 @@
 SELECT
     f.facts, f.id, f.kind, f.queue, f.priority, f.attempt, f.max_attempts, f.created_at, f.scheduled_at, f.args, f.meta,
     f.errors, f.output, f.progress, f.unique_key, f.unique_states, f.unique_until, f.claims, f.until_start, f.replaced_by,
-    f.run, f.crashes, f.group_key, f.group_limit, f.in_order, f.updates, f.updated_at, f.updated_by, f.discard_on_reentry
+    f.run, f.crashes, f.group_key, f.group_limit, f.in_order, f.updates, f.updated_at, f.updated_by, f.discard_on_reentry,
+    f.expires_at
 FROM /* schema */_fetch_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, NULL) AS f

@@ -12,7 +12,7 @@ FROM (
                 - least(greatest(coalesce(m.leased_until, o.started_at), 'epoch'), clock_timestamp() + interval '1 day')
         )::double precision AS late_by,
         NULL AS problem
-    FROM (VALUES ('periodic'), ('promoter'), ('pruner'), ('reindexer'), ('releaser'), ('rescuer')) AS s (service)
+    FROM (VALUES ('expirer'), ('periodic'), ('promoter'), ('pruner'), ('reindexer'), ('releaser'), ('rescuer')) AS s (service)
     -- The first runner that gets a lease makes the row.
     LEFT JOIN /* schema */maintenance AS m ON m.service = s.service
     CROSS JOIN LATERAL (

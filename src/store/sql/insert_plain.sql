@@ -5,7 +5,8 @@
 -- The look for idle runners comes before the rows: a runner that falls asleep in between finds them with its next poll.
 WITH entered AS (
     INSERT INTO /* schema */job AS j (
-        id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state, group_key, group_limit, in_order
+        id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state, group_key, group_limit, in_order,
+        expires_at
     )
     SELECT
         u.id, coalesce(u.kind, ($2::text[])[1]), coalesce(u.queue, ($3::text[])[1]), u.args,
@@ -16,13 +17,16 @@ WITH entered AS (
             WHEN coalesce(u.scheduled_at, t.at + u.delay) > t.at THEN 'scheduled'
             ELSE 'available'
         END::/* schema */job_state,
-        u.group_key, u.group_limit, u.in_order
+        u.group_key, u.group_limit, u.in_order,
+        coalesce(u.expires_at, greatest(t.at, coalesce(u.scheduled_at, t.at + u.delay)) + u.expires_in)
     FROM (SELECT statement_timestamp() AS at) AS t
     CROSS JOIN unnest(
         $1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::smallint[], $7::smallint[],
-        $8::timestamptz[], $9::interval[], $10::boolean[], $12::text[], $13::smallint[], $14::boolean[]
+        $8::timestamptz[], $9::interval[], $10::boolean[], $12::text[], $13::smallint[], $14::boolean[],
+        $15::timestamptz[], $16::interval[]
     ) AS u (
-        id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending, group_key, group_limit, in_order
+        id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending, group_key, group_limit, in_order,
+        expires_at, expires_in
     )
     RETURNING j.id, j.queue, j.state, j.scheduled_at
 )

@@ -11,7 +11,8 @@ WITH held AS MATERIALIZED (
 entered AS (
     INSERT INTO /* schema */job AS j (
         id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
-        unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order
+        unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order,
+        expires_at
     )
     SELECT
         $1, $3, $4, $2, $5, $6, $7, t.at, t.due_at,
@@ -20,7 +21,7 @@ entered AS (
         coalesce(
             /* schema */_length_after(t.at, $13), /* schema */_length_after(greatest(t.at, t.due_at), $14)
         ),
-        $15, $16, $17, $18, $19
+        $15, $16, $17, $18, $19, coalesce($20::timestamptz, greatest(t.at, t.due_at) + $21::interval)
     FROM (
         SELECT
             statement_timestamp() AS at,
@@ -34,7 +35,8 @@ entered AS (
 SELECT
     CASE
         WHEN e.id IS NOT NULL THEN 'inserted'
-        WHEN j.id IS NULL OR j.unique_until <= clock_timestamp() THEN 'contested'
+        WHEN j.id IS NULL OR j.unique_until <= clock_timestamp()
+            OR /* schema */_has_expired(j.expires_at, j.state::/* schema */job_state, clock_timestamp()) THEN 'contested'
         ELSE 'duplicate'
     END AS outcome,
     NULL::integer AS place, NULL::uuid AS replaced, NULL::integer AS earlier, clock_timestamp() AS answered_at,
@@ -48,6 +50,7 @@ SELECT
     END AS woken,
     CASE
         WHEN (j.unique_until IS NULL OR j.unique_until > clock_timestamp()) AND j.id IS NOT NULL
+            AND NOT /* schema */_has_expired(j.expires_at, j.state::/* schema */job_state, clock_timestamp())
             AND EXISTS (SELECT FROM /* schema */duplicate_audit AS a WHERE a.stopped_at IS NULL)
             THEN /* schema */_note_duplicates(ARRAY[$3::text], ARRAY[$11::text], ARRAY[j.id], ARRAY[1])
     END AS noted

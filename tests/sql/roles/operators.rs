@@ -81,10 +81,11 @@ async fn an_operator_can_do_the_same_in_psql() {
     every_view(&database, &pool, &VIEWS).await;
 }
 
-const VIEWS: [&str; 11] = [
+const VIEWS: [&str; 12] = [
     "unique_claim",
     "queue_status",
     "failing_kind",
+    "expired_job",
     "stuck_job",
     "retention",
     "group_status",
@@ -102,6 +103,8 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
         FROM unnest(ARRAY['available', 'running', 'discarded', 'retryable']) AS s";
     database.execute(jobs).await;
     database.client.insert(job("a").group("g")).await.unwrap();
+    database.client.insert(job("a").expires_at(time::OffsetDateTime::UNIX_EPOCH)).await.unwrap();
+    database.execute("SELECT {schema}._expire_jobs(1, NULL)").await;
     database.client.audit_duplicates("a").await.unwrap();
     assert!(database.client.insert(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap().duplicate);
     why_each_waits(database, pool).await;
@@ -129,8 +132,8 @@ async fn a_reader_can_look_at_everything_and_change_nothing() {
     let pool = role(&database, "reader").await;
     every_view(&database, &pool, &VIEWS).await;
     let reader = client(&database, pool.clone());
-    assert_eq!(reader.jobs(JobFilter::all()).await.unwrap().len(), 5);
-    assert_eq!(reader.count_jobs(JobFilter::all(), 10).await.unwrap().to_string(), "5");
+    assert_eq!(reader.jobs(JobFilter::all()).await.unwrap().len(), 6);
+    assert_eq!(reader.count_jobs(JobFilter::all(), 10).await.unwrap().to_string(), "6");
     assert_eq!(reader.queues().await.unwrap().len(), 1);
     assert!(reader.holder("available").await.unwrap().is_some());
     assert!(reader.periodic().list().await.unwrap().is_empty());
@@ -153,7 +156,7 @@ async fn a_reader_can_look_at_everything_and_change_nothing() {
 async fn an_observer_has_the_views_and_never_sees_a_payload() {
     let database = Database::new().await;
     let pool = role(&database, "observer").await;
-    every_view(&database, &pool, &VIEWS[..9]).await;
+    every_view(&database, &pool, &VIEWS[..10]).await;
     for statement in CHANGES {
         is_refused(&database, &pool, statement).await;
     }

@@ -96,3 +96,18 @@ async fn r23_a_final_job_says_so() {
         gone(&database, id, ObstacleCode::Final).await;
     }
 }
+
+#[tokio::test]
+async fn r21_a_job_that_expires_says_when_until_it_is_discarded() {
+    let database = Database::new().await;
+    runner(&database, "default", 1).await;
+    let id = put(&database, job("a").expires_in(Duration::from_secs(60))).await;
+    assert_eq!(codes(&database, id).await, [ObstacleCode::Next, ObstacleCode::Expires]);
+    let last = super::why(&database, id).await.pop().unwrap();
+    assert!(last.reason.starts_with("The job is discarded if it has not started by 2"), "{last:?}");
+    assert!(!ObstacleCode::Expires.is_obstacle());
+    database.execute("UPDATE {schema}.job SET expires_at = now()").await;
+    assert_eq!(codes(&database, id).await, [ObstacleCode::Expired]);
+    database.execute("SELECT {schema}._expire_jobs(1, NULL)").await;
+    assert_eq!(codes(&database, id).await, [ObstacleCode::Final]);
+}

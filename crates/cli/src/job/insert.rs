@@ -55,6 +55,14 @@ pub(super) struct InsertArguments {
     #[arg(long, value_name = "DURATION", conflicts_with = "pending")]
     r#in: Option<DurationArgument>,
 
+    /// Discard it if it has not started by then: RFC 3339, a date, or relative to now (+2h)
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "expires_in")]
+    expires_at: Option<TimeArgument>,
+
+    /// Discard it if it has not started this long after it is due; 0: it does not expire [default: the kind's, else 0]
+    #[arg(long, value_name = "DURATION")]
+    expires_in: Option<DurationArgument>,
+
     /// Hold it back until `uniqueue job release`
     #[arg(long)]
     pending: bool,
@@ -151,6 +159,9 @@ pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> 
     if let Some(moment) = arguments.at {
         job = job.scheduled_at(moment.at(client.database_time().await?));
     }
+    if let Some(moment) = arguments.expires_at {
+        job = job.expires_at(moment.at(client.database_time().await?));
+    }
     let mut insert = client.insert(job);
     if let Some(DurationArgument(max_wait)) = arguments.max_wait {
         insert = insert.max_wait(max_wait);
@@ -210,6 +221,9 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
     }
     if let Some(DurationArgument(delay)) = arguments.r#in {
         job = job.scheduled_in(delay);
+    }
+    if let Some(DurationArgument(length)) = arguments.expires_in {
+        job = if length.is_zero() { job.never_expires() } else { job.expires_in(length) };
     }
     if arguments.pending {
         job = job.pending();

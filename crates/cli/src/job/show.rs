@@ -93,6 +93,7 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     record.optional_field("crashes", (job.crashes > 0).then(|| format!("{} in a row", job.crashes)));
     record.field("created", at(job.created_at));
     record.field("scheduled", at(job.scheduled_at));
+    record.optional_field("expires", job.expires_at.filter(|_| job.attempted_at.is_none()).map(at));
     record.optional_field("attempted", job.attempted_at.map(at));
     record.optional_field("finalized", job.finalized_at.map(at));
     record.optional_field("updated", job.updated_at.map(|last| format!("{}, last {}", times(job.updates), at(last))));

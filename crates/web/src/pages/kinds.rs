@@ -68,6 +68,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
                     dt { "Priority" } dd { (kind.priority.unwrap_or(0)) }
                     dt { "Attempts" } dd { (kind.max_attempts.unwrap_or(25)) }
                     @if let Some(delay) = kind.delay { dt { "Due" } dd { (span(delay)) " after the insert" } }
+                    @if let Some(length) = kind.expires_in { dt { "Expires" } dd { (span(length)) " after it is due, if it has not started" } }
                     @if let Some(timeout) = kind.timeout { dt { "Timeout" } dd { (span(timeout)) } }
                     @if let Some(backoff) = &kind.backoff { dt { "Backoff" } dd { (Hostile(&backoff.to_string())) } }
                     dt { "Unique" } dd { (words(kind.policy()).map_or(html! { "no" }, |words| html! { (Hostile(&words)) })) }

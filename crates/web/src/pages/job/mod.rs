@@ -146,6 +146,10 @@ fn facts(page: &Page, job: &JobRow, now: OffsetDateTime) -> Markup {
                 dt { "Priority" } dd { (job.priority) }
                 dt { "Inserted" } dd { (at(job.created_at)) " · " (ago(job.created_at, now)) }
                 dt { "Due" } dd { (at(job.scheduled_at)) " · " (ago(job.scheduled_at, now)) }
+                @if let Some(until) = job.expires_at.filter(|_| job.attempted_at.is_none()) {
+                    dt { "Expires" }
+                    dd { (at(until)) " · " (ago(until, now)) @if !job.state.is_final() { ", unless it has started" } }
+                }
                 @if let Some(worker) = job.worker { dt { "Runner" } dd.mono { (worker) } }
                 dt { "Run" } dd { (job.run) }
                 @if let Some(other) = job.replaced_by { dt { "Replaced by" } dd { (job_link(page, other)) } }

@@ -1,0 +1,104 @@
+//! Discards jobs that have not started by their `expires_at`.
+//!
+//! No such job starts, whether this service runs or not: fetches pass it by, and the start itself checks. The service gives
+//! it its final state, its reason and its event, and frees its unique key.
+
+use std::time::{Duration, Instant};
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::batch_size::{BATCH, BatchSize};
+use super::lease::Holder;
+use super::service::Service;
+use super::set_aside::SetAside;
+use super::step::{self, Ran, Step};
+use crate::client::Client;
+use crate::error::Result;
+use crate::event::{Event, Happened};
+use crate::store::{self, Expired, Statements};
+
+/// The shortest sleep: jobs that expire within it are discarded together.
+const SHORTEST_REST: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+pub(crate) struct Expirer {
+    /// The longest sleep, since a job that expires sooner may be inserted meanwhile.
+    interval: Duration,
+    batch: BatchSize,
+    aside: SetAside,
+}
+
+impl Expirer {
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self { interval, batch: BatchSize::new(BATCH), aside: SetAside::default() }
+    }
+
+    async fn expire(&mut self, holder: &Holder) -> Result<Duration> {
+        let began = Instant::now();
+        let expiry = Expiry { limit: self.batch.jobs() };
+        let skip = self.aside.ids(began);
+        let ran = step::run(holder, &expiry, &skip, self.batch.is_single(), &mut self.aside).await?;
+        let Ran { done, found, has_rest, failed } = ran;
+        let next_in = done.last().and_then(|(_, next_in)| *next_in);
+        let expired: Vec<_> = done.into_iter().flat_map(|(expired, _)| expired).collect();
+        let count = expired.len();
+        publish(&holder.client, expired);
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let is_full = self.batch.is_full(found.map_or(count, |found| found.len()));
+        self.batch.grow_after(count, began.elapsed());
+        let rest = || next_in.unwrap_or(self.interval).max(SHORTEST_REST).min(self.interval);
+        Ok(step::rest(is_full || has_rest, count).unwrap_or_else(rest))
+    }
+}
+
+impl Service for Expirer {
+    const NAME: &'static str = "expirer";
+
+    fn margin(&self) -> Duration {
+        Duration::from_secs(2)
+    }
+
+    async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
+        match self.expire(holder).await {
+            Err(error) if self.batch.shrink_after(&error) => Ok(Duration::ZERO),
+            rest => rest,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Expiry {
+    limit: i64,
+}
+
+impl Step for Expiry {
+    const VERB: &'static str = "expire";
+    type Done = (Vec<Expired>, Option<Duration>);
+
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+        statements: &Statements,
+        only: Option<&[Uuid]>,
+    ) -> Result<Self::Done> {
+        store::expire(connection, statements, self.limit, only).await
+    }
+
+    async fn find(&self, connection: &mut PgConnection, statements: &Statements, skip: &[Uuid]) -> Result<Vec<Uuid>> {
+        store::expired_jobs(connection, statements, self.limit, skip).await
+    }
+
+    fn count((expired, _): &Self::Done) -> usize {
+        expired.len()
+    }
+}
+
+fn publish(client: &Client, expired: Vec<Expired>) {
+    for Expired { id, kind, queue, attempt, error } in expired {
+        tracing::info!(job.id = %id, job.kind = %kind, %queue, "job expired before it started");
+        client.publish(Event { id, kind, queue, attempt, happened: Happened::Discarded { reason: error } });
+    }
+}

@@ -1,0 +1,3 @@
+-- Discards up to $1 jobs that have not started by their expires_at, of those in $2; null: of all.
+SELECT e.next_in, e.id, e.kind, e.queue, e.attempt, e.error
+FROM /* schema */_expire_jobs($1, $2) AS e
