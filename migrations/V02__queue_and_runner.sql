@@ -158,7 +158,7 @@ CREATE TABLE maintenance (
     CONSTRAINT maintenance_pkey PRIMARY KEY (service)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE maintenance IS
-    'One row per maintenance service: promoter, rescuer, pruner, releaser, periodic, reindexer. The first runner that offers a service, or the first call of maintain(), enters its row. The lease lets one of them at a time do the work, which saves the others the queries. Two at the same time do no harm.';
+    'One row per maintenance service: promoter, expirer, rescuer, pruner, releaser, periodic, reindexer. The first runner that offers a service, or the first call of maintain(), enters its row. The lease lets one of them at a time do the work, which saves the others the queries. Two at the same time do no harm.';
 COMMENT ON COLUMN maintenance.service IS 'The name of the service.';
 COMMENT ON COLUMN maintenance.holder IS 'The id of the process that holds the lease, made when the process starts. It stays when the runner takes a new runner.id. Null: no process holds the lease.';
 COMMENT ON COLUMN maintenance.runner IS 'The name of the runner or of the caller of maintain() that holds the lease, as in runner.name.';

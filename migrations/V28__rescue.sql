@@ -140,12 +140,18 @@ BEGIN
             ),
             unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'discarded')
         WHERE j.id = ANY (ids) AND _has_expired(j.expires_at, j.state, clock_timestamp())
-        RETURNING j.id, j.unique_yielded
+        RETURNING j.id, j.unique_yielded, j.awaited
     )
-    SELECT coalesce(array_agg(c.id), '{}') AS ids, array_agg(c.id) FILTER (WHERE c.unique_yielded) AS returning_ids
+    SELECT
+        coalesce(array_agg(c.id), '{}') AS ids,
+        array_agg(c.id) FILTER (WHERE c.unique_yielded) AS returning_ids,
+        bool_or(c.awaited) AS are_awaited
     INTO expired
     FROM changed AS c;
     PERFORM _take_claims(expired.returning_ids);
+    IF expired.are_awaited THEN
+        PERFORM _wake_releaser();
+    END IF;
     RETURN expired.ids;
 END
 $$;

@@ -490,3 +490,14 @@ async fn r21_a_kind_in_rust_says_when_its_jobs_expire_and_registers_it() {
     let alike = "SELECT count(*) FROM {schema}.job WHERE expires_at = scheduled_at + interval '15 min'";
     assert_eq!(database.number(alike).await, 2);
 }
+
+#[tokio::test]
+async fn r21_a_job_after_one_that_expired_is_cancelled() {
+    let database = Database::new().await;
+    let parent = database.client.insert(job("parent").expires_in(HOUR)).await.unwrap().id();
+    database.execute(&format!("SELECT {{schema}}.insert_job('child', after => ARRAY['{parent}'::uuid])")).await;
+    pass(&database, parent).await;
+    let runner = caretaker(&database).await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE kind = 'child' AND state = 'cancelled'", 1).await;
+    runner.stop().await.unwrap();
+}
