@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::batch_size::{BATCH, BatchSize};
 use super::lease::Holder;
 use super::service::Service;
-use super::set_aside::SetAside;
+use super::set_aside::RefusedJobs;
 use super::step::{self, Ran, Step};
 use crate::client::Client;
 use crate::error::Result;
@@ -26,12 +26,12 @@ pub(crate) struct Expirer {
     /// The longest sleep, since a job that expires sooner may be inserted meanwhile.
     interval: Duration,
     batch: BatchSize,
-    aside: SetAside,
+    aside: RefusedJobs,
 }
 
 impl Expirer {
     pub(crate) fn new(interval: Duration) -> Self {
-        Self { interval, batch: BatchSize::new(BATCH), aside: SetAside::default() }
+        Self { interval, batch: BatchSize::new(BATCH), aside: RefusedJobs::default() }
     }
 
     async fn expire(&mut self, holder: &Holder) -> Result<Duration> {
