@@ -28,7 +28,7 @@ async def main() -> None:
             " FROM procrastinate_events"
         )
     assert took["jobs"] == jobs, took
-    print(f"procrastinate {version('procrastinate')}, {slots} slots\t{round(jobs / took['seconds'])}")
+    print(f"procrastinate {version('procrastinate')}, {slots} slot{'s' * (slots > 1)}\t{round(jobs / took['seconds'])}")
 
 
 asyncio.run(main())
