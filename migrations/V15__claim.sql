@@ -148,7 +148,8 @@ BEGIN
                     WHEN j.unique_key IN (j.group_key, encode(sha256(convert_to(j.group_key, 'UTF8')), 'hex'))
                         THEN 'superseded: another job holds the unique key'
                     ELSE 'discarded on re-entry: another job holds the unique key'
-                END
+                END,
+                '{"code": "superseded"}'
             )
         WHERE j.id = ANY (ids)
             AND j.unique_yielded
@@ -351,7 +352,7 @@ BEGIN
     UPDATE job AS j
     SET state = 'discarded',
         finalized_at = clock_timestamp(),
-        errors = _with_error(CASE WHEN keep_errors THEN j.errors ELSE '[]' END, j.attempt, clock_timestamp(), reason),
+        errors = _with_error(CASE WHEN keep_errors THEN j.errors ELSE '[]' END, j.attempt, clock_timestamp(), reason, '{"code": "unreadable"}'),
         unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'discarded')
     WHERE j.id = ANY (ARRAY(
         SELECT f.id FROM job AS f WHERE f.id = job_id AND f.state = 'available' FOR NO KEY UPDATE SKIP LOCKED

@@ -269,6 +269,51 @@ $$;
 COMMENT ON FUNCTION failing_kinds(integer) IS
     'The rows of the view failing_kind. Reads the look_at waiting jobs that are due first, and the last look_at discarded jobs.';
 
+CREATE FUNCTION failing_codes(look_at integer DEFAULT 20000)
+RETURNS TABLE (
+    kind text, code text, retryable bigint, discarded bigint, last_failed_at timestamptz, last_error text, last_job uuid
+)
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+    -- As in failing_kinds().
+    SET enable_seqscan = off
+    SET enable_bitmapscan = off
+    SET jit = off
+AS $$
+WITH failed AS MATERIALIZED (
+    SELECT w.*
+    FROM (
+        SELECT j.id, j.kind, j.state, j.attempted_at AS at, j.errors -> -1 AS last
+        FROM job AS j
+        WHERE j.state IN ('scheduled', 'retryable')
+        ORDER BY j.scheduled_at
+        LIMIT look_at
+    ) AS w
+    WHERE w.state = 'retryable'
+    UNION ALL
+    SELECT d.*
+    FROM (
+        SELECT j.id, j.kind, j.state, j.finalized_at AS at, j.errors -> -1 AS last
+        FROM job AS j
+        WHERE j.state = 'discarded'
+        ORDER BY j.id DESC
+        LIMIT look_at
+    ) AS d
+)
+SELECT
+    f.kind, f.last ->> 'code',
+    count(*) FILTER (WHERE f.state = 'retryable'),
+    count(*) FILTER (WHERE f.state = 'discarded'),
+    max(f.at),
+    (array_agg(f.last ->> 'error' ORDER BY f.at DESC NULLS LAST, f.id DESC))[1],
+    (array_agg(f.id ORDER BY f.at DESC NULLS LAST, f.id DESC))[1]
+FROM failed AS f
+GROUP BY f.kind, f.last ->> 'code'
+ORDER BY count(*) DESC, f.kind, (f.last ->> 'code') COLLATE "C"
+$$;
+COMMENT ON FUNCTION failing_codes(integer) IS
+    'The rows of the view failing_code. Reads the look_at waiting jobs that are due first, and the last look_at discarded jobs, with their errors.';
+
 CREATE VIEW unique_claim AS
 SELECT
     j.unique_key, j.id AS holder, j.kind, j.queue, j.state::text AS state,
@@ -387,6 +432,19 @@ COMMENT ON COLUMN failing_kind.last_failed_at IS 'When the last of these jobs fa
 COMMENT ON COLUMN failing_kind.last_error IS 'The error of the last of these jobs that failed.';
 COMMENT ON COLUMN failing_kind.last_job IS 'The id of the last of these jobs that failed.';
 COMMENT ON COLUMN failing_kind.are_all IS 'Whether all waiting and discarded jobs were read.';
+
+CREATE VIEW failing_code AS
+SELECT f.kind, f.code, f.retryable, f.discarded, f.last_failed_at, f.last_error, f.last_job
+FROM failing_codes() AS f;
+COMMENT ON VIEW failing_code IS
+    'One row per kind and code of the last error of its retryable and discarded jobs, the code with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_codes() takes another number. Reads with the caller''s rights.';
+COMMENT ON COLUMN failing_code.kind IS 'The kind.';
+COMMENT ON COLUMN failing_code.code IS 'The code of the last error. Null: that error has none.';
+COMMENT ON COLUMN failing_code.retryable IS 'The number of retryable jobs of the kind whose last error has the code.';
+COMMENT ON COLUMN failing_code.discarded IS 'The number of discarded jobs of the kind whose last error has the code.';
+COMMENT ON COLUMN failing_code.last_failed_at IS 'When the last of these jobs failed.';
+COMMENT ON COLUMN failing_code.last_error IS 'The error of the last of these jobs that failed.';
+COMMENT ON COLUMN failing_code.last_job IS 'The id of the last of these jobs that failed.';
 
 CREATE VIEW expired_job AS
 SELECT

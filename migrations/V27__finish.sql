@@ -126,7 +126,8 @@ CREATE FUNCTION _finish_runs(
     delays interval[],
     errors text[],
     outputs jsonb[],
-    reports jsonb[]
+    reports jsonb[],
+    details jsonb[] DEFAULT NULL
 ) RETURNS TABLE (state text, ended uuid[], discarded uuid[])
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -162,7 +163,7 @@ BEGIN
                 CASE WHEN r.outcome IN ('retry', 'snooze') THEN NULL ELSE j.expires_at END,
                 CASE
                     WHEN r.error IS NULL THEN j.errors
-                    ELSE _with_error(j.errors, j.attempt, clock_timestamp(), r.error)
+                    ELSE _with_error(j.errors, j.attempt, clock_timestamp(), r.error, r.details)
                 END,
                 coalesce(r.output, j.output),
                 coalesce(r.report, j.progress),
@@ -177,6 +178,7 @@ BEGIN
                         ELSE delays[p.place]
                     END AS delay,
                     (_finish_runs.errors)[p.place] AS error,
+                    details[p.place] AS details,
                     outputs[p.place] AS output,
                     reports[p.place] AS report
                 FROM (SELECT width_bucket(j.id, ids) AS place OFFSET 0) AS p
@@ -188,7 +190,7 @@ BEGIN
                         WHEN r.outcome = 'complete' THEN 'completed'
                         WHEN r.outcome = 'cancel' THEN 'cancelled'
                         WHEN r.outcome = 'discard' THEN 'discarded'
-                        WHEN r.outcome = 'retry' AND j.attempt >= j.max_attempts THEN 'discarded'
+                        WHEN r.outcome = 'retry' AND (j.attempt >= j.max_attempts OR r.details -> 'retryable' = 'false') THEN 'discarded'
                         WHEN r.outcome = 'give_back' OR r.delay <= interval '0' THEN 'available'
                         WHEN r.outcome = 'retry' THEN 'retryable'
                         ELSE 'scheduled'
@@ -231,5 +233,5 @@ BEGIN
     GROUP BY f.state, s.discarded;
 END
 $$;
-COMMENT ON FUNCTION _finish_runs(uuid, text, uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) IS
-    'Ends runs, each with one of these outcomes: complete, retry, snooze, give_back, cancel, discard. worker_id, patience, ids, runs: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the backoff of the registered kind, or else _retry_delay. errors: of a retry, or the reason of a cancel or discard. reports: the progress of the jobs. Null: none. Returns the jobs whose results counted, by their new state. discarded: those that were discarded, because another job claims their key. The other runs were stale.';
+COMMENT ON FUNCTION _finish_runs(uuid, text, uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[], jsonb[]) IS
+    'Ends runs, each with one of these outcomes: complete, retry, snooze, give_back, cancel, discard. worker_id, patience, ids, runs: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the backoff of the registered kind, or else _retry_delay. errors: of a retry, or the reason of a cancel or discard. reports: the progress of the jobs. details: of the errors, as error_details of finish_jobs. Null: none. Returns the jobs whose results counted, by their new state. discarded: those that were discarded, because another job claims their key. The other runs were stale.';

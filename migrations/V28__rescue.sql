@@ -283,7 +283,8 @@ BEGIN
                     CASE
                         WHEN j.reserved_until IS NULL THEN 'rescued: the runner died or lost its lease'
                         ELSE 'rescued: the worker died, or did not extend its reservation'
-                    END || coalesce('; discarded: ' || s.reason, '')
+                    END || coalesce('; discarded: ' || s.reason, ''),
+                    '{"code": "lost"}'
                 ),
                 j.unique_yielded OR _enters_claim(j.unique_states, 'running', s.state)
             FROM (

@@ -183,6 +183,31 @@ $$;
 COMMENT ON FUNCTION _count_results(uuid, bigint, bigint) IS
     'Counts results of a remote worker. The counts are kept in the session and stored in the worker''s row every five seconds. Returns whether a row was written.';
 
+CREATE FUNCTION _check_error_details(details jsonb) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    members CONSTANT text[] := '{code, type, retryable, details}';
+    problem CONSTANT text := CASE
+        WHEN jsonb_typeof(details) <> 'object' THEN format('must be an object: %s', left(details::text, 80))
+        WHEN details - members <> '{}' THEN
+            format('unknown member: %s', (SELECT to_json(m.name) FROM jsonb_object_keys(details - members) AS m (name) LIMIT 1))
+        WHEN (jsonb_typeof(details -> 'code') = 'string' AND octet_length(details ->> 'code') BETWEEN 1 AND 128) IS FALSE THEN
+            format('code must be a text of 1 to 128 bytes: %s', left((details -> 'code')::text, 160))
+        WHEN (jsonb_typeof(details -> 'type') = 'string' AND octet_length(details ->> 'type') BETWEEN 1 AND 256) IS FALSE THEN
+            format('type must be a text of 1 to 256 bytes: %s', left((details -> 'type')::text, 300))
+        WHEN jsonb_typeof(details -> 'retryable') <> 'boolean' THEN
+            format('retryable must be true or false: %s', left((details -> 'retryable')::text, 80))
+        WHEN octet_length((details -> 'details')::text) > 16384 THEN
+            format('details must be at most 16384 bytes: %s', octet_length((details -> 'details')::text))
+    END;
+BEGIN
+    RETURN problem IS NULL OR _refuse('invalid error_details: ' || problem);
+END
+$$;
+COMMENT ON FUNCTION _check_error_details(jsonb) IS 'Error 22023 where the object cannot be one of the error_details of finish_jobs.';
+
 CREATE FUNCTION finish_jobs(
     ids uuid[],
     runs integer[],
@@ -190,7 +215,8 @@ CREATE FUNCTION finish_jobs(
     delays interval[] DEFAULT NULL,
     errors text[] DEFAULT NULL,
     outputs jsonb[] DEFAULT NULL,
-    progress jsonb[] DEFAULT NULL
+    progress jsonb[] DEFAULT NULL,
+    error_details jsonb[] DEFAULT NULL
 )
     RETURNS TABLE (id uuid, run integer, counted boolean, state text)
     LANGUAGE plpgsql VOLATILE
@@ -210,11 +236,13 @@ BEGIN
     PERFORM _check_runs(
         finish_jobs.ids, finish_jobs.runs,
         ARRAY[cardinality(outcomes), cardinality(delays), cardinality(errors), cardinality(outputs), cardinality(progress)]
+            || cardinality(error_details)
     );
     SELECT
         array_agg(s.id) AS ids, array_agg(s.run) AS runs, array_agg(s.outcome) AS outcomes,
         array_agg(CASE WHEN s.outcome IN ('retry', 'snooze') THEN s.delay END) AS delays,
         array_agg(CASE WHEN s.outcome IN ('retry', 'cancel', 'discard') THEN s.error END) AS errors,
+        array_agg(CASE WHEN s.outcome IN ('retry', 'cancel', 'discard') THEN s.details END) AS details,
         array_agg(CASE WHEN s.outcome = 'complete' THEN s.output END) AS outputs,
         array_agg(s.report) AS reports,
         bool_and(s.outcome = 'complete' AND s.output IS NULL AND s.report IS NULL) AS are_bare,
@@ -229,14 +257,15 @@ BEGIN
                 _refuse('invalid delay: must be given for outcome snooze: null')
             WHEN s.outcome IN ('retry', 'snooze') AND s.delay NOT BETWEEN interval '0' AND interval '1000 years' THEN
                 _refuse(format('invalid delay: must be 0 to 1000 years: %s', s.delay))
+            WHEN s.details IS NOT NULL THEN _check_error_details(s.details)
             ELSE true
         END) AS are_valid
     INTO given
     FROM (
         -- Of a job that is given twice, the later run: there is no other result that can count.
-        SELECT DISTINCT ON (i.id) i.id, i.run, i.outcome, i.delay, i.error, i.output, i.report
-        FROM unnest(finish_jobs.ids, finish_jobs.runs, outcomes, delays, errors, outputs, progress)
-            AS i (id, run, outcome, delay, error, output, report)
+        SELECT DISTINCT ON (i.id) i.id, i.run, i.outcome, i.delay, i.error, i.output, i.report, i.details
+        FROM unnest(finish_jobs.ids, finish_jobs.runs, outcomes, delays, errors, outputs, progress, error_details)
+            AS i (id, run, outcome, delay, error, output, report, details)
         ORDER BY i.id, i.run DESC
     ) AS s;
     IF given.ids IS NULL THEN
@@ -251,7 +280,8 @@ BEGIN
         SELECT array_agg(e.id), array_agg(CASE WHEN e.id = ANY (f.discarded) THEN 'discarded' ELSE f.state END)
         INTO ended_ids, ended_states
         FROM _finish_runs(
-            NULL, NULL, given.ids, given.runs, given.outcomes, given.delays, given.errors, given.outputs, given.reports
+            NULL, NULL, given.ids, given.runs, given.outcomes, given.delays, given.errors, given.outputs, given.reports,
+            given.details
         ) AS f
         CROSS JOIN unnest(f.ended) AS e (id);
     END IF;
@@ -277,7 +307,7 @@ BEGIN
     ORDER BY i.place;
 END
 $$;
-COMMENT ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) IS
+COMMENT ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[], jsonb[]) IS
     'For remote workers: ends runs of jobs that fetch_jobs returned. The arrays have one element for each job. An array that no outcome needs can be null.
 ids, runs: as fetch_jobs returned them.
 outcomes: complete, retry, snooze, give_back, cancel or discard. A retry without an attempt left discards the job. A snooze and a give_back use up no attempt.
@@ -285,9 +315,10 @@ delays: of a retry or a snooze. A retry without a delay waits as the registered 
 errors: the error of a retry, the reason of a cancel or discard.
 outputs: of a complete.
 progress: the last progress of the job.
+error_details: for each error an object, or null, which is stored with its text. Its members are optional. code: a short word that stays the same, 1 to 128 bytes. type: 1 to 256 bytes. retryable: false discards the job of a retry at once. details: any JSON of at most 16 kB.
 Returns one row for each job, in the given order. counted: whether the result counted. The result of a run that is over changes nothing. state: the job''s state. Null: there is no such job.
 Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
-REVOKE EXECUTE ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[], jsonb[]) FROM PUBLIC;
 
 CREATE FUNCTION _each(outcome text, ids uuid[]) RETURNS text[]
     LANGUAGE sql IMMUTABLE
@@ -311,7 +342,13 @@ COMMENT ON FUNCTION complete_jobs(uuid[], integer[], jsonb[]) IS
     'For remote workers: completes runs, each with an output or without one. Otherwise as finish_jobs.';
 REVOKE EXECUTE ON FUNCTION complete_jobs(uuid[], integer[], jsonb[]) FROM PUBLIC;
 
-CREATE FUNCTION fail_jobs(ids uuid[], runs integer[], errors text[], delays interval[] DEFAULT NULL)
+CREATE FUNCTION fail_jobs(
+    ids uuid[],
+    runs integer[],
+    errors text[],
+    delays interval[] DEFAULT NULL,
+    error_details jsonb[] DEFAULT NULL
+)
     RETURNS TABLE (id uuid, run integer, counted boolean, state text)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
@@ -321,12 +358,14 @@ AS $$
 BEGIN
     RETURN QUERY
     SELECT e.id, e.run, e.counted, e.state
-    FROM finish_jobs(ids, runs, _each('retry', ids), delays => delays, errors => errors) AS e;
+    FROM finish_jobs(
+        ids, runs, _each('retry', ids), delays => delays, errors => errors, error_details => error_details
+    ) AS e;
 END
 $$;
-COMMENT ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[]) IS
-    'For remote workers: records the errors of failed runs. The jobs are retried after the delays, or discarded if no attempt is left. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[]) FROM PUBLIC;
+COMMENT ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[], jsonb[]) IS
+    'For remote workers: records the errors of failed runs. The jobs are retried after the delays, or discarded if no attempt is left or error_details say so. Otherwise as finish_jobs.';
+REVOKE EXECUTE ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[], jsonb[]) FROM PUBLIC;
 
 CREATE FUNCTION snooze_jobs(ids uuid[], runs integer[], delays interval[])
     RETURNS TABLE (id uuid, run integer, counted boolean, state text)

@@ -43,6 +43,7 @@ pub struct JobFilter {
     pub(crate) meta: Option<Value>,
     pub(crate) priority: Option<i16>,
     pub(crate) attempts_at_least: Option<u16>,
+    pub(crate) error_code: Option<String>,
     pub(crate) created: Between,
     pub(crate) scheduled: Between,
     pub(crate) attempted: Between,
@@ -156,6 +157,13 @@ impl JobFilter {
     /// Selects jobs that were started at least this many times.
     pub fn attempts_at_least(mut self, attempts: u16) -> Self {
         self.attempts_at_least = Some(attempts);
+        self
+    }
+
+    /// Selects jobs whose last error has this code: one of a worker's ([`JobError::code`](crate::JobError::code)), or of
+    /// uniqueue's own ([`AttemptError::code`](crate::AttemptError::code)), such as `expired`.
+    pub fn error_code(mut self, code: impl Into<String>) -> Self {
+        self.error_code = Some(code.into());
         self
     }
 

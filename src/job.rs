@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::attempt_error::AttemptError;
 use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
 use crate::opts::{InsertOptions, insert_setters};
@@ -285,43 +286,6 @@ impl JobRow {
     }
 }
 
-/// The error of one attempt.
-///
-/// An entry in `errors` that no runner wrote, such as a note by hand, is read as its text, with attempt 0 in 1970.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(from = "Value")]
-#[non_exhaustive]
-pub struct AttemptError {
-    /// The attempt, counted from 1.
-    pub attempt: u16,
-    /// When it ended, by the database's clock.
-    #[serde(with = "time::serde::rfc3339")]
-    pub at: OffsetDateTime,
-    /// The error's text.
-    pub error: String,
-}
-
-/// An entry of `errors` as runners write it.
-#[derive(Deserialize)]
-struct ByRunner {
-    attempt: u16,
-    #[serde(with = "time::serde::rfc3339")]
-    at: OffsetDateTime,
-    error: String,
-}
-
-impl From<Value> for AttemptError {
-    fn from(item: Value) -> Self {
-        match ByRunner::deserialize(&item) {
-            Ok(ByRunner { attempt, at, error }) => Self { attempt, at, error },
-            Err(_) => {
-                let error = item.as_str().map_or_else(|| item.to_string(), ToOwned::to_owned);
-                Self { attempt: 0, at: OffsetDateTime::UNIX_EPOCH, error }
-            }
-        }
-    }
-}
-
 /// The result of an insert.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
@@ -362,6 +326,8 @@ impl Inserted {
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! The guides and the licences that this page links to are files of the repository, in `docs` and beside the README.
 
+mod attempt_error;
 mod audit;
 mod backfill;
 mod bisection;
@@ -19,6 +20,7 @@ mod health;
 mod ident;
 mod indent_json;
 mod job;
+mod job_error;
 mod job_json;
 mod kind;
 mod maintenance;
@@ -53,6 +55,8 @@ mod waiting_insert;
 mod why;
 mod worker;
 
+/// Jobs.
+pub use self::attempt_error::AttemptError;
 /// Duplicates that were counted.
 pub use self::audit::{AuditedKind, SuppressedDuplicate};
 /// Keys for jobs that are there already.
@@ -83,15 +87,15 @@ pub use self::ident::PeriodicName;
 pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, SchemaName};
 /// JSON in lines.
 pub use self::indent_json::indent_json;
-/// Jobs.
-pub use self::job::{AttemptError, Inserted, Job, JobRow, NewJob};
+pub use self::job::{Inserted, Job, JobRow, NewJob};
+/// Working.
+pub use self::job_error::{JobError, Permanent};
 /// Registered kinds.
 pub use self::kind::KindRow;
-/// Working.
-pub use self::outcome::{BoxError, IntoResult, Outcome, Permanent};
+pub use self::outcome::{BoxError, IntoResult, Outcome};
 /// What people watch.
 pub use self::overview::{
-    FailingKind, GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob,
+    FailingCode, FailingKind, GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob,
 };
 /// Lengths of time as text.
 pub use self::period::format_duration;
@@ -118,7 +122,10 @@ pub use self::wait_result::Waited;
 pub use self::waiting_insert::WaitingInsert;
 /// Why a job waits.
 pub use self::why::{FirstJob, Obstacle, ObstacleCode};
-pub use self::worker::{AnyJob, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker, WorkerOptions};
+pub use self::worker::{
+    AnyJob, BatchResults, BatchWorker, Batching, IntoResults, Middleware, Needs, Next, Progress, RunningJob,
+    StopReason, Worker, WorkerOptions,
+};
 /// Which jobs, and how many.
 pub use self::{
     count::JobCount,

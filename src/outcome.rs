@@ -1,7 +1,7 @@
 //! Outcomes: how a worker ends an attempt.
 
+use std::any::type_name;
 use std::error::Error;
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -166,6 +166,16 @@ pub trait IntoResult {
     ///
     /// The worker's own error.
     fn into_result(self) -> Result<Outcome, BoxError>;
+
+    /// The type of the worker's error, where the signature tells it.
+    #[doc(hidden)]
+    #[must_use]
+    fn error_type() -> Option<&'static str>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 impl IntoResult for () {
@@ -184,76 +194,20 @@ impl<T: Into<Outcome>, E: Into<BoxError>> IntoResult for Result<T, E> {
     fn into_result(self) -> Result<Outcome, BoxError> {
         self.map(Into::into).map_err(Into::into)
     }
-}
 
-/// An error after which another attempt cannot succeed: the job is discarded at once, with the error's text, however
-/// many attempts it has left. It works with `?`, and anywhere in an error's chain of sources: with added context it is
-/// still permanent.
-///
-/// ```
-/// use uniqueue::{BoxError, Permanent};
-///
-/// fn parse(amount: &str) -> Result<u64, BoxError> {
-///     Ok(amount.parse().map_err(Permanent::new)?)
-/// }
-///
-/// fn charge(amount: &str) -> Result<(), BoxError> {
-///     if parse(amount)? == 0 {
-///         return Err(Permanent::new("nothing to charge").into());
-///     }
-///     Ok(())
-/// }
-/// # assert_eq!(charge("0").unwrap_err().to_string(), "nothing to charge");
-/// ```
-#[derive(Debug)]
-pub struct Permanent(Cause);
-
-/// The marked error. It stays in the chain of sources even where a wrapper hides the type of the error that it
-/// wraps, as anyhow's does.
-#[derive(Debug)]
-struct Cause(BoxError);
-
-impl Permanent {
-    /// Marks an error, or a text, as permanent.
-    #[must_use]
-    pub fn new(error: impl Into<BoxError>) -> Self {
-        Self(Cause(error.into()))
-    }
-
-    /// The error that was marked.
-    #[must_use]
-    pub fn into_inner(self) -> BoxError {
-        self.0.0
-    }
-
-    /// Whether an error, or one of its sources, is permanent.
-    #[must_use]
-    pub fn is_in(error: &(dyn Error + 'static)) -> bool {
-        std::iter::successors(Some(error), |&error| error.source())
-            .any(|error| error.is::<Permanent>() || error.is::<Cause>())
+    fn error_type() -> Option<&'static str> {
+        type_of::<E>()
     }
 }
 
-impl fmt::Display for Permanent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Error for Permanent {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.0)
-    }
-}
-
-impl Error for Cause {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.0.source()
-    }
+/// The name of an error's type, such as `my_app::CardError`. `None` for a text, and for a type that holds errors of any
+/// other.
+pub(crate) fn type_of<E: ?Sized>() -> Option<&'static str> {
+    let name = type_name::<E>();
+    let is_any = name.starts_with('&')
+        || name.contains("dyn ")
+        || ["String", "str", "anyhow::Error", "eyre::Report", "JobError", "Permanent"]
+            .iter()
+            .any(|any| name.strip_suffix(any).is_some_and(|rest| rest.is_empty() || rest.ends_with("::")));
+    (!is_any).then_some(name)
 }

@@ -61,6 +61,28 @@ pub struct FailingKind {
     pub last_job: Option<JobId>,
 }
 
+/// The failed jobs of a kind whose last errors have one code, as
+/// [`Client::failing_codes`](crate::Client::failing_codes) lists them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FailingCode {
+    /// The kind.
+    pub kind: Kind,
+    /// The code. `None`: their last errors have none.
+    pub code: Option<String>,
+    /// How many of these jobs wait for their next attempt.
+    pub retryable: u64,
+    /// How many were discarded.
+    pub discarded: u64,
+    /// When the last of them failed.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub last_failed_at: Option<OffsetDateTime>,
+    /// The error of the last of them.
+    pub last_error: Option<String>,
+    /// The id of the last of them.
+    pub last_job: Option<JobId>,
+}
+
 /// A runner, as [`Client::runners`](crate::Client::runners) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]

@@ -1,7 +1,7 @@
 //! Watching running jobs, failing kinds, runners and retentions.
 
 use super::{Client, Request};
-use crate::overview::{FailingKind, QueueRetention, RunnerInfo, RunningJobInfo};
+use crate::overview::{FailingCode, FailingKind, QueueRetention, RunnerInfo, RunningJobInfo};
 use crate::store;
 
 impl Client {
@@ -25,6 +25,17 @@ impl Client {
     /// [`Error::Database`](crate::Error::Database).
     pub fn failing_kinds(&self) -> Request<'_, Vec<FailingKind>> {
         Request::new(self, |client, connection| Box::pin(store::failing_kinds(connection, client.statements())))
+    }
+
+    /// Lists the failed jobs by kind and the code of their last error ([`JobError::code`](crate::JobError::code)), the code
+    /// with the most jobs first: among as many jobs as [`failing_kinds`](Self::failing_kinds) looks at. As the view
+    /// `failing_code`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn failing_codes(&self) -> Request<'_, Vec<FailingCode>> {
+        Request::new(self, |client, connection| Box::pin(store::failing_codes(connection, client.statements())))
     }
 
     /// Lists the runners with their queues, their slots and the age of their heartbeats: live ones first, at most 1,000.

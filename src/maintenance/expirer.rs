@@ -36,9 +36,9 @@ impl Expirer {
 
     async fn expire(&mut self, holder: &Holder) -> Result<Duration> {
         let began = Instant::now();
-        let expiry = Expiry { limit: self.batch.jobs() };
+        let expiration = Expiration { limit: self.batch.jobs() };
         let skip = self.aside.ids(began);
-        let ran = step::run(holder, &expiry, &skip, self.batch.is_single(), &mut self.aside).await?;
+        let ran = step::run(holder, &expiration, &skip, self.batch.is_single(), &mut self.aside).await?;
         let Ran { done, found, has_rest, failed } = ran;
         let next_in = done.last().and_then(|(_, next_in)| *next_in);
         let expired: Vec<_> = done.into_iter().flat_map(|(expired, _)| expired).collect();
@@ -70,11 +70,11 @@ impl Service for Expirer {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Expiry {
+struct Expiration {
     limit: i64,
 }
 
-impl Step for Expiry {
+impl Step for Expiration {
     const VERB: &'static str = "expire";
     type Done = (Vec<Expired>, Option<Duration>);
 

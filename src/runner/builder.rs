@@ -8,7 +8,9 @@ use crate::client::Client;
 use crate::job::Job;
 use crate::outcome::IntoResult;
 use crate::retry::RetryPolicy;
-use crate::worker::{AnyJob, AnyMiddleware, Middleware, Registry, States, Worker, WorkerOptions};
+use crate::worker::{
+    AnyJob, AnyMiddleware, BatchWorker, Batching, Middleware, Registry, States, Worker, WorkerOptions,
+};
 
 /// Builds a runner: its queues, its workers and its options.
 ///
@@ -90,6 +92,26 @@ impl Runner {
     /// Like [`Runner::worker`], with a timeout or a retry policy for this kind.
     pub fn worker_with<J: Job>(mut self, worker: impl Worker<J>, options: WorkerOptions) -> Self {
         self.workers.add(worker, options);
+        self
+    }
+
+    /// Works jobs of one kind with a [`BatchWorker`] or an async function, which takes several of them at once.
+    ///
+    /// Each job takes a slot: the [queue](Self::queue) needs as many as a batch has jobs. Otherwise a batch is smaller, and
+    /// its first job waits for the whole time that the [`Batching`] says.
+    pub fn batch_worker<J: Job>(self, size: Batching, worker: impl BatchWorker<J>) -> Self {
+        self.batch_worker_with(size, worker, WorkerOptions::new())
+    }
+
+    /// Like [`Runner::batch_worker`], with a timeout or a retry policy for this kind. The timeout is that of each job, counted
+    /// from when it joined its batch.
+    pub fn batch_worker_with<J: Job>(
+        mut self,
+        size: Batching,
+        worker: impl BatchWorker<J>,
+        options: WorkerOptions,
+    ) -> Self {
+        self.workers.add_batch(worker, size, options);
         self
     }
 

@@ -18,7 +18,7 @@ use super::telemetry::{self, JobTelemetry};
 use super::work::work;
 use crate::job::JobRow;
 use crate::metrics::Timer;
-use crate::store::{RunResult, Verdict};
+use crate::store::{RunResult, StoredError, Verdict};
 use crate::worker::{Attempt, StopReason};
 
 /// Fills free slots with the jobs that wait for them, in every queue.
@@ -137,7 +137,7 @@ impl Drop for ResultOnDrop {
         let workers = &self.shared.workers;
         let verdict = self.verdict.take().unwrap_or_else(|| Verdict::Retry {
             delay: wait_after(workers.retry_policy, attempt.row.attempt),
-            error: "panicked while the work was dropped".to_owned(),
+            error: StoredError::coded("panicked", "panicked while the work was dropped"),
         });
         let progress = workers.reports.take(attempt.reporter(), &attempt.is_over);
         let is_deleted = attempt.is_deleted;

@@ -17,7 +17,9 @@ use super::suspects::Plan;
 use crate::client::answer;
 use crate::error::{Error, Result};
 use crate::metrics::Timer;
-use crate::store::{self, Demand, Fetched, GroupVisit, QueueDemand, RunResult, SuspectLimit, Unreadable, Verdict};
+use crate::store::{
+    self, Demand, Fetched, GroupVisit, QueueDemand, RunResult, StoredError, SuspectLimit, Unreadable, Verdict,
+};
 use crate::worker::Stop;
 
 /// From this number of jobs on, a fetch sends two statements at once.
@@ -225,7 +227,8 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, fetched: Fetched) {
     shared.runs.take(lease.id, readable.chain(failed));
     for (Unreadable { id, kind, queue, attempt, run, problem }, stop) in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
-        let verdict = Verdict::Retry { delay: wait_after(shared.workers.retry_policy, attempt), error: problem };
+        let error = StoredError::coded("unreadable", problem);
+        let verdict = Verdict::Retry { delay: wait_after(shared.workers.retry_policy, attempt), error };
         let result = RunResult { id, attempt, run, verdict, progress: None, is_deleted: false };
         let telemetry = shared.telemetry.of(&kind, &queue);
         shared.send(Ended { lease: Arc::clone(lease), stop, telemetry, result, may_be_completed: false });

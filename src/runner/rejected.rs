@@ -4,7 +4,7 @@ use super::panics::wait_after;
 use super::result::Ended;
 use super::shared::Workers;
 use crate::error::Error;
-use crate::store::Verdict;
+use crate::store::{StoredError, Verdict};
 
 /// How the error begins that takes the place of a result that could not be stored.
 const NOT_STORED: &str = "the result could not be stored";
@@ -49,7 +49,7 @@ fn replace_with(workers: &Workers, ended: &mut Ended, error: &Error) -> Option<&
     if result.progress.take().is_some() {
         return Some("without progress");
     }
-    let reason = format!("{NOT_STORED}: {error}");
+    let reason = StoredError::coded("not_stored", format!("{NOT_STORED}: {error}"));
     let text = match &result.verdict {
         // These carry nothing of the job's own, so the job is not at fault.
         Verdict::Complete { output: None } | Verdict::GiveBack | Verdict::Snooze { .. } => return None,
@@ -57,7 +57,7 @@ fn replace_with(workers: &Workers, ended: &mut Ended, error: &Error) -> Option<&
         Verdict::Discard { reason } => Some(reason),
         Verdict::Complete { output: Some(_) } | Verdict::Cancel { .. } => None,
     };
-    if text.is_some_and(|text| text.starts_with(NOT_STORED)) {
+    if text.is_some_and(|error| error.text.starts_with(NOT_STORED)) {
         return None;
     }
     result.verdict = match result.verdict {

@@ -57,9 +57,8 @@ fn split<T>(batch: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
 fn size_of_result(result: &RunResult) -> usize {
     let of_verdict = match &result.verdict {
         Verdict::Complete { output } => output.as_ref().map_or(0, size_of_json),
-        Verdict::Retry { error: text, .. } | Verdict::Cancel { reason: text } | Verdict::Discard { reason: text } => {
-            text.len()
-        }
+        Verdict::Retry { error, .. } | Verdict::Discard { reason: error } => error.text.len(),
+        Verdict::Cancel { reason } => reason.len(),
         Verdict::Snooze { .. } | Verdict::GiveBack => 0,
     };
     of_verdict + result.progress.as_ref().map_or(0, size_of_json)
@@ -121,14 +120,14 @@ fn happened(verdict: Verdict, state: JobState) -> Happened {
     let is_discarded = state == JobState::Discarded;
     match verdict {
         _ if state == JobState::Completed => Happened::Completed,
-        Verdict::Retry { error, .. } if is_discarded => Happened::Discarded { reason: error },
+        Verdict::Retry { error, .. } if is_discarded => Happened::Discarded { reason: error.text },
         Verdict::Snooze { .. } | Verdict::GiveBack if is_discarded => Happened::Discarded { reason: TAKEN.to_owned() },
         Verdict::Complete { .. } => Happened::Completed,
-        Verdict::Retry { delay, error } => Happened::Retried { after: delay, error: Some(error) },
+        Verdict::Retry { delay, error } => Happened::Retried { after: delay, error: Some(error.text) },
         Verdict::Snooze { delay, .. } => Happened::Snoozed { after: delay },
         Verdict::GiveBack => Happened::GivenBack,
         Verdict::Cancel { reason } => Happened::Cancelled { reason: Some(reason) },
-        Verdict::Discard { reason } => Happened::Discarded { reason },
+        Verdict::Discard { reason } => Happened::Discarded { reason: reason.text },
     }
 }
 

@@ -135,7 +135,7 @@ pub(super) fn end_span(span: &Span, row: &JobRow, verdict: &Verdict) {
     match verdict {
         Verdict::Retry { error: reason, .. } | Verdict::Discard { reason } if !is_completed_in => {
             span.record("otel.status_code", "ERROR");
-            span.record("otel.status_description", reason.as_str());
+            span.record("otel.status_description", reason.text.as_str());
         }
         Verdict::Complete { .. } | Verdict::Retry { .. } | Verdict::Discard { .. } => {
             span.record("otel.status_code", "OK");

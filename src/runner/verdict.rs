@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use super::panics::{catch, wait_after};
 use crate::error::with_causes;
-use crate::outcome::{BoxError, Outcome, Permanent};
+use crate::job_error::ErrorDetails;
+use crate::outcome::{BoxError, Outcome};
 use crate::retry::RetryPolicy;
-use crate::store::{Hold, Verdict};
+use crate::store::{Hold, StoredError, Verdict};
 use crate::worker::{Attempt, StopReason};
 
 /// The error of a result that counts only if the transaction of [`RunningJob::complete_in`] did not commit.
@@ -25,13 +26,17 @@ use crate::worker::{Attempt, StopReason};
 /// [`RunningJob::complete_in`]: crate::RunningJob::complete_in
 const NOT_COMMITTED: &str = "the transaction that completed the job did not commit";
 
+/// The code of an attempt that took too long, unless its error has one.
+const TIMED_OUT: &str = "timed_out";
+
 /// The most bytes of an error or a reason that a job keeps and the log shows.
 const MOST_ERROR_BYTES: usize = 16 * 1024;
 
 /// How the work ended.
 pub(super) enum WorkEnd {
-    /// The worker returned, or panicked, which is an error as well.
     Returned(Result<Outcome, BoxError>),
+    /// It panicked, with this text.
+    Panicked(String),
     /// It was dropped, since it did not end when it had to.
     Dropped,
 }
@@ -42,6 +47,8 @@ pub(super) struct Judge<'a> {
     pub(super) retry_policy: &'a dyn Fn() -> RetryPolicy,
     /// How long it was allowed to run.
     pub(super) timeout: Option<Duration>,
+    /// The type of the worker's error, as its signature says.
+    pub(super) error_type: Option<&'static str>,
 }
 
 impl Judge<'_> {
@@ -56,6 +63,7 @@ impl Judge<'_> {
                 }
                 verdict
             }
+            WorkEnd::Panicked(text) => self.ended(text, ErrorDetails::coded("panicked")),
             WorkEnd::Dropped => self.dropped(),
         }
     }
@@ -64,11 +72,11 @@ impl Judge<'_> {
         // The row is completed already if the transaction committed, and then this result is
         // dropped by the fence. If not, the effects are gone, and so must be the completion.
         if self.attempt.is_completed_in.load(Ordering::Acquire) {
-            return self.retry(NOT_COMMITTED.to_owned());
+            return self.retry(StoredError::coded("not_committed", NOT_COMMITTED));
         }
         match outcome {
             Outcome::Complete { output } => Verdict::Complete { output },
-            Outcome::Retry { after, reason } => Verdict::Retry { delay: after, error: limited(reason) },
+            Outcome::Retry { after, reason } => Verdict::Retry { delay: after, error: limited(reason).into() },
             Outcome::Snooze { after } => Verdict::Snooze { delay: after, hold: None },
             Outcome::HoldQueue { after } => {
                 tracing::info!(?after, "holds its queue");
@@ -88,44 +96,61 @@ impl Judge<'_> {
                 Verdict::Snooze { delay: after, hold }
             }
             Outcome::Cancel { reason } => Verdict::Cancel { reason: limited(reason) },
-            Outcome::Discard { reason } => Verdict::Discard { reason: limited(reason) },
+            Outcome::Discard { reason } => Verdict::Discard { reason: limited(reason).into() },
         }
     }
 
     fn failed(&self, error: &BoxError) -> Verdict {
-        let reason = self.attempt.stop.reason();
-        let mut text = catch(|| with_causes(error.as_ref()))
+        let text = catch(|| with_causes(error.as_ref()))
             .unwrap_or_else(|panic| format!("failed with an error that cannot be written: {panic}"));
+        let details = catch(|| ErrorDetails::of(error.as_ref(), self.error_type)).unwrap_or_default();
+        self.ended(text, details)
+    }
+
+    /// Of an attempt that ended with an error.
+    fn ended(&self, mut text: String, mut details: ErrorDetails) -> Verdict {
+        let reason = self.attempt.stop.reason();
         if reason == Some(StopReason::TimedOut) {
             text = format!("{}: {text}", self.timed_out());
+            details.code.get_or_insert_with(|| TIMED_OUT.to_owned());
         }
-        let text = limited(text);
+        let error = StoredError { text: limited(text), details };
         match reason {
-            _ if catch(|| Permanent::is_in(error.as_ref())).unwrap_or(false) => {
-                tracing::error!(error = text, "failed for good");
-                Verdict::Discard { reason: text }
+            _ if error.details.is_permanent => {
+                tracing::error!(error = error.text, code = error.details.code, "failed for good");
+                Verdict::Discard { reason: error }
             }
-            None | Some(StopReason::TimedOut) => self.fail(text),
+            None | Some(StopReason::TimedOut) => self.fail(error),
             Some(StopReason::Stopping | StopReason::Cancelled | StopReason::LeaseLost) => {
-                tracing::info!(error = text, ?reason, "stopped");
-                Verdict::GiveBack
+                tracing::info!(error = error.text, ?reason, "stopped");
+                self.give_back()
             }
         }
     }
 
     fn dropped(&self) -> Verdict {
         match self.attempt.stop.reason() {
-            Some(StopReason::TimedOut) => self.fail(self.timed_out()),
-            _ => Verdict::GiveBack,
+            Some(StopReason::TimedOut) => self.fail(StoredError::coded(TIMED_OUT, self.timed_out())),
+            _ => self.give_back(),
         }
     }
 
-    fn fail(&self, error: String) -> Verdict {
+    /// A job that has begun and could expire goes on like one that was snoozed: to give it back would mean that it has not
+    /// started.
+    fn give_back(&self) -> Verdict {
+        match self.attempt.row.expires_at {
+            Some(_) => Verdict::Snooze { delay: Duration::ZERO, hold: None },
+            None => Verdict::GiveBack,
+        }
+    }
+
+    fn fail(&self, error: StoredError) -> Verdict {
         let row = &self.attempt.row;
+        let (text, code) = (&error.text, &error.details.code);
         if row.attempt < row.max_attempts {
-            tracing::warn!(error, "attempt failed");
+            tracing::warn!(error = text, code, "attempt failed");
         } else {
-            tracing::error!(error, "the last attempt failed");
+            tracing::error!(error = text, code, "the last attempt failed");
         }
         self.retry(error)
     }
@@ -137,14 +162,15 @@ impl Judge<'_> {
         format!("timed out after {number} {unit}")
     }
 
-    fn retry(&self, error: String) -> Verdict {
-        Verdict::Retry { delay: wait_after((self.retry_policy)(), self.attempt.row.attempt), error }
+    fn retry(&self, error: StoredError) -> Verdict {
+        let wait = || wait_after((self.retry_policy)(), self.attempt.row.attempt);
+        Verdict::Retry { delay: error.details.retry_after.unwrap_or_else(wait), error }
     }
 }
 
 /// Whether the worker completed the job in a transaction and returned: the verdict is for the case that it did not commit.
 pub(super) fn is_completed_in(verdict: &Verdict) -> bool {
-    matches!(verdict, Verdict::Retry { error, .. } if error == NOT_COMMITTED)
+    matches!(verdict, Verdict::Retry { error, .. } if error.text == NOT_COMMITTED)
 }
 
 /// A text within the limit of errors. A mark at the end of a cut text says how long it was.

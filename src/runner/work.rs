@@ -19,7 +19,6 @@ use super::lease::RunnerLease;
 use super::panics::catch;
 use super::shared::Workers;
 use super::verdict::{Judge, WorkEnd};
-use crate::outcome::{BoxError, Outcome};
 use crate::store::Verdict;
 use crate::worker::{self, Attempt, StopReason};
 
@@ -33,19 +32,20 @@ pub(super) async fn work(workers: &Workers, lease: &RunnerLease, attempt: &Arc<A
     if attempt.stop.reason().is_some() {
         return Verdict::GiveBack;
     }
-    let mut timeout = None;
+    let (mut timeout, mut error_type) = (None, None);
     // Reading a job is the worker's code as well.
     let ended = match catch(|| Arc::clone(worker).begin(Arc::clone(attempt))) {
         Ok(begun) => {
             timeout = begun.timeout.or(workers.timeout);
+            error_type = begun.error_type;
             let limits = TimeLimits { timeout, grace: workers.stop_grace };
             run(catching(begun.work), lease, attempt, limits).await
         }
-        Err(panic) => WorkEnd::Returned(Err(panic.into())),
+        Err(panic) => WorkEnd::Panicked(panic),
     };
     // Asked only where it counts.
     let retry_policy = || workers.retry_policy_of(attempt.row.kind.as_str());
-    Judge { attempt, retry_policy: &retry_policy, timeout }.verdict(ended)
+    Judge { attempt, retry_policy: &retry_policy, timeout, error_type }.verdict(ended)
 }
 
 /// How long the work may go on, and how long after it was told to stop.
@@ -56,7 +56,7 @@ struct TimeLimits {
 
 /// Polls the work until it returns, or has to be dropped.
 async fn run(
-    work: impl Future<Output = Result<Outcome, BoxError>>,
+    work: impl Future<Output = WorkEnd>,
     lease: &RunnerLease,
     attempt: &Attempt,
     limits: TimeLimits,
@@ -65,13 +65,13 @@ async fn run(
     // Most work is done when it was polled once. What only longer work needs is in a box, since the size of this future is
     // most of what a task costs.
     match poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
-        Poll::Ready(result) => WorkEnd::Returned(result),
+        Poll::Ready(ended) => ended,
         Poll::Pending => Box::pin(wait(work, lease, attempt, limits)).await,
     }
 }
 
 async fn wait(
-    mut work: Pin<&mut impl Future<Output = Result<Outcome, BoxError>>>,
+    mut work: Pin<&mut impl Future<Output = WorkEnd>>,
     lease: &RunnerLease,
     attempt: &Attempt,
     limits: TimeLimits,
@@ -79,7 +79,7 @@ async fn wait(
     // The work first, each time: work that is done counts, whatever happened meanwhile.
     let reason = tokio::select! {
         biased;
-        result = &mut work => return WorkEnd::Returned(result),
+        ended = &mut work => return ended,
         reason = attempt.stop.requested() => reason,
         reason = over(limits.timeout, attempt) => reason,
     };
@@ -88,7 +88,7 @@ async fn wait(
     }
     tokio::select! {
         biased;
-        result = &mut work => WorkEnd::Returned(result),
+        ended = &mut work => ended,
         () = tokio::time::sleep(limits.grace) => WorkEnd::Dropped,
         () = lease.lost.cancelled() => WorkEnd::Dropped,
     }
@@ -103,12 +103,12 @@ async fn over(timeout: Option<Duration>, attempt: &Attempt) -> StopReason {
     attempt.stop.request(StopReason::TimedOut)
 }
 
-/// Runs the worker, and makes an error of a panic.
-async fn catching(mut work: worker::WorkFuture<'_>) -> Result<Outcome, BoxError> {
+/// Runs the worker, and catches its panic.
+async fn catching(mut work: worker::WorkFuture<'_>) -> WorkEnd {
     // After a panic the future is dropped and never polled again.
     poll_fn(move |context| match catch(|| work.as_mut().poll(context)) {
-        Ok(poll) => poll,
-        Err(panic) => Poll::Ready(Err(panic.into())),
+        Ok(poll) => poll.map(WorkEnd::Returned),
+        Err(panic) => Poll::Ready(WorkEnd::Panicked(panic)),
     })
     .await
 }

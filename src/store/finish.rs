@@ -13,6 +13,7 @@ use super::{Statements, interval, lock_timeout, query};
 use crate::error::Result;
 use crate::ident::{JobId, QueueName};
 use crate::job::JobRow;
+use crate::job_error::ErrorDetails;
 use crate::state::JobState;
 
 /// How a run ended.
@@ -23,7 +24,7 @@ pub(crate) enum Verdict {
     },
     Retry {
         delay: Duration,
-        error: String,
+        error: StoredError,
     },
     Snooze {
         delay: Duration,
@@ -35,8 +36,28 @@ pub(crate) enum Verdict {
         reason: String,
     },
     Discard {
-        reason: String,
+        reason: StoredError,
     },
+}
+
+/// An error as the job keeps it.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredError {
+    pub(crate) text: String,
+    pub(crate) details: ErrorDetails,
+}
+
+impl StoredError {
+    /// An error of uniqueue's own.
+    pub(crate) fn coded(code: &str, text: impl Into<String>) -> Self {
+        Self { text: text.into(), details: ErrorDetails::coded(code) }
+    }
+}
+
+impl From<String> for StoredError {
+    fn from(text: String) -> Self {
+        Self { text, details: ErrorDetails::default() }
+    }
 }
 
 impl Verdict {
@@ -129,8 +150,8 @@ pub(crate) async fn finish(
         .bind(lock_wait.map(lock_timeout))
         .bind(results.iter().map(|result| result.id.as_uuid()).collect::<Vec<_>>())
         .bind(results.iter().map(|result| stored(result.run)).collect::<Vec<_>>());
-    if let Some(Outcomes { names, delays, errors, outputs, progress }) = outcomes {
-        finishing = finishing.bind(names).bind(delays).bind(errors).bind(outputs).bind(progress);
+    if let Some(Outcomes { names, delays, errors, outputs, progress, details }) = outcomes {
+        finishing = finishing.bind(names).bind(delays).bind(errors).bind(outputs).bind(progress).bind(details);
     }
     let mut finished = FinishedStates::with_capacity(results.len());
     for row in finishing.fetch_all(connection).await? {
@@ -170,6 +191,7 @@ struct Outcomes<'a> {
     errors: Vec<Option<String>>,
     outputs: Vec<Option<&'a Value>>,
     progress: Vec<Option<&'a Value>>,
+    details: Vec<Option<Value>>,
 }
 
 impl<'a> Outcomes<'a> {
@@ -178,12 +200,17 @@ impl<'a> Outcomes<'a> {
         for result in results {
             let (name, delay, error, output) = match &result.verdict {
                 Verdict::Complete { output } => ("complete", None, None, output.as_ref()),
-                Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(error), None),
+                Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(&error.text), None),
                 Verdict::Snooze { delay, .. } => ("snooze", Some(*delay), None, None),
                 Verdict::GiveBack => ("give_back", None, None, None),
                 Verdict::Cancel { reason } => ("cancel", None, Some(reason), None),
-                Verdict::Discard { reason } => ("discard", None, Some(reason), None),
+                Verdict::Discard { reason } => ("discard", None, Some(&reason.text), None),
             };
+            let details = match &result.verdict {
+                Verdict::Retry { error, .. } | Verdict::Discard { reason: error } => error.details.members(),
+                _ => None,
+            };
+            outcomes.details.push(details);
             outcomes.names.push(name);
             outcomes.delays.push(delay.map(interval));
             outcomes.errors.push(error.map(|text| storable(text)));

@@ -30,4 +30,5 @@
     AND ($17::uuid[] IS NULL OR j.id = ANY ($17))
     AND ($18::text IS NULL OR j.group_key = $18)
     AND ($19::uuid IS NULL OR j.id >= $19)
+    AND ($20::text IS NULL OR j.errors -> -1 ->> 'code' = $20)
 )

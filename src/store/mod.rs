@@ -76,7 +76,7 @@ pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};
 pub(crate) use self::fetch_answer::{Fetched, Unreadable, Visited};
 pub(crate) use self::finish::{
-    EndStatement, FinishedStates, Hold, RunResult, Verdict, finish, locked, not_completed, still_held,
+    EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict, finish, locked, not_completed, still_held,
 };
 pub(crate) use self::full_queues::{FullQueue, full_queues};
 pub(crate) use self::health::{
@@ -138,7 +138,7 @@ pub(crate) use self::unreadable::{
 };
 pub(crate) use self::wait::{deletes_completed, final_jobs};
 pub(crate) use self::why::{why, why_first, why_queue};
-pub(crate) use self::work_overview::{failing_kinds, running_jobs};
+pub(crate) use self::work_overview::{failing_codes, failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::find::{Criteria, Found, find_jobs, held_back, next_job, start_job};
@@ -152,7 +152,7 @@ pub(crate) use self::shift::{move_periodic, shift_times};
 use crate::ident::SchemaName;
 
 /// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to
-/// 19; a null sets no condition. Such statements are planned for each call.
+/// 20; a null sets no condition. Such statements are planned for each call.
 const MATCHING: &str = include_str!("matching.sql");
 
 /// The job of an insert, which replaces the marker `/* new_job */NULL`. It takes parameters 1 to 23.
@@ -360,6 +360,7 @@ statements! {
     try_jobs,
     waiting_inserts,
     watch_failing,
+    watch_failing_codes,
     watch_running,
     why,
     why_first,

@@ -10,9 +10,10 @@ use sqlx::types::Json;
 use sqlx::{Column, Decode, Postgres, Row, Type};
 use time::{Duration, OffsetDateTime, macros::datetime};
 
+use crate::attempt_error::AttemptError;
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
-use crate::job::{AttemptError, JobRow};
+use crate::job::JobRow;
 use crate::unique::StateSet;
 
 /// The columns of a job, in the order in which [`job_row`] reads them.

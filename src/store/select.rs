@@ -89,6 +89,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
         meta,
         priority,
         attempts_at_least,
+        error_code,
         created,
         scheduled,
         attempted,
@@ -103,7 +104,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
     let query = query.bind(finalized.after).bind(finalized.before);
     let query = query.bind(attempted.after).bind(attempted.before);
     let query = query.bind(ids.as_ref().map(|ids| ids.iter().map(|id| id.as_uuid()).collect::<Vec<_>>()));
-    query.bind(group).bind(id_at_least.map(JobId::as_uuid))
+    query.bind(group).bind(id_at_least.map(JobId::as_uuid)).bind(error_code)
 }
 
 /// States as the database spells them, in alphabetical order.

@@ -9,7 +9,7 @@ use super::row::Stored;
 use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
-use crate::overview::{FailingKind, RunningJobInfo};
+use crate::overview::{FailingCode, FailingKind, RunningJobInfo};
 
 /// The jobs that have run for longest.
 pub(crate) async fn running_jobs(
@@ -44,6 +44,23 @@ pub(crate) async fn failing_kinds(connection: &mut PgConnection, statements: &St
         Ok(FailingKind {
             kind: Kind::from_stored(row.try_get("kind")?),
             queues: queues.iter().map(|name| QueueName::from_stored(name)).collect(),
+            retryable: row.try_get::<i64, _>("retryable")?.unsigned_abs(),
+            discarded: row.try_get::<i64, _>("discarded")?.unsigned_abs(),
+            last_failed_at: row.try_get::<Option<Stored>, _>("last_failed_at")?.map(|at| at.0),
+            last_error: row.try_get("last_error")?,
+            last_job: row.try_get::<Option<Uuid>, _>("last_job")?.map(JobId::from),
+        })
+    };
+    rows.iter().map(info).collect()
+}
+
+/// The failed jobs by kind and code. The code with the most failed jobs comes first.
+pub(crate) async fn failing_codes(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<FailingCode>> {
+    let rows = query(&statements.watch_failing_codes).fetch_all(connection).await?;
+    let info = |row: &sqlx::postgres::PgRow| {
+        Ok(FailingCode {
+            kind: Kind::from_stored(row.try_get("kind")?),
+            code: row.try_get("code")?,
             retryable: row.try_get::<i64, _>("retryable")?.unsigned_abs(),
             discarded: row.try_get::<i64, _>("discarded")?.unsigned_abs(),
             last_failed_at: row.try_get::<Option<Stored>, _>("last_failed_at")?.map(|at| at.0),

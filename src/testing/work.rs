@@ -11,10 +11,11 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::attempt_error::AttemptError;
 use crate::client::Client;
 use crate::group::GroupBy;
 use crate::ident::{JobId, Kind, QueueName};
-use crate::job::{AttemptError, Job, JobRow, NewJob};
+use crate::job::{Job, JobRow, NewJob};
 use crate::opts::{Expiry, InsertOptions, insert_setters};
 use crate::outcome::{BoxError, Outcome};
 use crate::state::JobState;
@@ -111,7 +112,17 @@ impl<'a> Work<'a> {
     /// database.
     pub fn failed_before(mut self, error: impl Into<String>) -> Self {
         let attempt = u16::try_from(self.errors.len() + 1).unwrap_or(u16::MAX);
-        self.errors.push(AttemptError { attempt, at: OffsetDateTime::now_utc(), error: error.into() });
+        let at = OffsetDateTime::now_utc();
+        let error = error.into();
+        self.errors.push(AttemptError {
+            attempt,
+            at,
+            error,
+            code: None,
+            error_type: None,
+            retryable: None,
+            details: None,
+        });
         self
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct Begun {
     pub(crate) work: WorkFuture<'static>,
     /// How long it may run. `None`: the runner's timeout.
     pub(crate) timeout: Option<Duration>,
+    /// The type of its error, as the worker's signature says.
+    pub(crate) error_type: Option<&'static str>,
 }
 
 /// A worker of any type.
@@ -46,9 +48,10 @@ impl<J: Job, W: Worker<J>> AnyWorker for Typed<J, W> {
         match RunningJob::read(attempt) {
             Ok(job) => {
                 let timeout = self.options.timeout.or_else(|| self.worker.timeout(&job));
-                Begun { work: Box::pin(async move { self.worker.work(job).await }), timeout }
+                let error_type = self.worker.error_type();
+                Begun { work: Box::pin(async move { self.worker.work(job).await }), timeout, error_type }
             }
-            Err(error) => Begun { work: Box::pin(std::future::ready(Err(error))), timeout: None },
+            Err(error) => Begun { work: Box::pin(std::future::ready(Err(error))), timeout: None, error_type: None },
         }
     }
 
@@ -75,8 +78,8 @@ where
     fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun {
         let job = AnyJob::new(attempt);
         // Called when the work begins, as a typed worker is.
-        let timeout = self.options.timeout;
-        Begun { work: Box::pin(async move { (self.work)(job).await.into_result() }), timeout }
+        let (timeout, error_type) = (self.options.timeout, <R::Output as IntoResult>::error_type());
+        Begun { work: Box::pin(async move { (self.work)(job).await.into_result() }), timeout, error_type }
     }
 
     fn retry_policy(&self) -> Option<RetryPolicy> {

@@ -121,9 +121,9 @@ pub(super) struct Layered {
 
 impl AnyWorker for Layered {
     fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun {
-        let Begun { work, timeout } = Arc::clone(&self.worker).begin(Arc::clone(&attempt));
+        let Begun { work, timeout, error_type } = Arc::clone(&self.worker).begin(Arc::clone(&attempt));
         let next = Next { middleware: Arc::clone(&self.middleware), attempt, place: 0, work };
-        Begun { work: Box::pin(next.run()), timeout }
+        Begun { work: Box::pin(next.run()), timeout, error_type }
     }
 
     fn retry_policy(&self) -> Option<RetryPolicy> {

@@ -3,6 +3,8 @@
 mod any_job;
 mod any_worker;
 mod attempt;
+mod batch;
+mod batch_worker;
 mod middleware;
 mod options;
 mod progress;
@@ -17,6 +19,7 @@ use std::time::Duration;
 pub use self::any_job::AnyJob;
 pub(crate) use self::any_worker::WorkFuture;
 pub(crate) use self::attempt::Attempt;
+pub use self::batch_worker::{BatchResults, BatchWorker, Batching, IntoResults};
 pub(crate) use self::middleware::AnyMiddleware;
 pub use self::middleware::{Middleware, Next};
 pub use self::options::WorkerOptions;
@@ -59,7 +62,7 @@ use crate::retry::RetryPolicy;
 /// function, [`WorkerOptions`] set them.
 ///
 /// An `Err` is a failed attempt: the job tries again after the retry policy's wait. It is discarded when no attempt is
-/// left, or at once for a [`Permanent`](crate::Permanent) error. A panic counts as an error, and so does a timeout. A job
+/// left, or at once for a [`Permanent`](crate::Permanent) error. A [`JobError`](crate::JobError) says more of itself. A panic counts as an error, and so does a timeout. A job
 /// may run more than once, since a machine can die between the work and the record of its result. So make the work
 /// repeatable, or use [`RunningJob::complete_in`].
 pub trait Worker<J: Job>: Send + Sync + 'static {
@@ -86,6 +89,12 @@ pub trait Worker<J: Job>: Send + Sync + 'static {
         let _ = job;
         None
     }
+
+    /// The type of its errors, which are stored with it. A function tells it by its signature.
+    #[doc(hidden)]
+    fn error_type(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 impl<J, F, R> Worker<J> for F
@@ -96,5 +105,9 @@ where
 {
     async fn work(&self, job: RunningJob<J>) -> Result<Outcome, BoxError> {
         self(job).await.into_result()
+    }
+
+    fn error_type(&self) -> Option<&'static str> {
+        <R::Output as IntoResult>::error_type()
     }
 }

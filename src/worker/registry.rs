@@ -11,6 +11,8 @@ use serde_json::json;
 use super::Worker;
 use super::any_job::AnyJob;
 use super::any_worker::{AnyWorker, Typed, Untyped};
+use super::batch::Batched;
+use super::batch_worker::{BatchWorker, Batching};
 use super::middleware::{AnyMiddleware, Layered};
 use super::options::WorkerOptions;
 use super::state::States;
@@ -36,10 +38,19 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn add<J: Job>(&mut self, worker: impl Worker<J>, options: WorkerOptions) {
+        self.describe::<J>(&options);
+        self.insert(Cow::Borrowed(J::KIND), Arc::new(Typed { worker, options, kind: PhantomData }));
+    }
+
+    pub(crate) fn add_batch<J: Job>(&mut self, worker: impl BatchWorker<J>, size: Batching, options: WorkerOptions) {
+        self.describe::<J>(&options);
+        self.insert(Cow::Borrowed(J::KIND), Arc::new(Batched::new(worker, size, options)));
+    }
+
+    fn describe<J: Job>(&mut self, options: &WorkerOptions) {
         let of_kind = J::options();
         self.queues.insert(J::KIND, options.queue.clone().or_else(|| of_kind.queue.clone().map(Into::into)));
         self.kinds.insert(J::KIND, (of_kind, options.timeout, options.retry_policy));
-        self.insert(Cow::Borrowed(J::KIND), Arc::new(Typed { worker, options, kind: PhantomData }));
     }
 
     /// Adds one function for several kinds.

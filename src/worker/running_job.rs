@@ -14,6 +14,7 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::JobId;
 use crate::job::{Job, JobRow};
+use crate::job_error::JobError;
 use crate::outcome::BoxError;
 use crate::store::{self, RunResult, Verdict};
 use crate::unique::check_jsonb;
@@ -28,7 +29,8 @@ pub struct RunningJob<J> {
 
 impl<J: Job> RunningJob<J> {
     pub(crate) fn read(attempt: Arc<Attempt>) -> Result<Self, BoxError> {
-        Ok(Self { args: attempt.row.args_as()?, attempt })
+        let args = attempt.row.args_as().map_err(|error| JobError::new(error).code("invalid_args"))?;
+        Ok(Self { args, attempt })
     }
 
     /// The job's id.

@@ -12,6 +12,7 @@ const FLOORS: &[(u8, &[&str])] = &[
     (
         0,
         &[
+            "attempt_error",
             "audit",
             "backfill",
             "bisection",
@@ -24,6 +25,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "ident",
             "indent_json",
             "job",
+            "job_error",
             "job_json",
             "kind",
             "metrics",

@@ -3,7 +3,9 @@
 #![allow(missing_docs, unreachable_pub, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 mod after;
+mod batches;
 mod clients;
+mod errors;
 mod expiry;
 mod groups;
 mod kinds;

@@ -15,8 +15,6 @@ export type Row = Record<string, any>;
 const NAMES: Record<string, string> = {
   afterFailed: "after_failed",
   afterFinal: "after_final",
-  expiresAt: "expires_at",
-  expiresIn: "expires_in",
   groupKey: "group_key",
   groupLimit: "group_limit",
   groupPolicy: "group_policy",
@@ -36,8 +34,6 @@ const TYPES: Record<string, string> = {
   delay: "interval",
   delays: "interval[]",
   errors: "text[]",
-  expires_at: "timestamptz",
-  expires_in: "interval",
   group_limit: "integer",
   group_policy: "jsonb",
   id: "uuid",

@@ -58,6 +58,10 @@ pub(super) struct FilterArguments {
     #[arg(long, value_name = "N")]
     attempts_at_least: Option<u16>,
 
+    /// Whose last error has this code, such as card_declined or expired
+    #[arg(long, value_name = "CODE")]
+    code: Option<String>,
+
     /// Inserted longer ago than this, such as 2h
     #[arg(long, value_name = "DURATION", conflicts_with = "created_before")]
     older_than: Option<DurationArgument>,
@@ -127,6 +131,7 @@ impl FilterArguments {
             meta,
             priority,
             attempts_at_least,
+            code,
             older_than,
             newer_than,
             created_after,
@@ -147,6 +152,7 @@ impl FilterArguments {
         add("meta", meta.as_ref().map(ToString::to_string));
         add("priority", priority.map(|priority| priority.to_string()));
         add("attempts-at-least", attempts_at_least.map(|attempts| attempts.to_string()));
+        add("code", code.clone());
         add("older-than", older_than.map(|length| length.to_string()));
         add("newer-than", newer_than.map(|length| length.to_string()));
         for (name, time) in [
@@ -225,6 +231,9 @@ impl FilterArguments {
         }
         if let Some(attempts) = self.attempts_at_least {
             filter = filter.attempts_at_least(attempts);
+        }
+        if let Some(code) = self.code {
+            filter = filter.error_code(code);
         }
         let after = self.created_after.or(self.newer_than.map(|DurationArgument(length)| TimeArgument::Ago(length)));
         for (moment, set) in [

@@ -149,7 +149,8 @@ fn failed(error: &AttemptError) -> String {
     let mut lines = error.error.lines();
     let first = lines.next().unwrap_or_default();
     let more = if lines.next().is_some() { " …" } else { "" };
-    format!("attempt {} failed: {first}{more}", error.attempt)
+    let code = error.code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default();
+    format!("attempt {} failed{code}: {first}{more}", error.attempt)
 }
 
 /// The job's claim, or the job that holds its key instead.

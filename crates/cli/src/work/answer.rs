@@ -3,13 +3,28 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use uniqueue::{BoxError, Outcome};
+use uniqueue::{BoxError, JobError, Outcome};
 
 use crate::time_argument::DurationArgument;
 
 /// The members of an object that says how the attempt ended. An object with any other member is an output.
-const MEMBERS: [&str; 8] =
-    ["output", "error", "retry_after", "snooze", "hold_queue", "hold_group", "cancel", "discard"];
+const MEMBERS: [&str; 12] = [
+    "output",
+    "error",
+    "retry_after",
+    "code",
+    "type",
+    "retryable",
+    "details",
+    "snooze",
+    "hold_queue",
+    "hold_group",
+    "cancel",
+    "discard",
+];
+
+/// The members that say more of an error.
+const OF_ERROR: [&str; 5] = ["retry_after", "code", "type", "retryable", "details"];
 
 /// Reads an answer: an output, or an object that says how the attempt ended. `Err` is a failed attempt.
 pub(super) fn outcome(answer: Value) -> Result<Outcome, BoxError> {
@@ -29,8 +44,11 @@ fn ended(members: &Map<String, Value>) -> Result<Outcome, BoxError> {
     given.sort_unstable_by_key(|(name, _)| *name);
     match given.as_slice() {
         [("output", output)] => Ok(Outcome::Complete { output: Some((*output).clone()) }),
-        [("error", error)] => Err(text(error).into()),
-        [("error", error), ("retry_after", after)] => Ok(Outcome::retry(duration("retry_after", after)?, text(error))),
+        _ if members.contains_key("error")
+            && members.keys().all(|name| name == "error" || OF_ERROR.contains(&name.as_str())) =>
+        {
+            Err(failure(members)?.into())
+        }
         [("retry_after", after)] => {
             Ok(Outcome::retry(duration("retry_after", after)?, "the program asked for a retry"))
         }
@@ -44,6 +62,27 @@ fn ended(members: &Map<String, Value>) -> Result<Outcome, BoxError> {
             Err(format!("the program's answer has members that do not go together: {}", names.join(", ")).into())
         }
     }
+}
+
+/// An error, and what else the program says of it.
+fn failure(members: &Map<String, Value>) -> Result<JobError, BoxError> {
+    let mut error = JobError::new(members.get("error").map(text).unwrap_or_default());
+    for (name, value) in members {
+        error = match (name.as_str(), value) {
+            (_, Value::Null) | ("error", _) => error,
+            ("retry_after", after) => error.retry_after(duration("retry_after", after)?),
+            ("code", Value::String(code)) => error.code(code),
+            ("type", Value::String(of_error)) => error.error_type(of_error),
+            ("retryable", Value::Bool(true)) => error,
+            ("retryable", Value::Bool(false)) => error.permanent(),
+            ("details", details) => error.details(details.clone()),
+            ("retryable", other) => {
+                return Err(format!("the program's retryable must be true or false: {other}").into());
+            }
+            (name, other) => return Err(format!("the program's {name} must be a text: {other}").into()),
+        };
+    }
+    Ok(error)
 }
 
 /// A text as it is, and any other value as JSON.
@@ -77,8 +116,6 @@ mod tests {
             (json!({}), complete(json!({}))),
             (json!({"error": 1, "total": 2}), complete(json!({"error": 1, "total": 2}))),
             (json!({"output": {"cancel": 1}}), complete(json!({"cancel": 1}))),
-            (json!({"error": "busy", "retry_after": "5m"}), Outcome::retry(minutes, "busy")),
-            (json!({"error": {"code": 7}, "retry_after": 300}), Outcome::retry(minutes, "{\"code\":7}")),
             (json!({"retry_after": 0.5}), Outcome::retry(Duration::from_millis(500), "the program asked for a retry")),
             (json!({"snooze": "5m"}), Outcome::snooze(minutes)),
             (json!({"hold_queue": "PT5M"}), Outcome::hold_queue(minutes)),
@@ -94,6 +131,10 @@ mod tests {
     fn an_answer_that_makes_no_sense_is_a_failed_attempt_that_says_why() {
         for (answer, problem) in [
             (json!({"error": "bad"}), "bad"),
+            (json!({"error": "busy", "retry_after": "5m"}), "busy"),
+            (json!({"error": {"code": 7}, "code": "declined", "retryable": false}), "{\"code\":7}"),
+            (json!({"error": "bad", "code": 7}), "the program's code must be a text: 7"),
+            (json!({"error": "bad", "retryable": "no"}), "the program's retryable must be true or false: \"no\""),
             (json!({"snooze": "soon"}), "the program's snooze must be a time such as \"5m\", or seconds: \"soon\""),
             (json!({"retry_after": -1}), "the program's retry_after must be a time such as \"5m\", or seconds: -1"),
             (

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use maud::html;
-use uniqueue::FailingKind;
+use maud::{Markup, html};
+use time::OffsetDateTime;
+use uniqueue::{FailingCode, FailingKind};
 
 use crate::failure::Failure;
 use crate::fields::url;
@@ -17,18 +18,25 @@ const ROWS: usize = 100;
 /// The most queues of a kind. A row shows few of them.
 const QUEUES: usize = 10;
 
-/// The kinds with failed jobs, which all open pages share.
-pub(super) async fn found(page: &Page) -> Result<Arc<Timed<Vec<FailingKind>>>, Failure> {
+/// The kinds with failed jobs, and the codes of their errors.
+pub(super) struct Failing {
+    pub(super) kinds: Vec<FailingKind>,
+    codes: Vec<FailingCode>,
+}
+
+/// What failed, which all open pages share.
+pub(super) async fn found(page: &Page) -> Result<Arc<Timed<Failing>>, Failure> {
     let ask = async {
-        let of = page.client().failing_kinds().timeout(LOOK_UP).await?;
-        Ok(Timed::new(page.now().await?, of))
+        let kinds = page.client().failing_kinds().timeout(LOOK_UP).await?;
+        let codes = page.client().failing_codes().timeout(LOOK_UP).await?;
+        Ok(Timed::new(page.now().await?, Failing { kinds, codes }))
     };
     page.shared(&page.app.answers.one(), ask).await
 }
 
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let answer = found(&page).await?;
-    let (now, kinds) = (answer.now(), &answer.of);
+    let (now, Failing { kinds, codes }) = (answer.now(), &answer.of);
     let jobs = |kind: &str, state| page.link(&url("/jobs", &[("kind", kind), ("state", state), ("since", "all")]));
     let failed = |kind: &str| {
         let pairs = [("kind", kind), ("state", "retryable"), ("state", "discarded"), ("since", "all")];
@@ -54,9 +62,38 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
             (rows.note())
             p.note { "Among the 10,000 waiting jobs that are due first, and the last 10,000 discarded ones." }
         }
+        (by_code(&page, codes, now))
         (cli("uniqueue job list --state retryable,discarded"))
     };
     Ok(document(&page, Document { title: "Failing kinds", is_live: true, actions: html! {}, body }))
+}
+
+/// The failed jobs by kind and the code of their last error, where one has a code.
+fn by_code(page: &Page, codes: &[FailingCode], now: OffsetDateTime) -> Markup {
+    let jobs = |one: &FailingCode| {
+        let code = one.code.as_deref().unwrap_or_default();
+        page.link(&url("/jobs", &[("kind", one.kind.as_str()), ("code", code), ("since", "all")]))
+    };
+    let rows = fitting(codes, ROWS, |one| {
+        html! { tr {
+            th scope="row" { (Cell(&one.kind)) }
+            td.mono { @match &one.code { Some(code) => a href=(jobs(one)) { (Cell(code)) }, None => span.note { "none" } } }
+            td.num { (grouped(one.retryable)) }
+            td.num { (grouped(one.discarded)) }
+            td.num { @if let Some(at) = one.last_failed_at { (ago(at, now)) } }
+            td.nowrap { @if let Some(id) = one.last_job { (job_link(page, id)) } }
+        } }
+    });
+    html! {
+        @if codes.iter().any(|one| one.code.is_some()) {
+            h2 { "By code" }
+            div.scroll { table {
+                thead { tr { th { "Kind" } th { "Code" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last job" } } }
+                tbody { (rows.html) }
+            } }
+            (rows.note())
+        }
+    }
 }
 
 fn first_line(text: Option<&str>) -> String {

@@ -56,7 +56,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let kind = kind.ok_or(Failure::NotFound("registered kind"))?;
     let now = page.now().await?;
     let failing = failing::found(&page).await?;
-    let failing = failing.of.iter().find(|one| one.kind == kind.name);
+    let failing = failing.of.kinds.iter().find(|one| one.kind == kind.name);
     let link = |path: &str, pairs: &[(&str, &str)]| page.link(&url(path, &[&[("kind", name)], pairs].concat()));
     let body = html! {
         p.callout.mono.the-key { (Hostile(name)) }

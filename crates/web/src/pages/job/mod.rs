@@ -96,7 +96,7 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
         @if !job.meta.is_empty() { section.panel { h2 { "Meta" } (json(&serde_json::Value::Object(job.meta.clone()).to_string(), META, &whole)) } }
         @if let Some(progress) = &job.progress { section.panel { h2 { "Progress" } (json(&progress.to_string(), PROGRESS, &whole)) } }
         @if let Some(output) = &job.output { section.panel { h2 { "Output" } (json(&output.to_string(), OUTPUT, &whole)) } }
-        (errors(&job, &whole, now))
+        (errors(&page, &job, &whole, now))
         (cli(&whole))
     };
     let title = format!("Job {}", plain(job.kind.as_str()));
@@ -262,13 +262,23 @@ fn before_retry(job: &JobRow) -> Markup {
     }
 }
 
+/// The jobs of the kind whose last error has this code.
+fn with_code(page: &Page, job: &JobRow, code: &str) -> String {
+    page.link(&url("/jobs", &[("kind", job.kind.as_str()), ("code", code), ("since", "all")]))
+}
+
 /// The errors, the last one first.
-fn errors(job: &JobRow, whole: &str, now: OffsetDateTime) -> Markup {
+fn errors(page: &Page, job: &JobRow, whole: &str, now: OffsetDateTime) -> Markup {
     let mut html = String::new();
     let mut shown = 0;
     for error in job.errors.iter().rev() {
         let text = html! {
-            p.note { "Attempt " (error.attempt) ", " (at(error.at)) " · " (ago(error.at, now)) }
+            p.note {
+                "Attempt " (error.attempt) ", " (at(error.at)) " · " (ago(error.at, now))
+                @if let Some(code) = &error.code { " · code " a.mono href=(with_code(page, job, code)) { (Hostile(code)) } }
+                @if let Some(of_error) = &error.error_type { " · " span.mono { (Hostile(of_error)) } }
+                @if error.retryable == Some(false) { " · not retryable" }
+            }
             (block(&error.error, ERROR, whole))
         };
         if html.len() + text.0.len() > ERRORS {

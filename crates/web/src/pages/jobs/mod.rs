@@ -106,6 +106,7 @@ fn chips(page: &Page, query: &JobQuery) -> Markup {
                                 "group" => other.group = None,
                                 "kind" => other.kind = None,
                                 "key" => other.key = None,
+                                "code" => other.code = None,
                                 _ => other.args = None,
                             });
                             a.chip.word href=(page.link(&link)) aria-label={ "Remove the condition on " (name) } {
@@ -132,6 +133,7 @@ fn search(page: &Page, query: &JobQuery) -> Markup {
             input type="hidden" name="since" value=(SINCE[query.since].0);
             @if query.is_oldest_first { input type="hidden" name="order" value="oldest"; }
             @if let Some(attempts) = query.attempts { input type="hidden" name="attempts" value=(attempts); }
+            @if let Some(code) = &query.code { input type="hidden" name="code" value=(code); }
             input name="kind" value=[query.kind.as_deref()] placeholder="kind" aria-label="Kind" data-search size="16";
             input name="queue" value=[query.queue.as_deref()] placeholder="queue" aria-label="Queue" size="12";
             input name="group" value=[query.group.as_deref()] placeholder="group" aria-label="Group" size="12";

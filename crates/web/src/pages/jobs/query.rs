@@ -30,6 +30,8 @@ pub(crate) struct JobQuery {
     pub(crate) kind: Option<String>,
     pub(crate) key: Option<String>,
     pub(crate) args: Option<String>,
+    /// The code of the last error.
+    pub(crate) code: Option<String>,
     pub(crate) attempts: Option<u16>,
     /// One of [`SINCE`].
     pub(crate) since: usize,
@@ -55,6 +57,7 @@ impl JobQuery {
             kind: word("kind"),
             key: word("key"),
             args: word("args"),
+            code: word("code"),
             attempts: fields.parsed("attempts")?,
             since: SINCE.iter().position(|(name, ..)| *name == since).unwrap_or(1),
             is_oldest_first: fields.get("order") == Some("oldest"),
@@ -90,6 +93,9 @@ impl JobQuery {
                 Failure::Bad(format!("Args are searched as JSON, such as {{\"user_id\": 42}}: {error}"))
             })?);
         }
+        if let Some(code) = &self.code {
+            filter = filter.error_code(code);
+        }
         if let Some(attempts) = self.attempts {
             filter = filter.attempts_at_least(attempts);
         }
@@ -104,8 +110,15 @@ impl JobQuery {
     }
 
     /// The conditions that a text names. The fields of the URL and the options of the command have the same names.
-    pub(crate) fn words(&self) -> [(&'static str, &Option<String>); 5] {
-        [("queue", &self.queue), ("group", &self.group), ("kind", &self.kind), ("key", &self.key), ("args", &self.args)]
+    pub(crate) fn words(&self) -> [(&'static str, &Option<String>); 6] {
+        [
+            ("queue", &self.queue),
+            ("group", &self.group),
+            ("kind", &self.kind),
+            ("key", &self.key),
+            ("args", &self.args),
+            ("code", &self.code),
+        ]
     }
 
     /// The fields of the URL.
@@ -173,13 +186,13 @@ mod tests {
 
     #[test]
     fn a_query_survives_its_url() {
-        let text = "state=discarded&state=retryable&queue=a%26b&group=c%3A1+%27&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&attempts=3&since=7d&order=oldest";
+        let text = "state=discarded&state=retryable&queue=a%26b&group=c%3A1+%27&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&code=card_declined&attempts=3&since=7d&order=oldest";
         let query = JobQuery::read(&Fields::read(text)).unwrap();
         let url = query.url();
         assert_eq!(JobQuery::read(&Fields::read(url.split_once('?').unwrap().1)).unwrap(), query);
         assert_eq!(
             query.command(),
-            r#"uniqueue job list --state discarded,retryable --queue 'a&b' --group 'c:1 '\''' --kind k --key '/'\''' --args '{"a":1}' --attempts-at-least 3 --newer-than 7d --oldest-first"#
+            r#"uniqueue job list --state discarded,retryable --queue 'a&b' --group 'c:1 '\''' --kind k --key '/'\''' --args '{"a":1}' --code card_declined --attempts-at-least 3 --newer-than 7d --oldest-first"#
         );
     }
 

@@ -1,46 +1,15 @@
-//! R21: a job with `expires_at` that has not started by then never starts, and is discarded with that reason.
+//! A job that has expired never starts, and one that has started does not expire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
 use sqlx::{Connection, PgConnection};
 use time::OffsetDateTime;
-use tokio::task::JoinSet;
-use uniqueue::{
-    JobId, JobRow, JobState, NewJob, OnConflict, Outcome, Runner, RunningJob, UniqueKey, UniqueScope, Update,
-};
+use uniqueue::{JobState, NewJob, Outcome, Runner, RunningJob};
 
+use super::{EXPIRED, HOUR, caretaker, fetched, pass, row};
 use support::{Database, Task, WAIT, job, quick};
-
-const HOUR: Duration = Duration::from_secs(3_600);
-
-/// The error that an expired job ends with.
-const EXPIRED: &str = "SELECT count(*) FROM {schema}.job
-    WHERE state = 'discarded' AND attempt = 0 AND attempted_at IS NULL AND errors -> -1 ->> 'code' = 'expired'";
-
-async fn row(database: &Database, id: JobId) -> JobRow {
-    database.client.job(id).await.unwrap().unwrap()
-}
-
-/// Lets the time of a job pass.
-async fn pass(database: &Database, id: JobId) {
-    let pass = format!("UPDATE {{schema}}.job SET expires_at = clock_timestamp() WHERE id = '{id}'");
-    assert_eq!(database.execute(&pass).await, 1);
-}
-
-/// A remote worker's fetch: the kinds of the jobs that it started.
-async fn fetched(database: &Database) -> Vec<String> {
-    let fetch = database.sql("SELECT kind FROM {schema}.fetch_jobs('{default}', 'remote', 10)");
-    sqlx::query_scalar(fetch).fetch_all(database.pool()).await.unwrap()
-}
-
-/// A runner that has no slot for the jobs of the tests.
-async fn caretaker(database: &Database) -> uniqueue::RunnerHandle {
-    let runner = Runner::new(database.client.clone()).queue("unworked", 1).promote_interval(Duration::from_millis(20));
-    runner.worker(async |_: RunningJob<Task>| {}).start().await.unwrap()
-}
 
 #[tokio::test]
 async fn r21_a_job_that_has_not_started_in_time_never_starts_and_is_discarded_with_the_reason() {
@@ -63,29 +32,6 @@ async fn r21_a_job_that_has_not_started_in_time_never_starts_and_is_discarded_wi
     let seen = "SELECT kind || ' ' || (waited >= interval '0') FROM {schema}.expired_job";
     assert_eq!(database.text(seen).await, "late true");
     runner.stop().await.unwrap();
-}
-
-#[tokio::test]
-async fn r21_expires_in_counts_from_when_the_job_is_due() {
-    let database = Database::new().await;
-    let client = &database.client;
-    let at = OffsetDateTime::now_utc() + 2 * HOUR;
-    let jobs = [
-        job("a").scheduled_in(HOUR).expires_in(HOUR),
-        job("a").scheduled_in(HOUR).expires_in(HOUR).unique_key(UniqueKey::raw("k")),
-        job("a").pending().expires_in(HOUR),
-        job("a").scheduled_at(at).expires_at(at + HOUR),
-    ];
-    for each in jobs.clone() {
-        let one = client.insert(each).await.unwrap().job;
-        assert_eq!(one.expires_at, Some(one.scheduled_at + HOUR));
-        assert_eq!(row(&database, one.id).await.expires_at, one.expires_at);
-        client.delete([one.id]).await.unwrap();
-    }
-    for one in client.insert_many(jobs).await.unwrap() {
-        assert_eq!(one.job.expires_at, Some(one.job.scheduled_at + HOUR));
-        assert_eq!(row(&database, one.id()).await.expires_at, one.job.expires_at);
-    }
 }
 
 #[tokio::test]
@@ -245,173 +191,6 @@ async fn r21_the_start_itself_checks() {
 }
 
 #[tokio::test]
-async fn r21_an_insert_never_meets_an_expired_holder() {
-    let database = Database::new().await;
-    let client = &database.client;
-    for on_conflict in OnConflict::ALL {
-        if matches!(on_conflict, OnConflict::RunAgain) {
-            continue;
-        }
-        let unique = || job("a").unique_key(UniqueKey::raw("k").on_conflict(on_conflict));
-        let holder = client.insert(unique().expires_in(HOUR)).await.unwrap().id();
-        pass(&database, holder).await;
-        assert_eq!(client.explain(unique()).await.unwrap().outcome.as_str(), "inserted", "{on_conflict}");
-        let newcomer = client.insert(unique()).await.unwrap();
-        assert!(!newcomer.duplicate && newcomer.replaced.is_none(), "{on_conflict}: {newcomer:?}");
-        let holder = row(&database, holder).await;
-        assert_eq!((holder.state, holder.errors.len()), (JobState::Discarded, 1), "{on_conflict}");
-        client.cancel([newcomer.id()]).await.unwrap();
-    }
-    // In a batch, and where the claim outlasts the job.
-    let exists = || job("a").unique_key(UniqueKey::raw("k").scope(UniqueScope::Exists));
-    let holder = client.insert(exists().expires_in(HOUR)).await.unwrap().id();
-    pass(&database, holder).await;
-    let answers = client.insert_many([exists(), job("b")]).await.unwrap();
-    assert!(answers[0].duplicate && answers[0].job.state == JobState::Discarded, "{answers:?}");
-}
-
-/// Inserters and the service meet an expired holder at once: one job of the key is inserted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn r21_one_of_many_inserts_takes_the_key_of_an_expired_job() {
-    let database = Database::with_connections(30).await;
-    let unique = || job("a").unique_key(UniqueKey::raw("k"));
-    for _ in 0..5 {
-        let holder = database.client.insert(unique().expires_in(HOUR)).await.unwrap().id();
-        pass(&database, holder).await;
-        let mut crowd = JoinSet::new();
-        for _ in 0..12 {
-            let client = database.client.clone();
-            crowd.spawn(async move { client.insert(unique()).await.unwrap() });
-        }
-        let maintaining = database.number("SELECT expired FROM {schema}.maintain()");
-        let (_, answers) = tokio::join!(maintaining, crowd.join_all());
-        assert_eq!(answers.iter().filter(|answer| !answer.duplicate).count(), 1);
-        assert_eq!(row(&database, holder).await.state, JobState::Discarded);
-        database.client.cancel([answers[0].id()]).await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn r21_a_job_that_stands_for_others_expires_when_the_last_of_them_does() {
-    let database = Database::new().await;
-    let client = &database.client;
-    let updating = || UniqueKey::raw("k").update(Update::merge());
-    let covering = || UniqueKey::raw("k").scope(UniqueScope::Queued).on_conflict(OnConflict::RunAgain);
-    let keys: [&dyn Fn() -> UniqueKey; 2] = [&updating, &covering];
-    for key in keys {
-        let insert = async |length: Option<Duration>| {
-            let new = NewJob::new("a", &json!({"n": 1})).unique_key(key());
-            let new = match length {
-                Some(length) => new.expires_in(length),
-                None => new,
-            };
-            let id = client.insert(new).await.unwrap().id();
-            let row = row(&database, id).await;
-            row.expires_at.map(|at| (at - row.created_at).whole_minutes())
-        };
-        assert_eq!(insert(Some(HOUR)).await, Some(60));
-        assert_eq!(insert(Some(2 * HOUR)).await, Some(120));
-        assert_eq!(insert(Some(HOUR)).await, Some(120));
-        assert_eq!(insert(None).await, None);
-        assert_eq!(insert(Some(HOUR)).await, None);
-        database.execute("DELETE FROM {schema}.job").await;
-        // In one batch.
-        let jobs =
-            [HOUR, 3 * HOUR, HOUR].map(|length| NewJob::new("a", &json!({})).unique_key(key()).expires_in(length));
-        let answers = client.insert_many(jobs).await.unwrap();
-        let stored = row(&database, answers[0].id()).await;
-        assert_eq!((stored.expires_at.unwrap() - stored.created_at).whole_minutes(), 180);
-        database.execute("DELETE FROM {schema}.job").await;
-    }
-}
-
-#[tokio::test]
-async fn r21_a_kind_says_when_its_jobs_expire_and_an_insert_gives_it_up() {
-    let database = Database::new().await;
-    let register = "SELECT queue IS NULL FROM {schema}.register_kind('k', expires_in => '1 h')";
-    sqlx::query(database.sql(register)).execute(database.pool()).await.unwrap();
-    let expiries =
-        "SELECT string_agg(coalesce(date_trunc('minute', expires_at - created_at)::text, 'never'), ' ' ORDER BY id)
-        FROM {schema}.job";
-    for insert in [
-        "SELECT {schema}.insert_job('k')",
-        "SELECT {schema}.insert_job('k', expires_in => '2 h')",
-        "SELECT {schema}.insert_job('k', expires_at => 'infinity')",
-        "SELECT {schema}.insert_jobs('[{\"kind\": \"k\"}, {\"kind\": \"k\", \"expires_in\": \"PT3H\"}]')",
-        "SELECT {schema}.insert_jobs('[{\"kind\": \"k\", \"expires_in\": null}, {\"kind\": \"k\", \"expires_at\": null}]')",
-    ] {
-        database.execute(insert).await;
-    }
-    assert_eq!(database.text(expiries).await, "01:00:00 02:00:00 never 01:00:00 03:00:00 never never");
-    let filled = database.client.kinds().fill_in(job("k")).await.unwrap();
-    assert_eq!(filled.clone().never_expires().expires_in(HOUR).kind(), "k");
-    let inserted = database.client.insert(filled).await.unwrap().job;
-    assert_eq!(inserted.expires_at, Some(inserted.created_at + HOUR));
-}
-
-#[tokio::test]
-async fn r21_a_batch_of_another_driver_says_when_its_jobs_expire() {
-    let database = Database::new().await;
-    let at = OffsetDateTime::from_unix_timestamp(4_000_000_000).unwrap();
-    let jobs = [job("a").expires_at(at), job("b").expires_in(HOUR), job("c").never_expires()];
-    let document = serde_json::to_string(&jobs).unwrap();
-    let insert = database.sql("SELECT id FROM {schema}.insert_jobs($1::text::jsonb)");
-    let ids: Vec<uuid::Uuid> = sqlx::query_scalar(insert).bind(document).fetch_all(database.pool()).await.unwrap();
-    let rows = [0, 1, 2].map(|n| row(&database, JobId::from(ids[n])));
-    let [a, b, c] = rows;
-    let (a, b, c) = (a.await, b.await, c.await);
-    assert_eq!((a.expires_at, b.expires_at, c.expires_at), (Some(at), Some(b.created_at + HOUR), None));
-}
-
-#[tokio::test]
-async fn r21_what_cannot_be_an_expiry_is_an_error_that_says_so() {
-    let database = Database::new().await;
-    let client = &database.client;
-    let at = OffsetDateTime::UNIX_EPOCH + 100 * HOUR;
-    for (job, problem) in [
-        (job("a").expires_in(Duration::ZERO), "invalid expires_in: must be more than 0 and at most 100 years: 0ns"),
-        (job("a").scheduled_at(at).expires_at(at), "invalid expires_at: must be after scheduled_at: "),
-    ] {
-        let error = client.insert(job).await.unwrap_err().to_string();
-        assert!(error.starts_with(problem), "{error}");
-    }
-    for (insert, problem) in [
-        (
-            "insert_job('a', expires_in => '0')",
-            "invalid expires_in: must be more than 0 and at most 100 years: 00:00:00",
-        ),
-        (
-            "insert_job('a', expires_in => '1 s', expires_at => now())",
-            "invalid expires_in: not together with expires_at",
-        ),
-        ("insert_job('a', expires_at => '-infinity')", "invalid expires_at: must be in the years 1 to 9000"),
-        (
-            "insert_jobs('[{\"kind\": \"a\", \"expires_in\": \"soon\"}]')",
-            "job 0: invalid expires_in: is not a length of time: \"soon\"",
-        ),
-        (
-            "insert_jobs('[{\"kind\": \"a\", \"expires_at\": \"soon\"}]')",
-            "job 0: invalid expires_at: must be a time with its zone",
-        ),
-        ("insert_jobs('[{\"kind\": \"a\", \"expires_at\": 3}]')", "job 0: invalid expires_at: must be a string: 3"),
-        ("register_kind('a', expires_in => '-1 s')", "invalid expires_in: must be more than 0"),
-    ] {
-        let error = sqlx::query(database.sql(&format!("SELECT {{schema}}.{insert}"))).execute(database.pool()).await;
-        let error = error.unwrap_err().into_database_error().unwrap().message().to_owned();
-        assert!(error.starts_with(problem), "{insert}: {error}");
-    }
-}
-
-#[tokio::test]
-async fn r21_an_expiry_in_the_past_is_not_an_error_of_the_callers_transaction() {
-    let database = Database::new().await;
-    let id = database.client.insert(job("a").expires_at(OffsetDateTime::now_utc() - HOUR)).await.unwrap().id();
-    assert!(fetched(&database).await.is_empty());
-    assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
-    assert_eq!(row(&database, id).await.state, JobState::Discarded);
-}
-
-#[tokio::test]
 async fn r21_a_job_that_cannot_be_discarded_holds_up_no_other() {
     let database = Database::new().await;
     let client = &database.client;
@@ -473,24 +252,6 @@ async fn r21_a_retry_of_a_worker_is_not_cut_short() {
     runner.stop().await.unwrap();
 }
 
-#[derive(serde::Deserialize, serde::Serialize, uniqueue::Job)]
-#[job(kind = "reminder", expires_in = "15m")]
-struct Reminder {}
-
-#[tokio::test]
-async fn r21_a_kind_in_rust_says_when_its_jobs_expire_and_registers_it() {
-    let database = Database::new().await;
-    let client = &database.client;
-    let quarter = Duration::from_secs(900);
-    let one = client.insert(Reminder {}).await.unwrap().job;
-    assert_eq!(one.expires_at, Some(one.scheduled_at + quarter));
-    assert_eq!(client.insert(NewJob::from(Reminder {}).never_expires()).await.unwrap().job.expires_at, None);
-    assert_eq!(client.register::<Reminder>().await.unwrap().expires_in, Some(quarter));
-    database.execute("SELECT {schema}.insert_job('reminder')").await;
-    let alike = "SELECT count(*) FROM {schema}.job WHERE expires_at = scheduled_at + interval '15 min'";
-    assert_eq!(database.number(alike).await, 2);
-}
-
 #[tokio::test]
 async fn r21_a_job_after_one_that_expired_is_cancelled() {
     let database = Database::new().await;
@@ -500,4 +261,25 @@ async fn r21_a_job_after_one_that_expired_is_cancelled() {
     let runner = caretaker(&database).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE kind = 'child' AND state = 'cancelled'", 1).await;
     runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn r21_an_attempt_that_a_stop_cut_short_was_a_start() {
+    let database = Database::new().await;
+    let id = database.client.insert(NewJob::from(Task { n: 1 }).expires_in(HOUR)).await.unwrap().id();
+    let begun = Arc::new(tokio::sync::Notify::new());
+    let signal = begun.clone();
+    let work = move |_: RunningJob<Task>| {
+        let begun = signal.clone();
+        async move {
+            begun.notify_one();
+            std::future::pending::<()>().await;
+        }
+    };
+    let runner = quick(&database.client).stop_timeout(Duration::ZERO).stop_grace(Duration::ZERO).worker(work);
+    let runner = runner.start().await.unwrap();
+    tokio::time::timeout(WAIT, begun.notified()).await.unwrap();
+    runner.stop().await.unwrap();
+    let again = row(&database, id).await;
+    assert_eq!((again.state, again.attempt, again.expires_at), (JobState::Available, 0, None));
 }

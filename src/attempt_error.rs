@@ -1,0 +1,71 @@
+//! The error of an attempt, as a job keeps it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use time::OffsetDateTime;
+
+/// The error of one attempt.
+///
+/// An entry in `errors` that no runner wrote, such as a note by hand, is read as its text, with attempt 0 in 1970.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(from = "Value")]
+#[non_exhaustive]
+pub struct AttemptError {
+    /// The attempt, counted from 1.
+    pub attempt: u16,
+    /// When it ended, by the database's clock.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+    /// The error's text.
+    pub error: String,
+    /// A short word that stays the same, such as `card_declined` ([`JobError::code`](crate::JobError::code)). Of uniqueue's
+    /// own: `expired`, `invalid_args`, `lost`, `not_committed`, `not_stored`, `panicked`, `superseded`, `timed_out` and
+    /// `unreadable`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The error's type, such as `my_app::CardError`.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<String>,
+    /// `false`: another attempt cannot succeed. `None`: nothing was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+    /// What else the worker says, such as a backtrace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+}
+
+/// An entry of `errors` as runners write it.
+#[derive(Deserialize)]
+struct ByRunner {
+    attempt: u16,
+    #[serde(with = "time::serde::rfc3339")]
+    at: OffsetDateTime,
+    error: String,
+    code: Option<String>,
+    #[serde(rename = "type")]
+    error_type: Option<String>,
+    retryable: Option<bool>,
+    details: Option<Value>,
+}
+
+impl From<Value> for AttemptError {
+    fn from(item: Value) -> Self {
+        match ByRunner::deserialize(&item) {
+            Ok(ByRunner { attempt, at, error, code, error_type, retryable, details }) => {
+                Self { attempt, at, error, code, error_type, retryable, details }
+            }
+            Err(_) => {
+                let error = item.as_str().map_or_else(|| item.to_string(), ToOwned::to_owned);
+                Self {
+                    attempt: 0,
+                    at: OffsetDateTime::UNIX_EPOCH,
+                    error,
+                    code: None,
+                    error_type: None,
+                    retryable: None,
+                    details: None,
+                }
+            }
+        }
+    }
+}

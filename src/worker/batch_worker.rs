@@ -1,0 +1,149 @@
+//! Batch workers: the trait, its function form, and the size of a batch.
+
+use std::time::Duration;
+
+use super::running_job::RunningJob;
+use super::state::Needs;
+use crate::job::Job;
+use crate::outcome::{BoxError, IntoResult, Outcome, type_of};
+use crate::retry::RetryPolicy;
+
+/// The results of a batch, in the order of its jobs.
+pub type BatchResults = Vec<Result<Outcome, BoxError>>;
+
+/// Works several jobs of the kind `J` in one call, such as one request to a service that takes a hundred records.
+///
+/// Any async function of a `Vec` of [`RunningJob`] is a batch worker. It returns `()` or a `Vec` with a result for each job,
+/// in the order of the jobs, or a `Result` of either. An `Err` for all is the error of each job.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// use std::time::Duration;
+/// use uniqueue::{Batching, BoxError, Client, Job, JobError, Runner, RunningJob};
+///
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "contact.export")]
+/// struct Export {
+///     email: String,
+/// }
+///
+/// async fn export(jobs: Vec<RunningJob<Export>>) -> Vec<Result<(), JobError>> {
+///     // One request for all of them.
+///     let is_valid = |job: &RunningJob<Export>| job.args.email.contains('@');
+///     let invalid = || JobError::new("not an address").code("invalid_email").permanent();
+///     jobs.iter().map(|job| if is_valid(job) { Ok(()) } else { Err(invalid()) }).collect()
+/// }
+///
+/// # fn build(client: Client) -> Runner {
+/// let size = Batching::up_to(100).within(Duration::from_millis(200));
+/// Runner::new(client).queue("default", 200).batch_worker(size, export)
+/// # }
+/// ```
+///
+/// Each job has its own outcome, attempt and retries. A job takes one slot of its queue, so a queue needs as many slots as the
+/// batch has jobs. A panic fails each job of the batch. A job that is cancelled, or that runs out of time, leaves its batch,
+/// and the others go on. A suspect, which may have killed its process, is worked alone.
+pub trait BatchWorker<J: Job>: Send + Sync + 'static {
+    /// Works the jobs: at least one. Answers with a result for each, in their order. A job without a result has failed.
+    fn work(&self, jobs: Vec<RunningJob<J>>) -> impl Future<Output = Result<BatchResults, BoxError>> + Send;
+
+    /// When failed jobs of this kind try again. Default: the runner's policy.
+    fn retry_policy(&self) -> Option<RetryPolicy> {
+        None
+    }
+
+    /// The values that the runner must have. A runner without them does not start. Default: none.
+    fn needs(&self) -> Needs {
+        Needs::new()
+    }
+
+    /// The type of its errors, which are stored with it. A function tells it by its signature.
+    #[doc(hidden)]
+    fn error_type(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+impl<J, F, R> BatchWorker<J> for F
+where
+    J: Job,
+    F: Fn(Vec<RunningJob<J>>) -> R + Send + Sync + 'static,
+    R: Future<Output: IntoResults> + Send,
+{
+    async fn work(&self, jobs: Vec<RunningJob<J>>) -> Result<BatchResults, BoxError> {
+        let count = jobs.len();
+        self(jobs).await.into_results(count)
+    }
+
+    fn error_type(&self) -> Option<&'static str> {
+        <R::Output as IntoResults>::error_type()
+    }
+}
+
+/// The return types of a batch worker function: `()`, a `Vec` of what a worker function returns, or a `Result` of either.
+pub trait IntoResults {
+    /// The results of so many jobs.
+    ///
+    /// # Errors
+    ///
+    /// The worker's own error for all of them.
+    fn into_results(self, jobs: usize) -> Result<BatchResults, BoxError>;
+
+    /// The type of the worker's error, where the signature tells it.
+    #[doc(hidden)]
+    #[must_use]
+    fn error_type() -> Option<&'static str>
+    where
+        Self: Sized,
+    {
+        None
+    }
+}
+
+impl IntoResults for () {
+    fn into_results(self, jobs: usize) -> Result<BatchResults, BoxError> {
+        Ok((0..jobs).map(|_| Ok(Outcome::complete())).collect())
+    }
+}
+
+impl<R: IntoResult> IntoResults for Vec<R> {
+    fn into_results(self, _jobs: usize) -> Result<BatchResults, BoxError> {
+        Ok(self.into_iter().map(IntoResult::into_result).collect())
+    }
+
+    fn error_type() -> Option<&'static str> {
+        R::error_type()
+    }
+}
+
+impl<T: IntoResults, E: Into<BoxError>> IntoResults for Result<T, E> {
+    fn into_results(self, jobs: usize) -> Result<BatchResults, BoxError> {
+        self.map_err(Into::into)?.into_results(jobs)
+    }
+
+    fn error_type() -> Option<&'static str> {
+        T::error_type().or_else(type_of::<E>)
+    }
+}
+
+/// How large a batch is, and how long its first job waits for others.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Batching {
+    pub(super) most: usize,
+    pub(super) within: Duration,
+}
+
+impl Batching {
+    /// At most so many jobs, and at least 1. A batch that is full is worked at once.
+    pub const fn up_to(jobs: usize) -> Self {
+        Self { most: if jobs == 0 { 1 } else { jobs }, within: Duration::from_millis(100) }
+    }
+
+    /// How long the first job of a batch waits for others. The wait counts to the timeout of the job, and a runner that stops
+    /// waits as long at most. Default: 100 ms.
+    pub const fn within(mut self, wait: Duration) -> Self {
+        self.within = wait;
+        self
+    }
+}

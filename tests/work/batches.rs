@@ -1,0 +1,292 @@
+//! Batch workers: one call for several jobs, each with an outcome of its own.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use uniqueue::{
+    Batching, BoxError, JobError, JobState, NewJob, Outcome, RetryPolicy, Runner, RunningJob, WorkerOptions,
+};
+
+use support::{Database, Task, WAIT, quick};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn insert(database: &Database, jobs: u32) -> Vec<uniqueue::JobId> {
+    let inserted =
+        database.client.insert_many((0..jobs).map(|n| NewJob::from(Task { n }).max_attempts(2))).await.unwrap();
+    inserted.iter().map(uniqueue::Inserted::id).collect()
+}
+
+fn slots(database: &Database, slots: usize) -> Runner {
+    let runner =
+        Runner::new(database.client.clone()).queue("default", slots).promote_interval(Duration::from_millis(20));
+    runner.retry_policy(RetryPolicy::fixed(MINUTE))
+}
+
+async fn count(database: &Database, condition: &str) -> i64 {
+    database.number(&format!("SELECT count(*) FROM {{schema}}.job WHERE {condition}")).await
+}
+
+#[tokio::test]
+async fn a_batch_has_up_to_so_many_jobs_and_each_its_own_outcome() {
+    let database = Database::new().await;
+    insert(&database, 25).await;
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&sizes);
+    let work = move |jobs: Vec<RunningJob<Task>>| {
+        seen.lock().unwrap().push(jobs.len());
+        let result = |job: &RunningJob<Task>| match job.args.n % 5 {
+            0 => Ok(Outcome::complete_with(job.args.n).unwrap()),
+            1 => Ok(Outcome::snooze(MINUTE)),
+            2 => Err(JobError::new("no").code("two")),
+            3 => Err(JobError::new("never").permanent()),
+            _ => Ok(Outcome::complete()),
+        };
+        std::future::ready(jobs.iter().map(result).collect::<Vec<_>>())
+    };
+    let size = Batching::up_to(10).within(Duration::from_millis(50));
+    let runner = slots(&database, 40).batch_worker(size, work).start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state IN ('available', 'running')", 0).await;
+    runner.stop().await.unwrap();
+    let sizes = sizes.lock().unwrap().clone();
+    assert!(sizes.iter().sum::<usize>() == 25 && sizes.iter().all(|size| *size <= 10), "{sizes:?}");
+    assert!(sizes.contains(&10), "{sizes:?}");
+    assert_eq!(count(&database, "state = 'completed' AND attempt = 1").await, 10);
+    assert_eq!(count(&database, "state = 'completed' AND output = args -> 'n'").await, 5);
+    assert_eq!(count(&database, "state = 'scheduled' AND attempt = 0").await, 5);
+    assert_eq!(count(&database, "state = 'retryable' AND errors -> 0 ->> 'code' = 'two'").await, 5);
+    assert_eq!(count(&database, "state = 'discarded' AND errors -> 0 ->> 'error' = 'never'").await, 5);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_full_does_not_wait_and_one_that_is_not_waits_for_its_time() {
+    let database = Database::new().await;
+    insert(&database, 10).await;
+    let runner =
+        slots(&database, 10).batch_worker(Batching::up_to(10).within(MINUTE), async |_: Vec<RunningJob<Task>>| {});
+    let runner = runner.start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 10).await;
+    runner.stop().await.unwrap();
+    insert(&database, 3).await;
+    let wait = Duration::from_millis(300);
+    let size = Batching::up_to(10).within(wait);
+    let began = Instant::now();
+    let runner = slots(&database, 10).batch_worker(size, async |_: Vec<RunningJob<Task>>| {}).start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 13).await;
+    assert!(began.elapsed() >= wait, "{:?}", began.elapsed());
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_error_for_all_a_panic_and_a_missing_result_fail_each_job() {
+    for (way, text, code) in [
+        (0, "the service is down", Some("down")),
+        (1, "oh no", Some("panicked")),
+        (2, "the batch worker returned 1 results for 4 jobs", None),
+    ] {
+        let database = Database::new().await;
+        insert(&database, 4).await;
+        let work = move |_: Vec<RunningJob<Task>>| async move {
+            match way {
+                0 => Err(JobError::new("the service is down").code("down")),
+                1 => panic!("oh no"),
+                _ => Ok(vec![()]),
+            }
+        };
+        let runner = slots(&database, 4).batch_worker(Batching::up_to(4).within(MINUTE), work).start().await.unwrap();
+        let failed = format!("SELECT count(*) FROM {{schema}}.job WHERE errors -> 0 ->> 'error' LIKE '%{text}%'");
+        database.until(&failed, if way == 2 { 3 } else { 4 }).await;
+        runner.stop().await.unwrap();
+        if let Some(code) = code {
+            assert_eq!(count(&database, &format!("errors -> 0 ->> 'code' = '{code}' AND attempt = 1")).await, 4);
+        }
+    }
+}
+
+/// Batches that say when they begin, and end when they are told.
+#[derive(Default)]
+struct Gate {
+    begun: Notify,
+    go_on: Notify,
+}
+
+#[tokio::test]
+async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on() {
+    let database = Database::new().await;
+    let ids = insert(&database, 3).await;
+    let gate = Arc::new(Gate::default());
+    let inner = Arc::clone(&gate);
+    let work = move |_: Vec<RunningJob<Task>>| {
+        let gate = Arc::clone(&inner);
+        async move {
+            gate.begun.notify_one();
+            gate.go_on.notified().await;
+        }
+    };
+    let runner = slots(&database, 3).stop_grace(Duration::ZERO);
+    let runner = runner.batch_worker(Batching::up_to(3).within(MINUTE), work).start().await.unwrap();
+    tokio::time::timeout(WAIT, gate.begun.notified()).await.unwrap();
+    // The first one leads: it polls the work for all.
+    database.client.cancel([ids[0]]).await.unwrap();
+    // Its slot is free, and a job that comes now starts another batch.
+    let next = database.client.insert(Task { n: 9 }).await.unwrap().id();
+    let started = format!("SELECT count(*) FROM {{schema}}.job WHERE id = '{next}' AND state = 'running'");
+    database.until(&started, 1).await;
+    gate.go_on.notify_one();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 2).await;
+    assert_eq!(database.client.job(ids[0]).await.unwrap().unwrap().state, JobState::Cancelled);
+    database.client.cancel([next]).await.unwrap();
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn each_job_of_a_batch_that_takes_too_long_has_failed() {
+    let database = Database::new().await;
+    insert(&database, 3).await;
+    let work = async |_: Vec<RunningJob<Task>>| std::future::pending::<()>().await;
+    let options = WorkerOptions::new().timeout(Duration::from_millis(200));
+    let runner = slots(&database, 3).stop_grace(Duration::ZERO);
+    let runner = runner.batch_worker_with(Batching::up_to(3).within(MINUTE), work, options).start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE errors -> 0 ->> 'code' = 'timed_out'", 3).await;
+    assert_eq!(count(&database, "state = 'retryable' AND attempt = 1").await, 3);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_graceful_stop_finishes_a_batch_and_a_hard_one_gives_its_jobs_back() {
+    for is_hard in [false, true] {
+        let database = Database::new().await;
+        insert(&database, 3).await;
+        let gate = Arc::new(Gate::default());
+        let inner = Arc::clone(&gate);
+        let work = move |_: Vec<RunningJob<Task>>| {
+            let gate = Arc::clone(&inner);
+            async move {
+                gate.begun.notify_one();
+                gate.go_on.notified().await;
+            }
+        };
+        let runner = slots(&database, 3).stop_grace(Duration::ZERO);
+        let runner = if is_hard { runner.stop_timeout(Duration::ZERO) } else { runner };
+        let runner = runner.batch_worker(Batching::up_to(3).within(MINUTE), work).start().await.unwrap();
+        tokio::time::timeout(WAIT, gate.begun.notified()).await.unwrap();
+        let stopping = tokio::spawn(runner.stop());
+        if !is_hard {
+            gate.go_on.notify_one();
+        }
+        tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+        let ended = if is_hard { "state = 'available' AND attempt = 0" } else { "state = 'completed'" };
+        assert_eq!(count(&database, ended).await, 3);
+    }
+}
+
+#[tokio::test]
+async fn a_runner_that_must_stop_does_not_wait_for_more_jobs_of_a_batch() {
+    let database = Database::new().await;
+    insert(&database, 2).await;
+    let work = async |_: Vec<RunningJob<Task>>| {};
+    let runner = slots(&database, 9).stop_timeout(Duration::ZERO).stop_grace(WAIT);
+    let runner = runner.batch_worker(Batching::up_to(9).within(60 * MINUTE), work).start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'running'", 2).await;
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    assert_eq!(count(&database, "state IN ('completed', 'available')").await, 2);
+}
+
+#[tokio::test]
+async fn a_suspect_is_worked_alone() {
+    let database = Database::new().await;
+    let ids = insert(&database, 6).await;
+    database.execute(&format!("UPDATE {{schema}}.job SET crashes = 1 WHERE id = '{}'", ids[0])).await;
+    let was_alone = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&was_alone);
+    let work = move |jobs: Vec<RunningJob<Task>>| {
+        if jobs.iter().any(|job| job.row().crashes > 0) {
+            seen.store(jobs.len() == 1, Ordering::Relaxed);
+        }
+        std::future::ready(())
+    };
+    let size = Batching::up_to(6).within(Duration::from_millis(100));
+    let runner = slots(&database, 12).batch_worker(size, work).start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 6).await;
+    runner.stop().await.unwrap();
+    assert!(was_alone.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn a_batch_takes_as_many_places_of_a_limit_and_a_group_as_it_has_jobs() {
+    let database = Database::new().await;
+    database.client.queue("default").limit(Some(4)).await.unwrap();
+    let grouped = |n: u32| NewJob::from(Task { n }).group(format!("g{}", n % 3)).group_limit(1);
+    database.client.insert_many((0..30).map(grouped)).await.unwrap();
+    let most = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&most);
+    let work = move |jobs: Vec<RunningJob<Task>>| {
+        let mut groups: Vec<_> = jobs.iter().map(|job| job.row().group_key.clone()).collect();
+        groups.sort();
+        groups.dedup();
+        assert_eq!(groups.len(), jobs.len(), "two of one group at once");
+        let mut most = seen.lock().unwrap();
+        *most = jobs.len().max(*most);
+        std::future::ready(())
+    };
+    let size = Batching::up_to(10).within(Duration::from_millis(30));
+    let runner = slots(&database, 20).batch_worker(size, work).start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 30).await;
+    runner.stop().await.unwrap();
+    assert!(*most.lock().unwrap() <= 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_lost_where_jobs_of_batches_fail_hang_panic_and_are_cancelled() {
+    let database = Database::with_connections(30).await;
+    let ids = insert(&database, 400).await;
+    let work = async |jobs: Vec<RunningJob<Task>>| -> Result<Vec<Result<(), BoxError>>, BoxError> {
+        let first = jobs[0].args.n;
+        tokio::time::sleep(Duration::from_millis(u64::from(first % 7))).await;
+        match first % 11 {
+            0 if jobs[0].attempt() == 1 => panic!("oh no"),
+            1 if jobs[0].attempt() == 1 => std::future::pending().await,
+            2 => Err("no luck".into()),
+            _ => Ok(jobs.iter().map(|job| if job.args.n % 5 == 0 { Err("no".into()) } else { Ok(()) }).collect()),
+        }
+    };
+    let options =
+        WorkerOptions::new().timeout(Duration::from_millis(500)).retry_policy(RetryPolicy::fixed(Duration::ZERO));
+    let size = Batching::up_to(8).within(Duration::from_millis(5));
+    let runner = quick(&database.client).stop_grace(Duration::ZERO).batch_worker_with(size, work, options);
+    let runner = runner.start().await.unwrap();
+    for some in ids.chunks(40) {
+        database.client.cancel([some[7]]).await.unwrap();
+    }
+    database.until("SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL", 0).await;
+    runner.stop().await.unwrap();
+    assert_eq!(count(&database, "state = 'discarded' AND (attempt <> 2 OR jsonb_array_length(errors) <> 2)").await, 0);
+    assert_eq!(count(&database, "state = 'completed' AND attempt <> jsonb_array_length(errors) + 1").await, 0);
+}
+
+/// Prints how long 10,000 jobs take: `cargo test --test work batches::measure -- --ignored --nocapture`.
+#[ignore = "a measurement"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn measure_ten_thousand_jobs() {
+    for _ in 0..3 {
+        for is_batched in [false, true] {
+            let database = Database::new().await;
+            insert(&database, 10_000).await;
+            let runner = slots(&database, 400);
+            let began = Instant::now();
+            let call = || tokio::time::sleep(Duration::from_millis(5));
+            let runner = if is_batched {
+                let work = move |_: Vec<RunningJob<Task>>| call();
+                runner.batch_worker(Batching::up_to(100).within(Duration::from_millis(20)), work)
+            } else {
+                runner.worker(move |_: RunningJob<Task>| call())
+            };
+            let runner = runner.start().await.unwrap();
+            database.until("SELECT count(*) FROM {schema}.job WHERE state <> 'completed'", 0).await;
+            eprintln!("batched {is_batched}: {:?}", began.elapsed());
+            runner.stop().await.unwrap();
+        }
+    }
+}

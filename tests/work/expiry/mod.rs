@@ -1,0 +1,39 @@
+//! R21: a job with `expires_at` that has not started by then never starts, and is discarded with that reason.
+
+mod inserting;
+mod keys;
+mod starting;
+
+use std::time::Duration;
+
+use uniqueue::{JobId, JobRow, Runner, RunningJob};
+
+use support::{Database, Task};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The error that an expired job ends with.
+const EXPIRED: &str = "SELECT count(*) FROM {schema}.job
+    WHERE state = 'discarded' AND attempt = 0 AND attempted_at IS NULL AND errors -> -1 ->> 'code' = 'expired'";
+
+async fn row(database: &Database, id: JobId) -> JobRow {
+    database.client.job(id).await.unwrap().unwrap()
+}
+
+/// Lets the time of a job pass.
+async fn pass(database: &Database, id: JobId) {
+    let pass = format!("UPDATE {{schema}}.job SET expires_at = clock_timestamp() WHERE id = '{id}'");
+    assert_eq!(database.execute(&pass).await, 1);
+}
+
+/// A remote worker's fetch: the kinds of the jobs that it started.
+async fn fetched(database: &Database) -> Vec<String> {
+    let fetch = database.sql("SELECT kind FROM {schema}.fetch_jobs('{default}', 'remote', 10)");
+    sqlx::query_scalar(fetch).fetch_all(database.pool()).await.unwrap()
+}
+
+/// A runner that has no slot for the jobs of the tests.
+async fn caretaker(database: &Database) -> uniqueue::RunnerHandle {
+    let runner = Runner::new(database.client.clone()).queue("unworked", 1).promote_interval(Duration::from_millis(20));
+    runner.worker(async |_: RunningJob<Task>| {}).start().await.unwrap()
+}
