@@ -148,6 +148,23 @@ class Wait(unittest.TestCase):
         with self.assertRaisesRegex(Error, "commit first"):
             self.client.wait(job.id)
 
+    def test_a_job_expires_at_a_time_or_after_one(self) -> None:
+        at = datetime.now(timezone.utc) + timedelta(hours=3)
+        kind = new_name()
+        self.client.register(kind, expires_in=timedelta(hours=9))
+        jobs = [
+            self.client.insert(kind, expires_at=at),
+            self.client.insert(kind, scheduled_at=at, expires_in=timedelta(milliseconds=500)),
+            *self.client.insert_many([{"kind": kind, "expires_at": at}, {"kind": kind, "expires_in": timedelta(hours=1)}]),
+            self.client.insert(kind),
+        ]
+        self.connection.commit()
+        ends = [one("SELECT expires_at FROM uniqueue.job WHERE id = %s", job.id) for job in jobs]
+        self.assertEqual(ends[:3], [at, at + timedelta(milliseconds=500), at])
+        self.assertTrue(ends[3] < at < ends[4])
+        with self.assertRaisesRegex(ValueError, "expires_at: needs a time zone"):
+            self.client.insert(kind, expires_at=datetime.now())
+
     def test_a_job_waits_for_those_that_it_runs_after(self) -> None:
         kind = new_name()
         first = self.client.insert(kind)

@@ -15,6 +15,8 @@ export type Row = Record<string, any>;
 const NAMES: Record<string, string> = {
   afterFailed: "after_failed",
   afterFinal: "after_final",
+  expiresAt: "expires_at",
+  expiresIn: "expires_in",
   groupKey: "group_key",
   groupLimit: "group_limit",
   groupPolicy: "group_policy",
@@ -34,6 +36,8 @@ const TYPES: Record<string, string> = {
   delay: "interval",
   delays: "interval[]",
   errors: "text[]",
+  expires_at: "timestamptz",
+  expires_in: "interval",
   group_limit: "integer",
   group_policy: "jsonb",
   id: "uuid",

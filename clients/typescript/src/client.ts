@@ -53,7 +53,7 @@ export class Client {
 
   /** Inserts jobs in one call, all or none. There is one answer for each job, in their order. */
   async insertMany(jobs: Iterable<NewJob>, options: { maxWait?: number } = {}): Promise<Inserted[]> {
-    return inserted(await this.#call("insert_jobs", { jobs: Array.from(jobs, named), ...options, on_reject: "row" }));
+    return inserted(await this.#call("insert_jobs", { jobs: Array.from(jobs, document), ...options, on_reject: "row" }));
   }
 
   /** What an insert would do, and why. Writes nothing and locks nothing. */
@@ -146,6 +146,12 @@ export class Client {
       throw translated(error);
     }
   }
+}
+
+/** A job as an object of `insert_jobs`. */
+function document(job: NewJob): Row {
+  const { expiresIn, ...others } = job;
+  return { ...named(others), ...(expiresIn === undefined ? {} : { expires_in: `PT${(expiresIn / 1000).toFixed(6)}S` }) };
 }
 
 function inserted(rows: Row[]): Inserted[] {

@@ -37,6 +37,10 @@ export interface JobOptions extends KeyOptions {
   inOrder?: boolean;
   /** A policy that makes the group's key from the job. */
   groupPolicy?: UniquePolicy | null;
+  /** When the job is discarded if it has not started by then. Default: never. */
+  expiresAt?: Date;
+  /** The same, as a number of milliseconds from when the job is due. */
+  expiresIn?: number;
   /**
    * Jobs that must be completed first. If one of them is cancelled or discarded, this one is cancelled.
    *
@@ -81,6 +85,8 @@ export interface KindOptions {
   groupLimit?: number;
   /** Runs the jobs of a group one at a time, in their order. */
   inOrder?: boolean;
+  /** How many milliseconds after they are due its jobs are discarded if they have not started. Default: never. */
+  expiresIn?: number;
 }
 
 /** A job of `insertMany`. */

@@ -143,6 +143,21 @@ test("a registered kind gives what the insert leaves out", async () => {
   assert.equal((await client.insert(kind, { n: 1 }, { unique: null })).duplicate, false);
 });
 
+test("a job expires at a time or after one", async () => {
+  const at = new Date(Date.now() + 3 * 3_600_000);
+  await client.register(kind, { expiresIn: 9 * 3_600_000 });
+  const jobs = [
+    await client.insert(kind, {}, { expiresAt: at }),
+    await client.insert(kind, {}, { scheduledAt: at, expiresIn: 500 }),
+    ...(await client.insertMany([{ kind, expiresAt: at }, { kind, expiresIn: 3_600_000 }])),
+    await client.insert(kind),
+  ];
+  const ends: number[] = [];
+  for (const { id } of jobs) ends.push(Number(await one("SELECT expires_at FROM uniqueue.job WHERE id = $1", id)));
+  assert.deepEqual(ends.slice(0, 3), [at.getTime(), at.getTime() + 500, at.getTime()]);
+  assert.ok(ends[3]! < at.getTime() && ends[4]! > at.getTime());
+});
+
 test("a job waits for those that it runs after", async () => {
   const first = await client.insert(kind);
   const child = await client.insert(kind, {}, { after: [first.id], afterFinal: [first.id] });

@@ -48,6 +48,10 @@ class JobOptions(KeyOptions, total=False):
     """Runs the jobs of the group one at a time, in their order. Default: ``False``."""
     group_policy: UniquePolicy | None
     """A policy that makes the group's key from the job."""
+    expires_at: datetime | None
+    """When the job is discarded if it has not started by then, with its time zone. Default: never."""
+    expires_in: timedelta | None
+    """The same, as a time from when the job is due."""
     after: Sequence[UUID | str | int] | None
     """Jobs that must be completed first. If one of them is cancelled or discarded, this one is cancelled.
 
@@ -93,6 +97,8 @@ class KindOptions(TypedDict, total=False):
     """How many jobs of a group may run at once."""
     in_order: bool
     """Runs the jobs of a group one at a time, in their order."""
+    expires_in: timedelta
+    """How long after they are due its jobs are discarded if they have not started. Default: never."""
 
 
 class NewJob(JobOptions):

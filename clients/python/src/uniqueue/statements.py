@@ -37,6 +37,8 @@ _TYPES = {
     "delay": "interval",
     "delays": "interval[]",
     "errors": "text[]",
+    "expires_at": "timestamptz",
+    "expires_in": "interval",
     "group_limit": "integer",
     "group_policy": "jsonb",
     "id": "uuid",
@@ -158,9 +160,10 @@ def _document(options: Mapping[str, Any]) -> dict[str, Any]:
     document = {name: value for name, value in options.items() if value is not None or name in says_with_none}
     if "unique" in document:
         document["unique_policy"] = document.pop("unique")
-    at = document.get("scheduled_at")
-    if isinstance(at, datetime) and at.tzinfo is None:
-        raise ValueError(f"invalid scheduled_at: needs a time zone, as in datetime.now(timezone.utc): {at}")
+    for name in ("scheduled_at", "expires_at"):
+        at = document.get(name)
+        if isinstance(at, datetime) and at.tzinfo is None:
+            raise ValueError(f"invalid {name}: needs a time zone, as in datetime.now(timezone.utc): {at}")
     return document
 
 
@@ -174,6 +177,8 @@ def _plain(value: object) -> str:
             return value.isoformat()
         case UUID():
             return str(value)
+        case timedelta():
+            return f"PT{value / timedelta(seconds=1):.6f}S"
     raise TypeError(f"cannot make JSON of a {type(value).__name__}: {value!r}")
 
 
