@@ -5,7 +5,7 @@ use sqlx::Connection;
 use super::Remote;
 use support::{Database, job};
 
-/// An hour goes by: for what the session counted, and for what the worker's row says.
+/// Time goes by: a minute for what the session counted, and an hour for what the worker's row says.
 async fn pass(database: &Database) {
     let of_row = "UPDATE {schema}.runner SET started_at = started_at - interval '1 hour', counted_at = counted_at - interval '1 hour'";
     database.execute(of_row).await;
@@ -14,7 +14,7 @@ async fn pass(database: &Database) {
 
 async fn pass_in_session(database: &Database) {
     let of_session = "SELECT set_config('uniqueue.worked', coalesce((
-        SELECT jsonb_object_agg(w.name, jsonb_build_array(w.counts -> 0, w.counts -> 1, (w.counts ->> 2)::float8 - 3600))::text
+        SELECT jsonb_object_agg(w.name, jsonb_build_array(w.counts -> 0, w.counts -> 1, (w.counts ->> 2)::float8 - 60))::text
         FROM jsonb_each(nullif(current_setting('uniqueue.worked', true), '')::jsonb) AS w (name, counts)
     ), '{}'), false)";
     database.execute(of_session).await;
