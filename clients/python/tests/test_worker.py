@@ -65,7 +65,7 @@ class Work(unittest.IsolatedAsyncioTestCase):
                 case "raise":
                     raise ValueError("no luck")
                 case "retry":
-                    raise Retry("later", after=3600)
+                    raise Retry("later", after=3600, code="busy")
                 case "snooze":
                     return Snooze(timedelta(hours=1))
                 case "cancel":
@@ -98,6 +98,8 @@ class Work(unittest.IsolatedAsyncioTestCase):
         ):
             row = ended[how]
             self.assertEqual((row["state"], row["attempt"], row["error"]), (state, attempt, error), how)
+        stored = [one("SELECT errors -> -1 FROM uniqueue.job WHERE id = %s", jobs[how]) for how in ("raise", "retry")]
+        self.assertEqual([(error.get("type"), error.get("code")) for error in stored], [("ValueError", None), (None, "busy")])
         self.assertTrue(ended["retry"]["is_due_later"] and ended["snooze"]["is_due_later"])
         self.assertIn("cannot make JSON of a bytes", ended["bytes"]["error"])
         self.assertIn("the result cannot be stored", ended["nul"]["error"])

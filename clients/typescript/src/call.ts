@@ -35,6 +35,7 @@ const TYPES: Record<string, string> = {
   count: "integer",
   delay: "interval",
   delays: "interval[]",
+  error_details: "jsonb[]",
   errors: "text[]",
   expires_at: "timestamptz",
   expires_in: "interval",

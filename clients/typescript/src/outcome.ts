@@ -9,16 +9,20 @@
 export abstract class Outcome extends Error {
   abstract readonly outcome: "retry" | "snooze" | "cancel" | "discard";
   readonly delay: number | null = null;
+  /** A short word that is stored with the reason. */
+  readonly code: string | null = null;
 }
 
 /** Tries the job again, or discards it where no attempt is left. Default: after 1 s, doubling with each attempt up to an hour. */
 export class Retry extends Outcome {
   readonly outcome = "retry";
   override readonly delay: number | null;
+  override readonly code: string | null;
 
-  constructor(reason: string, options: { after?: number } = {}) {
+  constructor(reason: string, options: { after?: number; code?: string } = {}) {
     super(reason);
     this.delay = options.after ?? null;
+    this.code = options.code ?? null;
   }
 }
 
@@ -34,11 +38,23 @@ export class Snooze extends Outcome {
 /** Cancels the job: the work is no longer wanted. */
 export class Cancel extends Outcome {
   readonly outcome = "cancel";
+  override readonly code: string | null;
+
+  constructor(reason: string, options: { code?: string } = {}) {
+    super(reason);
+    this.code = options.code ?? null;
+  }
 }
 
 /** Discards the job: the work cannot succeed. */
 export class Discard extends Outcome {
   readonly outcome = "discard";
+  override readonly code: string | null;
+
+  constructor(reason: string, options: { code?: string } = {}) {
+    super(reason);
+    this.code = options.code ?? null;
+  }
 }
 
 /** The end of a run, as `finish_jobs` takes it. */
@@ -47,6 +63,8 @@ export interface Verdict {
   readonly delay: number | null;
   readonly error: string | null;
   readonly output: string | null;
+  /** What is stored with the error: its code, or the type of what was thrown. */
+  readonly details?: string;
 }
 
 export const GIVE_BACK: Verdict = { outcome: "give_back", delay: null, error: null, output: null };
@@ -63,9 +81,13 @@ export function returned(value: unknown): Verdict {
 
 /** What a function threw means. */
 export function thrown(error: unknown): Verdict {
-  if (!(error instanceof Outcome)) return failed(text(error));
+  if (!(error instanceof Outcome)) {
+    const type = error instanceof Error ? error.constructor.name.slice(0, 64) : "";
+    return { ...failed(text(error)), ...(type ? { details: JSON.stringify({ type }) } : {}) };
+  }
   const reason = error.outcome === "snooze" ? null : storable(error.message);
-  return { outcome: error.outcome, delay: error.delay, error: reason, output: null };
+  const details = error.code === null ? {} : { details: JSON.stringify({ code: error.code }) };
+  return { outcome: error.outcome, delay: error.delay, error: reason, output: null, ...details };
 }
 
 /** A failed attempt. */

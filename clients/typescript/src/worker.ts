@@ -243,6 +243,7 @@ export class Worker {
       outcomes: batch.map(({ verdict }) => verdict.outcome),
       delays: batch.map(({ verdict }) => verdict.delay),
       errors: batch.map(({ verdict }) => verdict.error),
+      error_details: batch.map(({ verdict }) => verdict.details ?? null),
       outputs: batch.map(({ verdict }) => verdict.output),
       progress: batch.map(({ run }) => this.#progress(run)),
     };

@@ -40,7 +40,7 @@ test("each outcome is recorded", async () => {
     throw: () => {
       throw new TypeError("no luck", { cause: new Error("deep") });
     },
-    retry: () => Promise.reject(new Retry("later", { after: 3_600_000 })),
+    retry: () => Promise.reject(new Retry("later", { after: 3_600_000, code: "busy" })),
     snooze: () => new Snooze(3_600_000),
     cancel: () => {
       throw new Cancel("not wanted");
@@ -74,6 +74,8 @@ test("each outcome is recorded", async () => {
     const { state, attempt, error } = rows[how as string];
     assert.deepEqual([state, attempt, error], expected, how as string);
   }
+  const stored = async (how: string) => (await one("SELECT errors -> -1 FROM uniqueue.job WHERE id = $1", jobs[how])) as any;
+  assert.deepEqual([(await stored("throw")).type, (await stored("retry")).code], ["TypeError", "busy"]);
   assert.ok(rows.retry.is_due_later && rows.snooze.is_due_later);
   assert.match(rows.bigint.error, /the output of the job is not JSON/);
   assert.match(rows.nul.error, /the result cannot be stored/);

@@ -15,20 +15,23 @@ from .statements import dumps
 class Outcome(Exception):
     """An end of a job other than success or failure."""
 
-    def __init__(self, reason: str | None, delay: timedelta | float | None = None) -> None:
+    def __init__(
+        self, reason: str | None, delay: timedelta | float | None = None, code: str | None = None
+    ) -> None:
         super().__init__(*[] if reason is None else [reason])
-        self.reason = reason
+        self.reason, self.code = reason, code
         self.delay = timedelta(seconds=delay) if isinstance(delay, int | float) else delay
 
 
 class Retry(Outcome):
     """Tries the job again, or discards it where no attempt is left.
 
-    ``after`` is a time or a number of seconds. Default: 1 s, doubling with each attempt up to an hour.
+    ``after`` is a time or a number of seconds. Default: 1 s, doubling with each attempt up to an hour. ``code`` is a short word
+    that is stored with the reason.
     """
 
-    def __init__(self, reason: str, *, after: timedelta | float | None = None) -> None:
-        super().__init__(reason, after)
+    def __init__(self, reason: str, *, after: timedelta | float | None = None, code: str | None = None) -> None:
+        super().__init__(reason, after, code)
 
 
 class Snooze(Outcome):
@@ -41,15 +44,15 @@ class Snooze(Outcome):
 class Cancel(Outcome):
     """Cancels the job: the work is no longer wanted."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, reason: str, *, code: str | None = None) -> None:
+        super().__init__(reason, None, code)
 
 
 class Discard(Outcome):
     """Discards the job: the work cannot succeed."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, reason: str, *, code: str | None = None) -> None:
+        super().__init__(reason, None, code)
 
 
 class Stopped(Exception):
@@ -64,35 +67,42 @@ class Verdict:
     delay: timedelta | None = None
     error: str | None = None
     output: str | None = None
+    details: str | None = None
+    """What is stored with the error: its ``code``, or the ``type`` of the exception."""
 
 
 GIVE_BACK = Verdict("give_back")
 
 
-def failed(error: str, delay: timedelta | None = None) -> Verdict:
+def failed(error: str, delay: timedelta | None = None, details: str | None = None) -> Verdict:
     """A failed attempt. The text is one that PostgreSQL can store."""
-    return Verdict("retry", delay, storable(error))
+    return Verdict("retry", delay, storable(error), details=details)
 
 
 def verdict_on(value: object) -> Verdict:
     """What a function returned or raised means."""
     match value:
         case Retry():
-            return failed(value.reason or "", value.delay)
+            return failed(value.reason or "", value.delay, _details(value))
         case Snooze():
             return Verdict("snooze", value.delay)
         case Cancel():
-            return Verdict("cancel", error=storable(value.reason or ""))
+            return Verdict("cancel", error=storable(value.reason or ""), details=_details(value))
         case Discard():
-            return Verdict("discard", error=storable(value.reason or ""))
+            return Verdict("discard", error=storable(value.reason or ""), details=_details(value))
         case BaseException():
-            return failed("".join(traceback.format_exception_only(value)).strip())
+            text = "".join(traceback.format_exception_only(value)).strip()
+            return failed(text, details=dumps({"type": type(value).__name__[:64]}))
         case None:
             return Verdict("complete")
     try:
         return Verdict("complete", output=dumps(value))
     except (TypeError, ValueError) as error:
         return failed(f"the output of the job is not JSON: {error}")
+
+
+def _details(outcome: Outcome) -> str | None:
+    return None if outcome.code is None else dumps({"code": outcome.code})
 
 
 def storable(text: str) -> str:

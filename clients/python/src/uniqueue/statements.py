@@ -36,6 +36,7 @@ _TYPES = {
     "count": "integer",
     "delay": "interval",
     "delays": "interval[]",
+    "error_details": "text[]::jsonb[]",
     "errors": "text[]",
     "expires_at": "timestamptz",
     "expires_in": "interval",

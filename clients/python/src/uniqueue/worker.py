@@ -340,6 +340,7 @@ def _results(batch: Sequence[Recording]) -> dict[str, Any]:
         "outcomes": [verdict.outcome for verdict in verdicts],
         "delays": [verdict.delay for verdict in verdicts],
         "errors": [verdict.error for verdict in verdicts],
+        "error_details": [verdict.details for verdict in verdicts],
         "outputs": [verdict.output for verdict in verdicts],
         "progress": [_progress(run.job) for run, _, _ in batch],
     }
