@@ -3,7 +3,8 @@
 CREATE FUNCTION _obstacle_codes() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN '{
-        final, running, runner_died, expired, pending, scheduled, retryable, not_promoted, queue_paused, queue_held, queue_unworked,
+        final, running, runner_died, expired, parents, pending, scheduled, retryable, not_promoted, queue_paused, queue_held,
+        queue_unworked,
         kind_unknown, queue_limit, queue_rate, queue_locked, group_held, group_began, group_limit, group_rate, group_head,
         slots_busy, suspect, behind, locked, not_taken, next, expires
     }'::text[];
@@ -67,6 +68,17 @@ BEGIN
         END
         WHEN 'expired' THEN format('The job expired at %s, and is about to be discarded.', since)
         WHEN 'expires' THEN format('The job is discarded if it has not started by %s.', until)
+        WHEN 'parents' THEN format(
+            CASE WHEN number = 1 THEN 'The job runs after job %2$s%3$s, which %4$s.'
+            ELSE 'The job runs after %1$s that have not ended. One is job %2$s%3$s, which %4$s.' END,
+            jobs, details ->> 'parent', coalesce(format(' (%s)', details ->> 'parent_kind'), ''),
+            CASE
+                WHEN details ->> 'parent_state' IS NULL THEN 'is deleted'
+                WHEN details ->> 'parent_state' IN ('cancelled', 'completed', 'discarded')
+                    THEN format('was %s a moment ago', details ->> 'parent_state')
+                ELSE format('is %s', details ->> 'parent_state')
+            END
+        )
         WHEN 'pending' THEN 'The job is pending until it is released.'
         WHEN 'scheduled' THEN format('The job is scheduled for %s.', until)
         WHEN 'retryable' THEN
@@ -134,6 +146,7 @@ BEGIN
     RETURN CASE code
         WHEN 'running' THEN format('Wait, or: SELECT * FROM %s.cancel_jobs(ARRAY[%L::uuid]);', schema, details ->> 'job')
         WHEN 'runner_died' THEN 'Start a runner: it takes the jobs of dead ones back within seconds.'
+        WHEN 'parents' THEN format('See that job: SELECT * FROM %s.why_waiting(%L);', schema, details ->> 'parent')
         WHEN 'pending' THEN format('SELECT * FROM %s.release_jobs(ARRAY[%L::uuid]);', schema, details ->> 'job')
         WHEN 'retryable' THEN format('Wait, or: SELECT * FROM %s.retry_jobs(ARRAY[%L::uuid]);', schema, details ->> 'job')
         WHEN 'not_promoted' THEN CASE

@@ -231,6 +231,7 @@ BEGIN ATOMIC
                 AND (j.reserved_until >= statement_timestamp()) IS NOT FALSE THEN 'running'
             WHEN j.state = 'running' THEN 'runner_died'
             WHEN j.state IN ('scheduled', 'retryable') AND j.scheduled_at <= statement_timestamp() THEN 'not_promoted'
+            WHEN e.parent IS NOT NULL THEN 'parents'
             ELSE j.state::text
         END,
         jsonb_build_object('job', j.id, 'state', j.state) || CASE
@@ -243,6 +244,13 @@ BEGIN ATOMIC
                 'since', j.scheduled_at,
                 'has_runner', EXISTS (SELECT FROM runner AS l WHERE l.leased_until > statement_timestamp())
             )
+            WHEN e.parent IS NOT NULL THEN jsonb_strip_nulls(jsonb_build_object(
+                'parent', e.parent, 'parent_kind', e.kind, 'parent_state', e.state,
+                'jobs', (
+                    SELECT count(*)
+                    FROM (SELECT FROM job_parent AS o WHERE o.child = j.id AND o.outcome IS NULL LIMIT 10001) AS o
+                )
+            ))
             WHEN j.state IN ('scheduled', 'retryable') THEN jsonb_build_object(
                 'until', j.scheduled_at, 'attempt', least(j.attempt + 1, j.max_attempts), 'max_attempts', j.max_attempts
             )
@@ -250,6 +258,13 @@ BEGIN ATOMIC
         END
     FROM job AS j
     LEFT JOIN runner AS r ON r.id = j.worker
+    LEFT JOIN LATERAL (
+        SELECT o.parent, p.kind, p.state
+        FROM job_parent AS o
+        LEFT JOIN job AS p ON p.id = o.parent
+        WHERE j.state = 'pending' AND o.child = j.id AND o.outcome IS NULL
+        LIMIT 1
+    ) AS e ON true
     WHERE j.id = given_id AND j.state <> 'available';
 END;
 COMMENT ON FUNCTION _state_obstacle(uuid) IS

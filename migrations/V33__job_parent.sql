@@ -1,4 +1,4 @@
--- Jobs that run after others: the edges between them, and inserting jobs with their edges.
+-- Inserting jobs that run after others, with the edges between them.
 --
 -- A child is pending until its parents have ended. An edge says which parent it waits for, and how that one ended once this
 -- is known. Releasing children is V34__release_children.sql.
@@ -6,37 +6,6 @@
 -- A parent that was inserted together with its child is marked (job.awaited) at once, so that its end is noticed. Another
 -- one stays as it is: its row would be locked until the transaction of the child ends, and the parent could neither start
 -- nor end. Its edge is not linked. After the commit the releaser marks the parent, or finds that it has ended.
-
-CREATE TABLE job_parent (
-    child uuid NOT NULL,
-    parent uuid NOT NULL,
-    outcome job_state,
-    linked boolean NOT NULL,
-    condition text COLLATE "C" NOT NULL,
-    CONSTRAINT job_parent_pkey PRIMARY KEY (child, parent),
-    CONSTRAINT job_parent_condition_known CHECK (condition IN ('completed', 'failed', 'final')),
-    CONSTRAINT job_parent_outcome_final CHECK (outcome IN ('cancelled', 'completed', 'discarded'))
-);
-COMMENT ON TABLE job_parent IS
-    'One row per job and job that it runs after: an edge. A child is pending until all of its parents have ended. The pruner deletes the edges of a child together with the child.';
-COMMENT ON COLUMN job_parent.child IS 'The id of the job that waits.';
-COMMENT ON COLUMN job_parent.parent IS 'The id of the job that it waits for. Where another job replaced that one, the id of its successor.';
-COMMENT ON COLUMN job_parent.outcome IS 'The final state in which the parent ended. It stays, even if the parent is retried or deleted later. Null: the parent has not ended, or its end is not noted yet.';
-COMMENT ON COLUMN job_parent.linked IS 'Whether job.awaited of the parent was set for this edge. The releaser links new edges.';
-COMMENT ON COLUMN job_parent.condition IS
-    'completed: the child is cancelled when the parent is cancelled or discarded. final: it runs however the parent ends. failed: it runs if at least one of its parents with this condition was cancelled or discarded, and else is cancelled.';
-COMMENT ON CONSTRAINT job_parent_pkey ON job_parent IS 'A job waits for another one once.';
-COMMENT ON CONSTRAINT job_parent_condition_known ON job_parent IS 'A condition is completed, failed or final.';
-COMMENT ON CONSTRAINT job_parent_outcome_final ON job_parent IS 'An outcome is a final state.';
-
-CREATE INDEX job_parent_children ON job_parent (parent, outcome, child);
-COMMENT ON INDEX job_parent_children IS 'The children of a job. Those that are to be told its end come last.';
-
-CREATE INDEX job_parent_open ON job_parent (child) WHERE outcome IS NULL;
-COMMENT ON INDEX job_parent_open IS 'Children with parents that have not ended.';
-
-CREATE INDEX job_parent_new ON job_parent (parent, child) WHERE NOT linked;
-COMMENT ON INDEX job_parent_new IS 'Edges whose parent is still to be marked.';
 
 CREATE FUNCTION _refuse_after(place integer, problem text) RETURNS void
     LANGUAGE plpgsql STABLE

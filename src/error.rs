@@ -117,6 +117,15 @@ pub enum Error {
     #[error("the insert was refused: {0}")]
     Refused(#[source] BoxError),
 
+    /// A job that another one should run after does not exist. Nothing of the call was inserted.
+    #[error(
+        "no job to run after: {parent}; hint: where completed jobs are not kept, insert a job and those that run after it in one call"
+    )]
+    MissingParent {
+        /// The id as given.
+        parent: JobId,
+    },
+
     /// A periodic job's schedule that cannot be read, or is never due.
     #[error(
         "invalid schedule: {problem}: {given:?}; hint: a cron expression such as \"0 9 * * MON-FRI\", or an interval of whole seconds such as \"PT15M\""

@@ -4,7 +4,9 @@ use serde::ser::{Error as _, SerializeMap};
 use serde::{Serialize, Serializer};
 use time::format_description::well_known::Rfc3339;
 
+use crate::after::{AfterCondition, Parent};
 use crate::group::GroupBy;
+use crate::ident::JobId;
 use crate::job::NewJob;
 use crate::opts::{Expiry, InsertOptions, Start, Unique};
 use crate::period;
@@ -33,7 +35,7 @@ use crate::unique::UniquePolicy;
 /// [`scheduled_in`](NewJob::scheduled_in), which needs the database's clock. Give `scheduled_at` instead.
 impl Serialize for NewJob {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { kind, args, options } = self;
+        let Self { kind, args, options, parents, mark: _ } = self;
         // Exhaustive, so that a new option cannot be forgotten here.
         let InsertOptions {
             id,
@@ -86,6 +88,18 @@ impl Serialize for NewJob {
         if !meta.is_empty() {
             object.serialize_entry("meta", meta)?;
         }
+        for (member, condition) in [
+            ("after", AfterCondition::Completed),
+            ("after_final", AfterCondition::Final),
+            ("after_failed", AfterCondition::Failed),
+        ] {
+            let of_condition = parents.iter().filter(|(_, of)| *of == condition);
+            let ids: Result<Vec<JobId>, S::Error> = of_condition.map(|(parent, _)| id_of(*parent)).collect();
+            let ids = ids?;
+            if !ids.is_empty() {
+                object.serialize_entry(member, &ids)?;
+            }
+        }
         let policy = match unique {
             None | Some(Unique::No) => None,
             Some(Unique::Key(key)) => Some(UniquePolicy::from(key.clone())),
@@ -110,5 +124,15 @@ impl Serialize for NewJob {
             object.serialize_entry("in_order", in_order)?;
         }
         object.end()
+    }
+}
+
+/// The id of a parent that is stored already.
+fn id_of<E: serde::ser::Error>(parent: Parent) -> Result<JobId, E> {
+    match parent {
+        Parent::Stored(id) => Ok(id),
+        Parent::OfCall(_) => Err(E::custom(
+            "after names a job that has no id yet; hint: give both an id, or insert them with the client",
+        )),
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! The guides and the licences that this page links to are files of the repository, in `docs` and beside the README.
 
+mod after;
 mod attempt_error;
 mod audit;
 mod backfill;
@@ -55,6 +56,8 @@ mod waiting_insert;
 mod why;
 mod worker;
 
+/// Jobs that run after others.
+pub use self::after::{AfterCondition, JobChild, JobParent, Parents};
 /// Jobs.
 pub use self::attempt_error::AttemptError;
 /// Duplicates that were counted.

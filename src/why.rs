@@ -48,6 +48,8 @@ codes! {
     RunnerDied = "runner_died",
     /// The job has not started by its `expires_at`. It is about to be discarded.
     Expired = "expired",
+    /// The job runs after others that have not ended.
+    Parents = "parents",
     /// The job is pending until it is released.
     Pending = "pending",
     /// The job is scheduled for a later time.
@@ -128,7 +130,8 @@ pub struct Obstacle {
     /// What to do about it, often an SQL statement. `None`: it goes by itself.
     pub remedy: Option<String>,
     /// What the sentence says, by name: `queue`, `group`, `kind`, `job` (the id of another job), `since` and `until`
-    /// (RFC 3339), `jobs` (a number of jobs; 10001: more than 10,000), `limit`, `pid`.
+    /// (RFC 3339), `jobs` (a number of jobs; 10001: more than 10,000), `parent` (the id of a job that has not ended), `limit`,
+    /// `pid`.
     pub details: Map<String, Value>,
 }
 

@@ -27,6 +27,7 @@ mod passed;
 #[cfg(feature = "periodic")]
 mod periodic;
 mod queues;
+mod relatives;
 mod request;
 mod schema_check;
 mod stats;

@@ -40,6 +40,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V32__finish_jobs", include_str!("../../migrations/V32__finish_jobs.sql")),
     ("V33__job_parent", include_str!("../../migrations/V33__job_parent.sql")),
     ("V34__release_children", include_str!("../../migrations/V34__release_children.sql")),
+    ("V35__relatives", include_str!("../../migrations/V35__relatives.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

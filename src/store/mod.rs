@@ -39,6 +39,7 @@ mod queue;
 mod read_committed;
 mod rebuild;
 mod reindex;
+mod relatives;
 mod release;
 mod remedy;
 mod row;
@@ -86,7 +87,7 @@ pub(crate) use self::health::{
     neglected, open_transactions, overdue, prepared_transactions, runners, slow_jobs, stuck_jobs, suspect_jobs, tables,
     unknown_kinds,
 };
-pub(crate) use self::insert::{Answer, InsertBatch, NewRow, RowOutcome, insert};
+pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
 use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::kind::{KindDefinitions, kind_definitions, list_kinds, register_kinds, remove_kind};
@@ -120,6 +121,7 @@ pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
     rebuild_index,
 };
+pub(crate) use self::relatives::{children_of, descendants_of, parents_of};
 pub(crate) use self::release::{EdgePlace, ReleaseStep, check_edges, release_children};
 pub(crate) use self::remedy::{
     OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_delete, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session,
@@ -209,6 +211,7 @@ statements! {
     bloated_indexes,
     cancel_jobs,
     check_edges,
+    children_of,
     claiming_jobs,
     complete,
     count_matching,
@@ -217,6 +220,7 @@ statements! {
     delete,
     delete_jobs,
     deletes_completed,
+    descendants_of,
     discard_unreadable,
     due_jobs,
     due_periodic,
@@ -269,6 +273,7 @@ statements! {
     holder,
     holders,
     insert_batch,
+    insert_graph,
     insert_one,
     insert_plain,
     insert_plain_one,
@@ -309,6 +314,7 @@ statements! {
     next_jobs,
     not_completed,
     page_groups,
+    parents_of,
     pause_periodic,
     pause_queue,
     promote,

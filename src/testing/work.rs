@@ -276,7 +276,7 @@ async fn insert_running(client: &Client, job: NewJob, attempt: u16, worker: Uuid
 
 /// The row that the job would have in a database.
 fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -> JobRow {
-    let NewJob { kind, args, options } = job;
+    let NewJob { kind, args, options, .. } = job;
     let now = OffsetDateTime::now_utc();
     let args = args.unwrap_or_else(|problem| panic!("cannot run the worker: invalid args of {kind:?}: {problem}"));
     let kind = Kind::new(kind).unwrap_or_else(|error| panic!("cannot run the worker: {error}"));

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sqlx::PgConnection;
 use tokio_util::sync::CancellationToken;
 
 use super::attempt::Attempt;
 use super::stop::StopReason;
+use crate::after::JobParent;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::JobId;
@@ -65,6 +67,42 @@ impl<J: Job> RunningJob<J> {
     /// [`needs`](crate::Worker::needs), so that a runner without it does not start.
     pub fn state<T: Send + Sync + 'static>(&self) -> Result<&T> {
         self.attempt.states.of()
+    }
+
+    /// The jobs that this one ran [after](crate::NewJob::after), with their outputs, by their ids, which follow the order of
+    /// inserts. One statement.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use uniqueue::{BoxError, Job, Outcome, RunningJob};
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "total")]
+    /// # struct Total {}
+    /// async fn total(job: RunningJob<Total>) -> Result<Outcome, BoxError> {
+    ///     let mut total = 0;
+    ///     for parent in job.parents().await? {
+    ///         total += parent.output_as::<u64>()?.unwrap_or(0);
+    ///     }
+    ///     Ok(Outcome::complete_with(total)?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`].
+    pub async fn parents(&self) -> Result<Vec<JobParent>> {
+        self.client().parents(self.id()).await
+    }
+
+    /// The outputs of those of the [parents](Self::parents) that are of kind `P` and have completed with an output.
+    ///
+    /// # Errors
+    ///
+    /// As for [`RunningJob::parents`]; and [`Error::InvalidJson`] where an output does not fit the type.
+    pub async fn outputs_of<P: Job, T: DeserializeOwned>(&self) -> Result<Vec<T>> {
+        let parents = self.parents().await?;
+        let of_kind = |parent: &&JobParent| parent.kind.as_ref().is_some_and(|kind| kind.as_str() == P::KIND);
+        parents.iter().filter(of_kind).filter_map(|parent| parent.output_as().transpose()).collect()
     }
 
     /// Resolves when the work should stop, with the reason: the job was cancelled, its [timeout](crate::Runner::timeout)

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::edges::of_leaders;
 use crate::state::JobState;
-use crate::store::{self, NewRow};
+use crate::store::{self, Edge, NewRow};
 use crate::unique::{Claim, OnConflict};
 
 /// Rows ready to be sent.
@@ -15,6 +16,8 @@ pub(super) struct FoldedBatch {
     may_exist: bool,
     /// For each input, the row that is sent for it.
     leaders: Vec<usize>,
+    /// Which rows run after which jobs.
+    edges: Vec<Edge>,
 }
 
 impl FoldedBatch {
@@ -23,7 +26,7 @@ impl FoldedBatch {
     pub(super) fn fold(rows: Vec<NewRow>, has_given_ids: bool) -> Self {
         if rows.iter().all(|row| row.claim.is_none()) {
             let leaders = (0..rows.len()).collect();
-            return Self { rows, in_order: has_given_ids, may_exist: has_given_ids, leaders };
+            return Self { rows, in_order: has_given_ids, may_exist: has_given_ids, leaders, edges: Vec::new() };
         }
         let needs_order = has_given_ids || rows.iter().any(needs_order);
         let mut first_of: HashMap<&str, usize> = HashMap::with_capacity(rows.len());
@@ -43,7 +46,7 @@ impl FoldedBatch {
         }
         if needs_order || is_unsure {
             let leaders = (0..rows.len()).collect();
-            return Self { rows, in_order: true, may_exist: has_given_ids, leaders };
+            return Self { rows, in_order: true, may_exist: has_given_ids, leaders, edges: Vec::new() };
         }
         // Places move up by what was left out before them.
         let mut place = 0;
@@ -57,15 +60,23 @@ impl FoldedBatch {
             .collect();
         let leaders = leaders.into_iter().map(|leader| places[leader]).collect();
         let rows = (rows.into_iter().zip(is_sent)).filter_map(|(row, sent)| sent.then_some(row)).collect();
-        Self { rows, in_order: false, may_exist: false, leaders }
+        Self { rows, in_order: false, may_exist: false, leaders, edges: Vec::new() }
+    }
+
+    /// Adds the edges of the inputs.
+    pub(super) fn with_edges(self, edges: Vec<Edge>) -> Self {
+        if edges.is_empty() {
+            return self;
+        }
+        Self { edges: of_leaders(edges, &self.leaders), ..self }
     }
 
     /// What goes to the database, and for each input the row that is sent for it. `is_each`: the inputs are of several
     /// callers.
     pub(super) fn into_parts(self, is_each: bool) -> (store::InsertBatch, Vec<usize>) {
         let folded = self.folded();
-        let Self { rows, in_order, may_exist, leaders } = self;
-        (store::InsertBatch { rows, in_order, may_exist, is_each, folded }, leaders)
+        let Self { rows, in_order, may_exist, leaders, edges } = self;
+        (store::InsertBatch { rows, in_order, may_exist, is_each, folded, edges }, leaders)
     }
 
     /// How many more inputs each row stands for. `None`: none does for any.

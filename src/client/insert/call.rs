@@ -46,7 +46,9 @@ impl<'a> Call<'a> {
         let Self { client, connection, max_wait } = self;
         let answers = match connection {
             Some(connection) => Box::pin(insert_on(client, connection, jobs, max_wait, false)).await?,
-            None if max_wait.is_none() && jobs.len() == 1 => insert_single(client, jobs).await?,
+            None if max_wait.is_none() && jobs.len() == 1 && jobs[0].parents.is_empty() => {
+                insert_single(client, jobs).await?
+            }
             None => Box::pin(insert_pooled(client, jobs, max_wait)).await?,
         };
         metrics::inserted(&answers);
@@ -116,6 +118,7 @@ async fn insert_on(
     let mut layered = LayeredJobs::new(client, jobs);
     let now = ask(client, &mut *connection, &mut layered).await?;
     let has_given_ids = layered.has_given_ids();
-    let batch = FoldedBatch::fold(layered.rows(now)?, has_given_ids);
+    let edges = layered.edges()?;
+    let batch = FoldedBatch::fold(layered.rows(now)?, has_given_ids).with_edges(edges);
     send(client, connection, batch, max_wait, is_own).await
 }

@@ -12,6 +12,7 @@
 mod batch;
 mod call;
 mod coalescer;
+mod edges;
 mod logged;
 mod many;
 mod middleware;

@@ -8,6 +8,7 @@ use sqlx::PgConnection;
 
 use super::Client;
 use super::many::InsertMany;
+use crate::after::Parents;
 use crate::error::Result;
 use crate::ident::QueueName;
 use crate::job::{Inserted, NewJob};
@@ -55,6 +56,26 @@ impl<'a> Insert<'a> {
     /// that changed nothing are not logged. Default: the insert is not logged.
     pub fn actor(self, actor: impl Into<String>) -> Self {
         Self { many: self.many.actor(actor) }
+    }
+
+    /// Runs the job after others have completed: see [`NewJob::after`].
+    pub fn after(self, parents: impl Into<Parents>) -> Self {
+        self.map_job(|job| job.after(parents))
+    }
+
+    /// Runs the job after others have ended, however they end: see [`NewJob::after_final`].
+    pub fn after_final(self, parents: impl Into<Parents>) -> Self {
+        self.map_job(|job| job.after_final(parents))
+    }
+
+    /// Runs the job after others have ended, if one of them failed: see [`NewJob::after_failed`].
+    pub fn after_failed(self, parents: impl Into<Parents>) -> Self {
+        self.map_job(|job| job.after_failed(parents))
+    }
+
+    fn map_job(mut self, map: impl FnOnce(NewJob) -> NewJob) -> Self {
+        self.many.jobs = self.many.jobs.into_iter().next().map(map).into_iter().collect();
+        self
     }
 
     pub(super) fn client(&self) -> &'a Client {

@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 use time::{OffsetDateTime, UtcOffset};
 
 use super::Client;
+use super::edges::edges;
 use super::payload::{check_args, check_meta, read_args};
 use crate::client::passed::TimePassed;
 use crate::error::{Error, Result};
@@ -18,7 +19,7 @@ use crate::job::NewJob;
 use crate::kind::KindRow;
 use crate::opts::{Expiry, InsertOptions, Start, Unique};
 use crate::period;
-use crate::store::{self, NewRow};
+use crate::store::{self, Edge, NewRow};
 use crate::unique::{Claim, OnConflict, Subject, UniquePolicy};
 
 const DEFAULT_MAX_ATTEMPTS: u16 = 25;
@@ -74,16 +75,29 @@ impl<'a> LayeredJobs<'a> {
         self.jobs.iter().any(|job| job.options.id.is_some())
     }
 
+    /// Which jobs run after which.
+    pub(super) fn edges(&self) -> Result<Vec<Edge>> {
+        edges(&self.jobs)
+    }
+
     /// Checks every job and makes its row, given the database's time where a key depends on it.
     pub(super) fn rows(self, now: Option<OffsetDateTime>) -> Result<Vec<NewRow>> {
         let mut maker = RowMaker::new(now, self.max_args_bytes, self.passed);
         let defaults = Some(self.defaults).filter(|defaults| !defaults.is_empty());
-        let row = |NewJob { kind, args, options }| {
+        let row = |NewJob { kind, args, options, parents, mark: _ }| {
             let options = match defaults {
                 Some(defaults) => options.or(defaults),
                 None => options,
             };
-            maker.row(&kind, args, options)
+            let mut row = maker.row(&kind, args, options)?;
+            if !parents.is_empty() {
+                if row.is_pending {
+                    let problem = "must not stand together with after";
+                    return Err(Error::InvalidOption { option: "pending", problem, given: "true".to_owned() });
+                }
+                row.is_pending = true;
+            }
+            Ok(row)
         };
         self.jobs.into_iter().map(row).collect()
     }
@@ -95,7 +109,7 @@ pub(in crate::client) async fn prepare_one(
     connection: &mut PgConnection,
     job: NewJob,
 ) -> Result<(NewRow, Option<String>)> {
-    let NewJob { kind, args, options } = job;
+    let NewJob { kind, args, options, .. } = job;
     let now = if needs_clock(&options, client.defaults()) {
         Some(store::database_time(connection, client.statements()).await?)
     } else {

@@ -2,6 +2,7 @@
 //!
 //! | the batch | goes |
 //! |---|---|
+//! | has jobs that run after others | one by one, or the unique way, and then their edges |
 //! | has no key and no given id | the plain way: `INSERT` |
 //! | has different keys and new ids, and ignores duplicates | the unique way: a look for holders, then `INSERT` of the others |
 //! | anything else; and what the unique way left contested | one by one, in the order of keys |
@@ -11,6 +12,7 @@
 
 mod answer;
 mod columns;
+mod edge;
 mod row;
 
 use std::time::Duration;
@@ -21,6 +23,8 @@ use sqlx::{PgConnection, Row};
 pub(crate) use self::answer::{Answer, RowOutcome};
 use self::answer::{index, outcome, share_jobs};
 use self::columns::Columns;
+use self::edge::bind_edges;
+pub(crate) use self::edge::{Edge, EdgeParent};
 pub(crate) use self::row::NewRow;
 use super::{Statements, interval, query};
 use crate::error::Result;
@@ -38,12 +42,14 @@ pub(crate) struct InsertBatch {
     pub(crate) is_each: bool,
     /// How many more inputs each row stands for, which the audit counts as its duplicates. `None`: none.
     pub(crate) folded: Option<Vec<i32>>,
+    /// Which rows run after which jobs. Such rows are pending.
+    pub(crate) edges: Vec<Edge>,
 }
 
 impl InsertBatch {
     /// Whether no row of it can meet a row that exists.
     fn is_plain(&self) -> bool {
-        !self.in_order && self.rows.iter().all(|row| row.claim.is_none())
+        !self.in_order && self.edges.is_empty() && self.rows.iter().all(|row| row.claim.is_none())
     }
 }
 
@@ -59,8 +65,8 @@ pub(crate) async fn insert(
     if batch.is_plain() {
         return insert_plain(connection, statements, &mut batch.rows).await;
     }
-    let InsertBatch { rows, in_order, may_exist, is_each, folded } = batch;
-    if let ([row], None) = (rows.as_slice(), &folded) {
+    let InsertBatch { rows, in_order, may_exist, is_each, folded, edges } = batch;
+    if let ([row], None, true) = (rows.as_slice(), &folded, edges.is_empty()) {
         let is_quick = !*in_order && max_wait.is_none();
         let answered = match is_quick {
             true => insert_quickly(connection, statements, row).await?,
@@ -69,8 +75,14 @@ pub(crate) async fn insert(
         return rows.drain(..).map(|row| Answer::of_unique(row, &answered).map(Some)).collect();
     }
     let columns = Columns::of(rows);
-    let inserting = columns.bind_to(query(&statements.insert_batch), *may_exist);
-    let inserting = inserting.bind(*in_order).bind(*is_each).bind(max_wait.map(interval)).bind(&*folded);
+    let max_wait = max_wait.map(interval);
+    let inserting = if edges.is_empty() {
+        let inserting = columns.bind_to(query(&statements.insert_batch), *may_exist);
+        inserting.bind(*in_order).bind(*is_each).bind(max_wait).bind(&*folded)
+    } else {
+        let inserting = columns.bind_to(query(&statements.insert_graph), *may_exist);
+        bind_edges(inserting.bind(*in_order).bind(max_wait).bind(&*folded), edges)
+    };
     let answered = inserting.fetch_all(connection).await?;
     let mut answers = deal(std::mem::take(rows), &answered, Answer::of_unique)?;
     share_jobs(&mut answers, &answered)?;

@@ -111,3 +111,26 @@ async fn r21_a_job_that_expires_says_when_until_it_is_discarded() {
     database.execute("SELECT {schema}._expire_jobs(1, NULL)").await;
     assert_eq!(codes(&database, id).await, [ObstacleCode::Final]);
 }
+
+#[tokio::test]
+async fn a_job_waits_for_its_parents_first() {
+    let database = Database::new().await;
+    let parents = [job("b").queue("unworked"), job("b")];
+    let child = job("a").after(&parents);
+    let inserted = database.client.insert_many(parents.into_iter().chain([child])).await.unwrap();
+    let [one, two, child] = [0, 1, 2].map(|place| inserted[place].id());
+    let obstacle = first(&database, child, ObstacleCode::Parents).await;
+    assert!(obstacle.reason.starts_with("The job runs after 2 jobs that have not ended. One is job "), "{obstacle:?}");
+    assert!(obstacle.reason.ends_with(" (b), which is available."), "{obstacle:?}");
+    database.set_state(one, "completed").await;
+    database.execute("SELECT {schema}._release_step(1000, NULL, NULL, NULL)").await;
+    let obstacle = first(&database, child, ObstacleCode::Parents).await;
+    assert_eq!(obstacle.reason, format!("The job runs after job {two} (b), which is available."));
+    assert_eq!(obstacle.details["parent"], two.to_string());
+    remedy(&database, &obstacle).await;
+    database.set_state(two, "completed").await;
+    let obstacle = first(&database, child, ObstacleCode::Parents).await;
+    assert_eq!(obstacle.reason, format!("The job runs after job {two} (b), which was completed a moment ago."));
+    database.execute("SELECT {schema}._release_step(1000, NULL, NULL, NULL)").await;
+    gone(&database, child, ObstacleCode::Parents).await;
+}

@@ -1,5 +1,6 @@
 //! Jobs that run after others.
 
+mod building;
 mod changing;
 mod keeping;
 mod races;

@@ -100,6 +100,18 @@ pub(super) struct InsertArguments {
     #[arg(long, requires = "policy", conflicts_with = "grouping")]
     one_at_a_time: bool,
 
+    /// Run it after this job has completed; cancel it if that one fails. Repeat it, or give several ids with commas
+    #[arg(long, value_name = "ID", value_delimiter = ',', conflicts_with = "pending")]
+    after: Vec<JobId>,
+
+    /// Run it after this job has ended, however it ends
+    #[arg(long, value_name = "ID", value_delimiter = ',', conflicts_with = "pending")]
+    after_final: Vec<JobId>,
+
+    /// Run it after these jobs have ended, if one of them was cancelled or discarded
+    #[arg(long, value_name = "ID", value_delimiter = ',', conflicts_with = "pending")]
+    after_failed: Vec<JobId>,
+
     /// The id, a UUID; an insert that is sent again with the same id is recognised [default: a new id]
     #[arg(long, value_name = "ID")]
     id: Option<JobId>,
@@ -126,6 +138,7 @@ Examples:
   uniqueue job insert report.build --args @report.json --in 30m --priority 5
   uniqueue job insert index.rebuild --key index --max-attempts 3
   uniqueue job insert email.send --args '{\"user_id\": 42}' --policy '{\"keys\": [\"args\"], \"ttl\": \"PT1H\"}'
+  uniqueue job insert report.send --after 019abc12-3456-7def-8a12-3456789abcde
   uniqueue job insert index.rebuild --args '{\"index\": \"mail\"}' --policy '{\"keys\": [\"args\"]}' --one-at-a-time
 
 Exit codes:
@@ -269,7 +282,7 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
     if let Some(id) = arguments.id {
         job = job.id(id);
     }
-    Ok(job)
+    Ok(job.after(&arguments.after).after_final(&arguments.after_final).after_failed(&arguments.after_failed))
 }
 
 fn text(inserted: &Inserted) -> String {

@@ -11,6 +11,7 @@ mod filter;
 mod id_argument;
 mod insert;
 mod list;
+mod relatives;
 mod show;
 mod state_text;
 mod verb;

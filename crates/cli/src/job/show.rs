@@ -1,12 +1,14 @@
 //! `uniqueue job show`.
 
 use clap::Args;
+use serde::Serialize;
 use time::OffsetDateTime;
-use uniqueue::{AttemptError, Client, JobRow, JobState, indent_json};
+use uniqueue::{AttemptError, Client, JobChild, JobParent, JobRow, JobState, Obstacle, indent_json};
 
 use super::id_argument::{IdArgument, Named};
+use super::relatives;
 use super::state_text::{state_style, time_in_state};
-use super::why::{self, JobAndWhy};
+use super::why;
 use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
@@ -14,12 +16,22 @@ use crate::group_text::add_group;
 use crate::output::{self, Cell, Column, Record, Style, Table, format_relative, format_time, paint, printable, wrap};
 use crate::verdict::Verdict;
 
+/// A job as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    job: &'a JobRow,
+    why: Vec<Obstacle>,
+    parents: Vec<JobParent>,
+    children: Vec<JobChild>,
+}
+
 /// The indentation of args, meta, output and errors.
 const INDENT: &str = "  ";
 
 /// Show everything about a job.
 ///
-/// Its fields, args, meta, progress and output, why it waits, its claim or the job that holds its key now, its group, and
+/// Its fields, args, meta, progress and output, why it waits, the jobs before and after it, its claim or the job that holds its key now, its group, and
 /// its history with every error.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -68,7 +80,8 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
                 output::print(&format!("{line}{}", text(client, &job, now).await?))?;
             }
             Named::One(job) => {
-                let shown = JobAndWhy { job: &job, why: client.why(job.id).await? };
+                let (parents, children) = relatives::of(client, job.id).await?;
+                let shown = Shown { job: &job, why: client.why(job.id).await?, parents, children };
                 match ids.len() {
                     1 => output::print_json(&shown)?,
                     _ => output::print_json_line(&shown)?,
@@ -106,7 +119,9 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     }
     add_group(&mut record, client, job).await?;
     record.optional_field("progress", job.progress.as_ref().map(ToString::to_string));
-    let mut text = format!("{}\n{}", record.draw(), why::text(&client.why(job.id).await?));
+    let (parents, children) = relatives::of(client, job.id).await?;
+    let relatives = relatives::text(&parents, &children);
+    let mut text = format!("{}\n{}{relatives}", record.draw(), why::text(&client.why(job.id).await?));
     let mut part = |title: &str, json: &str| {
         let lines = indent_json(json);
         let lines = lines.lines().map(|line| format!("{INDENT}{}\n", printable(line)));

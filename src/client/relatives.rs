@@ -1,0 +1,51 @@
+//! What runs after what.
+
+use super::{Client, Request};
+use crate::after::{JobChild, JobParent};
+use crate::ident::JobId;
+use crate::store;
+
+impl Client {
+    /// The jobs that a job runs after, with their outputs. Of a parent that was deleted only the id and the end are known.
+    /// Parents are kept until the job is final.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn parents(&self, id: impl Into<JobId>) -> Request<'_, Vec<JobParent>> {
+        let id = id.into();
+        Request::new(self, move |client, connection| Box::pin(store::parents_of(connection, client.statements(), id)))
+    }
+
+    /// Up to `limit` jobs that run after a job.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn children(&self, id: impl Into<JobId>, limit: u32) -> Request<'_, Vec<JobChild>> {
+        let id = id.into();
+        Request::new(self, move |client, connection| {
+            Box::pin(store::children_of(connection, client.statements(), id, limit))
+        })
+    }
+
+    /// The ids of these jobs, and of all jobs that run after them, directly or not. With the first jobs of a graph, these
+    /// are the jobs of the graph:
+    ///
+    /// ```no_run
+    /// # use uniqueue::{Client, JobId};
+    /// # async fn run(client: Client, first: JobId) -> uniqueue::Result<()> {
+    /// client.cancel(client.descendants([first]).await?).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn descendants(&self, ids: impl IntoIterator<Item = JobId>) -> Request<'_, Vec<JobId>> {
+        let ids: Vec<_> = ids.into_iter().collect();
+        Request::new(self, move |client, connection| {
+            Box::pin(async move { store::descendants_of(connection, client.statements(), &ids).await })
+        })
+    }
+}

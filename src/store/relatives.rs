@@ -1,0 +1,72 @@
+//! What runs after what.
+
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use uuid::Uuid;
+
+use super::{Statements, query};
+use crate::after::{AfterCondition, JobChild, JobParent};
+use crate::error::Result;
+use crate::ident::{JobId, Kind, QueueName};
+use crate::state::JobState;
+
+/// The jobs that a job runs after.
+pub(crate) async fn parents_of(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    id: JobId,
+) -> Result<Vec<JobParent>> {
+    let rows = query(&statements.parents_of).bind(id.as_uuid()).fetch_all(connection).await?;
+    let parent = |row: &PgRow| {
+        Ok(JobParent {
+            id: job_id(row)?,
+            kind: row.try_get::<Option<&str>, _>("kind")?.map(Kind::from_stored),
+            state: state(row, "state")?,
+            condition: AfterCondition::from_stored(row.try_get("condition")?),
+            outcome: state(row, "outcome")?,
+            output: row.try_get("output")?,
+        })
+    };
+    rows.iter().map(parent).collect()
+}
+
+/// Up to `limit` jobs that run after a job.
+pub(crate) async fn children_of(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    id: JobId,
+    limit: u32,
+) -> Result<Vec<JobChild>> {
+    let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+    let rows = query(&statements.children_of).bind(id.as_uuid()).bind(limit).fetch_all(connection).await?;
+    let child = |row: &PgRow| {
+        Ok(JobChild {
+            id: job_id(row)?,
+            kind: Kind::from_stored(row.try_get("kind")?),
+            queue: QueueName::from_stored(row.try_get("queue")?),
+            state: row.try_get::<&str, _>("state")?.parse()?,
+            condition: AfterCondition::from_stored(row.try_get("condition")?),
+            outcome: state(row, "outcome")?,
+        })
+    };
+    rows.iter().map(child).collect()
+}
+
+/// These jobs, and all that run after them.
+pub(crate) async fn descendants_of(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    ids: &[JobId],
+) -> Result<Vec<JobId>> {
+    let ids: Vec<_> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = query(&statements.descendants_of).bind(ids).fetch_all(connection).await?;
+    rows.iter().map(job_id).collect()
+}
+
+fn job_id(row: &PgRow) -> Result<JobId> {
+    Ok(JobId::from(row.try_get::<Uuid, _>("id")?))
+}
+
+fn state(row: &PgRow, column: &str) -> Result<Option<JobState>> {
+    Ok(row.try_get::<Option<&str>, _>(column)?.map(str::parse).transpose()?)
+}

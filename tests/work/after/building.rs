@@ -1,0 +1,202 @@
+//! Graphs from Rust.
+
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uniqueue::{
+    AfterCondition, BoxError, Error, Job, JobState, NewJob, OnConflict, Outcome, Runner, RunningJob, UniqueKey,
+};
+
+use super::{settle, states};
+use support::{Database, WAIT, job};
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "count")]
+struct Count {
+    number: u64,
+}
+
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "total")]
+struct Total {}
+
+#[tokio::test]
+async fn a_whole_graph_is_inserted_in_one_call_of_the_caller_s_transaction() {
+    let database = Database::new().await;
+    let jobs = || {
+        let first = job("a");
+        let fan = [job("b").after(&first), job("c").after(&first)];
+        let last = job("d").after(&fan);
+        let alarm = job("e").after_failed([&first, &last]);
+        let clean = job("f").after_final(&alarm);
+        let [b, c] = fan;
+        [first, b, c, last, alarm, clean]
+    };
+    let mut tx = database.pool().begin().await.unwrap();
+    database.client.insert_many(jobs()).tx(&mut tx).await.unwrap();
+    tx.rollback().await.unwrap();
+    assert_eq!(states(&database).await, "");
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job_parent").await, 0);
+
+    let mut tx = database.pool().begin().await.unwrap();
+    let inserted = database.client.insert_many(jobs()).tx(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(inserted[0].job.state, JobState::Available);
+    assert!(inserted[1..].iter().all(|inserted| inserted.job.state == JobState::Pending));
+    let ids: Vec<_> = inserted.iter().map(|inserted| inserted.id()).collect();
+    let parents = database.client.parents(ids[4]).await.unwrap();
+    assert_eq!(parents.iter().map(|parent| parent.id).collect::<Vec<_>>(), [ids[0], ids[3]]);
+    assert!(parents.iter().all(|parent| parent.condition == AfterCondition::Failed && parent.outcome.is_none()));
+    let children = database.client.children(ids[0], 10).await.unwrap();
+    assert_eq!(children.iter().map(|child| child.id).collect::<Vec<_>>(), [ids[1], ids[2], ids[4]]);
+    let mut descendants = database.client.descendants([ids[1]]).await.unwrap();
+    descendants.sort();
+    assert_eq!(descendants, [ids[1], ids[3], ids[4], ids[5]]);
+    for id in &ids[..4] {
+        database.set_state(*id, "completed").await;
+        settle(&database).await;
+    }
+    assert_eq!(states(&database).await, "a completed, b completed, c completed, d completed, e cancelled, f available");
+}
+
+#[tokio::test]
+async fn a_job_is_inserted_after_jobs_that_are_there() {
+    let database = Database::new().await;
+    let first = database.client.insert(job("a")).await.unwrap();
+    let second = database.client.insert(job("b").after(&first)).await.unwrap();
+    database.client.insert(job("c")).after(first.id()).after_final(&[second.id()]).await.unwrap();
+    database.client.insert(job("d").after(&[first.job.clone(), second.job])).await.unwrap();
+    database.set_state(first.id(), "completed").await;
+    settle(&database).await;
+    assert_eq!(states(&database).await, "a completed, b available, c pending, d pending");
+}
+
+#[tokio::test]
+async fn keys_inside_a_graph_mean_their_holders() {
+    let database = Database::new().await;
+    let key = || UniqueKey::raw("k");
+    let holder = database.client.insert(job("a").unique_key(key())).await.unwrap().id();
+    let twin = job("a").unique_key(key());
+    let other = job("x");
+    let folded = job("a").unique_key(key()).after(&other);
+    let child = job("b").after(&folded);
+    let inserted = database.client.insert_many([twin, other, folded, child]).await.unwrap();
+    assert!(inserted[0].duplicate && inserted[2].duplicate);
+    assert_eq!((inserted[0].id(), inserted[2].id()), (holder, holder));
+    let parents = database.client.parents(inserted[3].id()).await.unwrap();
+    assert_eq!(parents.iter().map(|parent| parent.id).collect::<Vec<_>>(), [holder]);
+    assert_eq!(database.client.parents(holder).await.unwrap(), []);
+    database.set_state(holder, "completed").await;
+    assert_eq!(settle(&database).await, 1);
+
+    // The same where keys are settled one by one.
+    let replacing = |kind: &str| job(kind).unique_key(UniqueKey::raw("r").on_conflict(OnConflict::Replace));
+    let (first, second) = (replacing("r"), replacing("r"));
+    let child = job("s").after(&first);
+    let inserted = database.client.insert_many([first, child, second]).await.unwrap();
+    settle(&database).await;
+    let parents = database.client.parents(inserted[1].id()).await.unwrap();
+    assert_eq!(parents[0].id, inserted[2].id());
+}
+
+#[tokio::test]
+async fn parents_that_cannot_be_are_refused() {
+    let database = Database::new().await;
+    let (first, second) = (job("a"), job("b"));
+    let refused = async |jobs: Vec<NewJob>| database.client.insert_many(jobs).await.unwrap_err();
+    let child = job("c").after(&second);
+    let error = refused(vec![first.clone(), child.clone(), second.clone()]).await;
+    assert_eq!(error.to_string(), "invalid after: must name an earlier job of the call: job 1 is after job 2");
+    let error = refused(vec![first, child.clone()]).await;
+    let problem = "invalid after: must name a job of the same call, or the id of one that is inserted: a parent of job 1 (\"c\") is not in it";
+    assert_eq!(error.to_string(), problem);
+    let error = refused(vec![second.clone(), second.clone(), child]).await;
+    assert!(error.to_string().starts_with("invalid after: must name a job that is in the call once"), "{error}");
+    let gone = uniqueue::JobId::from(uuid::Uuid::max());
+    let error = database.client.insert(job("a").after(gone)).await.unwrap_err();
+    assert!(matches!(error, Error::MissingParent { parent } if parent == gone), "{error}");
+    let error = database.client.insert(job("a").after(gone).pending()).await.unwrap_err();
+    assert_eq!(error.to_string(), "invalid pending: must not stand together with after: true");
+    assert_eq!(states(&database).await, "");
+}
+
+#[tokio::test]
+async fn a_job_reads_the_outputs_of_its_parents() {
+    let database = Database::new().await;
+    static SEEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    let runner = Runner::new(database.client.clone())
+        .queue("default", 4)
+        .worker(|job: RunningJob<Count>| async move { Outcome::complete_with(job.args.number) })
+        .worker(|job: RunningJob<Total>| async move {
+            let numbers: Vec<u64> = job.outputs_of::<Count, _>().await?;
+            SEEN.lock().unwrap().extend(&numbers);
+            let all = job.parents().await?;
+            assert_eq!(all.len(), numbers.len());
+            Ok::<_, BoxError>(Outcome::complete_with(numbers.iter().sum::<u64>())?)
+        })
+        .start()
+        .await
+        .unwrap();
+    let counts: Vec<_> = (1..=10).map(|number| NewJob::from(Count { number })).collect();
+    let total = NewJob::from(Total {}).after(&counts);
+    let inserted = database.client.insert_many(counts.into_iter().chain([total])).await.unwrap();
+    let done = database.client.wait(inserted[10].id()).timeout(WAIT).await.unwrap();
+    assert_eq!(done.job().unwrap().output_as::<u64>().unwrap(), Some(55));
+    assert_eq!(*SEEN.lock().unwrap(), (1..=10).collect::<Vec<_>>());
+    runner.stop().await.unwrap();
+    let outputs =
+        format!("SELECT sum(output::text::bigint)::bigint FROM {{schema}}.parents_of('{}')", inserted[10].id());
+    assert_eq!(database.number(&outputs).await, 55);
+}
+
+#[tokio::test]
+async fn a_graph_is_cancelled_from_its_first_jobs_on() {
+    let database = Database::new().await;
+    let first = job("a");
+    let second = job("b").after(&first);
+    let third = job("c").after_final(&second);
+    let inserted = database.client.insert_many([first, second, third, job("d")]).await.unwrap();
+    let members = database.client.descendants([inserted[0].id()]).await.unwrap();
+    database.client.cancel(members).await.unwrap();
+    assert_eq!(states(&database).await, "a cancelled, b cancelled, c cancelled, d available");
+    assert_eq!(settle(&database).await, 0);
+    database.execute("TRUNCATE {schema}.job, {schema}.job_parent").await;
+    let first = job("a");
+    let second = job("b").after_failed(&first);
+    let inserted = database.client.insert_many([first, second]).await.unwrap();
+    let cancel = format!("SELECT count(*) FROM {{schema}}.cancel_graph('{{{}}}')", inserted[0].id());
+    assert_eq!(database.number(&cancel).await, 2);
+}
+
+#[tokio::test]
+async fn a_job_as_json_names_its_parents_by_their_ids() {
+    let database = Database::new().await;
+    let first = database.client.insert(job("a")).await.unwrap();
+    let child = job("b").after(&first).after_final([&first]);
+    let id = first.id().to_string();
+    let expected = json!({"kind": "b", "args": {}, "after": [id], "after_final": [id]});
+    assert_eq!(serde_json::to_value(&child).unwrap(), expected);
+    let problem = serde_json::to_value(job("c").after(&child)).unwrap_err().to_string();
+    assert!(problem.starts_with("after names a job that has no id yet"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_sleeping_releaser_is_notified_of_the_end_of_a_parent() {
+    let database = Database::new().await;
+    let runner = Runner::new(database.client.clone()).queue("unworked", 1).worker_for(["z"], |_| async {});
+    let runner = runner.start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.maintenance WHERE service = 'releaser' AND sleeps", 1).await;
+    let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
+    listener.listen(&format!("{}.control", database.schema)).await.unwrap();
+    let first = job("a");
+    let second = job("b").after(&first);
+    database.client.insert_many([first, second]).await.unwrap();
+    // Inserted together, the parent is marked at once, and there is nothing to do yet.
+    let end = "SELECT count(*) FROM {schema}.fetch_jobs('{default}', 'w') AS f, {schema}.complete_jobs(ARRAY[f.id], ARRAY[f.run])";
+    assert_eq!(database.number(end).await, 1);
+    let told = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    assert_eq!(told.payload(), "releaser");
+    database.until("SELECT count(*) FROM {schema}.job WHERE kind = 'b' AND state = 'available'", 1).await;
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+}
