@@ -40,7 +40,7 @@ GRANT SELECT, INSERT, UPDATE (jobs, last_at) ON uniqueue.change_log TO operator;
 GRANT SELECT ON uniqueue.runner, uniqueue.schema_history TO operator;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO operator;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO operator;
-GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO operator;
+GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO operator;
 
 -- Reader. Inspects everything, changes nothing.
 GRANT USAGE ON SCHEMA uniqueue TO reader;
@@ -48,7 +48,7 @@ GRANT SELECT ON uniqueue.job, uniqueue.job_parent, uniqueue.runner, uniqueue.que
 GRANT SELECT ON uniqueue.periodic, uniqueue.kind, uniqueue.maintenance, uniqueue.change_log, uniqueue.schema_history TO reader;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO reader;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO reader;
-GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO reader;
+GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO reader;
 
 -- Observer. Has every view, cannot read args, meta, output and progress.
 GRANT USAGE ON SCHEMA uniqueue TO observer;
@@ -58,4 +58,4 @@ GRANT SELECT (created_at, scheduled_at, attempted_at, finalized_at, worker, uniq
 GRANT SELECT ON uniqueue.runner, uniqueue.queue, uniqueue.queue_group, uniqueue.maintenance, uniqueue.job_parent TO observer;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.queue_status, uniqueue.failing_kind, uniqueue.stuck_job TO observer;
 GRANT SELECT ON uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO observer;
-GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO observer;
+GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO observer;

@@ -191,7 +191,8 @@ BEGIN
                     WHEN p.place = 1 AND after_child IS NOT NULL THEN after_child
                     ELSE '00000000-0000-0000-0000-000000000000'
                 END
-            ORDER BY o.child
+            -- As the index of children is sorted.
+            ORDER BY o.outcome, o.child
             LIMIT most
         ) AS c
         LIMIT most

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
-use crate::job::{Inserted, JobRow, NewJob};
 use crate::state::JobState;
 
 /// How a parent has to end for its child to run.
@@ -69,10 +68,19 @@ pub(crate) enum Parent {
 
 /// The jobs that [`NewJob::after`] takes: one, or many in a slice, an array or a vector. Each is a [`NewJob`] of the same
 /// call, a [`JobId`], an [`Inserted`] or a [`JobRow`].
+///
+/// [`NewJob`]: crate::NewJob
+/// [`NewJob::after`]: crate::NewJob::after
+/// [`Inserted`]: crate::Inserted
+/// [`JobRow`]: crate::JobRow
 #[derive(Clone, Debug, Default)]
 pub struct Parents(Vec<Parent>);
 
 impl Parents {
+    pub(crate) const fn new(parents: Vec<Parent>) -> Self {
+        Self(parents)
+    }
+
     pub(crate) fn into_vec(self) -> Vec<Parent> {
         self.0
     }
@@ -88,86 +96,10 @@ impl CallMark {
         self.0.get().copied()
     }
 
-    fn get_or_make(&self) -> u64 {
+    /// The mark, made where no other job named this one before.
+    pub(crate) fn get_or_make(&self) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         *self.0.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// One job as a parent.
-trait AsParent {
-    fn parent(&self) -> Parent;
-}
-
-impl AsParent for NewJob {
-    fn parent(&self) -> Parent {
-        Parent::OfCall(self.mark.get_or_make())
-    }
-}
-
-impl AsParent for Inserted {
-    fn parent(&self) -> Parent {
-        Parent::Stored(self.id())
-    }
-}
-
-impl AsParent for JobRow {
-    fn parent(&self) -> Parent {
-        Parent::Stored(self.id)
-    }
-}
-
-impl AsParent for JobId {
-    fn parent(&self) -> Parent {
-        Parent::Stored(*self)
-    }
-}
-
-macro_rules! parents_from {
-    ($($type:ty),*) => {$(
-        impl From<&$type> for Parents {
-            fn from(job: &$type) -> Self {
-                Self(vec![job.parent()])
-            }
-        }
-
-        impl From<&[$type]> for Parents {
-            fn from(jobs: &[$type]) -> Self {
-                Self(jobs.iter().map(AsParent::parent).collect())
-            }
-        }
-
-        impl From<&Vec<$type>> for Parents {
-            fn from(jobs: &Vec<$type>) -> Self {
-                Self::from(jobs.as_slice())
-            }
-        }
-
-        impl<const N: usize> From<&[$type; N]> for Parents {
-            fn from(jobs: &[$type; N]) -> Self {
-                Self::from(jobs.as_slice())
-            }
-        }
-
-        impl<const N: usize> From<[&$type; N]> for Parents {
-            fn from(jobs: [&$type; N]) -> Self {
-                Self(jobs.into_iter().map(AsParent::parent).collect())
-            }
-        }
-    )*};
-}
-
-parents_from!(NewJob, Inserted, JobRow, JobId);
-
-impl From<JobId> for Parents {
-    fn from(id: JobId) -> Self {
-        Self(vec![id.parent()])
-    }
-}
-
-impl From<Vec<JobId>> for Parents {
-    fn from(ids: Vec<JobId>) -> Self {
-        Self::from(ids.as_slice())
     }
 }
 

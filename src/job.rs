@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::after::{AfterCondition, CallMark, Parent, Parents};
+use crate::after::{AfterCondition, CallMark, Parent};
 use crate::attempt_error::AttemptError;
 use crate::error::{Error, Result};
 use crate::ident::{JobId, Kind, QueueName};
@@ -140,45 +140,6 @@ impl NewJob {
     #[must_use]
     pub fn meta_value(&self, name: &str) -> Option<&Value> {
         self.options.meta.get(name)
-    }
-
-    /// Runs the job after others have completed. It is `pending` until then, and it is cancelled, with the reason in its
-    /// errors, when one of them is cancelled or discarded. The others are jobs of the same [`Client::insert_many`], which come
-    /// before it, or jobs that are inserted already:
-    ///
-    /// ```no_run
-    /// # use serde_json::json;
-    /// # use uniqueue::{Client, NewJob};
-    /// # async fn run(client: Client) -> uniqueue::Result<()> {
-    /// let pages: Vec<_> = (1..=3).map(|page| NewJob::new("fetch", &json!({"page": page}))).collect();
-    /// let index = NewJob::new("index", &json!({})).after(&pages);
-    /// let alarm = NewJob::new("alarm", &json!({})).after_failed(&pages);
-    /// client.insert_many(pages.into_iter().chain([index, alarm])).await?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// A duplicate as a parent means the job that holds its key, and a parent that was replaced its successor. A job that is
-    /// itself a duplicate has no parents: its holder stays as it is. Together with [`pending`](Self::pending) it is an error.
-    ///
-    /// [`Client::insert_many`]: crate::Client::insert_many
-    pub fn after(self, parents: impl Into<Parents>) -> Self {
-        self.with_parents(parents.into(), AfterCondition::Completed)
-    }
-
-    /// Runs the job after others have ended, however they end. Otherwise as [`NewJob::after`].
-    pub fn after_final(self, parents: impl Into<Parents>) -> Self {
-        self.with_parents(parents.into(), AfterCondition::Final)
-    }
-
-    /// Runs the job after others have ended, if at least one of them was cancelled or discarded. It is cancelled when all
-    /// of them complete. Otherwise as [`NewJob::after`].
-    pub fn after_failed(self, parents: impl Into<Parents>) -> Self {
-        self.with_parents(parents.into(), AfterCondition::Failed)
-    }
-
-    fn with_parents(mut self, parents: Parents, condition: AfterCondition) -> Self {
-        self.parents.extend(parents.into_vec().into_iter().map(|parent| (parent, condition)));
-        self
     }
 
     fn options_mut(&mut self) -> &mut InsertOptions {

@@ -4,6 +4,7 @@
 //! The guides and the licences that this page links to are files of the repository, in `docs` and beside the README.
 
 mod after;
+mod as_parent;
 mod attempt_error;
 mod audit;
 mod backfill;
@@ -154,6 +155,11 @@ struct KindsGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/learn/groups.md")]
 struct GroupsGuide;
+
+/// Compiles the snippets of docs/learn/workflows.md.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/learn/workflows.md")]
+struct WorkflowsGuide;
 
 /// Compiles and runs the snippets of docs/reference/derive.md.
 #[cfg(doctest)]

@@ -5,6 +5,7 @@
 mod chaos;
 mod embedded;
 mod faults;
+mod graphs;
 mod outages;
 
 /// Not a test of its own: the process that `RunnerProcess` starts.

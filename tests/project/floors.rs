@@ -12,6 +12,8 @@ const FLOORS: &[(u8, &[&str])] = &[
     (
         0,
         &[
+            "after",
+            "as_parent",
             "attempt_error",
             "audit",
             "backfill",

@@ -14,13 +14,15 @@ const STATEMENTS: [(&str, usize); 5] =
     [("delete", 4), ("store_progress", 4), ("not_completed", 1), ("still_held", 3), ("jobs_in_range", 3)];
 
 /// Functions of runners and of remote workers, called so that none finds a job.
-const CALLS: [&str; 12] = [
+const CALLS: [&str; 14] = [
     "_complete_runs(gen_random_uuid(), NULL, ARRAY[gen_random_uuid()], '{1}')",
     "_finish_runs(gen_random_uuid(), NULL, ARRAY[gen_random_uuid()], '{1}', '{retry}', '{NULL}', '{a}', '{NULL}', '{NULL}')",
     "_promote_jobs(10, NULL, NULL)",
     "_due_jobs(10, NULL, '{}')",
     "_rescue_jobs(10, NULL, 3)",
     "_lost_jobs(10, '{}')",
+    "_release_step(100, NULL, NULL, NULL)",
+    "_check_edges(NULL, 100)",
     "_prune_jobs({schema}.id_at(now()), {schema}.id_at(now()), 10, '1 day', '1 day', '1 day', '0')",
     "fetch_jobs('{other}', 'w')",
     "extend_jobs(ARRAY[gen_random_uuid()], '{1}')",

@@ -10,6 +10,7 @@
 mod action;
 mod canonical;
 mod change;
+pub mod graph;
 mod insert;
 mod model;
 pub mod rules;

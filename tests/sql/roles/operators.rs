@@ -90,6 +90,7 @@ const VIEWS: [&str; 13] = [
     "stuck_job",
     "retention",
     "group_status",
+    "waiting_child",
     "table_health",
     "waiting_insert",
     "suppressed_duplicate",
@@ -108,6 +109,8 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
     database.execute("SELECT {schema}._expire_jobs(1, NULL)").await;
     database.client.audit_duplicates("a").await.unwrap();
     assert!(database.client.insert(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap().duplicate);
+    let parent = database.client.insert(job("a")).await.unwrap();
+    database.client.insert(job("b").after_final(&parent)).await.unwrap();
     why_each_waits(database, pool).await;
     for view in views {
         let all = database.sql(&format!("SELECT v::text FROM {{schema}}.{view} AS v"));
@@ -133,8 +136,8 @@ async fn a_reader_can_look_at_everything_and_change_nothing() {
     let pool = role(&database, "reader").await;
     every_view(&database, &pool, &VIEWS).await;
     let reader = client(&database, pool.clone());
-    assert_eq!(reader.jobs(JobFilter::all()).await.unwrap().len(), 6);
-    assert_eq!(reader.count_jobs(JobFilter::all(), 10).await.unwrap().to_string(), "6");
+    assert_eq!(reader.jobs(JobFilter::all()).await.unwrap().len(), 8);
+    assert_eq!(reader.count_jobs(JobFilter::all(), 10).await.unwrap().to_string(), "8");
     assert_eq!(reader.queues().await.unwrap().len(), 1);
     assert!(reader.holder("available").await.unwrap().is_some());
     assert!(reader.periodic().list().await.unwrap().is_empty());

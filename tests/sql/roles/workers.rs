@@ -21,6 +21,7 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
     assert!(inserter.insert(job("a").unique_key(key(OnConflict::Update))).await.unwrap().updated);
     let covering = UniqueKey::raw("k").on_conflict(OnConflict::RunAgain);
     assert!(inserter.insert(job("a").unique_key(covering)).await.unwrap().covered);
+    inserter.insert(job("b").after(&first)).await.unwrap();
     database.set_state(second.id(), "running").await;
     let third = inserter.insert(job("a").unique_key(key(OnConflict::Preempt))).await.unwrap();
     assert_eq!(third.replaced, Some(second.id()));

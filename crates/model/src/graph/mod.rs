@@ -1,0 +1,15 @@
+//! A model of jobs that run after others: one child, its parents, and releasers that work at the same time.
+//!
+//! A releaser's step is several statements of one transaction. Each sees what was committed before it began, and what its
+//! own transaction did. So each statement is an action, and other actions come between them.
+
+mod action;
+mod model;
+mod releaser;
+pub mod rules;
+mod setting;
+mod world;
+
+pub use self::action::GraphAction;
+pub use self::setting::{GraphMutation, GraphSetting};
+pub use self::world::{Child, Edge, Graph, Parent, Step};
