@@ -169,6 +169,6 @@ async fn every_child_runs_exactly_when_its_parents_allow_whatever_dies() {
 
 /// Four clients that insert graphs.
 async fn insert_all(database: &Database, seed: u64, graphs: u64, fan_in: u64) {
-    let insert = |number| insert(database, Dice::new(seed, 100 + number), graphs / 4, fan_in);
+    let insert = |number: u64| insert(database, Dice::new(seed, 100 + number), graphs / 4, fan_in);
     tokio::join!(insert(0), insert(1), insert(2), insert(3));
 }
