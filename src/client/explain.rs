@@ -65,13 +65,12 @@ impl Client {
     pub fn explain(&self, job: impl Into<NewJob>) -> Request<'_, Explanation> {
         let job = job.into();
         let request = Request::new(self, |client, connection| Box::pin(explain(client, connection, job)));
-        // What the kind says, the database's time where the key depends on it, and what is there.
-        request.of_statements(3)
+        // The database's time where the key depends on it, and what is there.
+        request.of_statements(2)
     }
 }
 
 async fn explain(client: &Client, connection: &mut PgConnection, job: NewJob) -> Result<Explanation> {
-    let job = if job.is_typed() { job } else { client.kinds().fill_in(job).tx(&mut *connection).await? };
     let (row, canonical) = prepare_one(client, connection, job).await?;
     let Explained { outcome, replaced, holder, new_args, new_scheduled_at } =
         store::explain_unique(connection, client.statements(), &row).await?;

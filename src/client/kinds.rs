@@ -16,9 +16,9 @@ pub struct Kinds<'a> {
 }
 
 impl Client {
-    /// The registered kinds: the defaults that the database knows of a kind. An insert by SQL, by the command, by the
-    /// dashboard or of a [`NewJob`] that is made by name takes from them what it does not say itself. A typed insert never
-    /// reads them.
+    /// The registered kinds: the defaults that the database knows of a kind. An insert by SQL, by the command or by the
+    /// dashboard takes from them what it does not say itself, and so does a periodic job that is made by name. An insert
+    /// from Rust never reads them: [`Kinds::fill_in`] gives a job that is made by name what its kind says.
     ///
     /// ```no_run
     /// # use serde_json::{Value, json};
@@ -28,7 +28,8 @@ impl Client {
     ///     println!("{}: registered by {}", kind.name, kind.registered_by);
     /// }
     /// // With the queue and the policy that the kind's worker has.
-    /// client.insert(NewJob::new("email.send", &json!({"user_id": 42}))).await?;
+    /// let job = client.kinds().fill_in(NewJob::new("email.send", &json!({"user_id": 42}))).await?;
+    /// client.insert(job).await?;
     /// # Ok(()) }
     /// ```
     pub const fn kinds(&self) -> Kinds<'_> {
@@ -97,8 +98,8 @@ impl<'a> Kinds<'a> {
         })
     }
 
-    /// The job with what its kind says, wherever the job says nothing itself ([`KindRow::fill_in`]): what its insert does. A
-    /// job of a kind that is not registered is returned as it is.
+    /// The job with what its kind says, wherever the job says nothing itself ([`KindRow::fill_in`]). A job of a
+    /// kind that is not registered is returned as it is.
     ///
     /// # Errors
     ///

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use sqlx::PgConnection;
-use time::OffsetDateTime;
 
 use super::Client;
 use super::batch::FoldedBatch;
@@ -62,10 +61,10 @@ impl<'a> Call<'a> {
 
 /// Inserts one job, together with others that come at the same time where that is possible.
 async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
-    let mut layered = LayeredJobs::new(client, jobs);
-    let now = if layered.needs_answers() {
-        let asking = async { ask(client, &mut *client.connection().await?, &mut layered).await };
-        Box::pin(asking).await?
+    let layered = LayeredJobs::new(client, jobs);
+    let now = if layered.needs_clock() {
+        let asking = async { store::database_time(&mut *client.connection().await?, client.statements()).await };
+        Some(Box::pin(asking).await?)
     } else {
         None
     };
@@ -89,25 +88,8 @@ async fn insert_pooled(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Dura
     answer::settle(connection, answers)
 }
 
-/// Asks the database what the rows need: what kinds say of jobs that no type describes, and the time where a key depends on
-/// it.
-async fn ask(
-    client: &Client,
-    connection: &mut PgConnection,
-    layered: &mut LayeredJobs<'_>,
-) -> Result<Option<OffsetDateTime>> {
-    let named = layered.named_kinds();
-    if !named.is_empty() {
-        layered.fill_in(&store::list_kinds(&mut *connection, client.statements(), Some(&named)).await?)?;
-    }
-    match layered.needs_clock() {
-        true => Ok(Some(store::database_time(connection, client.statements()).await?)),
-        false => Ok(None),
-    }
-}
-
 /// Inserts over a connection, which may be in a transaction of the caller's. Every job is checked before anything is
-/// inserted.
+/// sent. The database is asked for its time only where a key depends on it.
 async fn insert_on(
     client: &Client,
     connection: &mut PgConnection,
@@ -115,8 +97,9 @@ async fn insert_on(
     max_wait: Option<Duration>,
     is_own: bool,
 ) -> Result<Vec<Inserted>> {
-    let mut layered = LayeredJobs::new(client, jobs);
-    let now = ask(client, &mut *connection, &mut layered).await?;
+    let layered = LayeredJobs::new(client, jobs);
+    let now =
+        if layered.needs_clock() { Some(store::database_time(connection, client.statements()).await?) } else { None };
     let has_given_ids = layered.has_given_ids();
     let edges = layered.edges()?;
     let batch = FoldedBatch::fold(layered.rows(now)?, has_given_ids).with_edges(edges);

@@ -1,6 +1,5 @@
 //! From jobs to rows: layers the options, checks every value, makes the keys.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -16,7 +15,6 @@ use crate::error::{Error, Result};
 use crate::group::{Group, GroupBy};
 use crate::ident::{Kind, NewIds, QueueName};
 use crate::job::NewJob;
-use crate::kind::KindRow;
 use crate::opts::{Expiry, InsertOptions, Start, Unique};
 use crate::period;
 use crate::store::{self, Edge, NewRow};
@@ -41,28 +39,6 @@ pub(super) struct LayeredJobs<'a> {
 impl<'a> LayeredJobs<'a> {
     pub(super) fn new(client: &'a Client, jobs: Vec<NewJob>) -> Self {
         Self { jobs, defaults: client.defaults(), max_args_bytes: client.max_args_bytes(), passed: client.passed() }
-    }
-
-    /// Whether the rows need answers of the database.
-    pub(super) fn needs_answers(&self) -> bool {
-        self.jobs.iter().any(|job| !job.is_typed()) || self.needs_clock()
-    }
-
-    /// The kinds of jobs that no type describes.
-    pub(super) fn named_kinds(&self) -> Vec<String> {
-        let named: BTreeSet<_> = self.jobs.iter().filter(|job| !job.is_typed()).map(NewJob::kind).collect();
-        named.into_iter().map(ToOwned::to_owned).collect()
-    }
-
-    /// Gives the jobs that no type describes what their registered kinds say, wherever they say nothing themselves.
-    pub(super) fn fill_in(&mut self, kinds: &[KindRow]) -> Result<()> {
-        for kind in kinds {
-            let defaults = kind.defaults()?;
-            for job in self.jobs.iter_mut().filter(|job| !job.is_typed() && job.kind() == kind.name.as_str()) {
-                job.options = std::mem::take(&mut job.options).or(&defaults);
-            }
-        }
-        Ok(())
     }
 
     /// Whether a key depends on the database's time.

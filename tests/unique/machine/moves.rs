@@ -185,8 +185,8 @@ impl Moves {
                 errors.push(error);
                 outputs.push(output);
             }
-            let progress = vec![None::<serde_json::Value>; ends.len()];
-            query = query.bind(outcomes).bind(delays).bind(errors).bind(outputs).bind(progress);
+            let nothing = vec![None::<serde_json::Value>; ends.len()];
+            query = query.bind(outcomes).bind(delays).bind(errors).bind(outputs).bind(nothing.clone()).bind(nothing);
         }
         let rows = query.fetch_all(connection).await?;
         let counted = rows.iter().map(|row: &PgRow| row.try_get::<Vec<Uuid>, _>("ids"));

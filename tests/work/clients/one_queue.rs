@@ -90,7 +90,13 @@ async fn hundred_producers_that_name_only_kind_and_args_make_one_job() {
     let mut rust = JoinSet::new();
     for _ in 0..25 {
         let client = client.clone();
-        rust.spawn(async move { client.insert(NewJob::new("invoice", &json!({"order": 7}))).await.unwrap().id() });
+        rust.spawn(async move {
+            client
+                .insert(client.kinds().fill_in(NewJob::new("invoice", &json!({"order": 7}))).await.unwrap())
+                .await
+                .unwrap()
+                .id()
+        });
     }
     for _ in 0..25 {
         let insert = r#"SELECT 1 FROM uniqueue.insert_job('invoice', '{"order": 7}')"#;

@@ -169,6 +169,7 @@ pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> 
     let mut job = job(&arguments)?;
     let database = Database::open_to_insert(&arguments.database).await?;
     let client = &database.client;
+    job = client.kinds().fill_in(job).await?;
     if let Some(moment) = arguments.at {
         job = job.scheduled_at(moment.at(client.database_time().await?));
     }
