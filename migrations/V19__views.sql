@@ -301,14 +301,14 @@ WITH failed AS MATERIALIZED (
     ) AS d
 )
 SELECT
-    f.kind, f.last ->> 'code',
+    f.kind, (f.last ->> 'code') COLLATE "C",
     count(*) FILTER (WHERE f.state = 'retryable'),
     count(*) FILTER (WHERE f.state = 'discarded'),
     max(f.at),
     (array_agg(f.last ->> 'error' ORDER BY f.at DESC NULLS LAST, f.id DESC))[1],
     (array_agg(f.id ORDER BY f.at DESC NULLS LAST, f.id DESC))[1]
 FROM failed AS f
-GROUP BY f.kind, f.last ->> 'code'
+GROUP BY f.kind, (f.last ->> 'code') COLLATE "C"
 ORDER BY count(*) DESC, f.kind, (f.last ->> 'code') COLLATE "C"
 $$;
 COMMENT ON FUNCTION failing_codes(integer) IS

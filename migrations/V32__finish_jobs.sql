@@ -165,7 +165,7 @@ BEGIN
         FOR due IN
             SELECT c.name, c.value, abs(at - (c.value ->> 2)::double precision) AS age
             FROM jsonb_each(counts) AS c (name, value)
-            WHERE starts_with(c.name, prefix)
+            WHERE starts_with(c.name COLLATE "C", prefix)
         LOOP
             CONTINUE WHEN due.age < 5;
             is_stored := _store_counts(
