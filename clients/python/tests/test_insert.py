@@ -173,6 +173,8 @@ class Wait(unittest.TestCase):
         batch = self.client.insert_many([{"kind": kind}, {"kind": kind, "after": [0], "after_failed": [first.id]}])
         self.assertEqual([job.state for job in batch], ["available", "pending"])
         self.connection.commit()
+        parents = self.client.parents(child.id)
+        self.assertEqual([(one.id, one.kind, one.state, one.outcome) for one in parents], [(first.id, kind, "available", None)])
         with self.assertRaisesRegex(UnknownParent, "job"):
             self.client.insert(kind, after=[uuid4()])
         self.connection.rollback()

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { type Queryable, type Row, call, identifier, named } from "./call.js";
 import { Rejected, type Rejection, Stale, WaitTimeout, translated } from "./errors.js";
-import type { Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Result } from "./job.js";
+import type { Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Parent, Result } from "./job.js";
 import type { Job } from "./running.js";
 
 export interface WaitOptions {
@@ -84,6 +84,11 @@ export class Client {
   /** Registers a kind: from now on inserts in every language take these defaults. The newest registration counts. */
   async register(kind: string, options: KindOptions = {}): Promise<void> {
     await this.#call("register_kind", { kind, ...options }, "name");
+  }
+
+  /** The jobs that a job runs after, with their outputs. Needs the right to read the tables `job` and `job_parent`. */
+  async parents<Output = unknown>(id: string): Promise<Parent<Output>[]> {
+    return (await this.#call("parents_of", { id })) as Parent<Output>[];
   }
 
   /**

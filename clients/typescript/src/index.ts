@@ -14,7 +14,7 @@ export {
   UnknownParent,
   WaitTimeout,
 } from "./errors.js";
-export type { Backoff, Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Result } from "./job.js";
+export type { Backoff, Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Parent, Result } from "./job.js";
 export { Cancel, Discard, Outcome, Retry, Snooze } from "./outcome.js";
 export type { State, UniquePolicy, Update } from "./policy.js";
 export type { Job, Work } from "./running.js";

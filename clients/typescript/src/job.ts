@@ -123,6 +123,20 @@ export interface Result<Output = unknown> {
   readonly replacedBy: string | null;
 }
 
+/** A job that another one runs after. */
+export interface Parent<Output = unknown> {
+  id: string;
+  /** Null: the job is deleted, and so are its state and output. */
+  kind: string | null;
+  state: State | null;
+  /** In which list the job named it: `after`, `afterFinal` or `afterFailed`. */
+  condition: "completed" | "final" | "failed";
+  /** How it had ended when the job was told. Null: the job still waits for it. */
+  outcome: State | null;
+  /** What it returned, where it completed. */
+  output: Output | null;
+}
+
 /** What an insert would do, and why. */
 export interface Explanation {
   readonly outcome: Outcome;

@@ -164,6 +164,8 @@ test("a job waits for those that it runs after", async () => {
   assert.deepEqual([first.state, child.state], ["available", "pending"]);
   const batch = await client.insertMany([{ kind }, { kind, after: [0], afterFailed: [first.id] }]);
   assert.deepEqual(batch.map(({ state }) => state), ["available", "pending"]);
+  const [parent] = await client.parents(child.id);
+  assert.deepEqual([parent!.id, parent!.kind, parent!.state, parent!.outcome], [first.id, kind, "available", null]);
   await assert.rejects(client.insert(kind, {}, { after: [randomUUID()] }), UnknownParent);
 });
 

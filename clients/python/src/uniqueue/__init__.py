@@ -2,7 +2,7 @@
 
 from .client import AsyncClient, Client
 from .errors import Busy, Error, IdTaken, InvalidArgument, QueueFull, Rejected, Rejection, Stale, UnknownParent, WaitTimeout
-from .job import Backoff, Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Result
+from .job import Backoff, Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Parent, Result
 from .outcome import Cancel, Discard, Outcome, Retry, Snooze, Stopped
 from .policy import State, UniquePolicy, Update
 from .running import Job
@@ -26,6 +26,7 @@ __all__ = [
     "KindOptions",
     "NewJob",
     "Outcome",
+    "Parent",
     "QueueFull",
     "Rejected",
     "Rejection",

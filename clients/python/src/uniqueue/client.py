@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 
 from . import statements
 from .errors import Error, Stale, WaitTimeout, translated
-from .job import Explanation, Inserted, JobOptions, Json, KeyOptions, KindOptions, NewJob, Result
+from .job import Explanation, Inserted, JobOptions, Json, KeyOptions, KindOptions, NewJob, Parent, Result
 from .running import Job
 from .statements import Statement
 
@@ -80,6 +80,10 @@ class Client:
     def register(self, kind: str, **options: Unpack[KindOptions]) -> None:
         """Registers a kind: from now on inserts in every language take these defaults. The newest registration counts."""
         self._run(statements.register(self.schema, kind, options, None))
+
+    def parents(self, id: UUID) -> list[Parent]:
+        """The jobs that a job runs after, with their outputs. Needs the right to read the tables ``job`` and ``job_parent``."""
+        return self._run(statements.parents(self.schema, id))
 
     def complete(self, job: Job[Any], output: Json = None) -> None:
         """Completes the job at work in the transaction of its effects: both commit, or neither does.
@@ -157,6 +161,10 @@ class AsyncClient:
     async def register(self, kind: str, **options: Unpack[KindOptions]) -> None:
         """As ``Client.register``."""
         await self._run(statements.register(self.schema, kind, options, None))
+
+    async def parents(self, id: UUID) -> list[Parent]:
+        """As ``Client.parents``."""
+        return await self._run(statements.parents(self.schema, id))
 
     async def complete(self, job: Job[Any], output: Json = None) -> None:
         """As ``Client.complete``."""

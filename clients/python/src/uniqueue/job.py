@@ -142,6 +142,22 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Parent:
+    """A job that another one runs after."""
+
+    id: UUID
+    kind: str | None
+    """``None``: the job is deleted, and so are its state and output."""
+    state: State | None
+    condition: Literal["completed", "final", "failed"]
+    """In which list the job named it: ``after``, ``after_final`` or ``after_failed``."""
+    outcome: State | None
+    """How it had ended when the job was told. ``None``: the job still waits for it."""
+    output: Json
+    """What it returned, where it completed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """What an insert would do, and why."""
 

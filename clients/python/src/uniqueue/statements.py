@@ -15,7 +15,7 @@ from psycopg.sql import Identifier
 from psycopg.types.json import Jsonb
 
 from .errors import Rejected, Rejection
-from .job import Explanation, Inserted, JobOptions, Json, KeyOptions, KindOptions, NewJob, Result
+from .job import Explanation, Inserted, JobOptions, Json, KeyOptions, KindOptions, NewJob, Parent, Result
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
@@ -106,6 +106,11 @@ def complete(schema: str, id: UUID, run: int, output: Json) -> Statement[bool]:
     """Completes a run, and answers whether that counts."""
     given = {"ids": [id], "runs": [run], "outputs": None if output is None else [dumps(output)]}
     return call(schema, "complete_jobs", given, ("counted",), lambda rows: bool(rows[0]["counted"]))
+
+
+def parents(schema: str, id: UUID) -> Statement[list[Parent]]:
+    columns = ("id", "kind", "state", "condition", "outcome", "output")
+    return call(schema, "parents_of", {"id": id}, columns, lambda rows: [Parent(**row) for row in rows])
 
 
 def results(schema: str, ids: Sequence[UUID]) -> Statement[list[Result]]:
