@@ -156,7 +156,7 @@ async fn jobs_are_found_and_counted_by_the_code_of_their_last_error() {
         let error = JobError::new("no");
         Err(match job.args.n {
             0 | 1 => error.code("a"),
-            2 | 3 | 4 => error.code("b").permanent(),
+            2..=4 => error.code("b").permanent(),
             _ => error,
         })
     })

@@ -144,7 +144,7 @@ async fn r21_no_job_starts_late_where_start_and_expiry_race() {
     let job = |n: u32| {
         let expiry = Duration::from_millis(u64::from(n * 2) + 1);
         let job = NewJob::from(Task { n }).expires_in(expiry);
-        if n % 3 == 0 { job.group(format!("g{}", n % 5)).group_limit(2) } else { job }
+        if n.is_multiple_of(3) { job.group(format!("g{}", n % 5)).group_limit(2) } else { job }
     };
     let mut runners = Vec::new();
     database.client.insert_many((0..COUNT).map(job)).await.unwrap();
@@ -197,10 +197,10 @@ async fn r21_a_job_that_cannot_be_discarded_holds_up_no_other() {
     let stuck = client.insert(job("stuck").expires_in(HOUR)).await.unwrap().id();
     client.insert(job("a").expires_in(HOUR)).await.unwrap();
     database
-        .execute(&format!(
-            "CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-            BEGIN RAISE 'no'; END $$"
-        ))
+        .execute(
+            "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN RAISE 'no'; END $$",
+        )
         .await;
     database
         .execute(
