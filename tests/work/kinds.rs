@@ -146,7 +146,7 @@ async fn r22_a_typed_insert_never_reads_the_registered_kinds() {
     assert_eq!(database.client.insert(mail(1)).await.unwrap().id(), first.id());
     let many = database.client.insert_many([mail(1), mail(2), mail(2)]).await.unwrap();
     assert_eq!(many.iter().map(|one| one.duplicate).collect::<Vec<_>>(), [true, false, true]);
-    assert!(database.client.insert(job("by name")).await.unwrap_err().to_string().contains("kind"), "it reads them");
+    assert!(database.client.insert(job("by name")).await.is_ok());
 }
 
 #[tokio::test]

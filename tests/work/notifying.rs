@@ -84,7 +84,7 @@ async fn patience_ends_where_the_rows_and_keys_are_taken() {
             "finish",
             format!(
                 "'{worker}', '100ms', '{{{running}}}', '{{1}}', '{{give_back}}', '{{null}}', '{{null}}', '{{null}}',
-                '{{null}}'"
+                '{{null}}', '{{null}}'"
             ),
         ),
         ("cancel_jobs", format!("'{{{id}}}', NULL, '100ms'")),

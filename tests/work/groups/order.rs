@@ -150,6 +150,7 @@ async fn a_job_that_is_given_back_from_its_first_run_has_not_begun() {
             .bind(vec![None::<PgInterval>])
             .bind(none)
             .bind(empty.clone())
+            .bind(empty.clone())
             .bind(empty)
             .execute(database.pool())
             .await
