@@ -113,7 +113,8 @@ impl NewJob {
         Self { kind, args, options: InsertOptions::new(), parents: Vec::new(), mark: CallMark::default() }
     }
 
-    /// Whether a type says all of it, so that the registered kind is not read.
+    /// Whether a type says all of it, so that a periodic job does not read the registered kind.
+    #[cfg(feature = "periodic")]
     pub(crate) const fn is_typed(&self) -> bool {
         matches!(self.kind, Cow::Borrowed(_))
     }
