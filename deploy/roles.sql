@@ -1,5 +1,6 @@
 -- The grants of each role. Make the roles that you need, then run their parts as the owner of the schema uniqueue.
--- docs/operate/operations.md says what each role is for, SECURITY.md what it can do. Tests run each role with exactly these grants.
+-- docs/operate/operations.md says what each role is for, SECURITY.md what it can do. Tests run each role with exactly
+-- these grants.
 
 -- Inserter. A service that inserts jobs, in Rust or with insert_job and insert_jobs.
 GRANT USAGE ON SCHEMA uniqueue TO inserter;

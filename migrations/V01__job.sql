@@ -75,7 +75,7 @@ CREATE FUNCTION _with_error(
         END
         || (jsonb_build_object('attempt', attempt, 'at', at, 'error', left(error, 16500)) || coalesce(details, '{}'));
 COMMENT ON FUNCTION _with_error(jsonb, integer, timestamptz, text, jsonb) IS
-    'The errors of a job with one error added. details: its code, type and retryable, as far as it has them. The newest 50 errors are kept. An error text is cut after 16,500 characters.';
+    'The errors of a job with one error added. details: the members code, type, retryable and details of the error; each is optional. Null: the error has none. The newest 50 errors are kept. An error text is cut after 16,500 characters.';
 
 CREATE FUNCTION _has_expired(expires_at timestamptz, state job_state, at timestamptz) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -182,7 +182,7 @@ COMMENT ON COLUMN job.group_limit IS 'The job starts only while fewer jobs of it
 COMMENT ON COLUMN job.in_order IS 'Whether the jobs of the group run one at a time, in their order. A job that began is not overtaken. Null: no.';
 COMMENT ON COLUMN job.began IS 'The run in which a job with in_order began. From then on it stays first in its group until it is final. 0: it replaced a job that began, and has its place. Null: it has not begun.';
 COMMENT ON COLUMN job.reserved_until IS 'Until when the running job is reserved for the remote worker that fetched it. After that it is taken back. Null: a runner of the library fetched the job, and has it while the runner is alive. The value of a job that does not run is that of its latest run.';
-COMMENT ON COLUMN job.awaited IS 'Whether jobs that wait for this one are still to be told how it ended. False: all of them were told. Null: no job is known to wait for it. See job_parent.';
+COMMENT ON COLUMN job.awaited IS 'True: the releaser notes the end of this job for its children (job_parent). False: the end is noted for all children. Null: no child is known.';
 COMMENT ON COLUMN job.expires_at IS 'A job that has not started by this time is discarded. Set to null when an attempt ends in a retry, a snooze or a rescue, and when an operator retries the job. Null: the job does not expire.';
 COMMENT ON CONSTRAINT job_pkey ON job IS 'Ids are unique.';
 COMMENT ON CONSTRAINT job_state_fits ON job IS 'finalized_at is set exactly when the state is final. A running job names its runner.';
@@ -220,7 +220,7 @@ CREATE INDEX job_discarded ON job (id) WHERE state = 'discarded';
 COMMENT ON INDEX job_discarded IS 'Discarded jobs, the latest last. Completing a job does not write to this index.';
 
 CREATE INDEX job_awaited ON job (id) WHERE awaited AND finalized_at IS NOT NULL;
-COMMENT ON INDEX job_awaited IS 'Final jobs whose waiting children are still to be told. Completing a job that no other waits for does not write to this index.';
+COMMENT ON INDEX job_awaited IS 'Final jobs whose end the releaser has to note for their children. The completion of a job without children does not write to this index.';
 
 CREATE TABLE job_parent (
     child uuid NOT NULL,
@@ -233,22 +233,22 @@ CREATE TABLE job_parent (
     CONSTRAINT job_parent_outcome_final CHECK (outcome IN ('cancelled', 'completed', 'discarded'))
 );
 COMMENT ON TABLE job_parent IS
-    'One row per job and job that it runs after: an edge. A child is pending until all of its parents have ended. The pruner deletes the edges of a child together with the child.';
+    'One row per child and parent: an edge. The child runs after the parent. A child is pending until all of its parents have ended. The pruner deletes the edges of a child together with the child.';
 COMMENT ON COLUMN job_parent.child IS 'The id of the job that waits.';
-COMMENT ON COLUMN job_parent.parent IS 'The id of the job that it waits for. Where another job replaced that one, the id of its successor.';
-COMMENT ON COLUMN job_parent.outcome IS 'The final state in which the parent ended. It stays, even if the parent is retried or deleted later. Null: the parent has not ended, or its end is not noted yet.';
+COMMENT ON COLUMN job_parent.parent IS 'The id of the job that the child waits for. If another job replaced the parent, the id of the successor.';
+COMMENT ON COLUMN job_parent.outcome IS 'The final state in which the parent ended. It stays, even if the parent is retried or deleted later. Null: the parent has not ended, or the releaser has not noted the end yet.';
 COMMENT ON COLUMN job_parent.linked IS 'Whether job.awaited of the parent was set for this edge. The releaser links new edges.';
 COMMENT ON COLUMN job_parent.condition IS
     'completed: the child is cancelled when the parent is cancelled or discarded. final: it runs however the parent ends. failed: it runs if at least one of its parents with this condition was cancelled or discarded, and else is cancelled.';
-COMMENT ON CONSTRAINT job_parent_pkey ON job_parent IS 'A job waits for another one once.';
+COMMENT ON CONSTRAINT job_parent_pkey ON job_parent IS 'A child has one edge to each parent.';
 COMMENT ON CONSTRAINT job_parent_condition_known ON job_parent IS 'A condition is completed, failed or final.';
 COMMENT ON CONSTRAINT job_parent_outcome_final ON job_parent IS 'An outcome is a final state.';
 
 CREATE INDEX job_parent_children ON job_parent (parent, outcome, child);
-COMMENT ON INDEX job_parent_children IS 'The children of a job. Those that are to be told its end come last.';
+COMMENT ON INDEX job_parent_children IS 'The children of a job. Edges without an outcome come last.';
 
 CREATE INDEX job_parent_open ON job_parent (child) WHERE outcome IS NULL;
 COMMENT ON INDEX job_parent_open IS 'Children with parents that have not ended.';
 
 CREATE INDEX job_parent_new ON job_parent (parent, child) WHERE NOT linked;
-COMMENT ON INDEX job_parent_new IS 'Edges whose parent is still to be marked.';
+COMMENT ON INDEX job_parent_new IS 'Edges whose parent the releaser has to mark (job.awaited).';

@@ -158,7 +158,7 @@ CREATE TABLE maintenance (
     CONSTRAINT maintenance_pkey PRIMARY KEY (service)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE maintenance IS
-    'One row per maintenance service: promoter, expirer, rescuer, pruner, releaser, periodic, reindexer. The first runner that offers a service, or the first call of maintain(), enters its row. The lease lets one of them at a time do the work, which saves the others the queries. Two at the same time do no harm.';
+    'One row per maintenance service: promoter, expirer, rescuer, pruner, releaser, periodic, reindexer. The first runner that offers a service, or the first call of maintain(), enters its row. The holder of the lease does the work, and the other runners send no queries for it. Two holders at the same time do no harm.';
 COMMENT ON COLUMN maintenance.service IS 'The name of the service.';
 COMMENT ON COLUMN maintenance.holder IS 'The id of the process that holds the lease, made when the process starts. It stays when the runner takes a new runner.id. Null: no process holds the lease.';
 COMMENT ON COLUMN maintenance.runner IS 'The name of the runner or of the caller of maintain() that holds the lease, as in runner.name.';
@@ -166,7 +166,7 @@ COMMENT ON COLUMN maintenance.taken_at IS 'When the lease was last taken or exte
 COMMENT ON COLUMN maintenance.leased_until IS 'The end of the lease, by the database''s clock. A time far in the future without a holder switches the service off for all runners.';
 COMMENT ON COLUMN maintenance.ran_at IS 'When the reindexer, which runs once a day, last began. Of the pruner, when maintain() last ended a round.';
 COMMENT ON COLUMN maintenance.reached IS 'The id at which the pruner''s round goes on with the next call of maintain(). Null: no round is under way.';
-COMMENT ON COLUMN maintenance.sleeps IS 'Whether the holder waits for a notification. Only the releaser does: a job that others wait for notifies it when it ends, if it sleeps.';
+COMMENT ON COLUMN maintenance.sleeps IS 'Whether the holder waits for a notification. Only the releaser waits so: the end of a job with children notifies it while it sleeps.';
 COMMENT ON CONSTRAINT maintenance_pkey ON maintenance IS 'One row per service.';
 
 CREATE FUNCTION _may_notify() RETURNS boolean
@@ -234,4 +234,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _wake_releaser() IS
-    'Notifies the channel <schema>.control, with the payload releaser, where the service sleeps that tells jobs how the jobs ended for which they wait.';
+    'Notifies the channel <schema>.control with the payload releaser, if the releaser sleeps.';

@@ -65,7 +65,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_expiry(timestamptz, interval, timestamptz) IS
-    'Error 22023 for what cannot be the expires_at or expires_in of a job.';
+    'Raises error 22023 if a job cannot have this expires_at or expires_in.';
 
 CREATE FUNCTION _new_job(
     kind text,
@@ -296,7 +296,7 @@ CREATE FUNCTION _time_problem(document jsonb, member text) RETURNS text
             format('invalid %s: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s', member, document -> member)
     END;
 COMMENT ON FUNCTION _time_problem(jsonb, text) IS
-    'The text of an error where a member of a job''s document is not a time as insert_jobs reads it. Null: it is one, or absent.';
+    'The text of the error for a member of a job''s document that insert_jobs cannot read as a time. Null: the member is a time, or absent.';
 
 CREATE FUNCTION _read_job(document jsonb, place integer) RETURNS new_job
     LANGUAGE plpgsql VOLATILE

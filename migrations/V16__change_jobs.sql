@@ -243,7 +243,7 @@ DECLARE
     last_child uuid;
     place integer := 1;
 BEGIN
-    -- The locks first. After them no transaction can add a job that waits for one of these.
+    -- The locks come first: no insert can add a child of a locked job.
     SELECT array_agg(w.id) AS ids, array_agg(w.outcome) AS outcomes
     INTO wanted
     FROM (
@@ -278,4 +278,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION delete_jobs(uuid[], text[]) IS
-    'Deletes the jobs with these ids that are not running. With states, only jobs in one of these states. The unique keys that they claimed are free. Jobs that wait for them are told how they ended; a job that was not final counts as cancelled. Where another transaction has locked a job that waits, the one that it waits for stays. Returns one row per deleted job with the state that it had.';
+    'Deletes the jobs with these ids that are not running. With states, only jobs in one of these states. The unique keys that they claimed are free. The edges of their children get the final state as the outcome. A job that was not final counts as cancelled. If another transaction has locked a waiting child, its parent is not deleted. Returns one row per deleted job with the state that it had.';

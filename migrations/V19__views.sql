@@ -209,6 +209,32 @@ $$;
 COMMENT ON FUNCTION queues(integer, integer) IS
     'One row per queue that has settings, a live runner or jobs, with its jobs by state. The cost does not grow with the number of jobs. available and running are counted up to count_to + 1. scheduled and retryable are counted among the look_at jobs that are due first, discarded among the last look_at discarded jobs, and pending, completed and cancelled among the last look_at jobs. Each of waiting_are_all, discarded_are_all and last_are_all says whether these were all. A queue with nothing but older final or pending jobs is missing. oldest_available_age is how long the oldest available job could have run. It reads the first ten jobs of each priority, and a thousand jobs of groups.';
 
+CREATE FUNCTION _waiting_and_discarded_jobs(look_at integer) RETURNS TABLE (
+    id uuid, kind short_name, queue short_name, state job_state, attempt attempt_count, at timestamptz, last_error jsonb
+)
+    LANGUAGE sql STABLE
+-- Without settings of its own: so it becomes a part of the statement that calls it, which reads no column that it does not
+-- need.
+BEGIN ATOMIC
+    (
+        SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.attempted_at, j.errors -> -1
+        FROM job AS j
+        WHERE j.state IN ('scheduled', 'retryable')
+        ORDER BY j.scheduled_at
+        LIMIT look_at
+    )
+    UNION ALL
+    (
+        SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.finalized_at, j.errors -> -1
+        FROM job AS j
+        WHERE j.state = 'discarded'
+        ORDER BY j.id DESC
+        LIMIT look_at
+    );
+END;
+COMMENT ON FUNCTION _waiting_and_discarded_jobs(integer) IS
+    'The look_at scheduled and retryable jobs that are due first, and the last look_at discarded jobs. at: when the last attempt began, or when the job was discarded. last_error: the last entry of job.errors.';
+
 -- Without a backslash, which means something else where standard_conforming_strings is off.
 CREATE FUNCTION failing_kinds(look_at integer DEFAULT 20000)
 RETURNS TABLE (
@@ -222,24 +248,8 @@ RETURNS TABLE (
     SET enable_bitmapscan = off
     SET jit = off
 AS $$
-WITH waiting_jobs AS MATERIALIZED (
-    SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.attempted_at AS at
-    FROM job AS j
-    WHERE j.state IN ('scheduled', 'retryable')
-    ORDER BY j.scheduled_at
-    LIMIT look_at
-),
-discarded_jobs AS MATERIALIZED (
-    SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.finalized_at AS at
-    FROM job AS j
-    WHERE j.state = 'discarded'
-    ORDER BY j.id DESC
-    LIMIT look_at
-),
-failed AS (
-    SELECT w.id, w.kind, w.queue, w.state, w.attempt, w.at FROM waiting_jobs AS w WHERE w.state = 'retryable'
-    UNION ALL
-    SELECT d.id, d.kind, d.queue, d.state, d.attempt, d.at FROM discarded_jobs AS d
+WITH looked_at AS MATERIALIZED (
+    SELECT f.id, f.kind, f.queue, f.state, f.attempt, f.at FROM _waiting_and_discarded_jobs(look_at) AS f
 ),
 counted AS (
     SELECT
@@ -249,7 +259,8 @@ counted AS (
         count(*) FILTER (WHERE f.state = 'discarded') AS discarded,
         sum(f.attempt)::bigint AS attempts_used,
         (array_agg(f.id ORDER BY f.at DESC NULLS LAST, f.id DESC))[1] AS last_job
-    FROM failed AS f
+    FROM looked_at AS f
+    WHERE f.state <> 'scheduled'
     GROUP BY f.kind
 )
 SELECT
@@ -261,7 +272,11 @@ SELECT
     END,
     e.last ->> 'error',
     c.last_job,
-    (SELECT count(*) < look_at FROM waiting_jobs) AND (SELECT count(*) < look_at FROM discarded_jobs)
+    (
+        SELECT
+            count(*) FILTER (WHERE l.state = 'discarded') < look_at AND count(*) FILTER (WHERE l.state <> 'discarded') < look_at
+        FROM looked_at AS l
+    )
 FROM counted AS c
 LEFT JOIN LATERAL (SELECT j.errors -> -1 AS last FROM job AS j WHERE j.id = c.last_job) AS e ON true
 ORDER BY c.retryable + c.discarded DESC, c.kind
@@ -280,36 +295,20 @@ RETURNS TABLE (
     SET enable_bitmapscan = off
     SET jit = off
 AS $$
-WITH failed AS MATERIALIZED (
-    SELECT w.*
-    FROM (
-        SELECT j.id, j.kind, j.state, j.attempted_at AS at, j.errors -> -1 AS last
-        FROM job AS j
-        WHERE j.state IN ('scheduled', 'retryable')
-        ORDER BY j.scheduled_at
-        LIMIT look_at
-    ) AS w
-    WHERE w.state = 'retryable'
-    UNION ALL
-    SELECT d.*
-    FROM (
-        SELECT j.id, j.kind, j.state, j.finalized_at AS at, j.errors -> -1 AS last
-        FROM job AS j
-        WHERE j.state = 'discarded'
-        ORDER BY j.id DESC
-        LIMIT look_at
-    ) AS d
-)
 SELECT
-    f.kind, (f.last ->> 'code') COLLATE "C",
+    f.kind, f.code,
     count(*) FILTER (WHERE f.state = 'retryable'),
     count(*) FILTER (WHERE f.state = 'discarded'),
     max(f.at),
-    (array_agg(f.last ->> 'error' ORDER BY f.at DESC NULLS LAST, f.id DESC))[1],
+    (array_agg(f.error ORDER BY f.at DESC NULLS LAST, f.id DESC))[1],
     (array_agg(f.id ORDER BY f.at DESC NULLS LAST, f.id DESC))[1]
-FROM failed AS f
-GROUP BY f.kind, (f.last ->> 'code') COLLATE "C"
-ORDER BY count(*) DESC, f.kind, (f.last ->> 'code') COLLATE "C"
+FROM (
+    SELECT w.id, w.kind, w.state, w.at, (w.last_error ->> 'code') COLLATE "C" AS code, w.last_error ->> 'error' AS error
+    FROM _waiting_and_discarded_jobs(look_at) AS w
+    WHERE w.state <> 'scheduled'
+) AS f
+GROUP BY f.kind, f.code
+ORDER BY count(*) DESC, f.kind, f.code
 $$;
 COMMENT ON FUNCTION failing_codes(integer) IS
     'The rows of the view failing_code. Reads the look_at waiting jobs that are due first, and the last look_at discarded jobs, with their errors.';
@@ -452,7 +451,7 @@ SELECT
     j.finalized_at AS discarded_at, greatest(j.expires_at - greatest(j.created_at, j.scheduled_at), interval '0') AS waited
 FROM job AS j
 CROSS JOIN LATERAL (SELECT j.errors -> -1 ->> 'code' AS code) AS e
--- The second condition spares reading the errors of the others.
+-- The second condition excludes jobs without an expiry before their errors are read.
 WHERE j.state = 'discarded' AND j.expires_at IS NOT NULL AND e.code = 'expired'
 ORDER BY j.id DESC;
 COMMENT ON VIEW expired_job IS

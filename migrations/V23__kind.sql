@@ -39,7 +39,7 @@ COMMENT ON COLUMN kind.group_policy IS
     'The policy that makes the group keys of its jobs. insert_job describes it. Null: the jobs have no group.';
 COMMENT ON COLUMN kind.group_limit IS
     'The number of jobs of a group that may run at the same time. Null: the kind sets no limit.';
-COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order. Null: they do not.';
+COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order. Null: the kind does not ask for an order.';
 COMMENT ON COLUMN kind.expires_in IS 'The time in which a job must start, counted from when it is due. Null: the jobs do not expire.';
 COMMENT ON COLUMN kind.digest IS
     'A digest of the defaults, without the timeout and the backoff. Two registrations with the same meaning have the same digest.';

@@ -79,7 +79,7 @@ BEGIN
         RETURNING j.id
     )
     SELECT coalesce(array_agg(d.id), '{}') INTO ended FROM deleted AS d;
-    -- The others were stale, or other jobs wait for them or have waited.
+    -- Each run that is left is stale, or its job has children.
     IF cardinality(ended) < cardinality(ids) THEN
         SELECT c.* INTO kept FROM _complete_runs(worker_id, patience, ids, runs) AS c;
         ended := ended || kept.ended;
@@ -89,7 +89,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _delete_runs(uuid, text, uuid[], integer[]) IS
-    'Completes runs of jobs whose rows are not kept: the rows go at once. A job for which others wait, or have waited, is completed as by _complete_runs. The pruner deletes it later. The parameters and the answer are those of _complete_runs.';
+    'Completes runs and deletes the rows of the jobs. A job with children, waiting or released, is completed as by _complete_runs, and the pruner deletes its row later. The arguments and the result are those of _complete_runs.';
 
 CREATE FUNCTION _retry_delay(attempt integer, backoff jsonb) RETURNS interval
     LANGUAGE plpgsql VOLATILE

@@ -29,7 +29,7 @@ free AS (
 taken AS (
     UPDATE maintenance AS m
     SET holder = holder_id, runner = holder_name, taken_at = clock_timestamp(), leased_until = clock_timestamp() + term,
-        -- Another holder says for itself whether it sleeps.
+        -- A new holder sets sleeps itself.
         sleeps = m.sleeps AND m.holder IS NOT DISTINCT FROM holder_id
     FROM free AS f
     WHERE m.service = f.service
@@ -156,7 +156,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _discard_expired(uuid[]) IS
-    'Discards those of these jobs that have not started by their expires_at, and answers with their ids. It waits for a row that is locked.';
+    'Discards the jobs among ids that have not started by their expires_at, and returns their ids. Waits for locked rows.';
 
 CREATE FUNCTION _expired_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
     LANGUAGE plpgsql VOLATILE
@@ -173,7 +173,7 @@ BEGIN
     LIMIT most;
 END
 $$;
-COMMENT ON FUNCTION _expired_jobs(bigint, uuid[]) IS 'At most so many of the jobs that _expire_jobs finds, except these.';
+COMMENT ON FUNCTION _expired_jobs(bigint, uuid[]) IS 'Up to most jobs that _expire_jobs would discard, without those in except_ids.';
 
 CREATE FUNCTION _expire_jobs(most bigint, only_ids uuid[])
     RETURNS TABLE (next_in bigint, id uuid, kind text, queue text, attempt smallint, error text)
@@ -205,7 +205,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _expire_jobs(bigint, uuid[]) IS
-    'Discards jobs that have not started by their expires_at, and passes locked ones by: at most so many, of these ids; null: of all. Answers with a row a job, or one without a job, each with the milliseconds until the next job expires.';
+    'Discards up to most jobs that have not started by their expires_at. Jobs that another transaction has locked stay as they are. only_ids: only jobs with these ids; null: any jobs. Returns one row per discarded job, or one row without a job. Each row has the milliseconds until the next job expires.';
 
 CREATE FUNCTION _lost_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
     LANGUAGE plpgsql VOLATILE

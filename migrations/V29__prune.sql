@@ -97,7 +97,7 @@ BEGIN
         (SELECT array_agg(a.id) FROM aged AS a) AS ids,
         (SELECT array_agg(a.goes_at) FROM aged AS a) AS goes_at
     INTO seen;
-    -- Asked after the locks, after which no job that waits for one of these can be inserted.
+    -- Read after the locks: no insert can add a child of a locked job.
     IF has_edges OR EXISTS (SELECT FROM job_parent) THEN
         needed := _needed_parents(seen.deletable);
     END IF;

@@ -74,7 +74,7 @@ EXCEPTION
 END
 $$;
 COMMENT ON FUNCTION _expire_due() IS
-    'Discards up to 1,000 jobs that have expired. Also answers in how many milliseconds there may be more to do.';
+    'Discards up to 1,000 jobs that have expired. next_in: the milliseconds until there may be more to do.';
 
 CREATE FUNCTION _rescue_lost(OUT rescued bigint)
     LANGUAGE plpgsql VOLATILE
@@ -199,7 +199,7 @@ BEGIN
         released := released + step.released + step.cancelled;
         EXIT WHEN (step.linked < 1000 AND step.seen < 1000) OR clock_timestamp() > began + interval '200 ms';
     END LOOP;
-    -- A child is released within a moment of the end of its last parent.
+    -- While an edge is open, the next call comes after 50 ms, so that children are released soon.
     next_in := CASE
         WHEN step.linked + step.seen > 0 THEN 20
         WHEN EXISTS (SELECT FROM job_parent AS e WHERE e.outcome IS NULL) THEN 50

@@ -262,14 +262,14 @@ CREATE FUNCTION _fetch_queue(
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
--- A job that cannot be read, or that the database refuses to start, fails the whole fetch, which names none. The values are
--- read here, since nothing can be caught any more when the rows are sent.
+-- A job that cannot be read, or that the database refuses to start, fails the whole fetch. The error names no job.
+-- The values are read here, since nothing can be caught any more when the rows are sent.
 DECLARE
     except_ids uuid[] := CASE WHEN aside IS NULL THEN '{}' ELSE _left_alone(aside) END;
     found jsonb;
     bytes bigint;
 BEGIN
-    -- Behind those that are set aside may be more of them.
+    -- Behind the jobs that are set aside may be more jobs that cannot be read.
     FOR round IN 1..10 LOOP
         BEGIN
             SELECT
@@ -298,7 +298,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _fetch_queue(uuid, jsonb, text[], integer, boolean, interval, jsonb) IS
-    'Starts the next jobs of one queue, as _fetch_jobs does. ids: the jobs. Null: none. aside: the jobs that the worker skips, as in runner.remote. The argument has those of before, the result those from now on.';
+    'Starts the next jobs of one queue, as _fetch_jobs does. ids: the jobs. Null: none. aside: the jobs that the worker skips, as in runner.remote. The argument has the jobs that the worker skipped before, the result the jobs that it skips from now on.';
 
 CREATE FUNCTION _start_remote(worker runner, queues text[], count integer, kinds text[], reserve interval) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
@@ -412,7 +412,7 @@ BEGIN
         WHERE j.id = ANY (started) AND j.state = 'running'
         ORDER BY array_position(fetch_jobs.queues, j.queue::text), j.priority DESC, j.scheduled_at, j.id;
     END IF;
-    -- What the worker has worked off is known soon after the last result as well, and its rate falls when it is idle.
+    -- A fetch also stores the counts, so they are current soon after the last result, and the rate of an idle worker falls.
     IF position(entered.id::text IN coalesce(current_setting('uniqueue.worked', true), '')) > 0 THEN
         PERFORM _count_results(entered.id, 0, 0);
     ELSIF entered.lately_completed + entered.lately_failed > 0 AND entered.counted_at < clock_timestamp() - interval '5 s' THEN

@@ -112,7 +112,7 @@ CREATE FUNCTION _store_counts(worker_id uuid, completed bigint, failed bigint) R
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
--- Sessions of one worker report in turn. What they report within two seconds counts in one span of time, so that none is
+-- Sessions of one worker report in turn. Their reports within two seconds count in one span of time, so that no span is
 -- too short to tell a rate.
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
@@ -147,8 +147,8 @@ CREATE FUNCTION _count_results(worker_id uuid, completed bigint, failed bigint) 
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
--- The session remembers what it counted, and writes it every five seconds: a row for each result would grow with them
--- while an old transaction is open. What a session did not write before its end is not counted.
+-- The session keeps its counts, and writes them every five seconds: a write for each result would leave a dead row
+-- version for each while an old transaction is open. Counts that a session has not written at its end are lost.
 DECLARE
     at CONSTANT double precision := extract(epoch FROM clock_timestamp());
     prefix CONSTANT text := current_schema() || '.';
@@ -161,7 +161,7 @@ BEGIN
         prefix || worker_id, jsonb_build_array((own ->> 0)::bigint + completed, (own ->> 1)::bigint + failed, own -> 2)
     );
     IF abs(at - (own ->> 2)::double precision) >= 5 THEN
-        -- Behind a transaction pooler other workers have used the session as well. A row that is gone is not waited for.
+        -- Behind a transaction pooler the session can have counts of several workers. Counts of a deleted row are dropped.
         FOR due IN
             SELECT c.name, c.value, abs(at - (c.value ->> 2)::double precision) AS age
             FROM jsonb_each(counts) AS c (name, value)
@@ -206,7 +206,7 @@ BEGIN
     RETURN problem IS NULL OR _refuse('invalid error_details: ' || problem);
 END
 $$;
-COMMENT ON FUNCTION _check_error_details(jsonb) IS 'Error 22023 where the object cannot be one of the error_details of finish_jobs.';
+COMMENT ON FUNCTION _check_error_details(jsonb) IS 'Raises error 22023 if the object cannot be an element of the error_details of finish_jobs.';
 
 CREATE FUNCTION finish_jobs(
     ids uuid[],

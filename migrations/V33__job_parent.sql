@@ -1,11 +1,11 @@
 -- Inserting jobs that run after others, with the edges between them.
 --
--- A child is pending until its parents have ended. An edge says which parent it waits for, and how that one ended once this
--- is known. Releasing children is V34__release_children.sql.
+-- A child is pending until its parents have ended. An edge names the child, the parent, and the outcome of the parent once
+-- it is known. Releasing children is V34__release_children.sql.
 --
--- A parent that was inserted together with its child is marked (job.awaited) at once, so that its end is noticed. Another
--- one stays as it is: its row would be locked until the transaction of the child ends, and the parent could neither start
--- nor end. Its edge is not linked. After the commit the releaser marks the parent, or finds that it has ended.
+-- The insert marks (job.awaited) the parents that it inserts together with the child, so that their ends are noticed. It
+-- does not change an earlier parent: that row would be locked until the transaction of the child ends, and the parent could
+-- neither start nor end. Its edge is not linked. After the commit the releaser marks the parent, or finds that it has ended.
 
 CREATE FUNCTION _refuse_after(place integer, problem text) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -15,7 +15,7 @@ BEGIN
         MESSAGE = coalesce('job ' || (place - 1) || ': ', '') || 'invalid after: ' || problem;
 END
 $$;
-COMMENT ON FUNCTION _refuse_after(integer, text) IS 'Error 22023 for the parents of a job. place: the job''s in its batch; null: it is alone.';
+COMMENT ON FUNCTION _refuse_after(integer, text) IS 'Raises error 22023 for the parents of a job. place: the position of the job in its batch, counted from 1. Null: the job is not in a batch.';
 
 CREATE FUNCTION _check_parents(parents uuid[], children integer[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -26,7 +26,7 @@ AS $$
 DECLARE
     missing record;
 BEGIN
-    -- Against deletion only. The parents can start and end meanwhile.
+    -- The lock blocks only a deletion. The parents can start and end meanwhile.
     PERFORM FROM job AS j WHERE j.id = ANY (parents) ORDER BY j.id FOR KEY SHARE;
     SELECT m.id, m.child
     INTO missing
@@ -39,7 +39,7 @@ BEGIN
         RAISE foreign_key_violation USING
             MESSAGE = coalesce('job ' || (missing.child - 1) || ': ', '') || format('invalid after: there is no job %s', missing.id),
             DETAIL = format('{"parent": "%s"}', missing.id),
-            HINT = 'A job can run after a job of its own batch, and after one that is there. Insert them in one call where completed jobs are not kept.',
+            HINT = 'A parent is a job of the same batch, or a job in the table. If completed jobs are not kept, insert parent and child in one call.',
             SCHEMA = current_schema(),
             TABLE = 'job_parent',
             CONSTRAINT = 'job_parent_parent';
@@ -47,7 +47,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_parents(uuid[], integer[]) IS
-    'Keeps jobs from being deleted until the transaction ends. Error 23503 where there is no such job. children: the places of the jobs that name them, for the error. With the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+    'Locks the jobs parents against deletion until the transaction ends. Error 23503 if there is no job with one of these ids. children: for each parent the place of its child, which the error names. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _check_parents(uuid[], integer[]) FROM PUBLIC;
 
 CREATE FUNCTION _add_parents(children uuid[], parents uuid[], conditions text[], fresh uuid[]) RETURNS void
@@ -58,7 +58,7 @@ CREATE FUNCTION _add_parents(children uuid[], parents uuid[], conditions text[],
 AS $$
 #variable_conflict use_column
 BEGIN
-    -- Named twice, or by two duplicates of one holder: the stricter condition counts.
+    -- A child can name a parent twice, also by two duplicates of one holder. Then the stricter condition counts.
     INSERT INTO job_parent (child, parent, condition, linked)
     SELECT e.child, e.parent, min(e.condition COLLATE "C"), e.parent IN (SELECT f.id FROM unnest(fresh) AS f (id))
     FROM unnest(children, parents, conditions) AS e (child, parent, condition)
@@ -79,7 +79,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _add_parents(uuid[], uuid[], text[], uuid[]) IS
-    'Enters edges from children, which the transaction inserted, to their parents. fresh: the jobs that the transaction has inserted just now, which no other can see. With the rights of the schema''s owner, so that roles that insert need no rights on job_parent.';
+    'Inserts edges from children, which the transaction has inserted, to parents, with conditions. fresh: the jobs that the transaction has just inserted, which no other transaction can see. Runs with the rights of the schema''s owner, so that roles that insert need no rights on job_parent.';
 REVOKE EXECUTE ON FUNCTION _add_parents(uuid[], uuid[], text[], uuid[]) FROM PUBLIC;
 
 CREATE FUNCTION _insert_graph(
@@ -98,13 +98,13 @@ CREATE FUNCTION _insert_graph(
 AS $$
 #variable_conflict use_column
 DECLARE
-    -- The jobs that are there before. The same insert, sent again, adds no parent.
+    -- Jobs that exist before the insert. An insert that is sent again adds no parent.
     known CONSTANT uuid[] := ARRAY(
         SELECT j.id FROM job AS j WHERE j.id = ANY (ARRAY(SELECT u.id FROM unnest(jobs) AS u WHERE u.may_exist))
     );
     answers insert_answer[];
     answer insert_answer;
-    -- The jobs by place, each the new one or the holder, and whether it is new.
+    -- For each place the id of the new job or of the holder, and whether the job is new.
     ids uuid[] := ARRAY(SELECT u.id FROM unnest(jobs) AS u ORDER BY u.place);
     are_new boolean[] := array_fill(true, ARRAY[cardinality(jobs)]);
     given record;
@@ -165,7 +165,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_graph(new_job[], boolean, interval, integer[], integer[], integer[], uuid[], text[]) IS
-    'Inserts a batch of jobs, as _insert_batch does, and the edges from those that wait, which are pending, to their parents. An edge has an element in each array: children the place of the job that waits, places that of its parent, or parents the id of it. A duplicate as a parent means its holder. A duplicate as a child has no parents: the holder stays as it is. Error 22023 for a parent that is not earlier in the batch, 23503 for one that is not there.';
+    'Inserts a batch of jobs as _insert_batch does, and edges from the pending children to their parents. Each edge has one element in children, places, parents and conditions. children: the place of the child. places: the place of the parent in the batch. parents: the id of the parent, if places is null. If a parent is a duplicate, the child waits for its holder. If a child is a duplicate, its edges are dropped and its holder stays as it is. Error 22023: a parent does not come earlier in the batch. Error 23503: there is no job with the id of a parent.';
 
 CREATE FUNCTION _read_parents(document jsonb, place integer)
 RETURNS TABLE (child integer, parent_place integer, parent uuid, condition text)
@@ -206,7 +206,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _read_parents(jsonb, integer) IS
-    'The parents that one of the objects of insert_jobs names, each by its place in the batch or by its id. Error 22023 naming the member at fault.';
+    'The parents that an object of insert_jobs names, each with its place in the batch or its id. Error 22023 names the invalid member.';
 
 CREATE FUNCTION _insert_after(
     given new_job, max_wait interval, pending boolean, after uuid[], after_final uuid[], after_failed uuid[]
@@ -237,4 +237,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_after(new_job, interval, boolean, uuid[], uuid[], uuid[]) IS
-    'Inserts a job that runs after others, as insert_job says.';
+    'Inserts a job with the parents after, after_final and after_failed, as insert_job describes.';

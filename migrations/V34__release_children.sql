@@ -1,8 +1,9 @@
--- Telling children how their parents ended: maintenance that runners and maintain() do.
+-- Noting the ends of parents, and releasing or cancelling their children. Runners and maintain() do this maintenance.
 --
--- The index job_awaited has the parents that ended and whose children are not told yet, so no end is lost, whoever ended
--- them. Each step takes a few parents and children, skips locked rows, and is right with any number of callers at once: an
--- edge of a waiting child changes only while the child's row is locked, and whether it still waits is asked after that lock.
+-- The index job_awaited has the parents that ended and whose children are not told yet. Each statement that ends a parent
+-- enters it there, so no end is lost. Each step takes a few parents and children, skips locked rows, and is right
+-- with any number of callers at once: an edge of a waiting child changes only while the child's row is locked, and
+-- whether it still waits is asked after that lock.
 
 CREATE FUNCTION _link_parents(
     first_parent uuid, most integer, OUT linked integer, OUT settled integer, OUT reached uuid
@@ -42,7 +43,7 @@ BEGIN
         SELECT j.id FROM job AS j WHERE j.id = ANY (named) ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
     );
     UPDATE job AS j SET awaited = true WHERE j.id = ANY (locked) AND j.awaited IS NOT TRUE;
-    -- No row is deleted while an edge to it is open, but by hand and by runners that keep no completed jobs.
+    -- Only a DELETE by hand, or a runner that keeps no completed jobs, deletes a row with an open edge.
     gone := ARRAY(
         SELECT n.id
         FROM unnest(named) AS n (id)
@@ -72,7 +73,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _link_parents(uuid, integer) IS
-    'Marks the parents of new edges, so that their ends are noticed: those of the first 200 from this id on (null: of all) that no other transaction has locked, and at most so many edges. A parent that is gone counts as completed, since only completed jobs are deleted without a note of their end. Answers with how many edges were linked, how many children of parents that are gone were released or cancelled, and where to go on; null: at the start.';
+    'Marks the parents of new edges (job.awaited), so that their ends are noticed. Looks at the first 200 such parents with ids from first_parent on. Null: from the start. Skips parents that another transaction has locked, and links up to most edges. A deleted parent counts as completed, since only completed jobs are deleted before their end is noted. linked: the number of linked edges. settled: the number of children of deleted parents that were released or cancelled. reached: the first_parent of the next call. Null: the start.';
 
 CREATE FUNCTION _tell_edges(children uuid[], parents uuid[], outcomes job_state[], OUT released integer, OUT cancelled integer)
     LANGUAGE plpgsql VOLATILE
@@ -150,7 +151,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _tell_edges(uuid[], uuid[], job_state[]) IS
-    'Notes in edges how the parents ended, and releases or cancels the children for which this decides it. Edges of waiting children that another transaction has locked stay as they are.';
+    'Notes the outcomes in the edges from children to parents, and releases or cancels each child whose outcomes now decide it. The edges of a waiting child that another transaction has locked stay as they are. released, cancelled: the numbers of these children.';
 
 CREATE FUNCTION _tell_children(
     parents uuid[],
@@ -208,7 +209,7 @@ BEGIN
         released := told.released;
         cancelled := told.cancelled;
     EXCEPTION
-        -- A job that the database refuses to change, as a trigger of the application's can, must not hold up the others.
+        -- A trigger of the application can refuse the change of a job. That job must not hold up other children.
         WHEN others THEN
             FOR nth IN 1..seen LOOP
                 BEGIN
@@ -227,7 +228,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _tell_children(uuid[], job_state[], uuid, integer) IS
-    'Tells children how these parents ended: at most so many, of the first parent only those after this id; null: all. Answers with how many were released and cancelled, how many edges there were, and the last of them.';
+    'Notes the outcomes of parents in up to most open edges, and releases or cancels their children. after_child: of the first parent, only children with ids after this one. Null: all children. released, cancelled: the numbers of these children. seen: the number of edges. last_parent, last_child: the last of these edges.';
 
 CREATE FUNCTION _move_children(parent uuid, successor uuid, most integer) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -243,7 +244,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM job AS j WHERE j.id = successor) THEN
         RETURN NULL;
     END IF;
-    -- A child for which the successor itself waits cannot wait for the successor.
+    -- A child cannot wait for the successor if the successor waits for the child.
     IF EXISTS (
         WITH RECURSIVE before AS (
             SELECT successor AS id
@@ -271,7 +272,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _move_children(uuid, uuid, integer) IS
-    'Makes the children of a job that was replaced wait for its successor: at most so many. Returns how many there were. Null: they cannot, since the successor is gone, or waits for one of them.';
+    'Moves up to most open edges from parent, a job that was replaced, to its successor. Returns the number of moved edges. Null: the successor is deleted, or waits for one of the children, and no edge was moved.';
 
 CREATE FUNCTION _release_children(
     first_parent uuid,
@@ -318,7 +319,7 @@ BEGIN
             moved := _move_children(ended.ids[place], ended.successors[place], most);
             IF moved IS NOT NULL THEN
                 seen := seen + moved;
-                -- What is left waits for the successor anyway, unless there is more to move.
+                -- If all edges fitted into this step, a child of an edge that is left waits for the successor already.
                 ended.outcomes[place] := CASE WHEN moved < most THEN 'completed'::job_state END;
             END IF;
         END LOOP;
@@ -344,7 +345,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _release_children(uuid, uuid, integer) IS
-    'Tells children of jobs that have ended: of the first 200 from first_parent on (null: of all), and of first_parent itself those after after_child; at most so many. The children of a job that was replaced wait for its successor from now on. Answers with how many were released and cancelled, how many edges were looked at, and where to go on; null: at the start.';
+    'Notes the ends of the first 200 final jobs that are marked (job.awaited), with ids from first_parent on, in up to most edges. first_parent null: from the start. after_child: of first_parent itself, only children with ids after this one. Edges to a job that was replaced move to its successor. released, cancelled: the numbers of children that were released and cancelled. seen: the number of edges. next_parent, next_child: the first_parent and after_child of the next call. Null: the start.';
 
 CREATE FUNCTION _release_step(
     most integer,
@@ -372,7 +373,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _release_step(integer, uuid, uuid, uuid) IS
-    'Links new edges, and tells children of jobs that have ended: at most so many of each. link_from, parent_from, child_from: where the step before ended; null: at the start. Answers with where the next step goes on, how many edges were linked and looked at, and how many children were released and cancelled.';
+    'A step of the releaser: links up to most new edges, and notes the ends of parents in up to most edges. link_from, parent_from, child_from: the position that the previous step returned. Null: the start. linked, seen: the numbers of edges that were linked and looked at. released, cancelled: the numbers of children that were released and cancelled.';
 
 CREATE FUNCTION _check_edges(after_child uuid, most integer, OUT checked integer, OUT last_child uuid, OUT mended bigint)
     LANGUAGE plpgsql VOLATILE
@@ -430,7 +431,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _check_edges(uuid, integer) IS
-    'Looks at the edges of children after this one (null: from the start), at most of so many children, and puts right what changes of rows by hand, and deletions at completion, leave behind. Edges of children that are gone are deleted. Edges whose parents are gone, or have lost their mark, are linked again. Answers with how many children there were, the last one (null: none comes after them), and how many edges were put right.';
+    'Checks the edges of up to most children with ids after after_child. Null: from the start. Deletes edges of deleted children. Marks edges as not linked if their parent is deleted or has lost its mark, so that the releaser links them again. Changes of rows by hand and deletions at completion leave such edges. checked: the number of children. last_child: the last of them. Null: the table was read to its end. mended: the number of edges that were deleted or marked.';
 
 CREATE FUNCTION _needed_parents(ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql STABLE
@@ -456,4 +457,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _needed_parents(uuid[]) IS
-    'Those of these jobs that have a child that is not final. They are kept for it, with their outputs.';
+    'The jobs among ids that have a child that is not final. The pruner keeps them, with their outputs, for that child.';

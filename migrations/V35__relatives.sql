@@ -1,4 +1,4 @@
--- What runs after what: for people, and for children that read the outputs of their parents.
+-- Parents and children of jobs, for operators, and for children that read the outputs of their parents.
 
 CREATE FUNCTION parents_of(id uuid)
 RETURNS TABLE (id uuid, kind text, state text, condition text, outcome text, output jsonb)
@@ -11,7 +11,7 @@ BEGIN ATOMIC
     ORDER BY e.parent;
 END;
 COMMENT ON FUNCTION parents_of(uuid) IS
-    'The jobs that a job runs after, by their ids, with their outputs. condition: completed, final or failed, as after, after_final and after_failed of insert_job. outcome: how the parent had ended when the job was told; null: the job still waits for it. state: the parent''s now. kind, state and output are null for a parent that is deleted. Parents are kept, with their outputs, until the job is final.';
+    'The jobs that a job runs after, by their ids, with their outputs. condition: completed, final or failed, as after, after_final and after_failed of insert_job. outcome: the final state of the parent that the job''s edge has. Null: the job still waits for the parent. state: the current state of the parent. kind, state and output are null for a parent that is deleted. Parents are kept, with their outputs, until the job is final.';
 
 CREATE FUNCTION children_of(id uuid, most integer DEFAULT 100)
 RETURNS TABLE (id uuid, kind text, queue text, state text, condition text, outcome text)
@@ -29,7 +29,7 @@ BEGIN ATOMIC
     ORDER BY e.child;
 END;
 COMMENT ON FUNCTION children_of(uuid, integer) IS
-    'Jobs that run after a job, at most so many (null: all), by their ids. condition, outcome: as parents_of.';
+    'Up to most jobs that run after the job id, in the order of their ids. most null: all of them. condition, outcome: as parents_of.';
 
 CREATE FUNCTION descendants_of(ids uuid[]) RETURNS SETOF uuid
     LANGUAGE plpgsql STABLE
@@ -48,7 +48,7 @@ BEGIN
     SELECT m.id FROM member AS m;
 END
 $$;
-COMMENT ON FUNCTION descendants_of(uuid[]) IS 'These ids, and those of all jobs that run after these jobs, directly or not.';
+COMMENT ON FUNCTION descendants_of(uuid[]) IS 'The given ids, and the ids of all jobs that run after these jobs, directly or through other jobs.';
 
 CREATE FUNCTION cancel_graph(ids uuid[])
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -68,7 +68,7 @@ FROM job_parent AS e
 INNER JOIN job AS c ON c.id = e.child AND c.state = 'pending'
 LEFT JOIN job AS p ON p.id = e.parent
 WHERE e.outcome IS NULL;
-COMMENT ON VIEW waiting_child IS 'One row per pending job and job that it still waits for.';
+COMMENT ON VIEW waiting_child IS 'One row per pending job and parent that it still waits for.';
 COMMENT ON COLUMN waiting_child.id IS 'The job that waits.';
 COMMENT ON COLUMN waiting_child.kind IS 'Its kind.';
 COMMENT ON COLUMN waiting_child.queue IS 'Its queue.';

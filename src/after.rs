@@ -1,4 +1,4 @@
-//! What a job runs after: its parents, named by the jobs of the same call or by ids.
+//! The parents of a job: jobs of the same call, or ids.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -16,12 +16,11 @@ use crate::state::JobState;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum AfterCondition {
-    /// It completes. The child is cancelled when it is cancelled or discarded.
+    /// The parent completes. If the parent is cancelled or discarded, the child is cancelled.
     Completed,
-    /// However it ends.
+    /// The parent ends, in any final state.
     Final,
-    /// It is cancelled or discarded, or another parent with this condition is. The child is cancelled when all of them
-    /// complete.
+    /// At least one parent with this condition is cancelled or discarded. If all of them complete, the child is cancelled.
     Failed,
 }
 
@@ -58,7 +57,7 @@ impl Serialize for AfterCondition {
     }
 }
 
-/// A job that another one runs after.
+/// A parent of a job.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Parent {
     /// A job of the same call.
@@ -86,29 +85,29 @@ impl Parents {
     }
 }
 
-/// What tells the jobs of a call apart, made when another job names the job as its parent.
+/// A number that identifies a job within its call. It is made when a child names the job as its parent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallMark(OnceLock<u64>);
 
 impl CallMark {
-    /// The mark, if another job names this one.
+    /// The mark, if a child names this job.
     pub(crate) fn get(&self) -> Option<u64> {
         self.0.get().copied()
     }
 
-    /// The mark, made where no other job named this one before.
+    /// The mark. The first child that names this job makes it.
     pub(crate) fn get_or_make(&self) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         *self.0.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// A job that another one runs after, as [`Client::parents`](crate::Client::parents) and
+/// A parent of a job, as [`Client::parents`](crate::Client::parents) and
 /// [`RunningJob::parents`](crate::RunningJob::parents) list it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct JobParent {
-    /// Its id. Of a job that was replaced, the id of its successor.
+    /// Its id. If another job replaced the parent, the id of the successor.
     pub id: JobId,
     /// Its kind. `None`: it is deleted.
     pub kind: Option<Kind>,
@@ -116,7 +115,7 @@ pub struct JobParent {
     pub state: Option<JobState>,
     /// How it has to end.
     pub condition: AfterCondition,
-    /// How it had ended when the child was told. `None`: the child still waits for it.
+    /// The final state of the parent that counts for the child. `None`: the child still waits for the parent.
     pub outcome: Option<JobState>,
     /// Its output.
     pub output: Option<Value>,
@@ -138,7 +137,7 @@ impl JobParent {
     }
 }
 
-/// A job that runs after another one, as [`Client::children`](crate::Client::children) lists it.
+/// A child of a job, as [`Client::children`](crate::Client::children) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct JobChild {
@@ -152,6 +151,6 @@ pub struct JobChild {
     pub state: JobState,
     /// How the parent has to end.
     pub condition: AfterCondition,
-    /// How the parent had ended when the child was told. `None`: the child still waits for it.
+    /// The final state of the parent that counts for the child. `None`: the child still waits for the parent.
     pub outcome: Option<JobState>,
 }

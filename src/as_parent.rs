@@ -1,13 +1,13 @@
-//! Jobs that run after others, and jobs as their parents.
+//! The setters for the parents of a job, and the values that name a parent.
 
 use crate::after::{AfterCondition, Parent, Parents};
 use crate::ident::JobId;
 use crate::job::{Inserted, JobRow, NewJob};
 
 impl NewJob {
-    /// Runs the job after others have completed. It is `pending` until then, and it is cancelled, with the reason in its
-    /// errors, when one of them is cancelled or discarded. The others are jobs of the same [`Client::insert_many`], which come
-    /// before it, or jobs that are inserted already:
+    /// Runs the job after its parents have completed. The job is `pending` until then. If a parent is cancelled or discarded,
+    /// the job is cancelled, with the reason in its errors. A parent is an earlier job of the same [`Client::insert_many`], or
+    /// a job that is inserted already:
     ///
     /// ```no_run
     /// # use serde_json::json;
@@ -20,21 +20,22 @@ impl NewJob {
     /// # Ok(()) }
     /// ```
     ///
-    /// A duplicate as a parent means the job that holds its key, and a parent that was replaced its successor. A job that is
-    /// itself a duplicate has no parents: its holder stays as it is. Together with [`pending`](Self::pending) it is an error.
+    /// If a parent is a duplicate, the job waits for the holder of its key. If a parent is replaced, the job waits for its
+    /// successor. A job that is itself a duplicate gets no parents: its holder stays as it is. A job with parents and with
+    /// [`pending`](Self::pending) is an error.
     ///
     /// [`Client::insert_many`]: crate::Client::insert_many
     pub fn after(self, parents: impl Into<Parents>) -> Self {
         self.with_parents(parents.into(), AfterCondition::Completed)
     }
 
-    /// Runs the job after others have ended, however they end. Otherwise as [`NewJob::after`].
+    /// Runs the job after its parents have ended, in any final state. Otherwise as [`NewJob::after`].
     pub fn after_final(self, parents: impl Into<Parents>) -> Self {
         self.with_parents(parents.into(), AfterCondition::Final)
     }
 
-    /// Runs the job after others have ended, if at least one of them was cancelled or discarded. It is cancelled when all
-    /// of them complete. Otherwise as [`NewJob::after`].
+    /// Runs the job after these parents have ended, if at least one of them was cancelled or discarded. If all of them
+    /// complete, the job is cancelled. Otherwise as [`NewJob::after`].
     pub fn after_failed(self, parents: impl Into<Parents>) -> Self {
         self.with_parents(parents.into(), AfterCondition::Failed)
     }

@@ -26,10 +26,10 @@ pub struct AttemptError {
     /// The error's type, such as `my_app::CardError`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
-    /// `false`: another attempt cannot succeed. `None`: nothing was said.
+    /// `false`: the worker reported that another attempt cannot succeed. `None`: the worker did not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
-    /// What else the worker says, such as a backtrace.
+    /// Further details from the worker, such as a backtrace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }

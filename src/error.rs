@@ -117,10 +117,8 @@ pub enum Error {
     #[error("the insert was refused: {0}")]
     Refused(#[source] BoxError),
 
-    /// A job that another one should run after does not exist. Nothing of the call was inserted.
-    #[error(
-        "no job to run after: {parent}; hint: where completed jobs are not kept, insert a job and those that run after it in one call"
-    )]
+    /// A parent of a job does not exist. Nothing of the call was inserted.
+    #[error("no job to run after: {parent}; hint: if completed jobs are not kept, insert parent and child in one call")]
     MissingParent {
         /// The id as given.
         parent: JobId,

@@ -160,8 +160,8 @@ impl JobFilter {
         self
     }
 
-    /// Selects jobs whose last error has this code: one of a worker's ([`JobError::code`](crate::JobError::code)), or of
-    /// uniqueue's own ([`AttemptError::code`](crate::AttemptError::code)), such as `expired`.
+    /// Selects jobs whose last error has this code: a worker's ([`JobError::code`](crate::JobError::code)), or uniqueue's
+    /// own ([`AttemptError::code`](crate::AttemptError::code)), such as `expired`.
     pub fn error_code(mut self, code: impl Into<String>) -> Self {
         self.error_code = Some(code.into());
         self

@@ -85,8 +85,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
 #[derive(Clone, Debug)]
 #[must_use = "a job does nothing until it is inserted"]
 pub struct NewJob {
-    /// Borrowed where a type that implements [`Job`] says all of the job. Otherwise what is left out is that of the registered
-    /// kind.
+    /// Borrowed if the job comes from a type that implements [`Job`]. Owned if it is made by name: then options that are left
+    /// out come from the registered kind.
     pub(crate) kind: Cow<'static, str>,
     /// JSON text, or the error of its serialisation.
     pub(crate) args: Result<Box<RawValue>, String>,
@@ -113,7 +113,7 @@ impl NewJob {
         Self { kind, args, options: InsertOptions::new(), parents: Vec::new(), mark: CallMark::default() }
     }
 
-    /// Whether a type says all of it, so that a periodic job does not read the registered kind.
+    /// Whether the job comes from a type. Then a periodic job does not read the registered kind.
     #[cfg(feature = "periodic")]
     pub(crate) const fn is_typed(&self) -> bool {
         matches!(self.kind, Cow::Borrowed(_))
@@ -241,7 +241,7 @@ pub struct JobRow {
     pub updated_at: Option<OffsetDateTime>,
     /// The id that the latest of them was inserted with. No job has it.
     pub updated_by: Option<JobId>,
-    /// It is discarded if it has not started by then. `None`: it does not expire, or an attempt of it has ended.
+    /// The job is discarded if it has not started by this time. `None`: the job does not expire, or an attempt has ended.
     #[serde(with = "time::serde::rfc3339::option")]
     pub expires_at: Option<OffsetDateTime>,
 }

@@ -1,4 +1,4 @@
-//! Errors of attempts that say more than their text: a code, a type, whether another attempt can succeed, and when.
+//! Errors of attempts with a code, a type, details, a delay, and whether another attempt can succeed.
 
 use std::error::Error;
 use std::fmt;
@@ -18,7 +18,7 @@ const MAX_DETAILS_BYTES: usize = 16 * 1024;
 /// The longest type in bytes. A longer one is cut.
 const MAX_TYPE_BYTES: usize = 256;
 
-/// An error of an attempt, with what programs and people want to know of it. It is stored with the error's text in the job's
+/// An error of an attempt with a code, a type and details. The runner stores them with the error's text in the job's
 /// [`errors`](crate::JobRow::errors), and jobs are found by the code of their last error
 /// ([`JobFilter::error_code`](crate::JobFilter::error_code)).
 ///
@@ -37,16 +37,16 @@ const MAX_TYPE_BYTES: usize = 256;
 /// # assert_eq!(charge(402).unwrap_err().to_string(), "the card was declined");
 /// ```
 ///
-/// It works with `?`, and anywhere in an error's chain of sources: with added context it still says the same. Of several in
-/// one chain the outermost that says something counts, and the error is permanent if one of them is.
+/// It works with `?`, and anywhere in an error's chain of sources. Added context does not hide it. If a chain has several,
+/// the outermost value of each property counts, and one permanent error makes the whole chain permanent.
 ///
 /// An error that is no `JobError` has the type of the worker's `Result`, and no code.
 #[derive(Debug)]
 #[must_use]
 pub struct JobError(Cause);
 
-/// What is said of an error, and the error. It stays in the chain of sources even where a wrapper hides the type of the
-/// error that it wraps, as anyhow's does.
+/// An error and its properties. It is found in the chain of sources even behind a wrapper that hides the type of the
+/// wrapped error, as anyhow's does.
 #[derive(Debug)]
 struct Cause {
     error: BoxError,
@@ -91,8 +91,7 @@ impl JobError {
         self
     }
 
-    /// What else there is to say of the error, such as a backtrace or the answer of a service. At most 16 kB as JSON. More is
-    /// left out.
+    /// Details of the error, such as a backtrace or the answer of a service. Details of more than 16 KiB as JSON are dropped.
     pub fn details(mut self, details: impl Into<Value>) -> Self {
         self.0.details = Some(details.into());
         self
@@ -147,9 +146,9 @@ impl Permanent {
     }
 }
 
-/// What the errors of a chain say.
+/// The properties of the errors of a chain.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a Cause> {
-    // The marks themselves come as well, since they are the sources of those that show them.
+    // The marks themselves are in the chain: each mark is a source of the error that shows it.
     successors(Some(error), |&error| error.source()).filter_map(|error| error.downcast_ref::<Cause>())
 }
 
@@ -189,7 +188,7 @@ impl Error for Cause {
     }
 }
 
-/// What a failed attempt stores besides its text.
+/// The details that a failed attempt stores with its text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ErrorDetails {
     pub(crate) code: Option<String>,
@@ -247,7 +246,7 @@ fn storable(value: &Value) -> Value {
     }
 }
 
-/// The start of a text, of so many bytes at most.
+/// The start of a text, at most `most` bytes.
 fn cut(text: &str, most: usize) -> String {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
@@ -311,6 +310,10 @@ mod tests {
         let text = JobError::new("text").code("é".repeat(70));
         let details = ErrorDetails::of(&text, None);
         assert_eq!((details.error_type, details.code.unwrap().len()), (None, 128));
+        let long = JobError::new("text").error_type("é".repeat(150));
+        assert_eq!(ErrorDetails::of(&long, None).error_type.map(|name| name.len()), Some(256));
+        let large = JobError::new("text").details("x".repeat(17_000));
+        assert_eq!(ErrorDetails::of(&large, None).members(), None);
     }
 
     #[test]

@@ -32,8 +32,9 @@ pub struct KindRow {
     pub delay: Option<Duration>,
     /// How long a job may run, for workers that do not know better. `None`: as long as it takes.
     pub timeout: Option<Duration>,
-    /// How long a failed job waits for its retry, for workers that do not know better: `first`, `factor`, `max_interval` and
-    /// `jitter` of a [`RetryPolicy`](crate::RetryPolicy), as `register_kind` takes them. `None`: the default policy.
+    /// How long a failed job waits for its retry, for workers without a retry policy of their own: `first`, `factor`,
+    /// `max_interval` and `jitter` of a [`RetryPolicy`](crate::RetryPolicy), as `register_kind` takes them. `None`:
+    /// the default policy.
     pub backoff: Option<Value>,
     /// The policy of their unique keys, as `insert_job` takes it. `None`: they are not unique.
     pub unique_policy: Option<Value>,
@@ -90,7 +91,7 @@ impl KindRow {
         Ok(job)
     }
 
-    /// What the kind says of its inserts.
+    /// The options of inserts of the kind.
     pub(crate) fn defaults(&self) -> Result<InsertOptions> {
         let mut defaults = InsertOptions::new();
         defaults.queue = self.queue.as_ref().map(|queue| queue.to_string().into());
@@ -179,7 +180,7 @@ impl KindDefinition {
         })
     }
 
-    /// With what a worker says of its runs. `None`: what was registered before stays.
+    /// With the timeout and the retry policy of a worker. `None`: the registered values stay.
     pub(crate) fn worked(mut self, timeout: Option<Duration>, backoff: Option<Value>) -> Self {
         (self.timeout, self.backoff) = (timeout.map(limit), backoff);
         self

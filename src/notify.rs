@@ -61,7 +61,7 @@ pub(crate) enum Notification {
         /// The queue.
         queue: String,
     },
-    /// A job ended for which others wait.
+    /// A job with children ended.
     ParentEnded,
     /// Jobs of a runner were cancelled or given to another.
     TakenAway {

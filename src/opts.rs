@@ -259,8 +259,8 @@ macro_rules! insert_setters {
 
             /// Discards the job if it has not started by this time, with the code `expired` in its
             /// [`errors`](crate::JobRow::errors). The database's clock decides. An attempt that fails or snoozes was a start:
-            /// its retry does not expire. Where a duplicate updates the job, or is covered by it, the later of the two times
-            /// counts. Default: the job does not expire.
+            /// its retry does not expire. If a duplicate updates the job, or the job covers a duplicate, the later of the two
+            /// times counts. Default: the job does not expire.
             pub fn expires_at(mut self, at: time::OffsetDateTime) -> Self {
                 self.options_mut().expiry = Some($crate::opts::Expiry::At(at));
                 self
@@ -273,7 +273,7 @@ macro_rules! insert_setters {
                 self
             }
 
-            /// Lets the job wait for ever, even if its kind or the client says when it expires.
+            /// Lets the job wait for ever, even if its kind or the client has an expiry.
             pub fn never_expires(mut self) -> Self {
                 self.options_mut().expiry = Some($crate::opts::Expiry::Never);
                 self

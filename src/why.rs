@@ -48,7 +48,7 @@ codes! {
     RunnerDied = "runner_died",
     /// The job has not started by its `expires_at`. It is about to be discarded.
     Expired = "expired",
-    /// The job runs after others that have not ended.
+    /// The job has parents that have not ended.
     Parents = "parents",
     /// The job is pending until it is released.
     Pending = "pending",

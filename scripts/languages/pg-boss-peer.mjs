@@ -19,7 +19,7 @@ for (let first = 0; first < jobs; first += 1000) {
 }
 await boss.getDb().executeSql("ANALYZE");
 let done = 0;
-// As often as it can be: a full batch is followed by the next one at once.
+// The shortest interval. After a full batch pg-boss fetches the next batch at once.
 const options = { batchSize, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 };
 await boss.work("bench", options, async (batch) => void (done += batch.length));
 while (done < jobs) await sleep(10);

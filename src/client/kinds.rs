@@ -17,8 +17,8 @@ pub struct Kinds<'a> {
 
 impl Client {
     /// The registered kinds: the defaults that the database knows of a kind. An insert by SQL, by the command or by the
-    /// dashboard takes from them what it does not say itself, and so does a periodic job that is made by name. An insert
-    /// from Rust never reads them: [`Kinds::fill_in`] gives a job that is made by name what its kind says.
+    /// dashboard takes from them each option that it leaves out, and so does a periodic job that is made by name. An insert
+    /// from Rust never reads them: [`Kinds::fill_in`] fills in the options of a job that is made by name.
     ///
     /// ```no_run
     /// # use serde_json::{Value, json};
@@ -98,7 +98,7 @@ impl<'a> Kinds<'a> {
         })
     }
 
-    /// The job with what its kind says, wherever the job says nothing itself ([`KindRow::fill_in`]). A job of a
+    /// The job with the options of its kind, where the job leaves them out ([`KindRow::fill_in`]). A job of a
     /// kind that is not registered is returned as it is.
     ///
     /// # Errors

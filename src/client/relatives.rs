@@ -1,4 +1,4 @@
-//! What runs after what.
+//! Parents, children and descendants of jobs.
 
 use super::{Client, Request};
 use crate::after::{JobChild, JobParent};
@@ -6,7 +6,7 @@ use crate::ident::JobId;
 use crate::store;
 
 impl Client {
-    /// The jobs that a job runs after, with their outputs. Of a parent that was deleted only the id and the end are known.
+    /// The parents of a job, with their outputs. A deleted parent has only its id, its condition and its outcome.
     /// Parents are kept until the job is final.
     ///
     /// # Errors
@@ -29,8 +29,8 @@ impl Client {
         })
     }
 
-    /// The ids of these jobs, and of all jobs that run after them, directly or not. With the first jobs of a graph, these
-    /// are the jobs of the graph:
+    /// The ids of these jobs, and of all jobs that run after them, directly or through other jobs. The first jobs of a graph
+    /// give the ids of the whole graph:
     ///
     /// ```no_run
     /// # use uniqueue::{Client, JobId};

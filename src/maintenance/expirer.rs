@@ -1,7 +1,7 @@
 //! Discards jobs that have not started by their `expires_at`.
 //!
-//! No such job starts, whether this service runs or not: fetches pass it by, and the start itself checks. The service gives
-//! it its final state, its reason and its event, and frees its unique key.
+//! An expired job never starts, even if this service does not run: fetches skip it, and the start checks `expires_at` again.
+//! The service discards the job with the reason, emits the event, and frees the unique key.
 
 use std::time::{Duration, Instant};
 
@@ -18,12 +18,15 @@ use crate::error::Result;
 use crate::event::{Event, Happened};
 use crate::store::{self, Expired, Statements};
 
-/// The shortest sleep: jobs that expire within it are discarded together.
+/// The shortest sleep. One statement discards all jobs that expire during it.
 const SHORTEST_REST: Duration = Duration::from_millis(20);
+
+/// While no job can expire, the expirer sleeps for this many intervals.
+const IDLE_INTERVALS: u32 = 5;
 
 #[derive(Debug)]
 pub(crate) struct Expirer {
-    /// The longest sleep, since a job that expires sooner may be inserted meanwhile.
+    /// The longest sleep while a job can expire, since an insert may add a job that expires sooner.
     interval: Duration,
     batch: BatchSize,
     aside: RefusedJobs,
@@ -49,7 +52,10 @@ impl Expirer {
         }
         let is_full = self.batch.is_full(found.map_or(count, |found| found.len()));
         self.batch.grow_after(count, began.elapsed());
-        let rest = || next_in.unwrap_or(self.interval).max(SHORTEST_REST).min(self.interval);
+        let rest = || match next_in {
+            Some(next_in) => next_in.max(SHORTEST_REST).min(self.interval),
+            None => self.interval * IDLE_INTERVALS,
+        };
         Ok(step::rest(is_full || has_rest, count).unwrap_or_else(rest))
     }
 }

@@ -1,10 +1,10 @@
-//! Releases and cancels jobs that run after others which have ended.
+//! Releases and cancels children whose parents have ended.
 //!
-//! States: *busy*, where the releaser looks every few milliseconds; and *asleep*, where the end of a job that others wait
-//! for notifies it, and it looks rarely. Falling asleep misses no end: the releaser first tells the database that it
-//! sleeps, and then looks once more. What no notification tells of, it finds with its next look.
+//! States: *busy* and *asleep*. A busy releaser looks for ended parents every 20 ms. A sleeping releaser looks every 5 s, and
+//! the end of a parent notifies it. The releaser first tells the database that it sleeps, and then looks once more, so no end
+//! is missed. The next look finds an end without a notification.
 //!
-//! Besides it walks through all edges, slowly, and puts right what changes by hand left behind.
+//! The releaser also walks through all edges slowly, and repairs edges after changes by hand.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,10 +20,16 @@ use crate::store::{self, EdgePlace, ReleaseStep};
 /// The rest of a releaser that is busy, or cannot be notified while jobs wait for others.
 const SHORT_REST: Duration = Duration::from_millis(20);
 
-/// The rest of a releaser that sleeps.
-const LONG_REST: Duration = Duration::from_secs(1);
+/// The rest of a releaser that cannot be notified, while no job waits for others.
+const POLL_REST: Duration = Duration::from_secs(1);
 
-/// After so long without an end it falls asleep.
+/// The rest of a releaser that sleeps.
+const LONG_REST: Duration = Duration::from_secs(5);
+
+/// The rest between two steps of the walk through all edges.
+const CHECK_REST: Duration = Duration::from_secs(10);
+
+/// The time without an end after which the releaser falls asleep.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// Walks through edges take up one part in this many of the time.
@@ -34,7 +40,7 @@ const CHECKED: i64 = 500;
 
 #[derive(Debug)]
 pub(crate) struct Releaser {
-    /// Signalled where a notification came. `None`: the runner does not listen.
+    /// Signalled by a notification. `None`: the runner does not listen.
     woken: Option<Arc<Notify>>,
     /// Where the next step goes on.
     place: EdgePlace,
@@ -81,8 +87,11 @@ impl Releaser {
         if self.check_at <= began {
             self.check(holder).await?;
         }
-        let is_quiet = sleeps || (self.woken.is_none() && !is_awaited && seen == 0);
-        Ok(if is_quiet { LONG_REST } else { SHORT_REST })
+        Ok(match self.woken {
+            Some(_) if sleeps => LONG_REST,
+            None if !is_awaited && seen == 0 => POLL_REST,
+            _ => SHORT_REST,
+        })
     }
 
     /// A step of the walk through all edges.
@@ -96,7 +105,7 @@ impl Releaser {
             tracing::debug!(edges = mended, "edges between jobs put right");
         }
         self.checked = reached;
-        self.check_at = Instant::now() + LONG_REST.max(began.elapsed() * PART_OF_CHECKS);
+        self.check_at = Instant::now() + CHECK_REST.max(began.elapsed() * PART_OF_CHECKS);
         Ok(())
     }
 }

@@ -35,7 +35,7 @@ pub(crate) trait Service: Send {
     /// Runs once. Returns how long to rest before the next run. Zero: there is more to do.
     fn run_once(&mut self, holder: &Holder) -> impl Future<Output = Result<Duration>> + Send;
 
-    /// Rests for so long, or until there may be something to do.
+    /// Rests for this time, or until there may be something to do.
     fn rest(&self, wait: Duration) -> impl Future<Output = ()> + Send {
         tokio::time::sleep(wait)
     }

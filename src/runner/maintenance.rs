@@ -48,8 +48,8 @@ impl MaintenanceSettings {
         ]
     }
 
-    /// Offers every service. `parent_ended`: signalled where a notification tells that a job ended for which others wait;
-    /// `None`: none comes.
+    /// Offers every service. `parent_ended`: signalled by the notification that a job with children ended. `None`: the runner
+    /// does not listen.
     pub(super) fn start(
         &self,
         holder: &Holder,

@@ -83,7 +83,7 @@ pub(super) struct Signals {
     pub(super) wake: Notify,
     /// Wakes the producer: a slot is free again, or results were recorded that it waits for.
     pub(super) freed: Notify,
-    /// Wakes the releaser: a job ended for which others wait.
+    /// Wakes the releaser after the end of a job with children.
     pub(super) parent_ended: Arc<Notify>,
     /// Stop fetching.
     pub(super) stopping: CancellationToken,

@@ -135,8 +135,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A job that has begun and could expire goes on like one that was snoozed: to give it back would mean that it has not
-    /// started.
+    /// A job that has begun and could expire is snoozed. If the runner gave it back, it would count as not started.
     fn give_back(&self) -> Verdict {
         match self.attempt.row.expires_at {
             Some(_) => Verdict::Snooze { delay: Duration::ZERO, hold: None },

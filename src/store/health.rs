@@ -302,7 +302,7 @@ pub(crate) struct ExpiredJobs {
     pub(crate) job: Uuid,
 }
 
-/// Lists kinds of which many jobs expired, among the last `look_at` discarded jobs.
+/// Lists kinds and queues with many expired jobs among the last `look_at` discarded jobs.
 pub(crate) async fn expired_kinds(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -113,7 +113,7 @@ pub(crate) struct Expired {
     pub(crate) kind: Kind,
     pub(crate) queue: QueueName,
     pub(crate) attempt: u16,
-    /// What the job's `errors` say.
+    /// The last error of the job.
     pub(crate) error: String,
 }
 
@@ -142,7 +142,7 @@ pub(crate) async fn expire(
     Ok((expired, next_in.map(milliseconds)))
 }
 
-/// The jobs that [`expire`] finds, except those to `skip`.
+/// The jobs that [`expire`] would discard, without the jobs in `skip`.
 pub(crate) async fn expired_jobs(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -34,7 +34,7 @@ pub(crate) struct Definition {
     pub(crate) of_kind: OfKind,
 }
 
-/// What the jobs of a definition take from their registered kind.
+/// The options that the jobs of a definition take from their registered kind.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct OfKind {
     /// Whether they take anything: no type says all of it.

@@ -1,4 +1,4 @@
-//! What runs after what.
+//! Parents, children and descendants of jobs.
 
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
@@ -52,7 +52,7 @@ pub(crate) async fn children_of(
     rows.iter().map(child).collect()
 }
 
-/// These jobs, and all that run after them.
+/// The ids of these jobs, and of all jobs that run after them.
 pub(crate) async fn descendants_of(
     connection: &mut PgConnection,
     statements: &Statements,

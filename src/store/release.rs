@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Statements, query};
 use crate::error::Result;
 
-/// Where a step goes on. The default: at the start.
+/// The position at which a step begins. Default: the start.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct EdgePlace {
     link: Option<Uuid>,
@@ -14,7 +14,7 @@ pub(crate) struct EdgePlace {
     child: Option<Uuid>,
 }
 
-/// What a step found.
+/// The result of a step.
 #[derive(Debug)]
 pub(crate) struct ReleaseStep {
     pub(crate) next: EdgePlace,
@@ -26,8 +26,8 @@ pub(crate) struct ReleaseStep {
     pub(crate) is_awaited: bool,
 }
 
-/// Releases and cancels jobs that run after others which have ended: at most `limit` edges. `sleeps`: whether the
-/// releaser waits for a notification afterwards.
+/// Releases and cancels children whose parents have ended. Looks at up to `limit` edges. `sleeps`: whether the releaser
+/// waits for a notification afterwards.
 pub(crate) async fn release_children(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -49,8 +49,8 @@ pub(crate) async fn release_children(
     Ok(ReleaseStep { next, seen: row.try_get("seen")?, has_told, is_awaited })
 }
 
-/// Puts right what changes by hand left behind, at the edges of up to `limit` children after one. Returns the last of
-/// them, or `None` where none comes after them, and how many edges were put right.
+/// Repairs the edges of up to `limit` children after the child `after`. Returns the last of these children and the number of
+/// repaired edges. The last child is `None` at the end of the table.
 pub(crate) async fn check_edges(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -1,8 +1,8 @@
 //! Workers that work several jobs in one call.
 //!
 //! Each job of a batch has a slot and an attempt of its own, so limits, heartbeats, timeouts, cancellation and results are
-//! those of single jobs. What the jobs share is one future. One of the attempts, the leader, polls it, and the others wait
-//! for their results. An attempt that ends early leaves its seat, and a leader passes the lead on.
+//! those of single jobs. The jobs of a batch share one future. One attempt, the leader, polls it. Every other attempt waits
+//! for its result. An attempt that ends early leaves its seat, and a leader passes the lead on.
 //!
 //! ```text
 //! first job ──▶ gathering ── full, the time is over, or a stop ──▶ working ──▶ results
@@ -102,7 +102,7 @@ impl<J: Job, W: BatchWorker<J>> AnyWorker for Batched<J, W> {
             Ok(job) => job,
             Err(error) => return Begun { work: Box::pin(std::future::ready(Err(error))), timeout, error_type: None },
         };
-        // Nothing shares the fate of a job that may kill its process.
+        // A job that may kill its process runs without other jobs in its batch.
         if is_suspect || self.size.most == 1 {
             let work = async move { alone(self.worker.work(vec![job]).await) };
             return Begun { work: Box::pin(work), timeout, error_type };
@@ -180,7 +180,7 @@ impl BatchState {
         self.seats.get(self.leader)?.waker.clone()
     }
 
-    /// Gives each place its result, and answers with those that wait for it.
+    /// Gives each place its result. Returns the wakers of the attempts that wait for one.
     fn deal(&mut self, places: &[usize], results: Result<BatchResults, BoxError>) -> Vec<Waker> {
         match results {
             Ok(results) => {
@@ -202,7 +202,7 @@ impl BatchState {
     }
 }
 
-/// What the work wakes: whichever attempt leads by then.
+/// The work wakes the attempt that leads at that moment.
 impl Wake for Batch {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -220,7 +220,7 @@ struct Seat<J: Job, W: BatchWorker<J>> {
     batch: Arc<Batch>,
     attempt: Arc<Attempt>,
     place: usize,
-    /// Of the leader, until the batch is worked.
+    /// The timer of the leader, until the batch is worked.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -231,7 +231,7 @@ impl<J: Job, W: BatchWorker<J>> Future for Seat<J, W> {
         let stop = self.attempt.stop.reason();
         let mut state = lock(&self.batch.state);
         if state.seats[state.leader].is_empty {
-            // All others left before this one joined.
+            // All earlier attempts left before this attempt joined.
             state.leader = self.place;
         }
         let seat = &mut state.seats[self.place];
@@ -274,7 +274,7 @@ impl<J: Job, W: BatchWorker<J>> Future for Seat<J, W> {
 }
 
 impl<J: Job, W: BatchWorker<J>> Seat<J, W> {
-    /// Polls the work for all. Nothing is locked meanwhile, since the work may wake itself.
+    /// Polls the shared work. The batch is not locked meanwhile, since the work may wake itself.
     fn poll_work(&self) -> Poll<Result<Outcome, BoxError>> {
         let Some(mut work) = lock(&self.batch.state).work.take() else { return Poll::Pending };
         let waker = Waker::from(Arc::clone(&self.batch));

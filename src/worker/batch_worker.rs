@@ -14,7 +14,7 @@ pub type BatchResults = Vec<Result<Outcome, BoxError>>;
 /// Works several jobs of the kind `J` in one call, such as one request to a service that takes a hundred records.
 ///
 /// Any async function of a `Vec` of [`RunningJob`] is a batch worker. It returns `()` or a `Vec` with a result for each job,
-/// in the order of the jobs, or a `Result` of either. An `Err` for all is the error of each job.
+/// in the order of the jobs, or a `Result` of either. An outer `Err` is the error of each job.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -42,9 +42,9 @@ pub type BatchResults = Vec<Result<Outcome, BoxError>>;
 ///
 /// Each job has its own outcome, attempt and retries. A job takes one slot of its queue, so a queue needs as many slots as the
 /// batch has jobs. A panic fails each job of the batch. A job that is cancelled, or that runs out of time, leaves its batch,
-/// and the others go on. A suspect, which may have killed its process, is worked alone.
+/// and the other jobs go on. A suspect, which may have killed its process, is worked alone.
 pub trait BatchWorker<J: Job>: Send + Sync + 'static {
-    /// Works the jobs: at least one. Answers with a result for each, in their order. A job without a result has failed.
+    /// Works one or more jobs. Returns a result for each job, in the order of the jobs. A job without a result has failed.
     fn work(&self, jobs: Vec<RunningJob<J>>) -> impl Future<Output = Result<BatchResults, BoxError>> + Send;
 
     /// When failed jobs of this kind try again. Default: the runner's policy.
@@ -80,13 +80,13 @@ where
     }
 }
 
-/// The return types of a batch worker function: `()`, a `Vec` of what a worker function returns, or a `Result` of either.
+/// The return types of a batch worker function: `()`, a `Vec` of a worker function's return type, or a `Result` of either.
 pub trait IntoResults {
-    /// The results of so many jobs.
+    /// The results of `jobs` jobs.
     ///
     /// # Errors
     ///
-    /// The worker's own error for all of them.
+    /// The worker's error, which fails each of the jobs.
     fn into_results(self, jobs: usize) -> Result<BatchResults, BoxError>;
 
     /// The type of the worker's error, where the signature tells it.
@@ -135,13 +135,13 @@ pub struct Batching {
 }
 
 impl Batching {
-    /// At most so many jobs, and at least 1. A batch that is full is worked at once.
+    /// A batch of up to `jobs` jobs; 0 means 1. A full batch is worked at once.
     pub const fn up_to(jobs: usize) -> Self {
         Self { most: if jobs == 0 { 1 } else { jobs }, within: Duration::from_millis(100) }
     }
 
-    /// How long the first job of a batch waits for others. The wait counts to the timeout of the job, and a runner that stops
-    /// waits as long at most. Default: 100 ms.
+    /// How long the first job of a batch waits for more jobs. The wait counts towards the timeout of the job. A runner that
+    /// stops does not wait longer than this. Default: 100 ms.
     pub const fn within(mut self, wait: Duration) -> Self {
         self.within = wait;
         self

@@ -62,9 +62,9 @@ use crate::retry::RetryPolicy;
 /// function, [`WorkerOptions`] set them.
 ///
 /// An `Err` is a failed attempt: the job tries again after the retry policy's wait. It is discarded when no attempt is
-/// left, or at once for a [`Permanent`](crate::Permanent) error. A [`JobError`](crate::JobError) says more of itself. A panic counts as an error, and so does a timeout. A job
-/// may run more than once, since a machine can die between the work and the record of its result. So make the work
-/// repeatable, or use [`RunningJob::complete_in`].
+/// left, or at once for a [`Permanent`](crate::Permanent) error. A [`JobError`](crate::JobError) says more of itself.
+/// A panic counts as an error, and so does a timeout. A job may run more than once, since a machine can die between
+/// the work and the record of its result. So make the work repeatable, or use [`RunningJob::complete_in`].
 pub trait Worker<J: Job>: Send + Sync + 'static {
     /// Works one job.
     fn work(&self, job: RunningJob<J>) -> impl Future<Output = Result<Outcome, BoxError>> + Send;

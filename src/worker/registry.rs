@@ -31,7 +31,7 @@ pub(crate) struct Registry {
     others: Option<Arc<dyn AnyWorker>>,
     /// The queue that each kind or its options name. Kinds chosen at run time have no entry.
     queues: HashMap<&'static str, Option<String>>,
-    /// What each kind says of its inserts, and the timeout and the retry policy of its worker.
+    /// The insert options of each kind, and the timeout and the retry policy of its worker.
     kinds: HashMap<&'static str, (InsertOptions, Option<Duration>, Option<RetryPolicy>)>,
     doubled: Option<Cow<'static, str>>,
 }
@@ -122,15 +122,16 @@ impl Registry {
         Some(kinds)
     }
 
-    /// What to register of each kind: its options, and the client's where it says nothing. `timeout`, `retry_policy`: of
-    /// workers that have none of their own. A kind whose every insert fails is an error of its own.
+    /// The definition to register for each kind. The client's options fill in options that the kind leaves out.
+    /// `timeout`, `retry_policy`: of workers that have none of their own. A kind whose every insert fails is an error
+    /// of its own.
     pub(crate) fn definitions(
         &self,
         defaults: &InsertOptions,
         timeout: Option<Duration>,
         retry_policy: RetryPolicy,
     ) -> Vec<(&'static str, Result<KindDefinition>)> {
-        // The default policy of a runner says nothing. That of a worker says that the kind has the default.
+        // The default policy of a runner registers nothing. The default policy of a worker registers the default for the kind.
         let of_runner = retry_policy.document().filter(|document| *document != json!({}));
         let definitions = self.kinds.iter().map(|(kind, (options, own_timeout, own_policy))| {
             let backoff = own_policy.map_or_else(|| of_runner.clone(), |policy| policy.document());

@@ -69,8 +69,8 @@ impl<J: Job> RunningJob<J> {
         self.attempt.states.of()
     }
 
-    /// The jobs that this one ran [after](crate::NewJob::after), with their outputs, by their ids, which follow the order of
-    /// inserts. One statement.
+    /// The parents of this job ([`NewJob::after`](crate::NewJob::after)) with their outputs, in the order of their ids, which
+    /// is the order of inserts. Sends one statement.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ impl<J: Job> RunningJob<J> {
         self.client().parents(self.id()).await
     }
 
-    /// The outputs of those of the [parents](Self::parents) that are of kind `P` and have completed with an output.
+    /// The outputs of the [parents](Self::parents) of kind `P` that have completed with an output.
     ///
     /// # Errors
     ///

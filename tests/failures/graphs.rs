@@ -1,5 +1,5 @@
 //! Random graphs of jobs under runners that are killed, while operators cancel and retry: every child is released once, and
-//! only when its parents allow it, or cancelled because they do not. None is stuck.
+//! only when its parents allow it, or cancelled because its parents forbid it. No child is stuck.
 
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ fn graph(dice: &mut Dice, fan_in: u64) -> Vec<NewJob> {
 async fn insert(database: &Database, mut dice: Dice, graphs: u64, fan_in: u64) {
     for _ in 0..graphs {
         let inserted = database.client.insert_many(graph(&mut dice, fan_in)).await.unwrap();
-        // Now and then a job after one that is there, running or gone on.
+        // Now and then a child of an earlier job, which may be waiting, running or final.
         let parent = &inserted[dice.below(inserted.len() as u64) as usize];
         if dice.percent(30) {
             database.client.insert(deed(&mut dice).after_final(parent)).await.unwrap();
@@ -113,13 +113,13 @@ async fn operate(database: &Database, mut dice: Dice) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_child_runs_exactly_when_its_parents_allow_whatever_dies() {
+async fn every_child_runs_exactly_when_its_parents_allow_while_runners_are_killed() {
     let database = Database::alone(10).await;
     for statement in WATCH {
         database.execute(statement).await;
     }
     let seed = u64::from(std::process::id());
-    // 10,000 graphs take some twenty minutes, so a number of one's own asks for them.
+    // 10,000 graphs take about twenty minutes, so UNIQUEUE_GRAPHS sets their number.
     let own = std::env::var("UNIQUEUE_GRAPHS").ok().map(|graphs| graphs.parse().expect("UNIQUEUE_GRAPHS: a number"));
     let graphs = own.unwrap_or_else(|| soak(60, 300));
     let (fan_in, kills) = (soak(60, 1_000), usize::try_from((graphs / 25).clamp(4, 60)).unwrap());

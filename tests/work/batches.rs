@@ -30,7 +30,7 @@ async fn count(database: &Database, condition: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_batch_has_up_to_so_many_jobs_and_each_its_own_outcome() {
+async fn a_batch_has_at_most_its_size_and_each_job_its_own_outcome() {
     let database = Database::new().await;
     insert(&database, 25).await;
     let sizes = Arc::new(Mutex::new(Vec::new()));
@@ -128,7 +128,7 @@ async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on() {
     let runner = slots(&database, 3).stop_grace(Duration::ZERO);
     let runner = runner.batch_worker(Batching::up_to(3).within(MINUTE), work).start().await.unwrap();
     tokio::time::timeout(WAIT, gate.begun.notified()).await.unwrap();
-    // The first one leads: it polls the work for all.
+    // The first attempt is the leader, which polls the work.
     database.client.cancel([ids[0]]).await.unwrap();
     // Its slot is free, and a job that comes now starts another batch.
     let next = database.client.insert(Task { n: 9 }).await.unwrap().id();

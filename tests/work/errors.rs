@@ -1,4 +1,4 @@
-//! Errors of attempts that say more than their text.
+//! Errors of attempts with a code, a type and details.
 
 use std::fmt;
 use std::time::Duration;
@@ -80,7 +80,7 @@ async fn the_type_of_an_error_is_that_of_the_workers_signature() {
 }
 
 #[tokio::test]
-async fn what_uniqueue_says_of_an_attempt_has_a_code() {
+async fn errors_of_uniqueue_s_own_have_a_code() {
     let database = Database::new().await;
     let client = &database.client;
     let bad = client.insert(NewJob::new("task", &json!({"n": "text"}))).await.unwrap().id();

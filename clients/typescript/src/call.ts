@@ -63,7 +63,7 @@ const TYPES: Record<string, string> = {
   unique_policy: "jsonb",
 };
 
-/** What a worker reads of a job that it fetched. */
+/** The columns that a worker reads of a fetched job. */
 const FETCHED = [
   "id", "run", "kind", "queue", "args", "meta", "attempt", "max_attempts", "errors", "progress", "created_at",
   "scheduled_at", "unique_key", "group_key", "worker_id",
@@ -95,7 +95,7 @@ export async function call(
   return (await source.query(text, values)).rows;
 }
 
-/** Records results and fetches jobs, in one transaction. Answers with the rows of each. */
+/** Records results and fetches jobs, in one transaction. Returns the rows of both. */
 export async function exchange(
   source: Queryable,
   schema: string,

@@ -37,19 +37,19 @@ export interface JobOptions extends KeyOptions {
   inOrder?: boolean;
   /** A policy that makes the group's key from the job. */
   groupPolicy?: UniquePolicy | null;
-  /** When the job is discarded if it has not started by then. Default: never. */
+  /** The job is discarded if it has not started by this time. Default: it does not expire. */
   expiresAt?: Date;
   /** The same, as a number of milliseconds from when the job is due. */
   expiresIn?: number;
   /**
-   * Jobs that must be completed first. If one of them is cancelled or discarded, this one is cancelled.
+   * Jobs that must be completed first. If one of them is cancelled or discarded, this job is cancelled.
    *
    * The job is pending until they have ended. In `insertMany` a number is the index of an earlier job of the batch.
    */
   after?: (string | number)[];
-  /** Jobs that must have ended first, however they end. */
+  /** Jobs that must have ended first, in any final state. */
   afterFinal?: (string | number)[];
-  /** Jobs of which one must have been cancelled or discarded first. If all are completed, this one is cancelled. */
+  /** Jobs that must have ended first, at least one cancelled or discarded. If all are completed, this job is cancelled. */
   afterFailed?: (string | number)[];
 }
 
@@ -123,7 +123,7 @@ export interface Result<Output = unknown> {
   readonly replacedBy: string | null;
 }
 
-/** A job that another one runs after. */
+/** A parent of a job. */
 export interface Parent<Output = unknown> {
   id: string;
   /** Null: the job is deleted, and so are its state and output. */
@@ -131,9 +131,9 @@ export interface Parent<Output = unknown> {
   state: State | null;
   /** In which list the job named it: `after`, `afterFinal` or `afterFailed`. */
   condition: "completed" | "final" | "failed";
-  /** How it had ended when the job was told. Null: the job still waits for it. */
+  /** The final state that counts for the job. Null: the job still waits for this parent. */
   outcome: State | null;
-  /** What it returned, where it completed. */
+  /** The output, if the parent completed with one. */
   output: Output | null;
 }
 

@@ -63,7 +63,7 @@ export interface Verdict {
   readonly delay: number | null;
   readonly error: string | null;
   readonly output: string | null;
-  /** What is stored with the error: its code, or the type of what was thrown. */
+  /** The details that are stored with the error: its code, or the type of the thrown value. */
   readonly details?: string;
 }
 

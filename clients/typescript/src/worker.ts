@@ -1,8 +1,8 @@
 /**
  * A worker: fetches jobs, runs the function of their kind, and records how they end.
  *
- * Two connections serve a process. The main one records and fetches, both in one statement where there is something of
- * each. The other one listens, extends reservations and does maintenance, so that a slow fetch delays no heartbeat. A job keeps its slot until its function has returned and its
+ * Two connections serve a process. The main connection records results and fetches jobs, in one statement if there is
+ * both. The second connection listens, extends reservations and does maintenance, so that a slow fetch delays no heartbeat. A job keeps its slot until its function has returned and its
  * result is recorded. While the database is away, results wait. A result that comes too late does not count.
  */
 
@@ -42,7 +42,7 @@ export interface WorkerOptions {
   log?: Pick<Console, "info" | "warn">;
 }
 
-/** A result that is to be recorded, and what waits for that. */
+/** A result that is to be recorded, and the promise that settles when it is. */
 interface Recording {
   run: Run;
   verdict: Verdict;
@@ -160,7 +160,7 @@ export class Worker {
 
   // Recording and fetching.
 
-  /** Records the results that there are, and fetches jobs for the free slots, until all has ended. */
+  /** Records results and fetches jobs for the free slots, until the worker has stopped and no run is left. */
   async #exchange(): Promise<void> {
     const { concurrency, reserve, listen, poll } = this.#options;
     const queues = this.#queues ?? [...new Set([...this.#kinds.values()].map(({ options }) => options.queue ?? "default"))];
@@ -188,7 +188,7 @@ export class Worker {
         this.#settle(batch, ended);
         return started;
       } catch {
-        // One after the other: neither holds up the other.
+        // The two calls follow separately, so that an error of one does not stop the other.
       }
     }
     if (batch.length > 0) await this.#finish(batch);
@@ -196,7 +196,7 @@ export class Worker {
     try {
       return await this.#insist(this.#main, "fetch_jobs", asks, FETCHED_COLUMNS);
     } catch (error) {
-      // What runs may end all the same.
+      // The worker stops. Runs that are under way can still end.
       this.#failure ??= error;
       this.stop();
       return [];
@@ -265,7 +265,7 @@ export class Worker {
     this.#settle(batch, rows);
   }
 
-  /** Lets go of runs whose results are recorded. */
+  /** Frees the slots of runs whose results are recorded. */
   #settle(batch: Recording[], rows: Row[]): void {
     const settled = new Set(batch.map(({ run }) => run));
     this.#results = this.#results.filter(({ run }) => !settled.has(run));

@@ -1,5 +1,5 @@
-//! Compares the errors and warnings of `#[derive(Job)]` with those in `ui`. What is right is in the library's
-//! `tests/derive.rs`.
+//! Compares the errors and warnings of `#[derive(Job)]` with those in `ui`. Types without a mistake are in
+//! `tests/unique/derive`.
 //!
 //! The macro is expanded in this process, and its messages are drawn as rustc draws them. With rustc itself the test took
 //! minutes, because all dependencies of the library are checked anew for it. The documentation's `compile_fail` examples

@@ -1,4 +1,4 @@
-//! Waiting for what sends no signal.
+//! Waiting for a condition that sends no signal.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,10 @@ use crate::WAIT;
 /// The longest that [`eventually!`](crate::eventually) waits. It only ends a test that hangs, so it is long.
 pub const HANGS: Duration = Duration::from_secs(3 * WAIT.as_secs());
 
-/// Waits until a condition holds, as `assert!` demands it. The message is that of the failure.
+/// Waits until a condition holds. The message is that of the `assert!` that fails after the limit.
 ///
-/// `let value = LOOK;` before the condition makes it one about what each look finds, and returns what the last one found.
+/// `let value = LOOK;` evaluates `LOOK` before each test of the condition, which can use `value`. The macro returns the last
+/// `value`.
 /// `within LIMIT;` gives another limit than [`HANGS`]. `blocking` waits on a thread.
 #[macro_export]
 macro_rules! eventually {

@@ -16,7 +16,7 @@ pub(super) struct FoldedBatch {
     may_exist: bool,
     /// For each input, the row that is sent for it.
     leaders: Vec<usize>,
-    /// Which rows run after which jobs.
+    /// The edges from rows to their parents.
     edges: Vec<Edge>,
 }
 

@@ -1,4 +1,4 @@
-//! From the jobs of a call to its edges: which of them runs after which.
+//! The edges of a call: from each child to its parents.
 
 use std::collections::HashMap;
 
@@ -50,8 +50,8 @@ const fn refused(problem: &'static str, given: String) -> Error {
     Error::InvalidOption { option: "after", problem, given }
 }
 
-/// The edges of the rows that are sent, where inputs are folded onto leaders. An input that is a duplicate of an earlier
-/// one has no parents of its own.
+/// The edges of the rows that are sent, after inputs were folded onto leaders. An input that is a duplicate of an earlier
+/// input has no parents of its own.
 pub(super) fn of_leaders(edges: Vec<Edge>, leaders: &[usize]) -> Vec<Edge> {
     let mut first_of = HashMap::new();
     for (input, leader) in leaders.iter().enumerate() {

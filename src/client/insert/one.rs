@@ -58,17 +58,17 @@ impl<'a> Insert<'a> {
         Self { many: self.many.actor(actor) }
     }
 
-    /// Runs the job after others have completed: see [`NewJob::after`].
+    /// Runs the job after its parents have completed: see [`NewJob::after`].
     pub fn after(self, parents: impl Into<Parents>) -> Self {
         self.map_job(|job| job.after(parents))
     }
 
-    /// Runs the job after others have ended, however they end: see [`NewJob::after_final`].
+    /// Runs the job after its parents have ended, in any final state: see [`NewJob::after_final`].
     pub fn after_final(self, parents: impl Into<Parents>) -> Self {
         self.map_job(|job| job.after_final(parents))
     }
 
-    /// Runs the job after others have ended, if one of them failed: see [`NewJob::after_failed`].
+    /// Runs the job after its parents have ended, if one of them was cancelled or discarded: see [`NewJob::after_failed`].
     pub fn after_failed(self, parents: impl Into<Parents>) -> Self {
         self.map_job(|job| job.after_failed(parents))
     }

@@ -51,7 +51,7 @@ impl<'a> LayeredJobs<'a> {
         self.jobs.iter().any(|job| job.options.id.is_some())
     }
 
-    /// Which jobs run after which.
+    /// The edges between the jobs.
     pub(super) fn edges(&self) -> Result<Vec<Edge>> {
         edges(&self.jobs)
     }

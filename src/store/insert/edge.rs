@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::after::AfterCondition;
 use crate::ident::JobId;
 
-/// A job that another one of its batch runs after.
+/// The parent of a job of the batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     /// The place of the job that waits, counted from 0.

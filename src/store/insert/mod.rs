@@ -42,7 +42,7 @@ pub(crate) struct InsertBatch {
     pub(crate) is_each: bool,
     /// How many more inputs each row stands for, which the audit counts as its duplicates. `None`: none.
     pub(crate) folded: Option<Vec<i32>>,
-    /// Which rows run after which jobs. Such rows are pending.
+    /// The edges from rows to their parents. A row with parents is pending.
     pub(crate) edges: Vec<Edge>,
 }
 

@@ -1,3 +1,3 @@
--- How many jobs match a filter, counted no further than a limit. $1 to $20 are the filter.
+-- The number of jobs that match a filter, counted up to a limit. $1 to $20 are the filter.
 SELECT count(*) AS found
 FROM (SELECT FROM /* schema */job AS j WHERE /* matching */true LIMIT $21) AS m

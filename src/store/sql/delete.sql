@@ -1,3 +1,3 @@
--- Completes runs of jobs whose rows are not kept. The parameters are those of complete.sql.
+-- Completes runs and deletes the rows of their jobs. The parameters are the same as in complete.sql.
 SELECT d.state, d.ended AS ids, d.discarded
 FROM /* schema */_delete_runs($1, $2, $3, $4) AS d

@@ -1,8 +1,9 @@
 -- The types, tables, views and functions of the queue's schema: a row an object, with what it is made of as text that
--- PostgreSQL 14 to 18 write alike. Asked with search_path set to the schema, so that the schema's name stands in none of it.
--- Left out are comments, owners, grants and storage settings, which are an operator's business. The server prints a view and a parsed function from its own tree, and releases print differently:
--- PostgreSQL 16 names fewer tables than 15, and minor releases of 2026 write AS before the alias of UPDATE and DELETE. So
--- their text counts without qualifiers, AS, brackets and white space.
+-- PostgreSQL 14 to 18 write alike. The connection sets search_path to the schema, so that no text contains the schema's name.
+-- Left out are comments, owners, grants and storage settings, which are an operator's business. The server prints a
+-- view and a parsed function from its own tree, and releases print differently: PostgreSQL 16 names fewer tables than
+-- 15, and minor releases of 2026 write AS before the alias of UPDATE and DELETE. So their text counts without
+-- qualifiers, AS, brackets and white space.
 SELECT to_jsonb(o)
 FROM (
     SELECT

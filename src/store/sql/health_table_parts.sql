@@ -1,6 +1,6 @@
--- The columns, constraints, indexes, triggers and rules of the tables in the queue's schema, as health_objects.sql has the other
--- objects. Left out are indexes of constraints, which stand with them, and what a failed rebuild of an index left behind, which
--- is a finding of its own.
+-- The columns, constraints, indexes, triggers and rules of the tables in the queue's schema, as health_objects.sql
+-- has the other objects. Left out are indexes of constraints, which the constraints include, and indexes that a
+-- failed rebuild left behind, which have a finding of their own.
 SELECT to_jsonb(o)
 FROM (
     SELECT

@@ -1,5 +1,5 @@
--- Inserts jobs, some of which run after others, as insert_batch does. $24 to $26 are the in_order, the max_wait and the folded
--- of _insert_batch, $27 to $30 the edges.
+-- Inserts jobs and the edges between them. The jobs are inserted as in insert_batch.sql. $24 to $26 are the in_order,
+-- the max_wait and the folded of _insert_batch, $27 to $30 the edges.
 SELECT
     r.place, r.outcome, r.replaced, r.earlier, clock_timestamp() AS answered_at,
     r.state::text AS new_state, r.created_at AS new_created_at, r.scheduled_at AS new_scheduled_at,

@@ -1,4 +1,4 @@
--- The next ids of jobs that match a filter, up to the last one that a walk is for. $1 to $20 are the filter.
+-- The next ids of jobs that match a filter, up to the last id of a walk. $1 to $20 are the filter.
 SELECT j.id
 FROM /* schema */job AS j
 WHERE /* matching */true AND j.id > $21 AND j.id <= $22

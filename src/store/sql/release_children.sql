@@ -1,6 +1,6 @@
--- Releases and cancels jobs that run after others which have ended: at most $5 edges, from where the step before ended ($2,
--- $3, $4). $1 is the releaser, and $6 whether it waits for a notification afterwards. Answers with has_told where the
--- database did not know that, is_awaited where a job still waits for another, and where the next step goes on.
+-- Releases and cancels children whose parents have ended. Looks at up to $5 edges, from the position of the last step ($2,
+-- $3, $4). $1 is the releaser. $6: whether it waits for a notification afterwards. has_told: whether the row of the service
+-- was changed to say so. is_awaited: whether a job still waits for a parent. Also returns the position of the next step.
 WITH told AS (
     UPDATE /* schema */maintenance AS m
     SET sleeps = $6

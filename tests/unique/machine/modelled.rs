@@ -1,4 +1,4 @@
-//! What the model knows of a job.
+//! A job in the model.
 
 use uniqueue::{JobState, StateSet};
 use uuid::Uuid;

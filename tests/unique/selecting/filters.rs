@@ -1,4 +1,4 @@
-//! What a filter finds.
+//! The jobs that a filter finds.
 
 use std::time::Duration;
 

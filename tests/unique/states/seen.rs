@@ -1,4 +1,4 @@
-//! What transitions did, as the page's table tells it.
+//! The effects of transitions, in the words of the page's table.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

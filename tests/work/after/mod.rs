@@ -29,8 +29,7 @@ fn after(kind: &str, parents: &[usize]) -> Value {
     json!({"kind": kind, "after": parents})
 }
 
-/// Tells children how their parents ended, until there is nothing more to tell. Answers with how many were released and
-/// cancelled.
+/// Runs steps of the releaser until no edge is left to look at. Returns the numbers of released and cancelled children.
 async fn settle(database: &Database) -> i64 {
     let mut changed = 0;
     let step = "SELECT linked + seen, released + cancelled FROM {schema}._release_step(1000, NULL, NULL, NULL)";

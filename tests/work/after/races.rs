@@ -12,7 +12,7 @@ async fn insert_child(database: &Database, tx: &mut PgConnection, parent: JobId)
     tx.execute(sqlx::raw_sql(child)).await.unwrap();
 }
 
-/// A step in a transaction that stays open. Answers with how many jobs it released and cancelled.
+/// Runs a step in a transaction that stays open. Returns the number of jobs that it released or cancelled.
 async fn step(database: &Database, tx: &mut Transaction<'_, Postgres>) -> i32 {
     let step = "SELECT released + cancelled FROM {schema}._release_step(1000, NULL, NULL, NULL)";
     sqlx::query_scalar(database.sql(step)).fetch_one(&mut **tx).await.unwrap()
@@ -84,7 +84,7 @@ async fn two_last_parents_that_are_told_at_once_release_their_child_once() {
     let (mut first, mut second) = (database.pool().begin().await.unwrap(), database.pool().begin().await.unwrap());
     assert_eq!(step(&database, &mut first).await, 0);
     database.set_state(ids[1], "completed").await;
-    // The second sees neither what the first told, nor has it the child.
+    // The second step does not see the outcome that the first one noted, and has not locked the child.
     assert_eq!(step(&database, &mut second).await, 0);
     first.commit().await.unwrap();
     second.commit().await.unwrap();

@@ -102,7 +102,7 @@ async fn one_job_can_be_inserted_after_others_by_their_ids() {
     database.set_state(c, "discarded").await;
     settle(&database).await;
     assert_eq!(states(&database).await, "a completed, b discarded, c discarded, d available");
-    // No parents are as good as none.
+    // An empty array means no parents.
     assert_eq!(database.text("SELECT state FROM {schema}.insert_job('e', after => '{}')").await, "available");
 }
 

@@ -90,7 +90,7 @@ async fn crowd_loses_no_job_when_one_is_killed_and_one_stands_still() {
 
 /// Processes that are killed, stand still beyond their reservation, share a name, and lose answers with their connections.
 #[tokio::test]
-async fn limits_and_order_are_exact_whatever_becomes_of_worker_processes() {
+async fn limits_and_order_are_exact_while_worker_processes_die_and_stand_still() {
     let languages = languages();
     if languages.is_empty() {
         return;
@@ -126,7 +126,7 @@ async fn limits_and_order_are_exact_whatever_becomes_of_worker_processes() {
             }
             _ => crowd[1].signal("CONT"),
         }
-        // The next fault comes after some more jobs, and the one that stands still stands beyond its reservation.
+        // The next fault comes after some more jobs. A stopped process stands still beyond its reservation.
         let rest = format!("SELECT (SELECT count(*) FROM uniqueue.job WHERE finalized_at IS NULL) > {}", before - 15);
         let began = std::time::Instant::now();
         while number(&database, &format!("SELECT ({rest})::integer::bigint")).await == 1 && began.elapsed() < WAIT / 10

@@ -1,4 +1,4 @@
-//! What an insert and a kind say of when a job expires.
+//! The expiry that an insert or a kind gives to a job.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ async fn r21_a_batch_of_another_driver_says_when_its_jobs_expire() {
 }
 
 #[tokio::test]
-async fn r21_what_cannot_be_an_expiry_is_an_error_that_says_so() {
+async fn r21_an_invalid_expiry_is_an_error_that_names_it() {
     let database = Database::new().await;
     let client = &database.client;
     let at = OffsetDateTime::UNIX_EPOCH + 100 * HOUR;

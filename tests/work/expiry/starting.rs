@@ -165,8 +165,8 @@ async fn r21_no_job_starts_late_where_start_and_expiry_race() {
     assert!(expired > 0 && completed > 0, "{completed} {expired}");
 }
 
-/// A fetch chose a job, and its time passes before the job is started: a trigger of the start of another job stands in for
-/// whatever may take time.
+/// A fetch chose a job, and its `expires_at` passes before the start. A trigger on the start of another job makes the fetch
+/// slow.
 #[tokio::test]
 async fn r21_the_start_itself_checks() {
     let database = Database::new().await;

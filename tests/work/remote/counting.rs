@@ -1,4 +1,4 @@
-//! What a remote worker has worked off, as the list of runners and the rates have it.
+//! The counts of a remote worker's results, in the list of runners and in the rates.
 
 use sqlx::Connection;
 

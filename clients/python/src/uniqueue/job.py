@@ -49,18 +49,18 @@ class JobOptions(KeyOptions, total=False):
     group_policy: UniquePolicy | None
     """A policy that makes the group's key from the job."""
     expires_at: datetime | None
-    """When the job is discarded if it has not started by then, with its time zone. Default: never."""
+    """The job is discarded if it has not started by this time. The time needs a time zone. Default: it does not expire."""
     expires_in: timedelta | None
     """The same, as a time from when the job is due."""
     after: Sequence[UUID | str | int] | None
-    """Jobs that must be completed first. If one of them is cancelled or discarded, this one is cancelled.
+    """Jobs that must be completed first. If one of them is cancelled or discarded, this job is cancelled.
 
     The job is pending until they have ended. In ``insert_many`` a number is the index of an earlier job of the batch.
     """
     after_final: Sequence[UUID | str | int] | None
-    """Jobs that must have ended first, however they end."""
+    """Jobs that must have ended first, in any final state."""
     after_failed: Sequence[UUID | str | int] | None
-    """Jobs of which one must have been cancelled or discarded first. If all are completed, this one is cancelled."""
+    """Jobs that must have ended first, at least one cancelled or discarded. If all are completed, this job is cancelled."""
 
 
 class Backoff(TypedDict, total=False):
@@ -143,7 +143,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """A job that another one runs after."""
+    """A parent of a job."""
 
     id: UUID
     kind: str | None
@@ -152,9 +152,9 @@ class Parent:
     condition: Literal["completed", "final", "failed"]
     """In which list the job named it: ``after``, ``after_final`` or ``after_failed``."""
     outcome: State | None
-    """How it had ended when the job was told. ``None``: the job still waits for it."""
+    """The final state that counts for the job. ``None``: the job still waits for this parent."""
     output: Json
-    """What it returned, where it completed."""
+    """The output, if the parent completed with one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class Verdict:
     error: str | None = None
     output: str | None = None
     details: str | None = None
-    """What is stored with the error: its ``code``, or the ``type`` of the exception."""
+    """The details that are stored with the error: its ``code``, or the ``type`` of the exception."""
 
 
 GIVE_BACK = Verdict("give_back")

@@ -128,7 +128,7 @@ def results(schema: str, ids: Sequence[UUID]) -> Statement[list[Result]]:
 def exchange(
     schema: str, results: Mapping[str, Any], fetch: Mapping[str, Any], fetched: Sequence[str]
 ) -> Statement[tuple[list[Row], list[Row]]]:
-    """Records results and fetches jobs, in one transaction. Answers with the rows of each."""
+    """Records results and fetches jobs, in one transaction. Returns the rows of both."""
     ended, started = call(schema, "finish_jobs", results, (), list), call(schema, "fetch_jobs", fetch, (), list)
     empty = ", ".join(f"NULL AS {column}" for column in fetched)
     text = (

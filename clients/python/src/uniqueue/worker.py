@@ -1,7 +1,7 @@
 """A worker: fetches jobs, runs the function of their kind, and records how they end.
 
-Two connections serve a process. The main one records and fetches, both in one statement where there is something of each.
-The other one listens, extends reservations and does maintenance, so that a slow fetch delays no heartbeat. A job keeps its slot until its function has returned and its result
+Two connections serve a process. The main connection records results and fetches jobs, in one statement if there is both.
+The second connection listens, extends reservations and does maintenance, so that a slow fetch delays no heartbeat. A job keeps its slot until its function has returned and its result
 is recorded. While the database is away, results wait. A result that comes too late does not count.
 """
 
@@ -32,7 +32,7 @@ F = TypeVar("F", bound=Function)
 T = TypeVar("T")
 
 Recording = tuple[Run, Verdict, asyncio.Future[None]]
-"""A result that is to be recorded, and what waits for that."""
+"""A result that is to be recorded, and the future that ends when it is."""
 
 log = logging.getLogger("uniqueue")
 
@@ -156,7 +156,7 @@ class Worker:
     # Recording and fetching.
 
     async def _exchange(self) -> None:
-        """Records the results that there are, and fetches jobs for the free slots, until it is cancelled."""
+        """Records results and fetches jobs for the free slots, until it is cancelled."""
         queues = self._queues or list(dict.fromkeys(o.get("queue", "default") for _, o in self._kinds.values()))
         asks = {"queues": list(queues), "worker": self.name, "kinds": list(self._kinds), "reserve": self._reserve}
         empty = 0
@@ -193,7 +193,7 @@ class Worker:
             try:
                 return await self._insist(self._main, self._call("fetch_jobs", asks))
             except (psycopg.Error, Error) as error:
-                # What runs may end all the same.
+                # The worker stops. Runs that are under way can still end.
                 self._failure = error
                 self.stop()
         return []
@@ -237,7 +237,7 @@ class Worker:
         self._settle(batch, rows)
 
     def _settle(self, batch: Sequence[Recording], rows: Sequence[Row]) -> None:
-        """Lets go of runs whose results are recorded."""
+        """Frees the slots of runs whose results are recorded."""
         settled = {run for run, _, _ in batch}
         self._results = [result for result in self._results if result[0] not in settled]
         for (run, _, recorded), row in zip(batch, rows, strict=True):

@@ -58,7 +58,7 @@ pub(super) struct FilterArguments {
     #[arg(long, value_name = "N")]
     attempts_at_least: Option<u16>,
 
-    /// Whose last error has this code, such as card_declined or expired
+    /// Jobs whose last error has this code, such as card_declined or expired
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
 

@@ -18,7 +18,7 @@ use crate::verdict::Verdict;
 /// Insert a job.
 ///
 /// Options that are left out have the values of the registered kind (`uniqueue kind list`), or else their own defaults.
-/// --policy null and --group-policy null give the kind's policy up.
+/// --policy null and --group-policy null insert the job without the kind's policy.
 ///
 /// A job whose unique key another job holds is a duplicate. By default nothing is inserted, and the command names the
 /// holder. The policy's on_conflict changes that: ignore (the default here), reject, replace,
@@ -55,11 +55,12 @@ pub(super) struct InsertArguments {
     #[arg(long, value_name = "DURATION", conflicts_with = "pending")]
     r#in: Option<DurationArgument>,
 
-    /// Discard it if it has not started by then: RFC 3339, a date, or relative to now (+2h)
+    /// Discard the job if it has not started by this time: RFC 3339, a date, or relative to now (+2h)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, conflicts_with = "expires_in")]
     expires_at: Option<TimeArgument>,
 
-    /// Discard it if it has not started this long after it is due; 0: it does not expire [default: the kind's, else 0]
+    /// Discard the job if it has not started this long after it is due; 0: the job does not expire [default: the
+    /// kind's, else 0]
     #[arg(long, value_name = "DURATION")]
     expires_in: Option<DurationArgument>,
 
@@ -100,15 +101,16 @@ pub(super) struct InsertArguments {
     #[arg(long, requires = "policy", conflicts_with = "grouping")]
     one_at_a_time: bool,
 
-    /// Run it after this job has completed; cancel it if that one fails. Repeat it, or give several ids with commas
+    /// Run the job after this job has completed; cancel it if this job is cancelled or discarded. Several ids: repeat
+    /// the option, or separate them with commas
     #[arg(long, value_name = "ID", value_delimiter = ',', conflicts_with = "pending")]
     after: Vec<JobId>,
 
-    /// Run it after this job has ended, however it ends
+    /// Run the job after this job has ended, in any final state
     #[arg(long, value_name = "ID", value_delimiter = ',', conflicts_with = "pending")]
     after_final: Vec<JobId>,
 
-    /// Run it after these jobs have ended, if one of them was cancelled or discarded
+    /// Run the job after these jobs have ended, if one of them was cancelled or discarded
     #[arg(long, value_name = "ID", value_delimiter = ',', conflicts_with = "pending")]
     after_failed: Vec<JobId>,
 

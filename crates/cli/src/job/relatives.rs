@@ -1,4 +1,4 @@
-//! The jobs before and after a job, for people.
+//! The parents and children of a job, as `job show` prints them.
 
 use uniqueue::{Client, JobChild, JobId, JobParent};
 
@@ -8,12 +8,12 @@ use crate::output::{Cell, Column, Style, Table, paint};
 /// How many children are shown.
 const CHILDREN: u32 = 100;
 
-/// The jobs that a job runs after, and those that run after it.
+/// The parents and the children of a job.
 pub(super) async fn of(client: &Client, id: JobId) -> Result<(Vec<JobParent>, Vec<JobChild>), Failure> {
     Ok((client.parents(id).await?, client.children(id, CHILDREN).await?))
 }
 
-/// A part of `job show`. Empty for a job without either.
+/// The part of `job show` for parents and children. Empty if the job has none.
 pub(super) fn text(parents: &[JobParent], children: &[JobChild]) -> String {
     let mut text = String::new();
     if !parents.is_empty() {

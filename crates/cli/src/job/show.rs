@@ -31,8 +31,8 @@ const INDENT: &str = "  ";
 
 /// Show everything about a job.
 ///
-/// Its fields, args, meta, progress and output, why it waits, the jobs before and after it, its claim or the job that holds its key now, its group, and
-/// its history with every error.
+/// Its fields, args, meta, progress and output, why it waits, the jobs before and after it, its claim or the job that
+/// holds its key now, its group, and its history with every error.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ShowArguments {

@@ -51,8 +51,9 @@ pub(super) struct AddArguments {
 
 /// Change a periodic job
 ///
-/// What is not given stays. Another schedule or time zone begins anew: the next slot is the first one from now on. A definition
-/// in code comes back with the next start of a runner that has it. With --json it prints the periodic job as `periodic list` does.
+/// The command changes only the settings that it names. Another schedule or time zone begins anew: the next slot is
+/// the first one from now on. A definition in code comes back with the next start of a runner that has it. With
+/// --json it prints the periodic job as `periodic list` does.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -23,7 +23,7 @@ const MEMBERS: [&str; 12] = [
     "discard",
 ];
 
-/// The members that say more of an error.
+/// The optional members of an error.
 const OF_ERROR: [&str; 5] = ["retry_after", "code", "type", "retryable", "details"];
 
 /// Reads an answer: an output, or an object that says how the attempt ended. `Err` is a failed attempt.
@@ -64,7 +64,7 @@ fn ended(members: &Map<String, Value>) -> Result<Outcome, BoxError> {
     }
 }
 
-/// An error, and what else the program says of it.
+/// An error, with the optional members that the program gave.
 fn failure(members: &Map<String, Value>) -> Result<JobError, BoxError> {
     let mut error = JobError::new(members.get("error").map(text).unwrap_or_default());
     for (name, value) in members {

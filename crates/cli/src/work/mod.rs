@@ -40,7 +40,8 @@ use crate::verdict::Verdict;
 /// The program gets a job as one line of JSON on standard input, with the members of `uniqueue job show --json`. By default
 /// it is started for each job. Exit status 0 completes the job. The last line of its standard output, where it is JSON, is
 /// the output, or says otherwise: {"error": "…", "retry_after": "5m"}, {"snooze": "1h"}, {"cancel": "why"}. Any other exit
-/// status is a failed attempt, and the end of standard error is its error. With --kind, jobs of other kinds are left to other workers.
+/// status is a failed attempt, and the end of standard error is its error. With --kind, the command fetches only jobs
+/// of these kinds.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WorkArguments {
@@ -87,7 +88,7 @@ pub(crate) struct WorkArguments {
 const EXAMPLES: &str = "\
 What the program may answer, in the last line of its standard output (with --lines: in the line for the job), besides an output:
   {\"output\": JSON}                         completed, for an output that looks like one of the following
-  {\"error\": TEXT, \"retry_after\": \"5m\"}     failed; without retry_after the backoff of its registered kind holds
+  {\"error\": TEXT, \"retry_after\": \"5m\"}     failed; without retry_after the job waits by the backoff of its registered kind
   {\"snooze\": \"1h\"}                         run it again then; the attempt does not count
   {\"hold_queue\": \"30s\"}                    the same, and nothing of the queue starts until then; or hold_group
   {\"cancel\": TEXT}, {\"discard\": TEXT}      give it up, with the reason

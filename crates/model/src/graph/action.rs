@@ -1,6 +1,6 @@
-//! What can happen to a graph.
+//! The actions of the model of graphs.
 
-/// What can happen. Parents and releasers are numbered from 0.
+/// An action on a graph. Parents and releasers are numbered from 0.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum GraphAction {
     /// The transaction that inserted the child commits.

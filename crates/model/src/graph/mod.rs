@@ -1,7 +1,7 @@
 //! A model of jobs that run after others: one child, its parents, and releasers that work at the same time.
 //!
-//! A releaser's step is several statements of one transaction. Each sees what was committed before it began, and what its
-//! own transaction did. So each statement is an action, and other actions come between them.
+//! A releaser's step is several statements of one transaction. Each statement sees the rows that were committed before it
+//! began, and the changes of its own transaction. So each statement is an action, and other actions come between them.
 
 mod action;
 mod model;

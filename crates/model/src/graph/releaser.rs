@@ -54,7 +54,7 @@ pub(super) fn crash(graph: &mut Graph, releaser: u8) -> bool {
     is_open
 }
 
-/// Marked final parents that no other has locked.
+/// Marked final parents that no other releaser has locked.
 fn lock_parents(graph: &mut Graph, releaser: u8) -> Option<Step> {
     let mut ended = Vec::new();
     for (number, parent) in (0..).zip(&mut graph.parents) {
@@ -85,7 +85,7 @@ fn lock_child(
     Step::Locked(ended, seen, is_free)
 }
 
-/// Asks which edges are open: with what is committed now, and with what this transaction noted.
+/// Reads which edges are open: from the committed rows, and from the outcomes that this transaction noted.
 fn decide(
     setting: &GraphSetting,
     graph: &Graph,
@@ -98,7 +98,7 @@ fn decide(
         _ => graph.outcomes(),
     };
     let is_busy = graph.child == Child::Pending && !has_child;
-    // The edges of a waiting child that another has locked stay as they are.
+    // The edges of a waiting child that another releaser has locked stay as they are.
     let noted = if is_busy { Vec::new() } else { ended };
     for (number, end) in &noted {
         outcomes[usize::from(*number)].get_or_insert(*end);

@@ -24,7 +24,7 @@ pub(super) fn all() -> Vec<Property<GraphSetting>> {
     ]
 }
 
-/// Where nothing but releasers can do anything, one of them can.
+/// If only releasers can act, at least one releaser can act.
 fn none_stuck(setting: &GraphSetting, graph: &Graph) -> bool {
     let has_ended = graph.parents.iter().all(|parent| parent.ended.is_some());
     let is_idle = graph.steps.iter().all(|step| *step == Step::Idle);
@@ -35,7 +35,7 @@ fn none_stuck(setting: &GraphSetting, graph: &Graph) -> bool {
     can(GraphAction::Next(0)) || (0..setting.parents).any(|parent| can(GraphAction::Link(0, parent)))
 }
 
-/// Of a parent that was not retried.
+/// The rule holds for parents that were not retried.
 fn true_outcome(_: &GraphSetting, graph: &Graph) -> bool {
     graph
         .parents

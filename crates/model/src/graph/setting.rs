@@ -1,17 +1,17 @@
-//! What a check of graphs covers, and which rule it breaks on purpose.
+//! The bounds of a check of graphs, and the rule that it breaks on purpose.
 
 /// The bounds of a check of graphs.
 #[derive(Clone, Debug)]
 pub struct GraphSetting {
     /// How many parents the child has.
     pub parents: u8,
-    /// The first so many are inserted together with the child, so that they are marked from the start.
+    /// How many of the parents are inserted together with the child. The insert marks these parents.
     pub inserted_together: u8,
     /// How many releasers there are.
     pub releasers: u8,
     /// Whether the child is cancelled when a parent fails (`after`), or runs anyway (`after_final`).
     pub needs_success: bool,
-    /// Whether runners delete completed jobs that no other waits for.
+    /// Whether runners delete completed jobs that are not marked.
     pub deletes_completed: bool,
     /// The rule that is broken, if any.
     pub mutation: Option<GraphMutation>,

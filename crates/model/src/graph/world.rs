@@ -33,7 +33,7 @@ pub enum Child {
     Uncommitted,
     /// It waits for its parents.
     Pending,
-    /// It was released, so often.
+    /// The number of times that the child was released.
     Released(u8),
     /// It was cancelled for a parent that failed.
     Cancelled,
@@ -94,7 +94,7 @@ impl Graph {
     }
 
     pub(super) fn commit_child(&mut self, setting: &GraphSetting) -> bool {
-        // Its key-share locks keep parents from deletion, but those that a runner deletes when they complete.
+        // Its key-share locks protect parents from deletion, except from a runner that deletes jobs when they complete.
         let is_possible = self.child == Child::Uncommitted;
         self.child = if is_possible { Child::Pending } else { self.child };
         if setting.mutation == Some(GraphMutation::NeverLinked) {

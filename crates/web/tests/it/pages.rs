@@ -71,6 +71,24 @@ async fn jobs_are_found_by_their_args() {
 }
 
 #[tokio::test]
+async fn failed_jobs_are_counted_and_found_by_the_code_of_their_error() {
+    let database = Database::new().await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    let jobs = ["declined", "busy"].map(|code| NewJob::new("charge", &json!({ "code": code })));
+    let inserted = database.client().insert_many(jobs).await.unwrap();
+    let fail = sqlx::AssertSqlSafe(format!(
+        "UPDATE {}.job SET state = 'discarded', finalized_at = now(),
+            errors = jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now(), 'error', 'no') || args)",
+        database.client().schema()
+    ));
+    sqlx::query(fail).execute(database.client().pool()).await.unwrap();
+    let found = get(&router, "/jobs?state=discarded&code=declined").await.body;
+    assert_eq!(jobs_on(&found), [inserted[0].id().to_string()]);
+    let failing = get(&router, "/failing").await.body;
+    assert!(failing.contains("declined") && failing.contains("busy"), "{failing}");
+}
+
+#[tokio::test]
 async fn a_condition_of_the_url_stays_through_a_search_and_is_removed_by_its_chip() {
     let database = Database::new().await.unwrap();
     let router = uniqueue_web::router(database.client().clone());

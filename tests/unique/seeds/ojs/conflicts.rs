@@ -1,4 +1,4 @@
-//! What a duplicate does.
+//! Duplicates, by `on_conflict`.
 
 use serde_json::{Value, json};
 use time::macros::datetime;

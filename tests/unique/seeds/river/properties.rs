@@ -1,4 +1,4 @@
-//! What makes two jobs the same.
+//! The properties that make two jobs the same.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;

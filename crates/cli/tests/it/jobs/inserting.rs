@@ -102,6 +102,27 @@ async fn insert_says_what_became_of_a_duplicate() {
 }
 
 #[tokio::test]
+async fn insert_takes_expiries_and_parents() {
+    let jobs = Jobs::new().await;
+    execute(&jobs.url, "SELECT uniqueue.register_kind('reminder', expires_in => '1 hour')").await;
+    let insert = |line: &str| json_of(&mut jobs.command(line), 0)["job"].clone();
+    assert_ne!(insert("job insert --json reminder")["expires_at"], Value::Null);
+    assert_eq!(insert("job insert --json reminder --expires-in 0")["expires_at"], Value::Null);
+    assert_ne!(insert("job insert --json other --expires-in 15m")["expires_at"], Value::Null);
+    let until = insert("job insert --json other --expires-at 2999-01-01T00:00:00Z");
+    assert_eq!(until["expires_at"], json!("2999-01-01T00:00:00Z"));
+
+    let (first, second) = (jobs.insert("a"), jobs.insert("b"));
+    let child = insert(&format!("job insert --json child --after {first},{second}"));
+    assert_eq!(child["state"], json!("pending"));
+    insert(&format!("job insert --json child --after-final {first} --after-failed {second}"));
+    let edges = "SELECT string_agg(condition, ' ' ORDER BY condition, parent) FROM uniqueue.job_parent";
+    assert_eq!(texts(&jobs.url, edges).await, ["completed completed failed final"]);
+    let missing = "job insert child --after 00000000-0000-7000-8000-000000000000";
+    assert!(refused(&mut jobs.command(missing)).contains("00000000-0000-7000-8000-000000000000"));
+}
+
+#[tokio::test]
 async fn insert_puts_a_job_in_the_group_of_a_policy() {
     let jobs = Jobs::new().await;
     let by_customer = r#"{"keys": ["args"], "args_keys": ["customer"]}"#;

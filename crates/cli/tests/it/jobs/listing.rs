@@ -16,7 +16,12 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
     };
     let plain = jobs.insert("plain --group customer:1");
     let failed = jobs.insert("fails --queue emails --priority 7 --meta {\"tenant\":7}");
-    jobs.set(&failed, "state = 'discarded', finalized_at = now() - interval '3 hours', attempt = 9").await;
+    jobs.set(
+        &failed,
+        r#"state = 'discarded', finalized_at = now() - interval '3 hours', attempt = 9,
+        errors = '[{"attempt": 9, "at": "2026-01-01T00:00:00Z", "error": "no", "code": "declined"}]'"#,
+    )
+    .await;
     let old = jobs.insert("old --in 2h --group customer:1");
     jobs.set(&old, "created_at = now() - interval '2 days'").await;
     let running = jobs.insert("runs --group customer:12");
@@ -45,6 +50,8 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
         ("--args {\"it's\":[2]}", &[], &[]),
         ("--meta {\"tenant\":7} --priority 7", &[], &[failed]),
         ("--attempts-at-least 9", &[], &[failed]),
+        ("--code declined", &[], &[failed]),
+        ("--code", &["' OR true --"], &[]),
         ("--older-than 1d", &[], &[old]),
         ("--newer-than 1d --kind old", &[], &[]),
         ("--created-before 1h", &[], &[old]),

@@ -74,7 +74,7 @@ async fn periodic_jobs_are_added_and_changed() {
     for (line, code) in [
         (vec!["periodic", "set", "daily", "--schedule", "0 25 * * *"], 2),
         (vec!["periodic", "add", "other", "digest.send", "every day"], 2),
-        (vec!["periodic", "set", "nobody", "--priority", "1"], 1),
+        (vec!["periodic", "set", "unknown", "--priority", "1"], 1),
     ] {
         assert_eq!(queues.command(&line).output().unwrap().status.code(), Some(code), "{line:?}");
     }

@@ -58,7 +58,7 @@ async fn queues_are_paused_limited_and_keep_their_jobs() {
         "queue emails keeps completed jobs 1h, cancelled ones as the runners are configured, discarded ones forever\n"
     );
     assert_eq!(texts(&queues.url, kept).await, ["01:00:00 1000 years"]);
-    // What is not given stays, and can be read.
+    // The command leaves the retention of discarded jobs as it was, and `queue list` shows it.
     queues.text(&retention(&["--completed", "0s", "--cancelled", "2d"]), 0);
     assert_eq!(texts(&queues.url, kept).await, ["00:00:00 48:00:00 1000 years"]);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Who may connect, and with which credentials.
+//! Allowed addresses, host names and credentials.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -72,7 +72,7 @@ async fn show_tells_who_holds_a_key_who_had_it_and_why() {
         text.contains("no job: the next insert is no duplicate") && text.contains("its claim has ended for good"),
         "{text}"
     );
-    assert_eq!(json_of(&url, &["show", "nobody's"]).0, 1);
+    assert_eq!(json_of(&url, &["show", "unknown"]).0, 1);
     // A job that has no key is told so.
     let plain = texts(&url, "SELECT id::text FROM jobs.insert_job('a')").await.remove(0);
     assert!(refused(&url, &["show", &plain]).contains("has no unique key"));
