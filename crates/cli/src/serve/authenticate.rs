@@ -19,8 +19,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::credentials::{Credentials, Rights, User, digest};
 use super::delays::Delays;
-use super::listener::Peer;
 use super::password::Checker;
+use super::peer::Peer;
 use super::places::Place;
 
 /// How many passwords are hashed at once.
@@ -34,10 +34,11 @@ const MAX_NAME: usize = 100;
 
 /// Whether a request is a probe of a process manager, which needs no credentials.
 pub(super) fn is_probe(uri: &Uri) -> bool {
-    ["/health/live", "/health/ready"].contains(&uri.path())
+    ["/health/live", "/health/ready", "/ojs/v1/health"].contains(&uri.path())
 }
 
-struct Checks {
+/// The check, which all doors share: a peer's wrong credentials count together.
+pub(super) struct Checks {
     credentials: Credentials,
     checker: Checker,
     delays: Delays,
@@ -71,9 +72,8 @@ enum Verdict {
 }
 
 /// Puts the check around a router.
-pub(super) fn around(router: Router, credentials: Credentials) -> Router {
-    let (checker, delays, known) = (Checker::new(HASHES), Delays::default(), Mutex::default());
-    router.layer(from_fn_with_state(Arc::new(Checks { credentials, checker, delays, known }), check))
+pub(super) fn around(router: Router, checks: &Arc<Checks>) -> Router {
+    router.layer(from_fn_with_state(Arc::clone(checks), check))
 }
 
 async fn check(State(checks): State<Arc<Checks>>, mut request: Request, next: Next) -> Response {
@@ -95,6 +95,11 @@ async fn check(State(checks): State<Arc<Checks>>, mut request: Request, next: Ne
 }
 
 impl Checks {
+    /// The check of these credentials.
+    pub(super) fn new(credentials: Credentials) -> Self {
+        Self { credentials, checker: Checker::new(HASHES), delays: Delays::default(), known: Mutex::default() }
+    }
+
     async fn verdict(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Verdict {
         if !self.credentials.are_needed() {
             return Verdict::User(User { name: None, rights: Rights::All });

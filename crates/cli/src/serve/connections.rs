@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use super::authenticate::is_probe;
-use super::listener::Peer;
+use super::peer::Peer;
 use super::places::{Place, Places};
 
 /// The most bytes of the head of a request, to which hyper adds its last read, and of its body: a form with the ids of a page

@@ -1,34 +1,22 @@
-//! Where requests come from: TCP, TLS over TCP, or a Unix socket.
+//! Where requests come from: TCP, TLS over TCP, or a Unix socket. The dashboard and each door have a listener of their own.
 
 use std::fs::Permissions;
+use std::future::ready;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
+use axum::Router;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
 
 use super::args::ServeArguments;
-use super::tls;
+use super::connections::{Limits, serve};
+use super::credentials::Credentials;
+use super::peer::Peer;
 use crate::failure::Failure;
-
-/// The other end of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Peer {
-    /// Its address. `None` on a Unix socket.
-    pub(super) ip: Option<IpAddr>,
-}
-
-impl Peer {
-    pub(super) const fn of(address: SocketAddr) -> Self {
-        Self { ip: Some(address.ip()) }
-    }
-
-    pub(super) const fn on_a_socket() -> Self {
-        Self { ip: None }
-    }
-}
 
 /// An open listener.
 pub(super) enum Listening {
@@ -38,20 +26,53 @@ pub(super) enum Listening {
 }
 
 impl Listening {
-    /// Opens the one that the arguments name.
-    pub(super) async fn open(arguments: &ServeArguments) -> Result<Self, Failure> {
+    /// Opens the dashboard's, which the arguments name.
+    pub(super) async fn open(
+        arguments: &ServeArguments,
+        credentials: &Credentials,
+        tls: Option<&TlsAcceptor>,
+    ) -> Result<Self, Failure> {
         if let Some(path) = &arguments.socket {
             let hint = "choose a path in a directory that this user can write";
             let failed = |error| Failure::environment(format!("cannot listen on {}", path.display()), hint, error);
             return Ok(Self::Unix(unix(path).await.map_err(failed)?));
         }
-        let address = arguments.address();
-        let failed =
-            |error| Failure::environment(format!("cannot listen on {address}"), "choose another --listen", error);
+        Self::tcp("--listen", arguments.address(), credentials, tls).await
+    }
+
+    /// Opens a TCP listener. Refuses an address that other machines reach, unless requests need credentials. `option` is the
+    /// one that names the address.
+    pub(super) async fn tcp(
+        option: &str,
+        address: SocketAddr,
+        credentials: &Credentials,
+        tls: Option<&TlsAcceptor>,
+    ) -> Result<Self, Failure> {
+        if !address.ip().is_loopback() && !credentials.are_needed() {
+            return Err(Failure::refused(
+                format!("the address can be reached from other machines, and nothing asks for credentials: {address}"),
+                "give --basic-auth, --bearer-token or --trusted-header, or listen on 127.0.0.1",
+            ));
+        }
+        let failed = |error| {
+            Failure::environment(format!("cannot listen on {address}"), format!("choose another {option}"), error)
+        };
         let tcp = TcpListener::bind(address).await.map_err(failed)?;
-        match (&arguments.tls_cert, &arguments.tls_key) {
-            (Some(cert), Some(key)) => Ok(Self::Tls(tcp, tls::acceptor(cert, key)?)),
-            _ => Ok(Self::Tcp(tcp)),
+        Ok(match tls {
+            Some(tls) => Self::Tls(tcp, tls.clone()),
+            None => Self::Tcp(tcp),
+        })
+    }
+
+    /// Answers HTTP requests with a router until the token is cancelled, and then ends those that are under way.
+    pub(super) async fn serve(self, router: Router, limits: Limits, stop: CancellationToken) {
+        let of = |address: &SocketAddr| Peer::of(*address);
+        match self {
+            Self::Tcp(tcp) => serve(tcp, of, |stream| ready(Ok(stream)), router, limits, stop).await,
+            Self::Tls(tcp, tls) => serve(tcp, of, move |stream| tls.accept(stream), router, limits, stop).await,
+            Self::Unix(unix) => {
+                serve(unix, |_| Peer::on_a_socket(), |stream| ready(Ok(stream)), router, limits, stop).await;
+            }
         }
     }
 

@@ -13,12 +13,13 @@ mod delays;
 mod demo;
 mod listener;
 mod password;
+mod peer;
 mod places;
 mod pool;
 mod tls;
 
-use std::future::ready;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -28,10 +29,11 @@ use uniqueue::{Client, shutdown_signal};
 use uniqueue_web::{Access, Web};
 
 pub(crate) use self::args::ServeArguments;
-use self::connections::{Limits, serve};
+use self::authenticate::Checks;
+use self::connections::Limits;
 use self::credentials::{Credentials, Rights, User};
 use self::demo::Demo;
-use self::listener::{Listening, Peer};
+use self::listener::Listening;
 use crate::failure::Failure;
 use crate::output;
 use crate::verdict::Verdict;
@@ -46,8 +48,9 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         return Ok(Verdict::Fine);
     }
     let credentials = Credentials::read(&arguments)?;
-    check_address(&arguments, &credentials)?;
-    let listening = Listening::open(&arguments).await?;
+    check_trusted_header(&arguments)?;
+    let tls = tls::read(&arguments)?;
+    let listening = Listening::open(&arguments, &credentials, tls.as_ref()).await?;
     let stop = CancellationToken::new();
     let signal = stop.clone();
     // Before anything is started that an interrupt must stop in order.
@@ -59,27 +62,17 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         true => Some(Demo::start(&arguments.database).await?),
         false => None,
     };
-    let client = match &demo {
-        Some(demo) => pool::open(demo.url(), &arguments).await?,
-        None => pool::open_given(&arguments).await?,
+    let url = match &demo {
+        Some(demo) => demo.url().to_owned(),
+        None => pool::given_url(&arguments).await?,
     };
-    announce(&arguments, &listening)?;
+    let client = pool::open(&url, &arguments)?;
     let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0 };
-    let router = router(client.clone(), credentials, &arguments, limits, &stop);
-    let of = |address: &SocketAddr| Peer::of(*address);
-    let serving = async {
-        match listening {
-            Listening::Tcp(tcp) => serve(tcp, of, |stream| ready(Ok(stream)), router, limits, stop.clone()).await,
-            Listening::Tls(tcp, tls) => {
-                serve(tcp, of, move |stream| tls.accept(stream), router, limits, stop.clone()).await;
-            }
-            Listening::Unix(unix) => {
-                serve(unix, |_| Peer::on_a_socket(), |stream| ready(Ok(stream)), router, limits, stop.clone()).await;
-            }
-        }
-    };
+    let checks = Arc::new(Checks::new(credentials));
+    announce(&arguments, &listening)?;
+    let router = router(client.clone(), &checks, &arguments, limits, &stop);
     tokio::select! {
-        () = serving => {}
+        () = listening.serve(router, limits, stop.clone()) => {}
         () = too_long_after(&stop) => {}
     }
     client.pool().close().await;
@@ -98,7 +91,7 @@ async fn too_long_after(stop: &CancellationToken) {
 /// The dashboard behind the check of credentials.
 fn router(
     client: Client,
-    credentials: Credentials,
+    checks: &Arc<Checks>,
     arguments: &ServeArguments,
     limits: Limits,
     stop: &CancellationToken,
@@ -124,28 +117,18 @@ fn router(
     if arguments.read_only {
         web = web.read_only();
     }
-    authenticate::around(connections::around(web.router(), limits), credentials)
+    authenticate::around(connections::around(web.router(), limits), checks)
 }
 
-/// Refuses an address that other machines reach, unless requests need credentials.
-fn check_address(arguments: &ServeArguments, credentials: &Credentials) -> Result<(), Failure> {
-    if let Some(header) = &arguments.trusted_header
-        && arguments.trusted_proxy.is_empty()
-        && arguments.socket.is_none()
-    {
-        return Err(Failure::refused(
+/// Refuses a trusted header that every client could send.
+fn check_trusted_header(arguments: &ServeArguments) -> Result<(), Failure> {
+    match &arguments.trusted_header {
+        Some(header) if arguments.trusted_proxy.is_empty() && arguments.socket.is_none() => Err(Failure::refused(
             format!("every client could send the header: {header}"),
             "name the proxy's addresses with --trusted-proxy, or listen on a Unix socket with --socket",
-        ));
+        )),
+        _ => Ok(()),
     }
-    let address = arguments.address();
-    if arguments.socket.is_some() || address.ip().is_loopback() || credentials.are_needed() {
-        return Ok(());
-    }
-    Err(Failure::refused(
-        format!("the address can be reached from other machines, and nothing asks for credentials: {address}"),
-        "give --basic-auth, --bearer-token or --trusted-header, or listen on 127.0.0.1",
-    ))
 }
 
 /// Prints the address.

@@ -1,4 +1,5 @@
-//! The dashboard's own connections: few, each statement limited, and read-only where asked.
+//! Connections to the database: of the dashboard, and of the other doors. Few, each statement limited, and read-only where
+//! asked.
 
 use std::time::Duration;
 
@@ -13,16 +14,16 @@ use crate::time_argument::DurationArgument;
 /// How long a request waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens the database that the arguments name, and checks its schema.
-pub(super) async fn open_given(arguments: &ServeArguments) -> Result<Client, Failure> {
+/// The URL of the database that the arguments name, after a check of its schema.
+pub(super) async fn given_url(arguments: &ServeArguments) -> Result<String, Failure> {
     let database = Database::open_migrated(&arguments.database).await?;
     let url = database.url.clone();
     database.close().await?;
-    open(&url, arguments).await
+    Ok(url)
 }
 
-/// A client on a pool of its own.
-pub(super) async fn open(url: &str, arguments: &ServeArguments) -> Result<Client, Failure> {
+/// A client on a pool of its own, with the dashboard's limit for statements.
+pub(super) fn open(url: &str, arguments: &ServeArguments) -> Result<Client, Failure> {
     let DurationArgument(timeout) = arguments.statement_timeout;
     let timeout = format!("{}ms", timeout.as_millis().max(1));
     let mut settings = vec![("statement_timeout", timeout.as_str()), ("idle_in_transaction_session_timeout", "60s")];
@@ -56,12 +57,12 @@ mod tests {
     async fn statements_are_limited_and_change_nothing_where_asked() {
         let postgres = Postgres::start().await.unwrap();
         let parse = |words: &[&str]| Line::parse_from([&["serve"], words].concat()).serve;
-        let writing = open(postgres.url(), &parse(&["--statement-timeout", "50ms"])).await.unwrap();
+        let writing = open(postgres.url(), &parse(&["--statement-timeout", "50ms"])).unwrap();
         let timeout = sqlx::query("SELECT pg_sleep(60)").execute(writing.pool()).await.unwrap_err();
         assert_eq!(timeout.as_database_error().unwrap().code().as_deref(), Some("57014"));
         let admin = Client::connect(postgres.url()).await.unwrap();
         admin.migrate().await.unwrap();
-        let reading = open(postgres.url(), &parse(&["--read-only"])).await.unwrap();
+        let reading = open(postgres.url(), &parse(&["--read-only"])).unwrap();
         reading.check_schema().await.unwrap();
         let refused = reading.insert(NewJob::new("a", &json!({}))).await.unwrap_err();
         assert!(refused.to_string().contains("read-only"), "{refused}");

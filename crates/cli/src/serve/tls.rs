@@ -9,10 +9,19 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use super::args::ServeArguments;
 use crate::failure::Failure;
 
+/// TLS with the certificate that the arguments name, for every TCP listener. `None`: they name none.
+pub(super) fn read(arguments: &ServeArguments) -> Result<Option<TlsAcceptor>, Failure> {
+    match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(cert), Some(key)) => acceptor(cert, key).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// Reads the certificate and its key.
-pub(super) fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor, Failure> {
+fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor, Failure> {
     let hint = "both files are PEM: the chain with the server's certificate first, and its key";
     let unreadable = |file: &Path, error: &dyn std::fmt::Display| {
         Failure::refused(format!("cannot read {}: {error}", file.display()), hint)
