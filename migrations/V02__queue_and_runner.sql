@@ -23,6 +23,8 @@ CREATE TABLE runner (
     registered jsonb NOT NULL DEFAULT '{}',
     knows_groups boolean NOT NULL,
     remote jsonb,
+    version text COLLATE "C",
+    host text COLLATE "C",
     CONSTRAINT runner_pkey PRIMARY KEY (id)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE runner IS
@@ -52,11 +54,15 @@ COMMENT ON COLUMN runner.registered IS 'The kinds that the runner registered whe
 COMMENT ON COLUMN runner.knows_groups IS 'Whether the runner enforces limits of groups. The column has no default, so a runner of a version without groups cannot enter.';
 COMMENT ON COLUMN runner.remote IS
     'What fetch_jobs remembers of a remote worker: the group of each queue after which the next fetch begins (after), until when the worker starts nothing so that a suspect can run alone (drains_until), when it may do so again (rests_until), and jobs that could not be started or read (aside), each with the time until which it is left alone (until) and how often in a row it could not be read (unreadable). Null: a runner of the library.';
+COMMENT ON COLUMN runner.version IS 'The version of the application, as Runner::version gave it. Null: the runner did not say.';
+COMMENT ON COLUMN runner.host IS 'The name of the machine that the runner runs on. Null: the runner did not say.';
 COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row per runner.';
 
 CREATE TABLE queue (
     name short_name NOT NULL,
     paused_at timestamptz,
+    paused_by text COLLATE "C",
+    pause_reason text COLLATE "C",
     max_running integer,
     max_per_group integer,
     max_waiting integer,
@@ -74,6 +80,7 @@ CREATE TABLE queue (
     held_at timestamptz,
     held_until timestamptz,
     CONSTRAINT queue_pkey PRIMARY KEY (name),
+    CONSTRAINT queue_pause_length CHECK (octet_length(paused_by) <= 200 AND octet_length(pause_reason) <= 1000),
     CONSTRAINT queue_max_running_range CHECK (max_running >= 1),
     CONSTRAINT queue_max_per_group_range CHECK (max_per_group >= 1),
     CONSTRAINT queue_max_waiting_range CHECK (max_waiting >= 1),
@@ -95,6 +102,8 @@ CREATE TABLE queue (
 COMMENT ON TABLE queue IS 'Settings of queues, one row per queue. A queue without a row has the default settings.';
 COMMENT ON COLUMN queue.name IS 'The queue''s name, as in job.queue.';
 COMMENT ON COLUMN queue.paused_at IS 'When the queue was paused. Runners fetch nothing from a paused queue. Null: it is not paused.';
+COMMENT ON COLUMN queue.paused_by IS 'The name of the actor that paused the queue, as the caller gave it. Null: the caller gave none, or the queue is not paused.';
+COMMENT ON COLUMN queue.pause_reason IS 'Why the queue was paused, as the caller said. Null: the caller gave no reason, or the queue is not paused.';
 COMMENT ON COLUMN queue.max_running IS
     'How many of the queue''s jobs may run at the same time, over all runners. Null: no limit.';
 COMMENT ON COLUMN queue.max_per_group IS
@@ -118,6 +127,7 @@ COMMENT ON COLUMN queue.group_rate_burst IS 'How many jobs of a group may start 
 COMMENT ON COLUMN queue.held_at IS 'When hold_queue set held_until. The length of the hold is held_until - held_at.';
 COMMENT ON COLUMN queue.held_until IS 'The end of a hold by a worker or an operator. Runners fetch nothing from the queue before it. Null or past: the queue is not held.';
 COMMENT ON CONSTRAINT queue_pkey ON queue IS 'One row per queue.';
+COMMENT ON CONSTRAINT queue_pause_length ON queue IS 'An actor has at most 200 bytes, a reason at most 1,000.';
 COMMENT ON CONSTRAINT queue_max_running_range ON queue IS 'A limit is at least 1. To run nothing, pause the queue.';
 COMMENT ON CONSTRAINT queue_max_per_group_range ON queue IS 'A limit is at least 1. To run nothing, pause the queue.';
 COMMENT ON CONSTRAINT queue_max_waiting_range ON queue IS 'A limit is at least 1.';

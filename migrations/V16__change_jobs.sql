@@ -1,4 +1,4 @@
--- Changes of jobs by people: cancel, retry, release, reschedule, prioritize, delete.
+-- Changes of jobs by people: cancel, discard, retry, release, reschedule, prioritize, delete.
 
 CREATE TABLE change_log (
     id uuid NOT NULL,
@@ -22,24 +22,29 @@ COMMENT ON COLUMN change_log.subject IS
     'What was changed: the first 100 ids, the filter, or the name of a queue, kind, key or periodic job with the new value.';
 COMMENT ON CONSTRAINT change_log_pkey ON change_log IS 'One row per change. The latest changes have the highest ids.';
 
-CREATE FUNCTION cancel_jobs(ids uuid[], states text[] DEFAULT NULL)
+CREATE FUNCTION _end_jobs(ids uuid[], states text[], end_state job_state)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     WITH wanted AS (
         SELECT j.id, CASE WHEN j.state = 'running' THEN j.worker END AS worker
         FROM job AS j
-        WHERE j.id = ANY (cancel_jobs.ids)
-            AND (cancel_jobs.states IS NULL OR j.state = ANY (cancel_jobs.states::job_state[]))
+        WHERE j.id = ANY (_end_jobs.ids)
+            AND (_end_jobs.states IS NULL OR j.state = ANY (_end_jobs.states::job_state[]))
             AND j.finalized_at IS NULL
         ORDER BY j.id
         FOR NO KEY UPDATE
     ),
     changed AS (
         UPDATE job AS j
-        SET state = 'cancelled',
+        SET state = _end_jobs.end_state,
             finalized_at = clock_timestamp(),
-            unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'cancelled')
+            unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, _end_jobs.end_state),
+            errors = CASE
+                WHEN _end_jobs.end_state = 'discarded' THEN
+                    _with_error(j.errors, j.attempt, clock_timestamp(), 'discarded by an operator', '{"code": "by_operator"}')
+                ELSE j.errors
+            END
         FROM wanted AS w
         WHERE j.id = w.id
         RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded, j.awaited, w.worker
@@ -51,12 +56,30 @@ BEGIN ATOMIC
             _tell_runners(array_agg(DISTINCT c.worker) FILTER (WHERE c.worker IS NOT NULL)) AS told
         FROM changed AS c
     )
-    SELECT c.id, c.kind, c.queue, c.attempt, 'cancelled'
+    SELECT c.id, c.kind, c.queue, c.attempt, _end_jobs.end_state::text
     FROM changed AS c
     CROSS JOIN settled AS s;
 END;
+COMMENT ON FUNCTION _end_jobs(uuid[], text[], job_state) IS
+    'Ends jobs that are not final, as cancel_jobs and discard_jobs describe.';
+
+CREATE FUNCTION cancel_jobs(ids uuid[], states text[] DEFAULT NULL)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    SELECT e.id, e.kind, e.queue, e.attempt, e.state FROM _end_jobs(cancel_jobs.ids, cancel_jobs.states, 'cancelled') AS e;
+END;
 COMMENT ON FUNCTION cancel_jobs(uuid[], text[]) IS
     'Cancels the jobs with these ids that are not final. With states, only jobs in one of these states. A running job is cancelled at once: its runner is notified, and the result of its worker is dropped. Returns one row per cancelled job.';
+
+CREATE FUNCTION discard_jobs(ids uuid[], states text[] DEFAULT NULL)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    SELECT e.id, e.kind, e.queue, e.attempt, e.state FROM _end_jobs(discard_jobs.ids, discard_jobs.states, 'discarded') AS e;
+END;
+COMMENT ON FUNCTION discard_jobs(uuid[], text[]) IS
+    'Discards the jobs with these ids that are not final, as jobs that failed for good. With states, only jobs in one of these states. Each gets an error with the code by_operator. A running job is discarded at once: its runner is notified, and the result of its worker is dropped. Returns one row per discarded job.';
 
 CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)

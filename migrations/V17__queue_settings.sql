@@ -52,17 +52,21 @@ COMMENT ON FUNCTION _refuse_beyond_max_waiting() IS
     'Raises error UQ003 if an insert leaves a queue with more available jobs than its max_waiting. The DETAIL is {"queue", "max_waiting", "room"}. room is how many of the new jobs the queue could take. The setting uniqueue.ignore_max_waiting = on exempts the inserts of a session or transaction.';
 REVOKE EXECUTE ON FUNCTION _refuse_beyond_max_waiting() FROM PUBLIC;
 
-CREATE FUNCTION pause_queue(queue_name text)
+CREATE FUNCTION pause_queue(queue_name text, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    INSERT INTO queue AS q (name, paused_at)
-    SELECT pause_queue.queue_name, clock_timestamp() WHERE _queue_may_be(pause_queue.queue_name)
-    ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(q.paused_at, excluded.paused_at)
+    INSERT INTO queue AS q (name, paused_at, paused_by, pause_reason)
+    SELECT pause_queue.queue_name, clock_timestamp(), pause_queue.actor, pause_queue.reason
+    WHERE _queue_may_be(pause_queue.queue_name)
+    ON CONFLICT (name) DO UPDATE
+    SET paused_at = coalesce(q.paused_at, excluded.paused_at),
+        paused_by = CASE WHEN q.paused_at IS NULL THEN excluded.paused_by ELSE q.paused_by END,
+        pause_reason = CASE WHEN q.paused_at IS NULL THEN excluded.pause_reason ELSE coalesce(excluded.pause_reason, q.pause_reason) END
     RETURNING q.name, q.paused_at, q.max_running;
 END;
-COMMENT ON FUNCTION pause_queue(text) IS
-    'Pauses a queue: no runner fetches from it. Running jobs are finished. A queue that is paused already keeps its paused_at. The queue need not have jobs. Returns its settings.';
+COMMENT ON FUNCTION pause_queue(text, text, text) IS
+    'Pauses a queue: no runner fetches from it. Running jobs are finished. The reason and the actor are stored, and why_waiting names them. A queue that is paused already keeps its paused_at and its actor, and takes a new reason. The queue need not have jobs. Returns its settings.';
 
 CREATE FUNCTION resume_queue(queue_name text)
 RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
@@ -70,7 +74,7 @@ RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
 BEGIN ATOMIC
     WITH resumed AS (
         UPDATE queue AS q
-        SET paused_at = NULL, held_at = NULL, held_until = NULL
+        SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, held_at = NULL, held_until = NULL
         WHERE q.name = resume_queue.queue_name AND (q.paused_at IS NOT NULL OR q.held_until > clock_timestamp())
         RETURNING q.name, q.paused_at, q.max_running, _wake_runners(ARRAY[q.name]) AS woken
     )

@@ -84,7 +84,10 @@ BEGIN
         WHEN 'retryable' THEN
             format('Attempt %s of %s is due at %s.', details ->> 'attempt', details ->> 'max_attempts', until)
         WHEN 'not_promoted' THEN format('The job has been due since %s, and no runner has made it available.', since)
-        WHEN 'queue_paused' THEN format('Queue %s has been paused since %s.', queue, since)
+        WHEN 'queue_paused' THEN format(
+            'Queue %s has been paused since %s%s%s.', queue, since, coalesce(' by ' || to_json(details ->> 'by'), ''),
+            coalesce(': ' || to_json(details ->> 'why'), '')
+        )
         WHEN 'queue_held' THEN format('Queue %s is held until %s.', queue, until)
         WHEN 'queue_unworked' THEN format('No live runner works queue %s.', queue)
         WHEN 'kind_unknown' THEN format('No live runner of queue %s has a worker for kind %s.', queue, kind)

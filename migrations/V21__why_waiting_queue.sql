@@ -121,7 +121,9 @@ BEGIN
     IF NOT EXISTS (SELECT FROM _live_runners(queue_name)) THEN
         RETURN QUERY SELECT 'queue_unworked', of_queue;
     END IF;
-    SELECT q.paused_at, q.held_until, q.max_running, q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at, q.xmax AS locker
+    SELECT
+        q.paused_at, q.paused_by, q.pause_reason, q.held_until, q.max_running,
+        q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at, q.xmax AS locker
     INTO settings
     FROM queue AS q
     WHERE q.name = queue_name;
@@ -129,7 +131,10 @@ BEGIN
         RETURN;
     END IF;
     IF settings.paused_at IS NOT NULL THEN
-        RETURN QUERY SELECT 'queue_paused', of_queue || jsonb_build_object('since', settings.paused_at);
+        RETURN QUERY
+        SELECT 'queue_paused', of_queue || jsonb_strip_nulls(jsonb_build_object(
+            'since', settings.paused_at, 'by', settings.paused_by, 'why', settings.pause_reason
+        ));
     END IF;
     IF settings.held_until > greatest(statement_timestamp(), not_before) THEN
         RETURN QUERY SELECT 'queue_held', of_queue || jsonb_build_object('until', settings.held_until);

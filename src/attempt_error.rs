@@ -19,7 +19,7 @@ pub struct AttemptError {
     /// The error's text.
     pub error: String,
     /// A short word that stays the same, such as `card_declined` ([`JobError::code`](crate::JobError::code)). Of uniqueue's
-    /// own: `expired`, `invalid_args`, `lost`, `not_committed`, `not_stored`, `panicked`, `superseded`, `timed_out` and
+    /// own: `by_operator`, `expired`, `invalid_args`, `lost`, `not_committed`, `not_stored`, `panicked`, `superseded`, `timed_out` and
     /// `unreadable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,

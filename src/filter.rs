@@ -33,6 +33,7 @@ use crate::unique::{StateSet, UniqueKey, check_jsonb};
 pub struct JobFilter {
     pub(crate) means_all: bool,
     pub(crate) ids: Option<Vec<JobId>>,
+    pub(crate) except_ids: Option<Vec<JobId>>,
     pub(crate) id_at_least: Option<JobId>,
     pub(crate) states: Option<StateSet>,
     pub(crate) queues: Option<Vec<String>>,
@@ -40,6 +41,7 @@ pub struct JobFilter {
     pub(crate) unique_key: Option<String>,
     pub(crate) group: Option<String>,
     pub(crate) args: Option<Value>,
+    pub(crate) args_path: Option<String>,
     pub(crate) meta: Option<Value>,
     pub(crate) priority: Option<i16>,
     pub(crate) attempts_at_least: Option<u16>,
@@ -48,6 +50,7 @@ pub struct JobFilter {
     pub(crate) scheduled: Between,
     pub(crate) attempted: Between,
     pub(crate) finalized: Between,
+    pub(crate) failed: Between,
     pub(crate) limit: Option<u32>,
 }
 
@@ -76,6 +79,16 @@ impl JobFilter {
         I::Item: Into<JobId>,
     {
         self.ids = Some(ids.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Leaves out jobs with these ids. It is a condition of its own: without others, all other jobs are selected.
+    pub fn except_ids<I>(mut self, ids: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<JobId>,
+    {
+        self.except_ids = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
@@ -139,6 +152,14 @@ impl JobFilter {
     /// these members, and arrays these items.
     pub fn args(mut self, args: impl Into<Value>) -> Self {
         self.args = Some(args.into());
+        self
+    }
+
+    /// Selects jobs in whose args this SQL/JSON path finds something, by the rules of `jsonb @?`:
+    /// `$.to ? (@ like_regex "^ada@")` finds args with a member `to` that begins so. Args have no index.
+    /// Text that is no such path is [`Error::Database`].
+    pub fn args_path(mut self, path: impl Into<String>) -> Self {
+        self.args_path = Some(path.into());
         self
     }
 
@@ -215,6 +236,18 @@ impl JobFilter {
         self
     }
 
+    /// Selects jobs whose last error was recorded at this time or later, whatever became of them since.
+    pub fn failed_after(mut self, at: OffsetDateTime) -> Self {
+        self.failed.after = Some(at);
+        self
+    }
+
+    /// Selects jobs whose last error was recorded before this time.
+    pub fn failed_before(mut self, at: OffsetDateTime) -> Self {
+        self.failed.before = Some(at);
+        self
+    }
+
     /// The largest number of jobs. A change takes those with the lowest ids, which are the oldest.
     /// Default: no limit for a change, 100 for a list.
     pub fn limit(mut self, limit: u32) -> Self {
@@ -267,14 +300,22 @@ impl JobFilter {
         if let Some(group) = &self.group {
             Group::new(Some(group.clone()), None, false)?;
         }
+        if self.args_path.as_ref().is_some_and(|path| path.contains('\0')) {
+            return invalid("args_path", "must not contain NUL", format!("{:?}", self.args_path));
+        }
         for (what, value) in [("args", &self.args), ("meta", &self.meta)] {
             if let Some(value) = value {
                 check_jsonb(what, "a filter", value)?;
             }
         }
-        let Self { created, scheduled, attempted, finalized, .. } = self;
-        let times =
-            [("created", created), ("scheduled", scheduled), ("attempted", attempted), ("finalized", finalized)];
+        let Self { created, scheduled, attempted, finalized, failed, .. } = self;
+        let times = [
+            ("created", created),
+            ("scheduled", scheduled),
+            ("attempted", attempted),
+            ("finalized", finalized),
+            ("failed", failed),
+        ];
         for (option, between) in times {
             for at in [between.after, between.before].into_iter().flatten() {
                 if !(1..=9_000).contains(&at.year()) {

@@ -91,6 +91,10 @@ pub struct RunnerInfo {
     pub id: Uuid,
     /// Its name.
     pub name: String,
+    /// The version of the application ([`Runner::version`](crate::Runner::version)). `None` if it did not say.
+    pub version: Option<String>,
+    /// The name of the machine that it runs on. `None` if it did not say.
+    pub host: Option<String>,
     /// When it started, or took a new lease.
     #[serde(with = "time::serde::rfc3339")]
     pub started_at: OffsetDateTime,

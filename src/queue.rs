@@ -20,6 +20,10 @@ pub struct QueueSettings {
     /// When it was paused. `None` if it is not paused.
     #[serde(with = "time::serde::rfc3339::option")]
     pub paused_at: Option<OffsetDateTime>,
+    /// The name of the actor that paused it. `None` if no actor was named, or it is not paused.
+    pub paused_by: Option<String>,
+    /// Why it was paused. `None` if no reason was given, or it is not paused.
+    pub pause_reason: Option<String>,
     /// How many of its jobs may run at once, over all runners. `None` means as many as the runners have slots for.
     pub limit: Option<u32>,
     /// How many jobs of each of its groups may run at once, over all runners. `None` means as many as the jobs

@@ -45,7 +45,7 @@ pub(super) fn subject_of(jobs: &JobSelection, verb: Verb) -> Value {
     match verb {
         Verb::Reschedule(at) => subject["scheduled_at"] = json!(rfc3339(at)),
         Verb::SetPriority(priority) => subject["priority"] = json!(priority),
-        Verb::Cancel | Verb::Delete | Verb::Release | Verb::Retry => {}
+        Verb::Cancel | Verb::Delete | Verb::Discard | Verb::Release | Verb::Retry => {}
     }
     subject
 }
@@ -60,6 +60,7 @@ fn conditions(filter: &JobFilter) -> Value {
     let JobFilter {
         means_all: _,
         ids,
+        except_ids,
         id_at_least,
         states,
         queues,
@@ -67,6 +68,7 @@ fn conditions(filter: &JobFilter) -> Value {
         unique_key,
         group,
         args,
+        args_path,
         meta,
         priority,
         attempts_at_least,
@@ -75,10 +77,12 @@ fn conditions(filter: &JobFilter) -> Value {
         scheduled,
         attempted,
         finalized,
+        failed,
         limit,
     } = filter;
     let mut conditions = json!({
         "ids": ids.as_ref().map(|ids| &ids[..ids.len().min(MAX_IDS)]),
+        "except_ids": except_ids.as_ref().map(|ids| &ids[..ids.len().min(MAX_IDS)]),
         "id_at_least": id_at_least,
         "states": states.map(|states| states.iter().collect::<Vec<_>>()),
         "queues": queues,
@@ -86,6 +90,7 @@ fn conditions(filter: &JobFilter) -> Value {
         "unique_key": unique_key,
         "group": group,
         "args": args,
+        "args_path": args_path,
         "meta": meta,
         "priority": priority,
         "attempts_at_least": attempts_at_least,
@@ -98,6 +103,8 @@ fn conditions(filter: &JobFilter) -> Value {
         "attempted_before": attempted.before.map(rfc3339),
         "finalized_after": finalized.after.map(rfc3339),
         "finalized_before": finalized.before.map(rfc3339),
+        "failed_after": failed.after.map(rfc3339),
+        "failed_before": failed.before.map(rfc3339),
         "limit": limit,
     });
     if let Some(members) = conditions.as_object_mut() {

@@ -17,10 +17,13 @@ use crate::queue::{QueueInfo, QueueSettings};
 use crate::rate::Rate;
 use crate::retention::{Keep, Retention};
 use crate::state::JobState;
-use crate::store::{self, QueueVerb};
+use crate::store::{self, Pause, QueueVerb};
 
 const NO_MAX: &str = "must be 1 to 2147483647; for no limit give None";
 const NO_LIMIT: &str = "must be 1 to 2147483647; to run nothing, pause the queue";
+
+/// The most bytes of the reason of a pause.
+const MAX_REASON_BYTES: usize = 1_000;
 
 /// A queue by its name. Made by [`Client::queue`]. Its settings may be changed before it has jobs.
 #[derive(Clone, Copy, Debug)]
@@ -234,7 +237,7 @@ impl<'a> Queue<'a> {
     }
 
     fn change_to(self, verb: Result<QueueVerb>) -> QueueChange<'a> {
-        QueueChange { queue: self, connection: None, actor: None, verb }
+        QueueChange { queue: self, connection: None, actor: None, reason: None, verb }
     }
 }
 
@@ -251,6 +254,7 @@ pub struct QueueChange<'a> {
     queue: Queue<'a>,
     connection: Option<&'a mut PgConnection>,
     actor: Option<String>,
+    reason: Option<String>,
     verb: Result<QueueVerb>,
 }
 
@@ -262,8 +266,15 @@ impl<'a> QueueChange<'a> {
         self
     }
 
-    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Default: the
-    /// change is not logged.
+    /// Stores why the queue is paused, for [`Client::why`] and for people who look at the queue. At most 1,000 bytes. A queue
+    /// that is paused already takes the new reason. Default: none. Other changes than [`Queue::pause`] ignore it.
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. A pause also stores the name with
+    /// the queue. At most 200 bytes. Default: the change is not logged.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
         self.actor = Some(actor.into());
         self
@@ -276,23 +287,35 @@ impl<'a> IntoFuture for QueueChange<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { queue: Queue { client, name }, connection, actor, verb } = self;
+            let Self { queue: Queue { client, name }, connection, actor, reason, verb } = self;
             let (name, verb) = (QueueName::new(name)?, verb?);
+            check_reason(reason.as_deref())?;
+            let pause = Pause { reason, actor: actor.clone() };
             let entry = match verb {
                 QueueVerb::Look => None,
-                verb => actor::entry(actor, verb.as_str(), || subject(&name, verb))?,
+                verb => actor::entry(actor, verb.as_str(), || subject(&name, verb, pause.reason.as_deref()))?,
             };
             let change: ChangeCall<QueueSettings> = Box::new(move |client, connection| {
-                Box::pin(async move { store::change_queue(connection, client.statements(), verb, &name).await })
+                Box::pin(async move { store::change_queue(connection, client.statements(), verb, &name, &pause).await })
             });
             actor::make(client, connection, entry, change).await
         })
     }
 }
 
+fn check_reason(reason: Option<&str>) -> Result<()> {
+    let problem = match reason {
+        Some(reason) if reason.len() > MAX_REASON_BYTES => "must not be longer than 1,000 bytes",
+        Some(reason) if reason.contains('\0') => "must not contain NUL",
+        _ => return Ok(()),
+    };
+    Err(Error::InvalidOption { option: "reason", problem, given: format!("{:?}", reason.unwrap_or_default()) })
+}
+
 /// The queue and its new value, for the log of changes.
-fn subject(name: &QueueName, verb: QueueVerb) -> Value {
+fn subject(name: &QueueName, verb: QueueVerb, reason: Option<&str>) -> Value {
     match verb {
+        QueueVerb::Pause if reason.is_some() => json!({ "queue": name, "reason": reason }),
         QueueVerb::Look | QueueVerb::Pause | QueueVerb::Resume => json!({ "queue": name }),
         QueueVerb::Limit(limit) => json!({ "queue": name, "limit": limit }),
         QueueVerb::LimitGroups(limit) => json!({ "queue": name, "group_limit": limit }),

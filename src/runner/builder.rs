@@ -36,6 +36,7 @@ use crate::worker::{
 pub struct Runner {
     pub(super) client: Client,
     pub(super) name: Option<String>,
+    pub(super) version: Option<String>,
     pub(super) queues: Vec<(String, usize)>,
     pub(super) workers: Registry,
     pub(super) states: States,
@@ -56,6 +57,7 @@ impl Runner {
         Self {
             client,
             name: None,
+            version: None,
             queues: Vec::new(),
             workers: Registry::default(),
             states: States::default(),
@@ -166,6 +168,13 @@ impl Runner {
     /// What the runner is called in the table `runner`. Default: `uniqueue` and the process id.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// The version of the application, such as `env!("CARGO_PKG_VERSION")` or a commit. Lists of runners show it. At most 200
+    /// bytes are stored. Default: none.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
         self
     }
 

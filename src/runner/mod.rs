@@ -36,6 +36,7 @@ mod groups;
 mod handle;
 mod health;
 mod heartbeat;
+mod host;
 mod job_limit;
 mod lease;
 mod maintenance;

@@ -12,6 +12,7 @@ use super::builder::Runner;
 use super::connections::Connections;
 use super::groups::RunnerGroups;
 use super::handle::{Parts, RunnerHandle, Running};
+use super::host::{beginning, host_name};
 use super::lease::{Leases, RunnerLease};
 use super::result::Ended;
 use super::retention::CompletedRetention;
@@ -28,6 +29,9 @@ use crate::maintenance::{Holder, MAX_CRASHES, SharedConnection};
 use crate::metrics;
 use crate::notify::RunnerSession;
 use crate::store::RunnerRow;
+
+/// The most bytes of an application's version that are stored.
+const MAX_VERSION_BYTES: usize = 200;
 
 impl Runner {
     /// Defines the runner's periodic jobs, registers the kinds of its workers, enters it in the database and makes what its
@@ -65,6 +69,8 @@ impl Runner {
             retention: self.maintenance.retention,
             periodic,
             registered,
+            version: self.version.as_deref().map(|version| beginning(version, MAX_VERSION_BYTES).to_owned()),
+            host: host_name(),
         };
         let taking = async { RunnerLease::take(session.connection().await?, statements, &row, self.lease).await };
         let (lease, kept) = answer::within(self.lease / 2, taking).await?;

@@ -19,6 +19,7 @@ use crate::unique::{RefusedRetry, StateSet};
 pub(crate) enum Verb {
     Cancel,
     Delete,
+    Discard,
     Release,
     Reschedule(OffsetDateTime),
     Retry,
@@ -31,6 +32,7 @@ impl Verb {
         match self {
             Self::Cancel => "cancel",
             Self::Delete => "delete",
+            Self::Discard => "discard",
             Self::Release => "release",
             Self::Reschedule(_) => "reschedule",
             Self::Retry => "retry",
@@ -78,6 +80,7 @@ pub(crate) async fn change(
     let statement = match verb {
         Verb::Cancel => &statements.cancel_jobs,
         Verb::Delete => &statements.delete_jobs,
+        Verb::Discard => &statements.discard_jobs,
         Verb::Release => &statements.release_jobs,
         Verb::Reschedule(_) => &statements.reschedule_jobs,
         Verb::Retry => &statements.retry_jobs,
@@ -86,13 +89,13 @@ pub(crate) async fn change(
     let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
     let query = query(statement).bind(ids).bind(states.map(state_names));
     let query = match verb {
-        Verb::Cancel | Verb::Delete | Verb::Release | Verb::Retry => query,
+        Verb::Cancel | Verb::Delete | Verb::Discard | Verb::Release | Verb::Retry => query,
         Verb::Reschedule(at) => query.bind(at),
         Verb::SetPriority(priority) => query.bind(priority),
     };
     let rows = query.bind(lock_wait.map(lock_timeout)).fetch_all(connection).await?;
     let is_told = match verb {
-        Verb::Cancel | Verb::Release | Verb::Reschedule(_) | Verb::Retry => true,
+        Verb::Cancel | Verb::Discard | Verb::Release | Verb::Reschedule(_) | Verb::Retry => true,
         Verb::Delete | Verb::SetPriority(_) => false,
     };
     let mut changes = Changes { changed: Vec::with_capacity(rows.len()), refused: Vec::new() };

@@ -39,6 +39,10 @@ pub(crate) struct RunnerRow {
     pub(crate) periodic: BTreeMap<String, String>,
     /// The kinds that it registered, each with the digest of its definition.
     pub(crate) registered: BTreeMap<String, String>,
+    /// The version of the application.
+    pub(crate) version: Option<String>,
+    /// The name of the machine.
+    pub(crate) host: Option<String>,
 }
 
 /// Inserts the row of a runner, with a lease of one term.
@@ -49,7 +53,7 @@ pub(crate) async fn register_runner(
     runner: &RunnerRow,
     term: Duration,
 ) -> Result<CompletedKept> {
-    let RunnerRow { name, queues, slots, kinds, retention, periodic, registered } = runner;
+    let RunnerRow { name, queues, slots, kinds, retention, periodic, registered, version, host } = runner;
     let Retention { completed, cancelled, discarded } = retention;
     let keep = |kept: &Option<Duration>| kept.map_or(FOR_EVER, interval);
     let row = query(&statements.register_runner)
@@ -64,6 +68,8 @@ pub(crate) async fn register_runner(
         .bind(slots)
         .bind(Json(periodic))
         .bind(Json(registered))
+        .bind(version)
+        .bind(host)
         .fetch_one(connection)
         .await?;
     CompletedKept::read(&row)

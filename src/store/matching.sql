@@ -31,4 +31,15 @@
     AND ($18::text IS NULL OR j.group_key = $18)
     AND ($19::uuid IS NULL OR j.id >= $19)
     AND ($20::text IS NULL OR j.errors -> -1 ->> 'code' = $20)
+    AND ($21::uuid[] IS NULL OR j.id <> ALL ($21))
+    -- Of an entry that no runner wrote the time may be no time.
+    AND (
+        num_nonnulls($22::timestamptz, $23::timestamptz) = 0
+        OR CASE
+            WHEN j.errors #>> '{-1,at}' ~ '^\d{4}-\d\d-\d\dT' THEN
+                (j.errors #>> '{-1,at}')::timestamptz >= coalesce($22, '-infinity')
+                AND (j.errors #>> '{-1,at}')::timestamptz < coalesce($23, 'infinity')
+        END
+    )
+    AND ($24::text IS NULL OR j.args @? $24::text::jsonpath)
 )

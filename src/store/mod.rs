@@ -114,7 +114,7 @@ pub(crate) use self::periodic::{
 pub(crate) use self::periodic_definitions::{PeriodicDefinitions, periodic_definitions};
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
-pub(crate) use self::queue::{QueueVerb, change_queue, hold_group, list_queues, remove_queue, resume_group};
+pub(crate) use self::queue::{Pause, QueueVerb, change_queue, hold_group, list_queues, remove_queue, resume_group};
 pub(crate) use self::read_committed::{begin_limited, begin_read_committed, settle, settle_within};
 pub(crate) use self::rebuild::{is_made_anew, sql_to_drop, sql_to_make, sql_to_mend};
 pub(crate) use self::reindex::{
@@ -154,7 +154,7 @@ pub(crate) use self::shift::{move_periodic, shift_times};
 use crate::ident::SchemaName;
 
 /// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to
-/// 20; a null sets no condition. Such statements are planned for each call.
+/// 24; a null sets no condition. Such statements are planned for each call.
 const MATCHING: &str = include_str!("matching.sql");
 
 /// The job of an insert, which replaces the marker `/* new_job */NULL`. It takes parameters 1 to 23.
@@ -219,6 +219,7 @@ statements! {
     define_periodic,
     delete,
     delete_jobs,
+    discard_jobs,
     deletes_completed,
     descendants_of,
     discard_unreadable,

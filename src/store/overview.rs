@@ -34,6 +34,8 @@ fn runner(row: &PgRow) -> Result<RunnerInfo> {
     Ok(RunnerInfo {
         id: row.try_get("id")?,
         name: row.try_get("name")?,
+        version: row.try_get("version")?,
+        host: row.try_get("host")?,
         started_at: row.try_get::<Stored, _>("started_at")?.0,
         is_alive: row.try_get("is_alive")?,
         heartbeat_age: length(row, "heartbeat_age")?,

@@ -60,17 +60,25 @@ impl QueueVerb {
     }
 }
 
-/// Changes a queue, and returns its new settings.
+/// What a pause stores.
+#[derive(Clone, Debug)]
+pub(crate) struct Pause {
+    pub(crate) reason: Option<String>,
+    pub(crate) actor: Option<String>,
+}
+
+/// Changes a queue, and returns its new settings. `pause`: what a pause stores.
 pub(crate) async fn change_queue(
     connection: &mut PgConnection,
     statements: &Statements,
     verb: QueueVerb,
     name: &QueueName,
+    pause: &Pause,
 ) -> Result<QueueSettings> {
     let named = |statement| query(statement).bind(name.as_str());
     let change = match verb {
         QueueVerb::Look => None,
-        QueueVerb::Pause => Some(named(&statements.pause_queue)),
+        QueueVerb::Pause => Some(named(&statements.pause_queue).bind(pause.reason.clone()).bind(pause.actor.clone())),
         QueueVerb::Resume => Some(named(&statements.resume_queue)),
         QueueVerb::Limit(limit) => Some(named(&statements.limit_queue).bind(limit)),
         QueueVerb::LimitGroups(limit) => Some(named(&statements.limit_groups).bind(limit)),
@@ -99,6 +107,8 @@ pub(crate) async fn change_queue(
         None => Ok(QueueSettings {
             name: name.clone(),
             paused_at: None,
+            paused_by: None,
+            pause_reason: None,
             limit: None,
             group_limit: None,
             max_waiting: None,
@@ -168,6 +178,8 @@ fn settings(row: &PgRow) -> Result<QueueSettings> {
     Ok(QueueSettings {
         name: QueueName::from_stored(row.try_get("name")?),
         paused_at: row.try_get::<Option<Stored>, _>("paused_at")?.map(|at| at.0),
+        paused_by: row.try_get("paused_by")?,
+        pause_reason: row.try_get("pause_reason")?,
         limit: row.try_get::<Option<i32>, _>("max_running")?.map(i32::unsigned_abs),
         group_limit: row.try_get::<Option<i32>, _>("max_per_group")?.map(i32::unsigned_abs),
         max_waiting: row.try_get::<Option<i32>, _>("max_waiting")?.map(i32::unsigned_abs),

@@ -79,6 +79,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
     let JobFilter {
         means_all: _,
         ids,
+        except_ids,
         id_at_least,
         states,
         queues,
@@ -86,6 +87,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
         unique_key,
         group,
         args,
+        args_path,
         meta,
         priority,
         attempts_at_least,
@@ -94,6 +96,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
         scheduled,
         attempted,
         finalized,
+        failed,
         limit: _,
     } = filter;
     let query = sqlx::query(statement.clone()).persistent(false);
@@ -103,8 +106,11 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
     let query = query.bind(scheduled.after).bind(scheduled.before);
     let query = query.bind(finalized.after).bind(finalized.before);
     let query = query.bind(attempted.after).bind(attempted.before);
-    let query = query.bind(ids.as_ref().map(|ids| ids.iter().map(|id| id.as_uuid()).collect::<Vec<_>>()));
-    query.bind(group).bind(id_at_least.map(JobId::as_uuid)).bind(error_code)
+    let uuids =
+        |ids: &Option<Vec<JobId>>| ids.as_ref().map(|ids| ids.iter().map(|id| id.as_uuid()).collect::<Vec<_>>());
+    let query = query.bind(uuids(ids));
+    let query = query.bind(group).bind(id_at_least.map(JobId::as_uuid)).bind(error_code);
+    query.bind(uuids(except_ids)).bind(failed.after).bind(failed.before).bind(args_path)
 }
 
 /// States as the database spells them, in alphabetical order.

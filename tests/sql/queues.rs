@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use uniqueue::{
-    Client, Error, Job, JobCount, JobState, Keep, QueueSettings, Retention, RetryPolicy, Runner, RunnerHandle,
-    RunningJob, SchemaName,
+    Client, Error, Job, JobCount, JobState, Keep, ObstacleCode, QueueSettings, Retention, RetryPolicy, Runner,
+    RunnerHandle, RunningJob, SchemaName,
 };
 
 use support::{Database, WAIT, eventually, job};
@@ -365,4 +366,30 @@ async fn a_queue_keeps_each_final_state_as_it_was_said_and_two_who_say_it_at_onc
     assert_eq!(client.queues().await.unwrap()[0].settings, settings);
     let error = client.queue("emails").keep(JobState::Running, hour).await.unwrap_err().to_string();
     assert!(error.contains("running"), "{error}");
+}
+
+#[tokio::test]
+async fn a_pause_says_who_paused_why_and_since_when() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let queue = client.queue("mail");
+    let id = client.insert(job("send")).queue("mail").await.unwrap().id();
+    queue.pause().reason("the provider is down").actor("ada").await.unwrap();
+    // The first pause stays, with a newer reason.
+    let settings = queue.pause().reason("the provider's disk is full").actor("eve").await.unwrap();
+    assert_eq!(settings.paused_by.as_deref(), Some("ada"));
+    assert_eq!(settings.pause_reason.as_deref(), Some("the provider's disk is full"));
+    let why = client.why(id).await.unwrap().into_iter().find(|why| why.code == ObstacleCode::QueuePaused).unwrap();
+    assert!(why.reason.ends_with(r#" by "ada": "the provider's disk is full"."#), "{}", why.reason);
+    assert_eq!((&why.details["by"], why.details.contains_key("since")), (&json!("ada"), true));
+    let listed = client.queues().await.unwrap();
+    assert_eq!(listed[0].settings, settings);
+    let resumed = queue.resume().await.unwrap();
+    assert_eq!((resumed.paused_at, resumed.paused_by, resumed.pause_reason), (None, None, None));
+    // Without a reason and a name, as before.
+    queue.pause().await.unwrap();
+    let why = client.why(id).await.unwrap().into_iter().find(|why| why.code == ObstacleCode::QueuePaused).unwrap();
+    assert!(why.reason.ends_with(" UTC."), "{}", why.reason);
+    let error = queue.pause().reason("x".repeat(1_001)).await.unwrap_err().to_string();
+    assert!(error.contains("reason") && error.contains("1,000 bytes"), "{error}");
 }

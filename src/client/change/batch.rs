@@ -13,6 +13,9 @@ use crate::state::JobState;
 use crate::store::{self, Changed, Changes, LogEntry, Statements, Told, Verb, settle};
 use crate::unique::{RefusedRetry, StateSet};
 
+/// The error of a job that was discarded by hand, as the database writes it.
+const BY_OPERATOR: &str = "discarded by an operator";
+
 /// A batch of jobs that were changed.
 pub(super) struct ChangedBatch {
     pub(super) changed: Vec<JobId>,
@@ -61,7 +64,7 @@ pub(super) async fn change_batch(
     for Changed { id, told } in changed {
         batch.changed.push(id);
         if let Some(told) = told {
-            if told.state == JobState::Discarded {
+            if told.state == JobState::Discarded && !matches!(verb, Verb::Discard) {
                 batch.discarded.push(id);
             }
             publish(client, verb, id, told);
@@ -86,6 +89,7 @@ async fn log(
 /// Publishes the event of a job that was cancelled, retried or discarded by hand.
 fn publish(client: &Client, verb: Verb, id: JobId, Told { kind, queue, attempt, state }: Told) {
     let happened = match verb {
+        Verb::Discard => Happened::Discarded { reason: BY_OPERATOR.to_owned() },
         _ if state == JobState::Discarded => Happened::Discarded { reason: TAKEN.to_owned() },
         Verb::Cancel => Happened::Cancelled { reason: None },
         Verb::Retry => Happened::Retried { after: Duration::ZERO, error: None },

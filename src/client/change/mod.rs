@@ -1,4 +1,4 @@
-//! Changing jobs by hand: cancel, retry, release, reschedule, delete, another priority, and freeing a key.
+//! Changing jobs by hand: cancel, discard, retry, release, reschedule, delete, another priority, and freeing a key.
 
 mod batch;
 mod pages;
@@ -21,7 +21,7 @@ use crate::ident::JobId;
 use crate::store::{self, Verb};
 use crate::unique::RefusedRetry;
 
-/// A change to jobs, to be awaited. Made by [`Client::cancel`], [`Client::retry`],
+/// A change to jobs, to be awaited. Made by [`Client::cancel`], [`Client::discard`], [`Client::retry`],
 /// [`Client::release`], [`Client::reschedule`], [`Client::set_priority`] and [`Client::delete`].
 ///
 /// Jobs are selected by their ids, or by a [`JobFilter`](crate::JobFilter):
@@ -209,6 +209,16 @@ impl Client {
     /// [`Error::InvalidJson`](crate::Error::InvalidJson).
     pub fn cancel(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
         Change::new(self, Verb::Cancel, jobs)
+    }
+
+    /// Discards jobs that are not final yet, as jobs that failed for good. Each gets an error with the code `by_operator`. A
+    /// running job ends as by [`Client::cancel`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::cancel`].
+    pub fn discard(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
+        Change::new(self, Verb::Discard, jobs)
     }
 
     /// Makes final, retryable and scheduled jobs available at once, with at least one attempt left.

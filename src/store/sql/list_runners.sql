@@ -1,6 +1,6 @@
 -- Every runner with its queues and how many jobs it runs in each. Live ones come first.
 SELECT
-    r.id, r.name, r.started_at, r.idle, r.queues, r.slots, r.kinds, r.completed, r.failed,
+    r.id, r.name, r.version, r.host, r.started_at, r.idle, r.queues, r.slots, r.kinds, r.completed, r.failed,
     r.leased_until > clock_timestamp() AS is_alive,
     -- Infinite times cannot be subtracted.
     extract(epoch FROM clock_timestamp() - greatest(r.heartbeat_at, 'epoch'))::double precision AS heartbeat_age,

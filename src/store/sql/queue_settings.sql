@@ -1,6 +1,6 @@
 -- How a queue is set, if anything was.
 SELECT
-    q.name, q.paused_at, q.max_running, q.max_per_group, q.max_waiting, q.fair,
+    q.name, q.paused_at, q.paused_by, q.pause_reason, q.max_running, q.max_per_group, q.max_waiting, q.fair,
     q.rate_count, extract(epoch FROM q.rate_period)::double precision AS rate_period, q.rate_burst,
     q.group_rate_count, extract(epoch FROM q.group_rate_period)::double precision AS group_rate_period, q.group_rate_burst,
     CASE WHEN q.held_until > clock_timestamp() THEN q.held_until END AS held_until,

@@ -18,7 +18,7 @@ async fn the_client_s_statements_are_calls_of_the_functions() {
     let functions = database.text(functions).await;
     assert_eq!(
         functions,
-        "cancel_jobs delete_jobs hold_group hold_queue limit_groups limit_queue limit_waiting pause_queue rate_groups \
+        "cancel_jobs delete_jobs discard_jobs hold_group hold_queue limit_groups limit_queue limit_waiting pause_queue rate_groups \
          rate_queue release_jobs reschedule_jobs resume_group resume_queue retain_queue retry_jobs set_priority share_queue"
     );
     let statements = database.client.statements_text();
@@ -47,8 +47,11 @@ async fn a_change_answers_with_the_jobs_it_changed_and_the_state_they_are_in_sin
         ("reschedule_jobs({ids}, '2100-01-01')", "a scheduled, b scheduled"),
         ("set_priority({ids}, 7)", "a scheduled, b scheduled"),
         ("retry_jobs({ids}, ARRAY['completed'])", "c available"),
-        ("cancel_jobs({ids}, '{scheduled}')", "a cancelled, b cancelled"),
-        ("delete_jobs({ids})", "a cancelled, b cancelled, c available"),
+        ("discard_jobs({ids}, '{scheduled}')", "a discarded, b discarded"),
+        ("retry_jobs({ids}, '{discarded}')", "a available, b available"),
+        ("cancel_jobs({ids}, '{running}')", ""),
+        ("cancel_jobs({ids}, '{available}')", "a cancelled, b cancelled, c cancelled"),
+        ("delete_jobs({ids})", "a cancelled, b cancelled, c cancelled"),
         ("delete_jobs({ids})", ""),
     ] {
         let call = call.replace("{ids}", &ids);

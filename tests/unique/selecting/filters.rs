@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use time::macros::datetime;
 use uniqueue::{Error, JobCount, JobFilter, JobId, JobState, NewJob, UniqueKey};
 
@@ -179,4 +180,53 @@ async fn a_count_says_where_it_stopped() {
         let count = database.client.count_jobs(JobFilter::all(), up_to).await.unwrap();
         assert_eq!((count, count.to_string().as_str()), (counted, text));
     }
+}
+
+#[tokio::test]
+async fn jobs_are_found_by_the_time_of_their_last_error_whenever_they_were_inserted() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let ids: Vec<_> =
+        client.insert_many((0..4).map(|_| job("send"))).await.unwrap().iter().map(|one| one.id()).collect();
+    let failed_at = [datetime!(2026-01-01 8:00 UTC), datetime!(2026-01-01 9:00 UTC), datetime!(2026-01-01 10:00 UTC)];
+    for (id, at) in ids.iter().zip(failed_at) {
+        let at = at.format(&Rfc3339).unwrap();
+        let errors = json!([
+            { "attempt": 1, "at": "2020-01-01T00:00:00Z", "error": "no" },
+            { "attempt": 2, "at": at, "error": "no" },
+        ]);
+        database.execute(&format!("UPDATE {{schema}}.job SET errors = '{errors}' WHERE id = '{id}'")).await;
+    }
+    let found = async |filter: JobFilter| {
+        client.jobs(filter).oldest_first().await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>()
+    };
+    assert_eq!(found(JobFilter::new().failed_after(failed_at[1])).await, ids[1..3]);
+    assert_eq!(found(JobFilter::new().failed_before(failed_at[1])).await, ids[..1]);
+    assert_eq!(found(JobFilter::new().failed_after(failed_at[0]).except_ids([ids[1]])).await, [ids[0], ids[2]]);
+    assert_eq!(found(JobFilter::new().except_ids(&ids[1..])).await, ids[..1]);
+    // A note by hand has no time.
+    database.execute("UPDATE {schema}.job SET errors = errors || '\"a note\"'::jsonb").await;
+    assert_eq!(found(JobFilter::new().failed_after(failed_at[0])).await, []);
+}
+
+#[tokio::test]
+async fn jobs_are_found_by_a_path_in_their_args() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let args = [json!({"to": {"mail": "Ada@example.com"}}), json!({"to": "eve"}), json!([1])];
+    let jobs = args.map(|args| NewJob::new("send", &args));
+    let ids: Vec<_> = client.insert_many(jobs).await.unwrap().iter().map(|one| one.id()).collect();
+    for (path, found) in [
+        (r#"$.to.mail ? (@ like_regex "^ada@" flag "i")"#, &ids[..1]),
+        (r#"$.** ? (@ like_regex "a" flag "iq")"#, &ids[..1]),
+        ("$[0] ? (@ == 1)", &ids[2..]),
+        ("$.none", &[]),
+    ] {
+        let jobs = client.jobs(JobFilter::new().args_path(path)).await.unwrap();
+        assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), found, "{path}");
+    }
+    assert!(client.jobs(JobFilter::new().args_path("$.")).await.is_err());
+    assert_eq!(client.discard(JobFilter::new().args_path("$.to")).await.unwrap().len(), 2);
+    let errors = client.job(ids[0]).await.unwrap().unwrap().errors;
+    assert_eq!(errors[0].code.as_deref(), Some("by_operator"));
 }

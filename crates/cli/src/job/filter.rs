@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
 use time::OffsetDateTime;
-use uniqueue::{JobFilter, JobState, StateSet};
+use uniqueue::{JobFilter, JobId, JobState, StateSet};
 
 use crate::failure::Failure;
 use crate::json_argument::JsonArgument;
@@ -45,6 +45,10 @@ pub(super) struct FilterArguments {
     /// With args that contain this, by the rules of PostgreSQL's @>; also @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
     args: Option<JsonArgument>,
+
+    /// With args in which this SQL/JSON path finds something, as PostgreSQL's @?
+    #[arg(long, value_name = "PATH")]
+    args_path: Option<String>,
 
     /// With meta that contains this
     #[arg(long, value_name = "JSON")]
@@ -101,6 +105,18 @@ pub(super) struct FilterArguments {
     /// Completed, cancelled or discarded before this time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     finalized_before: Option<TimeArgument>,
+
+    /// With a last error of this time or later, whatever became of the job since
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    failed_after: Option<TimeArgument>,
+
+    /// With a last error before this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    failed_before: Option<TimeArgument>,
+
+    /// Without the job of this id; repeat it for several
+    #[arg(long, value_name = "ID")]
+    except: Vec<JobId>,
 }
 
 impl FilterArguments {
@@ -128,6 +144,7 @@ impl FilterArguments {
             key,
             group,
             args,
+            args_path,
             meta,
             priority,
             attempts_at_least,
@@ -142,6 +159,9 @@ impl FilterArguments {
             attempted_before,
             finalized_after,
             finalized_before,
+            failed_after,
+            failed_before,
+            except,
         } = self;
         let mut conditions: Vec<_> = queue.iter().map(|queue| ("queue", queue.clone())).collect();
         conditions.extend(kind.iter().map(|kind| ("kind", kind.clone())));
@@ -149,6 +169,7 @@ impl FilterArguments {
         add("key", key.clone());
         add("group", group.clone());
         add("args", args.as_ref().map(ToString::to_string));
+        add("args-path", args_path.clone());
         add("meta", meta.as_ref().map(ToString::to_string));
         add("priority", priority.map(|priority| priority.to_string()));
         add("attempts-at-least", attempts_at_least.map(|attempts| attempts.to_string()));
@@ -164,9 +185,12 @@ impl FilterArguments {
             ("attempted-before", attempted_before),
             ("finalized-after", finalized_after),
             ("finalized-before", finalized_before),
+            ("failed-after", failed_after),
+            ("failed-before", failed_before),
         ] {
             add(name, time.map(|time| time.to_string()));
         }
+        conditions.extend(except.iter().map(|id| ("except", id.to_string())));
         conditions
     }
 
@@ -174,7 +198,9 @@ impl FilterArguments {
     fn needs_now(&self) -> bool {
         let times = [self.created_after, self.created_before, self.scheduled_after, self.scheduled_before];
         let more = [self.attempted_after, self.attempted_before, self.finalized_after, self.finalized_before];
-        self.older_than.is_some() || self.newer_than.is_some() || times.into_iter().chain(more).any(|t| t.is_some())
+        let failed = [self.failed_after, self.failed_before];
+        let mut times = times.into_iter().chain(more).chain(failed);
+        self.older_than.is_some() || self.newer_than.is_some() || times.any(|time| time.is_some())
     }
 
     /// The states to select. `None` means all.
@@ -218,6 +244,12 @@ impl FilterArguments {
         if let Some(group) = self.group {
             filter = filter.group(group);
         }
+        if let Some(path) = self.args_path {
+            filter = filter.args_path(path);
+        }
+        if !self.except.is_empty() {
+            filter = filter.except_ids(self.except);
+        }
         for (json, name, set) in [
             (self.args, "--args", JobFilter::args as fn(JobFilter, Value) -> JobFilter),
             (self.meta, "--meta", JobFilter::meta),
@@ -245,6 +277,8 @@ impl FilterArguments {
             (self.attempted_before, JobFilter::attempted_before),
             (self.finalized_after, JobFilter::finalized_after),
             (self.finalized_before, JobFilter::finalized_before),
+            (self.failed_after, JobFilter::failed_after),
+            (self.failed_before, JobFilter::failed_before),
         ] {
             if let Some(moment) = moment {
                 filter = set(filter, moment.at(now));

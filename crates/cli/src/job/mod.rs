@@ -24,7 +24,8 @@ use self::insert::InsertArguments;
 use self::list::ListArguments;
 use self::show::ShowArguments;
 use self::verb::{
-    CancelArguments, DeleteArguments, PriorityArguments, ReleaseArguments, RescheduleArguments, RetryArguments, Verb,
+    CancelArguments, DeleteArguments, DiscardArguments, PriorityArguments, ReleaseArguments, RescheduleArguments,
+    RetryArguments, Verb,
 };
 use self::wait::WaitArguments;
 use crate::failure::Failure;
@@ -47,6 +48,7 @@ enum JobCommand {
     Wait(WaitArguments),
     Retry(Box<RetryArguments>),
     Cancel(Box<CancelArguments>),
+    Discard(Box<DiscardArguments>),
     Delete(Box<DeleteArguments>),
     Reschedule(Box<RescheduleArguments>),
     Release(Box<ReleaseArguments>),
@@ -78,6 +80,7 @@ pub(crate) async fn run(arguments: JobArguments) -> Result<Verdict, Failure> {
         JobCommand::Wait(arguments) => or_interrupted(nothing_changed, wait::run(arguments)).await,
         JobCommand::Retry(arguments) => change::run(Verb::Retry, arguments.change).await,
         JobCommand::Cancel(arguments) => change::run(Verb::Cancel, arguments.change).await,
+        JobCommand::Discard(arguments) => change::run(Verb::Discard, arguments.change).await,
         JobCommand::Delete(arguments) => change::run(Verb::Delete, arguments.change).await,
         JobCommand::Reschedule(arguments) => change::run(Verb::Reschedule(arguments.at()), arguments.change).await,
         JobCommand::Release(arguments) => change::run(Verb::Release, arguments.change).await,

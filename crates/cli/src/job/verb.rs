@@ -13,6 +13,7 @@ use crate::time_argument::{DurationArgument, TimeArgument};
 pub(super) enum Verb {
     Retry,
     Cancel,
+    Discard,
     Delete,
     Reschedule(TimeArgument),
     Release,
@@ -25,6 +26,7 @@ impl Verb {
         match self {
             Verb::Retry => "retry",
             Verb::Cancel => "cancel",
+            Verb::Discard => "discard",
             Verb::Delete => "delete",
             Verb::Reschedule(_) => "reschedule",
             Verb::Release => "release",
@@ -37,6 +39,7 @@ impl Verb {
         let [present, past, imperative, passive] = match self {
             Verb::Retry => ["retrying", "retried", "Retry", "be retried"],
             Verb::Cancel => ["cancelling", "cancelled", "Cancel", "be cancelled"],
+            Verb::Discard => ["discarding", "discarded", "Discard", "be discarded"],
             Verb::Delete => ["deleting", "deleted", "Delete", "be deleted"],
             Verb::Reschedule(_) => ["rescheduling", "rescheduled", "Reschedule", "be rescheduled"],
             Verb::Release => ["releasing", "released", "Release", "be released"],
@@ -52,7 +55,9 @@ impl Verb {
         let all = StateSet::of(&JobState::ALL);
         match self {
             Verb::Retry => all.without(JobState::Available).without(JobState::Pending).without(JobState::Running),
-            Verb::Cancel => all.without(JobState::Cancelled).without(JobState::Completed).without(JobState::Discarded),
+            Verb::Cancel | Verb::Discard => {
+                all.without(JobState::Cancelled).without(JobState::Completed).without(JobState::Discarded)
+            }
             Verb::Delete => all.without(JobState::Running),
             Verb::Reschedule(_) | Verb::Priority(_) => {
                 StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled])
@@ -78,6 +83,7 @@ impl Verb {
         Ok(match self {
             Verb::Retry => client.retry(jobs),
             Verb::Cancel => client.cancel(jobs),
+            Verb::Discard => client.discard(jobs),
             Verb::Delete => client.delete(jobs),
             Verb::Reschedule(moment) => client.reschedule(jobs, moment.at(client.database_time().await?)),
             Verb::Release => client.release(jobs),
@@ -143,6 +149,19 @@ Examples:
   uniqueue job cancel --queue imports --state available,scheduled --dry-run
   uniqueue job cancel --kind report.build --args '{\"tenant\": 7}' --yes"))]
 pub(super) struct CancelArguments {
+    #[command(flatten)]
+    pub(super) change: ChangeArguments,
+}
+
+/// Discard jobs that are not final, as jobs that failed for good.
+///
+/// Each gets an error with the code by_operator. A running job is discarded at once, and its worker's result is dropped.
+#[derive(Debug, Args)]
+#[command(after_help = exit_codes!("\
+Examples:
+  uniqueue job discard 019abc12-3456-7def-8a12-3456789abcde
+  uniqueue job discard --kind report.build --state retryable --dry-run"))]
+pub(super) struct DiscardArguments {
     #[command(flatten)]
     pub(super) change: ChangeArguments,
 }

@@ -24,7 +24,7 @@ With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"k
 
 Examples:
   uniqueue queue pause emails
-  uniqueue queue pause emails imports --schema jobs
+  uniqueue queue pause emails imports --reason 'the provider is down'
 
 Exit codes:
   0    paused
@@ -34,6 +34,10 @@ pub(super) struct PauseArguments {
     /// One or more queues
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
+
+    /// Why, for those who look at the queue
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 
     #[command(flatten)]
     database: DatabaseArguments,
@@ -196,13 +200,15 @@ impl FromStr for KeepArgument {
 
 /// Pauses queues.
 pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure> {
-    let PauseArguments { names, database } = arguments;
+    let PauseArguments { names, reason, database } = arguments;
     let json = database.json;
     let database = Database::open_migrated(&database).await?;
     for name in &names {
         let mut tx = database.client.pool().begin().await?;
         let before = database.client.queue(name).settings().tx(&mut tx).await?;
-        let settings = database.client.queue(name).pause().tx(&mut tx).await?;
+        let pause = database.client.queue(name).pause();
+        let pause = reason.iter().fold(pause, |pause, reason| pause.reason(reason));
+        let settings = pause.tx(&mut tx).await?;
         tx.commit().await?;
         print_change(&settings, before.paused_at.is_none(), json, |settings| {
             match (before.paused_at, settings.paused_at) {

@@ -1,4 +1,4 @@
-//! Changes of jobs: `uniqueue job retry|cancel|delete|reschedule|release|priority`.
+//! Changes of jobs: `uniqueue job retry|cancel|discard|delete|reschedule|release|priority`.
 //!
 //! ```text
 //! ids ─────▶ by_id: one statement, and a reason for each job that was not changed ──┐
