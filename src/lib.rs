@@ -40,6 +40,7 @@ pub mod period;
 mod periodic;
 mod queue;
 mod rate;
+mod remote;
 mod retention;
 mod retry;
 mod runner;
@@ -54,6 +55,7 @@ mod trace;
 mod unique;
 mod wait_result;
 mod waiting_insert;
+mod wake_ups;
 mod why;
 mod worker;
 
@@ -75,9 +77,9 @@ pub use self::client::Migration;
 pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
-    AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explanation, GroupBackfill,
-    Groups, HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Kinds, NextInsert, Queue,
-    QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
+    AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explanation, FetchJobs,
+    GroupBackfill, Groups, HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Kinds, NextInsert,
+    Queue, QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -108,6 +110,8 @@ pub use self::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, 
 /// Queues.
 pub use self::queue::{QueueInfo, QueueSettings};
 pub use self::rate::Rate;
+/// Working without a runner.
+pub use self::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
 pub use self::retention::{Keep, Retention};
 pub use self::retry::RetryPolicy;
 pub use self::runner::{Runner, RunnerHandle, RunnerHealth, shutdown_signal};
@@ -124,6 +128,7 @@ pub use self::unique::{
 pub use self::wait_result::Waited;
 /// Inserts that wait.
 pub use self::waiting_insert::WaitingInsert;
+pub use self::wake_ups::{WakeUp, WakeUps};
 /// Why a job waits.
 pub use self::why::{FirstJob, Obstacle, ObstacleCode};
 pub use self::worker::{

@@ -28,6 +28,7 @@ mod passed;
 mod periodic;
 mod queues;
 mod relatives;
+mod remote;
 mod request;
 mod schema_check;
 mod stats;
@@ -61,6 +62,7 @@ pub use self::migration::Migration;
 #[cfg(feature = "periodic")]
 pub use self::periodic::Periodic;
 pub use self::queues::{Queue, QueueChange, Queues};
+pub use self::remote::FetchJobs;
 pub use self::request::Request;
 pub use self::stats::StatsRequest;
 pub use self::stuck::StuckJobs;

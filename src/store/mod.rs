@@ -42,6 +42,7 @@ mod reindex;
 mod relatives;
 mod release;
 mod remedy;
+mod remote;
 mod row;
 mod schema_objects;
 #[cfg(feature = "testing")]
@@ -52,18 +53,16 @@ mod service;
 mod shift;
 mod single_reads;
 mod statement_limit;
+mod statements;
 mod stats;
 mod unreadable;
 mod wait;
 mod why;
 mod work_overview;
 
-use std::sync::Arc;
-
-use sqlx::AssertSqlSafe;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{Postgres, SqlSafeStr, SqlStr};
+use sqlx::{Postgres, SqlStr};
 
 pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, suppressed_duplicates};
 pub(crate) use self::backfill::{
@@ -129,11 +128,13 @@ pub(crate) use self::remedy::{
     sql_to_rebuild_index, sql_to_release_claim, sql_to_remove_periodic, sql_to_resume_queue, sql_to_roll_back_prepared,
     sql_to_serve, sql_to_show, sql_to_vacuum,
 };
+pub(crate) use self::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs, maintain_once, stop_worker};
 pub(crate) use self::schema_objects::{SchemaObject, golden_objects, schema_objects};
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
 pub(crate) use self::single_reads::{database_time, holder, job_by_id};
 pub(crate) use self::statement_limit::{begin_look_up, limit_statements, restore_statement_limit};
+pub(crate) use self::statements::Statements;
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
 pub(crate) use self::unreadable::{
     Trial, Tried, UnreadableJobs, discard_unreadable, is_of_values, next_jobs, try_jobs_within, unreadable_jobs,
@@ -152,236 +153,6 @@ pub(crate) use self::scratch::{
 pub(crate) use self::shift::{move_periodic, shift_times};
 
 use crate::ident::SchemaName;
-
-/// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to
-/// 24; a null sets no condition. Such statements are planned for each call.
-const MATCHING: &str = include_str!("matching.sql");
-
-/// The job of an insert, which replaces the marker `/* new_job */NULL`. It takes parameters 1 to 23.
-const NEW_JOB: &str = include_str!("new_job.sql");
-
-/// The jobs of an insert, which replace the marker `/* new_jobs */NULL`. They take parameters 1 to 23. An array of one
-/// element stands for all jobs, an empty one for nulls.
-const NEW_JOBS: &str = include_str!("new_jobs.sql");
-
-macro_rules! statements {
-    ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
-        /// Every statement, rendered for one schema.
-        #[derive(Clone, Debug)]
-        pub(crate) struct Statements {
-            schema: SchemaName,
-            $($(#[$condition])* $name: SqlStr,)*
-        }
-
-        impl Statements {
-            /// Renders every statement for a schema.
-            pub(crate) fn new(schema: SchemaName) -> Self {
-                let qualifier = format!("{}.", schema.quoted());
-                let columns = row::columns_of_j();
-                // Safe to splice: a schema name is checked against an alphabet without quotes.
-                let render = |text: &str| {
-                    let text = text.replace("/* matching */true", MATCHING);
-                    let text = text.replace("/* new_job */NULL", NEW_JOB).replace("/* new_jobs */NULL", NEW_JOBS);
-                    let text = text.replace("/* columns */j.*", &columns).replace("/* schema */", &qualifier);
-                    AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
-                };
-                Self {
-                    $($(#[$condition])* $name: render(include_str!(concat!("sql/", stringify!($name), ".sql"))),)*
-                    schema,
-                }
-            }
-
-            /// Every statement with its name, for the test that prepares them all.
-            pub(crate) fn all(&self) -> Vec<(&'static str, SqlStr)> {
-                Vec::from([$($(#[$condition])* (stringify!($name), self.$name.clone()),)*])
-            }
-        }
-    };
-}
-
-statements! {
-    audit_duplicates,
-    audited_kinds,
-    backfill_groups,
-    backfill_keys,
-    backfill_outcomes,
-    backfill_rows,
-    backfill_settle,
-    begin_run,
-    bloated_indexes,
-    cancel_jobs,
-    check_edges,
-    children_of,
-    claiming_jobs,
-    complete,
-    count_matching,
-    database_time,
-    define_periodic,
-    delete,
-    delete_jobs,
-    discard_jobs,
-    deletes_completed,
-    descendants_of,
-    discard_unreadable,
-    due_jobs,
-    due_periodic,
-    #[cfg(feature = "testing")]
-    end_connections,
-    end_future_times,
-    enter_queue,
-    expire,
-    expired_jobs,
-    explain_unique,
-    extend_lease,
-    failed_indexes,
-    fetch,
-    #[cfg(feature = "testing")]
-    find_jobs,
-    final_jobs,
-    finish,
-    flag_periodic,
-    fold_duplicates,
-    give_back,
-    health_claims,
-    health_definitions,
-    health_expired,
-    health_full,
-    health_groups,
-    health_hidden_sessions,
-    health_indexes,
-    health_kinds,
-    health_maintenance,
-    health_objects,
-    health_periodic,
-    health_prepared,
-    health_replication,
-    health_retention,
-    health_runners,
-    health_self,
-    health_sessions,
-    health_slow,
-    health_stuck,
-    health_suspects,
-    health_table_parts,
-    health_tables,
-    health_unreadable,
-    health_waiting,
-    #[cfg(feature = "testing")]
-    held_back,
-    hold_back,
-    hold_group,
-    hold_queue,
-    holder,
-    holders,
-    insert_batch,
-    insert_graph,
-    insert_one,
-    insert_plain,
-    insert_plain_one,
-    insert_unique_one,
-    job_by_id,
-    jobs_in_range,
-    key_history,
-    large_tables,
-    last_id,
-    #[cfg(feature = "testing")]
-    left_behind,
-    limit_groups,
-    limit_queue,
-    limit_statements,
-    limit_waiting,
-    list_changes,
-    list_claims,
-    list_groups,
-    list_held_groups,
-    list_kinds,
-    list_newest,
-    list_oldest,
-    list_periodic,
-    list_queues,
-    list_retentions,
-    list_runners,
-    list_stuck,
-    locked_jobs,
-    log_change,
-    lost_jobs,
-    matching_ids,
-    #[cfg(feature = "testing")]
-    may_create_databases,
-    #[cfg(feature = "testing")]
-    move_periodic,
-    #[cfg(feature = "testing")]
-    next_job,
-    next_jobs,
-    not_completed,
-    page_groups,
-    parents_of,
-    pause_periodic,
-    pause_queue,
-    promote,
-    prune,
-    prune_bounds,
-    prune_changes,
-    prune_groups,
-    queue_settings,
-    rate_groups,
-    rate_queue,
-    register_kinds,
-    register_runner,
-    release_children,
-    release_claim,
-    release_jobs,
-    release_service,
-    remove_dead_runners,
-    remove_kind,
-    remove_periodic,
-    remove_queue,
-    remove_runner,
-    reschedule_jobs,
-    rescue,
-    resume_group,
-    resume_periodic,
-    resume_queue,
-    retain_queue,
-    retry_jobs,
-    run_periodic,
-    run_periodic_now,
-    schema_version,
-    session,
-    set_periodic,
-    set_priority,
-    set_runner_idle,
-    set_search_path,
-    share_queue,
-    #[cfg(feature = "testing")]
-    start_job,
-    stats_finished,
-    stats_inserted,
-    stats_pace,
-    still_held,
-    store_progress,
-    suppressed_duplicates,
-    take_service,
-    #[cfg(feature = "testing")]
-    time_shifts,
-    try_jobs,
-    waiting_inserts,
-    watch_failing,
-    watch_failing_codes,
-    watch_running,
-    why,
-    why_first,
-    why_queue,
-    #[cfg(feature = "testing")]
-    window_shift,
-}
-
-impl Statements {
-    /// The schema that the statements are rendered for.
-    pub(crate) const fn schema(&self) -> &SchemaName {
-        &self.schema
-    }
-}
 
 /// The channel that names queues with new jobs. All schemas of a database share its channels, so the name has the
 /// schema.

@@ -37,6 +37,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "periodic",
             "queue",
             "rate",
+            "remote",
             "retention",
             "retry",
             "schedule",
@@ -52,7 +53,7 @@ const FLOORS: &[(u8, &[&str])] = &[
     ),
     (1, &["store"]),
     (2, &["client"]),
-    (3, &["health", "worker", "maintenance", "notify"]),
+    (3, &["health", "worker", "maintenance", "notify", "wake_ups"]),
     (4, &["runner"]),
     (5, &["embedded", "testing"]),
 ];

@@ -77,7 +77,7 @@ async fn every_statement_prepares_against_the_migrated_schema() {
 #[test]
 fn every_statement_file_is_used_and_says_what_it_does() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/sql");
-    let statements = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/mod.rs")).unwrap();
+    let statements = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/statements.rs")).unwrap();
     for file in std::fs::read_dir(directory).unwrap() {
         let path = file.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();

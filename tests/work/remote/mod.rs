@@ -6,6 +6,7 @@ mod fetching;
 mod finishing;
 mod maintaining;
 mod reserving;
+mod rust;
 mod waking;
 
 use serde_json::Value;

@@ -1,0 +1,244 @@
+//! Every statement, rendered for one schema.
+
+use std::sync::Arc;
+
+use sqlx::AssertSqlSafe;
+use sqlx::{SqlSafeStr, SqlStr};
+
+use super::row;
+use crate::ident::SchemaName;
+
+/// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to
+/// 24; a null sets no condition. Such statements are planned for each call.
+const MATCHING: &str = include_str!("matching.sql");
+
+/// The job of an insert, which replaces the marker `/* new_job */NULL`. It takes parameters 1 to 23.
+const NEW_JOB: &str = include_str!("new_job.sql");
+
+/// The jobs of an insert, which replace the marker `/* new_jobs */NULL`. They take parameters 1 to 23. An array of one
+/// element stands for all jobs, an empty one for nulls.
+const NEW_JOBS: &str = include_str!("new_jobs.sql");
+
+macro_rules! statements {
+    ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
+        /// Every statement, rendered for one schema.
+        #[derive(Clone, Debug)]
+        pub(crate) struct Statements {
+            schema: SchemaName,
+            $($(#[$condition])* pub(super) $name: SqlStr,)*
+        }
+
+        impl Statements {
+            /// Renders every statement for a schema.
+            pub(crate) fn new(schema: SchemaName) -> Self {
+                let qualifier = format!("{}.", schema.quoted());
+                let columns = row::columns_of_j();
+                // Safe to splice: a schema name is checked against an alphabet without quotes.
+                let render = |text: &str| {
+                    let text = text.replace("/* matching */true", MATCHING);
+                    let text = text.replace("/* new_job */NULL", NEW_JOB).replace("/* new_jobs */NULL", NEW_JOBS);
+                    let text = text.replace("/* columns */j.*", &columns).replace("/* schema */", &qualifier);
+                    AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
+                };
+                Self {
+                    $($(#[$condition])* $name: render(include_str!(concat!("sql/", stringify!($name), ".sql"))),)*
+                    schema,
+                }
+            }
+
+            /// Every statement with its name, for the test that prepares them all.
+            pub(crate) fn all(&self) -> Vec<(&'static str, SqlStr)> {
+                Vec::from([$($(#[$condition])* (stringify!($name), self.$name.clone()),)*])
+            }
+        }
+    };
+}
+
+statements! {
+    audit_duplicates,
+    audited_kinds,
+    backfill_groups,
+    backfill_keys,
+    backfill_outcomes,
+    backfill_rows,
+    backfill_settle,
+    begin_run,
+    bloated_indexes,
+    cancel_jobs,
+    check_edges,
+    children_of,
+    claiming_jobs,
+    complete,
+    count_matching,
+    database_time,
+    define_periodic,
+    delete,
+    delete_jobs,
+    discard_jobs,
+    deletes_completed,
+    descendants_of,
+    discard_unreadable,
+    due_jobs,
+    due_periodic,
+    #[cfg(feature = "testing")]
+    end_connections,
+    end_future_times,
+    enter_queue,
+    expire,
+    expired_jobs,
+    explain_unique,
+    extend_jobs,
+    extend_lease,
+    failed_indexes,
+    fetch,
+    fetch_jobs,
+    #[cfg(feature = "testing")]
+    find_jobs,
+    final_jobs,
+    finish,
+    finish_jobs,
+    flag_periodic,
+    fold_duplicates,
+    give_back,
+    health_claims,
+    health_definitions,
+    health_expired,
+    health_full,
+    health_groups,
+    health_hidden_sessions,
+    health_indexes,
+    health_kinds,
+    health_maintenance,
+    health_objects,
+    health_periodic,
+    health_prepared,
+    health_replication,
+    health_retention,
+    health_runners,
+    health_self,
+    health_sessions,
+    health_slow,
+    health_stuck,
+    health_suspects,
+    health_table_parts,
+    health_tables,
+    health_unreadable,
+    health_waiting,
+    #[cfg(feature = "testing")]
+    held_back,
+    hold_back,
+    hold_group,
+    hold_queue,
+    holder,
+    holders,
+    insert_batch,
+    insert_graph,
+    insert_one,
+    insert_plain,
+    insert_plain_one,
+    insert_unique_one,
+    job_by_id,
+    jobs_in_range,
+    key_history,
+    large_tables,
+    last_id,
+    #[cfg(feature = "testing")]
+    left_behind,
+    limit_groups,
+    limit_queue,
+    limit_statements,
+    limit_waiting,
+    list_changes,
+    list_claims,
+    list_groups,
+    list_held_groups,
+    list_kinds,
+    list_newest,
+    list_oldest,
+    list_periodic,
+    list_queues,
+    list_retentions,
+    list_runners,
+    list_stuck,
+    locked_jobs,
+    log_change,
+    lost_jobs,
+    maintain,
+    matching_ids,
+    #[cfg(feature = "testing")]
+    may_create_databases,
+    #[cfg(feature = "testing")]
+    move_periodic,
+    #[cfg(feature = "testing")]
+    next_job,
+    next_jobs,
+    not_completed,
+    page_groups,
+    parents_of,
+    pause_periodic,
+    pause_queue,
+    promote,
+    prune,
+    prune_bounds,
+    prune_changes,
+    prune_groups,
+    queue_settings,
+    rate_groups,
+    rate_queue,
+    register_kinds,
+    register_runner,
+    release_children,
+    release_claim,
+    release_jobs,
+    release_service,
+    remove_dead_runners,
+    remove_kind,
+    remove_periodic,
+    remove_queue,
+    remove_runner,
+    reschedule_jobs,
+    rescue,
+    resume_group,
+    resume_periodic,
+    resume_queue,
+    retain_queue,
+    retry_jobs,
+    run_periodic,
+    run_periodic_now,
+    schema_version,
+    session,
+    set_periodic,
+    set_priority,
+    set_runner_idle,
+    set_search_path,
+    share_queue,
+    #[cfg(feature = "testing")]
+    start_job,
+    stats_finished,
+    stats_inserted,
+    stats_pace,
+    still_held,
+    stop_worker,
+    store_progress,
+    suppressed_duplicates,
+    take_service,
+    #[cfg(feature = "testing")]
+    time_shifts,
+    try_jobs,
+    waiting_inserts,
+    watch_failing,
+    watch_failing_codes,
+    watch_running,
+    why,
+    why_first,
+    why_queue,
+    #[cfg(feature = "testing")]
+    window_shift,
+}
+
+impl Statements {
+    /// The schema that the statements are rendered for.
+    pub(crate) const fn schema(&self) -> &SchemaName {
+        &self.schema
+    }
+}

@@ -1,0 +1,111 @@
+//! The verbs of remote workers in Rust.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::timeout;
+use uniqueue::{JobError, JobResult, JobState, NewJob, WakeUp, WakeUps};
+
+use super::run_out;
+use support::{Database, WAIT, job};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn a_job_is_fetched_and_completed_once() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let sent = NewJob::new("send", &json!({"to": 7})).queue("mail").meta("trace", "x").priority(3);
+    let id = client.insert(sent).await.unwrap().id();
+    client.insert(job("other").queue("mail")).await.unwrap();
+    let fetch = client.fetch_jobs(["mail", "default"], "w").count(10).kinds(["send"]).reserve(MINUTE);
+    let [fetched] = fetch.await.unwrap().try_into().unwrap();
+    assert_eq!(
+        (fetched.run.id, fetched.run.run, fetched.kind.as_str(), fetched.queue.as_str()),
+        (id, 1, "send", "mail")
+    );
+    assert_eq!((fetched.args.get(), &fetched.meta["trace"]), (r#"{"to": 7}"#, &json!("x")));
+    assert_eq!((fetched.attempt, fetched.max_attempts, fetched.priority, fetched.crashes), (1, 25, 3, 0));
+    assert!(fetched.reserved_until > fetched.created_at && fetched.errors.is_empty() && fetched.timeout.is_none());
+    let done = || JobResult::complete(fetched.run).output(json!("sent")).progress(json!(100));
+    let [first] = client.finish_jobs([done()]).await.unwrap().try_into().unwrap();
+    assert!(first.counted && first.state == Some(JobState::Completed) && first.run == fetched.run);
+    let [again] = client.finish_jobs([done()]).await.unwrap().try_into().unwrap();
+    assert!(!again.counted);
+    let row = client.job(id).await.unwrap().unwrap();
+    assert_eq!((row.output, row.progress), (Some(json!("sent")), Some(json!(100))));
+}
+
+#[tokio::test]
+async fn each_result_ends_its_run_as_it_says() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert_many((0..6).map(|_| job("j").max_attempts(2))).await.unwrap();
+    let fetched = client.fetch_jobs(["default"], "w").count(6).await.unwrap();
+    let runs: Vec<_> = fetched.iter().map(|job| job.run).collect();
+    let error = || JobError::new("no \0 luck").code("unlucky").error_type("Luck").details(json!([1]));
+    let results = [
+        JobResult::fail(runs[0], error().retry_after(MINUTE)),
+        JobResult::fail(runs[1], error().permanent()),
+        JobResult::snooze(runs[2], MINUTE),
+        JobResult::give_back(runs[3]),
+        JobResult::cancel(runs[4], error()),
+        JobResult::discard(runs[5], error()),
+    ];
+    let states: Vec<_> = client.finish_jobs(results).await.unwrap().iter().map(|end| end.state.unwrap()).collect();
+    use JobState::{Available, Cancelled, Discarded, Retryable, Scheduled};
+    assert_eq!(states, [Retryable, Discarded, Scheduled, Available, Cancelled, Discarded]);
+    for place in [0, 1, 4, 5] {
+        let row = client.job(runs[place].id).await.unwrap().unwrap();
+        let stored = &row.errors[0];
+        assert_eq!((stored.error.as_str(), stored.code.as_deref()), ("no \u{fffd} luck", Some("unlucky")), "{place}");
+        assert_eq!((stored.error_type.as_deref(), &stored.details), (Some("Luck"), &Some(json!([1]))), "{place}");
+    }
+    let waits = client.job(runs[0].id).await.unwrap().unwrap();
+    assert!(waits.scheduled_at > waits.attempted_at.unwrap() + Duration::from_secs(50));
+}
+
+#[tokio::test]
+async fn a_job_whose_reservation_ran_out_is_taken_back_and_its_result_does_not_count() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert(job("j")).await.unwrap();
+    let [fetched] = client.fetch_jobs(["default"], "w").await.unwrap().try_into().unwrap();
+    let [held] = client.extend_jobs([fetched.run], MINUTE * 60).await.unwrap().try_into().unwrap();
+    assert!(held.held && held.reserved_until.unwrap() > fetched.reserved_until);
+    run_out(&database).await;
+    assert_eq!(client.maintain("w").await.unwrap().rescued, 1);
+    let [lost] = client.extend_jobs([fetched.run], MINUTE).await.unwrap().try_into().unwrap();
+    assert!(!lost.held && lost.reserved_until.is_none());
+    let [late] = client.finish_jobs([JobResult::complete(fetched.run)]).await.unwrap().try_into().unwrap();
+    assert!(!late.counted && late.state != Some(JobState::Completed));
+    assert_eq!(client.stop_worker("w").await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_result_in_a_transaction_ends_with_it() {
+    let database = Database::new().await;
+    let client = &database.client;
+    client.insert(job("j")).await.unwrap();
+    let [fetched] = client.fetch_jobs(["default"], "w").await.unwrap().try_into().unwrap();
+    let mut tx = client.pool().begin().await.unwrap();
+    let finished = client.finish_jobs([JobResult::complete(fetched.run)]).tx(&mut tx).await.unwrap();
+    assert!(finished[0].counted);
+    tx.rollback().await.unwrap();
+    assert_eq!(client.job(fetched.run.id).await.unwrap().unwrap().state, JobState::Running);
+}
+
+#[tokio::test]
+async fn an_insert_wakes_a_worker_that_found_nothing() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut wake_ups = WakeUps::new(client);
+    assert_eq!(timeout(WAIT, wake_ups.next()).await.unwrap(), WakeUp::Connected);
+    assert!(client.fetch_jobs(["default"], "w").listens().await.unwrap().is_empty());
+    let id = client.insert(job("j")).await.unwrap().id();
+    assert_eq!(timeout(WAIT, wake_ups.next()).await.unwrap(), WakeUp::Jobs { queue: "default".to_owned() });
+    let [fetched] = client.fetch_jobs(["default"], "w").listens().await.unwrap().try_into().unwrap();
+    client.cancel(id).await.unwrap();
+    let taken = WakeUp::TakenAway { worker: fetched.worker.to_string() };
+    assert_eq!(timeout(WAIT, wake_ups.next()).await.unwrap(), taken);
+}
