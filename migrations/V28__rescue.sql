@@ -197,7 +197,9 @@ BEGIN
     RETURN QUERY
     SELECT n.next_in, j.id, j.kind::text, j.queue::text, j.attempt::smallint, j.errors -> -1 ->> 'error'
     FROM (
-        SELECT (extract(epoch FROM least(min(j.expires_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+        SELECT CASE WHEN min(j.expires_at) IS NOT NULL THEN
+            (extract(epoch FROM least(min(j.expires_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+        END
         FROM job AS j
         WHERE j.expires_at > statement_timestamp() AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
     ) AS n (next_in)
@@ -205,7 +207,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _expire_jobs(bigint, uuid[]) IS
-    'Discards up to most jobs that have not started by their expires_at. Jobs that another transaction has locked stay as they are. only_ids: only jobs with these ids; null: any jobs. Returns one row per discarded job, or one row without a job. Each row has the milliseconds until the next job expires.';
+    'Discards up to most jobs that have not started by their expires_at. Jobs that another transaction has locked stay as they are. only_ids: only jobs with these ids; null: any jobs. Returns one row per discarded job, or one row without a job. Each row has the milliseconds until the next job expires, or null if no job can expire.';
 
 CREATE FUNCTION _lost_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
     LANGUAGE plpgsql VOLATILE

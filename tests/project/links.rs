@@ -8,6 +8,10 @@ use std::path::{Component, Path, PathBuf};
 fn files(directory: &Path, ending: &str, found: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
+        // Installed by scripts, not part of the project.
+        if path.ends_with("node_modules") {
+            continue;
+        }
         if path.is_dir() {
             files(&path, ending, found);
         } else if path.to_str().unwrap().ends_with(ending) {

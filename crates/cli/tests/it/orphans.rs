@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use test_support::eventually;
 
@@ -25,11 +25,16 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     eventually!(blocking holds(), "not within {WAIT:?}: {what}");
 }
 
-/// Whether the guard of this command's server is about to start it: the log of initdb is emptied, or the server's log made.
+/// Whether the guard of this command's server starts it: the log of initdb is emptied, the server's log made, or the server
+/// is the guard's child. The last of these stays, so a slow look misses none.
 fn is_starting(directory: &Path, saw_initdb: &mut bool) -> bool {
-    let log = homes(directory).into_iter().find_map(|home| fs::metadata(home.join("log")).ok());
+    let home = homes(directory).into_iter().next();
+    let log = home.as_ref().and_then(|home| fs::metadata(home.join("log")).ok());
     *saw_initdb |= log.as_ref().is_some_and(|log| log.len() > 0);
-    directory.join("data/server.log").exists() || (*saw_initdb && log.is_some_and(|log| log.len() == 0))
+    // The process and the signal that stops it. initdb is stopped by TERM.
+    let child = home.and_then(|home| fs::read_to_string(home.join("child")).ok());
+    let is_server = child.is_some_and(|child| child.trim_end().ends_with("INT") || child.trim_end().ends_with("QUIT"));
+    is_server || directory.join("data/server.log").exists() || (*saw_initdb && log.is_some_and(|log| log.len() == 0))
 }
 
 fn homes(directory: &Path) -> Vec<PathBuf> {
@@ -50,7 +55,12 @@ fn kill_at(number: usize, signal: &str, mut is_moment: impl FnMut(&Path) -> bool
     }
     command.env("TMPDIR", path).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    eventually("the moment comes", || is_moment(path));
+    // Looks often: the delays are as short as a millisecond.
+    let began = Instant::now();
+    while !is_moment(path) {
+        assert!(began.elapsed() < WAIT, "not within {WAIT:?}: the moment comes");
+        thread::sleep(Duration::from_millis(1));
+    }
     thread::sleep(delay);
     assert!(Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap().success());
     child.wait().unwrap();
