@@ -51,7 +51,7 @@ GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_stat
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO reader;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO reader;
 
--- Observer. Has every view, cannot read args, meta, output and progress.
+-- Observer. Reads every view but running_job, and no args, meta, output and progress.
 GRANT USAGE ON SCHEMA uniqueue TO observer;
 GRANT SELECT (id, kind, queue, state, priority, attempt, max_attempts, crashes, claims, errors) ON uniqueue.job TO observer;
 GRANT SELECT (group_key, group_limit, in_order, began, reserved_until, expires_at, xmax) ON uniqueue.job TO observer;
