@@ -127,7 +127,7 @@ CREATE TABLE job (
     errors jsonb NOT NULL DEFAULT '[]',
     output jsonb,
     progress jsonb,
-    -- Last, where a null takes no space.
+    -- Columns that are usually null come last, where a null takes no space.
     updates integer,
     updated_at timestamptz,
     updated_by uuid,

@@ -1,7 +1,7 @@
 -- How a fetch counts the running jobs and the tokens of a queue.
 
--- The rate is GCRA, the generic cell rate algorithm: one time says it all. Where all of the burst is there again at full_at,
--- a part of it is there now.
+-- A rate is GCRA, the generic cell rate algorithm. Its whole state is one time, full_at, when all tokens of the burst are
+-- there again. The number of tokens now follows from it.
 CREATE FUNCTION _rate_tokens(rate_count integer, rate_period interval, rate_burst integer, full_at timestamptz, at timestamptz)
     RETURNS integer
     LANGUAGE sql IMMUTABLE
@@ -60,7 +60,7 @@ COMMENT ON FUNCTION _lock_queue(text) IS
 CREATE FUNCTION _free_places(queue_name text, wanted integer) RETURNS integer
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
-    -- One plan, made once, that reads by index however small the table was when it was made.
+    -- One plan for all calls, which reads by index even if the table was small when the plan was made.
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
 AS $$

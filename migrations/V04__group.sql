@@ -5,7 +5,7 @@ CREATE FUNCTION _next_group(queue_name text, level smallint, after_key text, exc
 )
     LANGUAGE sql STABLE
     ROWS 1
--- Without settings of its own: so it becomes a part of the statement that calls it, which stops when it has enough.
+-- A function with settings cannot be inlined. Inlined, its scan stops when the calling statement has enough rows.
 BEGIN ATOMIC
     SELECT
         j.group_key::text COLLATE "C", j.id, j.kind::text, j.crashes::smallint, j.group_limit::smallint, j.in_order,
@@ -427,7 +427,7 @@ CREATE FUNCTION _jobs_of_groups(
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
-    -- One plan, made once, that reads by index however small the table was when it was made.
+    -- One plan for all calls, which reads by index even if the table was small when the plan was made.
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET enable_bitmapscan = off

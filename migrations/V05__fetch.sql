@@ -6,8 +6,8 @@ CREATE FUNCTION _available_jobs(queue_name text, most bigint) RETURNS TABLE (
 )
     LANGUAGE sql STABLE
     ROWS 100
--- Without settings of its own: so it becomes a part of the statement that calls it, which reads no column that it does not
--- need. Each part is in the order of its index, so that its scan stops at the limit.
+-- A function with settings cannot be inlined. Inlined, it reads only the columns that the calling statement needs. Each part
+-- is in the order of its index, so that its scan stops at the limit.
 BEGIN ATOMIC
     (
         SELECT j.id, j.kind::text, j.attempt::smallint, j.priority, j.scheduled_at, j.created_at, false
@@ -278,7 +278,7 @@ CREATE FUNCTION _fetch_jobs(
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
-    -- One plan, made once, that reads by index however small the table was when it was made.
+    -- One plan for all calls, which reads by index even if the table was small when the plan was made.
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET jit = off

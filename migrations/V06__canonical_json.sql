@@ -174,7 +174,7 @@ COMMENT ON FUNCTION _canonical_value(jsonb, boolean) IS
 
 CREATE FUNCTION _canonical_part(given jsonb, is_ascii boolean) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
-    -- Not IMMUTABLE, since to_json is not: the planner would not write the expression in place of the call.
+    -- to_json is STABLE. An IMMUTABLE function that calls a STABLE one is not inlined.
     RETURN CASE jsonb_typeof(given)
         WHEN 'number' THEN _canonical_number(given::numeric)
         WHEN 'string' THEN CASE WHEN is_ascii THEN given::text ELSE to_json(_nfc(given #>> '{}'))::text END

@@ -91,13 +91,13 @@ COMMENT ON FUNCTION _policy_length(text, text) IS
 
 CREATE FUNCTION _length_after(instant timestamptz, length interval) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    -- The planner writes the expression in place of the call. CASE, since the time zone is looked up for each call.
+    -- The planner inlines the expression. The CASE spares the lookup of the time zone where there is no length.
     RETURN CASE WHEN length IS NOT NULL THEN (instant AT TIME ZONE 'UTC' + length) AT TIME ZONE 'UTC' END;
 COMMENT ON FUNCTION _length_after(timestamptz, interval) IS
     'The time that is this length after an instant. Months are added in UTC, in every session''s time zone. Null if the length is null.';
 
 CREATE FUNCTION _window_text(instant timestamptz, seconds numeric) RETURNS text
-    -- STABLE as to_char is, or it would not become a part of the caller's expression.
+    -- STABLE as to_char is. An IMMUTABLE function that calls a STABLE one is not inlined.
     LANGUAGE sql STABLE PARALLEL SAFE
     -- -62135596800 is Monday 0001-01-01 00:00 UTC in Unix seconds. div is exact, while / rounds the
     -- last microsecond of a window up into the next.

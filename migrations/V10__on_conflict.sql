@@ -66,7 +66,7 @@ COMMENT ON FUNCTION _claims_waiting(job_state, timestamptz, timestamptz, timesta
 
 CREATE FUNCTION _expiry(run new_job[], due timestamptz) RETURNS timestamptz
     LANGUAGE sql STABLE
-    -- Null where one of them does not expire.
+    -- Null if one of the jobs does not expire.
     RETURN (
         SELECT CASE WHEN bool_and(e.at IS NOT NULL) THEN max(e.at) END
         FROM unnest(run) AS u
@@ -225,7 +225,7 @@ CREATE FUNCTION _updated_schedule(
     arrived timestamptz
 ) RETURNS timestamptz
     LANGUAGE sql STABLE
-    -- Not IMMUTABLE, since adding an interval is not. Such a function would never be made a part of the caller's expression.
+    -- Adding an interval is STABLE. An IMMUTABLE function that calls a STABLE one is not inlined.
     -- Once due, the time stays, so that no stream of updates keeps the job from its run.
     RETURN CASE
         WHEN state = 'scheduled' AND attempted_at IS NULL AND scheduled_at > arrived
@@ -246,7 +246,7 @@ CREATE FUNCTION _is_overdue(
     at timestamptz
 ) RETURNS boolean
     LANGUAGE sql STABLE
-    -- Not IMMUTABLE, since adding an interval is not. Such a function would never be made a part of the caller's expression.
+    -- Adding an interval is STABLE. An IMMUTABLE function that calls a STABLE one is not inlined.
     RETURN coalesce(
         state <> 'pending' AND (
             scheduled_at < at - interval '1 s'
@@ -536,7 +536,7 @@ CREATE FUNCTION _has_schedule(
     state job_state, attempt integer, created_at timestamptz, scheduled_at timestamptz
 ) RETURNS boolean
     LANGUAGE sql IMMUTABLE
-    -- One whose time has come has, though it is available now; and so has one that an operator gave a time, or let go.
+    -- A holder also has a time if it became available when due, or if an operator rescheduled or released it.
     RETURN state = 'scheduled' OR (state IN ('available', 'pending') AND attempt = 0 AND scheduled_at > created_at);
 COMMENT ON FUNCTION _has_schedule(job_state, integer, timestamptz, timestamptz) IS
     'Whether a holder with these columns has a time that its successor keeps (on_conflict replace_except_schedule). A holder that was due at its insert, or that has started, has none.';

@@ -44,7 +44,7 @@ COMMENT ON FUNCTION _jobs_by_key(new_job[]) IS
 
 CREATE FUNCTION _limit_wait(max_wait interval) RETURNS text
     LANGUAGE sql VOLATILE
-    -- 0 would mean for ever, and PostgreSQL counts up to 24 days.
+    -- A lock_timeout of 0 means no limit. The largest is 24 days.
     RETURN set_config(
         'lock_timeout',
         least(2147483647, greatest(1, ceil(extract(epoch FROM max_wait) * 1000)))::bigint || 'ms',

@@ -61,7 +61,8 @@ CREATE FUNCTION _claim_end(unique_states smallint, until_start boolean, unique_u
         WHEN until_start THEN 'when a worker fetches it or it is '
         ELSE 'when it is '
     END
-    -- The states outside of the claim, less running if a fetch ends it before. The last comma becomes "or".
+    -- The states in which the job does not claim its key. Running is left out if the fetch ends the claim. The last comma
+    -- becomes "or".
     || coalesce(
         regexp_replace(
             nullif(

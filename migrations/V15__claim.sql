@@ -256,7 +256,7 @@ CREATE FUNCTION try_jobs(ids uuid[], worker uuid)
     RETURNS TABLE (id uuid, is_there boolean, is_locked boolean, bytes bigint, took double precision, code text, problem text)
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
-    -- Not for the jobs' own rows: for what a trigger of the application locks.
+    -- The limit concerns rows that a trigger of the application locks.
     SET lock_timeout = '100ms'
     SET enable_seqscan = off
     SET plan_cache_mode = force_generic_plan

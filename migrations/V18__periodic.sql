@@ -104,7 +104,7 @@ COMMENT ON FUNCTION _slot_text(timestamptz) IS
 
 CREATE FUNCTION _slot_id(name text, slot timestamptz) RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
-    -- A UUIDv7 of the slot's time; what is random in others is made from name and slot.
+    -- A UUIDv7 of the slot's time. Its random part is made from name and slot.
     RETURN (
         SELECT overlay(
             overlay(overlay(id_at(slot)::text PLACING '7' || substr(h.hex, 1, 3) FROM 15 FOR 4) PLACING '8' FROM 20 FOR 1)

@@ -213,8 +213,7 @@ CREATE FUNCTION _waiting_and_discarded_jobs(look_at integer) RETURNS TABLE (
     id uuid, kind short_name, queue short_name, state job_state, attempt attempt_count, at timestamptz, last_error jsonb
 )
     LANGUAGE sql STABLE
--- Without settings of its own: so it becomes a part of the statement that calls it, which reads no column that it does not
--- need.
+-- A function with settings cannot be inlined. Inlined, it reads only the columns that the calling statement needs.
 BEGIN ATOMIC
     (
         SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.attempted_at, j.errors -> -1

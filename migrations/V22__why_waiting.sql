@@ -222,7 +222,7 @@ COMMENT ON FUNCTION _jobs_before(uuid, text, text, smallint, timestamptz, smalli
 CREATE FUNCTION _state_obstacle(given_id uuid) RETURNS TABLE (code text, details jsonb)
     LANGUAGE sql STABLE
     ROWS 1
--- Without settings of its own: so it becomes a part of the statement that calls it.
+-- A function with settings cannot be inlined into the statement that calls it.
 BEGIN ATOMIC
     SELECT
         CASE

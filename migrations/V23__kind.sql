@@ -119,7 +119,7 @@ CREATE FUNCTION register_kind(
 ) RETURNS kind
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
-    -- The digest has intervals as text.
+    -- The digest contains intervals as text, so their style must be fixed.
     SET intervalstyle = 'postgres'
 AS $$
 #variable_conflict use_variable
