@@ -28,7 +28,7 @@ function countDown() {
     const seconds = Math.max(0, left);
     const clock = [Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60, seconds % 60].map(two).join(":");
     const days = Math.floor(seconds / 86400);
-    time.textContent = days ? `${days} d ${clock}` : clock;
+    time.textContent = days ? `${days}d ${clock}` : clock;
     if (left === -1) readAgain();
   }
 }
@@ -112,6 +112,18 @@ async function follow() {
 }
 document.addEventListener("visibilitychange", () => {
   if (isLive && !document.hidden) readAgain();
+});
+
+// --- Proposals of names, while a field with a list is typed into.
+document.addEventListener("input", async (event) => {
+  const list = event.target.getAttribute?.("list");
+  const base = $("[data-suggest]")?.dataset.suggest;
+  if (!list || !base || event.inputType === undefined) return;
+  const of = list === "names" ? "" : `&of=${list}`;
+  const answer = await fetch(`${base}?q=${encodeURIComponent(event.target.value)}${of}`).catch(() => null);
+  if (!answer?.ok) return;
+  const names = await answer.json();
+  document.getElementById(list).replaceChildren(...names.map((name) => Object.assign(document.createElement("option"), { value: name })));
 });
 
 // --- Keys.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, JobCount, JobFilter, JobRow, RefusedRetry, Result};
+use uniqueue::{Client, JobCount, JobFilter, JobRow, JobState, RefusedRetry, Result, StateSet};
 use uuid::Uuid;
 
 /// How long a plan is kept.
@@ -29,21 +29,59 @@ const TYPED_ABOVE: u64 = 1_000;
 pub(crate) enum BulkVerb {
     Retry,
     Cancel,
+    Discard,
     Release,
     Delete,
 }
 
 impl BulkVerb {
     pub(crate) fn read(word: &str) -> Option<Self> {
-        [Self::Retry, Self::Cancel, Self::Release, Self::Delete].into_iter().find(|verb| verb.as_str() == word)
+        [Self::Retry, Self::Cancel, Self::Discard, Self::Release, Self::Delete]
+            .into_iter()
+            .find(|verb| verb.as_str() == word)
     }
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Retry => "retry",
             Self::Cancel => "cancel",
+            Self::Discard => "discard",
             Self::Release => "release",
             Self::Delete => "delete",
+        }
+    }
+
+    /// What happens to a job, after "will be".
+    pub(crate) const fn done(self) -> &'static str {
+        match self {
+            Self::Retry => "retried",
+            Self::Cancel => "cancelled",
+            Self::Discard => "discarded",
+            Self::Release => "released",
+            Self::Delete => "deleted",
+        }
+    }
+
+    /// The jobs that it can change, in words.
+    pub(crate) const fn which(self) -> &'static str {
+        match self {
+            Self::Retry => "jobs that have ended, wait for a retry or are scheduled",
+            Self::Cancel | Self::Discard => "jobs that have not ended",
+            Self::Release => "pending jobs",
+            Self::Delete => "jobs that do not run",
+        }
+    }
+
+    /// The states in which it can change a job.
+    pub(crate) fn states(self) -> StateSet {
+        let all = StateSet::of(&JobState::ALL);
+        match self {
+            Self::Retry => all.without(JobState::Available).without(JobState::Pending).without(JobState::Running),
+            Self::Cancel | Self::Discard => {
+                all.without(JobState::Cancelled).without(JobState::Completed).without(JobState::Discarded)
+            }
+            Self::Release => JobState::Pending.into(),
+            Self::Delete => all.without(JobState::Running),
         }
     }
 }
@@ -56,6 +94,8 @@ pub(crate) struct Plan {
     pub(crate) filter: JobFilter,
     /// The filter in words.
     pub(crate) words: String,
+    /// The path of the list that the plan was made from.
+    pub(crate) back: String,
     /// `None`: they could not be counted in time.
     pub(crate) count: Option<JobCount>,
     /// Jobs inserted later are not meant.
@@ -94,19 +134,22 @@ impl Plan {
         verb: BulkVerb,
         filter: JobFilter,
         words: String,
+        back: String,
         count: Option<JobCount>,
         cut_off: OffsetDateTime,
         samples: Option<Vec<JobRow>>,
         stop: CancellationToken,
     ) -> Self {
         let (made_at, run) = (Instant::now(), Mutex::default());
-        Self { id: Uuid::now_v7(), user, verb, filter, words, count, cut_off, samples, made_at, run, stop }
+        Self { id: Uuid::now_v7(), user, verb, filter, words, back, count, cut_off, samples, made_at, run, stop }
     }
 
     /// The text that confirms the plan. `None`: a button is enough.
     pub(crate) fn confirmation(&self) -> Option<String> {
         let is_large = self.count.is_none_or(|count| !count.is_exact() || count.counted() > TYPED_ABOVE);
-        let number = self.count.map_or("all".to_owned(), |count| count.to_string());
+        let number = self
+            .count
+            .map_or("all".to_owned(), |count| if count.is_exact() { count.to_string() } else { "all".to_owned() });
         (is_large || self.verb == BulkVerb::Delete).then(|| format!("{} {number}", self.verb.as_str()))
     }
 
@@ -150,6 +193,7 @@ impl Plan {
         let change = match self.verb {
             BulkVerb::Retry => client.retry(filter),
             BulkVerb::Cancel => client.cancel(filter),
+            BulkVerb::Discard => client.discard(filter),
             BulkVerb::Release => client.release(filter),
             BulkVerb::Delete => client.delete(filter),
         };

@@ -26,6 +26,11 @@ impl Fields {
         Self(serde_urlencoded::from_str(text).unwrap_or_default())
     }
 
+    /// Fields with these values.
+    pub(crate) fn of<const N: usize>(fields: [(&str, String); N]) -> Self {
+        Self(fields.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+
     /// The first value of a field.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(given, value)| given == name && !value.is_empty()).map(|(_, value)| value.as_str())

@@ -79,7 +79,12 @@ async fn answered(app: &App, method: &Method, answer: impl Future<Output = Respo
         return answer.await;
     }
     let failure = app.sampler.failure();
-    let most = failure.as_ref().map_or(SLOWEST, |failure| if failure.is_slow { SLOW } else { OUTAGE });
+    let most = match &failure {
+        Some(failure) if failure.is_slow => SLOW,
+        Some(_) => OUTAGE,
+        None if app.sampler.is_late() => SLOW,
+        None => SLOWEST,
+    };
     let response = match timeout(most, answer).await {
         Ok(response) => response,
         Err(_) => Failure::Away(failure.map(|failure| failure.why)).into_response(),

@@ -41,7 +41,10 @@ macro_rules! routes {
 
 routes! {
     GET "/" Needs::Read => pages::overview::show,
+    GET "/search" Needs::Read => pages::search::show,
+    GET "/suggest" Needs::Read => pages::search::suggest,
     GET "/jobs" Needs::Read => pages::jobs::list,
+    GET "/jobs/export" Needs::Read => pages::jobs::export,
     GET "/jobs/{id}" Needs::Read => pages::job::show,
     POST "/jobs/{id}/change" Needs::Right(Right::Change) => pages::job::change,
     POST "/jobs/{id}/delete" Needs::Right(Right::Delete) => pages::job::delete,

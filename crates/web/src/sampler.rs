@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use uniqueue::{Client, Result};
 
-use crate::snapshot::{Doctor, POINTS, Point, SampleFailure, Seen, Snapshot};
+use crate::snapshot::{Deploy, Doctor, OLD, POINTS, Point, SampleFailure, Seen, Snapshot};
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(2);
@@ -47,13 +47,14 @@ pub(crate) struct Sampler {
 }
 
 struct Task {
+    started_at: Instant,
     wanted_at: Instant,
     handle: Option<JoinHandle<()>>,
 }
 
 impl Sampler {
     pub(crate) fn new(client: Client, stop: CancellationToken) -> Self {
-        let task = Mutex::new(Task { wanted_at: Instant::now(), handle: None });
+        let task = Mutex::new(Task { started_at: Instant::now(), wanted_at: Instant::now(), handle: None });
         let (seen, round, hurry) = (watch::Sender::default(), AtomicU64::new(0), Notify::new());
         Self { client, stop, seen, task, round, hurry }
     }
@@ -65,6 +66,11 @@ impl Sampler {
         let patience = if seen.borrow().snapshot.is_some() { NEWER } else { FIRST };
         let _ = timeout(patience, seen.wait_for(|seen| seen.failure.is_some() || seen.problem().is_none())).await;
         seen.borrow().clone()
+    }
+
+    /// What was seen last, without waiting for it.
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen.borrow().clone()
     }
 
     /// Why the last attempt at a sample failed. `None`: it did not fail.
@@ -80,6 +86,13 @@ impl Sampler {
         let asked_at = Instant::now();
         let is_newer = |seen: &Seen| seen.snapshot.as_ref().is_some_and(|one| one.taken_at >= asked_at);
         let _ = timeout(EVERY * 2, seen.wait_for(|seen| seen.failure.is_some() || is_newer(seen))).await;
+    }
+
+    /// Whether a sample is missing although the task has had time for it: the database may hang.
+    pub(crate) fn is_late(&self) -> bool {
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let runs = task.handle.as_ref().is_some_and(|handle| !handle.is_finished());
+        runs && task.started_at.elapsed() > OLD && self.seen.borrow().problem().is_some()
     }
 
     /// A number that grows with each sample and each change from the dashboard. What was read before is then old.
@@ -99,6 +112,7 @@ impl Sampler {
         if task.handle.as_ref().is_none_or(JoinHandle::is_finished) {
             // What failed a while ago says nothing of now.
             self.seen.send_modify(|seen| seen.failure = None);
+            task.started_at = Instant::now();
             let (stop, sampler) = (self.stop.clone(), Arc::clone(self));
             task.handle = Some(tokio::spawn(async move {
                 tokio::select! {
@@ -171,7 +185,9 @@ impl Sampler {
         loop {
             match self.client.diagnose().timeout(CHECK_TIMEOUT).await {
                 Ok(diagnosis) => {
-                    doctor.send_replace(Doctor { diagnosis: Some(Arc::new(diagnosis)), failure: None });
+                    let runners = self.client.runners().timeout(CHECK_TIMEOUT).await.unwrap_or_default();
+                    let (diagnosis, deploy) = (Some(Arc::new(diagnosis)), Deploy::last(&runners));
+                    doctor.send_replace(Doctor { diagnosis, failure: None, deploy });
                 }
                 Err(error) => {
                     tracing::warn!(error = ?error.to_string(), "the dashboard's diagnosis failed");

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
-use uniqueue::{AuditedKind, Diagnosis, QueueInfo, Stats};
+use uniqueue::{AuditedKind, Diagnosis, QueueInfo, RunnerInfo, Stats};
 
 /// How many points the sparklines have.
 pub(crate) const POINTS: usize = 90;
 
 /// The age at which a sample is old: two samples after it are missing.
-const OLD: Duration = Duration::from_secs(6);
+pub(crate) const OLD: Duration = Duration::from_secs(6);
 
 /// The latest sample, and what is wrong with it.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +68,26 @@ pub(crate) struct Doctor {
     pub(crate) diagnosis: Option<Arc<Diagnosis>>,
     /// The error of the last diagnosis, if it failed.
     pub(crate) failure: Option<String>,
+    /// The version of the runners that started last. `None`: they did not say.
+    pub(crate) deploy: Option<Deploy>,
+}
+
+/// A version of the application, and when its first live runner started.
+#[derive(Clone, Debug)]
+pub(crate) struct Deploy {
+    pub(crate) version: String,
+    pub(crate) at: OffsetDateTime,
+}
+
+impl Deploy {
+    /// The last deploy that live runners tell of.
+    pub(crate) fn last(runners: &[RunnerInfo]) -> Option<Self> {
+        let of = |runner: &&RunnerInfo| runner.is_alive && runner.version.is_some();
+        let last = runners.iter().filter(of).max_by_key(|runner| runner.started_at)?;
+        let first =
+            runners.iter().filter(of).filter(|one| one.version == last.version).map(|one| one.started_at).min()?;
+        Some(Self { version: last.version.clone()?, at: first })
+    }
 }
 
 impl Snapshot {

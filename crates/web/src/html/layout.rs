@@ -1,11 +1,15 @@
 //! The frame of every page.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
+use uniqueue::JobState;
 
-use super::{Hostile, ago};
+use super::{Hostile, ago, plain, short_count};
 use crate::assets;
+use crate::fields::Fields;
 use crate::page::{Page, Theme};
 use crate::snapshot::Seen;
 
@@ -67,7 +71,7 @@ pub(crate) fn document(page: &Page, document: Document<'_>) -> Shown {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="robots" content="noindex";
-                title { (title) " · uniqueue" }
+                title { (plain(title)) " · uniqueue" }
                 link rel="icon" type="image/svg+xml" href=(asset("icon.svg"));
                 link rel="stylesheet" href=(asset("app.css"));
                 script type="module" src=(asset("app.js")) {}
@@ -76,12 +80,13 @@ pub(crate) fn document(page: &Page, document: Document<'_>) -> Shown {
                 a.skip href="#main" { "Skip to the content" }
                 header.side {
                     a.brand href=(page.link("/")) { img src=(asset("icon.svg")) alt="" width="18" height="18"; "uniqueue" }
+                    (search(page))
                     (navigation(page))
                     (settings(page))
                 }
                 main id="main" tabindex="-1" {
                     div.head {
-                        h1 { (title) }
+                        h1 { (Hostile(title)) }
                         div.actions { (actions) }
                         @if is_live {
                             @let (class, word) = if old.is_some() { ("live off", "old data") } else { ("live", "live") };
@@ -92,6 +97,7 @@ pub(crate) fn document(page: &Page, document: Document<'_>) -> Shown {
                     (body)
                 }
                 (keys())
+                @for sort in ["names", "kinds", "queues", "groups"] { datalist id=(sort) {} }
             }
         }
     };
@@ -112,6 +118,42 @@ fn away(seen: &Seen) -> Markup {
     }
 }
 
+/// The search over everything. A script fills its list of proposals.
+fn search(page: &Page) -> Markup {
+    let typed =
+        (page.path() == "/search").then(|| Fields::read(page.here.split_once('?').map_or("", |(_, query)| query)));
+    html! {
+        form.find method="get" action=(page.link("/search")) role="search" data-suggest=(page.link("/suggest")) {
+            input type="search" name="q" value=[typed.as_ref().and_then(|fields| fields.get("q"))] list="names" autocomplete="off"
+                placeholder="Search" aria-label="Search for an id, a name, a key, or text in args" data-search;
+        }
+    }
+}
+
+/// How old a sample may be whose numbers stand in the navigation. A page that is opened for them alone costs none.
+const RECENT: Duration = Duration::from_secs(60);
+
+/// The numbers beside entries of the navigation: what a person should look at. They are those of a recent sample.
+fn badge(page: &Page, path: &str) -> Option<(u64, &'static str)> {
+    let seen = page.app.sampler.seen();
+    let snapshot = seen.snapshot.filter(|one| seen.failure.is_none() && one.taken_at.elapsed() < RECENT)?;
+    let failing = [JobState::Retryable, JobState::Discarded];
+    let number = match path {
+        "/failing" => {
+            failing.iter().filter_map(|state| snapshot.stats.jobs.get(state)).map(|count| count.counted()).sum()
+        }
+        "/doctor" => snapshot.doctor.diagnosis.as_ref()?.findings.len() as u64,
+        "/waiting" => snapshot.waiting_inserts? as u64,
+        _ => 0,
+    };
+    let words = match path {
+        "/failing" => "failed jobs",
+        "/doctor" => "findings",
+        _ => "inserts that wait",
+    };
+    (number > 0).then_some((number, words))
+}
+
 fn navigation(page: &Page) -> Markup {
     html! {
         nav aria-label="Pages" {
@@ -121,7 +163,10 @@ fn navigation(page: &Page) -> Markup {
                     @for (path, name, key) in *entries {
                         @let is_here = page.path() == *path || *path != "/" && page.path().starts_with(&format!("{path}/"))
                             || path.strip_suffix('s') == Some(page.path());
-                        a href=(page.link(path)) aria-current=[is_here.then_some("page")] data-go=(key) { (name) }
+                        a href=(page.link(path)) aria-current=[is_here.then_some("page")] data-go=(key) {
+                            span { (name) }
+                            @if let Some((number, words)) = badge(page, path) { span.count title=(words) { (short_count(number)) } }
+                        }
                     }
                 }
             }
@@ -158,7 +203,7 @@ fn keys() -> Markup {
                 @for (_, entries) in NAVIGATION {
                     @for (_, name, key) in *entries { dt { kbd { "g" } " " kbd { (key) } } dd { (name) } }
                 }
-                dt { kbd { "/" } } dd { "Search" }
+                dt { kbd { "/" } } dd { "Search everything" }
                 dt { kbd { "j" } " " kbd { "k" } } dd { "Next and previous row" }
                 dt { kbd { "Enter" } } dd { "Open the row" }
                 dt { kbd { "x" } } dd { "Tick the row" }

@@ -15,10 +15,19 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// A number of jobs. A plus says that counting stopped there.
+/// A number of jobs. Where counting stopped, the sign before it says so.
 pub(crate) fn count(count: JobCount) -> String {
-    let more = if count.is_exact() { "" } else { "+" };
-    format!("{}{more}", grouped(count.counted()))
+    if count.is_exact() { grouped(count.counted()) } else { format!("> {}", short_count(count.counted())) }
+}
+
+/// A number in few characters: thousands are rounded.
+pub(crate) fn short_count(number: u64) -> String {
+    match number {
+        0..1_000 => number.to_string(),
+        1_000..9_950 => format!("{:.1} k", number as f64 / 1e3),
+        9_950..999_500 => format!("{} k", (number as f64 / 1e3).round()),
+        _ => format!("{:.1} M", number as f64 / 1e6),
+    }
 }
 
 /// Jobs a second.
@@ -40,7 +49,11 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(count(JobCount::AtLeast(10_000)), "10,000+");
+        assert_eq!(count(JobCount::AtLeast(10_000)), "> 10 k");
+        assert_eq!(
+            [999, 1_000, 9_949, 9_950, 537_261, 999_500].map(short_count),
+            ["999", "1.0 k", "9.9 k", "10 k", "537 k", "1.0 M"]
+        );
         assert_eq!(rate(0.02), "<0.1");
         assert_eq!(rate(12_345.6), "12,346");
     }

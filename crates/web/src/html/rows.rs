@@ -64,9 +64,16 @@ pub(crate) fn key_link(page: &Page, key: &str) -> Markup {
     html! { a.mono.key href=(page.link(&url("/key", &[("key", key)]))) { (Hostile(key)) } }
 }
 
+/// Whether a key says nothing to people.
+fn is_hash(key: &str) -> bool {
+    key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The same in a cell of a list.
 pub(crate) fn key_cell(page: &Page, key: &str) -> Markup {
-    html! { a.mono.key href=(page.link(&url("/key", &[("key", key)]))) { (Cell(key)) } }
+    html! { a.mono.key href=(page.link(&url("/key", &[("key", key)]))) title=[is_hash(key).then_some(key)] {
+        @if is_hash(key) { (&key[..8]) "…" (&key[58..]) } @else { (Cell(key)) }
+    } }
 }
 
 /// A button that sends a field of its form.
@@ -76,17 +83,18 @@ pub(crate) fn submit(name: &str, value: &str, label: &str, class: &str) -> Marku
 
 /// A table of jobs. With boxes to tick, it stands in a form.
 pub(crate) fn job_rows(page: &Page, jobs: &[JobRow], now: OffsetDateTime, has_boxes: bool) -> Rows {
-    let rows = fitting(jobs, jobs.len(), |job| job_row(page, job, now, has_boxes));
+    let has_failed = jobs.iter().any(|job| last_failure(job).is_some());
+    let rows = fitting(jobs, jobs.len(), |job| job_row(page, job, now, has_boxes, has_failed));
     let html = html! {
         div.scroll {
-            table {
+            table.jobs {
                 thead {
                     tr {
                         @if has_boxes {
                             th { input type="checkbox" data-tick-all data-script aria-label="Tick all rows"; }
                         }
                         th { "Job" } th { "Kind" } th { "State" } th { "Queue" } th { "Args" }
-                        th.num { "Attempt" } th.num { "Inserted" }
+                        th.num { "Attempt" } @if has_failed { th.num { "Last failure" } } th.num { "Inserted" }
                     }
                 }
                 tbody { (rows.html) }
@@ -97,19 +105,25 @@ pub(crate) fn job_rows(page: &Page, jobs: &[JobRow], now: OffsetDateTime, has_bo
     Rows { html, ..rows }
 }
 
-fn job_row(page: &Page, job: &JobRow, now: OffsetDateTime, has_boxes: bool) -> Markup {
+/// When a job last failed. A note by hand has no time.
+fn last_failure(job: &JobRow) -> Option<OffsetDateTime> {
+    job.errors.last().map(|error| error.at).filter(|at| *at > OffsetDateTime::UNIX_EPOCH)
+}
+
+fn job_row(page: &Page, job: &JobRow, now: OffsetDateTime, has_boxes: bool, has_failed: bool) -> Markup {
     html! {
         tr id={ "job-" (job.id) } {
             @if has_boxes {
-                td { input type="checkbox" name="id" value=(job.id) aria-label={ "Tick job " (short(job.id)) }; }
+                td.c-box { input type="checkbox" name="id" value=(job.id) aria-label={ "Tick job " (short(job.id)) }; }
             }
-            td.nowrap { (job_link(page, job.id)) }
-            td.clip { (Cell(&job.kind)) }
-            td.nowrap { (state(job.state)) }
-            td.clip { (Cell(&job.queue)) }
-            td.clip.mono { (Start(job.args.get(), ARGS)) }
-            td.num { (job.attempt) "/" (job.max_attempts) }
-            td.num { (ago(job.created_at, now)) }
+            td.nowrap.c-id { a.mono.row-link href=(page.link(&format!("/jobs/{}", job.id))) title=(job.id) { (short(job.id)) } }
+            td.clip.c-kind { (Cell(&job.kind)) }
+            td.nowrap.c-state { (state(job.state)) }
+            td.clip.c-queue { (Cell(&job.queue)) }
+            td.clip.mono.c-args { (Start(job.args.get(), ARGS)) }
+            td.num.c-attempt { (job.attempt) "/" (job.max_attempts) }
+            @if has_failed { td.num.c-failed { @if let Some(at) = last_failure(job) { (ago(at, now)) } } }
+            td.num.c-at { (ago(job.created_at, now)) }
         }
     }
 }

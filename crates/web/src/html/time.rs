@@ -12,15 +12,15 @@ pub(crate) fn span(length: Duration) -> String {
     let seconds = length.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     match seconds {
-        0 if length.subsec_millis() > 0 => format!("{} ms", length.subsec_millis()),
-        0 if length.subsec_micros() > 0 => "<1 ms".to_owned(),
-        0..10 => format!("{:.1} s", length.as_secs_f64()),
-        10..60 => format!("{seconds} s"),
-        60..600 => format!("{minutes} m {} s", seconds % 60),
-        600..3_600 => format!("{minutes} m"),
-        3_600..86_400 => format!("{hours} h {} m", minutes % 60),
-        86_400..864_000 => format!("{days} d {} h", hours % 24),
-        _ => format!("{days} d"),
+        0 if length.subsec_millis() > 0 => format!("{}ms", length.subsec_millis()),
+        0 if length.subsec_micros() > 0 => "<1ms".to_owned(),
+        0..10 => format!("{:.1}s", length.as_secs_f64()),
+        10..60 => format!("{seconds}s"),
+        60..600 => format!("{minutes}m {}s", seconds % 60),
+        600..3_600 => format!("{minutes}m"),
+        3_600..86_400 => format!("{hours}h {}m", minutes % 60),
+        86_400..864_000 => format!("{days}d {}h", hours % 24),
+        _ => format!("{days}d"),
     }
 }
 
@@ -47,7 +47,7 @@ fn left(at: OffsetDateTime, now: OffsetDateTime) -> String {
     let seconds = u64::try_from((at - now).whole_seconds()).unwrap_or(0);
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     let clock = format!("{hours:02}:{minutes:02}:{:02}", seconds % 60);
-    if days > 0 { format!("{days} d {clock}") } else { clock }
+    if days > 0 { format!("{days}d {clock}") } else { clock }
 }
 
 fn distance(at: OffsetDateTime, now: OffsetDateTime) -> String {
@@ -61,7 +61,7 @@ fn distance(at: OffsetDateTime, now: OffsetDateTime) -> String {
 
 /// A length of time without fractions.
 fn coarse(length: Duration) -> String {
-    span(Duration::from_secs(length.as_secs().max(1))).replace(".0 s", " s")
+    span(Duration::from_secs(length.as_secs().max(1))).replace(".0s", "s")
 }
 
 fn texts(at: OffsetDateTime) -> (String, String) {
@@ -79,26 +79,26 @@ mod tests {
 
     #[test]
     fn a_span_has_two_units_where_the_first_is_small() {
-        assert_eq!(span(Duration::from_micros(200)), "<1 ms");
-        assert_eq!(span(Duration::from_millis(250)), "250 ms");
-        assert_eq!(span(Duration::from_millis(2_500)), "2.5 s");
-        assert_eq!(span(Duration::from_secs(75)), "1 m 15 s");
-        assert_eq!(span(Duration::from_secs(7_260)), "2 h 1 m");
-        assert_eq!(span(Duration::from_secs(900_000)), "10 d");
+        assert_eq!(span(Duration::from_micros(200)), "<1ms");
+        assert_eq!(span(Duration::from_millis(250)), "250ms");
+        assert_eq!(span(Duration::from_millis(2_500)), "2.5s");
+        assert_eq!(span(Duration::from_secs(75)), "1m 15s");
+        assert_eq!(span(Duration::from_secs(7_260)), "2h 1m");
+        assert_eq!(span(Duration::from_secs(900_000)), "10d");
     }
 
     #[test]
     fn a_countdown_has_two_digits_of_each() {
         let now = datetime!(2026-01-01 0:00 UTC);
         assert_eq!(left(datetime!(2026-01-01 1:02:03.9 UTC), now), "01:02:03");
-        assert_eq!(left(datetime!(2026-01-11 0:00:09 UTC), now), "10 d 00:00:09");
+        assert_eq!(left(datetime!(2026-01-11 0:00:09 UTC), now), "10d 00:00:09");
         assert_eq!(left(datetime!(2025-12-31 0:00 UTC), now), "00:00:00");
     }
 
     #[test]
     fn a_time_ahead_says_in() {
         let now = datetime!(2026-01-01 0:00 UTC);
-        assert_eq!(distance(datetime!(2026-01-01 0:05 UTC), now), "in 5 m 0 s");
-        assert_eq!(distance(datetime!(2025-12-31 23:59:55 UTC), now), "5 s ago");
+        assert_eq!(distance(datetime!(2026-01-01 0:05 UTC), now), "in 5m 0s");
+        assert_eq!(distance(datetime!(2025-12-31 23:59:55 UTC), now), "5s ago");
     }
 }

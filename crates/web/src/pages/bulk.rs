@@ -8,10 +8,10 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use uniqueue::JobFilter;
+use uniqueue::{JobFilter, JobId, JobState, StateSet};
 use uuid::Uuid;
 
-use super::jobs::JobQuery;
+use super::jobs::{JobQuery, check_args};
 use crate::access::Right;
 use crate::bulk::{BulkVerb, Plan, Run, Stage};
 use crate::failure::Failure;
@@ -40,21 +40,29 @@ pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> 
     let client = page.client();
     let cut_off = client.database_time().timeout(LOOK_UP).await?;
     let query = JobQuery::read(&fields)?;
-    let is_whole = fields.get("whole").is_some();
-    if is_whole && query.args.is_some() && page.app.redact.is_some() {
-        return Err(Failure::Bad("Args cannot be searched here, because parts of them are hidden.".to_owned()));
-    }
-    let (filter, words) = if is_whole {
-        (query.filter(cut_off)?, query.command())
-    } else {
-        let ids = fields.ids("id")?;
-        if ids.is_empty() {
+    let ids = fields.ids("id")?;
+    let (filter, words) = match fields.get("whole") {
+        None if ids.is_empty() => {
             return Err(Failure::Bad("No job is ticked. Tick some, or choose all jobs of the filter.".to_owned()));
         }
-        let words = format!("{} ticked jobs", ids.len());
-        (JobFilter::new().ids(ids), words)
+        None => (JobFilter::new().ids(&ids), format!("{} ticked {}", ids.len(), jobs_word(ids.len() as u64))),
+        Some(whole) => {
+            check_args(&page, &query)?;
+            match (query.filter(cut_off), query.command()) {
+                (filter, words) if whole == "but" && !ids.is_empty() => {
+                    (filter.except_ids(&ids), format!("{words}{}", except(&ids)))
+                }
+                whole => whole,
+            }
+        }
     };
-    let filter = filter.created_before(cut_off);
+    // The cut-off is no later than the end of the filter's own range.
+    let before = query.range.to.filter(|_| !query.range.is_by_failure).map_or(cut_off, |to| to.min(cut_off));
+    let states = meant(&query, fields.get("whole").is_some(), verb);
+    if states.is_empty() {
+        return Err(Failure::Bad(format!("Only {} can be {}.", verb.which(), verb.done())));
+    }
+    let filter = filter.created_before(before).states(states);
     // A plan is made also where the jobs cannot be counted in time. It is then confirmed by typing.
     let (count, samples) = tokio::join!(
         client.count_jobs(filter.clone(), COUNT_UP_TO).timeout(LOOK_UP).into_future(),
@@ -64,8 +72,19 @@ pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> 
     let samples = samples.map(|samples| samples.into_iter().map(|job| page.app.redacted(job)).collect());
     let user = page.actor();
     let stop = page.app.stopped().child_token();
-    let id = page.app.plans.add(Plan::new(user, verb, filter, words, count, cut_off, samples, stop));
+    let id = page.app.plans.add(Plan::new(user, verb, filter, words, query.url(), count, cut_off, samples, stop));
     Ok(page.go_to(&format!("/bulk/{id}")))
+}
+
+/// The states of the jobs that are counted and changed. A retry of a filter without states does not run completed or
+/// cancelled jobs again.
+fn meant(query: &JobQuery, is_whole: bool, verb: BulkVerb) -> StateSet {
+    let given = match (is_whole, query.states.is_empty(), verb) {
+        (true, false, _) => StateSet::of(&query.states),
+        (true, true, BulkVerb::Retry) => StateSet::of(&[JobState::Discarded, JobState::Retryable]),
+        _ => StateSet::of(&JobState::ALL),
+    };
+    given.intersection(verb.states())
 }
 
 /// An answer. `None`: it was stopped at its time limit.
@@ -106,27 +125,23 @@ fn planned(page: &Page, plan: &Plan) -> Markup {
     let verb = plan.verb.as_str();
     html! {
         section.panel {
-            p.big {
-                @match plan.count {
-                    Some(jobs) => { b.number { (count(jobs)) } " jobs will get " b { (verb) } ", if their state allows it." }
-                    None => { "All jobs of the filter will get " b { (verb) } ", if their state allows it." }
-                }
-            }
+            p.big { (sentence(plan)) }
+            p.note { "Only " (plan.verb.which()) " are " (plan.verb.done()) ". " @if let Some(effect) = effect(plan.verb) { (effect) } }
             @if plan.count.is_none() { p.callout.warning { "Their count is not known: it would take longer than " (LOOK_UP.as_secs()) " s." } }
             dl.facts {
                 dt { "Which" } dd.mono { (Hostile(&plan.words)) }
                 dt { "Cut-off" } dd { "jobs inserted before " (at(plan.cut_off)) " UTC; later ones are not meant" }
             }
-            @if is_empty { p.empty { "No job is meant. " a href=(page.link("/jobs")) { "Back to the jobs" } } }
+            @if is_empty { p.empty { "No job is meant. " a.inline href=(page.link(&plan.back)) { "Back to the jobs" } } }
             @else {
                 form.row method="post" action=(page.link(&format!("/bulk/{}/run", plan.id))) {
                     @if let Some(text) = plan.confirmation() {
-                        label { "Type " code { (text) } " to confirm " input name="confirm" autocomplete="off" required pattern=(text.replace('+', "\\+")) size="20"; }
+                        label { "Type " code { (text) } " to confirm " input name="confirm" autocomplete="off" required pattern=(text) size="20"; }
                     }
-                    button.(if plan.verb == BulkVerb::Delete { "danger" } else { "primary" }) {
-                        (capitalized(verb)) " " @match plan.count { Some(jobs) => { (count(jobs)) " jobs" } None => "all jobs" }
+                    button.(if matches!(plan.verb, BulkVerb::Delete | BulkVerb::Discard) { "danger" } else { "primary" }) {
+                        (capitalized(verb)) " " @match plan.count { Some(jobs) => { (count(jobs)) " " (jobs_word(jobs.counted())) } None => "all jobs" }
                     }
-                    a.button href=(page.link("/jobs")) { "Do nothing" }
+                    a.button href=(page.link(&plan.back)) { "Do nothing" }
                 }
             }
         }
@@ -136,6 +151,36 @@ fn planned(page: &Page, plan: &Plan) -> Markup {
             Some(samples) => section { h2.above { "The last " (samples.len()) " of them" } (job_rows(page, samples, plan.cut_off, false).html) },
         }
     }
+}
+
+/// The plan in a sentence.
+fn sentence(plan: &Plan) -> Markup {
+    let done = plan.verb.done();
+    html! {
+        @match plan.count {
+            Some(jobs) => { b.number { (count(jobs)) } " " (jobs_word(jobs.counted())) " will be " b { (done) } "." }
+            None => { "All jobs of the filter will be " b { (done) } "." }
+        }
+    }
+}
+
+/// What else a change does.
+fn effect(verb: BulkVerb) -> Option<&'static str> {
+    match verb {
+        BulkVerb::Retry => Some("A job whose key another job holds goes on without its claim, or as its policy says."),
+        BulkVerb::Cancel | BulkVerb::Discard => Some("Running jobs are stopped, and their results are dropped."),
+        BulkVerb::Delete => Some("They are gone for good, with their claims."),
+        BulkVerb::Release => None,
+    }
+}
+
+fn jobs_word(count: u64) -> &'static str {
+    if count == 1 { "job" } else { "jobs" }
+}
+
+/// The jobs that are left out, as options of the command.
+fn except(ids: &[JobId]) -> String {
+    ids.iter().map(|id| format!(" --except {id}")).collect()
 }
 
 fn started(page: &Page, plan: &Plan, run: &Run) -> Markup {
@@ -160,7 +205,7 @@ fn started(page: &Page, plan: &Plan, run: &Run) -> Markup {
             }
             @if run.stage == Stage::Running {
                 form.row method="post" action=(page.link(&format!("/bulk/{}/stop", plan.id))) { button.danger { "Stop" } }
-            } @else { p { a.button href=(page.link("/jobs?since=all")) { "Back to the jobs" } } }
+            } @else { p { a.button href=(page.link(&plan.back)) { "Back to the jobs" } } }
         }
         @if !run.named.is_empty() {
             section {

@@ -42,7 +42,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     });
     let body = html! {
         @if changes.is_empty() {
-            p.panel.empty { "No change was logged. Changes of users whose name " code { "Web::access" } " knows are, and those of " code { "Change::actor" } "." }
+            p.panel.empty { "No change was logged yet. Changes by users with a name are." }
         } @else {
             div.scroll { table {
                 thead { tr { th { "When" } th { "User" } th { "Change" } th.num { "Jobs" } th { "Of what" } } }

@@ -2,14 +2,14 @@
 
 use maud::html;
 
-use super::overview::findings;
+use super::findings::{Remedies, findings};
 use crate::html::{Document, Hostile, Shown, ago, cli, document};
 use crate::page::Page;
 
 pub(crate) async fn show(page: Page) -> Shown {
     let snapshot = page.sample().await;
     let body = html! {
-        @if let Some(snapshot) = &snapshot { (findings(&page, snapshot, 100)) }
+        @if let Some(snapshot) = &snapshot { (findings(&page, snapshot, 100, Remedies::Shown)) }
         @if let Some((snapshot, diagnosis)) = snapshot.as_ref().and_then(|one| Some((one, one.doctor.diagnosis.as_ref()?))) {
             div.columns {
                 section.panel {

@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 use serde_json::value::RawValue;
 use uniqueue::{
-    BackfillReport, Explanation, InsertOutcome, JobState, KindRow, NewJob, UniquePolicy, indent_json, parse_json,
+    BackfillReport, Explanation, InsertOutcome, JobRow, JobState, KindRow, NewJob, UniquePolicy, indent_json,
+    parse_json,
 };
 
 use super::jobs::SINCE;
@@ -46,7 +47,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Shown {
     let body = html! {
         form.panel method="get" action=(page.link("/explain")) {
             div.fields {
-                label.field { "Kind" input name="kind" value=[kind] required data-search; }
+                label.field { "Kind" input name="kind" value=[kind] required; }
                 label.field { "Queue" input name="queue" value=[fields.get("queue")] placeholder="the kind's"; }
                 label.field { "Try the policy on" select name="since" {
                     @for (word, label, length) in SINCE {
@@ -109,6 +110,16 @@ pub(super) fn with_policy(job: NewJob, fields: &Fields) -> Result<NewJob, String
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn told(error: uniqueue::Error) -> String {
     error.to_string()
+}
+
+/// What the unique key of a job is made from, where the registered policy of its kind makes this key.
+pub(super) async fn made_from(page: &Page, job: &JobRow) -> Option<String> {
+    let key = job.unique_key.as_deref().filter(|_| page.app.redact.is_none())?;
+    let registered = page.client().kinds().find(job.kind.as_str()).timeout(LOOK_UP).await.ok()??;
+    let same = NewJob::from_json(job.kind.as_str(), job.args.clone()).queue(job.queue.as_str());
+    let same = job.meta.iter().fold(same, |same, (name, value)| same.meta(name, value.clone()));
+    let explanation = page.client().explain(registered.fill_in(same).ok()?).timeout(LOOK_UP).await.ok()?;
+    explanation.canonical.filter(|_| explanation.unique_key.as_deref() == Some(key))
 }
 
 async fn explain(page: &Page, kind: &str, registered: Option<&KindRow>, fields: &Fields) -> Result<Markup, String> {

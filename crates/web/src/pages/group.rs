@@ -43,10 +43,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let done = fields.get("did").and_then(|did| DONE.iter().find(|(word, _)| *word == did));
     let body = html! {
         @if let Some((_, text)) = done { p.callout.notice role="status" { (text) } }
-        p.callout.mono.the-key {
-            (Hostile(name))
-            @if let Some(until) = *held_until { " " (held(until, now)) }
-        }
+        @if let Some(until) = *held_until { p.callout.warning { (held(until, now)) } }
         @if let Some(head) = head { (why(&page, head, obstacles)) }
         div.columns {
             section.panel {
@@ -58,7 +55,8 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
         }
         (cli(&format!("uniqueue job list --queue {} --group {}", quoted(queue), quoted(name))))
     };
-    Ok(document(&page, Document { title: "Group", is_live: true, actions: html! {}, body }))
+    let title = format!("Group {name}");
+    Ok(document(&page, Document { title: &title, is_live: true, actions: html! {}, body }))
 }
 
 async fn read(page: &Page, queue: &str, name: &str) -> Result<Timed<FoundGroup>, Failure> {

@@ -100,7 +100,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
         }
         form.row.search method="get" action=(page.link("/groups")) role="search" {
             @if query.is_by_name { input type="hidden" name="order" value="name"; }
-            input name="queue" value=[query.queue.as_deref()] placeholder="queue" aria-label="Queue" data-search size="24";
+            input name="queue" value=[query.queue.as_deref()] placeholder="queue" aria-label="Queue" size="24";
             button { "Search" }
         }
         @if !held.is_empty() { (held_groups(&page, held, now)) }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::value::RawValue;
-use uniqueue::NewJob;
+use uniqueue::{JobId, NewJob, indent_json};
 
 use crate::access::Right;
 use crate::failure::{Failure, told};
@@ -17,8 +17,21 @@ use crate::page::{LOOK_UP, Page, by};
 /// `uniqueue serve`, so that the error names the key as its reason.
 const MAX_WAIT: Duration = Duration::from_millis(1_500);
 
-pub(crate) async fn form(page: Page, fields: Fields) -> Shown {
-    document_of(&page, &fields, html! {})
+pub(crate) async fn form(page: Page, fields: Fields) -> Result<Shown, Failure> {
+    let Some(id) = fields.parsed::<JobId>("from")? else { return Ok(document_of(&page, &fields, html! {})) };
+    if page.app.redact.is_some() {
+        return Err(Failure::Bad("Args cannot be inserted again here, because parts of them are hidden.".to_owned()));
+    }
+    let job = page.client().job(id).timeout(LOOK_UP).await?.ok_or(Failure::NotFound("job"))?;
+    let note = html! { p.callout.notice { "The values are those of job " (job_link(&page, id)) ". That job stays as it is." } };
+    let fields = Fields::of([
+        ("kind", job.kind.to_string()),
+        ("queue", job.queue.to_string()),
+        ("priority", job.priority.to_string()),
+        ("max_attempts", job.max_attempts.to_string()),
+        ("args", indent_json(job.args.get())),
+    ]);
+    Ok(document_of(&page, &fields, note))
 }
 
 fn document_of(page: &Page, fields: &Fields, answer: Markup) -> Shown {
@@ -28,7 +41,7 @@ fn document_of(page: &Page, fields: &Fields, answer: Markup) -> Shown {
         @if !may { p.callout.notice { "You do not have the right to insert jobs here." } }
         form.panel method="post" action=(page.link("/insert")) {
             div.fields {
-                label.field { "Kind" input name="kind" value=[fields.get("kind")] required data-search; }
+                label.field { "Kind" input name="kind" value=[fields.get("kind")] required; }
                 label.field { "Queue" input name="queue" value=[fields.get("queue")] placeholder="the kind's"; }
                 label.field { "Priority" input name="priority" type="number" min="-32768" max="32767" value=[fields.get("priority")] placeholder="the kind's"; }
                 label.field { "Attempts" input name="max_attempts" type="number" min="1" max="32767" value=[fields.get("max_attempts")] placeholder="the kind's"; }

@@ -5,12 +5,13 @@ use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{Error, JobRow, JobState, KeyHolder, SuppressedDuplicate, WaitingInsert};
 
+use super::explain::made_from;
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
-    Cell, Document, Hostile, Shown, ago, argument, at, cli, countdown, document, fitting, grouped, job_link, span,
-    state,
+    Cell, Document, Hostile, Shown, Start, ago, argument, at, cli, countdown, document, fitting, grouped, job_link,
+    span, state,
 };
 use crate::page::{LOOK_UP, Page, by};
 use crate::shared::Timed;
@@ -19,6 +20,9 @@ use crate::shared::Timed;
 /// takes most of the time of the page.
 const AMONG: u32 = 10_000;
 
+/// The most bytes of what a key is made from.
+const MADE_FROM: usize = 1_000;
+
 /// What the database knows of a key.
 pub(crate) struct KeyState {
     held: Option<KeyHolder>,
@@ -26,6 +30,8 @@ pub(crate) struct KeyState {
     history: Option<Vec<JobRow>>,
     suppressed: Vec<SuppressedDuplicate>,
     waiting: Vec<WaitingInsert>,
+    /// What the key is made from.
+    made_from: Option<String>,
 }
 
 async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
@@ -43,20 +49,31 @@ async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
         Err(Error::Database(_)) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
+    let holder = match &held {
+        Some(held) => client.job(held.claim.holder).timeout(LOOK_UP).await?,
+        None => None,
+    };
+    let made_from = match &holder {
+        Some(job) => made_from(page, job).await,
+        None => None,
+    };
     let now = page.now().await?;
-    Ok(Timed::new(now, KeyState { held, history, suppressed, waiting }))
+    Ok(Timed::new(now, KeyState { held, history, suppressed, waiting, made_from }))
 }
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let key = fields.need("key")?;
     let shared = page.app.answers.of(key.to_owned());
     let answer = page.shared(&shared, read(&page, key)).await?;
-    let (now, KeyState { held, history, suppressed, waiting }) = (answer.now(), &answer.of);
+    let (now, KeyState { held, history, suppressed, waiting, made_from }) = (answer.now(), &answer.of);
     let history =
         history.as_ref().map(|jobs| jobs.iter().map(|job| page.app.redacted(job.clone())).collect::<Vec<_>>());
     let holding = held.as_ref().and_then(|held| history.as_ref()?.iter().find(|job| job.id == held.claim.holder));
     let body = html! {
-        p.callout.mono.the-key { (Hostile(key)) }
+        div.callout.the-key {
+            @if let Some(text) = made_from { p.mono { (Start(text, MADE_FROM)) } p.mono.note { (Hostile(key)) } }
+            @else { p.mono { (Hostile(key)) } }
+        }
         @if fields.get("did") == Some("release") { p.callout.notice role="status" { "The claim is released. The key is free, and the job goes on." } }
         @if fields.get("did") == Some("none") { p.callout.notice role="status" { "No job held the key any more." } }
         div.columns {
@@ -87,7 +104,11 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
         }
         (cli(&format!("uniqueue unique show {}", argument(key))))
     };
-    Ok(document(&page, Document { title: "Key", is_live: true, actions: html! {}, body }))
+    let title = format!(
+        "Key {}",
+        if key.len() > 40 { format!("{}…", &key[..key.floor_char_boundary(36)]) } else { key.to_owned() }
+    );
+    Ok(document(&page, Document { title: &title, is_live: true, actions: html! {}, body }))
 }
 
 /// The job that claims the key, what frees the key, and when. `job` is its row, where that was found.
@@ -116,10 +137,13 @@ fn holder(page: &Page, key: &str, held: Option<&KeyHolder>, job: Option<&JobRow>
                 }
             }
             @if page.may(Right::Change) {
-                form.row method="post" action=(page.link("/key/release")) {
-                    input type="hidden" name="key" value=(key);
-                    button { "Release the claim" }
-                    span.note { "The job goes on. The next insert is no duplicate." }
+                details data-hold {
+                    summary { "Release the claim" }
+                    form.row method="post" action=(page.link("/key/release")) {
+                        input type="hidden" name="key" value=(key);
+                        span { "The job goes on. The next insert is no duplicate." }
+                        button.danger { "Release the claim" }
+                    }
                 }
             }
         }

@@ -56,7 +56,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let conditions = pairs.iter().map(|(name, value)| format!(" --{name} {}", quoted(value)));
     let body = html! {
         form.row.search method="get" action=(page.link("/keys")) role="search" {
-            input.mono name="prefix" value=[prefix] placeholder="key begins with" aria-label="Key begins with" data-search size="30";
+            input.mono name="prefix" value=[prefix] placeholder="key begins with" aria-label="Key begins with" size="30";
             input name="kind" value=[kind] placeholder="kind" aria-label="Kind" size="16";
             input name="queue" value=[queue] placeholder="queue" aria-label="Queue" size="12";
             button { "Search" }

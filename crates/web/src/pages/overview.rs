@@ -1,14 +1,14 @@
 //! The state of the queue at a glance: what is wrong first.
 
 use maud::{Markup, html};
-use uniqueue::{Diagnosis, Finding, JobState, Percentiles, Severity};
+use uniqueue::{JobState, Percentiles};
 
+use super::findings::{Remedies, findings};
+use super::jobs::written;
 use crate::fields::url;
-use crate::html::{
-    Document, Hostile, Shown, ago, cli, count, document, fitting, grouped, rate, span, sparkline, state,
-};
+use crate::html::{Document, Hostile, Shown, ago, cli, count, document, grouped, rate, span, sparkline, state};
 use crate::page::Page;
-use crate::snapshot::{Doctor, POINTS, Point, Snapshot};
+use crate::snapshot::{POINTS, Point, Snapshot};
 
 /// The most findings on the page, so that the numbers below stay in sight.
 const FINDINGS: usize = 6;
@@ -21,7 +21,8 @@ pub(crate) async fn show(page: Page) -> Shown {
 fn overview(page: &Page, snapshot: &Snapshot) -> Markup {
     let stats = &snapshot.stats;
     html! {
-        (findings(page, snapshot, FINDINGS))
+        (findings(page, snapshot, FINDINGS, Remedies::Folded))
+        (failed_since(page, snapshot))
         section.states aria-label="Jobs by state" {
             @for one in [JobState::Available, JobState::Running, JobState::Retryable, JobState::Scheduled,
                 JobState::Pending, JobState::Discarded, JobState::Completed, JobState::Cancelled] {
@@ -62,11 +63,28 @@ fn overview(page: &Page, snapshot: &Snapshot) -> Markup {
                     dt { "Held" } dd { (snapshot.queues.iter().filter(|queue| queue.settings.held_until.is_some()).count()) }
                 }
                 @if stats.runners == 0 {
-                    p.empty { "No runner is alive. Jobs wait until one starts: see " code { "Runner" } " in the library, or " code { "uniqueue demo" } "." }
+                    p.empty { "No runner is alive. Jobs wait until one starts." }
                 }
             }
         }
         (cli("uniqueue stats"))
+    }
+}
+
+/// A link to what failed since the last deploy, or lately.
+fn failed_since(page: &Page, snapshot: &Snapshot) -> Markup {
+    let failed = |more: &[(&str, &str)]| {
+        let pairs = [("state", "retryable"), ("state", "discarded"), ("by", "failure"), ("whole", "but")];
+        page.link(&url("/jobs", &[&pairs[..], more].concat()))
+    };
+    html! {
+        p.note {
+            "Jobs that failed: " a.inline href=(failed(&[("since", "1h")])) { "in the last hour" }
+            @if let Some(deploy) = &snapshot.doctor.deploy {
+                ", " a.inline href=(failed(&[("from", &written(deploy.at))])) { "since " (Hostile(&deploy.version)) " came" }
+                ", " (ago(deploy.at, snapshot.now()))
+            }
+        }
     }
 }
 
@@ -84,62 +102,5 @@ fn chart(snapshot: &Snapshot, name: &str, unit: &str, class: &str, now: f64, of:
 fn percentiles(name: &str, times: Percentiles) -> Markup {
     html! {
         tr { th scope="row" { (name) } @for time in [times.p50, times.p90, times.p99, times.max] { td.num { (span(time)) } } }
-    }
-}
-
-/// The findings of `doctor`, the worst first, up to a number of them.
-pub(super) fn findings(page: &Page, snapshot: &Snapshot, most: usize) -> Markup {
-    let Doctor { diagnosis, failure } = &snapshot.doctor;
-    html! {
-        @if let Some(failure) = failure {
-            p.callout.warning role="alert" { "The doctor's last look failed: " (Hostile(failure)) }
-        }
-        @match diagnosis {
-            Some(diagnosis) if diagnosis.findings.is_empty() => {
-                p.callout.ok {
-                    "The doctor found nothing in " (diagnosis.checks.len()) " checks, " (ago(diagnosis.at, snapshot.now())) "."
-                }
-            }
-            Some(diagnosis) => (list(page, diagnosis, most)),
-            None if failure.is_some() => {}
-            None => p.callout.ok { "The doctor is looking at the queue." },
-        }
-    }
-}
-
-fn list(page: &Page, diagnosis: &Diagnosis, most: usize) -> Markup {
-    let found = fitting(&diagnosis.findings, most, one_finding);
-    html! {
-        section.findings aria-label="Findings of the doctor" {
-            (found.html)
-            @if found.shown < found.of {
-                p.note {
-                    "And " (found.of - found.shown) " more: "
-                    @if page.path() == "/doctor" { code { "uniqueue doctor" } " lists them all." }
-                    @else { a href=(page.link("/doctor")) { "Doctor" } "." }
-                }
-            }
-        }
-    }
-}
-
-fn one_finding(finding: &Finding) -> Markup {
-    let class = match finding.severity {
-        Severity::Critical => "critical",
-        Severity::Warning => "warning",
-        _ => "notice",
-    };
-    html! {
-        details class={ "finding " (class) } {
-            summary {
-                span.severity { (finding.severity.as_str()) }
-                code { (finding.code.as_str()) }
-                span { @if !finding.subject.is_empty() { b { (Hostile(&finding.subject)) } ": " } (Hostile(&finding.seen)) }
-            }
-            p { (Hostile(&finding.remedy.advice)) }
-            @for text in [&finding.remedy.command, &finding.remedy.sql].into_iter().flatten() {
-                pre data-copy { code { (Hostile(text)) } }
-            }
-        }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let body = html! {
         @if let Some(id) = ran { p.callout.notice role="status" { "Inserted, or met as the holder of its key: " (job_link(&page, id)) } }
         @if jobs.is_empty() {
-            p.panel.empty { "There is no periodic job. Define one with " code { "Runner::periodic" } " or " code { "Client::periodic" } "." }
+            p.panel.empty { "There is no periodic job. Runners define them when they start, and " code { "uniqueue periodic add" } " does." }
         } @else {
             div.scroll { table {
                 thead { tr { th { "Name" } th { "Kind" } th { "Schedule" } th.num { "Next" } th.num { "Last" } th { "Last job" } @if may { th { "Change" } } } }

@@ -1,8 +1,10 @@
 //! Runners and their queues.
 
 use maud::html;
+use uniqueue::RunnerInfo;
 
 use crate::failure::Failure;
+use crate::fields::url;
 use crate::html::{Cell, Document, Shown, ago, document, fitting, grouped, span};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
@@ -13,6 +15,14 @@ const ROWS: usize = 100;
 /// The most queues of a runner.
 const QUEUES: usize = 20;
 
+/// The most kinds of a runner. Its cell shows few of them.
+const KINDS: usize = 10;
+
+/// How many jobs a runner has.
+fn running(runner: &RunnerInfo) -> u64 {
+    runner.queues.iter().map(|queue| queue.running).sum()
+}
+
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let ask = async {
         let of = page.client().runners().timeout(LOOK_UP).await?;
@@ -22,11 +32,15 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let (now, runners) = (answer.now(), &answer.of);
     let rows = fitting(runners, ROWS, |one| {
         html! { tr id={ "runner-" (one.id) } {
-            th scope="row" { (Cell(&one.name)) }
+            th scope="row" {
+                a.row-link href=(page.link(&url("/running", &[("runner", &one.name)]))) { (Cell(&one.name)) }
+                @if let Some(host) = one.host.as_ref().filter(|host| !one.name.contains(host.as_str())) { " " span.note { (Cell(host)) } }
+            }
+            td.clip.mono { @if let Some(version) = &one.version { (Cell(version)) } }
             td.nowrap {
                 @if !one.is_alive { span.badge.critical { "dead" } }
-                @else if one.is_idle { span.state.s-pending { "idle" } }
-                @else { span.state.s-running { "working" } }
+                @else if running(one) > 0 { span.state.s-running { "runs " (grouped(running(one))) } }
+                @else { span.state.s-pending { "idle" } }
             }
             td.names {
                 @for (at, queue) in one.queues.iter().take(QUEUES).enumerate() {
@@ -35,6 +49,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
                 }
                 @if one.queues.len() > QUEUES { " and " (one.queues.len() - QUEUES) " more" }
             }
+            td.clip { @if let Some(kinds) = &one.kinds { (Cell(&kinds.iter().take(KINDS).map(|kind| kind.as_str()).collect::<Vec<_>>().join(", "))) } @else { span.note { "any" } } }
             td.num { @if let Some(age) = one.heartbeat_age { (span(age)) " ago" } }
             td.num { @match one.lease_left { Some(left) => { (span(left)) " left" } None => "ran out" } }
             td.num { (grouped(one.completed)) }
@@ -44,11 +59,11 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     });
     let body = html! {
         @if runners.is_empty() {
-            p.panel.empty { "No runner has registered. Jobs wait until one starts: see " code { "Runner" } " in the library." }
+            p.panel.empty { "No runner has registered. Jobs wait until one starts." }
         } @else {
             // Nothing else in it takes the focus, which a keyboard needs to scroll it.
             div.scroll tabindex="0" role="region" aria-label="Runners" { table {
-                thead { tr { th { "Runner" } th { "State" } th { "Queues" } th.num { "Heartbeat" } th.num { "Lease" } th.num { "Completed" } th.num { "Failed" } th.num { "Started" } } }
+                thead { tr { th { "Runner" } th { "Version" } th { "State" } th { "Queues" } th { "Kinds" } th.num { "Heartbeat" } th.num { "Lease" } th.num { "Completed" } th.num { "Failed" } th.num { "Started" } } }
                 tbody { (rows.html) }
             } }
             (rows.note())

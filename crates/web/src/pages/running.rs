@@ -3,19 +3,29 @@
 use maud::html;
 
 use crate::failure::Failure;
-use crate::html::{Cell, Document, Shown, cli, document, fitting, job_link, key_cell, span};
+use crate::fields::Fields;
+use crate::html::{Cell, Document, Hostile, Shown, cli, document, fitting, key_cell, short, span};
 use crate::page::{LOOK_UP, Page};
 
 /// The most jobs on the page.
 const ROWS: u32 = 100;
 
-pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
-    let ask = async { Ok(page.client().running_jobs(ROWS).timeout(LOOK_UP).await?) };
-    let jobs = page.shared(&page.app.answers.one(), ask).await?;
+/// Among how many running jobs those of one runner are searched.
+const AMONG: u32 = 1_000;
+
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
+    let runner = fields.get("runner");
+    let ask = async {
+        let most = if runner.is_some() { AMONG } else { ROWS };
+        let mut jobs = page.client().running_jobs(most).timeout(LOOK_UP).await?;
+        jobs.retain(|job| runner.is_none_or(|runner| job.runner.as_deref() == Some(runner)));
+        Ok(jobs)
+    };
+    let jobs = page.shared(&page.app.answers.of(runner.map(ToOwned::to_owned)), ask).await?;
     let is_shown = page.app.redact.is_none();
     let rows = fitting(&jobs, ROWS as usize, |job| {
         html! { tr id={ "job-" (job.id) } {
-            td.nowrap { (job_link(&page, job.id)) }
+            td.nowrap { a.mono.row-link href=(page.link(&format!("/jobs/{}", job.id))) title=(job.id) { (short(job.id)) } }
             td.clip { (Cell(&job.kind)) }
             td.clip { (Cell(&job.queue)) }
             td.num { (job.running_for.map(span).unwrap_or_default()) }
@@ -29,6 +39,9 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
         } }
     });
     let body = html! {
+        @if let Some(runner) = runner {
+            p { "On runner " b { (Hostile(runner)) } ". " a.inline href=(page.link("/running")) { "All running jobs" } }
+        }
         @if jobs.is_empty() { p.panel.empty { "No job runs now." } } @else {
             div.scroll { table {
                 thead { tr { th { "Job" } th { "Kind" } th { "Queue" } th.num { "Running for" } th.num { "Attempt" } th { "Runner" } th { "Progress" } th { "Key" } } }

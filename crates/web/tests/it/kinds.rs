@@ -32,7 +32,7 @@ async fn kinds_are_listed_and_each_has_a_page() {
     }
     let page = get(&router, "/kind?kind=mail").await.body;
     for part in
-        ["1 m 30 s", "a duplicate is ignored", "same kind and args user; at most 2 at once", "uniqueue kind show mail"]
+        ["1m 30s", "a duplicate is ignored", "same kind and args user; at most 2 at once", "uniqueue kind show mail"]
     {
         assert!(page.contains(part), "{part}: {page}");
     }

@@ -4,6 +4,7 @@
 
 mod browser;
 mod changes;
+mod export;
 mod groups;
 mod hostile;
 mod key;
@@ -14,5 +15,6 @@ mod outage;
 mod overview;
 mod pages;
 mod rights;
+mod search;
 mod sizes;
 mod support;

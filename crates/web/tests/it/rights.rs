@@ -11,6 +11,9 @@ use crate::support::{get, request, send};
 const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("GET", "/", "/", ""),
     ("GET", "/jobs", "/jobs?state=available", ""),
+    ("GET", "/jobs/export", "/jobs/export?format=csv", ""),
+    ("GET", "/search", "/search?q=a", ""),
+    ("GET", "/suggest", "/suggest?q=a", ""),
     ("GET", "/jobs/{id}", "/jobs/00000000-0000-0000-0000-000000000000", ""),
     ("POST", "/jobs/{id}/change", "/jobs/00000000-0000-0000-0000-000000000000/change", "verb=retry"),
     ("POST", "/jobs/{id}/delete", "/jobs/00000000-0000-0000-0000-000000000000/delete", ""),

@@ -18,6 +18,7 @@ pub(crate) async fn change(page: Page, Path(path): Path<JobPath>, body: String) 
     let change = match verb {
         "retry" => client.retry(id),
         "cancel" => client.cancel(id),
+        "discard" => client.discard(id),
         "release" => client.release(id),
         "reschedule" => {
             let delay = fields.need_minutes("minutes")?;
@@ -35,7 +36,7 @@ pub(crate) async fn change(page: Page, Path(path): Path<JobPath>, body: String) 
     page.log(verb, &id.to_string());
     let did = match (was_refused, was_discarded, changed.is_empty()) {
         (true, ..) => "refused",
-        (_, true, _) => "discarded",
+        (_, true, _) => "discarded_instead",
         (_, _, true) => "none",
         _ => verb,
     };

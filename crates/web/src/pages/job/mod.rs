@@ -1,6 +1,8 @@
 //! One job: its history, its args, its claim, and what can be done with it.
 
+mod actions;
 mod change;
+mod relatives;
 mod timeline;
 
 use axum::extract::Path;
@@ -9,14 +11,16 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow, JobState, Obstacle};
 
+use self::actions::actions;
 pub(crate) use self::change::{change, delete};
+use self::relatives::Relatives;
 use self::timeline::timeline;
+use super::explain::made_from;
 use super::groups::group_url;
-use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
-    Document, Hostile, Shown, ago, at, block, cli, document, grouped, job_link, json, key_link, plain, state, submit,
+    Document, Hostile, Shown, Start, ago, at, block, cli, document, grouped, job_link, json, key_link, plain, state,
     why,
 };
 use crate::page::{LOOK_UP, Page};
@@ -35,13 +39,17 @@ const PROGRESS: usize = 4_000;
 const OUTPUT: usize = 14_000;
 const ERRORS: usize = 14_000;
 
+/// The most bytes of what a key is made from.
+const MADE_FROM: usize = 1_000;
+
 /// The most bytes of one error, of which the last ones stand first.
 const ERROR: usize = 4_000;
 
 /// What a change of this page did: the word in the URL, and the sentence.
-const DONE: [(&str, &str); 9] = [
+const DONE: [(&str, &str); 10] = [
     ("retry", "The job is available again."),
     ("cancel", "The job is cancelled."),
+    ("discard", "The job is discarded."),
     ("release", "The job is released."),
     ("reschedule", "The job has another time."),
     ("priority", "The job has another priority."),
@@ -50,7 +58,7 @@ const DONE: [(&str, &str); 9] = [
         "refused",
         "The job was not retried: another job holds its unique key, and its policy does not let it go on without.",
     ),
-    ("discarded", "The job was discarded: another job holds its unique key, and its policy says so."),
+    ("discarded_instead", "The job was discarded: another job holds its unique key, and its policy says so."),
     ("none", "Nothing changed: the job is in a state to which this does not apply."),
 ];
 
@@ -62,6 +70,9 @@ pub(crate) struct FoundJob {
     holder: Option<Holder>,
     /// What keeps it from starting.
     obstacles: Vec<Obstacle>,
+    relatives: Relatives,
+    /// What its key is made from.
+    made_from: Option<String>,
 }
 
 /// The job that claims the key now, and when its claim ends.
@@ -74,7 +85,7 @@ struct Holder {
 pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) -> Result<Shown, Failure> {
     let shared = page.app.answers.of(path.id);
     let answer = page.shared(&shared, read(&page, path.id)).await?;
-    let (now, FoundJob { job, holder, obstacles }) = (answer.now(), &answer.of);
+    let (now, FoundJob { job, holder, obstacles, relatives, made_from }) = (answer.now(), &answer.of);
     let job = page.app.redacted(job.clone().ok_or(Failure::NotFound("job"))?);
     let whole = format!("uniqueue job show {}", job.id);
     let done = fields.get("did").and_then(|did| DONE.iter().find(|(word, _)| *word == did));
@@ -86,21 +97,28 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
             code { (job.id) }
         }
         (why(&page, job.id, obstacles))
+        @if has_failed(&job) { (errors(&page, &job, &whole, now)) }
         div.columns.job {
             section.panel { h2 { "History" } (timeline(&job, now)) }
             (facts(&page, &job, now))
-            @if let Some(key) = &job.unique_key { (claim(&page, &job, key, holder.as_ref(), now)) }
-            (actions(&page, &job, holder.as_ref()))
+            @if let Some(key) = &job.unique_key { (claim(&page, &job, key, made_from.as_deref(), holder.as_ref(), now)) }
+            (relatives.panel(&page))
+            (actions(&page, &job, holder.as_ref().map(|holder| holder.id)))
         }
         section.panel { h2 { "Args" } (json(job.args.get(), ARGS, &whole)) }
         @if !job.meta.is_empty() { section.panel { h2 { "Meta" } (json(&serde_json::Value::Object(job.meta.clone()).to_string(), META, &whole)) } }
         @if let Some(progress) = &job.progress { section.panel { h2 { "Progress" } (json(&progress.to_string(), PROGRESS, &whole)) } }
         @if let Some(output) = &job.output { section.panel { h2 { "Output" } (json(&output.to_string(), OUTPUT, &whole)) } }
-        (errors(&page, &job, &whole, now))
+        @if !has_failed(&job) { (errors(&page, &job, &whole, now)) }
         (cli(&whole))
     };
     let title = format!("Job {}", plain(job.kind.as_str()));
     Ok(document(&page, Document { title: &title, is_live: !job.state.is_final(), actions: html! {}, body }))
+}
+
+/// Whether its last error is what people come for.
+fn has_failed(job: &JobRow) -> bool {
+    matches!(job.state, JobState::Discarded | JobState::Retryable)
 }
 
 /// The job, the holder of its key, and why it waits.
@@ -112,7 +130,12 @@ async fn read(page: &Page, id: JobId) -> Result<Timed<FoundJob>, Failure> {
         None => None,
     };
     let obstacles = client.why(id).timeout(LOOK_UP).await?;
-    Ok(Timed::new(page.now().await?, FoundJob { job, holder, obstacles }))
+    let relatives = relatives::read(page, id).await?;
+    let made_from = match &job {
+        Some(job) => made_from(page, job).await,
+        None => None,
+    };
+    Ok(Timed::new(page.now().await?, FoundJob { job, holder, obstacles, relatives, made_from }))
 }
 
 async fn holder(page: &Page, key: &str) -> Result<Option<Holder>, Failure> {
@@ -158,11 +181,19 @@ fn facts(page: &Page, job: &JobRow, now: OffsetDateTime) -> Markup {
     }
 }
 
-fn claim(page: &Page, job: &JobRow, key: &str, holder: Option<&Holder>, now: OffsetDateTime) -> Markup {
+fn claim(
+    page: &Page,
+    job: &JobRow,
+    key: &str,
+    made_from: Option<&str>,
+    holder: Option<&Holder>,
+    now: OffsetDateTime,
+) -> Markup {
     html! {
         section.panel {
             h2 { "Unique key" }
-            p { (key_link(page, key)) }
+            @if let Some(text) = made_from { p.mono { (Start(text, MADE_FROM)) } }
+            p class=[made_from.map(|_| "note")] { (key_link(page, key)) }
             dl.facts {
                 dt { "Claim" }
                 dd {
@@ -192,70 +223,6 @@ fn claim(page: &Page, job: &JobRow, key: &str, holder: Option<&Holder>, now: Off
                         (ago(last, now))
                         @if let Some(id) = job.updated_by { ", by the insert with id " span.mono { (id) } }
                     }
-                }
-            }
-        }
-    }
-}
-
-fn actions(page: &Page, job: &JobRow, holder: Option<&Holder>) -> Markup {
-    if !page.may(Right::Change) {
-        return html! {};
-    }
-    let is_held_elsewhere = holder.is_some_and(|holder| holder.id != job.id);
-    let holds = holder.is_some_and(|holder| holder.id == job.id);
-    let to = page.link(&format!("/jobs/{}/change", job.id));
-    let is_waiting =
-        matches!(job.state, JobState::Available | JobState::Scheduled | JobState::Retryable | JobState::Pending);
-    html! {
-        section.panel.actions-panel {
-            h2 { "Change" }
-            @if is_held_elsewhere { (before_retry(job)) }
-            form.row method="post" action=(to) {
-                @if job.state.is_final() || matches!(job.state, JobState::Retryable | JobState::Scheduled) {
-                    (submit("verb", "retry", "Retry now", "primary"))
-                }
-                @if job.state == JobState::Pending { (submit("verb", "release", "Release", "primary")) }
-                @if !job.state.is_final() { (submit("verb", "cancel", "Cancel", "danger")) }
-                @if holds { (submit("verb", "release_claim", "Release the claim", "")) }
-            }
-            @if is_waiting {
-                form.row method="post" action=(to) {
-                    label { "Run in " input name="minutes" type="number" min="0" max="525600" value="60" required; " minutes" }
-                    (submit("verb", "reschedule", "Reschedule", ""))
-                }
-                form.row method="post" action=(to) {
-                    label { "Priority " input name="priority" type="number" min="-32768" max="32767" value=(job.priority) required; }
-                    (submit("verb", "priority", "Set", ""))
-                }
-            }
-            @if page.may(Right::Delete) && job.state != JobState::Running {
-                details data-hold {
-                    summary { "Delete" }
-                    form.row method="post" action=(page.link(&format!("/jobs/{}/delete", job.id))) {
-                        span { "The job and its claim are gone for good." }
-                        button.danger { "Delete this job" }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// What a retry will do while another job holds the key.
-fn before_retry(job: &JobRow) -> Markup {
-    let comes_back =
-        job.unique_states.is_some_and(|states| states.contains(JobState::Available) && !states.contains(job.state));
-    html! {
-        p.note {
-            @match (comes_back && job.discard_on_reentry, job.state.is_final()) {
-                (false, _) => "A retry will go on without the claim, because another job holds the key.",
-                (true, true) => {
-                    "A retry will be refused, and the job stays as it is: another job holds the key, and the policy says "
-                    code { "on_reentry: discard" } "."
-                }
-                (true, false) => {
-                    "A retry will discard this job: another job holds the key, and the policy says " code { "on_reentry: discard" } "."
                 }
             }
         }

@@ -1,25 +1,13 @@
 //! The filter of the list of jobs, as the URL holds it.
 
-use std::time::Duration;
-
 use time::OffsetDateTime;
-use uniqueue::{JobFilter, JobId, JobState, StateSet, parse_json};
+use uniqueue::{JobFilter, JobId, JobState, StateSet};
 
+use super::args::ArgsCondition;
+use super::range::Range;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::quoted;
-
-/// How far back a list goes: name, length. The last has no limit.
-pub(crate) const SINCE: [(&str, &str, Option<Duration>); 5] = [
-    ("1h", "1 h", Some(Duration::from_secs(3_600))),
-    ("24h", "24 h", Some(Duration::from_secs(86_400))),
-    ("7d", "7 d", Some(Duration::from_secs(7 * 86_400))),
-    ("30d", "30 d", Some(Duration::from_secs(30 * 86_400))),
-    ("all", "any time", None),
-];
-
-/// How much the clocks of clients, which make the ids, may differ from the database's.
-pub(crate) const CLOCKS: Duration = Duration::from_secs(3_600);
 
 /// Conditions on jobs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -33,9 +21,10 @@ pub(crate) struct JobQuery {
     /// The code of the last error.
     pub(crate) code: Option<String>,
     pub(crate) attempts: Option<u16>,
-    /// One of [`SINCE`].
-    pub(crate) since: usize,
+    pub(crate) range: Range,
     pub(crate) is_oldest_first: bool,
+    /// Whether a change is proposed for all jobs of the filter but the ticked ones.
+    pub(crate) is_but_ticked: bool,
     pub(crate) after: Option<JobId>,
 }
 
@@ -49,7 +38,6 @@ impl JobQuery {
                 states.push(state);
             }
         }
-        let since = fields.get("since").unwrap_or("24h");
         Ok(Self {
             states,
             queue: word("queue"),
@@ -59,19 +47,20 @@ impl JobQuery {
             args: word("args"),
             code: word("code"),
             attempts: fields.parsed("attempts")?,
-            since: SINCE.iter().position(|(name, ..)| *name == since).unwrap_or(1),
+            range: Range::read(fields)?,
             is_oldest_first: fields.get("order") == Some("oldest"),
+            is_but_ticked: fields.get("whole") == Some("but"),
             after: fields.parsed("after")?,
         })
     }
 
     /// The lowest id of the time that the list goes back. `None`: it has no limit.
     pub(super) fn oldest(&self, now: OffsetDateTime) -> Option<JobId> {
-        SINCE[self.since].2.map(|since| JobId::first_at(now - since - CLOCKS))
+        self.range.oldest(now)
     }
 
     /// The conditions for the library.
-    pub(crate) fn filter(&self, now: OffsetDateTime) -> Result<JobFilter, Failure> {
+    pub(crate) fn filter(&self, now: OffsetDateTime) -> JobFilter {
         let mut filter = JobFilter::all();
         if !self.states.is_empty() {
             filter = filter.states(StateSet::of(&self.states));
@@ -89,9 +78,7 @@ impl JobQuery {
             filter = filter.unique_key(key);
         }
         if let Some(args) = &self.args {
-            filter = filter.args(parse_json(args).map_err(|error| {
-                Failure::Bad(format!("Args are searched as JSON, such as {{\"user_id\": 42}}: {error}"))
-            })?);
+            filter = ArgsCondition::read(args).add_to(filter);
         }
         if let Some(code) = &self.code {
             filter = filter.error_code(code);
@@ -99,14 +86,7 @@ impl JobQuery {
         if let Some(attempts) = self.attempts {
             filter = filter.attempts_at_least(attempts);
         }
-        if let (_, _, Some(since)) = SINCE[self.since] {
-            filter = filter.created_after(now - since);
-        }
-        // The time of a job has no index. Its id has one.
-        if let Some(oldest) = self.oldest(now) {
-            filter = filter.id_at_least(oldest);
-        }
-        Ok(filter)
+        self.range.add_to(filter, now)
     }
 
     /// The conditions that a text names. The fields of the URL and the options of the command have the same names.
@@ -126,11 +106,12 @@ impl JobQuery {
         let mut pairs: Vec<_> = self.states.iter().map(|state| ("state", state.to_string())).collect();
         pairs.extend(self.words().into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
         pairs.extend(self.attempts.map(|attempts| ("attempts", attempts.to_string())));
-        if self.since != 1 {
-            pairs.push(("since", SINCE[self.since].0.to_owned()));
-        }
+        pairs.extend(self.range.pairs());
         if self.is_oldest_first {
             pairs.push(("order", "oldest".to_owned()));
+        }
+        if self.is_but_ticked {
+            pairs.push(("whole", "but".to_owned()));
         }
         pairs.extend(self.after.map(|id| ("after", id.to_string())));
         pairs
@@ -138,8 +119,14 @@ impl JobQuery {
 
     /// The path of the list, within the dashboard.
     pub(crate) fn url(&self) -> String {
-        let pairs = self.pairs();
-        url("/jobs", &pairs.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>())
+        self.url_of("/jobs", &[])
+    }
+
+    /// A path with the fields of the URL and more.
+    pub(crate) fn url_of(&self, path: &str, more: &[(&'static str, &str)]) -> String {
+        let mut pairs = self.pairs();
+        pairs.extend(more.iter().map(|(name, value)| (*name, (*value).to_owned())));
+        url(path, &pairs.iter().map(|(name, value)| (*name, value.as_str())).collect::<Vec<_>>())
     }
 
     /// The path of the page after a job.
@@ -162,16 +149,19 @@ impl JobQuery {
             words.push(format!("--state {}", states.join(",")));
         }
         for (name, value) in self.words() {
-            if let Some(value) = value {
-                words.push(format!("--{name} {}", quoted(value)));
+            match (name, value) {
+                (_, None) => {}
+                ("args", Some(typed)) => words.push(match ArgsCondition::read(typed) {
+                    ArgsCondition::Contain(_) => format!("--args {}", quoted(typed)),
+                    ArgsCondition::Path(path) => format!("--args-path {}", quoted(&path)),
+                }),
+                (_, Some(value)) => words.push(format!("--{name} {}", quoted(value))),
             }
         }
         if let Some(attempts) = self.attempts {
             words.push(format!("--attempts-at-least {attempts}"));
         }
-        if SINCE[self.since].2.is_some() {
-            words.push(format!("--newer-than {}", SINCE[self.since].0));
-        }
+        words.extend(self.range.options());
         if self.is_oldest_first {
             words.push("--oldest-first".to_owned());
         }
@@ -186,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_query_survives_its_url() {
-        let text = "state=discarded&state=retryable&queue=a%26b&group=c%3A1+%27&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&code=card_declined&attempts=3&since=7d&order=oldest";
+        let text = "state=discarded&state=retryable&queue=a%26b&group=c%3A1+%27&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&code=card_declined&attempts=3&since=7d&order=oldest&whole=but";
         let query = JobQuery::read(&Fields::read(text)).unwrap();
         let url = query.url();
         assert_eq!(JobQuery::read(&Fields::read(url.split_once('?').unwrap().1)).unwrap(), query);
@@ -197,8 +187,20 @@ mod tests {
     }
 
     #[test]
+    fn a_range_of_ones_own_survives_its_url() {
+        let query =
+            JobQuery::read(&Fields::read("by=failure&from=2026-01-15T09:30&to=2026-01-16&args=to:+ada")).unwrap();
+        let url = query.url();
+        assert_eq!(JobQuery::read(&Fields::read(url.split_once('?').unwrap().1)).unwrap(), query);
+        assert_eq!(
+            query.command(),
+            r#"uniqueue job list --args-path '$."to" ? (@ like_regex "ada" flag "iq")' --failed-after 2026-01-15T09:30:00Z --failed-before 2026-01-16T00:00:00Z"#
+        );
+        assert!(JobQuery::read(&Fields::read("from=yesterday")).is_err());
+    }
+
+    #[test]
     fn a_list_goes_back_a_day_by_default() {
-        assert_eq!(JobQuery::read(&Fields::default()).unwrap().since, 1);
-        assert_eq!(JobQuery::default().since, 0);
+        assert_eq!(JobQuery::read(&Fields::default()).unwrap().range.since, 1);
     }
 }

@@ -14,14 +14,14 @@ use crate::page::Page;
 const FIRST_PART: Duration = Duration::from_secs(600);
 
 /// The jobs of a page.
-pub(super) struct Found {
-    pub(super) jobs: Vec<JobRow>,
+pub(crate) struct Found {
+    pub(crate) jobs: Vec<JobRow>,
     /// Why there may be more.
-    pub(super) cut: Option<Cut>,
+    pub(crate) cut: Option<Cut>,
 }
 
 /// A search that reached its deadline.
-pub(super) enum Cut {
+pub(crate) enum Cut {
     /// Nothing was searched to its end.
     Whole,
     /// The jobs since this time were searched. A page after this id goes on from there.
@@ -38,14 +38,14 @@ struct Part {
 }
 
 /// Reads up to this many jobs until the deadline.
-pub(super) async fn read(
+pub(crate) async fn read(
     page: &Page,
     query: &JobQuery,
     now: OffsetDateTime,
     limit: u32,
     deadline: Instant,
 ) -> Result<Found, Failure> {
-    let filter = query.filter(now)?;
+    let filter = query.filter(now);
     let oldest = query.oldest(now);
     // Args have no index. The other conditions have one, or are found quickly among the jobs of a state or a queue.
     if query.args.is_some() && !query.is_oldest_first {

@@ -17,7 +17,10 @@ pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure
     let queue = page.client().queue(name);
     let verb = fields.need("verb")?;
     let change = match verb {
-        "pause" => queue.pause(),
+        "pause" => match fields.get("reason") {
+            Some(reason) => queue.pause().reason(reason),
+            None => queue.pause(),
+        },
         "resume" => queue.resume(),
         "hold" => queue.hold(fields.need_length("hold_for")?),
         "limit" => queue.limit(fields.parsed("limit")?),

@@ -1,68 +1,98 @@
-//! The forms that change a queue.
+//! The settings of a queue, a row each: what is set, and the form that changes it.
 
 use std::time::Duration;
 
 use maud::{Markup, html};
+use time::OffsetDateTime;
 use uniqueue::{Keep, QueueSettings, Rate};
 
-use super::kept;
-use crate::html::{length_fields, submit};
+use super::{held, kept, one};
+use crate::access::Right;
+use crate::html::{Hostile, ago, grouped, length_fields, submit};
 use crate::page::Page;
 
 /// How long the form of a hold proposes.
 pub(in crate::pages) const HOLD: Duration = Duration::from_secs(600);
 
-/// Every form of a queue. Each sends the name of the queue and a verb.
-pub(super) fn forms(page: &Page, settings: &QueueSettings) -> Markup {
-    let form = |label: &str, body: Markup| {
+/// Every setting. With the right to change it, a row opens its form.
+pub(super) fn settings(page: &Page, settings: &QueueSettings, now: OffsetDateTime) -> Markup {
+    let row = |label: &str, value: Markup, forms: Markup| {
+        let line = html! { span.label { (label) } span.value { (value) } };
         html! {
-            form.setting method="post" action=(page.link("/queues/change")) {
-                span.label { (label) }
-                div.row {
-                    input type="hidden" name="queue" value=(settings.name);
-                    (body)
+            @if page.may(Right::Queues) {
+                details.setting data-hold {
+                    summary { (line) span.edit aria-hidden="true" { "Edit" } }
+                    form.row method="post" action=(page.link("/queues/change")) {
+                        input type="hidden" name="queue" value=(settings.name);
+                        (forms)
+                    }
                 }
-            }
+            } @else { div.setting { div.line { (line) } } }
         }
     };
-    let is_stopped = settings.paused_at.is_some() || settings.held_until.is_some();
+    let at_once = |limit: Option<u32>, none: &str| html! { @match limit { Some(limit) => { (limit) " at once" } None => (none) } };
     html! {
-        (form("Fetches", html! {
-            @if is_stopped { (submit("verb", "resume", "Resume", "primary")) }
-            @if settings.paused_at.is_none() { (submit("verb", "pause", "Pause", "")) }
-        }))
-        (form("Hold for", html! { (length_fields("hold_for", "Hold for", HOLD)) (submit("verb", "hold", "Hold", "")) }))
-        (form("Limit", html! { (limit("Limit", settings.limit)) (submit("verb", "limit", "Set", "")) }))
-        (form("Limit of each group", html! {
-            (limit("Limit of each group", settings.group_limit))
-            (submit("verb", "limit_groups", "Set", ""))
-        }))
-        (form("Rate", html! {
-            (rate("Rate", settings.rate))
-            (submit("verb", "rate", "Set", ""))
-            (no_rate(settings.rate, "no_rate"))
-        }))
-        (form("Rate of each group", html! {
-            (rate("Rate of each group", settings.group_rate))
-            (submit("verb", "rate_groups", "Set", ""))
-            (no_rate(settings.group_rate, "no_group_rate"))
-        }))
-        (form("Most available jobs", html! {
-            (limit("Most available jobs", settings.max_waiting))
-            (submit("verb", "max_waiting", "Set", ""))
-            span.note { "Inserts beyond are refused." }
-        }))
-        (form("Turns of groups", html! {
-            @if settings.fair { (submit("verb", "not_fair", "End fair turns", "")) }
-            @else { (submit("verb", "fair", "Take fair turns", "")) }
-        }))
-        @for (state, keep) in [("completed", settings.keep_completed), ("cancelled", settings.keep_cancelled), ("discarded", settings.keep_discarded)] {
-            (form(&format!("Keep {state}"), html! {
-                input type="hidden" name="state" value=(state);
-                label { input name="days" type="number" min="0" max="36500" step="any" placeholder=(kept(keep)) aria-label={ "Keep " (state) ", days" } required; " days" }
-                (submit("verb", "keep", "Set", ""))
-                @if keep != Keep::AsRunnersSay { (without_fields("keep_default", "Default")) }
+        section.panel.settings-rows {
+            h2 { "Settings" }
+            (row("Fetches", fetches(settings, now), pausing(settings)))
+            @if page.may(Right::Queues) {
+                (row("Hold", html! { @match settings.held_until { Some(until) => (held(until, now)), None => "not held" } }, html! {
+                    (length_fields("hold_for", "Hold for", HOLD)) (submit("verb", "hold", "Hold", ""))
+                }))
+            }
+            (row("Limit", at_once(settings.limit, "none"), html! { (limit("Limit", settings.limit)) (submit("verb", "limit", "Set", "")) }))
+            (row("Limit of each group", at_once(settings.group_limit, "none but the jobs' own"), html! {
+                (limit("Limit of each group", settings.group_limit)) (submit("verb", "limit_groups", "Set", ""))
             }))
+            (row("Rate", one::rate(settings.rate), html! {
+                (rate("Rate", settings.rate)) (submit("verb", "rate", "Set", "")) (no_rate(settings.rate, "no_rate"))
+            }))
+            (row("Rate of each group", one::rate(settings.group_rate), html! {
+                (rate("Rate of each group", settings.group_rate))
+                (submit("verb", "rate_groups", "Set", ""))
+                (no_rate(settings.group_rate, "no_group_rate"))
+            }))
+            (row("May wait", html! { @match settings.max_waiting { Some(limit) => { (grouped(u64::from(limit))) " available jobs" } None => "any number" } }, html! {
+                (limit("Most available jobs", settings.max_waiting))
+                (submit("verb", "max_waiting", "Set", ""))
+                span.note { "Inserts beyond are refused." }
+            }))
+            (row("Turns", html! { @if settings.fair { "fair: groups take turns, and jobs without a group are one more" } @else { "groups take turns, and jobs without a group come by their time" } }, html! {
+                @if settings.fair { (submit("verb", "not_fair", "End fair turns", "")) }
+                @else { (submit("verb", "fair", "Take fair turns", "")) }
+            }))
+            @for (state, keep) in [("completed", settings.keep_completed), ("cancelled", settings.keep_cancelled), ("discarded", settings.keep_discarded)] {
+                (row(&format!("Keeps {state}"), html! { (kept(keep)) }, html! {
+                    input type="hidden" name="state" value=(state);
+                    label { input name="days" type="number" min="0" max="36500" step="any" placeholder=(kept(keep)) aria-label={ "Keep " (state) ", days" } required; " days" }
+                    (submit("verb", "keep", "Set", ""))
+                    @if keep != Keep::AsRunnersSay { (without_fields("keep_default", "Default")) }
+                }))
+            }
+        }
+    }
+}
+
+/// Whether runners fetch from it, and who paused it, why and when.
+fn fetches(settings: &QueueSettings, now: OffsetDateTime) -> Markup {
+    html! {
+        @match settings.paused_at {
+            None => "runners fetch from it",
+            Some(at) => {
+                span.badge.warning { "paused" } " " (ago(at, now.max(at)))
+                @if let Some(by) = &settings.paused_by { " by " b { (Hostile(by)) } }
+                @if let Some(reason) = &settings.pause_reason { ": " (Hostile(reason)) }
+            }
+        }
+    }
+}
+
+fn pausing(settings: &QueueSettings) -> Markup {
+    html! {
+        @if settings.paused_at.is_some() || settings.held_until.is_some() { (submit("verb", "resume", "Resume", "primary")) }
+        @if settings.paused_at.is_none() {
+            input name="reason" maxlength="300" placeholder="why" aria-label="Why the queue is paused" size="28";
+            (submit("verb", "pause", "Pause", ""))
         }
     }
 }

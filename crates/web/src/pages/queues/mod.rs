@@ -30,6 +30,9 @@ const STATES: [JobState; 6] = [
     JobState::Completed,
 ];
 
+/// How the jobs of queues are counted.
+const COUNTS: &str = "A count that begins with > ended early. Final jobs are counted among the last 20,000.";
+
 pub(crate) async fn list(page: Page, fields: Fields) -> Shown {
     let body = page.sample().await.map(|snapshot| table(&page, &snapshot, &fields)).unwrap_or_default();
     document(&page, Document { title: "Queues", is_live: true, actions: html! {}, body })
@@ -55,7 +58,7 @@ fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
     html! {
         @if snapshot.queues.len() > ROWS {
             form.row.search method="get" action=(page.link("/queues")) role="search" {
-                input name="prefix" value=[prefix] placeholder="queue begins with" aria-label="Queue begins with" data-search size="24";
+                input name="prefix" value=[prefix] placeholder="queue begins with" aria-label="Queue begins with" size="24";
                 button { "Search" }
             }
         }
@@ -72,7 +75,7 @@ fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
             }
         } }
         p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
-        p.note { "A number with a plus is a lower bound. Final jobs are counted among the last 20,000." }
+        p.note { (COUNTS) }
         (cli("uniqueue queue list"))
     }
 }
@@ -83,8 +86,8 @@ fn row(page: &Page, queue: &QueueInfo, now: OffsetDateTime) -> Markup {
     html! {
         tr id={ "queue-" (hex(name)) } {
             th scope="row" {
-                a href=(page.link(&url("/queue", &[("queue", name)]))) { (Hostile(name)) }
-                @if settings.paused_at.is_some() { " " span.badge.warning { "paused" } }
+                a.row-link href=(page.link(&url("/queue", &[("queue", name)]))) { (Hostile(name)) }
+                @if settings.paused_at.is_some() { " " span.badge.warning title=[settings.pause_reason.as_deref()] { "paused" } }
                 @if let Some(until) = settings.held_until { " " (held(until, now)) }
                 @if settings.fair { " " span.badge title="Its groups take turns within a priority" { "fair" } }
             }

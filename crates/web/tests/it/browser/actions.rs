@@ -5,11 +5,12 @@ use std::time::Duration;
 use fantoccini::{Client as Browser, Locator};
 use serde_json::json;
 use sqlx::AssertSqlSafe;
+use test_support::eventually;
 use uniqueue::testing::Database;
 use uniqueue::{Client, NewJob, PeriodicJob, UniqueKey};
 use uniqueue_web::{Needs, Web};
 
-use super::driver::{Driver, click, shows};
+use super::driver::{Driver, click, open, shows};
 use super::service::Service;
 use super::trouble::Trouble;
 
@@ -22,6 +23,7 @@ async fn write(browser: &Browser, css: &str, text: &str) {
 
 /// Presses the button of a verb, and waits until the page shows a text.
 async fn press(browser: &Browser, verb: &str, text: &str) {
+    open(browser, verb).await;
     click(browser, &format!("main button[value={verb}]")).await;
     shows(browser, text).await;
 }
@@ -46,6 +48,7 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
     go("/keys?prefix=k", "Holder").await;
     click(&browser, "tbody a.key").await;
     shows(&browser, "Claims in").await;
+    click(&browser, "details:has(form[action$='/key/release']) summary").await;
     click(&browser, "form[action$='/key/release'] button").await;
     shows(&browser, "The claim is released.").await;
     go("/explain", "Neither changes anything.").await;
@@ -85,7 +88,7 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
     shows(&browser, "contested").await;
     for (path, texts) in [
         ("/running", ["resize", "worker-1", "dead", r#"{"of":40,"page":3}"#]),
-        ("/runners", ["worker-1", "working", "worker-2", "ran out"]),
+        ("/runners", ["worker-1", "runs 1", "worker-2", "ran out"]),
         ("/failing", ["resize", "connection refused", "Retryable", "Last job"]),
         ("/waiting", ["contested", "idle in transaction", "Held up by", "pg_terminate_backend"]),
     ] {
@@ -112,6 +115,13 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
     click(&browser, "button[value=dark]").await;
     shows(&browser, "run_periodic").await;
 
+    // Names are proposed while a search is typed.
+    write(&browser, "input[name=q]", "res").await;
+    eventually!(service.requests.lock().unwrap().iter().any(|(_, path)| path == "/suggest"));
+    go("/search?q=resize", "Searched: ids").await;
+    go("/jobs?since=all", "Export CSV").await;
+    click(&browser, "a[href*='format=csv']").await;
+    eventually!(service.requests.lock().unwrap().iter().any(|(_, path)| path == "/jobs/export"));
     let requests = service.requests.lock().unwrap().clone();
     for route in Web::routes().iter().filter(|route| route.needs != Needs::Nothing && route.path != "/metrics") {
         let was_asked = requests.iter().any(|(method, path)| method == route.method && matches(route.path, path));
@@ -140,7 +150,7 @@ async fn insert_and_change_a_job(browser: &Browser, service: &Service, client: &
     press(browser, "retry", "The job is available again.").await;
     press(browser, "release_claim", "The job has given up its claim.").await;
     press(browser, "cancel", "The job is cancelled.").await;
-    click(browser, "details[data-hold] summary").await;
+    click(browser, "details:has(form[action$='/delete']) summary").await;
     click(browser, "form[action$='/delete'] button").await;
     shows(browser, "No job meets these conditions.").await;
     let pending = client.insert(NewJob::new("mail", &json!({})).pending()).await.unwrap().id();
@@ -151,7 +161,7 @@ async fn insert_and_change_a_job(browser: &Browser, service: &Service, client: &
 async fn change_many_jobs(browser: &Browser, service: &Service, database: &Database) {
     browser.goto(&service.url("/jobs?kind=mail&since=all")).await.unwrap();
     click(browser, "tbody input[type=checkbox]").await;
-    press(browser, "cancel", "will get cancel").await;
+    press(browser, "cancel", "will be cancelled").await;
     // Another transaction has the job, so the plan waits until it is stopped.
     let mut other = database.pool().begin().await.unwrap();
     let lock = format!("SELECT FROM {}.job FOR UPDATE", database.schema().as_str());
@@ -177,19 +187,23 @@ async fn change_queues_and_groups(browser: &Browser, service: &Service, client: 
     // It comes with the next sample.
     shows(browser, "imports").await;
     click(browser, "a[href$='queue=imports']").await;
-    press(browser, "pause", "Resume").await;
-    press(browser, "resume", "Pause").await;
+    open(browser, "pause").await;
+    write(browser, "input[name=reason]", "the shop is closed").await;
+    press(browser, "pause", "by ada: the shop is closed").await;
+    press(browser, "resume", "runners fetch from it").await;
+    open(browser, "hold").await;
     write(browser, "input[name=hold_for]", "2").await;
     press(browser, "hold", "held for 00:").await;
-    press(browser, "resume", "Pause").await;
+    press(browser, "resume", "not held").await;
     for (verb, fields, text) in [
         ("limit", &[("limit", "3")][..], "3 at once"),
         ("limit_groups", &[("limit", "2")], "2 at once"),
         ("rate", &[("count", "10"), ("period", "5"), ("burst", "4")], "10/5s · up to 4 start at once"),
         ("rate_groups", &[("count", "100"), ("period", "60")], "100/1m"),
         ("max_waiting", &[("limit", "1234")], "1,234 available jobs"),
-        ("keep", &[("days", "2")], "2 d"),
+        ("keep", &[("days", "2")], "2d"),
     ] {
+        open(browser, verb).await;
         // The field before the button of its own form.
         for (name, value) in fields {
             write(browser, &format!("form:has(button[value={verb}]) input[name={name}]"), value).await;
@@ -197,7 +211,7 @@ async fn change_queues_and_groups(browser: &Browser, service: &Service, client: 
         press(browser, verb, text).await;
     }
     press(browser, "fair", "fair: groups take turns").await;
-    press(browser, "not_fair", "Take fair turns").await;
+    press(browser, "not_fair", "come by their time").await;
     press(browser, "keep_default", "Keeps completed").await;
     press(browser, "no_rate", "Rate of each group").await;
     let settings = client.queue("imports").settings().await.unwrap();

@@ -118,6 +118,14 @@ pub(super) async fn click(browser: &Client, css: &str) {
     found.click().await.unwrap_or_else(|error| panic!("{css}: {error}"));
 }
 
+/// Opens what has the button of a verb, if it is closed.
+pub(super) async fn open(browser: &Client, verb: &str) {
+    let css = format!("details:not([open]):has(button[value={verb}]) > summary");
+    if let Ok(summary) = browser.find(Locator::Css(&css)).await {
+        summary.click().await.unwrap_or_else(|error| panic!("{css}: {error}"));
+    }
+}
+
 /// Chooses colours, and waits for them.
 pub(super) async fn choose(browser: &Client, theme: &str) {
     click(browser, &format!("button[value={theme}]")).await;

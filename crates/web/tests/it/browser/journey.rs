@@ -9,7 +9,7 @@ use test_support::eventually;
 use uniqueue::testing::Database;
 use uniqueue::{JobFilter, JobState, NewJob, UniqueKey};
 
-use super::driver::{Driver, ZONE, choose, click, keys, shows};
+use super::driver::{Driver, ZONE, choose, click, keys, open, shows};
 use super::service::Service;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,7 +44,7 @@ async fn an_operator_finds_changes_and_follows_jobs() {
     browser.goto(&service.url("/jobs?state=cancelled")).await.unwrap();
     click(&browser, "tbody input[type=checkbox]").await;
     click(&browser, "button[value=retry]").await;
-    shows(&browser, "jobs will get retry").await;
+    shows(&browser, "1 job will be retried.").await;
     click(&browser, "main button.primary").await;
     shows(&browser, "Done.").await;
     assert_eq!(client.job(id).await.unwrap().unwrap().state, JobState::Available);
@@ -116,6 +116,7 @@ async fn pages_work_without_scripts() {
     shows(&browser, "History").await;
     assert_eq!(client.jobs(JobFilter::new().queue("letters")).await.unwrap().len(), 1);
     browser.goto(&service.url("/queue?queue=letters")).await.unwrap();
+    open(&browser, "limit").await;
     browser
         .find(Locator::Css("form:has(button[value=limit]) input[name=limit]"))
         .await

@@ -6,6 +6,7 @@ mod actions;
 mod driver;
 mod ending;
 mod journey;
+mod journeys;
 mod live;
 mod pictures;
 mod scene;

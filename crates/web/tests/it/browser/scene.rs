@@ -8,12 +8,13 @@ use uniqueue::{JobId, NewJob, PeriodicJob, Rate};
 const JOBS: &str = "
     INSERT INTO {schema}.runner (
         id, name, started_at, heartbeat_at, leased_until, counted_at, completed, failed, lately_completed, lately_failed,
-        lately, queues, slots, knows_groups
+        lately, queues, slots, knows_groups, version, host, kinds
     )
     SELECT
         md5('runner ' || n)::uuid, 'worker-' || n || '.eu-west', now() - n * interval '7 hours', now() - interval '2 s',
         now() + interval '1 hour', now() - interval '2 s', 61000 / n, 130 / n, 24, 1, interval '5 s',
-        ARRAY['billing', 'emails', 'images', 'reports', 'search'], ARRAY[2, 8, 4, 2, 4], true
+        ARRAY['billing', 'emails', 'images', 'reports', 'search'], ARRAY[2, 8, 4, 2, 4], true,
+        CASE n WHEN 3 THEN '2.4.0' ELSE '2.4.1' END, 'node-' || n, ARRAY['email.send', 'image.resize', 'invoice.create', 'report.build', 'search.index']
     FROM generate_series(1, 3) AS n;
     INSERT INTO {schema}.maintenance (service, holder, runner, leased_until, ran_at)
     SELECT s, md5('runner 1')::uuid, 'worker-1.eu-west', now() + interval '1 hour', now()

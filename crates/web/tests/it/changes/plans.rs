@@ -68,7 +68,7 @@ async fn a_plan_of_the_last_day_reads_no_older_jobs() {
     slow_down(&database, 60.0).await;
     let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail").await;
     let page = get(&router, plan.header("location")).await.body;
-    assert!(page.contains("Cancel 1 jobs"), "{page}");
+    assert!(page.contains("Cancel 1 job"), "{page}");
     let page = run(&router, plan.header("location"), "").await;
     assert!(page.contains("Done.") && page.contains(">1</b> of 1"), "{page}");
     assert_eq!(job(client, young).await.state, JobState::Cancelled);
@@ -194,4 +194,32 @@ async fn a_plan_names_the_refused_jobs() {
     let page = run(&router, plan.header("location"), "").await;
     assert!(page.contains("Refused jobs"), "{page}");
     assert!(page.contains(&format!("/jobs/{holder}")), "{page}");
+}
+
+#[tokio::test]
+async fn a_plan_leaves_out_the_ticked_jobs_and_the_way_back_keeps_the_filter() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let ids = [insert(client).await, insert(client).await, insert(client).await];
+    client.discard(ids).await.unwrap();
+    let body = format!("verb=retry&whole=but&id={}&kind=mail&state=discarded&by=failure&since=1h", ids[1]);
+    let plan = post(&router, "/bulk", &body).await.header("location").to_owned();
+    let page = get(&router, &plan).await.body;
+    assert!(page.contains("<b class=\"number\">2</b> jobs will be <b>retried</b>."), "{page}");
+    assert!(page.contains(&format!("--failed-after 1h --except {}", ids[1])), "{page}");
+    let back = "href=\"/jobs?state=discarded&amp;kind=mail&amp;by=failure&amp;since=1h";
+    assert!(page.contains(back), "{page}");
+    assert!(run(&router, &plan, "").await.contains(back));
+    let states = [JobState::Available, JobState::Discarded, JobState::Available];
+    for (id, state) in ids.into_iter().zip(states) {
+        assert_eq!(job(client, id).await.state, state);
+    }
+    // A retry without states means the failed jobs.
+    let plan = post(&router, "/bulk", "verb=retry&whole=yes&kind=mail").await.header("location").to_owned();
+    assert!(get(&router, &plan).await.body.contains("<b class=\"number\">1</b> job will be <b>retried</b>."));
+    let refused = post(&router, "/bulk", "verb=release&whole=yes&state=running").await;
+    assert!(refused.body.contains("Only pending jobs can be released."), "{}", refused.body);
+    let plan = post(&router, "/bulk", &format!("verb=discard&id={}", ids[0])).await.header("location").to_owned();
+    run(&router, &plan, "").await;
+    assert_eq!(job(client, ids[0]).await.errors.last().unwrap().code.as_deref(), Some("by_operator"));
 }

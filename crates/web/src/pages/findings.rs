@@ -1,0 +1,128 @@
+//! The findings of `doctor`, one line for each code.
+
+use maud::{Markup, html};
+use uniqueue::{Diagnosis, Finding, Severity};
+
+use crate::fields::url;
+use crate::html::{Hostile, ago, fitting};
+use crate::page::Page;
+use crate::snapshot::{Doctor, Snapshot};
+
+/// The most subjects of a code that its line names.
+const NAMED: usize = 3;
+
+/// The most findings of a code that are shown.
+const SHOWN: usize = 20;
+
+/// How much of a finding is seen before it is opened.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Remedies {
+    /// A line, which opens.
+    Folded,
+    Shown,
+}
+
+/// The findings, the worst first, up to a number of codes.
+pub(super) fn findings(page: &Page, snapshot: &Snapshot, most: usize, remedies: Remedies) -> Markup {
+    let Doctor { diagnosis, failure, .. } = &snapshot.doctor;
+    html! {
+        @if let Some(failure) = failure {
+            p.callout.warning role="alert" { "The doctor's last look failed: " (Hostile(failure)) }
+        }
+        @match diagnosis {
+            Some(diagnosis) if diagnosis.findings.is_empty() => {
+                p.callout.ok {
+                    "The doctor found nothing in " (diagnosis.checks.len()) " checks, " (ago(diagnosis.at, snapshot.now())) "."
+                }
+            }
+            Some(diagnosis) => (list(page, diagnosis, most, remedies)),
+            None if failure.is_some() => {}
+            None => p.callout.ok { "The doctor is looking at the queue." },
+        }
+    }
+}
+
+fn list(page: &Page, diagnosis: &Diagnosis, most: usize, remedies: Remedies) -> Markup {
+    let mut codes: Vec<Vec<&Finding>> = Vec::new();
+    for finding in &diagnosis.findings {
+        match codes.iter_mut().find(|of| of[0].code == finding.code && of[0].severity == finding.severity) {
+            Some(of) => of.push(finding),
+            None => codes.push(vec![finding]),
+        }
+    }
+    let found = fitting(&codes, most, |of| one_code(page, of, remedies));
+    html! {
+        section.findings aria-label="Findings of the doctor" {
+            (found.html)
+            @if found.shown < found.of {
+                p.note {
+                    "And " (found.of - found.shown) " more: "
+                    @if page.path() == "/doctor" { code { "uniqueue doctor" } " lists them all." }
+                    @else { a.inline href=(page.link("/doctor")) { "Doctor" } "." }
+                }
+            }
+        }
+    }
+}
+
+/// The findings with one code.
+fn one_code(page: &Page, of: &[&Finding], remedies: Remedies) -> Markup {
+    let first = of[0];
+    let class = match first.severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+        _ => "notice",
+    };
+    let line = html! {
+        span.severity { (first.severity.as_str()) }
+        code { (first.code.as_str()) }
+        span {
+            @if of.len() == 1 { @if !first.subject.is_empty() { b { (Hostile(&first.subject)) } ": " } (Hostile(&first.seen)) }
+            @else {
+                b { (of.len()) } " · "
+                @for (at, one) in of.iter().take(NAMED).enumerate() { @if at > 0 { ", " } (Hostile(&one.subject)) }
+                @if of.len() > NAMED { " and " (of.len() - NAMED) " more" }
+            }
+        }
+    };
+    html! {
+        @if remedies == Remedies::Shown {
+            section class={ "finding " (class) } { div.line { (line) } (each(page, of)) }
+        } @else {
+            details class={ "finding " (class) } { summary { (line) } (each(page, of)) }
+        }
+    }
+}
+
+/// Each finding with its remedy, and a link to what it is about.
+fn each(page: &Page, of: &[&Finding]) -> Markup {
+    let shown = fitting(of, SHOWN, |one| {
+        html! { div.remedy {
+            p {
+                @match subject_path(&one.subject) {
+                    Some(path) => a.inline href=(page.link(&path)) { (Hostile(&one.subject)) },
+                    None => b { (Hostile(&one.subject)) },
+                }
+                @if of.len() > 1 { ": " (Hostile(&one.seen)) }
+            }
+            p { (Hostile(&one.remedy.advice)) }
+            @for text in [&one.remedy.command, &one.remedy.sql].into_iter().flatten() {
+                pre data-copy { code { (Hostile(text)) } }
+            }
+        } }
+    });
+    html! { (shown.html) (shown.note()) }
+}
+
+/// The page of what a finding is about.
+fn subject_path(subject: &str) -> Option<String> {
+    let (sort, name) = subject.split_once(' ')?;
+    match sort {
+        "queue" => Some(url("/queue", &[("queue", name)])),
+        "kind" => Some(url("/jobs", &[("kind", name), ("since", "all")])),
+        "runner" => Some("/runners".to_owned()),
+        "periodic" => Some("/periodic".to_owned()),
+        "session" => Some("/waiting".to_owned()),
+        _ => None,
+    }
+}

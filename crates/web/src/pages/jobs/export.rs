@@ -1,0 +1,176 @@
+//! All jobs of a filter as a file: JSON lines, or CSV. It is sent while it is read, so its size has no limit.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::sync::mpsc;
+use uniqueue::{Error, JobFilter, JobId, JobRow};
+
+use super::{JobQuery, check_args};
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::page::Page;
+
+/// How many jobs are read at once.
+const PAGE: u32 = 500;
+
+/// How long each part may take to be read.
+const PART: Duration = Duration::from_secs(60);
+
+/// The columns of CSV.
+const COLUMNS: &str = "id,kind,queue,state,priority,attempt,max_attempts,inserted_at,due_at,attempted_at,ended_at,group,\
+                       unique_key,args,last_failed_at,last_error\r\n";
+
+#[derive(Clone, Copy)]
+enum Format {
+    Csv,
+    Lines,
+}
+
+/// Sends the jobs of a filter that are there now.
+pub(crate) async fn export(page: Page, fields: Fields) -> Result<Response, Failure> {
+    let query = JobQuery::read(&fields)?;
+    check_args(&page, &query)?;
+    let (format, name, content_type) = match fields.get("format") {
+        Some("csv") => (Format::Csv, "jobs.csv", "text/csv; charset=utf-8"),
+        None | Some("jsonl") => (Format::Lines, "jobs.jsonl", "application/jsonl; charset=utf-8"),
+        Some(other) => return Err(Failure::Bad(format!("There is no such format: {other:?}. It is csv or jsonl."))),
+    };
+    let now = page.now().await?;
+    let filter = query.filter(now).created_before(query.range.to.filter(|_| !query.range.is_by_failure).unwrap_or(now));
+    // Of a filter that fails the first part says so, before the answer begins.
+    let first = part(&page, filter.clone(), None, query.is_oldest_first).await?;
+    page.log("export", &query.command());
+    let (sender, parts) = mpsc::channel(2);
+    tokio::spawn(async move {
+        let sending = send(&page, filter, query.is_oldest_first, format, first, &sender);
+        let stopped = page.app.stopped();
+        let problem = tokio::select! {
+            ended = sending => ended.err().map(|error| error.to_string()),
+            () = stopped.cancelled() => Some("the dashboard stops".to_owned()),
+        };
+        if let Some(problem) = problem {
+            // The browser sees that the file is not whole.
+            let _ = sender.send(Err(std::io::Error::other(problem))).await;
+        }
+    });
+    let disposition = format!("attachment; filename=\"{name}\"");
+    let headers = [(header::CONTENT_TYPE, content_type.to_owned()), (header::CONTENT_DISPOSITION, disposition)];
+    Ok((headers, Body::from_stream(Parts(parts))).into_response())
+}
+
+async fn send(
+    page: &Page,
+    filter: JobFilter,
+    is_oldest_first: bool,
+    format: Format,
+    first: Vec<JobRow>,
+    sender: &mpsc::Sender<Result<Bytes, std::io::Error>>,
+) -> Result<(), Error> {
+    let mut jobs = first;
+    let mut text = if matches!(format, Format::Csv) { COLUMNS.to_owned() } else { String::new() };
+    loop {
+        let last = jobs.last().filter(|_| jobs.len() == PAGE as usize).map(|job| job.id);
+        for job in jobs {
+            let job = page.app.redacted(job);
+            match format {
+                Format::Csv => csv(&mut text, &job),
+                Format::Lines => {
+                    text.push_str(&serde_json::to_string(&job).unwrap_or_default());
+                    text.push('\n');
+                }
+            }
+        }
+        if sender.send(Ok(Bytes::from(std::mem::take(&mut text)))).await.is_err() {
+            // The browser is gone.
+            return Ok(());
+        }
+        let Some(last) = last else { return Ok(()) };
+        jobs = part(page, filter.clone(), Some(last), is_oldest_first).await?;
+    }
+}
+
+async fn part(
+    page: &Page,
+    filter: JobFilter,
+    after: Option<JobId>,
+    is_oldest_first: bool,
+) -> Result<Vec<JobRow>, Error> {
+    let mut jobs = page.client().jobs(filter).limit(PAGE).timeout(PART);
+    if is_oldest_first {
+        jobs = jobs.oldest_first();
+    }
+    if let Some(after) = after {
+        jobs = jobs.after(after);
+    }
+    jobs.await
+}
+
+fn csv(text: &mut String, job: &JobRow) {
+    let at = |at: Option<OffsetDateTime>| at.and_then(|at| at.format(&Rfc3339).ok()).unwrap_or_default();
+    let failed = job.errors.last();
+    let cells = [
+        job.id.to_string(),
+        job.kind.to_string(),
+        job.queue.to_string(),
+        job.state.to_string(),
+        job.priority.to_string(),
+        job.attempt.to_string(),
+        job.max_attempts.to_string(),
+        at(Some(job.created_at)),
+        at(Some(job.scheduled_at)),
+        at(job.attempted_at),
+        at(job.finalized_at),
+        job.group_key.clone().unwrap_or_default(),
+        job.unique_key.clone().unwrap_or_default(),
+        job.args.get().to_owned(),
+        at(failed.map(|error| error.at)),
+        failed.map(|error| error.error.clone()).unwrap_or_default(),
+    ];
+    for (place, cell) in cells.iter().enumerate() {
+        text.push_str(if place > 0 { "," } else { "" });
+        text.push_str(&csv_cell(cell));
+    }
+    text.push_str("\r\n");
+}
+
+/// A cell. A spreadsheet runs a text that begins as a formula does, so such a text begins with an apostrophe.
+fn csv_cell(cell: &str) -> String {
+    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
+    let apostrophe = if is_formula { "'" } else { "" };
+    match is_formula || cell.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{apostrophe}{}\"", cell.replace('"', "\"\"")),
+        false => cell.to_owned(),
+    }
+}
+
+/// What comes out of a channel, as the body of an answer.
+struct Parts(mpsc::Receiver<Result<Bytes, std::io::Error>>);
+
+impl Stream for Parts {
+    type Item = Result<Bytes, std::io::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_quoted_where_it_must_be_and_is_no_formula() {
+        assert_eq!(csv_cell("plain"), "plain");
+        assert_eq!(csv_cell("{\"a\":1}"), "\"{\"\"a\"\":1}\"");
+        assert_eq!(csv_cell("=HYPERLINK(\"x\")"), "\"'=HYPERLINK(\"\"x\"\")\"");
+        assert_eq!(csv_cell("-5"), "-5");
+    }
+}

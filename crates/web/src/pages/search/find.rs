@@ -1,0 +1,218 @@
+//! What a search finds: each part has its own limit of time, so that a part that is slow hides no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use time::OffsetDateTime;
+use tokio::time::Instant;
+use uniqueue::{JobFilter, JobId, JobRow, JobState, KeyHolder, MAX_KEY_BYTES};
+use uuid::Uuid;
+
+use crate::failure::Failure;
+use crate::page::{LOOK_UP, Page};
+use crate::pages::jobs::{self, Cut, JobQuery};
+
+/// The most hits of each sort.
+const MOST: usize = 10;
+
+/// The most jobs among which the last digits of an id are searched.
+const AMONG: u32 = 1_000;
+
+/// The fewest digits of an id.
+const DIGITS: usize = 4;
+
+/// What was found.
+pub(super) struct Found {
+    pub(super) now: OffsetDateTime,
+    pub(super) by_id: Vec<JobRow>,
+    pub(super) queues: Vec<String>,
+    pub(super) kinds: Vec<String>,
+    pub(super) groups: Vec<Group>,
+    pub(super) keys: Vec<KeyHolder>,
+    /// `None`: args were not searched.
+    pub(super) in_args: Option<InArgs>,
+    /// Whether a part did not answer in time.
+    pub(super) has_failed: bool,
+}
+
+/// A group with jobs that wait or run.
+pub(super) struct Group {
+    pub(super) queue: String,
+    pub(super) name: String,
+    pub(super) jobs: u64,
+}
+
+/// Jobs with the text in their args.
+pub(super) struct InArgs {
+    pub(super) jobs: Vec<JobRow>,
+    pub(super) has_more: bool,
+    pub(super) cut: Option<Cut>,
+}
+
+pub(super) async fn find(page: &Page, typed: &str) -> Result<Found, Failure> {
+    let now = page.now().await?;
+    let names = names(page).await;
+    let contains = |names: &BTreeSet<String>| {
+        let lower = typed.to_lowercase();
+        let mut found: Vec<_> = names.iter().filter(|name| name.to_lowercase().contains(&lower)).cloned().collect();
+        // The name itself is what was meant.
+        if found.iter().any(|name| *name == typed) {
+            found.retain(|name| *name == typed);
+        }
+        found.truncate(MOST);
+        found
+    };
+    let (queues, kinds) = (contains(&names.queues), contains(&names.kinds));
+    let ids = id_range(typed);
+    let (by_id, groups, keys) =
+        tokio::join!(by_id(page, ids.as_ref()), groups(page, typed, &names.queues), keys(page, typed));
+    let is_found = |jobs: &Result<Vec<JobRow>, Failure>| jobs.as_ref().is_ok_and(|jobs| !jobs.is_empty());
+    let in_args = match page.app.redact {
+        None if !(ids.is_some() && is_found(&by_id)) => Some(in_args(page, typed, now).await),
+        _ => None,
+    };
+    let has_failed = by_id.is_err() || groups.is_err() || keys.is_err() || matches!(in_args, Some(Err(_)));
+    Ok(Found {
+        now,
+        by_id: by_id.unwrap_or_default(),
+        queues,
+        kinds,
+        groups: groups.unwrap_or_default(),
+        keys: keys.unwrap_or_default(),
+        in_args: in_args.and_then(Result::ok),
+        has_failed,
+    })
+}
+
+/// The lowest and the highest id that begin with these digits, and their last digits.
+struct IdRange {
+    lowest: u128,
+    highest: u128,
+    end: String,
+}
+
+/// Reads an id, its first digits, or its first and last ones with an ellipsis between them.
+fn id_range(typed: &str) -> Option<IdRange> {
+    let (start, end) = typed.split_once('…').or_else(|| typed.split_once("...")).unwrap_or((typed, ""));
+    let digits = |text: &str| {
+        let text: String = text.chars().filter(|one| *one != '-').collect();
+        text.chars().all(|one| one.is_ascii_hexdigit()).then(|| text.to_ascii_lowercase())
+    };
+    let (start, end) = (digits(start)?, digits(end)?);
+    if !(DIGITS..=32).contains(&start.len()) || end.len() > 32 {
+        return None;
+    }
+    let (lowest, highest) = (padded(&start, '0')?, padded(&start, 'f')?);
+    Some(IdRange { lowest, highest, end })
+}
+
+/// The digits of an id, filled up to its length.
+fn padded(digits: &str, filler: char) -> Option<u128> {
+    let rest: String = std::iter::repeat_n(filler, 32 - digits.len()).collect();
+    u128::from_str_radix(&format!("{digits}{rest}"), 16).ok()
+}
+
+async fn by_id(page: &Page, range: Option<&IdRange>) -> Result<Vec<JobRow>, Failure> {
+    let Some(IdRange { lowest, highest, end }) = range else { return Ok(Vec::new()) };
+    let id = |number| JobId::from(Uuid::from_u128(number));
+    let mut jobs = page.client().jobs(JobFilter::all()).timeout(LOOK_UP).until(id(*lowest));
+    if let Some(after) = highest.checked_add(1) {
+        jobs = jobs.after(id(after));
+    }
+    let mut jobs = jobs.limit(if end.is_empty() { MOST as u32 } else { AMONG }).await?;
+    jobs.retain(|job| job.id.to_string().replace('-', "").ends_with(end));
+    jobs.truncate(MOST);
+    Ok(jobs)
+}
+
+/// The groups of this name with jobs that wait or run, in any queue.
+async fn groups(page: &Page, name: &str, queues: &BTreeSet<String>) -> Result<Vec<Group>, Failure> {
+    if queues.is_empty() || name.len() > MAX_KEY_BYTES {
+        return Ok(Vec::new());
+    }
+    let of = |state: JobState| {
+        let filter = JobFilter::new().queues(queues.iter()).group(name).states(state);
+        page.client().jobs(filter).limit(AMONG).timeout(LOOK_UP).into_future()
+    };
+    let (available, running) = tokio::join!(of(JobState::Available), of(JobState::Running));
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for job in available?.into_iter().chain(running?) {
+        *found.entry(job.queue.to_string()).or_default() += 1;
+    }
+    Ok(found.into_iter().map(|(queue, jobs)| Group { queue, name: name.to_owned(), jobs }).collect())
+}
+
+async fn keys(page: &Page, typed: &str) -> Result<Vec<KeyHolder>, Failure> {
+    Ok(page.client().claims().prefix(typed).limit(MOST as u32).timeout(LOOK_UP).await?)
+}
+
+async fn in_args(page: &Page, typed: &str, now: OffsetDateTime) -> Result<InArgs, Failure> {
+    let mut query = JobQuery { args: Some(typed.to_owned()), ..JobQuery::default() };
+    query.range.since = 1;
+    let found = jobs::read(page, &query, now, MOST as u32 + 1, Instant::now() + LOOK_UP).await?;
+    let has_more = found.jobs.len() > MOST;
+    let jobs = found.jobs.into_iter().take(MOST).collect();
+    Ok(InArgs { jobs, has_more, cut: found.cut })
+}
+
+/// The names that are known.
+#[derive(Default)]
+pub(super) struct Names {
+    pub(super) queues: BTreeSet<String>,
+    pub(super) kinds: BTreeSet<String>,
+    pub(super) groups: BTreeSet<String>,
+}
+
+/// The queues with jobs, runners or settings. The kinds that are registered, that live runners work, that fail, or of which
+/// the last jobs are. The groups that wait.
+async fn names(page: &Page) -> Arc<Names> {
+    let ask = async {
+        let client = page.client();
+        let queues = match page.sample().await {
+            Some(snapshot) => snapshot.queues.iter().map(|queue| queue.settings.name.to_string()).collect(),
+            None => BTreeSet::new(),
+        };
+        let (registered, runners, failing, last, groups) = tokio::join!(
+            client.kinds().list().timeout(LOOK_UP).into_future(),
+            client.runners().timeout(LOOK_UP).into_future(),
+            client.failing_kinds().timeout(LOOK_UP).into_future(),
+            client.jobs(JobFilter::all()).limit(AMONG).timeout(LOOK_UP).into_future(),
+            client.groups().limit(100).timeout(LOOK_UP).into_future(),
+        );
+        let mut kinds: BTreeSet<_> = registered.into_iter().flatten().map(|kind| kind.name.to_string()).collect();
+        kinds.extend(
+            runners.into_iter().flatten().flat_map(|runner| runner.kinds).flatten().map(|kind| kind.to_string()),
+        );
+        kinds.extend(failing.into_iter().flatten().map(|kind| kind.kind.to_string()));
+        kinds.extend(last.into_iter().flatten().map(|job| job.kind.to_string()));
+        let groups = groups.into_iter().flatten().map(|group| group.group).collect();
+        Ok(Names { queues, kinds, groups })
+    };
+    page.shared(&page.app.answers.one(), ask).await.unwrap_or_default()
+}
+
+/// The names that begin with what is typed, of one sort or of all.
+pub(super) async fn suggestions(page: &Page, typed: &str, of: Option<&str>) -> Vec<String> {
+    let names = names(page).await;
+    let sorts = [("kinds", &names.kinds), ("queues", &names.queues), ("groups", &names.groups)];
+    let asked = sorts.into_iter().filter(|(sort, _)| of.is_none_or(|of| of == *sort)).flat_map(|(_, names)| names);
+    asked.filter(|name| name.starts_with(typed)).take(2 * MOST).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_digits_of_an_id_are_a_range() {
+        let of = |typed| id_range(typed).map(|range| (range.lowest, range.highest, range.end));
+        let whole = 0x019a_bc12_3456_7def_8a12_3456_789a_bcde;
+        assert_eq!(of("019ABC12-3456-7def-8a12-3456789abcde"), Some((whole, whole, String::new())));
+        let (lowest, highest) = (0x019a_bc12 << 96, (0x019a_bc12 << 96) | (u128::MAX >> 32));
+        assert_eq!(of("019abc12…9abcde"), Some((lowest, highest, "9abcde".to_owned())));
+        for typed in ["01a", "mail", "019abc12x", "", "…abcd"] {
+            assert_eq!(of(typed), None, "{typed}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! One search box: an id or its first digits, a name of a kind, queue or group, a unique key, or text in args.
+
+mod find;
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use uniqueue::JobRow;
+
+use self::find::{Found, Group, find};
+use super::groups::group_url;
+use super::jobs::{JobQuery, SINCE, member, stopped};
+use crate::failure::Failure;
+use crate::fields::{Fields, url};
+use crate::html::{Cell, Document, Hostile, document, fitting, grouped, job_link, job_rows, key_cell, state};
+use crate::page::Page;
+
+/// The most bytes that are searched for.
+const MAX_BYTES: usize = 1_000;
+
+/// Shows what was found. The only hit is opened at once.
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Response, Failure> {
+    let typed = fields.get("q").unwrap_or_default().trim().replace('\0', "");
+    let typed = &typed[..typed.floor_char_boundary(MAX_BYTES)];
+    if typed.is_empty() {
+        let title = "Search";
+        return Ok(document(&page, Document { title, is_live: false, actions: html! {}, body: help() }).into_response());
+    }
+    let found = find(&page, typed).await?;
+    if let Some(path) = found.only(&page) {
+        return Ok(page.go_to(&path));
+    }
+    let title = format!("Search: {}", crate::html::plain(typed));
+    let body = html! {
+        (names(&page, &found))
+        (keys(&page, &found))
+        (jobs(&page, &found, typed))
+        @if found.is_empty() { div.panel.empty { p { "Nothing was found for " b { (Hostile(typed)) } "." } (help()) } }
+        (searched(&page, &found, typed))
+    };
+    Ok(document(&page, Document { title: &title, is_live: false, actions: html! {}, body }).into_response())
+}
+
+impl Found {
+    /// The path of the only hit, within the dashboard.
+    fn only(&self, page: &Page) -> Option<String> {
+        let jobs = self.by_id.len() + self.in_args.as_ref().map_or(0, |found| found.jobs.len());
+        let all = jobs + self.queues.len() + self.kinds.len() + self.groups.len() + self.keys.len();
+        let was_cut = self.in_args.as_ref().is_some_and(|found| found.cut.is_some());
+        if all != 1 || (was_cut && jobs == 1 && self.by_id.is_empty()) {
+            return None;
+        }
+        let job = self.by_id.first().or_else(|| self.in_args.as_ref()?.jobs.first());
+        let of_job = job.map(|job| format!("/jobs/{}", job.id));
+        let of_queue = || self.queues.first().map(|queue| url("/queue", &[("queue", queue)]));
+        let of_kind = || self.kinds.first().map(|kind| url("/jobs", &[("kind", kind), ("since", "all")]));
+        let of_group = || {
+            let group = self.groups.first()?;
+            Some(url("/group", &[("queue", group.queue.as_str()), ("group", &group.name)]))
+        };
+        let of_key = || self.keys.first().map(|held| url("/key", &[("key", &held.claim.unique_key)]));
+        debug_assert!(page.path() == "/search");
+        of_job.or_else(of_queue).or_else(of_kind).or_else(of_group).or_else(of_key)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+            && self.queues.is_empty()
+            && self.kinds.is_empty()
+            && self.groups.is_empty()
+            && self.keys.is_empty()
+            && self.in_args.as_ref().is_none_or(|found| found.jobs.is_empty())
+    }
+}
+
+/// Queues, kinds and groups.
+fn names(page: &Page, found: &Found) -> Markup {
+    let queues = fitting(&found.queues, found.queues.len(), |name| {
+        html! { tr { td { a.row-link href=(page.link(&url("/queue", &[("queue", name.as_str())]))) { (Cell(name)) } } } }
+    });
+    let kinds = fitting(&found.kinds, found.kinds.len(), |name| {
+        html! { tr {
+            td { a.row-link href=(page.link(&url("/jobs", &[("kind", name.as_str()), ("since", "all")]))) { (Cell(name)) } }
+        } }
+    });
+    let groups = fitting(&found.groups, found.groups.len(), |Group { queue, name, jobs }| {
+        html! { tr {
+            td { a.row-link href=(group_url(page, queue, name)) { (Cell(name)) } " " span.note { "queue " (Cell(queue)) } }
+            td.num { (grouped(*jobs)) " waiting or running" }
+        } }
+    });
+    html! {
+        @if !found.groups.is_empty() { (section("Groups", groups.html)) }
+        div.columns {
+            @if !found.queues.is_empty() { (section("Queues", queues.html)) }
+            @if !found.kinds.is_empty() { (section("Kinds", kinds.html)) }
+        }
+    }
+}
+
+fn keys(page: &Page, found: &Found) -> Markup {
+    let rows = fitting(&found.keys, found.keys.len(), |held| {
+        html! { tr {
+            td.clip { (key_cell(page, &held.claim.unique_key)) }
+            td.nowrap { (job_link(page, held.claim.holder)) " " (state(held.claim.holder_state)) }
+            td.clip { (Cell(&held.kind)) }
+        } }
+    });
+    html! { @if !found.keys.is_empty() { (section("Unique keys that are held", rows.html)) } }
+}
+
+fn section(title: &str, rows: Markup) -> Markup {
+    html! { section { h2.above { (title) } div.scroll { table { tbody { (rows) } } } } }
+}
+
+fn jobs(page: &Page, found: &Found, typed: &str) -> Markup {
+    let redacted = |jobs: &[JobRow]| jobs.iter().map(|job| page.app.redacted(job.clone())).collect::<Vec<_>>();
+    html! {
+        @if !found.by_id.is_empty() {
+            section { h2.above { "Jobs by their ids" } (job_rows(page, &redacted(&found.by_id), found.now, false).html) }
+        }
+        @if let Some(in_args) = found.in_args.as_ref().filter(|in_args| !in_args.jobs.is_empty()) {
+            section {
+                h2.above {
+                    @match member(typed) {
+                        Some((name, text)) => { "Jobs with " span.mono { (Hostile(text)) } " in " span.mono { (Hostile(name)) } " of their args" }
+                        None => "Jobs with this in their args",
+                    }
+                }
+                (job_rows(page, &redacted(&in_args.jobs), found.now, false).html)
+                @if in_args.has_more { p.note { a.inline href=(page.link(&of_args(typed, 1).url())) { "All of them" } } }
+            }
+        }
+    }
+}
+
+/// What was searched, and how far.
+fn searched(page: &Page, found: &Found, typed: &str) -> Markup {
+    html! {
+        @match &found.in_args {
+            Some(in_args) => {
+                @if let Some(cut) = &in_args.cut { (stopped(page, &of_args(typed, 1), cut)) }
+            }
+            None if page.app.redact.is_some() => p.note { "Args were not searched, because parts of them are hidden here." },
+            None => {}
+        }
+        p.note {
+            "Searched: ids, the names of queues, kinds and groups, keys that are held"
+            @if found.in_args.is_some() {
+                ", and the args of the jobs of the last 24 h. Search the args of the jobs "
+                a.inline href=(page.link(&of_args(typed, 2).url())) { "of 7 days" } " or "
+                a.inline href=(page.link(&of_args(typed, SINCE.len() - 1).url())) { "of any time" }
+            }
+            "."
+            @if found.has_failed { " Not all of it answered in time." }
+        }
+    }
+}
+
+/// The list of the jobs with a text in their args.
+fn of_args(typed: &str, since: usize) -> JobQuery {
+    let mut query = JobQuery { args: Some(typed.to_owned()), ..JobQuery::default() };
+    query.range.since = since;
+    query
+}
+
+fn help() -> Markup {
+    html! {
+        dl.facts {
+            dt { "A job" } dd { "its id, or the first four digits of it or more" }
+            dt { "A name" } dd { "a kind, a queue or a group, whole or in part" }
+            dt { "A key" } dd { "a unique key that is held, or how it begins" }
+            dt { "In args" } dd { "any text or number, or a member and its text: " code { "to: ada@example.com" } }
+        }
+    }
+}
+
+/// The names that begin with what is typed, for the browser to propose.
+pub(crate) async fn suggest(page: Page, fields: Fields) -> Result<Response, Failure> {
+    let typed = fields.get("q").unwrap_or_default();
+    let names = serde_json::to_string(&find::suggestions(&page, typed, fields.get("of")).await).unwrap_or_default();
+    Ok(([(header::CONTENT_TYPE, "application/json")], names).into_response())
+}
