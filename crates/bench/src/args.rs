@@ -133,7 +133,7 @@ Columns: ratio is our rate over that of SQL on our table, rounds the least and t
 eight runners of 20 slots. server us/job is microseconds of all processes of the embedded server (Linux only); its ratio
 is the counterpart's over ours. The counterpart of work_backlog, work_grouped, work_in_order, work_fair, work_rate,
 work_blocked, work_held_snapshot and end_to_end is our own work. That of insert_notified is itself beside a runner that polls, that of insert_update is our
-own insert_unique, and that of insert_run_again the same with ignore. latency and scheduled report delays, since a clock sets their
+own insert_unique, and that of insert_run_again the same with ignore. latency, scheduled, release and release_busy report delays, since a clock sets their
 rate.
 
 JSON: jobs_per_second, wal_bytes_per_job, client_cpu_per_job (this process) and server_cpu_per_job (microseconds) are

@@ -11,6 +11,7 @@ use crate::end_to_end::EndToEnd;
 use crate::fill::{Fill, Groups};
 use crate::insert::{Call, Insert, WakeUp};
 use crate::job::{Keys, Kind};
+use crate::library::release::Releases;
 use crate::run::Run;
 use crate::scheduled::Schedule;
 use crate::statement::Table;
@@ -25,6 +26,9 @@ const CHANGED: u64 = 10_000;
 
 /// The groups of work_fair.
 const TENANTS: u32 = 100;
+
+/// The other jobs that release_busy works in each second.
+const BESIDE: u32 = 10_000;
 
 /// Jobs in one call of insert_many, and in one fetch of SQL.
 const BATCH: u32 = 1_000;
@@ -176,6 +180,16 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
         Workload::Latency => {
             let bare = Some(Run::SqlLatency(n, Work { fill: None, ..work }));
             Comparison { ours: Run::Latency { n, connections }, bare, plain: None }
+        }
+        Workload::Release | Workload::ReleaseBusy => {
+            let idle = Releases { n, connections, slots: sizes.concurrency, others: 0 };
+            match workload {
+                Workload::Release => Comparison { ours: Run::Release(idle), bare: None, plain: None },
+                _ => {
+                    let ours = Run::Release(Releases { others: BESIDE, ..idle });
+                    Comparison { ours, bare: Some(Run::Release(idle)), plain: None }
+                }
+            }
         }
         Workload::WorkBacklog => {
             let fill = Some(Fill::waiting(n + u64::from(sizes.backlog)));

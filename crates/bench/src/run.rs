@@ -4,6 +4,7 @@ use crate::end_to_end::EndToEnd;
 use crate::failure::Failure;
 use crate::insert::{self, Insert};
 use crate::library;
+use crate::library::release::Releases;
 use crate::meter::Measure;
 use crate::scheduled::Schedule;
 use crate::sql;
@@ -27,6 +28,7 @@ pub(crate) enum Run {
         connections: u32,
     },
     SqlLatency(u64, Work),
+    Release(Releases),
     EndToEnd(EndToEnd),
     SqlEndToEnd(Table, EndToEnd),
 }
@@ -50,6 +52,7 @@ impl Run {
             Self::SqlScheduled(table, schedule, work) => sql::scheduled::run(database, table, schedule, work).await,
             Self::Latency { n, connections } => library::latency::run(database, n, connections).await,
             Self::SqlLatency(n, work) => sql::latency::run(database, n, work).await,
+            Self::Release(releases) => library::release::run(database, releases).await,
             Self::EndToEnd(end_to_end) => library::end_to_end::run(database, end_to_end).await,
             Self::SqlEndToEnd(table, end_to_end) => sql::end_to_end::run(database, table, end_to_end).await,
         }

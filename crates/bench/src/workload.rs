@@ -46,6 +46,10 @@ pub(crate) enum Workload {
     Scheduled,
     /// from the answer of an insert to the start of its job, in an idle runner
     Latency,
+    /// from the end of a job to the start of the job after it, in an idle runner
+    Release,
+    /// the same while the runner works 10,000 other jobs a second
+    ReleaseBusy,
     /// work with many more jobs waiting (--backlog)
     WorkBacklog,
     /// work in many groups that each run one job at a time (--groups)
@@ -124,6 +128,8 @@ impl Workload {
             Self::WorkSlots => ("work_slots", "a loop a runner: fetch its slots, update them", 30_000, 2),
             Self::Scheduled => ("scheduled", "poll each 20 ms: promote, fetch, update", 10_000, 2),
             Self::Latency => ("latency", "LISTEN, fetch", 250, 2),
+            Self::Release => ("release", "none", 200, 4),
+            Self::ReleaseBusy => ("release_busy", "our own, idle", 200, 4),
             Self::WorkBacklog => ("work_backlog", "our own work", 500_000, 2),
             Self::WorkGrouped => ("work_grouped", "our own work", 500_000, 2),
             Self::WorkInOrder => ("work_in_order", "our own work", 500_000, 2),
@@ -142,6 +148,7 @@ impl Workload {
             Self::InsertNotified
                 | Self::InsertUpdate
                 | Self::InsertRunAgain
+                | Self::ReleaseBusy
                 | Self::WorkBacklog
                 | Self::WorkGrouped
                 | Self::WorkInOrder
@@ -184,6 +191,7 @@ impl Workload {
             Self::WorkHeldSnapshot => Some(Target::Ratio(0.8)),
             Self::WorkGrouped | Self::WorkInOrder | Self::WorkFair | Self::WorkRate => Some(Target::Ratio(0.5)),
             Self::Latency => Some(Target::P99(2.0)),
+            Self::Release | Self::ReleaseBusy => Some(Target::P99(100.0)),
             Self::InsertTxUnique | Self::InsertNotified | Self::WorkQueues | Self::WorkSlots => None,
             Self::InsertUpdate | Self::InsertRunAgain | Self::Scheduled | Self::EndToEnd => None,
         }

@@ -4,5 +4,6 @@ pub(super) mod end_to_end;
 pub(super) mod insert;
 pub(super) mod latency;
 pub(super) mod processes;
+pub(super) mod release;
 pub(super) mod scheduled;
 pub(super) mod work;
