@@ -25,8 +25,10 @@ CREATE TABLE periodic (
     group_limit group_limit,
     in_order boolean,
     takes_from_kind boolean NOT NULL DEFAULT true,
+    expires_in interval,
     CONSTRAINT periodic_pkey PRIMARY KEY (name),
     CONSTRAINT periodic_schedule_short CHECK (octet_length(schedule) <= 1000 AND octet_length(time_zone) <= 1000),
+    CONSTRAINT periodic_expires_in_valid CHECK (expires_in >= interval '0' AND expires_in <= interval '100 years'),
     CONSTRAINT periodic_catch_up_known CHECK (catch_up IN ('skip', 'latest', 'all')),
     CONSTRAINT periodic_source_known CHECK (source IN ('code', 'database'))
 );
@@ -57,8 +59,11 @@ COMMENT ON COLUMN periodic.group_limit IS 'The group_limit of the inserted jobs.
 COMMENT ON COLUMN periodic.in_order IS 'The in_order of the inserted jobs.';
 COMMENT ON COLUMN periodic.takes_from_kind IS
     'Whether the inserted jobs take from their registered kind what this row leaves out. False: a type of the library says all of it.';
+COMMENT ON COLUMN periodic.expires_in IS
+    'The time in which an inserted job must start. Null: that of the registered kind, else the jobs do not expire. 0: the jobs do not expire.';
 COMMENT ON CONSTRAINT periodic_pkey ON periodic IS 'One row per name.';
 COMMENT ON CONSTRAINT periodic_schedule_short ON periodic IS 'A schedule and a time zone have at most 1,000 bytes each, so that reading them costs little.';
+COMMENT ON CONSTRAINT periodic_expires_in_valid ON periodic IS 'expires_in is 0 to 100 years.';
 COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'catch_up is skip, latest or all.';
 COMMENT ON CONSTRAINT periodic_source_known ON periodic IS 'source is code or database.';
 
@@ -131,6 +136,7 @@ DECLARE
     slot_at timestamptz;
     entered record;
     latest uuid;
+    never_expires boolean;
     ignored CONSTANT text := coalesce(current_setting('uniqueue.ignore_max_waiting', true), '');
 BEGIN
     SELECT p.* INTO definition
@@ -141,6 +147,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    never_expires := coalesce(definition.expires_in = interval '0', NOT definition.takes_from_kind);
     -- A slot that the schedule promised is not refused. Only a superuser could set this in the function's head.
     PERFORM set_config('uniqueue.ignore_max_waiting', 'on', true);
     FOREACH slot_at IN ARRAY slots LOOP
@@ -181,7 +188,9 @@ BEGIN
                 WHEN definition.group_key IS NULL AND NOT definition.takes_from_kind THEN 'null'::jsonb
             END,
             group_limit => definition.group_limit::integer,
-            in_order => definition.in_order
+            in_order => definition.in_order,
+            expires_at => CASE WHEN never_expires THEN 'infinity'::timestamptz END,
+            expires_in => nullif(definition.expires_in, interval '0')
         ) AS e;
         outcome := entered.outcome;
         job := CASE WHEN outcome <> 'rejected' THEN entered.id END;
@@ -214,7 +223,8 @@ CREATE FUNCTION set_periodic(
     max_attempts integer DEFAULT NULL,
     meta jsonb DEFAULT NULL,
     unique_policy jsonb DEFAULT NULL,
-    catch_up text DEFAULT NULL
+    catch_up text DEFAULT NULL,
+    expires_in interval DEFAULT NULL
 ) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -239,6 +249,7 @@ BEGIN
         meta = coalesce(set_periodic.meta, p.meta),
         unique_policy = coalesce(set_periodic.unique_policy, p.unique_policy),
         catch_up = coalesce(set_periodic.catch_up, p.catch_up),
+        expires_in = coalesce(set_periodic.expires_in, p.expires_in),
         problem = NULL
     WHERE p.name = set_periodic.name;
     IF NOT FOUND THEN
@@ -250,5 +261,5 @@ BEGIN
     RETURN is_new;
 END
 $$;
-COMMENT ON FUNCTION set_periodic(text, text, text, text, jsonb, text, integer, integer, jsonb, jsonb, text) IS
-    'Defines a periodic job, or changes one. A null argument leaves the value as it is. Of a new one it means the default, which the registered kind may say. Runners read the schedule within seconds. If they cannot read it, the column problem says why. Returns whether the periodic job is new. Error 22023 for an unknown name without a kind and a schedule.';
+COMMENT ON FUNCTION set_periodic(text, text, text, text, jsonb, text, integer, integer, jsonb, jsonb, text, interval) IS
+    'Defines a periodic job, or changes one. A null argument leaves the value as it is. expires_in 0: the jobs do not expire. Of a new one it means the default, which the registered kind may say. Runners read the schedule within seconds. If they cannot read it, the column problem says why. Returns whether the periodic job is new. Error 22023 for an unknown name without a kind and a schedule.';

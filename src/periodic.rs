@@ -49,7 +49,8 @@ use crate::schedule::CatchUp;
 /// A job with a unique key or policy of its own keeps it, and the slot's key is not used. A slot is
 /// skipped while another job claims the key, so with the default policy two runs never overlap. The id
 /// and the row's lock still ensure that a slot runs once. A policy with a window is an error, and so is
-/// a start time, because the schedule decides about time.
+/// a start time, because the schedule decides about time. A job may have an `expires_in`, counted from its slot, and no
+/// `expires_at`.
 ///
 /// # Time zones
 ///
@@ -150,6 +151,8 @@ pub struct PeriodicChange {
     pub(crate) max_attempts: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) catch_up: Option<CatchUp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expires_in: Option<Duration>,
 }
 
 impl PeriodicChange {
@@ -197,6 +200,12 @@ impl PeriodicChange {
     /// The priority of its jobs.
     pub const fn priority(mut self, priority: i16) -> Self {
         self.priority = Some(priority);
+        self
+    }
+
+    /// The time in which each of its jobs must start, at most 100 years. Zero: the jobs do not expire.
+    pub const fn expires_in(mut self, length: Duration) -> Self {
+        self.expires_in = Some(length);
         self
     }
 
@@ -260,6 +269,8 @@ pub struct PeriodicRow {
     pub priority: i16,
     /// The number of attempts of each of its jobs.
     pub max_attempts: u16,
+    /// The time in which each of its jobs must start. `None`: the jobs do not expire.
+    pub expires_in: Option<Duration>,
     /// A cron expression, or an interval as an ISO 8601 duration.
     pub schedule: String,
     /// The zone in which a cron expression is read.

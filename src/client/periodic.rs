@@ -1,5 +1,7 @@
 //! Periodic jobs: defining, listing, pausing, running.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -7,7 +9,8 @@ use super::insert::{needs_clock, prepare_one};
 use super::{Client, Edit, Request};
 use crate::error::{Error, Result};
 use crate::ident::{Kind, PeriodicName, QueueName};
-use crate::opts::Start;
+use crate::opts::{Expiry, Start};
+use crate::period;
 use crate::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 use crate::schedule::Schedule;
 use crate::store::{self, Definition, OfKind, PeriodicVerb};
@@ -49,7 +52,7 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::InvalidName`]; [`Error::InvalidSchedule`] and [`Error::UnknownTimeZone`];
-    /// [`Error::InvalidOption`] when the job has a start time, an id, or a unique policy with a
+    /// [`Error::InvalidOption`] when the job has a start time, an `expires_at`, an id, or a unique policy with a
     /// window; as for [`Insert`](crate::Insert) when the job is invalid; [`Error::Database`].
     pub fn define(&self, periodic: PeriodicJob) -> Edit<'a, ()> {
         let subject = json!({ "periodic": periodic.name, "schedule": periodic.schedule });
@@ -180,6 +183,11 @@ async fn define(
     if options.id.is_some() {
         return refuse("each of its jobs has an id of its own, so it must not have one");
     }
+    if let Some(Expiry::At(_)) = options.expiry {
+        return refuse(
+            "each of its jobs has a time of its own, so it must not have an expires_at; give it an expires_in",
+        );
+    }
     if needs_clock(&options, client.defaults()) {
         return refuse("the schedule says how often it runs, so its unique policy must not have a window");
     }
@@ -202,13 +210,25 @@ async fn define(
     Ok(definition.digest())
 }
 
+fn check_expires_in(length: Option<Duration>) -> Result<()> {
+    match length.filter(|length| *length > period::LONGEST) {
+        None => Ok(()),
+        Some(length) => Err(Error::InvalidOption {
+            option: "expires_in",
+            problem: "must be at most 100 years",
+            given: format!("{length:?}"),
+        }),
+    }
+}
+
 async fn set(client: &Client, connection: &mut PgConnection, name: String, change: PeriodicChange) -> Result<bool> {
     let stored = store::list_periodic(&mut *connection, client.statements(), Some(&name)).await?.pop();
     let Some(stored) = stored else { return Ok(false) };
-    let PeriodicChange { kind, queue, schedule, time_zone, .. } = &change;
+    let PeriodicChange { kind, queue, schedule, time_zone, expires_in, .. } = &change;
     Schedule::read(schedule.as_deref().unwrap_or(&stored.schedule), time_zone.as_deref().unwrap_or(&stored.time_zone))?;
     kind.as_deref().map(Kind::new).transpose()?;
     queue.as_deref().map(QueueName::new).transpose()?;
+    check_expires_in(*expires_in)?;
     store::set_periodic(connection, client.statements(), &name, &change).await?;
     Ok(true)
 }

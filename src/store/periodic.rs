@@ -13,9 +13,10 @@ use uuid::Uuid;
 
 use super::insert::NewRow;
 use super::row::Stored;
-use super::{Statements, milliseconds, query};
+use super::{Statements, interval, milliseconds, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, PeriodicName, QueueName};
+use crate::opts::Expiry;
 use crate::periodic::{PeriodicChange, PeriodicRow, PeriodicRun, PeriodicSource};
 use crate::schedule::CatchUp;
 
@@ -62,10 +63,20 @@ impl Definition {
             self.priority(),
             self.max_attempts(),
             group,
-            of_kind.is_any
+            of_kind.is_any,
+            self.expires_in().map(|length| length.as_micros().to_string())
         ]);
         let hash = Sha256::digest(text.to_string().as_bytes());
         hash.iter().take(8).fold(String::new(), |digest, byte| format!("{digest}{byte:02x}"))
+    }
+
+    /// Zero: the jobs do not expire. `None`: as the registered kind says.
+    fn expires_in(&self) -> Option<Duration> {
+        match self.row.expiry {
+            Some(Expiry::In(length)) => Some(length),
+            Some(Expiry::Never | Expiry::At(_)) => Some(Duration::ZERO),
+            None => None,
+        }
     }
 
     fn queue(&self) -> Option<&str> {
@@ -101,7 +112,8 @@ pub(crate) async fn define_periodic(
         .bind(unique_policy)
         .bind(catch_up.as_str())
         .bind(source.as_str());
-    row.bind_group_to(defining).bind(of_kind.is_any).execute(connection).await?;
+    let defining = row.bind_group_to(defining).bind(of_kind.is_any);
+    defining.bind(definition.expires_in().map(interval)).execute(connection).await?;
     Ok(())
 }
 
@@ -112,7 +124,8 @@ pub(crate) async fn set_periodic(
     name: &str,
     change: &PeriodicChange,
 ) -> Result<()> {
-    let PeriodicChange { kind, schedule, time_zone, args, queue, priority, max_attempts, catch_up } = change;
+    let PeriodicChange { kind, schedule, time_zone, args, queue, priority, max_attempts, catch_up, expires_in } =
+        change;
     query(&statements.set_periodic)
         .bind(name)
         .bind(kind)
@@ -123,6 +136,7 @@ pub(crate) async fn set_periodic(
         .bind(priority.map(i32::from))
         .bind(max_attempts.map(i32::from))
         .bind(catch_up.map(CatchUp::as_str))
+        .bind(expires_in.map(interval))
         .execute(connection)
         .await?;
     Ok(())
@@ -150,6 +164,9 @@ fn periodic_row(row: &PgRow) -> Result<PeriodicRow> {
         max_attempts: row.try_get::<i16, _>("max_attempts")?.max(0).unsigned_abs(),
         schedule: row.try_get("schedule")?,
         time_zone: row.try_get("time_zone")?,
+        expires_in: row
+            .try_get::<Option<f64>, _>("expires_in")?
+            .and_then(|secs| Duration::try_from_secs_f64(secs).ok()),
         unique_policy: row.try_get("unique_policy")?,
         catch_up: CatchUp::from_stored(row.try_get("catch_up")?),
         source: PeriodicSource::from_stored(row.try_get("source")?),

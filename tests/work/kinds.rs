@@ -9,8 +9,8 @@ use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::task::JoinSet;
 use uniqueue::{
-    Client, FindingCode, InsertOptions, Job, JobFilter, JobState, NewJob, OnConflict, PeriodicJob, RetryPolicy,
-    RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
+    Client, FindingCode, InsertOptions, Job, JobFilter, JobState, NewJob, OnConflict, PeriodicChange, PeriodicJob,
+    RetryPolicy, RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
 };
 
 use support::{Database, WAIT, job, quick};
@@ -200,6 +200,52 @@ async fn r22_a_periodic_job_made_by_name_takes_from_its_registered_kind_at_each_
     database.execute("SELECT {schema}.register_kind('mail', 'letters')").await;
     assert_eq!(database.number(run).await, 4);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'letters'").await, 2);
+}
+
+#[tokio::test]
+async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_kind_says() {
+    #[derive(Deserialize, Job, Serialize)]
+    #[job(kind = "brief")]
+    struct Brief {}
+    let database = Database::new().await;
+    let periodic = database.client.periodic();
+    database.execute("SELECT {schema}.register_kind('brief', expires_in => '1 hour')").await;
+    let named = || NewJob::new("brief", &json!({}));
+    let minute = Duration::from_secs(60);
+    for (name, job) in [
+        ("of the kind", named()),
+        ("own", named().expires_in(minute)),
+        ("never", named().never_expires()),
+        ("typed", NewJob::from(Brief {})),
+        ("typed and own", NewJob::from(Brief {}).expires_in(minute)),
+    ] {
+        periodic.define(PeriodicJob::cron(name, "0 * * * *", job)).await.unwrap();
+    }
+    let set = "SELECT {schema}.set_periodic('sql', 'brief', '0 * * * *', expires_in => '2 min')";
+    database.execute(set).await;
+    let run = "SELECT count(*) FROM {schema}.periodic AS p
+        CROSS JOIN LATERAL {schema}.run_periodic(p.name, p.next_at, p.starts_at, ARRAY[now()], now() + interval '1 hour') AS r
+        WHERE r.outcome = 'inserted'";
+    assert_eq!(database.number(run).await, 6);
+    for listed in periodic.list().await.unwrap() {
+        periodic.run_now(listed.name.as_str()).await.unwrap();
+    }
+    let jobs = "SELECT string_agg(DISTINCT concat_ws(' ', meta #>> '{periodic,name}', round(extract(epoch FROM expires_at - scheduled_at))), ', ')
+        FROM {schema}.job";
+    let expected = "never, of the kind 3600, own 60, sql 120, typed, typed and own 60";
+    assert_eq!(database.text(jobs).await, expected, "of slots and of runs at once");
+    let lengths = periodic.list().await.unwrap();
+    let lengths: Vec<_> = lengths.iter().map(|one| one.expires_in.map(|length| length.as_secs())).collect();
+    assert_eq!(lengths, [None, Some(3_600), Some(60), Some(120), None, Some(60)]);
+
+    assert!(periodic.set("own", PeriodicChange::new().expires_in(Duration::ZERO)).await.unwrap());
+    assert_eq!(periodic.find("own").await.unwrap().unwrap().expires_in, None);
+    let too_long = PeriodicChange::new().expires_in(minute * 60 * 24 * 366 * 101);
+    let error = periodic.set("own", too_long).await.unwrap_err().to_string();
+    assert!(error.contains("expires_in") && error.contains("at most 100 years"), "{error}");
+    let at = named().expires_at(time::OffsetDateTime::now_utc() + minute);
+    let error = periodic.define(PeriodicJob::cron("at", "0 * * * *", at)).await.unwrap_err().to_string();
+    assert!(error.contains("give it an expires_in"), "{error}");
 }
 
 #[tokio::test]

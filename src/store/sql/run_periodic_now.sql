@@ -14,6 +14,8 @@ CROSS JOIN LATERAL /* schema */insert_job(
     group_key => p.group_key,
     group_policy => CASE WHEN p.group_key IS NULL AND NOT p.takes_from_kind THEN 'null'::jsonb END,
     group_limit => p.group_limit,
-    in_order => p.in_order
+    in_order => p.in_order,
+    expires_at => CASE WHEN coalesce(p.expires_in = interval '0', NOT p.takes_from_kind) THEN 'infinity'::timestamptz END,
+    expires_in => nullif(p.expires_in, interval '0')
 ) AS i
 WHERE p.name = $1

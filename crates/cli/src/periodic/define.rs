@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::json_argument::JsonArgument;
 use crate::output::{self, printable};
 use crate::policy_argument::PolicyArgument;
+use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
 
 /// Add a periodic job
@@ -110,6 +111,10 @@ struct Options {
     /// The number of attempts of each of its jobs [a new one: 25]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u16>,
+
+    /// The time in which each of its jobs must start; 0s: any time [a new one: as its registered kind says, else any]
+    #[arg(long, value_name = "DURATION")]
+    expires_in: Option<DurationArgument>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -135,7 +140,7 @@ impl From<CatchUpArgument> for CatchUp {
 /// Adds a periodic job.
 pub(super) async fn add(arguments: AddArguments) -> Result<Verdict, Failure> {
     let AddArguments { name, kind, schedule, policy, options, database } = arguments;
-    let Options { time_zone, catch_up, args, queue, priority, max_attempts } = options;
+    let Options { time_zone, catch_up, args, queue, priority, max_attempts, expires_in } = options;
     let args = args.unwrap_or(JsonArgument::Text("{}".to_owned())).raw("--args")?;
     let mut job = NewJob::from_json(kind, args);
     if let Some(queue) = queue {
@@ -146,6 +151,9 @@ pub(super) async fn add(arguments: AddArguments) -> Result<Verdict, Failure> {
     }
     if let Some(max_attempts) = max_attempts {
         job = job.max_attempts(max_attempts);
+    }
+    if let Some(DurationArgument(length)) = expires_in {
+        job = if length.is_zero() { job.never_expires() } else { job.expires_in(length) };
     }
     if let Some(policy) = policy {
         job = job.unique(policy.policy()?);
@@ -171,7 +179,7 @@ pub(super) async fn add(arguments: AddArguments) -> Result<Verdict, Failure> {
 /// Changes a periodic job.
 pub(super) async fn set(arguments: SetArguments) -> Result<Verdict, Failure> {
     let SetArguments { name, kind, schedule, options, database } = arguments;
-    let Options { time_zone, catch_up, args, queue, priority, max_attempts } = options;
+    let Options { time_zone, catch_up, args, queue, priority, max_attempts, expires_in } = options;
     let mut change = PeriodicChange::new();
     if let Some(kind) = kind {
         change = change.kind(kind);
@@ -196,6 +204,9 @@ pub(super) async fn set(arguments: SetArguments) -> Result<Verdict, Failure> {
     }
     if let Some(max_attempts) = max_attempts {
         change = change.max_attempts(max_attempts);
+    }
+    if let Some(DurationArgument(length)) = expires_in {
+        change = change.expires_in(length);
     }
     let json = database.json;
     let database = Database::open_migrated(&database).await?;

@@ -71,6 +71,11 @@ async fn periodic_jobs_are_added_and_changed() {
     let expected = json!(["daily", "digest.send", "0 22-6 * * FRI-MON", "Europe/Berlin", "emails", "skip", "database"]);
     assert_eq!(json!(members), expected);
     assert_eq!(row["args"], json!({"to": "all"}));
+    let expires_in = "SELECT expires_in::text FROM uniqueue.periodic";
+    queues.text(&["periodic", "set", "daily", "--expires-in", "90s"], 0);
+    assert_eq!(texts(&queues.url, expires_in).await, ["00:01:30"]);
+    queues.text(&["periodic", "set", "daily", "--expires-in", "0s"], 0);
+    assert_eq!(texts(&queues.url, expires_in).await, ["00:00:00"]);
     for (line, code) in [
         (vec!["periodic", "set", "daily", "--schedule", "0 25 * * *"], 2),
         (vec!["periodic", "add", "other", "digest.send", "every day"], 2),
