@@ -79,6 +79,7 @@ pub(crate) async fn run(arguments: JobArguments) -> Result<Verdict, Failure> {
         }
         JobCommand::Wait(arguments) => or_interrupted(nothing_changed, wait::run(arguments)).await,
         JobCommand::Retry(arguments) => change::run(Verb::Retry, arguments.change).await,
+        JobCommand::Cancel(arguments) if arguments.graph => change::run_graph(Verb::Cancel, arguments.change).await,
         JobCommand::Cancel(arguments) => change::run(Verb::Cancel, arguments.change).await,
         JobCommand::Discard(arguments) => change::run(Verb::Discard, arguments.change).await,
         JobCommand::Delete(arguments) => change::run(Verb::Delete, arguments.change).await,

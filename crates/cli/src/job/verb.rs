@@ -141,14 +141,20 @@ pub(super) struct RetryArguments {
 
 /// Cancel jobs that are not final.
 ///
-/// A running job is cancelled at once: its worker is notified, and the worker's result is dropped.
+/// A running job is cancelled at once: its worker is notified, and the worker's result is dropped. With --graph all jobs
+/// that run after the given ones are cancelled too, whatever their conditions, in one transaction.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
 Examples:
   uniqueue job cancel 019abc12-3456-7def-8a12-3456789abcde
+  uniqueue job cancel --graph 019abc12-3456-7def-8a12-3456789abcde
   uniqueue job cancel --queue imports --state available,scheduled --dry-run
   uniqueue job cancel --kind report.build --args '{\"tenant\": 7}' --yes"))]
 pub(super) struct CancelArguments {
+    /// Also cancel the jobs that run after the given ones, directly or through other jobs. Counts them and asks first
+    #[arg(long, requires = "ids")]
+    pub(super) graph: bool,
+
     #[command(flatten)]
     pub(super) change: ChangeArguments,
 }

@@ -1,6 +1,6 @@
 //! Changes of the jobs that match a filter.
 
-use uniqueue::{Client, JobCount, JobFilter, JobRow};
+use uniqueue::{Client, JobCount, JobFilter, JobId, JobRow};
 
 use super::report::{Preview, Progress, SAMPLE, Unchanged, describe_count, job_count, print_outcome, unchanged_lines};
 use crate::failure::Failure;
@@ -21,6 +21,8 @@ pub(super) struct FilteredChange<'a> {
     pub(super) described: String,
     pub(super) limit: Option<u32>,
     pub(super) json: bool,
+    /// The ids that the filter names, to be changed in one statement. `None`: batch by batch.
+    pub(super) graph: Option<Vec<JobId>>,
 }
 
 impl FilteredChange<'_> {
@@ -42,20 +44,29 @@ impl FilteredChange<'_> {
         Ok(verdict)
     }
 
-    /// Asks for confirmation, and changes the jobs batch by batch.
-    pub(super) async fn run(&self, yes: bool, progress: &Progress) -> Result<Verdict, Failure> {
+    /// Asks for confirmation, and changes the jobs. `unchanged`: given jobs that are not among them.
+    pub(super) async fn run(
+        &self,
+        yes: bool,
+        progress: &Progress,
+        unchanged: Vec<Unchanged>,
+    ) -> Result<Verdict, Failure> {
         let words = self.verb.words();
         let jobs = self.count().await?;
         if jobs.counted() == 0 {
             // A job that is inserted from now on was not in the question.
-            return print_outcome(&progress.outcome(self.verb, Vec::new()), words, self.json);
+            return print_outcome(&progress.outcome(self.verb, unchanged), words, self.json);
         }
         if !yes && !self.is_confirmed(jobs)? {
             output::print("nothing was changed\n")?;
             return Ok(Verdict::NotFine);
         }
         let bar = Bar::new(words.present, jobs.is_exact().then(|| jobs.counted()));
-        let change = progress.follow(self.verb.change(self.client, self.filter.clone()).await?, Some(&bar));
+        let change = match &self.graph {
+            Some(ids) => self.verb.change(self.client, ids.as_slice()).await?,
+            None => self.verb.change(self.client, self.filter.clone()).await?,
+        };
+        let change = progress.follow(change, Some(&bar));
         change.await.map_err(|error| match progress.changed() {
             0 => Failure::from(error),
             // The batches before the error are committed.
@@ -65,7 +76,7 @@ impl FilteredChange<'_> {
             ),
         })?;
         drop(bar);
-        print_outcome(&progress.outcome(self.verb, Vec::new()), words, self.json)
+        print_outcome(&progress.outcome(self.verb, unchanged), words, self.json)
     }
 
     fn is_confirmed(&self, jobs: JobCount) -> Result<bool, Failure> {

@@ -7,6 +7,8 @@ use crate::failure::Failure;
 use crate::job::verb::Verb;
 use crate::verdict::Verdict;
 
+const NO_SUCH_JOB: &str = "there is no such job";
+
 /// Changes jobs in one statement, and gives the reason for each job that was not changed.
 pub(super) async fn change(
     client: &Client,
@@ -36,10 +38,21 @@ pub(super) async fn unchanged(client: &Client, verb: Verb, ids: &[JobId]) -> Res
     Ok(unchanged)
 }
 
+/// The jobs that do not exist.
+pub(super) async fn missing(client: &Client, ids: &[JobId]) -> Result<Vec<Unchanged>, Failure> {
+    let mut missing = Vec::new();
+    for id in ids {
+        if client.job(*id).await?.is_none() {
+            missing.push(Unchanged { id: *id, reason: NO_SUCH_JOB.to_owned() });
+        }
+    }
+    Ok(missing)
+}
+
 /// Why a job cannot be changed. `None` if it can.
 async fn reason(client: &Client, verb: Verb, id: JobId) -> Result<Option<Unchanged>, Failure> {
     let reason = match client.job(id).await? {
-        None => "there is no such job".to_owned(),
+        None => NO_SUCH_JOB.to_owned(),
         Some(job) if verb.can_change().contains(job.state) => return Ok(None),
         Some(job) => format!("it is {}; {} changes jobs in state {}", job.state, verb.name(), verb.can_change()),
     };

@@ -1,7 +1,8 @@
 //! Changes of jobs: `uniqueue job retry|cancel|discard|delete|reschedule|release|priority`.
 //!
 //! ```text
-//! ids ─────▶ by_id: one statement, and a reason for each job that was not changed ──┐
+//! ids ─────▶ by_id: one statement, and a reason for each job that was not changed ──┤
+//! graph ───▶ count, sample, confirm, then one statement ────────────────────────────┤
 //! filter ──▶ by_filter: count, sample, confirm, then batch by batch ────────────────┴─▶ report
 //! ```
 
@@ -26,6 +27,22 @@ use crate::verdict::Verdict;
 
 /// Changes jobs, or reports which it would change.
 pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
+    run_for(verb, arguments, Reach::Given).await
+}
+
+/// Changes jobs and all jobs that run after them, or reports which it would change.
+pub(super) async fn run_graph(verb: Verb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
+    run_for(verb, arguments, Reach::Descendants).await
+}
+
+/// Which jobs are changed, beside the given ones.
+#[derive(Clone, Copy)]
+enum Reach {
+    Given,
+    Descendants,
+}
+
+async fn run_for(verb: Verb, arguments: ChangeArguments, reach: Reach) -> Result<Verdict, Failure> {
     check(verb, &arguments)?;
     let progress = Arc::new(Progress::default());
     let changed = Arc::clone(&progress);
@@ -35,7 +52,10 @@ pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdic
     };
     or_interrupted(left, async {
         let database = Database::open_migrated(&arguments.database).await?;
-        let verdict = change(verb, arguments, &database, &progress).await?;
+        let verdict = match reach {
+            Reach::Given => change(verb, arguments, &database, &progress).await?,
+            Reach::Descendants => change_graph(verb, arguments, &database, &progress).await?,
+        };
         database.close().await?;
         Ok(verdict)
     })
@@ -56,6 +76,29 @@ fn check(verb: Verb, arguments: &ChangeArguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Changes the given jobs and all jobs that run after them. A given job that is final already is no failure: its graph goes on.
+async fn change_graph(
+    verb: Verb,
+    arguments: ChangeArguments,
+    database: &Database,
+    progress: &Progress,
+) -> Result<Verdict, Failure> {
+    let client = &database.client;
+    let graph = client.descendants(arguments.ids.iter().copied()).await?;
+    let given = arguments.ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let change = FilteredChange {
+        client,
+        verb,
+        filter: JobFilter::new().ids(&graph).states(verb.can_change()),
+        described: format!("--graph {given}"),
+        limit: None,
+        json: arguments.database.json,
+        graph: Some(graph),
+    };
+    let missing = by_id::missing(client, &arguments.ids).await?;
+    if arguments.dry_run { change.preview(&missing).await } else { change.run(arguments.yes, progress, missing).await }
+}
+
 async fn change(
     verb: Verb,
     arguments: ChangeArguments,
@@ -72,7 +115,7 @@ async fn change(
         let filter = JobFilter::new().ids(&ids).states(verb.can_change());
         let unchanged = by_id::unchanged(client, verb, &ids).await?;
         let described = String::new();
-        return FilteredChange { client, verb, filter, described, limit, json }.preview(&unchanged).await;
+        return FilteredChange { client, verb, filter, described, limit, json, graph: None }.preview(&unchanged).await;
     }
     let states = match filter.states() {
         Some(states) => states.intersection(verb.can_change()),
@@ -89,6 +132,6 @@ async fn change(
     if let Some(limit) = limit {
         filter = filter.limit(limit);
     }
-    let change = FilteredChange { client, verb, filter, described, limit, json };
-    if dry_run { change.preview(&[]).await } else { change.run(yes, progress).await }
+    let change = FilteredChange { client, verb, filter, described, limit, json, graph: None };
+    if dry_run { change.preview(&[]).await } else { change.run(yes, progress, Vec::new()).await }
 }

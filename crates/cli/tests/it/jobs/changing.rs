@@ -51,6 +51,33 @@ async fn given_jobs_are_changed_and_the_others_have_a_reason() {
 }
 
 #[tokio::test]
+async fn cancel_of_a_graph_counts_asks_and_cancels_all_that_runs_after_the_given_jobs() {
+    let jobs = Jobs::new().await;
+    let graph = r#"SELECT id::text FROM uniqueue.insert_jobs('[
+        {"kind": "first"}, {"kind": "second", "after": [0]}, {"kind": "third", "after_final": [1]}, {"kind": "other"}
+    ]') ORDER BY index"#;
+    let ids = texts(&jobs.url, graph).await;
+    let first = &ids[0];
+    let gone = "019abc12-3456-7def-8a12-3456789abcde";
+    let stderr = refused(&mut jobs.command(&format!("job cancel --graph {first}")));
+    let said = format!("cancel of 3 jobs in schema uniqueue with --graph {first} needs confirmation");
+    assert!(stderr.contains(&said), "{stderr}");
+    assert!(refused(&mut jobs.command("job cancel --graph --queue q")).contains("--graph"), "a filter has no graph");
+    let dry = json_of(&mut jobs.command(&format!("job cancel --graph --dry-run --json {first} {gone}")), 1);
+    assert_eq!((&dry["jobs"], &dry["unchanged"][0]["id"]), (&json!({"exactly": 3}), &json!(gone)));
+    assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job WHERE state = 'cancelled'").await, ["0"]);
+
+    // The first job is final, and the graph behind it goes on.
+    jobs.set(first, "state = 'completed', finalized_at = now()").await;
+    let answer = json_of(&mut jobs.command(&format!("job cancel --graph --yes --json {first}")), 0);
+    assert_eq!(answer, json!({"verb": "cancel", "changed": 2, "discarded": [], "unchanged": []}));
+    let states = "SELECT string_agg(kind || ' ' || state, ', ' ORDER BY kind) FROM uniqueue.job";
+    let expected = "first completed, other available, second cancelled, third cancelled";
+    assert_eq!(texts(&jobs.url, states).await, [expected]);
+    assert_eq!(text_of(&mut jobs.command(&format!("job cancel --graph --yes {first}")), 0), "cancelled 0 jobs\n");
+}
+
+#[tokio::test]
 async fn jobs_that_a_retry_discards_are_not_counted_as_retried() {
     let jobs = Jobs::new().await;
     let policy = r#"{"on_reentry": "discard", "states": ["available"]}"#;
