@@ -97,6 +97,12 @@ impl JobError {
         self
     }
 
+    /// The code of an error, or of the first of its sources that has one.
+    #[must_use]
+    pub fn code_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a str> {
+        causes(error).find_map(|cause| cause.code.as_deref())
+    }
+
     /// The job waits this long for its next attempt. Default: as the retry policy says.
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.0.retry_after = Some(wait);

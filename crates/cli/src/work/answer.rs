@@ -26,6 +26,9 @@ const MEMBERS: [&str; 12] = [
 /// The optional members of an error.
 const OF_ERROR: [&str; 5] = ["retry_after", "code", "type", "retryable", "details"];
 
+/// The optional members of a discard.
+const OF_DISCARD: [&str; 3] = ["code", "type", "details"];
+
 /// Reads an answer: an output, or an object that says how the attempt ended. `Err` is a failed attempt.
 pub(super) fn outcome(answer: Value) -> Result<Outcome, BoxError> {
     match answer {
@@ -42,13 +45,12 @@ pub(super) fn outcome(answer: Value) -> Result<Outcome, BoxError> {
 fn ended(members: &Map<String, Value>) -> Result<Outcome, BoxError> {
     let mut given: Vec<_> = members.iter().map(|(name, value)| (name.as_str(), value)).collect();
     given.sort_unstable_by_key(|(name, _)| *name);
+    let has_only = |name: &str, more: &[&str]| {
+        members.contains_key(name) && members.keys().all(|member| member == name || more.contains(&member.as_str()))
+    };
     match given.as_slice() {
         [("output", output)] => Ok(Outcome::Complete { output: Some((*output).clone()) }),
-        _ if members.contains_key("error")
-            && members.keys().all(|name| name == "error" || OF_ERROR.contains(&name.as_str())) =>
-        {
-            Err(failure(members)?.into())
-        }
+        _ if has_only("error", &OF_ERROR) => Err(failure("error", members)?.into()),
         [("retry_after", after)] => {
             Ok(Outcome::retry(duration("retry_after", after)?, "the program asked for a retry"))
         }
@@ -57,6 +59,7 @@ fn ended(members: &Map<String, Value>) -> Result<Outcome, BoxError> {
         [("hold_group", after)] => Ok(Outcome::hold_group(duration("hold_group", after)?)),
         [("cancel", reason)] => Ok(Outcome::cancel(text(reason))),
         [("discard", reason)] => Ok(Outcome::discard(text(reason))),
+        _ if has_only("discard", &OF_DISCARD) => Err(failure("discard", members)?.permanent().into()),
         several => {
             let names: Vec<_> = several.iter().map(|(name, _)| *name).collect();
             Err(format!("the program's answer has members that do not go together: {}", names.join(", ")).into())
@@ -64,12 +67,25 @@ fn ended(members: &Map<String, Value>) -> Result<Outcome, BoxError> {
     }
 }
 
-/// An error, with the optional members that the program gave.
-fn failure(members: &Map<String, Value>) -> Result<JobError, BoxError> {
-    let mut error = JobError::new(members.get("error").map(text).unwrap_or_default());
+/// The error of a program that ended with a failure: its last line, where that is an error or a discard with a code.
+pub(super) fn of_failed(answer: Option<Value>) -> Option<BoxError> {
+    let Some(Value::Object(members)) = &answer else { return None };
+    if !members.contains_key("error") && !members.contains_key("discard") {
+        return None;
+    }
+    match outcome(answer?) {
+        Ok(Outcome::Discard { reason }) => Some(JobError::new(reason).permanent().into()),
+        Ok(_) => None,
+        Err(error) => Some(error),
+    }
+}
+
+/// An error whose text is the member `name`, with the optional members that the program gave.
+fn failure(name: &str, members: &Map<String, Value>) -> Result<JobError, BoxError> {
+    let mut error = JobError::new(members.get(name).map(text).unwrap_or_default());
     for (name, value) in members {
         error = match (name.as_str(), value) {
-            (_, Value::Null) | ("error", _) => error,
+            (_, Value::Null) | ("error" | "discard", _) => error,
             ("retry_after", after) => error.retry_after(duration("retry_after", after)?),
             ("code", Value::String(code)) => error.code(code),
             ("type", Value::String(of_error)) => error.error_type(of_error),

@@ -3,11 +3,21 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use uniqueue::{AnyJob, BoxError, Outcome};
+use serde::Serialize;
+use uniqueue::{AnyJob, BoxError, JobParent, JobRow, Outcome};
 
 use super::line_pool::LinePool;
 use super::program;
 use super::report::Report;
+
+/// What a program reads of a job.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    job: &'a JobRow,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parents: Option<Vec<JobParent>>,
+}
 
 /// How attempts are made.
 pub(super) struct Attempts {
@@ -15,13 +25,22 @@ pub(super) struct Attempts {
     grace: Duration,
     /// The long-lived processes. `None`: one process for each job.
     pool: Option<LinePool>,
+    /// Whether a line has the parents of its job.
+    has_parents: bool,
     report: Report,
 }
 
 impl Attempts {
-    /// `keeps_processes`: whether the processes are long-lived and fed line by line.
-    pub(super) fn new(program: Vec<OsString>, grace: Duration, keeps_processes: bool, report: Report) -> Self {
-        Self { program, grace, pool: keeps_processes.then(LinePool::default), report }
+    /// `keeps_processes`: whether the processes are long-lived and fed line by line. `has_parents`: whether a line has the
+    /// parents of its job.
+    pub(super) fn new(
+        program: Vec<OsString>,
+        grace: Duration,
+        keeps_processes: bool,
+        has_parents: bool,
+        report: Report,
+    ) -> Self {
+        Self { program, grace, pool: keeps_processes.then(LinePool::default), has_parents, report }
     }
 
     /// Works one job.
@@ -33,7 +52,11 @@ impl Attempts {
     }
 
     async fn run(&self, job: &AnyJob) -> Result<Outcome, BoxError> {
-        let mut line = serde_json::to_vec(job.row())?;
+        let parents = match self.has_parents {
+            true => Some(job.client().parents(job.id()).await?),
+            false => None,
+        };
+        let mut line = serde_json::to_vec(&Line { job: job.row(), parents })?;
         line.push(b'\n');
         match &self.pool {
             Some(pool) => pool.run(&self.program, self.grace, job, &line).await,

@@ -40,7 +40,7 @@ use crate::verdict::Verdict;
 /// The program gets a job as one line of JSON on standard input, with the members of `uniqueue job show --json`. By default
 /// it is started for each job. Exit status 0 completes the job. The last line of its standard output, where it is JSON, is
 /// the output, or says otherwise: {"error": "…", "retry_after": "5m"}, {"snooze": "1h"}, {"cancel": "why"}. Any other exit
-/// status is a failed attempt, and the end of standard error is its error. With --kind, the command fetches only jobs
+/// status is a failed attempt. Its error is the last line, where that is {"error": …}, else the end of standard error. With --kind, the command fetches only jobs
 /// of these kinds.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -64,6 +64,11 @@ pub(crate) struct WorkArguments {
     /// Keep the processes: feed each one job after another, a line in and a line out for each
     #[arg(long)]
     lines: bool,
+
+    /// Add the parents of each job to its line, with their outputs, as `uniqueue job show --json` has them. It costs one more
+    /// statement for each job
+    #[arg(long)]
+    parents: bool,
 
     /// The time between SIGTERM and SIGKILL, where a job is to stop
     #[arg(long, value_name = "DURATION", default_value = "5s")]
@@ -89,16 +94,19 @@ const EXAMPLES: &str = "\
 What the program may answer, in the last line of its standard output (with --lines: in the line for the job), besides an output:
   {\"output\": JSON}                         completed, for an output that looks like one of the following
   {\"error\": TEXT, \"retry_after\": \"5m\"}     failed; without retry_after the job waits by the backoff of its registered kind
+  {\"error\": TEXT, \"code\": \"declined\"}     the same with a code, by which jobs are found and counted; also \"type\": TEXT,
+                                          \"details\": JSON, and \"retryable\": false, which discards the job
   {\"snooze\": \"1h\"}                         run it again then; the attempt does not count
   {\"hold_queue\": \"30s\"}                    the same, and nothing of the queue starts until then; or hold_group
-  {\"cancel\": TEXT}, {\"discard\": TEXT}      give it up, with the reason
+  {\"cancel\": TEXT}, {\"discard\": TEXT}      give it up, with the reason; discard also with code, type and details
 A number instead of \"5m\" is in seconds. With --lines, null completes a job without an output, and a process that ends or
-writes anything else fails its job and is started again.
+writes anything else fails its job and is started again. Where a program gives no code, its exit status is the code: exit_3
+or signal_9.
 
 UNIQUEUE_JOB_ID, UNIQUEUE_JOB_KIND, UNIQUEUE_JOB_QUEUE and UNIQUEUE_JOB_ATTEMPT are set for a program that is started for
 one job. Standard error is passed on. A job that is cancelled or over its time is stopped by SIGTERM, and after --grace by
 SIGKILL. Ctrl-C or SIGTERM ends this command when its jobs have ended, a second one stops them. With --json each attempt
-is a line {\"job\", \"kind\", \"queue\", \"attempt\", \"outcome\", \"seconds\", \"error\"}.
+is a line {\"job\", \"kind\", \"queue\", \"attempt\", \"outcome\", \"seconds\", \"error\", \"code\"}.
 
 Examples:
   uniqueue work --queue mail --kind invoice.send -- python worker.py
@@ -122,7 +130,8 @@ pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
     let database = Database::open_migrated(&arguments.database).await?;
     let grace = arguments.grace.0;
     let report = Report { is_json: arguments.database.json };
-    let attempts = Arc::new(Attempts::new(arguments.program.clone(), grace, arguments.lines, report));
+    let attempts =
+        Arc::new(Attempts::new(arguments.program.clone(), grace, arguments.lines, arguments.parents, report));
     let working = Arc::clone(&attempts);
     let work = move |job| {
         let working = Arc::clone(&working);

@@ -1,6 +1,7 @@
 //! A process of the program, in a process group of its own.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
-use uniqueue::BoxError;
+use uniqueue::{BoxError, JobError};
 
 /// How much of the end of standard error is kept for the job's error.
 const TAIL: usize = 4_096;
@@ -84,10 +85,15 @@ impl Process {
         }
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         let said = String::from_utf8_lossy(tail.trim_ascii());
-        match said.is_empty() {
-            true => status.to_string().into(),
-            false => format!("{status}: {said}").into(),
-        }
+        let text = match said.is_empty() {
+            true => status.to_string(),
+            false => format!("{status}: {said}"),
+        };
+        let code = match (status.code(), status.signal()) {
+            (Some(status), _) => format!("exit_{status}"),
+            (None, signal) => format!("signal_{}", signal.unwrap_or_default()),
+        };
+        JobError::new(text).code(code).into()
     }
 }
 

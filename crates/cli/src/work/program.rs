@@ -34,12 +34,15 @@ pub(super) async fn run(
         status = process.wait() => status?,
         _ = job.stopped() => process.stop(grace).await?,
     };
-    if !status.success() {
-        return Err(process.failure(status).await);
-    }
     let _ = tokio::time::timeout(REST, reading).await;
     let said = said.lock().unwrap_or_else(PoisonError::into_inner).json();
-    answer::outcome(said.unwrap_or_default())
+    if status.success() {
+        return answer::outcome(said.unwrap_or_default());
+    }
+    match answer::of_failed(said) {
+        Some(error) => Err(error),
+        None => Err(process.failure(status).await),
+    }
 }
 
 async fn write(mut stdin: ChildStdin, line: Vec<u8>) {

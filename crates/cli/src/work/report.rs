@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use uniqueue::{AnyJob, BoxError, Outcome};
+use uniqueue::{AnyJob, BoxError, JobError, Outcome, Permanent};
 
 use crate::output::{self, format_duration, printable};
 
@@ -21,11 +21,14 @@ struct Attempt<'a> {
     seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
 }
 
 impl Report {
     /// Prints how an attempt ended, as the program said. The database decides whether it counts.
     pub(super) fn attempt(&self, job: &AnyJob, outcome: &Result<Outcome, BoxError>, took: Duration) {
+        let code = outcome.as_ref().err().and_then(|error| JobError::code_in(&**error)).map(ToOwned::to_owned);
         let (outcome, error) = in_words(outcome);
         let attempt = Attempt {
             job: job.id().to_string(),
@@ -35,6 +38,7 @@ impl Report {
             outcome,
             seconds: took.as_secs_f64(),
             error,
+            code,
         };
         // A closed standard output must not fail jobs.
         let _ = match self.is_json {
@@ -68,6 +72,7 @@ fn in_words(outcome: &Result<Outcome, BoxError>) -> (&'static str, Option<String
         Ok(Outcome::Cancel { reason }) => ("cancelled", Some(reason.clone())),
         Ok(Outcome::Discard { reason }) => ("discarded", Some(reason.clone())),
         Ok(_) => ("ended", None),
+        Err(error) if Permanent::is_in(&**error) => ("discarded", Some(error.to_string())),
         Err(error) => ("failed", Some(error.to_string())),
     }
 }

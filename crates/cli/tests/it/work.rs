@@ -114,12 +114,17 @@ async fn a_program_gets_the_job_and_its_last_line_is_the_output() {
 #[tokio::test]
 async fn exit_status_and_standard_error_are_the_error_and_an_answer_says_what_becomes_of_the_job() {
     let site = Site::new().await;
+    // No job is tried again during the test.
+    execute(&site.url, r#"SELECT 1 FROM uniqueue.register_kind('task', backoff => '{"first": "1h"}')"#).await;
     let cases = [
         ("echo nothing >&2; echo to say >&2; exit 3", "failed", "retryable", "exit status: 3: nothing\nto say"),
         ("exit 4", "failed", "retryable", "exit status: 4"),
         ("kill -9 $$", "failed", "retryable", "signal: 9 (SIGKILL)"),
         ("echo \"{\\\"error\\\": \\\"busy\\\", \\\"retry_after\\\": \\\"5m\\\"}\"", "failed", "retryable", "busy"),
         ("echo \"{\\\"error\\\": \\\"bad\\\"}\"", "failed", "retryable", "bad"),
+        (r#"echo '{"error": "no", "code": "declined", "retryable": false}'"#, "discarded", "discarded", "no"),
+        (r#"echo '{"discard": "gone", "code": "gone", "details": [1]}'"#, "discarded", "discarded", "gone"),
+        (r#"echo '{"error": "said", "code": "locked"}'; echo not this >&2; exit 1"#, "failed", "retryable", "said"),
         ("echo \"{\\\"snooze\\\": \\\"1h\\\"}\"", "snoozed", "scheduled", ""),
         ("echo \"{\\\"cancel\\\": \\\"not wanted\\\"}\"", "cancelled", "cancelled", "not wanted"),
         ("echo \"{\\\"discard\\\": \\\"hopeless\\\"}\"", "discarded", "discarded", "hopeless"),
@@ -139,9 +144,33 @@ async fn exit_status_and_standard_error_are_the_error_and_an_answer_says_what_be
         assert_eq!(attempt["outcome"], json!(outcome), "{what}: {attempt}");
         site.until(&id, state).await;
         assert_eq!(site.job(&id, "errors -> 0 ->> 'error'").await, *error, "{what}");
+        let code = attempt["code"].as_str().unwrap_or_default();
+        assert_eq!(site.job(&id, "errors -> 0 ->> 'code'").await, code, "{what}");
     }
+    let codes = "SELECT string_agg(DISTINCT errors -> 0 ->> 'code', ' ') FROM uniqueue.job";
+    assert_eq!(texts(&site.url, codes).await, ["declined exit_3 exit_4 gone locked signal_9"]);
     let waits = "SELECT (extract(epoch FROM max(scheduled_at) - now()) / 60)::int::text FROM uniqueue.job WHERE errors::text LIKE '%busy%'";
     assert_eq!(texts(&site.url, waits).await, ["5"]);
+}
+
+#[tokio::test]
+async fn a_program_reads_the_outputs_of_parents_if_it_asks_for_them() {
+    for (options, expected) in [(&["--parents"][..], json!([3, "completed", "completed"])), (&[], Value::Null)] {
+        let site = Site::new().await;
+        let parent = site.insert(r#"{"n": 1}"#).await;
+        let insert = format!("SELECT id::text FROM uniqueue.insert_job('task', queue => 'q', after => '{{{parent}}}')");
+        let child = texts(&site.url, &insert).await.remove(0);
+        let script = r#"read job; case $job in *'"n": 1'* | *'"n":1'*) echo 3;; *) echo "$job";; esac"#;
+        let _working = site.work(options, script);
+        site.until(&child, "completed").await;
+        let seen = "output #> '{parents,0}' -> 'output' || (output #> '{parents,0}' -> 'outcome') || (output #> '{parents,0}' -> 'condition')";
+        let seen = match expected {
+            Value::Null => "output -> 'parents'",
+            _ => seen,
+        };
+        let seen = site.job(&child, seen).await;
+        assert_eq!(serde_json::from_str::<Value>(&seen).unwrap_or_default(), expected, "{options:?}");
+    }
 }
 
 #[tokio::test]
