@@ -2,7 +2,8 @@
 //!
 //! States: *busy* and *asleep*. A busy releaser looks for ended parents every 20 ms. A sleeping releaser looks every 5 s, and
 //! the end of a parent notifies it. The releaser first tells the database that it sleeps, and then looks once more, so no end
-//! is missed. The next look finds an end without a notification.
+//! is missed. The next look finds an end without a notification: a transaction that ended a parent while the releaser was busy,
+//! and committed while it slept, notifies nobody. So a sleeping releaser looks every second while a job waits for others.
 //!
 //! The releaser also walks through all edges slowly, and repairs edges after changes by hand.
 
@@ -17,13 +18,16 @@ use super::service::Service;
 use crate::error::Result;
 use crate::store::{self, EdgePlace, ReleaseStep};
 
-/// The rest of a releaser that is busy, or cannot be notified while jobs wait for others.
+/// The rest of a busy releaser.
 const SHORT_REST: Duration = Duration::from_millis(20);
 
-/// The rest of a releaser that cannot be notified, while no job waits for others.
-const POLL_REST: Duration = Duration::from_secs(1);
+/// The rest of a quiet releaser that cannot be notified, while jobs wait for others.
+const POLL_REST: Duration = Duration::from_millis(50);
 
-/// The rest of a releaser that sleeps.
+/// The rest of a releaser that sleeps while jobs wait for others, or that cannot be notified while none does.
+const AWAITED_REST: Duration = Duration::from_secs(1);
+
+/// The rest of a releaser that sleeps while no job waits for others.
 const LONG_REST: Duration = Duration::from_secs(5);
 
 /// The rest between two steps of the walk through all edges.
@@ -37,6 +41,26 @@ const PART_OF_CHECKS: u32 = 50;
 
 /// How many children a step of the walk looks at.
 const CHECKED: i64 = 500;
+
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    Busy,
+    Asleep,
+    /// Quiet, and never notified.
+    Polling,
+}
+
+impl Mode {
+    /// How long the releaser rests. `is_awaited`: whether a job waits for others.
+    const fn rest(self, is_awaited: bool) -> Duration {
+        match self {
+            Self::Busy => SHORT_REST,
+            Self::Polling if is_awaited => POLL_REST,
+            Self::Asleep if !is_awaited => LONG_REST,
+            Self::Asleep | Self::Polling => AWAITED_REST,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Releaser {
@@ -74,7 +98,10 @@ impl Releaser {
             }
         };
         session.end().await?;
-        let ReleaseStep { next, seen, has_told, is_awaited } = step;
+        let ReleaseStep { next, seen, changed, has_told, is_awaited } = step;
+        if changed > 0 {
+            tracing::debug!(changed, "edges linked, and children released or cancelled");
+        }
         self.place = next;
         let seen = usize::try_from(seen).unwrap_or_default();
         self.batch.grow_after(seen, began.elapsed());
@@ -87,11 +114,12 @@ impl Releaser {
         if self.check_at <= began {
             self.check(holder).await?;
         }
-        Ok(match self.woken {
-            Some(_) if sleeps => LONG_REST,
-            None if !is_awaited && seen == 0 => POLL_REST,
-            _ => SHORT_REST,
-        })
+        let mode = match self.woken {
+            Some(_) if sleeps => Mode::Asleep,
+            None if began >= self.busy_until => Mode::Polling,
+            _ => Mode::Busy,
+        };
+        Ok(mode.rest(is_awaited).min(self.check_at.saturating_duration_since(Instant::now())))
     }
 
     /// A step of the walk through all edges.
@@ -105,7 +133,9 @@ impl Releaser {
             tracing::debug!(edges = mended, "edges between jobs put right");
         }
         self.checked = reached;
-        self.check_at = Instant::now() + CHECK_REST.max(began.elapsed() * PART_OF_CHECKS);
+        // A runner that deletes jobs as they complete leaves their edges behind. They are deleted as fast as they come.
+        let rest = if mended > 0 { Duration::ZERO } else { CHECK_REST };
+        self.check_at = Instant::now() + rest.max(began.elapsed() * PART_OF_CHECKS);
         Ok(())
     }
 }
@@ -132,5 +162,17 @@ impl Service for Releaser {
             },
             None => tokio::time::sleep(wait).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_releaser_that_may_miss_an_end_looks_within_a_second() {
+        assert!(Mode::Asleep.rest(true) <= Duration::from_secs(1));
+        assert!(Mode::Polling.rest(true) < Duration::from_millis(100));
+        assert!(Mode::Asleep.rest(false) > Mode::Asleep.rest(true));
     }
 }

@@ -121,6 +121,8 @@ pub(crate) use self::reindex::{
     rebuild_index,
 };
 pub(crate) use self::relatives::{children_of, descendants_of, parents_of};
+#[cfg(feature = "testing")]
+pub(crate) use self::release::release_all;
 pub(crate) use self::release::{EdgePlace, ReleaseStep, check_edges, release_children};
 pub(crate) use self::remedy::{
     OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_delete, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session,

@@ -20,6 +20,8 @@ pub(crate) struct ReleaseStep {
     pub(crate) next: EdgePlace,
     /// How many edges it looked at.
     pub(crate) seen: i64,
+    /// How many edges it linked, and how many children it released or cancelled.
+    pub(crate) changed: i32,
     /// Whether it told the database that the releaser sleeps, or does not.
     pub(crate) has_told: bool,
     /// Whether a job still waits for another.
@@ -46,7 +48,23 @@ pub(crate) async fn release_children(
         child: row.try_get("child_from")?,
     };
     let (has_told, is_awaited) = (row.try_get("has_told")?, row.try_get("is_awaited")?);
-    Ok(ReleaseStep { next, seen: row.try_get("seen")?, has_told, is_awaited })
+    let (seen, changed) = (row.try_get("seen")?, row.try_get("changed")?);
+    Ok(ReleaseStep { next, seen, changed, has_told, is_awaited })
+}
+
+/// Releases and cancels the children of all parents that have ended. Returns whether there were any.
+#[cfg(feature = "testing")]
+pub(crate) async fn release_all(connection: &mut PgConnection, statements: &Statements) -> Result<bool> {
+    const MOST: i64 = 1_000;
+    let (mut from, mut has_changed, mut idle_steps) = (EdgePlace::default(), false, 0);
+    // A step that changes no child may have moved edges of a replaced job, which the next step links.
+    while idle_steps < 2 {
+        let step = release_children(&mut *connection, statements, Uuid::nil(), from, MOST, false).await?;
+        has_changed |= step.changed > 0;
+        from = step.next;
+        idle_steps = if step.changed == 0 && from == EdgePlace::default() { idle_steps + 1 } else { 0 };
+    }
+    Ok(has_changed)
 }
 
 /// Repairs the edges of up to `limit` children after the child `after`. Returns the last of these children and the number of

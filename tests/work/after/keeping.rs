@@ -90,3 +90,17 @@ async fn a_runner_releases_children_and_mends_edges() {
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 4).await;
     runner.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn the_edges_of_deleted_jobs_are_deleted_as_fast_as_they_come() {
+    let database = Database::new().await;
+    // As a runner leaves them that deletes jobs as they complete.
+    let left = "INSERT INTO {schema}.job_parent (child, parent, outcome, linked, condition)
+        SELECT {schema}.new_job_id(), {schema}.new_job_id(), 'completed', true, 'completed' FROM generate_series(1, 20000)";
+    database.execute(left).await;
+    let runner = Runner::new(database.client.clone()).queue("default", 1).worker_for(["a"], |_| async {});
+    let runner = runner.start().await.unwrap();
+    // At 500 edges each ten seconds this would take longer than the test waits.
+    database.until("SELECT count(*) FROM {schema}.job_parent", 0).await;
+    runner.stop().await.unwrap();
+}
