@@ -1,6 +1,8 @@
 //! Draining queues: the runner's own parts, but one job after another in the caller's task, as long as there is one.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -42,22 +44,48 @@ impl Drainer {
         Ok(Self { shared, results })
     }
 
-    /// Works the job that comes first. `None`: none is available.
-    pub(crate) async fn work_one(&mut self) -> Result<Option<Attempted>> {
-        let Some(job) = self.fetch().await? else { return Ok(None) };
+    /// Works the job that comes first, and with a batch worker the next jobs of its kind as well. Empty: none is available.
+    pub(crate) async fn work_next(&mut self) -> Result<Vec<Attempted>> {
+        let kinds = self.shared.workers.kinds.clone();
+        let Some(first) = self.fetch(kinds.as_deref()).await? else { return Ok(Vec::new()) };
+        let of_kind = [first.kind.to_string()];
+        let worker = self.shared.workers.registry.worker(&of_kind[0]).cloned();
+        let most = worker.as_ref().map_or(1, |worker| worker.most());
+        let mut jobs = vec![first];
+        while jobs.len() < most
+            && let Some(job) = self.fetch(Some(&of_kind)).await?
+        {
+            jobs.push(job);
+        }
         let shared = &self.shared;
         let lease = shared.leases.current();
-        let fetched = executor::prepare(shared, &lease, job.clone(), Instant::now());
-        shared.runs.take(lease.id, std::iter::once((job.id, job.run, Arc::clone(&fetched.attempt.stop), None)));
-        executor::attempt(Arc::clone(shared), fetched).await;
-        // The executor sends exactly one result, and keeps the sender open.
-        let Some(ended) = self.results.recv().await else { return Ok(None) };
-        let mut events = shared.client.events();
-        record_alone(Arc::clone(shared), ended).await;
-        let happened = ending(&mut events, &job).await;
-        let mut connection = shared.client.connection().await?;
-        let after = store::job_by_id(&mut connection, shared.client.statements(), job.id).await?;
-        Ok(Some(Attempted { job, happened, after }))
+        let attempts = jobs.iter().map(|job| {
+            let fetched = executor::prepare(shared, &lease, job.clone(), Instant::now());
+            shared.runs.take(lease.id, std::iter::once((job.id, job.run, Arc::clone(&fetched.attempt.stop), None)));
+            executor::attempt(Arc::clone(shared), fetched)
+        });
+        run_together(attempts, || worker.iter().for_each(|worker| worker.close_batch())).await;
+        let mut attempted = Vec::new();
+        // The executor sends exactly one result for each attempt, and keeps the sender open.
+        for _ in 0..jobs.len() {
+            let Some(ended) = self.results.recv().await else { break };
+            let Some(place) = jobs.iter().position(|job| job.id == ended.result.id) else { continue };
+            let job = jobs[place].clone();
+            let mut events = shared.client.events();
+            record_alone(Arc::clone(shared), ended).await;
+            let happened = ending(&mut events, &job).await;
+            let mut connection = shared.client.connection().await?;
+            let after = store::job_by_id(&mut connection, shared.client.statements(), job.id).await?;
+            attempted.push((place, Attempted { job, happened, after }));
+        }
+        attempted.sort_by_key(|(place, _)| *place);
+        Ok(attempted.into_iter().map(|(_, attempted)| attempted).collect())
+    }
+
+    /// Releases or cancels the children of parents that have ended. Returns whether there were any.
+    pub(crate) async fn release_children(&self) -> Result<bool> {
+        let mut connection = self.shared.client.connection().await?;
+        store::release_all(&mut connection, self.shared.client.statements()).await
     }
 
     /// Deletes the runner's row.
@@ -67,8 +95,8 @@ impl Drainer {
         shared.leases.current().give_up(&mut connection, shared.client.statements()).await
     }
 
-    /// Takes one job: the first over all queues, but for those from which nothing may be fetched.
-    async fn fetch(&self) -> Result<Option<JobRow>> {
+    /// Takes one job of these kinds: the first over all queues, but for those from which nothing may be fetched.
+    async fn fetch(&self, kinds: Option<&[String]>) -> Result<Option<JobRow>> {
         let shared = &self.shared;
         let mut connection = shared.client.connection().await?;
         let statements = shared.client.statements();
@@ -76,9 +104,7 @@ impl Drainer {
         let mut refused = None;
         loop {
             let names: Vec<_> = queues.iter().map(|name| name.as_str()).collect();
-            let Some((id, queue, crashes)) =
-                store::next_job(&mut connection, statements, &names, shared.workers.kinds.as_deref()).await?
-            else {
+            let Some((id, queue, crashes)) = store::next_job(&mut connection, statements, &names, kinds).await? else {
                 return Ok(None);
             };
             if refused == Some(id) {
@@ -95,7 +121,6 @@ impl Drainer {
                 })
                 .collect();
             let lease = shared.leases.current();
-            let kinds = shared.workers.kinds.as_deref();
             let suspects = if crashes > 1 { SuspectLimit::OneAlone } else { SuspectLimit::AtMost(crashes.into()) };
             let demand = Demand { slots: &slots, suspects, kinds, cursor: &[], except: &[] };
             let mut fetched = store::fetch(&mut connection, statements, lease.id, demand).await?;
@@ -109,6 +134,26 @@ impl Drainer {
             refused = Some(id);
         }
     }
+}
+
+/// Runs attempts at once, in the caller's task. `are_begun`: called when each has begun.
+async fn run_together(attempts: impl Iterator<Item = impl Future<Output = ()>>, are_begun: impl FnOnce()) {
+    let mut running: Vec<_> = attempts.map(|attempt| Some(Box::pin(attempt))).collect();
+    let mut are_begun = Some(are_begun);
+    std::future::poll_fn(|context| {
+        for attempt in &mut running {
+            if let Some(future) = attempt
+                && future.as_mut().poll(context).is_ready()
+            {
+                *attempt = None;
+            }
+        }
+        if let Some(are_begun) = are_begun.take() {
+            are_begun();
+        }
+        if running.iter().all(Option::is_none) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 /// How the attempt ended, according to the events since it was recorded.

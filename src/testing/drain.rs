@@ -62,7 +62,9 @@ const LIMIT: usize = 10_000;
 /// ```
 ///
 /// The jobs run as in the runner itself: with its workers, its retry policy and its fencing, and results are recorded.
-/// There is no heartbeat, no maintenance, no listening and no concurrency. So scheduled jobs stay scheduled until
+/// A [batch worker](crate::BatchWorker) gets the available jobs of its kind at once, up to the size of its batch. Jobs that
+/// run after others are released when their parents have ended.
+/// There is no heartbeat, no other maintenance, no listening and no concurrency. So scheduled jobs stay scheduled until
 /// [`advance`](super::advance) makes them available. The runner's periodic jobs are defined, as [`Runner::start`] does,
 /// and [`advance`](super::advance) runs their slots as well.
 ///
@@ -111,12 +113,18 @@ impl IntoFuture for Drain {
             let client = runner.client().clone();
             let mut drainer = Drainer::new(runner).await?;
             let mut jobs = Vec::new();
-            while let Some(attempted) = drainer.work_one().await? {
-                let worked = WorkedJob::from(attempted);
-                if is_retrying && worked.job.state == JobState::Retryable {
-                    client.retry([worked.job.id]).await?;
+            loop {
+                let attempted = drainer.work_next().await?;
+                // Children are released when no job is left, so that one statement serves many parents.
+                if attempted.is_empty() && !drainer.release_children().await? {
+                    break;
                 }
-                jobs.push(worked);
+                for worked in attempted.into_iter().map(WorkedJob::from) {
+                    if is_retrying && worked.job.state == JobState::Retryable {
+                        client.retry([worked.job.id]).await?;
+                    }
+                    jobs.push(worked);
+                }
                 if jobs.len() > limit {
                     drainer.end().await?;
                     panic!("the queues are not empty after {limit} attempts; the latest: {:#?}", jobs.last());

@@ -42,7 +42,7 @@
 //! | that jobs are unique | [`assert_duplicate!`](crate::assert_duplicate), [`assert_not_duplicate!`](crate::assert_not_duplicate) |
 //! | that a waiting job covers an insert, or takes its args | [`assert_covered!`](crate::assert_covered), [`assert_updated!`](crate::assert_updated) |
 //! | that a rate or a hold lets no job start | [`assert_held_back!`](crate::assert_held_back) |
-//! | one worker, without a queue | [`work`] |
+//! | one worker, without a queue | [`work`], [`work_batch`] |
 //! | workers and queue together | [`drain`] |
 //! | schedules, retries, and claims that expire | [`advance`] |
 //!
@@ -64,6 +64,7 @@ mod macros;
 mod server;
 mod time;
 mod work;
+mod work_batch;
 
 pub use self::database::{Database, DatabaseBuilder};
 pub use self::drain::{Drain, Drained, WorkedJob, drain};
@@ -75,6 +76,7 @@ pub use self::expectation::Expectation;
 pub use self::held_back::check_held_back;
 pub use self::time::{Advanced, advance};
 pub use self::work::{Failure, Work, work};
+pub use self::work_batch::{WorkBatch, work_batch};
 /// For the assertions, which do not need serde_json as a dependency of the caller.
 #[doc(hidden)]
 pub use serde_json::json;

@@ -25,6 +25,8 @@ pub struct Advanced {
     pub rescued: u64,
     /// Slots of periodic jobs that were run.
     pub periodic: u64,
+    /// Jobs that were discarded because they had not started by their `expires_at`.
+    pub expired: u64,
 }
 
 /// Lets time pass in the queue's schema, without waiting for it.
@@ -51,8 +53,8 @@ pub struct Advanced {
 /// ```
 ///
 /// The clock cannot be moved, so every stored time moves back instead: `created_at`, `scheduled_at`, `attempted_at`,
-/// `finalized_at` and `unique_until` of jobs, and the times of runners, queues and periodic jobs. Then due jobs become
-/// available, jobs of runners whose lease expired come back, and every slot of a periodic job in that time is run (the
+/// `finalized_at`, `unique_until` and `expires_at` of jobs, and the times of runners, queues and periodic jobs. Then jobs that
+/// did not start in time expire, due jobs become available, jobs of runners whose lease expired come back, and every slot of a periodic job in that time is run (the
 /// latest 1,000 of each), as a runner's maintenance would have done it. So schedules, retries, snoozes, leases, and claims
 /// with a `period` or a `ttl` can be tested at once.
 ///
@@ -95,6 +97,13 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
         for _ in 0..slots {
             client.periodic().run_now(&name).tx(&mut connection).await?;
             advanced.periodic += 1;
+        }
+    }
+    loop {
+        let expired = store::expire(&mut connection, statements, BATCH, None).await?.0.len() as u64;
+        advanced.expired += expired;
+        if expired < BATCH.unsigned_abs() {
+            break;
         }
     }
     loop {

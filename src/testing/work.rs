@@ -62,7 +62,7 @@ const NO_DATABASE: &str = "/nonexistent/this work has no database, see Work::dat
 /// ```
 ///
 /// The args go through their JSON, as they would in a queue. There is no retry, no timeout and no recorded result, as
-/// there would be in a runner. To see what the queue does with the outcome, [`drain`](super::drain) the queue.
+/// there would be in a runner. [`work_batch`](super::work_batch) runs a batch worker. To see what the queue does with the outcome, [`drain`](super::drain) the queue.
 pub fn work<J: Job>(worker: impl Worker<J>, job: J) -> Work<'static> {
     Work {
         job: job.into(),
@@ -255,7 +255,7 @@ impl std::error::Error for Failure {
 }
 
 /// Inserts the job and makes it a running job of the worker. It is inserted as pending, so that no runner fetches it.
-async fn insert_running(client: &Client, job: NewJob, attempt: u16, worker: Uuid) -> JobRow {
+pub(super) async fn insert_running(client: &Client, job: NewJob, attempt: u16, worker: Uuid) -> JobRow {
     let inserting = async {
         let inserted = client.insert(job.pending()).await?;
         if inserted.duplicate {
@@ -275,7 +275,7 @@ async fn insert_running(client: &Client, job: NewJob, attempt: u16, worker: Uuid
 }
 
 /// The row that the job would have in a database.
-fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -> JobRow {
+pub(super) fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -> JobRow {
     let NewJob { kind, args, options, .. } = job;
     let now = OffsetDateTime::now_utc();
     let args = args.unwrap_or_else(|problem| panic!("cannot run the worker: invalid args of {kind:?}: {problem}"));
@@ -321,13 +321,15 @@ fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, wo
     }
 }
 
-fn no_database() -> Client {
+pub(super) fn no_database() -> Client {
     let nowhere = PgConnectOptions::new_without_pgpass().socket(NO_DATABASE);
     Client::new(PgPoolOptions::new().connect_lazy_with(nowhere))
 }
 
 /// Runs the worker, and catches its panic.
-async fn catch_panic(mut work: WorkFuture<'static>) -> Result<Outcome, Failure> {
+pub(super) async fn catch_panic<T>(
+    mut work: Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>,
+) -> Result<T, Failure> {
     let polled = poll_fn(move |context| {
         // After a panic the future is dropped and never polled again.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

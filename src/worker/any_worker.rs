@@ -34,6 +34,16 @@ pub(crate) trait AnyWorker: Send + Sync {
     fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun;
     fn retry_policy(&self) -> Option<RetryPolicy>;
     fn needs(&self) -> Needs;
+
+    /// How many jobs it works in one call.
+    #[cfg(feature = "testing")]
+    fn most(&self) -> usize {
+        1
+    }
+
+    /// Works the jobs that wait for more jobs of their batch: no more jobs come.
+    #[cfg(feature = "testing")]
+    fn close_batch(&self) {}
 }
 
 /// A worker and its options, of one kind.

@@ -118,6 +118,21 @@ impl<J: Job, W: BatchWorker<J>> AnyWorker for Batched<J, W> {
     fn needs(&self) -> Needs {
         self.worker.needs()
     }
+
+    #[cfg(feature = "testing")]
+    fn most(&self) -> usize {
+        self.size.most
+    }
+
+    #[cfg(feature = "testing")]
+    fn close_batch(&self) {
+        let Some(batch) = lock(&self.open).take() else { return };
+        let mut state = lock(&batch.state);
+        state.is_closed = true;
+        let leader = state.leader_to_wake();
+        drop(state);
+        wake(leader);
+    }
 }
 
 /// The result of a batch of one.
@@ -125,7 +140,7 @@ fn alone(results: Result<BatchResults, BoxError>) -> Result<Outcome, BoxError> {
     results?.into_iter().next().unwrap_or_else(|| Err(no_result(0, 1)))
 }
 
-fn no_result(results: usize, jobs: usize) -> BoxError {
+pub(crate) fn no_result(results: usize, jobs: usize) -> BoxError {
     format!("the batch worker returned {results} results for {jobs} jobs").into()
 }
 

@@ -133,4 +133,14 @@ impl AnyWorker for Layered {
     fn needs(&self) -> Needs {
         self.worker.needs()
     }
+
+    #[cfg(feature = "testing")]
+    fn most(&self) -> usize {
+        self.worker.most()
+    }
+
+    #[cfg(feature = "testing")]
+    fn close_batch(&self) {
+        self.worker.close_batch();
+    }
 }

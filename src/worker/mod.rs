@@ -19,6 +19,8 @@ use std::time::Duration;
 pub use self::any_job::AnyJob;
 pub(crate) use self::any_worker::WorkFuture;
 pub(crate) use self::attempt::Attempt;
+#[cfg(feature = "testing")]
+pub(crate) use self::batch::no_result;
 pub use self::batch_worker::{BatchResults, BatchWorker, Batching, IntoResults};
 pub(crate) use self::middleware::AnyMiddleware;
 pub use self::middleware::{Middleware, Next};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uniqueue::testing::{self, Database};
 use uniqueue::{
-    BoxError, Client, Happened, Job, JobState, NewJob, Outcome, PeriodicJob, Rate, RetryPolicy, Runner, RunningJob,
-    UniqueKey,
+    Batching, BoxError, Client, Happened, Job, JobState, NewJob, Outcome, PeriodicJob, Rate, RetryPolicy, Runner,
+    RunningJob, UniqueKey,
 };
 
 use super::Task;
@@ -223,4 +223,82 @@ async fn the_runners_periodic_jobs_are_defined_and_advance_runs_their_slots() {
     assert!(error.to_string().starts_with("invalid schedule"), "{error}");
     let error = testing::drain(build().periodic(PeriodicJob::every("hourly", hour, Task { n: 2 }))).await.unwrap_err();
     assert!(error.to_string().contains("given twice: hourly"), "{error}");
+}
+
+#[tokio::test]
+async fn a_batch_worker_gets_the_available_jobs_of_its_kind_at_once() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let seen = Arc::clone(&sizes);
+    let batch = move |jobs: Vec<RunningJob<Task>>| {
+        seen.lock().unwrap().push(jobs.len());
+        let result = |job: &RunningJob<Task>| if job.args.n == 1 { Err("one") } else { Ok(()) };
+        std::future::ready(jobs.iter().map(result).collect::<Vec<_>>())
+    };
+    client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
+    client.insert(Other { n: 9 }).await.unwrap();
+    // A job that waits for more jobs of its batch would wait for an hour.
+    let size = Batching::up_to(3).within(Duration::from_secs(3_600));
+    let draining = testing::drain(runner(client).batch_worker(size, batch).worker(async |_: RunningJob<Other>| {}));
+    let drained = draining.await.unwrap();
+    assert_eq!(*sizes.lock().unwrap(), [3, 2]);
+    assert_eq!((drained.attempts(), drained.completed(), drained.failed()), (6, 5, 1));
+    let failed = drained.jobs().iter().find(|worked| worked.error() == Some("one")).unwrap();
+    assert_eq!(failed.args::<Task>().unwrap().n, 1);
+}
+
+#[tokio::test]
+async fn a_batch_worker_runs_inline_and_a_job_without_a_result_has_failed() {
+    let export = async |jobs: Vec<RunningJob<Task>>| {
+        let sum: u32 = jobs.iter().map(|job| job.args.n).sum();
+        vec![Ok(Outcome::complete_with(sum).unwrap()), Err(BoxError::from("no"))]
+    };
+    let results = testing::work_batch(export, (1..=3).map(|n| Task { n })).await.unwrap();
+    assert_eq!(*results[0].as_ref().unwrap(), Outcome::complete_with(6).unwrap());
+    assert_eq!(results[1].as_ref().unwrap_err().to_string(), "no");
+    assert!(results[2].as_ref().unwrap_err().to_string().contains("2 results for 3 jobs"));
+
+    let database = Database::new().await.unwrap();
+    let work = async |jobs: Vec<RunningJob<Task>>| {
+        for job in &jobs {
+            let mut connection = job.client().pool().acquire().await?;
+            job.complete_in(&mut connection).await?;
+        }
+        Ok::<_, BoxError>(())
+    };
+    testing::work_batch(work, [Task { n: 1 }, Task { n: 2 }]).database(&database).await.unwrap();
+    uniqueue::assert_inserted!(database, Task, state = JobState::Completed, count = 2);
+    let failing = async |_: Vec<RunningJob<Task>>| Err::<(), _>("all of them");
+    assert_eq!(testing::work_batch(failing, [Task { n: 1 }]).await.unwrap_err().to_string(), "all of them");
+    let panicking = async |jobs: Vec<RunningJob<Task>>| assert!(jobs.is_empty(), "oh");
+    assert!(testing::work_batch(panicking, [Task { n: 1 }]).await.unwrap_err().is_panic());
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_graph_are_drained_one_after_another() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let first = NewJob::from(Task { n: 1 });
+    let second = NewJob::from(Task { n: 2 }).after(&first);
+    let alarm = NewJob::from(Task { n: 3 }).after_failed(&second);
+    let last = NewJob::from(Task { n: 4 }).after_final(&alarm);
+    client.insert_many([first, second, alarm, last]).await.unwrap();
+    let drained = testing::drain(runner(client).worker(async |_: RunningJob<Task>| {})).await.unwrap();
+    let worked: Vec<_> = drained.jobs().iter().map(|worked| worked.args::<Task>().unwrap().n).collect();
+    assert_eq!(worked, [1, 2, 4]);
+    uniqueue::assert_inserted!(database, Task, args = {"n": 3}, state = JobState::Cancelled);
+}
+
+#[tokio::test]
+async fn a_job_expires_when_its_time_has_passed() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let hour = Duration::from_secs(3_600);
+    client.insert(Task { n: 1 }).expires_in(hour).await.unwrap();
+    client.insert(Task { n: 2 }).scheduled_in(hour).expires_in(hour).await.unwrap();
+    let advanced = database.advance(hour + Duration::from_secs(1)).await.unwrap();
+    assert_eq!((advanced.expired, advanced.promoted), (1, 1));
+    let drained = testing::drain(runner(client).worker(async |_: RunningJob<Task>| {})).await.unwrap();
+    assert_eq!(drained.jobs()[0].args::<Task>().unwrap().n, 2);
 }
