@@ -13,6 +13,7 @@ mod maintenance;
 mod modes;
 mod notifying;
 mod rates;
+mod recipes;
 mod remote;
 mod runner;
 mod testing;
