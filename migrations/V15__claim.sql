@@ -130,6 +130,7 @@ CREATE FUNCTION _take_claims(ids uuid[]) RETURNS uuid[]
 AS $$
 DECLARE
     discarded uuid[];
+    are_awaited boolean;
 BEGIN
     IF ids IS NULL OR cardinality(_claim_free_keys(ids, false)) = cardinality(ids) THEN
         RETURN '{}';
@@ -167,9 +168,12 @@ BEGIN
                     AND NOT _has_expired(h.expires_at, h.state, clock_timestamp())
                 LIMIT 1
             ) IS NOT NULL
-        RETURNING j.id
+        RETURNING j.id, j.awaited
     )
-    SELECT array_agg(c.id) INTO discarded FROM changed AS c;
+    SELECT array_agg(c.id), bool_or(c.awaited) INTO discarded, are_awaited FROM changed AS c;
+    IF are_awaited THEN
+        PERFORM _wake_releaser();
+    END IF;
     RETURN coalesce(discarded, '{}');
 END
 $$;
@@ -348,6 +352,7 @@ AS $$
 -- The values stay as they are, so nothing has to be read of them. Only the errors can be read.
 DECLARE
     has_yielded boolean;
+    is_awaited boolean;
 BEGIN
     UPDATE job AS j
     SET state = 'discarded',
@@ -357,9 +362,12 @@ BEGIN
     WHERE j.id = ANY (ARRAY(
         SELECT f.id FROM job AS f WHERE f.id = job_id AND f.state = 'available' FOR NO KEY UPDATE SKIP LOCKED
     ))
-    RETURNING j.unique_yielded INTO has_yielded;
+    RETURNING j.unique_yielded, j.awaited INTO has_yielded, is_awaited;
     IF has_yielded THEN
         PERFORM _take_claims(ARRAY[job_id]);
+    END IF;
+    IF is_awaited THEN
+        PERFORM _wake_releaser();
     END IF;
     RETURN has_yielded IS NOT NULL OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = job_id AND j.state = 'available');
 END

@@ -3,12 +3,12 @@
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use uniqueue::{
     AfterCondition, BoxError, Error, Job, JobState, NewJob, OnConflict, Outcome, Runner, RunningJob, UniqueKey,
 };
 
-use super::{settle, states};
+use super::{after, insert, settle, states};
 use support::{Database, WAIT, job};
 
 #[derive(Debug, Deserialize, Job, Serialize)]
@@ -199,4 +199,59 @@ async fn a_sleeping_releaser_is_notified_of_the_end_of_a_parent() {
     assert_eq!(told.payload(), "releaser");
     database.until("SELECT count(*) FROM {schema}.job WHERE kind = 'b' AND state = 'available'", 1).await;
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn each_way_in_which_a_parent_ends_notifies_a_sleeping_releaser() {
+    let database = Database::new().await;
+    let sleeping = "INSERT INTO {schema}.maintenance (service, holder, leased_until, sleeps)
+        VALUES ('releaser', gen_random_uuid(), now() + interval '1 hour', true)
+        ON CONFLICT (service) DO UPDATE SET leased_until = excluded.leased_until, sleeps = true";
+    database.execute(sleeping).await;
+    let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
+    listener.listen(&format!("{}.control", database.schema)).await.unwrap();
+    let run = "WITH f AS MATERIALIZED (SELECT * FROM {schema}.fetch_jobs('{default}', 'w'))";
+    for (way, policy, before, end) in [
+        ("completed", "null", "", format!("{run} SELECT {{schema}}.complete_jobs(ARRAY[f.id], ARRAY[f.run]) FROM f")),
+        (
+            "discarded",
+            "null",
+            "",
+            format!("{run} SELECT {{schema}}.finish_jobs(ARRAY[f.id], ARRAY[f.run], '{{discard}}', errors => '{{no}}') FROM f"),
+        ),
+        ("cancelled", "null", "", "SELECT {schema}.cancel_jobs(ARRAY['ID'::uuid])".to_owned()),
+        (
+            "expired",
+            "null",
+            "UPDATE {schema}.job SET expires_at = now() - interval '1 s' WHERE id = 'ID'",
+            "SELECT {schema}._expire_jobs(10, NULL)".to_owned(),
+        ),
+        (
+            "replaced",
+            r#"{"key": "r", "on_conflict": "replace"}"#,
+            "",
+            r#"SELECT {schema}.insert_job('b', unique_policy => '{"key": "r", "on_conflict": "replace"}', pending => true)"#
+                .to_owned(),
+        ),
+        (
+            "superseded",
+            r#"{"key": "s", "states": ["available"], "on_reentry": "discard"}"#,
+            "UPDATE {schema}.job SET state = 'retryable', scheduled_at = now() + interval '1 hour' WHERE id = 'ID';
+             SELECT {schema}.insert_job('b', unique_policy => '{\"key\": \"s\"}', pending => true)",
+            "SELECT {schema}.retry_jobs(ARRAY['ID'::uuid])".to_owned(),
+        ),
+        ("unreadable", "null", "", "SELECT {schema}._discard_unreadable('ID', 'damaged', true)".to_owned()),
+    ] {
+        let policy: Value = serde_json::from_str(policy).unwrap();
+        let jobs = json!([{"kind": "a", "unique_policy": policy, "priority": 9}, after("child", &[0])]);
+        let parent = insert(&database, jobs).await[0];
+        for statement in before.split(";\n").filter(|statement| !statement.is_empty()) {
+            database.execute(&statement.replace("ID", &parent.to_string())).await;
+        }
+        database.execute(&end.replace("ID", &parent.to_string())).await;
+        let told = tokio::time::timeout(WAIT, listener.recv()).await.expect(way).unwrap();
+        assert_eq!(told.payload(), "releaser", "{way}");
+        let open = format!("SELECT count(*) FROM {{schema}}.job WHERE id = '{parent}' AND finalized_at IS NULL");
+        assert_eq!(database.number(&open).await, 0, "{way}");
+    }
 }
