@@ -114,8 +114,6 @@ async fn a_program_gets_the_job_and_its_last_line_is_the_output() {
 #[tokio::test]
 async fn exit_status_and_standard_error_are_the_error_and_an_answer_says_what_becomes_of_the_job() {
     let site = Site::new().await;
-    // No job is tried again during the test.
-    execute(&site.url, r#"SELECT 1 FROM uniqueue.register_kind('task', backoff => '{"first": "1h"}')"#).await;
     let cases = [
         ("echo nothing >&2; echo to say >&2; exit 3", "failed", "retryable", "exit status: 3: nothing\nto say"),
         ("exit 4", "failed", "retryable", "exit status: 4"),
@@ -133,7 +131,7 @@ async fn exit_status_and_standard_error_are_the_error_and_an_answer_says_what_be
     // The job says which of them.
     let mut script = String::from("read job; case $job in ");
     for (n, (what, ..)) in cases.iter().enumerate() {
-        script.push_str(&format!("*'\"n\": {n}'* | *'\"n\":{n}'*) {what};; "));
+        script.push_str(&format!("*'\"n\": {n}}}'* | *'\"n\":{n}}}'*) {what};; "));
     }
     script.push_str("esac");
     let mut working = site.work(&[], &script);
