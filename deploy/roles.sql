@@ -5,7 +5,7 @@
 -- Inserter. A service that inserts jobs, in Rust or with insert_job and insert_jobs.
 GRANT USAGE ON SCHEMA uniqueue TO inserter;
 GRANT SELECT, INSERT ON uniqueue.job TO inserter;
-GRANT SELECT ON uniqueue.runner, uniqueue.kind TO inserter;
+GRANT SELECT ON uniqueue.runner, uniqueue.kind, uniqueue.place TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._release_expired(uuid), uniqueue._replace_holder(uuid, uuid, boolean) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._update_holder(uuid, uniqueue.new_job[]) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uniqueue.job, uniqueue.new_job, boolean) TO inserter;
@@ -17,7 +17,7 @@ GRANT USAGE ON SCHEMA uniqueue TO worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.job, uniqueue.job_parent, uniqueue.runner, uniqueue.queue_group TO worker;
 GRANT SELECT, INSERT, UPDATE ON uniqueue.maintenance, uniqueue.periodic, uniqueue.kind TO worker;
 GRANT SELECT, DELETE ON uniqueue.change_log TO worker;
-GRANT SELECT ON uniqueue.queue, uniqueue.schema_history TO worker;
+GRANT SELECT ON uniqueue.queue, uniqueue.place, uniqueue.schema_history TO worker;
 GRANT INSERT (name, held_at, held_until), UPDATE (rate_full_at, held_at, held_until) ON uniqueue.queue TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._release_expired(uuid), uniqueue._replace_holder(uuid, uuid, boolean) TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._update_holder(uuid, uniqueue.new_job[]) TO worker;
@@ -38,7 +38,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.queue, uniqueue.queue_group, un
 GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.duplicate_audit TO operator;
 GRANT SELECT, INSERT, UPDATE ON uniqueue.maintenance TO operator;
 GRANT SELECT, INSERT, UPDATE (jobs, last_at) ON uniqueue.change_log TO operator;
-GRANT SELECT ON uniqueue.runner, uniqueue.schema_history TO operator;
+GRANT SELECT ON uniqueue.runner, uniqueue.place, uniqueue.schema_history TO operator;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO operator;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO operator;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO operator;
@@ -46,7 +46,7 @@ GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_co
 -- Reader. Inspects everything, changes nothing.
 GRANT USAGE ON SCHEMA uniqueue TO reader;
 GRANT SELECT ON uniqueue.job, uniqueue.job_parent, uniqueue.runner, uniqueue.queue, uniqueue.queue_group TO reader;
-GRANT SELECT ON uniqueue.periodic, uniqueue.kind, uniqueue.maintenance, uniqueue.change_log, uniqueue.schema_history TO reader;
+GRANT SELECT ON uniqueue.periodic, uniqueue.kind, uniqueue.maintenance, uniqueue.change_log, uniqueue.place, uniqueue.schema_history TO reader;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO reader;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO reader;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO reader;
@@ -56,7 +56,7 @@ GRANT USAGE ON SCHEMA uniqueue TO observer;
 GRANT SELECT (id, kind, queue, state, priority, attempt, max_attempts, crashes, claims, errors) ON uniqueue.job TO observer;
 GRANT SELECT (group_key, group_limit, in_order, began, reserved_until, expires_at, xmax) ON uniqueue.job TO observer;
 GRANT SELECT (created_at, scheduled_at, attempted_at, finalized_at, worker, unique_until) ON uniqueue.job TO observer;
-GRANT SELECT ON uniqueue.runner, uniqueue.queue, uniqueue.queue_group, uniqueue.maintenance, uniqueue.job_parent TO observer;
+GRANT SELECT ON uniqueue.runner, uniqueue.queue, uniqueue.queue_group, uniqueue.maintenance, uniqueue.job_parent, uniqueue.place TO observer;
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.queue_status, uniqueue.failing_kind, uniqueue.stuck_job TO observer;
 GRANT SELECT ON uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO observer;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO observer;

@@ -180,10 +180,17 @@ COMMENT ON COLUMN maintenance.sleeps IS 'Whether the holder waits for a notifica
 COMMENT ON CONSTRAINT maintenance_pkey ON maintenance IS 'One row per service.';
 
 CREATE FUNCTION _may_notify() RETURNS boolean
-    LANGUAGE sql VOLATILE
-    RETURN pg_notification_queue_usage() < 0.9;
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    RETURN coalesce(nullif(current_setting('uniqueue.notify', true), '')::boolean, true)
+        AND coalesce((SELECT p.notifies FROM place AS p), true)
+        AND pg_notification_queue_usage() < 0.9;
+END
+$$;
 COMMENT ON FUNCTION _may_notify() IS
-    'Whether the server''s notification queue has room. When that queue is full, a transaction that notifies fails at its commit. So no notification is sent when nine tenths are used. Runners poll then.';
+    'Whether a notification may be sent: the setting uniqueue.notify of the session is not off, place.notifies is not false, and the server''s notification queue has room. When that queue is full, a transaction that notifies fails at its commit. So no notification is sent when nine tenths are used. Runners poll then.';
 
 CREATE FUNCTION _wake_runners(queues text[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE

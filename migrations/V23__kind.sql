@@ -13,6 +13,7 @@ CREATE TABLE kind (
     group_limit group_limit,
     in_order boolean,
     expires_in interval,
+    place short_name,
     digest text COLLATE "C" NOT NULL,
     registered_at timestamptz NOT NULL,
     registered_by text COLLATE "C" NOT NULL,
@@ -41,6 +42,8 @@ COMMENT ON COLUMN kind.group_limit IS
     'The number of jobs of a group that may run at the same time. Null: the kind sets no limit.';
 COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order. Null: the kind does not ask for an order.';
 COMMENT ON COLUMN kind.expires_in IS 'The time in which a job must start, counted from when it is due. Null: the jobs do not expire.';
+COMMENT ON COLUMN kind.place IS
+    'The value of its jobs that decides their place, for clients that insert over several places: unique_key, group, id, or a member of the args by name or by JSON Pointer. Nothing in this schema reads it. Null: none is declared.';
 COMMENT ON COLUMN kind.digest IS
     'A digest of the defaults, without the timeout and the backoff. Two registrations with the same meaning have the same digest.';
 COMMENT ON COLUMN kind.registered_at IS 'When the kind was last registered.';
@@ -115,7 +118,8 @@ CREATE FUNCTION register_kind(
     in_order boolean DEFAULT NULL,
     registered_by text DEFAULT NULL,
     backoff jsonb DEFAULT NULL,
-    expires_in interval DEFAULT NULL
+    expires_in interval DEFAULT NULL,
+    place text DEFAULT NULL
 ) RETURNS kind
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -127,7 +131,7 @@ DECLARE
     instant CONSTANT timestamptz := clock_timestamp();
     definition CONSTANT text := _kind_digest(
         kind, queue, priority, max_attempts, delay, nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order,
-        expires_in
+        expires_in, place
     );
     registrant CONSTANT text := left(
         coalesce(nullif(registered_by, ''), nullif(current_setting('application_name'), ''), session_user::text), 200
@@ -140,12 +144,12 @@ BEGIN
     PERFORM _check_backoff(backoff);
     INSERT INTO kind AS k (
         name, queue, priority, max_attempts, delay, timeout, backoff, unique_policy, group_policy, group_limit, in_order,
-        expires_in, digest, registered_at, registered_by, changed_at
+        expires_in, place, digest, registered_at, registered_by, changed_at
     )
     VALUES (
         kind, queue, priority, max_attempts, nullif(delay, interval '0'), nullif(timeout, interval '0'),
         nullif(backoff, '{}'), nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order,
-        expires_in, definition, instant, registrant, instant
+        expires_in, place, definition, instant, registrant, instant
     )
     ON CONFLICT (name) DO UPDATE
     SET queue = excluded.queue,
@@ -160,6 +164,7 @@ BEGIN
         group_limit = excluded.group_limit,
         in_order = excluded.in_order,
         expires_in = excluded.expires_in,
+        place = excluded.place,
         digest = excluded.digest,
         registered_at = excluded.registered_at,
         registered_by = excluded.registered_by,
@@ -174,13 +179,14 @@ BEGIN
     RETURN registered;
 END
 $$;
-COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text, jsonb, interval) IS
+COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text, jsonb, interval, text) IS
     'Registers a kind: the defaults for inserts that name it and leave them out. A registration replaces the whole of the earlier one. Returns the row of the table kind.
 kind, queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order: as insert_job. Default null: the kind has no such default.
 delay: how long after the insert a job is due, unless the insert gives a time. At most 100 years. Default null: at once.
 timeout: the longest time that a job may run, for workers that set no timeout of their own. 0: no limit. Default null: as it was registered before.
 backoff: the wait before a retry, as kind.backoff, such as {"first": "10s"}, for workers that set no retry policy of their own. {}: the defaults. Default null: as it was registered before.
 expires_in: the time in which a job must start, counted from when it is due, at most 100 years. After it the job is discarded. Default null: the jobs do not expire.
+place: the value that decides the place of a job, as kind.place. Default null: none.
 registered_by: the name of the registering process, shown to people and compared by doctor. Default: application_name, or else the role.
 Error 22023 names the argument, or the policy''s member, that is invalid.';
 
@@ -194,7 +200,8 @@ CREATE FUNCTION _kind_digest(
     group_policy jsonb,
     group_limit integer,
     in_order boolean,
-    expires_in interval DEFAULT NULL
+    expires_in interval DEFAULT NULL,
+    place text DEFAULT NULL
 ) RETURNS text
     LANGUAGE plpgsql STABLE
     SET search_path FROM CURRENT
@@ -211,6 +218,7 @@ BEGIN
         WHEN group_limit NOT BETWEEN 1 AND 32767 THEN format('invalid group_limit: must be 1 to 32767: %s', group_limit)
         WHEN in_order AND group_limit > 1 THEN
             format('invalid group_limit: must be 1 for a job that is in_order: %s', group_limit)
+        WHEN octet_length(place) NOT BETWEEN 1 AND 128 THEN format('invalid place: must be 1 to 128 bytes: %s', left(place, 80))
         WHEN group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
     END;
     IF problem IS NOT NULL THEN
@@ -226,13 +234,13 @@ BEGIN
     RETURN left(encode(sha256(convert_to(
         jsonb_build_array(
             coalesce(queue, 'default'), coalesce(priority, 0), coalesce(max_attempts, 25), coalesce(delay, interval '0'),
-            unique_terms, group_terms, group_limit, coalesce(in_order, false), expires_in
+            unique_terms, group_terms, group_limit, coalesce(in_order, false), expires_in, place
         )::text,
         'UTF8'
     )), 'hex'), 16);
 END
 $$;
-COMMENT ON FUNCTION _kind_digest(text, text, integer, integer, interval, jsonb, jsonb, integer, boolean, interval) IS
+COMMENT ON FUNCTION _kind_digest(text, text, integer, integer, interval, jsonb, jsonb, integer, boolean, interval, text) IS
     'Checks the arguments of register_kind and returns kind.digest. Errors as register_kind.';
 
 CREATE FUNCTION remove_kind(kind text) RETURNS boolean

@@ -13,8 +13,8 @@ pub(crate) use self::database::with_causes;
 pub use self::rejection::Rejection;
 
 use self::database::{connect_text, database_hint, database_text, destination};
-use self::text::{missing_state_text, not_migrated_text, rejected_text};
-use crate::ident::{JobId, SchemaName};
+use self::text::{map_mismatch_text, missing_state_text, not_migrated_text, rejected_text};
+use crate::ident::{JobId, PlaceName, SchemaName};
 use crate::outcome::BoxError;
 use crate::period::format_duration;
 
@@ -259,6 +259,54 @@ pub enum Error {
     InvalidUrl {
         /// The problem. The URL itself is left out, since it may hold a password.
         problem: String,
+    },
+
+    /// A map of places that cannot be right.
+    #[error("invalid map of places: {problem}")]
+    InvalidMap {
+        /// The problem, ending in the value at fault. A URL is left out, since it may hold a password.
+        problem: String,
+    },
+
+    /// A name that is in no map of this process.
+    #[error("unknown place: {given:?}; hint: the places are {known}")]
+    UnknownPlace {
+        /// The name as given.
+        given: String,
+        /// The names of the map.
+        known: String,
+    },
+
+    /// The schema is not the place that the map says. Nothing was sent to it.
+    #[error("{}", map_mismatch_text(place, found.as_deref()))]
+    MapMismatch {
+        /// The place of the map.
+        place: PlaceName,
+        /// The place that the schema is, and its hashed places. `None`: it is none.
+        found: Option<String>,
+    },
+
+    /// The caller's transaction is open in another place than the client's. Nothing was inserted.
+    #[error(
+        "the transaction is in {found}, not in place {wanted}; hint: begin it on the place's own pool: places.at({wanted:?})?.pool()",
+        found = found.as_deref().unwrap_or("no place"),
+        wanted = wanted.as_str()
+    )]
+    WrongPlace {
+        /// The place of the client.
+        wanted: PlaceName,
+        /// The place of the transaction. `None`: it is in none.
+        found: Option<String>,
+    },
+
+    /// A place does not answer. Its jobs wait, and no other place takes them. It [is retryable](Error::is_retryable).
+    #[error("place {place} is down: {source}")]
+    PlaceDown {
+        /// The place.
+        place: PlaceName,
+        /// The error of its database.
+        #[source]
+        source: Box<Error>,
     },
 
     /// The embedded PostgreSQL could not be found or started.

@@ -1,4 +1,4 @@
-//! Names, parsed once at the edge: [`Kind`], [`QueueName`], `PeriodicName`, [`SchemaName`], and [`JobId`].
+//! Names, parsed once at the edge: [`Kind`], [`QueueName`], `PeriodicName`, [`PlaceName`], [`SchemaName`], and [`JobId`].
 
 mod parse;
 
@@ -71,6 +71,11 @@ name!(
 name!(
     /// The name of a periodic job.
     PeriodicName
+);
+
+name!(
+    /// The name of a place: of one schema among those of a [`PlaceMap`](crate::PlaceMap).
+    PlaceName
 );
 
 impl QueueName {

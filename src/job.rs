@@ -94,6 +94,8 @@ pub struct NewJob {
     /// The jobs that it runs after.
     pub(crate) parents: Vec<(Parent, AfterCondition)>,
     pub(crate) mark: CallMark,
+    /// Whether its id was made for it just now, so that no job has it.
+    pub(crate) has_new_id: bool,
 }
 
 impl NewJob {
@@ -104,17 +106,30 @@ impl NewJob {
 
     fn of(kind: Cow<'static, str>, args: &(impl Serialize + ?Sized)) -> Self {
         let args = serde_json::value::to_raw_value(args).map_err(|error| error.to_string());
-        Self { kind, args, options: InsertOptions::new(), parents: Vec::new(), mark: CallMark::default() }
+        Self {
+            kind,
+            args,
+            options: InsertOptions::new(),
+            parents: Vec::new(),
+            mark: CallMark::default(),
+            has_new_id: false,
+        }
     }
 
     /// A job of the named kind, with args that are JSON text already. The text is stored as it is.
     pub fn from_json(kind: impl Into<String>, args: Box<RawValue>) -> Self {
         let (kind, args) = (Cow::Owned(kind.into()), Ok(args));
-        Self { kind, args, options: InsertOptions::new(), parents: Vec::new(), mark: CallMark::default() }
+        Self {
+            kind,
+            args,
+            options: InsertOptions::new(),
+            parents: Vec::new(),
+            mark: CallMark::default(),
+            has_new_id: false,
+        }
     }
 
-    /// Whether the job comes from a type. Then a periodic job does not read the registered kind.
-    #[cfg(feature = "periodic")]
+    /// Whether the job comes from a type. Then its registered kind is not read.
     pub(crate) const fn is_typed(&self) -> bool {
         matches!(self.kind, Cow::Borrowed(_))
     }

@@ -35,7 +35,7 @@ use crate::unique::UniquePolicy;
 /// [`scheduled_in`](NewJob::scheduled_in), which needs the database's clock. Give `scheduled_at` instead.
 impl Serialize for NewJob {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { kind, args, options, parents, mark: _ } = self;
+        let Self { kind, args, options, parents, mark: _, has_new_id: _ } = self;
         // Exhaustive, so that a new option cannot be forgotten here.
         let InsertOptions {
             id,
@@ -49,6 +49,8 @@ impl Serialize for NewJob {
             group_limit,
             in_order,
             expiry,
+            // The statement is sent to the place already.
+            place: _,
         } = options;
         let mut object = serializer.serialize_map(None)?;
         object.serialize_entry("kind", kind)?;

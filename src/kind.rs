@@ -12,6 +12,7 @@ use crate::ident::{Kind, QueueName};
 use crate::job::NewJob;
 use crate::opts::{Expiry, InsertOptions, Start, Unique};
 use crate::period;
+use crate::place_by::PlaceBy;
 use crate::retry::RetryPolicy;
 use crate::unique::{OnConflict, UniquePolicy};
 
@@ -46,6 +47,8 @@ pub struct KindRow {
     pub in_order: bool,
     /// How long after they are due its jobs expire, if they have not started. `None`: they do not expire.
     pub expires_in: Option<Duration>,
+    /// The value that decides the place of its jobs ([`Places::insert`](crate::Places::insert)). `None`: none is declared.
+    pub place: Option<PlaceBy>,
     /// When it was last registered.
     #[serde(with = "time::serde::rfc3339")]
     pub registered_at: OffsetDateTime,
@@ -103,6 +106,7 @@ impl KindRow {
         defaults.group_limit = self.group_limit;
         defaults.in_order = self.in_order.then_some(true);
         defaults.expiry = self.expires_in.map(Expiry::In);
+        defaults.place = self.place.clone();
         Ok(defaults)
     }
 }
@@ -126,6 +130,7 @@ pub(crate) struct KindDefinition {
     group_limit: Option<u16>,
     in_order: Option<bool>,
     expires_in: Option<String>,
+    place: Option<PlaceBy>,
 }
 
 impl KindDefinition {
@@ -143,6 +148,7 @@ impl KindDefinition {
             group_limit,
             in_order,
             expiry,
+            place,
         } = options;
         let delay = match start {
             Some(Start::After(delay)) => Some(period::write(delay)),
@@ -177,6 +183,7 @@ impl KindDefinition {
                 Some(Expiry::In(length)) => Some(period::write(length)),
                 _ => None,
             },
+            place,
         })
     }
 
@@ -214,6 +221,7 @@ mod tests {
             group_limit: definition.group_limit,
             in_order: definition.in_order.unwrap_or_default(),
             expires_in: definition.expires_in.as_deref().map(|length| period::parse(length).unwrap()),
+            place: definition.place.clone(),
             registered_at: OffsetDateTime::UNIX_EPOCH,
             registered_by: String::new(),
             changed_at: OffsetDateTime::UNIX_EPOCH,
@@ -231,6 +239,7 @@ mod tests {
             InsertOptions::new().one_at_a_time(UniquePolicy::new().by_args()),
             InsertOptions::new().group_by(UniquePolicy::new().key("g")).in_order(),
             InsertOptions::new().expires_in(Duration::from_secs(90)),
+            InsertOptions::new().place(PlaceBy::arg("tenant")),
         ] {
             let definition = KindDefinition::new("k", options.clone()).unwrap();
             let filled = row(&definition).fill_in(NewJob::new("k", &())).unwrap();

@@ -38,6 +38,8 @@ mod overview;
 pub mod period;
 #[cfg(feature = "periodic")]
 mod periodic;
+mod place_by;
+mod places;
 mod queue;
 mod rate;
 mod remote;
@@ -90,7 +92,7 @@ pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, Remedy,
 #[cfg(feature = "periodic")]
 pub use self::ident::PeriodicName;
 /// Names.
-pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, SchemaName};
+pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PlaceName, QueueName, SchemaName};
 /// JSON in lines.
 pub use self::indent_json::indent_json;
 pub use self::job::{Inserted, Job, JobRow, NewJob};
@@ -107,6 +109,9 @@ pub use self::overview::{
 pub use self::period::format_duration;
 #[cfg(feature = "periodic")]
 pub use self::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
+/// Several databases.
+pub use self::place_by::PlaceBy;
+pub use self::places::{PlaceAddress, PlaceAnswer, PlaceInsert, PlaceMap, Placed, Places, PlacesBuilder};
 /// Queues.
 pub use self::queue::{QueueInfo, QueueSettings};
 pub use self::rate::Rate;

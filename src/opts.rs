@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 
 use crate::group::GroupBy;
 use crate::ident::JobId;
+use crate::place_by::PlaceBy;
 use crate::unique::{UniqueKey, UniquePolicy};
 
 /// How a job is inserted. Every option has a default, and an option that is not set here is taken from the
@@ -27,6 +28,7 @@ pub struct InsertOptions {
     pub(crate) group_limit: Option<u16>,
     pub(crate) in_order: Option<bool>,
     pub(crate) expiry: Option<Expiry>,
+    pub(crate) place: Option<PlaceBy>,
 }
 
 /// When a job expires that has not started.
@@ -98,8 +100,20 @@ impl InsertOptions {
     /// Fills options that are not set from the next layer.
     pub(crate) fn or(self, next: &InsertOptions) -> Self {
         // Exhaustive, so that a new option cannot be forgotten here.
-        let Self { id, queue, priority, max_attempts, start, mut meta, unique, group, group_limit, in_order, expiry } =
-            self;
+        let Self {
+            id,
+            queue,
+            priority,
+            max_attempts,
+            start,
+            mut meta,
+            unique,
+            group,
+            group_limit,
+            in_order,
+            expiry,
+            place,
+        } = self;
         for (name, value) in &next.meta {
             if !meta.contains_key(name) {
                 meta.insert(name.clone(), value.clone());
@@ -117,6 +131,7 @@ impl InsertOptions {
             group_limit: group_limit.or(next.group_limit),
             in_order: in_order.or(next.in_order),
             expiry: expiry.or(next.expiry),
+            place: place.or_else(|| next.place.clone()),
         }
     }
 
@@ -276,6 +291,14 @@ macro_rules! insert_setters {
             /// Lets the job wait for ever, even if its kind or the client has an expiry.
             pub fn never_expires(mut self) -> Self {
                 self.options_mut().expiry = Some($crate::opts::Expiry::Never);
+                self
+            }
+
+            /// How [`Places::insert`](crate::Places::insert) finds the place of the job. Inserts by a
+            /// [`Client`](crate::Client) ignore it. Default: none, and then the job is inserted with
+            /// [`Places::at`](crate::Places::at) or [`Places::of`](crate::Places::of).
+            pub fn place(mut self, place: $crate::place_by::PlaceBy) -> Self {
+                self.options_mut().place = Some(place);
                 self
             }
 

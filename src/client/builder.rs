@@ -1,20 +1,22 @@
 //! Making a client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use sqlx::postgres::PgPoolOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
 use super::answer;
 use super::events::{Bus, EVENT_BUFFER};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
+use super::place::PlaceGuard;
 use super::wait::Waiters;
 use super::{Client, Inner};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
 use crate::metrics;
 use crate::opts::InsertOptions;
-use crate::store::{self, Statements};
+use crate::store::{self, PlaceIdentity, Statements};
 
 /// Makes a [`Client`].
 #[derive(Clone, Debug, Default)]
@@ -79,15 +81,17 @@ impl ClientBuilder {
     /// A client on a pool of the application's own.
     #[must_use]
     pub fn pool(self, pool: PgPool) -> Client {
-        self.build(pool, false)
+        let statements = Statements::new(self.schema.clone());
+        self.build(pool, statements, None, false)
     }
 
-    fn build(self, pool: PgPool, is_own_pool: bool) -> Client {
+    fn build(self, pool: PgPool, statements: Statements, place: Option<Arc<PlaceGuard>>, is_own_pool: bool) -> Client {
         metrics::describe();
         let inner = Inner {
             pool,
             is_own_pool,
-            statements: Statements::new(self.schema),
+            statements,
+            place,
             defaults: self.defaults,
             max_args_bytes: self.max_args_bytes.unwrap_or(MAX_ARGS_BYTES),
             insert_middleware: self.insert_middleware,
@@ -114,13 +118,30 @@ impl ClientBuilder {
             other => other,
         });
         connection?.close().await?;
-        let pool = answer::checking_returns(PgPoolOptions::new())
+        let pool = self.own_pool().connect_lazy_with(options);
+        let statements = Statements::new(self.schema.clone());
+        Ok(self.build(pool, statements, None, true))
+    }
+
+    /// The client of a place, with a pool that opens its first connection when it is asked for one. `limit`: how long a
+    /// call waits for a connection.
+    pub(crate) fn of_place(self, options: PgConnectOptions, identity: PlaceIdentity, limit: Duration) -> Client {
+        let statements = Statements::new(self.schema.clone());
+        let guard = Arc::new(PlaceGuard::new(identity, statements.place_identity()));
+        let asked = Arc::clone(&guard);
+        let pool = self.own_pool().acquire_timeout(limit).after_connect(move |connection, _| {
+            let asked = Arc::clone(&asked);
+            Box::pin(async move { asked.look(connection).await })
+        });
+        self.build(pool.connect_lazy_with(options), statements, Some(guard), true)
+    }
+
+    fn own_pool(&self) -> PgPoolOptions {
+        answer::checking_returns(PgPoolOptions::new())
             .max_connections(self.max_connections.unwrap_or(10))
             // The check below is a ping as well.
             .test_before_acquire(false)
             .before_acquire(|connection, _| Box::pin(is_usable(connection)))
-            .connect_lazy_with(options);
-        Ok(self.build(pool, true))
     }
 }
 

@@ -20,7 +20,10 @@ impl Client {
         callers: Option<&'a mut PgConnection>,
     ) -> Result<RequestConnection<'a>> {
         Ok(match callers {
-            Some(connection) => RequestConnection::Callers(connection),
+            Some(connection) => {
+                self.check_callers_place(connection).await?;
+                RequestConnection::Callers(connection)
+            }
             None => RequestConnection::Pool(self.connection().await?),
         })
     }

@@ -24,10 +24,15 @@ impl<'a> Source<'a> {
     pub(super) async fn open(self, client: &Client) -> Result<LookUp<'a>> {
         let Self { connection, timeout } = self;
         Ok(match (connection, timeout) {
-            (connection, None) => LookUp::Unlimited(client.connection_or(connection).await?),
             // A transaction ends the setting with itself, also behind a pooler and where the call is dropped.
-            (None, Some(timeout)) => LookUp::Transaction(store::begin_look_up(client.pool(), timeout).await?),
+            (None, Some(timeout)) => {
+                let transaction = store::begin_look_up(client.pool(), timeout).await?;
+                client.check_place()?;
+                LookUp::Transaction(transaction)
+            }
+            (connection, None) => LookUp::Unlimited(client.connection_or(connection).await?),
             (Some(connection), Some(timeout)) => {
+                client.check_callers_place(connection).await?;
                 let before = store::limit_statements(connection, client.statements(), timeout).await?;
                 LookUp::Callers { connection, before }
             }

@@ -26,6 +26,7 @@ mod overview;
 mod passed;
 #[cfg(feature = "periodic")]
 mod periodic;
+mod place;
 mod queues;
 mod relatives;
 mod remote;
@@ -70,6 +71,7 @@ pub use self::wait::Wait;
 
 use self::answer::PooledConnection;
 use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
+use self::place::PlaceGuard;
 use self::wait::Waiters;
 use crate::error::Result;
 use crate::ident::{JobId, SchemaName};
@@ -105,6 +107,8 @@ struct Inner {
     defaults: InsertOptions,
     max_args_bytes: usize,
     bus: events::Bus,
+    /// `None`: the client is for no place.
+    place: Option<Arc<PlaceGuard>>,
     insert_middleware: InsertLayers,
     coalescer: Coalescer,
     waiters: Waiters,
@@ -257,6 +261,10 @@ impl Client {
             let mut connection = answer::acquire(&self.inner.pool, self.inner.is_own_pool).await?;
             // The client's own pool checks connections itself.
             if self.inner.is_own_pool {
+                if let Err(error) = self.check_place() {
+                    connection.close_on_drop();
+                    return Err(error);
+                }
                 return Ok(PooledConnection::new(connection, true));
             }
             match tokio::time::timeout(answer::CHECK_TIMEOUT, store::has_open_transaction(&mut connection)).await {

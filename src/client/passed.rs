@@ -52,18 +52,18 @@ mod kept {
             TimePassed(if passed.is_empty() {
                 Duration::ZERO
             } else {
-                passed.get(&self.place()).copied().unwrap_or_default()
+                passed.get(&self.database_key()).copied().unwrap_or_default()
             })
         }
 
         /// Lets time pass for the windows of later inserts.
         pub(crate) fn pass(&self, by: Duration) {
             let mut passed = PASSED.lock().unwrap_or_else(PoisonError::into_inner);
-            let total = passed.entry(self.place()).or_default();
+            let total = passed.entry(self.database_key()).or_default();
             *total = total.saturating_add(by);
         }
 
-        fn place(&self) -> Place {
+        fn database_key(&self) -> Place {
             let options = self.pool().connect_options();
             Place {
                 host: options.get_host().to_owned(),

@@ -29,7 +29,7 @@ impl Error {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Error::Busy { .. } | Error::QueueFull { .. } => true,
+            Error::Busy { .. } | Error::QueueFull { .. } | Error::PlaceDown { .. } => true,
             _ if self.by_server().is_some() => self.by_server().and_then(DatabaseError::code).is_some_and(|code| {
                 // Serialization failure, deadlock, lock timeout, read-only transaction, idle and long transaction, and the
                 // classes of connection trouble, resource shortage and operator intervention.
@@ -41,6 +41,29 @@ impl Error {
             }
             _ => false,
         }
+    }
+
+    /// Whether the database does not answer, or refuses every statement.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        match self {
+            Error::Database(error) | Error::Connect { source: error, .. } => {
+                self.is_of_server()
+                    || matches!(
+                        error,
+                        sqlx::Error::Io(_)
+                            | sqlx::Error::PoolTimedOut
+                            | sqlx::Error::PoolClosed
+                            | sqlx::Error::WorkerCrashed
+                            | sqlx::Error::Tls(_)
+                    )
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a table or a schema does not exist.
+    pub(crate) fn is_undefined(&self) -> bool {
+        self.by_server().and_then(DatabaseError::code).is_some_and(|code| matches!(&*code, "42P01" | "3F000"))
     }
 
     /// Whether a statement met a row newer than its snapshot, which READ COMMITTED would have read again.

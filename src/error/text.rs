@@ -1,7 +1,7 @@
 //! Parts of the texts of errors.
 
 use super::rejection::Rejection;
-use crate::ident::SchemaName;
+use crate::ident::{PlaceName, SchemaName};
 
 pub(super) fn rejected_text(rejections: &[Rejection]) -> String {
     match rejections {
@@ -24,4 +24,15 @@ pub(super) fn not_migrated_text(schema: &SchemaName, found: i32, needed: i32) ->
 pub(super) fn missing_state_text(wanted: &str, given: &[&str]) -> String {
     let given = if given.is_empty() { "none".to_owned() } else { given.join(", ") };
     format!("the runner has no state of type {wanted}; hint: add it with Runner::state(…); it was given {given}")
+}
+
+pub(super) fn map_mismatch_text(place: &PlaceName, found: Option<&str>) -> String {
+    match found {
+        None => format!(
+            "the schema of place {place} has no name yet; hint: run `uniqueue places init`, or call `places.init()`"
+        ),
+        Some(found) => format!(
+            "the map's place {place} is a schema that says it is {found}; hint: mend the URL, the schema or the hashed list of the map"
+        ),
+    }
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 #[cfg(feature = "periodic")]
 use super::PeriodicName;
-use super::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, QueueName, SchemaName};
+use super::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PlaceName, QueueName, SchemaName};
 use crate::error::{Error, Result};
 
 macro_rules! parsed {
@@ -40,6 +40,7 @@ macro_rules! parsed {
 
 parsed!(Kind, "kind");
 parsed!(QueueName, "queue");
+parsed!(PlaceName, "place");
 #[cfg(feature = "periodic")]
 parsed!(PeriodicName, "periodic job");
 

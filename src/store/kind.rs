@@ -12,6 +12,7 @@ use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::{Kind, QueueName};
 use crate::kind::{KindDefinition, KindRow};
+use crate::place_by::PlaceBy;
 
 /// Registers kinds. Answers with the row of each and with the digest of its definition. `by`: the process that registers
 /// them. `None`: what its connection says.
@@ -55,6 +56,7 @@ fn kind_row(row: &PgRow) -> Result<KindRow> {
         group_limit: count("group_limit")?,
         in_order: row.try_get("in_order")?,
         expires_in: length("expires_in")?,
+        place: row.try_get::<Option<&str>, _>("place")?.map(PlaceBy::from_stored),
         registered_at: row.try_get::<Stored, _>("registered_at")?.0,
         registered_by: row.try_get("registered_by")?,
         changed_at: row.try_get::<Stored, _>("changed_at")?.0,

@@ -33,6 +33,7 @@ mod overview;
 #[cfg(feature = "periodic")]
 mod periodic;
 mod periodic_definitions;
+mod place;
 mod pooling;
 mod progress;
 mod queue;
@@ -111,6 +112,7 @@ pub(crate) use self::periodic::{
     flag_periodic, list_periodic, run_periodic, run_periodic_now, set_periodic,
 };
 pub(crate) use self::periodic_definitions::{PeriodicDefinitions, periodic_definitions};
+pub(crate) use self::place::{PlaceIdentity, name_place, place_identity};
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
 pub(crate) use self::queue::{Pause, QueueVerb, change_queue, hold_group, list_queues, remove_queue, resume_group};

@@ -169,6 +169,7 @@ statements! {
     may_create_databases,
     #[cfg(feature = "testing")]
     move_periodic,
+    name_place,
     #[cfg(feature = "testing")]
     next_job,
     next_jobs,
@@ -177,6 +178,7 @@ statements! {
     parents_of,
     pause_periodic,
     pause_queue,
+    place_identity,
     promote,
     prune,
     prune_bounds,

@@ -35,6 +35,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "outcome",
             "period",
             "periodic",
+            "place_by",
             "queue",
             "rate",
             "remote",
@@ -54,7 +55,7 @@ const FLOORS: &[(u8, &[&str])] = &[
     (1, &["store"]),
     (2, &["client"]),
     (3, &["health", "worker", "maintenance", "notify", "wake_ups"]),
-    (4, &["runner"]),
+    (4, &["runner", "places"]),
     (5, &["embedded", "testing"]),
 ];
 

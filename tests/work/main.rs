@@ -12,6 +12,7 @@ mod kinds;
 mod maintenance;
 mod modes;
 mod notifying;
+mod places;
 mod rates;
 mod recipes;
 mod remote;

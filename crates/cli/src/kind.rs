@@ -185,6 +185,7 @@ fn record(kind: &KindRow, now: OffsetDateTime) -> Record {
     let has_group = kind.group_policy.is_some() || kind.group_limit.is_some() || kind.in_order;
     record.optional_field("group", has_group.then(|| group_words(kind)));
     record.optional_field("its policy", kind.group_policy.as_ref().map(ToString::to_string));
+    record.optional_field("place by", kind.place.as_ref().map(|place| place.as_str().to_owned()));
     record.field("registered", format!("{} by {}", format_relative(kind.registered_at, now), kind.registered_by));
     record.field("changed", format_relative(kind.changed_at, now));
     record

@@ -13,7 +13,7 @@ use crate::unique::{self, Unique};
 /// The longest kind or queue name in bytes, as in the library's `ident`.
 const MAX_NAME_BYTES: usize = 128;
 
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 12] = [
     "kind",
     "queue",
     "priority",
@@ -24,6 +24,7 @@ const OPTIONS: [&str; 11] = [
     "limit",
     "in_order",
     "one_at_a_time",
+    "place",
     "crate",
 ];
 
@@ -44,6 +45,7 @@ pub(crate) struct JobAttributes {
     pub(crate) in_order: Option<Span>,
     /// The place of the option.
     pub(crate) one_at_a_time: Option<Span>,
+    pub(crate) place: Option<LitStr>,
     pub(crate) library: Option<Path>,
 }
 
@@ -94,6 +96,7 @@ impl JobAttributes {
             "in_order" => self.in_order = entry.flag(problems).then_some(entry.span),
             "one_at_a_time" => self.one_at_a_time = entry.flag(problems).then_some(entry.span),
             "unique" => self.unique = Some(Unique::read(entry, problems)),
+            "place" => self.place = name(entry, problems),
             "crate" => self.library = path(entry, problems),
             _ => {}
         }

@@ -12,6 +12,7 @@ use crate::consistency::{self, Warning};
 use crate::entries::Setting;
 use crate::fields::{Fields, selector};
 use crate::group_check;
+use crate::place_check;
 use crate::problems::Problems;
 use crate::unique::{Args, Unique};
 
@@ -29,6 +30,7 @@ pub(crate) fn job(input: &DeriveInput) -> TokenStream {
         consistency::check(unique, &fields, &mut problems);
     }
     group_check::check(&attributes, &fields, &mut problems);
+    place_check::check(&attributes, &fields, &mut problems);
     if problems.count() == 0 {
         return implementation(&input.ident, &attributes, &fields);
     }
@@ -123,6 +125,15 @@ fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -
     }
     if attributes.in_order.is_some() {
         calls.extend(quote!(.in_order()));
+    }
+    if let Some(place) = &attributes.place {
+        let way = match place.value().as_str() {
+            "unique_key" => quote!(UniqueKey),
+            "group" => quote!(Group),
+            "id" => quote!(Id),
+            _ => quote!(arg(#place)),
+        };
+        calls.extend(quote!(.place(#library::PlaceBy::#way)));
     }
     // Without options the trait's default applies.
     (!calls.is_empty()).then(|| {

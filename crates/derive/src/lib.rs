@@ -37,6 +37,7 @@ mod expand;
 mod fields;
 mod group;
 mod group_check;
+mod place_check;
 mod problems;
 mod serde_names;
 mod unique;
@@ -67,6 +68,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `limit = 3` | the job starts only while fewer jobs of its group run, 1 to 32767 | no limit |
 /// | `in_order` | the jobs of the group run one at a time, in their order | no order |
 /// | `one_at_a_time` | of the jobs that `unique(...)` calls the same, one runs and one waits; as `one_at_a_time` of an insert | no such limit |
+/// | `place = "unique_key"`, `"group"`, `"id"` or a field | the value that decides the place of a job, where an application has [several databases](https://docs.rs/uniqueue/latest/uniqueue/struct.Places.html) | none |
 /// | `crate = "path"` | the path of the uniqueue crate | `::uniqueue` |
 ///
 /// # On a field

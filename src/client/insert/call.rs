@@ -44,7 +44,13 @@ impl<'a> Call<'a> {
         }
         let Self { client, connection, max_wait } = self;
         let answers = match connection {
-            Some(connection) => Box::pin(insert_on(client, connection, jobs, max_wait, false)).await?,
+            Some(connection) => {
+                let inserting = async {
+                    client.check_callers_place(connection).await?;
+                    insert_on(client, connection, jobs, max_wait, false).await
+                };
+                Box::pin(inserting).await?
+            }
             None if max_wait.is_none() && jobs.len() == 1 && jobs[0].parents.is_empty() => {
                 insert_single(client, jobs).await?
             }

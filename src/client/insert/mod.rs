@@ -19,6 +19,7 @@ mod middleware;
 mod misfit;
 mod one;
 mod payload;
+mod place_value;
 mod rows;
 mod send;
 mod wait;

@@ -48,7 +48,7 @@ impl<'a> LayeredJobs<'a> {
 
     /// Whether an id is the caller's, and so may be there already.
     pub(super) fn has_given_ids(&self) -> bool {
-        self.jobs.iter().any(|job| job.options.id.is_some())
+        self.jobs.iter().any(|job| job.options.id.is_some() && !job.has_new_id)
     }
 
     /// The edges between the jobs.
@@ -60,7 +60,7 @@ impl<'a> LayeredJobs<'a> {
     pub(super) fn rows(self, now: Option<OffsetDateTime>) -> Result<Vec<NewRow>> {
         let mut maker = RowMaker::new(now, self.max_args_bytes, self.passed);
         let defaults = Some(self.defaults).filter(|defaults| !defaults.is_empty());
-        let row = |NewJob { kind, args, options, parents, mark: _ }| {
+        let row = |NewJob { kind, args, options, parents, mark: _, has_new_id: _ }| {
             let options = match defaults {
                 Some(defaults) => options.or(defaults),
                 None => options,
@@ -143,6 +143,7 @@ impl RowMaker {
             group_limit,
             in_order,
             expiry,
+            place: _,
         } = options;
         let kind = again(kind, &mut self.kind, Kind::parse)?;
         let queue = match queue {
@@ -228,7 +229,7 @@ fn start_of(given: Option<Start>, unique: Option<&Unique>) -> Start {
 }
 
 /// The key of the group that a policy makes. `None`: the policy enforces nothing.
-fn group_key(policy: &UniquePolicy, unread: &Unread<'_>) -> Result<Option<String>> {
+pub(super) fn group_key(policy: &UniquePolicy, unread: &Unread<'_>) -> Result<Option<String>> {
     if policy.needs_clock() {
         return Err(Error::InvalidPolicy { field: "window", problem: "a group has none".to_owned() });
     }
@@ -304,17 +305,17 @@ fn check_year(option: &'static str, at: OffsetDateTime) -> Result<()> {
 }
 
 /// What a policy may look at, its JSON not yet read.
-struct Unread<'a> {
-    kind: &'a Kind,
-    queue: &'a QueueName,
-    args: &'a RawValue,
-    meta: &'a Map<String, Value>,
-    window_at: Option<OffsetDateTime>,
+pub(super) struct Unread<'a> {
+    pub(super) kind: &'a Kind,
+    pub(super) queue: &'a QueueName,
+    pub(super) args: &'a RawValue,
+    pub(super) meta: &'a Map<String, Value>,
+    pub(super) window_at: Option<OffsetDateTime>,
 }
 
 impl Unread<'_> {
     /// Shows `make` the subject. Args and meta are read only when the policy's key needs them.
-    fn read<T>(&self, policy: &UniquePolicy, make: impl FnOnce(&Subject<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn read<T>(&self, policy: &UniquePolicy, make: impl FnOnce(&Subject<'_>) -> Result<T>) -> Result<T> {
         let args = if policy.needs_args() { read_args(self.kind.as_str(), self.args)? } else { Value::Null };
         let meta = if policy.needs_meta() { Value::Object(self.meta.clone()) } else { Value::Null };
         make(&Subject {

@@ -1,6 +1,6 @@
 -- Registers kinds, in the order of their names, so that two processes never deadlock. Answers with their rows.
 SELECT
-    k.name, k.queue, k.priority, k.max_attempts, k.backoff, k.unique_policy, k.group_policy, k.group_limit,
+    k.name, k.queue, k.priority, k.max_attempts, k.backoff, k.unique_policy, k.group_policy, k.group_limit, k.place,
     extract(epoch FROM k.delay)::double precision AS delay,
     extract(epoch FROM k.expires_in)::double precision AS expires_in, extract(epoch FROM k.timeout)::double precision AS timeout,
     coalesce(k.in_order, false) AS in_order, k.registered_at, k.registered_by, k.changed_at, k.digest
@@ -8,11 +8,11 @@ FROM (
     SELECT d.*
     FROM jsonb_to_recordset($1::jsonb) AS d (
         name text, queue text, priority integer, max_attempts integer, delay interval, timeout interval, backoff jsonb,
-        unique_policy jsonb, group_policy jsonb, group_limit integer, in_order boolean, expires_in interval
+        unique_policy jsonb, group_policy jsonb, group_limit integer, in_order boolean, expires_in interval, place text
     )
     ORDER BY d.name COLLATE "C"
 ) AS d
 CROSS JOIN LATERAL /* schema */register_kind(
     d.name, d.queue, d.priority, d.max_attempts, d.delay, d.timeout, d.unique_policy, d.group_policy, d.group_limit,
-    d.in_order, $2, d.backoff, d.expires_in
+    d.in_order, $2, d.backoff, d.expires_in, d.place
 ) AS k

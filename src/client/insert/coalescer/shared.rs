@@ -159,6 +159,9 @@ pub(super) fn error_for_each(error: &Error) -> Error {
         }
         Error::Database(sqlx::Error::Database(said)) => sqlx::Error::Protocol(said.message().to_owned()),
         Error::Database(error) => sqlx::Error::Protocol(error.to_string()),
+        Error::MapMismatch { place, found } => {
+            return Error::MapMismatch { place: place.clone(), found: found.clone() };
+        }
         error => sqlx::Error::Protocol(error.to_string()),
     };
     alike.into()

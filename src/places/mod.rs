@@ -1,0 +1,319 @@
+//! Places: several schemas, in any databases, that work together.
+//!
+//! A place is a whole queue. Nothing in its SQL knows of other places, and no statement crosses them. So this module only
+//! chooses a [`Client`] for a job, asks all clients at once, and says which place an error belongs to.
+//!
+//! Invariants:
+//! - A job declares one way to its place. A place that is down gets its jobs later, and no other place gets them meanwhile.
+//! - A client of a place never talks to another place: its pool asks each new connection where it is.
+
+mod insert;
+mod insert_many;
+mod map;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+pub use self::insert::{PlaceInsert, Placed};
+pub use self::insert_many::PlaceAnswer;
+pub use self::map::{PlaceAddress, PlaceMap};
+
+use crate::client::{Client, ClientBuilder};
+use crate::error::{Error, Result};
+use crate::ident::{JobId, PlaceName};
+use crate::job::{JobRow, NewJob};
+use crate::store;
+
+/// The clients of all places of a map. Cheap to clone. No connection is opened before one is asked for, so that a place
+/// that is down does not keep the others from work.
+///
+/// ```no_run
+/// # use serde::{Deserialize, Serialize};
+/// # use uniqueue::{Job, PlaceMap, Places};
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "invoice.send", unique(args("number")), place = "unique_key")]
+/// struct SendInvoice {
+///     number: u64,
+/// }
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let places = Places::new(PlaceMap::from_file("places.json")?);
+/// // To the place of its unique key.
+/// places.insert(SendInvoice { number: 7 }).await?;
+///
+/// // Into the database of a tenant, in the transaction of the caller.
+/// let acme = places.at("acme")?;
+/// let mut tx = acme.pool().begin().await?;
+/// acme.insert(SendInvoice { number: 8 }).tx(&mut tx).await?;
+/// tx.commit().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Places {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    map: PlaceMap,
+    /// In the order of the map.
+    clients: Vec<Client>,
+    /// The place that answered last, which is asked first for what every place knows.
+    answered: AtomicUsize,
+}
+
+/// Makes [`Places`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct PlacesBuilder {
+    client: ClientBuilder,
+    connect_timeout: Duration,
+}
+
+impl Places {
+    /// The places of a map, with the default options of clients.
+    #[must_use]
+    pub fn new(map: PlaceMap) -> Self {
+        Self::builder().build(map)
+    }
+
+    /// Places whose clients have other options.
+    pub fn builder() -> PlacesBuilder {
+        PlacesBuilder { client: Client::builder(), connect_timeout: Duration::from_secs(10) }
+    }
+
+    /// The map.
+    #[must_use]
+    pub fn map(&self) -> &PlaceMap {
+        &self.inner.map
+    }
+
+    /// The client of the place with this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownPlace`].
+    pub fn at(&self, name: &str) -> Result<&Client> {
+        let index = self.map().places().position(|place| place.name().as_str() == name);
+        index.map(|index| &self.inner.clients[index]).ok_or_else(|| {
+            let known = self.map().places().map(|place| place.name().as_str()).collect::<Vec<_>>().join(", ");
+            Error::UnknownPlace { given: name.to_owned(), known }
+        })
+    }
+
+    /// The client of the place to which a value belongs, among those that share hashed values
+    /// ([`PlaceMap::place_of`]).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidMap`] where the map has no hashed places.
+    pub fn of(&self, value: &str) -> Result<&Client> {
+        self.index_of(value).map(|index| &self.inner.clients[index])
+    }
+
+    /// The places with their clients, in the order of the map.
+    pub fn iter(&self) -> impl Iterator<Item = (&PlaceName, &Client)> {
+        self.map().places().map(PlaceAddress::name).zip(&self.inner.clients)
+    }
+
+    /// The client of the place to which a job declares to belong ([`PlaceBy`](crate::PlaceBy)), for an insert in a
+    /// transaction of the caller's in this place. A job made by name is not filled in from its registered kind: it must
+    /// declare its place itself.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Places::insert`].
+    pub fn of_job(&self, job: &mut NewJob) -> Result<&Client> {
+        self.index_of_job(job).map(|index| &self.inner.clients[index])
+    }
+
+    /// Asks every place at once. Answers in the order of the map. A place that does not answer is
+    /// [`Error::PlaceDown`].
+    ///
+    /// ```no_run
+    /// # async fn run(places: uniqueue::Places) {
+    /// for (place, queues) in places.ask(|client| async move { client.queues().list().await }).await {
+    ///     match queues {
+    ///         Ok(queues) => println!("{place}: {} queues", queues.len()),
+    ///         Err(error) => println!("{error}"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub async fn ask<T, F>(&self, mut ask: impl FnMut(Client) -> F) -> Vec<(PlaceName, Result<T>)>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let clients = self.inner.clients.iter().enumerate();
+        self.answers(clients.map(|(index, client)| (index, ask(client.clone()))).collect::<Vec<_>>()).await
+    }
+
+    /// A job, asked of every place. `None`: no place has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PlaceDown`] or another error of a place, where no other place has the job.
+    pub async fn job(&self, id: impl Into<JobId>) -> Result<Option<Placed<JobRow>>> {
+        let id = id.into();
+        let mut failure = None;
+        for (place, answer) in self.ask(move |client| async move { client.job(id).await }).await {
+            match answer {
+                Ok(Some(job)) => return Ok(Some(Placed { place, value: job })),
+                Ok(None) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        failure.map_or(Ok(None), Err)
+    }
+
+    /// Brings the schema of every place up to date, as [`Client::migrate`] does. Answers in the order of the map, with the
+    /// migrations that were applied. A place without a name is migrated as well.
+    #[cfg(feature = "migrate")]
+    pub async fn migrate(&self) -> Vec<(PlaceName, Result<Vec<String>>)> {
+        self.ask_unguarded(|client, _| async move { client.migrate().await }).await
+    }
+
+    /// Writes to each place its name and the hashed list. A place that has them is left alone.
+    ///
+    /// # Errors
+    ///
+    /// One for each place: [`Error::Database`] with the code 22023 for a schema that is another place already, or has
+    /// another list.
+    pub async fn init(&self) -> Vec<(PlaceName, Result<()>)> {
+        let name = |client: Client, index| {
+            let identity = self.map().identity(index);
+            async move {
+                client.check_schema().await?;
+                store::name_place(&mut *client.connection().await?, client.statements(), &identity).await?;
+                Ok(())
+            }
+        };
+        self.ask_unguarded(name).await
+    }
+
+    /// Checks that each place answers, is the place of the map, and has the schema that this library needs.
+    ///
+    /// # Errors
+    ///
+    /// One for each place: [`Error::PlaceDown`], [`Error::MapMismatch`], [`Error::NotMigrated`], [`Error::NewerSchema`],
+    /// [`Error::IncompatibleSchema`].
+    pub async fn check(&self) -> Vec<(PlaceName, Result<()>)> {
+        self.ask(|client| async move { client.check_schema().await }).await
+    }
+
+    /// Asks every place over a connection that may be anywhere: the schema may not say yet which place it is.
+    async fn ask_unguarded<T, F>(&self, mut ask: impl FnMut(Client, usize) -> F) -> Vec<(PlaceName, Result<T>)>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let places = self.map().places().enumerate();
+        let asked = places.map(|(index, place)| {
+            let pool = sqlx::postgres::PgPoolOptions::new()
+                .max_connections(2)
+                .acquire_timeout(self.inner.clients[index].pool().options().get_acquire_timeout())
+                .connect_lazy_with(place.connect_options().clone());
+            (index, ask(Client::builder().schema(place.schema_name().clone()).pool(pool), index))
+        });
+        self.answers(asked.collect::<Vec<_>>()).await
+    }
+
+    /// Waits for the answers of places, each with its index. Answers in the same order.
+    async fn answers<T, F>(&self, asked: Vec<(usize, F)>) -> Vec<(PlaceName, Result<T>)>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let mut asking = JoinSet::new();
+        let mut answers: Vec<_> = asked.iter().map(|_| None).collect();
+        let indexes: Vec<_> = asked.iter().map(|(index, _)| *index).collect();
+        for (at, (_, answer)) in asked.into_iter().enumerate() {
+            asking.spawn(async move { (at, answer.await) });
+        }
+        while let Some(joined) = asking.join_next().await {
+            match joined {
+                Ok((at, answer)) => answers[at] = Some(answer),
+                Err(error) => {
+                    if let Ok(panic) = error.try_into_panic() {
+                        std::panic::resume_unwind(panic);
+                    }
+                }
+            }
+        }
+        let named = answers.into_iter().zip(indexes).map(|(answer, index)| {
+            let answer = answer.unwrap_or_else(|| Err(sqlx::Error::WorkerCrashed.into()));
+            (self.name(index).clone(), self.settle(index, answer))
+        });
+        named.collect()
+    }
+
+    /// Passes on the answer of a place. An error of a place that does not answer names it.
+    fn settle<T>(&self, index: usize, answer: Result<T>) -> Result<T> {
+        match answer {
+            Err(error) if error.is_unreachable() => {
+                Err(Error::PlaceDown { place: self.name(index).clone(), source: Box::new(error) })
+            }
+            Ok(value) => {
+                self.inner.answered.store(index, Ordering::Relaxed);
+                Ok(value)
+            }
+            refused => refused,
+        }
+    }
+
+    fn name(&self, index: usize) -> &PlaceName {
+        self.map().name(index)
+    }
+
+    fn index_of(&self, value: &str) -> Result<usize> {
+        self.map().index_of(value).ok_or_else(|| Error::InvalidMap {
+            problem: "no places share hashed values; hint: name them in the list \"hashed\", or use places.at(…)"
+                .to_owned(),
+        })
+    }
+
+    fn index_of_job(&self, job: &mut NewJob) -> Result<usize> {
+        // The defaults of all clients are the same.
+        let value = self.inner.clients[0].place_value(job)?;
+        self.index_of(&value)
+    }
+}
+
+impl PlacesBuilder {
+    /// What every insert starts from, as [`ClientBuilder::defaults`].
+    pub fn defaults(self, defaults: crate::opts::InsertOptions) -> Self {
+        self.with_client(|client| client.defaults(defaults))
+    }
+
+    /// Changes the options of all clients, such as their insert middleware. The schema comes from the map.
+    pub fn with_client(mut self, change: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
+        self.client = change(self.client);
+        self
+    }
+
+    /// The most connections that the pool of each place opens. Default: 10.
+    pub fn max_connections(self, max_connections: u32) -> Self {
+        self.with_client(|client| client.max_connections(max_connections))
+    }
+
+    /// How long a call waits for a connection before its place counts as down. Default: 10 s.
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = connect_timeout;
+        self
+    }
+
+    /// The places of a map.
+    #[must_use]
+    pub fn build(self, map: PlaceMap) -> Places {
+        let client = |(index, place): (usize, &PlaceAddress)| {
+            let builder = self.client.clone().schema(place.schema_name().clone());
+            builder.of_place(place.connect_options().clone(), map.identity(index), self.connect_timeout)
+        };
+        let clients = map.places().enumerate().map(client).collect();
+        Places { inner: Arc::new(Inner { map, clients, answered: AtomicUsize::new(0) }) }
+    }
+}

@@ -1,0 +1,3 @@
+-- The place that the schema is.
+SELECT p.name, p.hashed
+FROM /* schema */place AS p

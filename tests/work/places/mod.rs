@@ -1,0 +1,40 @@
+//! Places: several schemas that work together.
+
+mod client;
+mod refused;
+
+use std::time::Duration;
+
+use uniqueue::{PlaceAddress, PlaceMap, Places};
+
+use support::server::database;
+
+/// A map of places in databases of their own. Nothing is in them yet.
+async fn map(names: &[&str], hashed: &[&str]) -> PlaceMap {
+    let mut places = Vec::new();
+    for name in names {
+        places.push(PlaceAddress::new(*name, &database().await).unwrap());
+    }
+    PlaceMap::new(places).unwrap().hashed(hashed).unwrap()
+}
+
+/// The places of a map, ready for work.
+async fn ready(map: PlaceMap) -> Places {
+    let places = open(map);
+    for (place, migrated) in places.migrate().await {
+        assert!(!migrated.expect(place.as_str()).is_empty());
+    }
+    for (place, named) in places.init().await {
+        named.expect(place.as_str());
+    }
+    places
+}
+
+fn open(map: PlaceMap) -> Places {
+    Places::builder().max_connections(4).connect_timeout(Duration::from_secs(2)).build(map)
+}
+
+/// A place that is not there.
+fn nowhere(name: &str) -> PlaceAddress {
+    PlaceAddress::new(name, "postgres://nobody@127.0.0.1:1/none").unwrap()
+}

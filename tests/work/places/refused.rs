@@ -1,0 +1,150 @@
+//! A client whose map is wrong is refused, and so is a transaction that is open elsewhere.
+
+use sqlx::{Connection, PgConnection, raw_sql};
+use uniqueue::embedded::Postgres;
+use uniqueue::{Client, Error, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, UniquePolicy};
+
+use super::{map, open, ready};
+use support::{Task, job};
+
+/// The texts of the errors of a check.
+async fn problems(places: &Places) -> Vec<String> {
+    let checked = places.check().await.into_iter();
+    checked.filter_map(|(_, checked)| checked.err()).map(|error| error.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_client_with_another_map_is_refused() {
+    let right = map(&["a", "b", "other"], &["a", "b"]).await;
+    let places = ready(right.clone()).await;
+    assert_eq!(problems(&places).await, [""; 0]);
+    places.insert(Task { n: 1 }).place(PlaceBy::Id).await.unwrap();
+
+    // Another order is another list.
+    let reordered = open(right.clone().hashed(["b", "a"]).unwrap());
+    let told = problems(&reordered).await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(
+        told[0],
+        "the map's place a is a schema that says it is place a of the hashed places a, b; hint: mend the URL, the schema or the hashed list of the map"
+    );
+    let error = reordered.insert(Task { n: 1 }).place(PlaceBy::Id).await.unwrap_err();
+    assert!(matches!(error, Error::MapMismatch { .. }), "{error}");
+    let refused = Runner::new(reordered.at("a").unwrap().clone())
+        .queue("default", 1)
+        .worker(async |_: uniqueue::RunningJob<Task>| {});
+    assert!(matches!(refused.start().await, Err(Error::MapMismatch { .. })));
+
+    // Two URLs are swapped.
+    let urls: Vec<_> = right.places().map(|place| place.url().to_owned()).collect();
+    let address = |name, url: &String| PlaceAddress::new(name, url).unwrap();
+    let swapped = PlaceMap::new([address("a", &urls[1]), address("b", &urls[0])]).unwrap().hashed(["a", "b"]);
+    assert_eq!(problems(&open(swapped.unwrap())).await.len(), 2);
+
+    // A place more is another map of names, and no other list.
+    let more = right.places().cloned().chain([super::nowhere("new")]);
+    let more = open(PlaceMap::new(more).unwrap().hashed(["a", "b"]).unwrap());
+    let told = problems(&more).await;
+    assert!(told.len() == 1 && told[0].starts_with("place new is down: "), "{told:?}");
+    for (place, named) in reordered.init().await {
+        assert_eq!(named.is_err(), place.as_str() != "other", "{place}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_without_a_name_is_refused_until_it_gets_one() {
+    let places = open(map(&["a"], &[]).await);
+    assert!(
+        problems(&places).await[0]
+            .starts_with("the schema of place a has no name yet; hint: run `uniqueue places init`")
+    );
+    assert!(places.migrate().await.remove(0).1.is_ok());
+    let client = places.at("a").unwrap();
+    assert!(matches!(client.insert(job("task")).await, Err(Error::MapMismatch { found: None, .. })));
+    // The schema is a queue all the same.
+    let plain = Client::connect(places.map().places().next().unwrap().url()).await.unwrap();
+    plain.insert(job("task")).await.unwrap();
+    let name = || sqlx::query_scalar::<_, Option<String>>("SELECT uniqueue.place()").fetch_one(plain.pool());
+    assert_eq!(name().await.unwrap(), None);
+    places.init().await.remove(0).1.unwrap();
+    places.init().await.remove(0).1.unwrap();
+    assert_eq!(name().await.unwrap().as_deref(), Some("a"));
+    client.insert(job("task")).await.unwrap();
+    // Without a list nothing is hashed.
+    let error = places.of("value").unwrap_err().to_string();
+    assert!(error.starts_with("invalid map of places: no places share hashed values; hint:"), "{error}");
+    let error = places.at("b").unwrap_err().to_string();
+    assert_eq!(error, "unknown place: \"b\"; hint: the places are a");
+}
+
+#[tokio::test]
+async fn a_transaction_of_another_place_is_refused() {
+    let places = ready(map(&["a", "b"], &[]).await).await;
+    let (a, b) = (places.at("a").unwrap(), places.at("b").unwrap());
+    let mut tx = b.pool().begin().await.unwrap();
+    let error = a.insert(job("task")).tx(&mut tx).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the transaction is in place b, not in place a; hint: begin it on the place's own pool: places.at(\"a\")?.pool()"
+    );
+    assert!(!error.is_retryable());
+    for refused in [
+        a.insert_many([job("task")]).tx(&mut tx).await.map(|_| ()),
+        a.insert(job("task")).actor("me").tx(&mut tx).await.map(|_| ()),
+        a.job(uniqueue::JobId::generate()).tx(&mut tx).await.map(|_| ()),
+        a.job(uniqueue::JobId::generate()).tx(&mut tx).timeout(support::WAIT).await.map(|_| ()),
+    ] {
+        assert!(matches!(refused, Err(Error::WrongPlace { .. })));
+    }
+    // The transaction is usable.
+    let kept = b.insert(job("task")).tx(&mut tx).await.unwrap().id();
+    tx.commit().await.unwrap();
+    assert!(b.job(kept).await.unwrap().is_some());
+    // A database that is no place.
+    let mut elsewhere = PgConnection::connect(support::url().await).await.unwrap();
+    let error = a.insert(job("task")).tx(&mut elsewhere).await.unwrap_err();
+    assert!(matches!(error, Error::WrongPlace { found: None, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_key_that_the_clock_decides_does_not_decide_the_place() {
+    let places = ready(map(&["a", "b"], &["a", "b"]).await).await;
+    let windowed = || {
+        let policy = UniquePolicy::new().by_args().window(std::time::Duration::from_secs(3_600));
+        NewJob::from(Task { n: 1 }).unique(policy).place(PlaceBy::UniqueKey)
+    };
+    let error = places.insert(windowed()).await.unwrap_err().to_string();
+    assert!(error.starts_with("invalid place: a policy with a window makes another key"), "{error}");
+    let at = time::macros::datetime!(2030-01-01 10:30 UTC);
+    assert!(!places.insert(windowed().scheduled_at(at)).await.unwrap().value.duplicate);
+    assert!(places.insert(windowed().scheduled_at(at)).await.unwrap().value.duplicate);
+    let none = places.insert(Task { n: 1 }).place(PlaceBy::Group).await.unwrap_err().to_string();
+    assert_eq!(none, "invalid place: the job has no such value: \"group\" of kind \"task\"");
+}
+
+#[tokio::test]
+async fn a_transaction_that_will_be_prepared_switches_notifications_off() {
+    let server = Postgres::builder().setting("max_prepared_transactions", "4").start().await.unwrap();
+    let client = Client::connect(server.url()).await.unwrap();
+    client.migrate().await.unwrap();
+    // A runner that sleeps, so that inserts notify.
+    let sleeping = "INSERT INTO uniqueue.runner (id, name, queues, kinds, idle, knows_groups, leased_until)
+        SELECT gen_random_uuid(), 'asleep', '{default}', '{task}', true, true, now() + interval '1 hour'";
+    raw_sql(sleeping).execute(client.pool()).await.unwrap();
+    let prepare = async |before: &str, name: &str| {
+        let mut connection = PgConnection::connect(server.url()).await.unwrap();
+        let sql = format!("{before}; BEGIN; SELECT uniqueue.insert_job('task'); PREPARE TRANSACTION '{name}'");
+        let prepared = raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await;
+        prepared.map(|_| ()).map_err(|error| error.to_string())
+    };
+    let error = prepare("SELECT 1", "one").await.unwrap_err();
+    assert!(error.contains("cannot PREPARE a transaction that has executed LISTEN, UNLISTEN, or NOTIFY"), "{error}");
+    prepare("SET uniqueue.notify = off", "two").await.unwrap();
+    prepare("SELECT uniqueue.name_place('a'); UPDATE uniqueue.place SET notifies = false", "three").await.unwrap();
+    for name in ["two", "three"] {
+        let commit = sqlx::AssertSqlSafe(format!("COMMIT PREPARED '{name}'"));
+        raw_sql(commit).execute(client.pool()).await.unwrap();
+    }
+    assert_eq!(client.count_jobs(uniqueue::JobFilter::all(), 10).await.unwrap().counted(), 2);
+    server.stop().await.unwrap();
+}
