@@ -9,7 +9,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 use super::answer;
 use super::events::{Bus, EVENT_BUFFER};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
-use super::place::PlaceGuard;
+use super::place_guard::PlaceGuard;
 use super::wait::Waiters;
 use super::{Client, Inner};
 use crate::error::{Error, Result};

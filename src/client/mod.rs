@@ -27,6 +27,7 @@ mod passed;
 #[cfg(feature = "periodic")]
 mod periodic;
 mod place;
+mod place_guard;
 mod queues;
 mod relatives;
 mod remote;
@@ -71,7 +72,7 @@ pub use self::wait::Wait;
 
 use self::answer::PooledConnection;
 use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
-use self::place::PlaceGuard;
+use self::place_guard::PlaceGuard;
 use self::wait::Waiters;
 use crate::error::Result;
 use crate::ident::{JobId, SchemaName};
