@@ -22,10 +22,10 @@ async fn map(names: &[&str], hashed: &[&str]) -> PlaceMap {
 async fn ready(map: PlaceMap) -> Places {
     let places = open(map);
     for (place, migrated) in places.migrate().await {
-        assert!(!migrated.expect(place.as_str()).is_empty());
+        assert!(migrated.is_ok_and(|applied| !applied.is_empty()), "{place}");
     }
     for (place, named) in places.init().await {
-        named.expect(place.as_str());
+        assert!(named.is_ok(), "{place}: {named:?}");
     }
     places
 }
