@@ -211,8 +211,9 @@ async fn a_job_over_its_time_is_terminated_and_one_that_ignores_that_is_killed_w
     let site = Site::new().await;
     let directory = crate::support::directory();
     let pid = directory.path().join("pid");
+    // A second attempt would outlive the test.
+    execute(&site.url, "SELECT uniqueue.register_kind('task', max_attempts => 1)").await;
     let polite = site.insert(r#"{"polite": true}"#).await;
-    execute(&site.url, "UPDATE uniqueue.job SET max_attempts = 1").await;
     let script = format!(
         r#"read job; case $job in *polite*) trap 'echo stopping >&2; exit 9' TERM;; *) trap '' TERM; sleep 600 & echo $! > {};; esac
         while :; do sleep 0.05; done"#,
