@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Right {
-    /// Cancel, retry, release and reschedule jobs, change their priority, and release claims.
+    /// Cancel, discard, retry, release and reschedule jobs, change their priority, and release claims.
     Change,
     /// Delete jobs.
     Delete,

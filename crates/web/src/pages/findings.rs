@@ -77,7 +77,7 @@ fn one_code(page: &Page, of: &[&Finding], remedies: Remedies) -> Markup {
         span.severity { (first.severity.as_str()) }
         code { (first.code.as_str()) }
         span {
-            @if of.len() == 1 { @if !first.subject.is_empty() { b { (Hostile(&first.subject)) } ": " } (Hostile(&first.seen)) }
+            @if of.len() == 1 { @if !first.subject.is_empty() { (subject(page, first, remedies == Remedies::Shown)) ": " } (Hostile(&first.seen)) }
             @else {
                 b { (of.len()) } " · "
                 @for (at, one) in of.iter().take(NAMED).enumerate() { @if at > 0 { ", " } (Hostile(&one.subject)) }
@@ -87,24 +87,29 @@ fn one_code(page: &Page, of: &[&Finding], remedies: Remedies) -> Markup {
     };
     html! {
         @if remedies == Remedies::Shown {
-            section class={ "finding " (class) } { div.line { (line) } (each(page, of)) }
+            section class={ "finding " (class) } { div.line { (line) } (each(page, of, remedies)) }
         } @else {
-            details class={ "finding " (class) } { summary { (line) } (each(page, of)) }
+            details class={ "finding " (class) } { summary { (line) } (each(page, of, remedies)) }
+        }
+    }
+}
+
+/// What a finding is about. A line that opens has no link.
+fn subject(page: &Page, finding: &Finding, is_link: bool) -> Markup {
+    html! {
+        @match subject_path(&finding.subject).filter(|_| is_link) {
+            Some(path) => a.inline href=(page.link(&path)) { b { (Hostile(&finding.subject)) } },
+            None => b { (Hostile(&finding.subject)) },
         }
     }
 }
 
 /// Each finding with its remedy, and a link to what it is about.
-fn each(page: &Page, of: &[&Finding]) -> Markup {
+fn each(page: &Page, of: &[&Finding], remedies: Remedies) -> Markup {
     let shown = fitting(of, SHOWN, |one| {
         html! { div.remedy {
-            p {
-                @match subject_path(&one.subject) {
-                    Some(path) => a.inline href=(page.link(&path)) { (Hostile(&one.subject)) },
-                    None => b { (Hostile(&one.subject)) },
-                }
-                @if of.len() > 1 { ": " (Hostile(&one.seen)) }
-            }
+            @if of.len() > 1 { p { (subject(page, one, true)) ": " (Hostile(&one.seen)) } }
+            @else if remedies == Remedies::Folded && subject_path(&one.subject).is_some() { p { (subject(page, one, true)) } }
             p { (Hostile(&one.remedy.advice)) }
             @for text in [&one.remedy.command, &one.remedy.sql].into_iter().flatten() {
                 pre data-copy { code { (Hostile(text)) } }

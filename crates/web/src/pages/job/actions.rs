@@ -23,7 +23,7 @@ pub(super) fn actions(page: &Page, job: &JobRow, holder: Option<JobId>) -> Marku
             @if is_held_elsewhere { (before_retry(job)) }
             form.row method="post" action=(to) {
                 @if job.state.is_final() || matches!(job.state, JobState::Retryable | JobState::Scheduled) {
-                    (submit("verb", "retry", "Retry now", "primary"))
+                    (submit("verb", "retry", if job.state == JobState::Scheduled { "Run now" } else { "Retry now" }, "primary"))
                 }
                 @if job.state == JobState::Pending { (submit("verb", "release", "Release", "primary")) }
                 @if is_waiting { (submit("verb", "cancel", "Cancel", "")) (submit("verb", "discard", "Discard", "")) }

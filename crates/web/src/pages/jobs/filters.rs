@@ -75,7 +75,7 @@ fn conditions(page: &Page, query: &JobQuery) -> Markup {
     let words = query.words();
     let remove = |name: &str, link: String, shown: Markup| {
         html! {
-            a.chip.word href=(page.link(&link)) aria-label={ "Remove the condition on " (name) } { (shown) span aria-hidden="true" { "×" } }
+            a.chip.word href=(page.link(&link)) title={ "Remove the condition on " (name) } { (shown) span.sr { ": remove" } span aria-hidden="true" { "×" } }
         }
     };
     html! {

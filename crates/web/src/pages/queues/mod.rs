@@ -67,8 +67,8 @@ fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
             table {
                 thead {
                     tr {
-                        th { "Queue" } @for one in STATES { th.num { (one) } }
-                        th.num { "Oldest" } th.num { "Runners" } th { "Limits" } th { "Keeps completed" }
+                        th { "Queue" } @for one in STATES { th.num.word { (one) } }
+                        th.num { "Oldest" } th.num { "Runners" } th { "Limits" }
                     }
                 }
                 tbody { (rows.html) }
@@ -100,7 +100,6 @@ fn row(page: &Page, queue: &QueueInfo, now: OffsetDateTime) -> Markup {
             td.num { (queue.oldest_available_age.map(span).unwrap_or_default()) }
             td.num { (grouped(queue.runners)) }
             td.limits { (limits(settings)) }
-            td { (kept(settings.keep_completed)) }
         }
     }
 }

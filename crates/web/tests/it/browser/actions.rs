@@ -107,8 +107,7 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
         shows(&browser, text).await;
     }
     trouble.end().await;
-    for (path, text) in
-        [("", "Available"), ("/queues", "Keeps completed"), ("/doctor", "checks"), ("/changes", "run_periodic")]
+    for (path, text) in [("", "Available"), ("/queues", "Limits"), ("/doctor", "checks"), ("/changes", "run_periodic")]
     {
         go(path, text).await;
     }
@@ -118,7 +117,7 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
     // Names are proposed while a search is typed.
     write(&browser, "input[name=q]", "res").await;
     eventually!(service.requests.lock().unwrap().iter().any(|(_, path)| path == "/suggest"));
-    go("/search?q=resize", "Searched: ids").await;
+    go("/search?q=nothing", "Searched: ids").await;
     go("/jobs?since=all", "Export CSV").await;
     click(&browser, "a[href*='format=csv']").await;
     eventually!(service.requests.lock().unwrap().iter().any(|(_, path)| path == "/jobs/export"));
