@@ -91,7 +91,7 @@ pub(crate) async fn run(arguments: StatsArguments) -> Result<Verdict, Failure> {
         let stats = query(&database.client, &arguments).await?;
         let lines = match json {
             true => output::json_lines([Numbers::of(&stats)])?,
-            false => line(&stats, printed.is_multiple_of(HEADER_EVERY)),
+            false => line(&stats, printed.is_multiple_of(HEADER_EVERY), output::width()),
         };
         if output::print_unless_closed(&lines)?.is_break() {
             break;
@@ -192,7 +192,7 @@ fn rate(rate: f64) -> String {
 }
 
 /// One line of --watch. The columns have fixed widths, so that all lines are aligned.
-fn line(stats: &Stats, has_header: bool) -> String {
+fn line(stats: &Stats, has_header: bool, width: Option<usize>) -> String {
     let jobs = |state: JobState| {
         let jobs = stats.jobs.get(&state).copied().unwrap_or(JobCount::Exactly(0));
         format!("{}{}", count(jobs.counted()), if jobs.is_exact() { "" } else { "+" })
@@ -206,8 +206,10 @@ fn line(stats: &Stats, has_header: bool) -> String {
         .map(|finished| (format_duration(finished.run.p50), format_duration(finished.run.p99)))
         .unwrap_or_default();
     let worked = |number: f64| if stats.rates.worked_over.is_some() { rate(number) } else { "?".to_owned() };
-    let columns = [
-        ("time", 20, format_time(stats.asked_at)),
+    let time = format_time(stats.asked_at);
+    // What a narrow terminal leaves out comes last.
+    let all = [
+        ("time", 20, time.clone()),
         ("available", 9, jobs(JobState::Available)),
         ("oldest", 7, stats.oldest_available_age.map(format_duration).unwrap_or_default()),
         ("running", 8, jobs(JobState::Running)),
@@ -221,14 +223,31 @@ fn line(stats: &Stats, has_header: bool) -> String {
         ("run 50%", 7, run.0),
         ("99%", 7, run.1),
     ];
+    let columns = fitting(all, &time, width);
     let mut lines = String::new();
     if has_header {
-        let header = columns.each_ref().map(|(name, width, _)| format!("{name:>width$}")).join(" ");
+        let header = columns.iter().map(|(name, width, _)| format!("{name:>width$}")).collect::<Vec<_>>().join(" ");
         lines.push_str(&format!("{}\n", output::paint(Style::Strong, &header)));
     }
-    let values = columns.map(|(_, width, value)| format!("{value:>width$}")).join(" ");
+    let values = columns.iter().map(|(_, width, value)| format!("{value:>width$}")).collect::<Vec<_>>().join(" ");
     lines.push_str(&format!("{values}\n"));
     lines
+}
+
+/// A column of --watch: its name, its width, its value.
+type WatchColumn = (&'static str, usize, String);
+
+/// The columns that fit a width. Where not all do, the time has no date, and the last columns are left out.
+fn fitting<const N: usize>(all: [WatchColumn; N], time: &str, width: Option<usize>) -> Vec<WatchColumn> {
+    let mut columns = Vec::from(all);
+    let needs = |columns: &[WatchColumn]| columns.iter().map(|(_, width, _)| width + 1).sum::<usize>() - 1;
+    let Some(width) = width.filter(|width| needs(&columns) > *width) else { return columns };
+    let time_of_day = time.get(11..19).unwrap_or(time);
+    columns[0] = ("time", time_of_day.len(), time_of_day.to_owned());
+    while columns.len() > 1 && needs(&columns) > width {
+        columns.pop();
+    }
+    columns
 }
 
 /// The numbers as JSON.
@@ -286,5 +305,24 @@ impl Numbers {
                 run: lengths(&finished.run),
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_says_why_fits_80_columns() {
+        let all = || {
+            let widths = [20, 9, 7, 8, 9, 9, 7, 7, 8, 8, 7, 7, 7];
+            widths.map(|width| ("x", width, "1".to_owned()))
+        };
+        let time = "2026-01-15T09:30:07Z";
+        assert_eq!(fitting(all(), time, None).len(), 13);
+        assert_eq!(fitting(all(), time, Some(200)).len(), 13);
+        let narrow = fitting(all(), time, Some(80));
+        assert_eq!((narrow.len(), narrow[0].2.as_str()), (9, "09:30:07"), "up to the failures");
+        assert_eq!(narrow.iter().map(|(_, width, _)| width + 1).sum::<usize>() - 1, 80);
     }
 }

@@ -43,6 +43,7 @@ async fn perform(client: &Client, action: &Action, updates: &mpsc::Sender<Update
             _ => format!("job {job} is cancelled"),
         },
         Action::Retry(kind) => return Ok(Update::RetryDone(retry(client, kind, updates).await)),
+        Action::List(queue) => return list(client, queue).await,
         Action::Inspect(job) => {
             let Some(row) = client.job(*job).await? else {
                 return Ok(Update::Notice(format!("job {job} is gone")));
@@ -53,6 +54,30 @@ async fn perform(client: &Client, action: &Action, updates: &mpsc::Sender<Update
         }
     };
     Ok(Update::Notice(notice))
+}
+
+/// The most jobs of a queue that are listed of each state.
+const LISTED: u32 = 50;
+
+/// Lists the jobs of a queue that run, wait or are to be tried again.
+async fn list(client: &Client, queue: &str) -> Result<Update, Failure> {
+    let now = client.database_time().await?;
+    let mut lines = Vec::new();
+    for state in [JobState::Running, JobState::Available, JobState::Retryable, JobState::Scheduled] {
+        let jobs = client.jobs(JobFilter::new().queue(queue).states(state)).oldest_first().limit(LISTED).await?;
+        let is_cut = jobs.len() == LISTED as usize;
+        lines.extend(jobs.iter().map(|job| {
+            let due = output::format_relative(job.scheduled_at, now);
+            format!("{} {:<9} {:>12}  {}  {}", job.id, state, due, job.kind, job.args.get())
+        }));
+        if is_cut {
+            lines.push(format!("… the first {LISTED} that are {state}"));
+        }
+    }
+    if lines.is_empty() {
+        return Ok(Update::Notice(format!("queue {queue} has no unfinished job")));
+    }
+    Ok(Update::Text { title: format!("unfinished jobs of queue {queue}"), lines })
 }
 
 /// Retries the jobs of a kind batch by batch, and sends its progress.

@@ -18,8 +18,10 @@ use crate::output::{count, format_duration, printable, wrap};
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Instant, palette: Palette) {
     let queues = state.shown(Pane::Queues).len().max(1);
-    // The list of queues is as high as it needs, and at most two fifths of the screen.
-    let most = frame.area().height.saturating_sub(5) * 2 / 5;
+    // The list of queues is as high as it needs. It has two fifths of the screen, and what the list below leaves free.
+    let height_for_lists = frame.area().height.saturating_sub(5);
+    let below = u16::try_from(state.shown(state.lower_pane).len().max(1) + 3).unwrap_or(u16::MAX);
+    let most = (height_for_lists * 2 / 5).max(height_for_lists.saturating_sub(below));
     let wanted = u16::try_from(queues + 3).unwrap_or(u16::MAX).clamp(4, most.max(4));
     let problem = lines(state.problem.as_deref().unwrap_or_default(), palette.bad(), frame.area());
     let foot_lines = foot(state, frame.area(), palette);
@@ -113,7 +115,7 @@ fn foot(state: &State, area: Rect, palette: Palette) -> Vec<Line<'static>> {
     } else if state.filter.is_empty() {
         // It fits 80 columns.
         vec![Line::styled(
-            "? help  1-6 lists  / filter  enter inspect  p pause  c cancel  r retry  q quit",
+            "? help  1-6 lists  / filter  enter open  p pause  c cancel  r retry  q quit",
             palette.faint(),
         )]
     } else {

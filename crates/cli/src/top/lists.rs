@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Rect};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
@@ -40,17 +40,48 @@ pub(super) fn draw_list(
         frame.render_widget(Paragraph::new(Line::styled(nothing, palette.faint())).block(block), area);
         return;
     }
-    let fitting = fitting(&columns, block.inner(area).width);
+    let inner = block.inner(area);
+    let fitting = fitting(&columns, inner.width);
+    // One row is the header's.
+    let below = rows.len().saturating_sub(usize::from(inner.height.saturating_sub(1)).max(1));
+    let block = match below {
+        0 => block,
+        more => block.title_bottom(Line::styled(format!(" … {more} more "), palette.faint()).right_aligned()),
+    };
+    let widths: Vec<_> = fitting.iter().map(|at| columns[*at].width).collect();
+    let shares = Layout::horizontal(&widths).spacing(1).split(inner);
     let header = Row::new(fitting.iter().map(|at| Cell::from(columns[*at].name))).style(palette.faint());
-    let widths = fitting.iter().map(|at| columns[*at].width);
     let rows = rows.into_iter().map(|cells| {
         let cells = cells.into_iter().enumerate().filter(|(at, _)| fitting.contains(at));
-        Row::new(cells.map(|(_, cell)| cell))
+        Row::new(cells.zip(shares.iter()).map(|((_, cell), share)| Cell::from(cut(cell, usize::from(share.width)))))
     });
     let highlight = if is_selected { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
     let table = Table::new(rows, widths).header(header).block(block).row_highlight_style(highlight);
     let mut table_state = TableState::new().with_selected(Some(state.selected(pane)));
     frame.render_stateful_widget(table, area, &mut table_state);
+}
+
+/// A line that fits a width. An ellipsis ends what is cut.
+fn cut(mut line: Line<'static>, width: usize) -> Line<'static> {
+    if line.width() <= width || width == 0 {
+        return line;
+    }
+    let mut room = width - 1;
+    for span in &mut line.spans {
+        let kept: String = span
+            .content
+            .chars()
+            .take_while(|letter| {
+                let wide = Span::raw(letter.to_string()).width();
+                let fits = wide <= room;
+                room = if fits { room - wide } else { 0 };
+                fits
+            })
+            .collect();
+        span.content = kept.into();
+    }
+    line.spans.push(Span::raw("…"));
+    line
 }
 
 /// A column of a list.
@@ -119,14 +150,14 @@ const fn empty(pane: Pane) -> &'static str {
     }
 }
 
-type Listed = (Vec<Column>, Vec<Vec<Cell<'static>>>);
+type Listed = (Vec<Column>, Vec<Vec<Line<'static>>>);
 
-fn text(text: &str) -> Cell<'static> {
-    Cell::from(printable(text).into_owned())
+fn text(text: &str) -> Line<'static> {
+    Line::from(printable(text).into_owned())
 }
 
-fn number(text: impl ToString) -> Cell<'static> {
-    Cell::from(Line::from(text.to_string()).right_aligned())
+fn number(text: impl ToString) -> Line<'static> {
+    Line::from(text.to_string()).right_aligned()
 }
 
 fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette) -> Listed {
@@ -142,9 +173,9 @@ fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette)
         };
         let depths = state.history.depths.get(&queue.name).map(|depths| sparkline(depths, 20)).unwrap_or_default();
         let oldest = queue.oldest.map(format_duration).unwrap_or_default();
-        let mut cells = vec![text(&queue.name), Cell::from(Line::from(status))];
+        let mut cells = vec![text(&queue.name), Line::from(status)];
         if has_held_groups {
-            cells.push(Cell::from(Span::styled(queue.held_groups.clone(), palette.warn())));
+            cells.push(Line::from(Span::styled(queue.held_groups.clone(), palette.warn())));
         }
         cells.extend([
             number(&queue.available),
@@ -154,7 +185,7 @@ fn queues(snapshot: &Snapshot, shown: &[usize], state: &State, palette: Palette)
             number(&queue.retryable),
             number(&queue.discarded),
             number(queue.runners),
-            Cell::from(depths),
+            Line::from(depths),
         ]);
         cells
     };
@@ -181,7 +212,7 @@ fn running(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
         let job = &snapshot.running[*index];
         let runner = match job.is_alive {
             true => text(&job.runner),
-            false => Cell::from(Span::styled(format!("dead: {}", printable(&job.runner)), palette.bad())),
+            false => Line::from(Span::styled(format!("dead: {}", printable(&job.runner)), palette.bad())),
         };
         vec![
             text(&job.id),
@@ -215,7 +246,7 @@ fn failing(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
             text(&failing.kind),
             text(&failing.queues),
             number(failing.retryable),
-            Cell::from(Line::from(discarded).right_aligned()),
+            Line::from(discarded).right_aligned(),
             number(&failing.last),
             text(&failing.error),
         ]
@@ -259,7 +290,7 @@ fn waiting(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
             text(&waiting.application),
             number(&waiting.waiting_for),
             text(&waiting.waits_for),
-            Cell::from(Span::styled(printable(&waiting.blocker).into_owned(), palette.bad())),
+            Line::from(Span::styled(printable(&waiting.blocker).into_owned(), palette.bad())),
             number(&waiting.open_for),
             text(&waiting.query),
         ]
@@ -287,7 +318,7 @@ fn groups(snapshot: &Snapshot, shown: &[usize], palette: Palette) -> Listed {
             number(&group.running),
             number(group.waiting),
             number(&group.oldest),
-            Cell::from(Span::styled(printable(&group.held_by).into_owned(), palette.warn())),
+            Line::from(Span::styled(printable(&group.held_by).into_owned(), palette.warn())),
             text(&group.until),
         ]
     };

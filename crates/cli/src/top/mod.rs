@@ -99,7 +99,7 @@ pub(crate) async fn run(arguments: TopArguments) -> Result<Verdict, Failure> {
                 Some(update) => state.apply(update, Instant::now()),
                 None => break,
             },
-            _ = tick.tick() => {}
+            _ = tick.tick() => state.tick(Instant::now()),
         }
     }
     drop(screen);

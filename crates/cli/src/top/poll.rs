@@ -53,6 +53,9 @@ async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
     let keys = client.claims().limit(KEY_LIMIT).await?;
     let waiting = client.waiting_inserts().await?;
     let now = stats.asked_at;
+    let mut queues: Vec<_> = queues.iter().map(|queue| Queue::new(queue, &groups, has_all_groups)).collect();
+    // The names keep their order among equals.
+    queues.sort_by_key(Queue::trouble);
     Ok(Snapshot {
         clock: format!("{:02}:{:02}:{:02} UTC", now.hour(), now.minute(), now.second()),
         took: began.elapsed(),
@@ -60,7 +63,7 @@ async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
         inserted: stats.rates.inserted,
         completed: stats.rates.completed,
         failed: stats.rates.failed,
-        queues: queues.iter().map(|queue| Queue::new(queue, &groups, has_all_groups)).collect(),
+        queues,
         running: running.iter().map(Into::into).collect(),
         failing: failing.iter().map(|kind| Failing::new(kind, now)).collect(),
         keys: keys.iter().map(Into::into).collect(),

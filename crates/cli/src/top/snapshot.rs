@@ -72,6 +72,21 @@ impl Queue {
     }
 }
 
+impl Queue {
+    /// The rank of its trouble: the least comes first. Among queues of one rank, that whose oldest job waits longest.
+    pub(super) fn trouble(&self) -> (u8, std::cmp::Reverse<Option<Duration>>) {
+        let rank = match self.status {
+            Status::NoRunner => 0,
+            Status::Paused | Status::Held if self.depth > 0 => 1,
+            _ if !self.held_groups.is_empty() => 2,
+            Status::AtItsLimit => 3,
+            Status::Waiting => 4,
+            Status::Paused | Status::Held | Status::Working | Status::Idle => 5,
+        };
+        (rank, std::cmp::Reverse(self.oldest))
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     pub(super) id: String,

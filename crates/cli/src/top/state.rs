@@ -11,6 +11,9 @@ use crate::queue::Status;
 /// How many snapshots a sparkline covers.
 pub(super) const HISTORY: usize = 120;
 
+/// How long a notice stays.
+pub(super) const NOTICE: Duration = Duration::from_secs(8);
+
 /// The lists of the screen, in the order of their keys.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Pane {
@@ -48,6 +51,8 @@ pub(super) enum Action {
     Retry(String),
     /// Shows a job in full.
     Inspect(JobId),
+    /// Lists the unfinished jobs of a queue.
+    List(String),
 }
 
 impl Action {
@@ -58,7 +63,7 @@ impl Action {
             Action::Resume(queue) => Some(format!("Resume queue {queue}?")),
             Action::Cancel(job) => Some(format!("Cancel job {job}? Its worker is told to stop.")),
             Action::Retry(kind) => Some(format!("Retry the discarded and retryable jobs of kind {kind}?")),
-            Action::Inspect(_) => None,
+            Action::Inspect(_) | Action::List(_) => None,
         }
     }
 }
@@ -141,8 +146,10 @@ pub(super) struct State {
     pub(super) history: History,
     /// Why the last snapshot failed.
     pub(super) problem: Option<String>,
-    /// The result of the last action.
+    /// The result of the last action. It ends by itself.
     pub(super) notice: Option<String>,
+    /// The notice that was last seen by a tick, and when it was first seen.
+    noticed: Option<(String, Instant)>,
     /// The running retry. A second one would leave no connection for snapshots.
     pub(super) retry: Option<Retry>,
     pub(super) pane: Pane,
@@ -162,6 +169,7 @@ impl State {
             history: History::default(),
             problem: None,
             notice: None,
+            noticed: None,
             retry: None,
             pane: Pane::Queues,
             lower_pane: Pane::Running,
@@ -173,6 +181,19 @@ impl State {
 
     pub(super) fn snapshot(&self) -> Option<&Snapshot> {
         self.latest.as_ref().map(|(snapshot, _)| snapshot)
+    }
+
+    /// Ends a notice that has been there long enough to be read.
+    pub(super) fn tick(&mut self, now: Instant) {
+        match (&self.notice, &self.noticed) {
+            (None, _) => self.noticed = None,
+            (Some(notice), Some((seen, since))) if notice == seen => {
+                if now.saturating_duration_since(*since) >= NOTICE {
+                    (self.notice, self.noticed) = (None, None);
+                }
+            }
+            (Some(notice), _) => self.noticed = Some((notice.clone(), now)),
+        }
     }
 
     /// Applies an update that arrived at this time.
@@ -195,9 +216,16 @@ impl State {
     }
 
     fn apply_snapshot(&mut self, snapshot: Snapshot, now: Instant) {
+        let selected = self.selected_row(Pane::Queues).ok().map(|(old, index)| old.queues[index].name.clone());
         self.history.push(&snapshot);
         self.latest = Some((snapshot, now));
         self.problem = None;
+        // The order of queues changes with their trouble. The selected queue stays the selected one.
+        let shown = self.shown(Pane::Queues);
+        let is_selected = |index: &usize| self.snapshot().map(|new| &new.queues[*index].name) == selected.as_ref();
+        if let Some(position) = shown.iter().position(is_selected) {
+            self.selected.insert(Pane::Queues, position);
+        }
         for pane in Pane::ALL {
             let last = self.shown(pane).len().saturating_sub(1);
             self.selected.entry(pane).and_modify(|selected| *selected = (*selected).min(last));
@@ -289,6 +317,10 @@ impl State {
     }
 
     pub(super) fn inspect(&self) -> Result<Action, &'static str> {
+        if self.pane == Pane::Queues {
+            let (snapshot, index) = self.selected_row(Pane::Queues)?;
+            return Ok(Action::List(snapshot.queues[index].name.clone()));
+        }
         self.selected_job().map(Action::Inspect)
     }
 

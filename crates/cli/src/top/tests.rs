@@ -13,9 +13,10 @@ use self::incident::{JOB, incident, state_with_history};
 use super::draw::draw;
 use super::keys::Effect;
 use super::palette::Palette;
-use super::snapshot::Snapshot;
-use super::state::{Action, HISTORY, Overlay, Pane, Retry, State, Update};
+use super::snapshot::{Queue, Snapshot};
+use super::state::{Action, HISTORY, NOTICE, Overlay, Pane, Retry, State, Update};
 use super::svg::svg;
+use crate::queue::Status;
 
 fn drawn(state: &State, now: Instant, has_colors: bool, width: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, 24)).unwrap();
@@ -58,7 +59,7 @@ fn screen_shows_queues_and_the_selected_list() {
     assert!(has(&shown, &["billing", "limit 2", "41", "12m 20s", "▁▂▃▄▅▇█"]), "{shown:#?}");
     assert!(has(&shown, &["imports", "paused", "250"]), "{shown:#?}");
     assert!(has(&shown, &[JOB, "report.build", "4m 2s", "1/25", "worker-1", "40% of 200"]), "{shown:#?}");
-    assert!(has(&shown, &["dead: worker"]), "{shown:#?}");
+    assert!(has(&shown, &["dead: worke…"]), "{shown:#?}");
     assert!(has(&shown, &["1 queues 3"]) && has(&shown, &["2 running 2", "5 waiting inserts 1"]), "{shown:#?}");
     press(&mut state, "3");
     assert!(has(&lines(&state, now), &["email.send", "8s ago", "smtp: connection refused"]));
@@ -277,6 +278,52 @@ fn selection_stays_within_a_list_that_shrinks() {
     state.apply(Update::Snapshot(Box::default()), now);
     assert_eq!(press(&mut state, "py"), Effect::Redraw);
     assert_eq!(state.notice.as_deref(), Some("the list is empty"));
+}
+
+#[test]
+fn a_notice_ends_by_itself() {
+    let now = Instant::now();
+    let mut state = state_with_history(now);
+    press(&mut state, "5c");
+    state.tick(now);
+    state.tick(now + NOTICE / 2);
+    assert!(state.notice.is_some());
+    // Another notice has its own time.
+    state.notice = Some("queue a is paused".to_owned());
+    state.tick(now + NOTICE);
+    assert!(state.notice.is_some());
+    state.tick(now + NOTICE * 2);
+    assert_eq!(state.notice, None);
+}
+
+#[test]
+fn enter_lists_the_jobs_of_a_queue_and_queues_in_trouble_come_first() {
+    let now = Instant::now();
+    let mut state = state_with_history(now);
+    assert_eq!(press(&mut state, "1\n"), Effect::Run(Action::List("billing".to_owned())));
+    let mut queues = incident(41).queues;
+    queues[1].status = Status::NoRunner;
+    queues.sort_by_key(|queue| queue.trouble());
+    assert_eq!(queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>(), ["emails", "imports", "billing"]);
+    // The selected queue stays selected where it moves.
+    state.apply(Update::Snapshot(Box::new(Snapshot { queues, ..incident(41) })), now);
+    assert_eq!(press(&mut state, "\n"), Effect::Run(Action::List("billing".to_owned())));
+}
+
+#[test]
+fn what_is_cut_is_marked_and_the_queues_take_free_rows() {
+    let now = Instant::now();
+    let mut snapshot = incident(3);
+    let queue = snapshot.queues[0].clone();
+    snapshot.queues =
+        (0..30).map(|n| Queue { name: format!("a-queue-with-a-very-long-name-{n}"), ..queue.clone() }).collect();
+    snapshot.running.truncate(1);
+    let mut state = State::new("schema uniqueue".to_owned(), Duration::from_secs(1));
+    state.apply(Update::Snapshot(Box::new(snapshot)), now);
+    let shown = lines_at(&state, now, 80);
+    let named = shown.iter().filter(|line| line.contains("a-queue-")).count();
+    assert!(named >= 11 && shown.iter().any(|line| line.contains("a-queue-with") && line.contains('…')), "{shown:#?}");
+    assert!(shown.iter().any(|line| line.contains(&format!("… {} more", 30 - named))), "{shown:#?}");
 }
 
 #[test]
