@@ -119,7 +119,7 @@ pub use self::rate::Rate;
 pub use self::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
 pub use self::retention::{Keep, Retention};
 pub use self::retry::RetryPolicy;
-pub use self::runner::{Runner, RunnerHandle, RunnerHealth, shutdown_signal};
+pub use self::runner::{Maintainer, MaintainerHandle, Runner, RunnerHandle, RunnerHealth, shutdown_signal};
 #[cfg(feature = "periodic")]
 pub use self::schedule::CatchUp;
 pub use self::stats::{Finished, Percentiles, Rates, Stats};

@@ -7,10 +7,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
+use crate::error::Result;
 use crate::ident::{JobId, Kind, PeriodicName, QueueName};
 use crate::job::NewJob;
 use crate::period;
-use crate::schedule::CatchUp;
+use crate::schedule::{CatchUp, Schedule};
 
 /// A job that is inserted repeatedly, by a cron expression or at an interval.
 ///
@@ -300,4 +301,16 @@ pub struct PeriodicRow {
     pub created_at: OffsetDateTime,
     /// Why its slots cannot be run.
     pub problem: Option<String>,
+}
+
+impl PeriodicRow {
+    /// Its first slot after a time. `None`: there is none within 50 years.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidSchedule`](crate::Error::InvalidSchedule) or [`Error::UnknownTimeZone`](crate::Error::UnknownTimeZone)
+    /// where the stored schedule cannot be read.
+    pub fn next_after(&self, at: OffsetDateTime) -> Result<Option<OffsetDateTime>> {
+        Ok(Schedule::read(&self.schedule, &self.time_zone)?.next_after(at))
+    }
 }

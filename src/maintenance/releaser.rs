@@ -66,6 +66,8 @@ impl Mode {
 pub(crate) struct Releaser {
     /// Signalled by a notification. `None`: the runner does not listen.
     woken: Option<Arc<Notify>>,
+    /// The longest rest of a releaser that cannot be notified.
+    longest_rest: Duration,
     /// Where the next step goes on.
     place: EdgePlace,
     busy_until: Instant,
@@ -76,10 +78,11 @@ pub(crate) struct Releaser {
 }
 
 impl Releaser {
-    pub(crate) fn new(woken: Option<Arc<Notify>>) -> Self {
+    /// `longest_rest`: of a releaser that cannot be notified.
+    pub(crate) fn new(woken: Option<Arc<Notify>>, longest_rest: Duration) -> Self {
         let now = Instant::now();
         let (place, batch) = (EdgePlace::default(), BatchSize::new(BATCH));
-        Self { woken, place, busy_until: now, checked: None, check_at: now, batch }
+        Self { woken, longest_rest, place, busy_until: now, checked: None, check_at: now, batch }
     }
 
     async fn release(&mut self, holder: &Holder) -> Result<Duration> {
@@ -119,7 +122,11 @@ impl Releaser {
             None if began >= self.busy_until => Mode::Polling,
             _ => Mode::Busy,
         };
-        Ok(mode.rest(is_awaited).min(self.check_at.saturating_duration_since(Instant::now())))
+        let rest = match self.woken {
+            Some(_) => mode.rest(is_awaited),
+            None => mode.rest(is_awaited).min(self.longest_rest),
+        };
+        Ok(rest.min(self.check_at.saturating_duration_since(Instant::now())))
     }
 
     /// A step of the walk through all edges.

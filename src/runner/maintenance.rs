@@ -65,7 +65,8 @@ impl MaintenanceSettings {
         background.spawn(maintenance::serve(Expirer::new(self.promote_interval), holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(rescuer, holder.clone(), stopping.clone()));
         background.spawn(maintenance::serve(pruner, holder.clone(), stopping.clone()));
-        background.spawn(maintenance::serve(Releaser::new(parent_ended), holder.clone(), stopping.clone()));
+        let releaser = Releaser::new(parent_ended, self.promote_interval);
+        background.spawn(maintenance::serve(releaser, holder.clone(), stopping.clone()));
         #[cfg(feature = "periodic")]
         background.spawn(maintenance::serve(maintenance::PeriodicInserter, holder.clone(), stopping.clone()));
         if let Some(interval) = self.reindex_interval.filter(|_| holder.connection.has_session()) {
