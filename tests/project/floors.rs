@@ -63,9 +63,10 @@ const FLOORS: &[(u8, &[&str])] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("uniqueue", &["uniqueue-derive", "uniqueue-policy"]),
     ("uniqueue-bench", &["uniqueue"]),
-    ("uniqueue-cli", &["uniqueue", "uniqueue-web"]),
+    ("uniqueue-cli", &["uniqueue", "uniqueue-ojs", "uniqueue-web"]),
     ("uniqueue-derive", &["uniqueue-policy"]),
     ("uniqueue-model", &[]),
+    ("uniqueue-ojs", &["uniqueue"]),
     ("uniqueue-policy", &[]),
     ("uniqueue-test-support", &["uniqueue"]),
     ("uniqueue-web", &["uniqueue"]),

@@ -1,0 +1,110 @@
+//! The outermost layer: the headers of every answer, the body of a problem, and requests that a hang-up does not interrupt.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::access::Access;
+use crate::door::Door;
+use crate::problem::Problem;
+
+/// The media type of OJS.
+const MEDIA_TYPE: &str = "application/openjobspec+json";
+
+/// An answer with a body.
+pub(crate) struct Answer {
+    status: StatusCode,
+    body: Value,
+    location: Option<String>,
+}
+
+/// What a handler returns.
+pub(crate) type Answered = Result<Answer, Problem>;
+
+impl Answer {
+    pub(crate) const fn ok(body: Value) -> Self {
+        Self { status: StatusCode::OK, body, location: None }
+    }
+
+    pub(crate) const fn created(body: Value) -> Self {
+        Self { status: StatusCode::CREATED, body, location: None }
+    }
+
+    pub(crate) const fn unavailable(body: Value) -> Self {
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, body, location: None }
+    }
+
+    /// Where the new resource is.
+    pub(crate) fn at(self, location: String) -> Self {
+        Self { location: Some(location), ..self }
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let Self { status, body, location } = self;
+        let mut response = (status, body.to_string()).into_response();
+        if let Some(location) = location.and_then(|location| HeaderValue::try_from(location).ok()) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        response
+    }
+}
+
+/// Answers a request, and completes the answer.
+pub(crate) async fn complete(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+    let request_id = format!("req_{}", Uuid::now_v7());
+    let accepts = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = if accepts.trim() == "application/json" { "application/json" } else { MEDIA_TYPE };
+    let mut response = match refusal(&door, &request) {
+        Some(problem) => problem.into_response(),
+        // Where the client hangs up, the request goes on: half of a change is none, and a transaction that is dropped while
+        // it begins would stay open in the pool.
+        None => match tokio::spawn(next.run(request)).await {
+            Ok(response) => response,
+            Err(error) => {
+                tracing::error!(%error, "a request of Open Job Spec panicked");
+                StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            }
+        },
+    };
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        *response.body_mut() = Body::from(problem.body(&request_id).to_string());
+    }
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert("ojs-version", HeaderValue::from_static("1.0"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(request_id) = HeaderValue::try_from(request_id) {
+        headers.insert("x-request-id", request_id);
+    }
+    response
+}
+
+/// Why a request gets no further.
+fn refusal(door: &Door, request: &Request) -> Option<Problem> {
+    let is_reading = [Method::GET, Method::HEAD].contains(request.method());
+    let asked = request.headers().get("ojs-version").and_then(|value| value.to_str().ok());
+    if let Some(version) = asked.filter(|version| version.split('.').next() != Some("1")) {
+        return Some(Problem::unsupported(format!("unsupported OJS-Version: {version:?}; this server speaks 1.0")));
+    }
+    // A page of another site, also one whose name leads here, must not insert jobs with the browser of a user nearby.
+    if request.headers().get("sec-fetch-site").is_some_and(|site| site != "none") {
+        return Some(Problem::forbidden("requests of pages in a browser are refused; this API is for services"));
+    }
+    let (parts, is_probe) = (request.method(), request.uri().path().ends_with("/ojs/v1/health"));
+    match door.access_of(request) {
+        _ if is_probe => None,
+        Access::All => None,
+        Access::Read if is_reading => None,
+        Access::Read => Some(Problem::forbidden(format!("these credentials may only read: {parts}"))),
+        Access::None => Some(Problem::forbidden("these credentials allow nothing here")),
+    }
+}

@@ -1,0 +1,58 @@
+//! The body of a request.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequest, Request};
+use serde_json::{Map, Value};
+
+use crate::problem::Problem;
+
+/// The largest body, where the server around the router sets no smaller limit: a batch of 1,000 jobs of 4 kB.
+const MAX_BODY: usize = 4 * 1024 * 1024;
+
+/// A body that is a JSON object. An empty body counts as an empty object. Depth is limited to 127.
+pub(crate) struct Object(pub(crate) Map<String, Value>);
+
+impl<S: Sync> FromRequest<S> for Object {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Problem> {
+        let bytes = to_bytes(request.into_body(), MAX_BODY).await.map_err(|_| {
+            Problem::payload(format!("the body is larger than {MAX_BODY} bytes, or was not sent whole"))
+        })?;
+        read(&bytes).map(Self)
+    }
+}
+
+/// Reads a body.
+pub(crate) fn read(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
+    if bytes.is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => Err(Problem::payload("the body must be a JSON object")),
+        Err(error) => Err(Problem::payload(format!("the body is not valid JSON: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_body_that_is_nested_too_deeply_is_refused() {
+        let nested = |depth| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
+        assert!(read(nested(120).as_bytes()).is_ok());
+        assert!(read(nested(100_000).as_bytes()).is_err());
+        assert!(read(b"[]").is_err() && read(b"").is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>) {
+            let _ = read(&bytes);
+        }
+    }
+}

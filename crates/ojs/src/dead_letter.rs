@@ -1,0 +1,81 @@
+//! The dead letter queue: discarded jobs. One whose policy says `on_exhaustion` `dead_letter` and one that says `discard` are
+//! discarded alike and both are here, until the retention of their queue deletes them.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use serde_json::json;
+use uniqueue::{JobFilter, JobId, JobRow, JobState};
+
+use crate::answer::{Answer, Answered};
+use crate::door::Door;
+use crate::envelope::known_id;
+use crate::jobs::find;
+use crate::paging::Paging;
+use crate::problem::Problem;
+use crate::{show, times};
+
+/// How far dead letters are counted.
+const COUNTED: u32 = 10_000;
+
+/// `GET /dead-letter`: the newest first.
+pub(crate) async fn list(State(door): State<Arc<Door>>, Query(paging): Query<Paging>) -> Answered {
+    let mut filter = JobFilter::new().states(JobState::Discarded);
+    if let Some(queue) = &paging.queue {
+        filter = filter.queue(queue);
+    }
+    let (limit, offset) = (paging.limit()?, paging.offset()?);
+    // One more tells whether there is another page.
+    let mut page = door.client.jobs(filter.clone()).limit(limit + offset + 1);
+    if let Some(after) = paging.after()? {
+        page = page.after(after);
+    }
+    let all = page.await?;
+    let (skipped, wanted) = (offset as usize, limit as usize);
+    let jobs: Vec<_> = all.iter().skip(skipped).take(wanted).collect();
+    let next = jobs.last().map(|last| last.id).filter(|_| all.len() > skipped + wanted);
+    let total = door.client.count_jobs(filter, COUNTED).await?.counted();
+    let shown: Vec<_> = jobs.into_iter().map(show::job).collect();
+    Ok(Answer::ok(json!({ "jobs": shown, "pagination": paging.shown(total, next)? })))
+}
+
+async fn dead(door: &Door, id: &str) -> Result<JobRow, Problem> {
+    let row = find(&door.client, "dead letter job", known_id("dead letter job", id)?).await?;
+    match row.state {
+        JobState::Discarded => Ok(row),
+        _ => Err(Problem::not_found("dead letter job", id)),
+    }
+}
+
+/// `GET /dead-letter/{id}`
+pub(crate) async fn show(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
+    Ok(Answer::ok(json!({ "job": show::job(&dead(&door, &id).await?) })))
+}
+
+/// `DELETE /dead-letter/{id}`
+pub(crate) async fn delete(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
+    let JobRow { id: dead, .. } = dead(&door, &id).await?;
+    match door.client.delete([dead]).await?.is_empty() {
+        true => Err(Problem::not_found("dead letter job", &id)),
+        false => Ok(Answer::ok(json!({ "deleted": true, "job_id": dead }))),
+    }
+}
+
+/// `POST /dead-letter/{id}/retry`
+pub(crate) async fn retry(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
+    let JobRow { id: dead, .. } = dead(&door, &id).await?;
+    let mut holder: Option<JobId> = None;
+    let retrying = door.client.retry([dead]);
+    let retried = retrying.on_refused(|refused| holder = refused.first().and_then(|refused| refused.holder)).await?;
+    if let Some(holder) = holder {
+        let message = format!("job {dead} cannot be retried: another job claims its unique key");
+        return Err(Problem::duplicate(message, &holder.to_string()));
+    }
+    let row = find(&door.client, "dead letter job", dead).await?;
+    if retried.is_empty() {
+        return Err(Problem::not_found("dead letter job", &id));
+    }
+    let mut shown = show::job(&row);
+    shown["re_enqueued_at"] = json!(times::text(row.scheduled_at));
+    Ok(Answer::ok(json!({ "job": shown })))
+}

@@ -1,0 +1,40 @@
+//! What all requests share.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use axum::extract::Request;
+use tokio_util::task::AbortOnDropHandle;
+use uniqueue::Client;
+
+use crate::access::Access;
+use crate::deadlines::Deadlines;
+use crate::known_kinds::KnownKinds;
+use crate::rate_limit::SetRates;
+use crate::runs::Runs;
+use crate::store::Store;
+
+/// See [`Ojs::access`](crate::Ojs::access).
+pub(crate) type AccessFn = dyn Fn(&Request) -> Access + Send + Sync;
+
+/// What all requests share.
+pub(crate) struct Door {
+    pub(crate) client: Client,
+    pub(crate) store: Store,
+    pub(crate) access: Arc<AccessFn>,
+    pub(crate) runs: Arc<Runs>,
+    pub(crate) deadlines: Deadlines,
+    /// The task that notes the ends of workflows.
+    pub(crate) _settling: AbortOnDropHandle<()>,
+    pub(crate) known_kinds: KnownKinds,
+    pub(crate) set_rates: SetRates,
+    pub(crate) started_at: Instant,
+    /// When the database was asked last, and what it answered.
+    pub(crate) health: Mutex<Option<(Instant, Result<u128, String>)>>,
+}
+
+impl Door {
+    pub(crate) fn access_of(&self, request: &Request) -> Access {
+        (self.access)(request)
+    }
+}

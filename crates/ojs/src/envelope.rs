@@ -1,0 +1,211 @@
+//! A job document of a request as a job to insert.
+
+use serde_json::{Map, Value, json};
+use uniqueue::{JobId, NewJob};
+use uuid::{Uuid, Variant};
+
+use crate::details::{Details, MEMBER};
+use crate::fields::{Fields, wrong};
+use crate::problem::Problem;
+use crate::rate_limit::QueueRate;
+use crate::retry::RetryPolicy;
+use crate::{times, unique};
+
+/// The members that this version of OJS knows, at the top of a document. Those that the server sets are ignored.
+const KNOWN: [&str; 42] = [
+    "specversion",
+    "id",
+    "type",
+    "queue",
+    "args",
+    "meta",
+    "priority",
+    "timeout",
+    "timeout_ms",
+    "scheduled_at",
+    "delay_until",
+    "expires_at",
+    "retry",
+    "unique",
+    "visibility_timeout",
+    "visibility_timeout_ms",
+    "tags",
+    "options",
+    "pending",
+    "rate_limit",
+    "metadata",
+    "depends_on",
+    "state",
+    "attempt",
+    "max_attempts",
+    "created_at",
+    "enqueued_at",
+    "started_at",
+    "completed_at",
+    "cancelled_at",
+    "discarded_at",
+    "result",
+    "error",
+    "errors",
+    "next_attempt_at",
+    "retry_delay_ms",
+    "parent_results",
+    "workflow_id",
+    "progress",
+    "unique_key",
+    "replaced_by",
+    "callbacks",
+];
+
+/// The longest type or queue.
+const MAX_NAME: usize = 128;
+
+/// A job of a request.
+pub(crate) struct Envelope {
+    /// Without its id.
+    pub(crate) job: NewJob,
+    pub(crate) id: JobId,
+    pub(crate) kind: String,
+    /// The rate that the job asks for its queue.
+    pub(crate) rate: Option<QueueRate>,
+    pub(crate) has_retry: bool,
+}
+
+/// Reads a document. `defaults`: the options of its workflow.
+pub(crate) fn read(
+    document: &Map<String, Value>,
+    defaults: Option<&Map<String, Value>>,
+    workflow: Option<Uuid>,
+) -> Result<Envelope, Problem> {
+    let fields = Fields::new(document, defaults)?;
+    let kind = kind(document)?;
+    let id = id(document)?;
+    let mut job = NewJob::new(kind, args(document, fields)?);
+    let queue = fields.text("queue")?.unwrap_or("default");
+    if !is_queue(queue) {
+        let must_be = "lower-case letters, digits, hyphens, underscores and dots, beginning with a letter or digit";
+        return Err(wrong("queue", must_be, &json!(queue)));
+    }
+    job = job.queue(queue);
+    if let Some(priority) = fields.get("priority") {
+        let in_range = priority.as_i64().filter(|priority| (-100..=100).contains(priority));
+        let in_range = in_range.and_then(|priority| i16::try_from(priority).ok());
+        job = job.priority(in_range.ok_or_else(|| wrong("priority", "a whole number from -100 to 100", priority))?);
+    }
+    let retry = fields.object("retry")?;
+    if let Some(retry) = retry {
+        job = job.max_attempts(RetryPolicy::read(retry)?.max_attempts);
+    }
+    if let Some(policy) = fields.object("unique")? {
+        job = job.unique(unique::read(policy)?);
+    }
+    job = times::apply(job, fields)?;
+    for (name, value) in fields.object("meta")?.into_iter().flatten() {
+        if name == MEMBER {
+            return Err(Problem::invalid(format!("invalid meta: the name is the server's own: {MEMBER:?}")));
+        }
+        job = job.meta(name, value.clone());
+    }
+    let millis = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    let unknown = document.iter().filter(|(name, _)| !KNOWN.contains(&name.as_str()));
+    let details = Details {
+        retry: retry.cloned(),
+        timeout_ms: fields.length("timeout_ms", "timeout")?.map(millis),
+        visibility_timeout_ms: fields.length("visibility_timeout_ms", "visibility_timeout")?.map(millis),
+        tags: fields.array("tags")?.cloned(),
+        metadata: fields.object("metadata")?.cloned(),
+        unknown: unknown.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        workflow,
+    };
+    if details != Details::default() {
+        let details = serde_json::to_value(details).map_err(|error| Problem::invalid(error.to_string()))?;
+        job = job.meta(MEMBER, details);
+    }
+    let rate = fields.object("rate_limit")?.map(|limit| QueueRate::read(queue, limit)).transpose()?;
+    Ok(Envelope { job, id, kind: kind.to_owned(), rate, has_retry: retry.is_some() })
+}
+
+fn kind(document: &Map<String, Value>) -> Result<&str, Problem> {
+    match document.get("type") {
+        None | Some(Value::Null) => Err(Problem::invalid("missing required field: type")
+            .detail("field", "type")
+            .detail("validation", "required")),
+        Some(Value::String(kind)) if is_kind(kind) => Ok(kind),
+        Some(other) => {
+            let must_be =
+                "words of lower-case letters, digits, hyphens and underscores that begin with a letter, joined by dots";
+            Err(wrong("type", must_be, other))
+        }
+    }
+}
+
+fn is_kind(kind: &str) -> bool {
+    let is_word = |word: &str| {
+        word.starts_with(|first: char| first.is_ascii_lowercase())
+            && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
+    };
+    kind.len() <= MAX_NAME && kind.split('.').all(is_word)
+}
+
+fn is_queue(queue: &str) -> bool {
+    queue.len() <= MAX_NAME
+        && queue.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit())
+        && queue.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'))
+}
+
+/// The args: an array. Beside a unique policy also an object, whose members the policy can name.
+fn args<'a>(document: &'a Map<String, Value>, fields: Fields<'_>) -> Result<&'a Value, Problem> {
+    match document.get("args") {
+        None => Err(Problem::invalid("missing required field: args")
+            .detail("field", "args")
+            .detail("validation", "required")),
+        Some(args @ Value::Array(_)) => Ok(args),
+        Some(args @ Value::Object(_)) if fields.get("unique").is_some() => Ok(args),
+        Some(other) => Err(wrong("args", "an array, or beside a unique policy an object", other)),
+    }
+}
+
+fn id(document: &Map<String, Value>) -> Result<JobId, Problem> {
+    match document.get("id") {
+        None | Some(Value::Null) => Ok(JobId::generate()),
+        Some(given) => given.as_str().and_then(read_id).ok_or_else(|| wrong("id", "a UUIDv7 in lower case", given)),
+    }
+}
+
+/// Reads a UUIDv7 in its one form.
+fn read_id(text: &str) -> Option<JobId> {
+    let id = Uuid::try_parse(text).ok()?;
+    let is_v7 = id.get_version_num() == 7 && id.get_variant() == Variant::RFC4122;
+    (is_v7 && id.hyphenated().to_string() == text).then(|| JobId::from(id))
+}
+
+/// Reads the id of a path or of a worker's report. What is no id names no job.
+pub(crate) fn known_id(what: &str, text: &str) -> Result<JobId, Problem> {
+    Uuid::try_parse(text).map(JobId::from).map_err(|_| Problem::not_found(what, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_and_queues_have_one_alphabet_each() {
+        assert!(["a", "email.send", "dlq.test.list-first", "a_1.b-2"].iter().all(|kind| is_kind(kind)));
+        assert!(!["", "A", "a.", ".a", "1a", "a..b", "a b", "é", "a.1"].iter().any(|kind| is_kind(kind)));
+        assert!(["default", "0", "a-b.c_d"].iter().all(|queue| is_queue(queue)));
+        assert!(!["", "-a", "A", "a b", "_a"].iter().any(|queue| is_queue(queue)));
+    }
+
+    #[test]
+    fn an_id_is_a_uuid_of_version_7_in_lower_case() {
+        assert!(read_id("019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f").is_some());
+        for wrong in [
+            "",
+            "550e8400-e29b-41d4-a716-446655440000",
+            "019461A8-1A2B-7C3D-8E4F-5A6B7C8D9E0F",
+            "019461a81a2b7c3d8e4f5a6b7c8d9e0f",
+        ] {
+            assert!(read_id(wrong).is_none(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The members of a job document, wherever they stand: in `options`, or at the top as in an envelope.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::problem::Problem;
+
+/// A job document. A member of `options` comes before the same member at the top, and both come before those of the workflow.
+#[derive(Clone, Copy)]
+pub(crate) struct Fields<'a> {
+    pub(crate) top: &'a Map<String, Value>,
+    options: Option<&'a Map<String, Value>>,
+    defaults: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(top: &'a Map<String, Value>, defaults: Option<&'a Map<String, Value>>) -> Result<Self, Problem> {
+        let options = object(top, "options")?;
+        Ok(Self { top, options, defaults })
+    }
+
+    /// A member, unless it is null.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a Value> {
+        let given = |of: &'a Map<String, Value>| of.get(name).filter(|value| !value.is_null());
+        self.options.and_then(given).or_else(|| given(self.top)).or_else(|| self.defaults.and_then(given))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, Problem> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(wrong(name, "a string", other)),
+        }
+    }
+
+    pub(crate) fn object(&self, name: &str) -> Result<Option<&'a Map<String, Value>>, Problem> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Object(members)) => Ok(Some(members)),
+            Some(other) => Err(wrong(name, "an object", other)),
+        }
+    }
+
+    pub(crate) fn array(&self, name: &str) -> Result<Option<&'a Vec<Value>>, Problem> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Array(items)) => Ok(Some(items)),
+            Some(other) => Err(wrong(name, "an array", other)),
+        }
+    }
+
+    pub(crate) fn is_set(&self, name: &str) -> Result<bool, Problem> {
+        match self.get(name) {
+            None => Ok(false),
+            Some(Value::Bool(is_set)) => Ok(*is_set),
+            Some(other) => Err(wrong(name, "true or false", other)),
+        }
+    }
+
+    /// A length in milliseconds under the one name, or in seconds under the other: above 0, at most a hundred years.
+    pub(crate) fn length(&self, in_millis: &str, in_seconds: &str) -> Result<Option<Duration>, Problem> {
+        const MOST: u64 = 36_525 * 86_400;
+        for (name, unit, most) in [(in_millis, 1, MOST * 1_000), (in_seconds, 1_000, MOST)] {
+            let Some(value) = self.get(name) else { continue };
+            return match value.as_u64() {
+                Some(count) if (1..=most).contains(&count) => Ok(Some(Duration::from_millis(count * unit))),
+                _ => Err(wrong(name, "a whole number above 0 and below a hundred years", value)),
+            };
+        }
+        Ok(None)
+    }
+}
+
+/// The member of a document that is an object, if it is there.
+pub(crate) fn object<'a>(
+    document: &'a Map<String, Value>,
+    name: &str,
+) -> Result<Option<&'a Map<String, Value>>, Problem> {
+    match document.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(members)) => Ok(Some(members)),
+        Some(other) => Err(wrong(name, "an object", other)),
+    }
+}
+
+/// The error of a member with a value that it cannot have.
+pub(crate) fn wrong(name: &str, must_be: &str, given: &Value) -> Problem {
+    let mut text = given.to_string();
+    if text.len() > 80 {
+        text.truncate(text.floor_char_boundary(80));
+        text.push('…');
+    }
+    Problem::invalid(format!("invalid {name}: must be {must_be}: {text}")).detail("field", name)
+}

@@ -1,0 +1,167 @@
+//! Jobs: enqueued, shown, cancelled and activated.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use serde_json::{Map, Value, json};
+use uniqueue::{Client, Inserted, JobId, JobRow, JobState, NewJob};
+
+use crate::answer::{Answer, Answered};
+use crate::body::Object;
+use crate::door::Door;
+use crate::envelope::{self, Envelope, known_id};
+use crate::fields::wrong;
+use crate::problem::Problem;
+use crate::retry::DEFAULT_ATTEMPTS;
+use crate::{parents, show, state};
+
+/// The most jobs of a batch.
+const MAX_BATCH: usize = 1_000;
+
+/// `POST /jobs`
+pub(crate) async fn enqueue(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
+    let envelope = envelope::read(&body, None, None)?;
+    let id = envelope.id;
+    let job = prepare(&door, vec![envelope]).await?.remove(0);
+    let inserted = match door.client.insert(job).await {
+        Ok(inserted) => inserted,
+        Err(error) => return Err(refused(error, id)),
+    };
+    let location = format!("/ojs/v1/jobs/{}", inserted.id());
+    let answer = answer_of(&inserted);
+    Ok(match inserted.duplicate {
+        true => Answer::ok(answer),
+        false => Answer::created(answer).at(location),
+    })
+}
+
+fn answer_of(inserted: &Inserted) -> Value {
+    let mut answer = json!({ "job": show::job(&inserted.job) });
+    if inserted.duplicate {
+        answer["deduplicated"] = json!(true);
+    }
+    if let Some(replaced) = inserted.replaced {
+        answer["replaced_job_id"] = json!(replaced);
+    }
+    answer
+}
+
+/// The error of an insert. Another job under the same id has a code of its own.
+fn refused(error: uniqueue::Error, id: JobId) -> Problem {
+    let by_database = match &error {
+        uniqueue::Error::Database(by) => by.as_database_error().and_then(|by| by.code()),
+        _ => None,
+    };
+    match by_database.as_deref() {
+        Some("23505") => Problem::duplicate(error.to_string(), &id.to_string()),
+        _ => error.into(),
+    }
+}
+
+/// Completes jobs: what they leave out comes from their registered kinds. A job of another kind gets OJS's number of attempts.
+/// Gives queues the rates that jobs ask for.
+pub(crate) async fn prepare(door: &Door, envelopes: Vec<Envelope>) -> Result<Vec<NewJob>, Problem> {
+    let kinds: Vec<_> = envelopes.iter().map(|envelope| envelope.kind.as_str()).collect();
+    let kinds = door.known_kinds.find(&door.client, &kinds).await?;
+    let mut jobs = Vec::with_capacity(envelopes.len());
+    for (envelope, kind) in envelopes.into_iter().zip(kinds) {
+        if let Some(rate) = &envelope.rate {
+            door.set_rates.set(&door.client, rate).await?;
+        }
+        let job = envelope.job.id(envelope.id);
+        jobs.push(match kind {
+            Some(kind) => kind.fill_in(job)?,
+            None if envelope.has_retry => job,
+            None => job.max_attempts(DEFAULT_ATTEMPTS),
+        });
+    }
+    Ok(jobs)
+}
+
+/// `POST /jobs/batch`: all or none.
+pub(crate) async fn enqueue_batch(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
+    let documents = documents(&body, "jobs", MAX_BATCH)?;
+    let mut envelopes = Vec::with_capacity(documents.len());
+    for (index, document) in documents.into_iter().enumerate() {
+        let envelope = envelope::read(document, None, None);
+        envelopes.push(envelope.map_err(|problem| problem.at_index(index))?);
+    }
+    let jobs = prepare(&door, envelopes).await?;
+    let inserted = door.client.insert_many(jobs).await?;
+    let shown: Vec<_> = inserted
+        .iter()
+        .map(|inserted| {
+            let mut job = show::job(&inserted.job);
+            if inserted.duplicate {
+                job["deduplicated"] = json!(true);
+            }
+            job
+        })
+        .collect();
+    Ok(Answer::created(json!({ "count": shown.len(), "jobs": shown })))
+}
+
+/// The objects of an array in a body.
+pub(crate) fn documents<'a>(
+    body: &'a Map<String, Value>,
+    name: &str,
+    most: usize,
+) -> Result<Vec<&'a Map<String, Value>>, Problem> {
+    let must_be = format!("an array of 1 to {most} objects");
+    let given = body.get(name).unwrap_or(&Value::Null);
+    let Some(items) = given.as_array().filter(|items| (1..=most).contains(&items.len())) else {
+        return Err(wrong(name, &must_be, given));
+    };
+    let object = |item: &'a Value| item.as_object().ok_or_else(|| wrong(name, &must_be, item));
+    items.iter().map(object).collect()
+}
+
+/// The row of a job, or the error that there is none.
+pub(crate) async fn find(client: &Client, what: &str, id: JobId) -> Result<JobRow, Problem> {
+    client.job(id).await?.ok_or_else(|| Problem::not_found(what, &id.to_string()))
+}
+
+/// `GET /jobs/{id}`
+pub(crate) async fn show(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
+    let row = find(&door.client, "job", known_id("job", &id)?).await?;
+    let mut shown = show::job(&row);
+    if let Some(results) = parents::results(&door.client, row.id, &row.meta).await? {
+        shown["parent_results"] = results;
+    }
+    Ok(Answer::ok(json!({ "job": shown })))
+}
+
+/// `DELETE /jobs/{id}`
+pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
+    let id = known_id("job", &id)?;
+    let before = find(&door.client, "job", id).await?;
+    let was_cancelled = !before.state.is_final() && !door.client.cancel([id]).await?.is_empty();
+    let row = find(&door.client, "job", id).await?;
+    if !was_cancelled {
+        let state = state::state_name(row.state);
+        return Err(Problem::conflict(format!("job {id} cannot be cancelled: its state is {state}"))
+            .detail("job_id", id.to_string())
+            .detail("current_state", state));
+    }
+    let mut shown = show::job(&row);
+    shown["previous_state"] = json!(state::state_of(before.state, &before.errors));
+    Ok(Answer::ok(json!({ "job": shown })))
+}
+
+/// `POST /jobs/{id}/activate`
+pub(crate) async fn activate(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
+    let id = known_id("job", &id)?;
+    let before = find(&door.client, "job", id).await?;
+    let is_released = before.state == JobState::Pending && !door.client.release([id]).await?.is_empty();
+    let row = find(&door.client, "job", id).await?;
+    if !is_released {
+        let state = state::state_name(row.state);
+        return Err(Problem::conflict(format!("job {id} cannot be activated: its state is {state}, not pending"))
+            .detail("job_id", id.to_string())
+            .detail("current_state", state));
+    }
+    let mut shown = show::job(&row);
+    shown["activated_at"] = json!(crate::times::text(row.scheduled_at));
+    shown["previous_state"] = json!("pending");
+    Ok(Answer::ok(json!({ "job": shown })))
+}

@@ -1,0 +1,55 @@
+//! A front door for [Open Job Spec](https://openjobspec.org) 1.0 over HTTP, levels 0 to 4: an [`axum::Router`] that a service
+//! mounts in its own application, or that `uniqueue serve --ojs` serves.
+//!
+//! A job is a job whatever door it came through. What OJS clients enqueue, runners of the library can work, and the other
+//! way round.
+//!
+//! ```no_run
+//! use uniqueue::{Client, Maintainer};
+//! use uniqueue_ojs::Ojs;
+//!
+//! # async fn run(client: Client) -> uniqueue::Result<()> {
+//! let maintainer = Maintainer::new(client.clone()).start().await?;
+//! let router = Ojs::new(client).start().await?;
+//! # let _ = (maintainer, router);
+//! # Ok(()) }
+//! ```
+//!
+//! The door keeps cron entries, directives and the names of workflows in a schema of its own, which it creates when it
+//! starts. It does no maintenance: run a [`Maintainer`](uniqueue::Maintainer) or a [`Runner`](uniqueue::Runner) beside it.
+
+mod access;
+mod answer;
+mod body;
+mod cron;
+mod dead_letter;
+mod deadlines;
+mod details;
+mod directives;
+mod door;
+mod duration;
+mod envelope;
+mod events;
+mod fields;
+mod jobs;
+mod known_kinds;
+mod ojs;
+mod paging;
+mod parents;
+mod problem;
+mod queues;
+mod rate_limit;
+mod retry;
+mod routes;
+mod runs;
+mod show;
+mod state;
+mod store;
+mod system;
+mod times;
+mod unique;
+mod workers;
+mod workflow;
+
+pub use self::access::Access;
+pub use self::ojs::Ojs;

@@ -1,0 +1,83 @@
+//! The builder of the door.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::Request;
+use uniqueue::{Client, Result, SchemaName};
+
+use crate::access::Access;
+use crate::deadlines::Deadlines;
+use crate::door::{AccessFn, Door};
+use crate::known_kinds::KnownKinds;
+use crate::rate_limit::SetRates;
+use crate::routes;
+use crate::runs::Runs;
+use crate::store::Store;
+use crate::workflow;
+
+/// Makes the door.
+#[must_use = "the door answers nothing until its router is served"]
+pub struct Ojs {
+    client: Client,
+    schema: Option<SchemaName>,
+    access: Arc<AccessFn>,
+}
+
+impl fmt::Debug for Ojs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ojs").field("client", &self.client).field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl Ojs {
+    /// The door to the queue of a client. It works over the client's pool.
+    pub fn new(client: Client) -> Self {
+        Self { client, schema: None, access: Arc::new(|_| Access::All) }
+    }
+
+    /// The schema of the door's own tables. Default: the client's schema with `_ojs` at its end.
+    pub fn schema(mut self, schema: SchemaName) -> Self {
+        self.schema = Some(schema);
+        self
+    }
+
+    /// Decides what each request may do, apart from the health check. Default: everything.
+    pub fn access(mut self, access: impl Fn(&Request) -> Access + Send + Sync + 'static) -> Self {
+        self.access = Arc::new(access);
+        self
+    }
+
+    /// Creates or updates the door's own schema, starts the task that ends jobs at their `timeout_ms`, and returns the router. The
+    /// task ends when the last clone of the router is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMigrated`](uniqueue::Error::NotMigrated) where the queue's own schema is missing;
+    /// [`Error::Database`](uniqueue::Error::Database), also where the role may create no schema.
+    pub async fn start(self) -> Result<Router> {
+        let Self { client, schema, access } = self;
+        client.check_schema().await?;
+        let schema = match schema {
+            Some(schema) => schema,
+            None => SchemaName::new(format!("{}_ojs", client.schema().as_str()))?,
+        };
+        let store = Store::open(client.pool().clone(), &schema).await?;
+        let runs = Arc::new(Runs::default());
+        let door = Arc::new(Door {
+            deadlines: Deadlines::start(client.clone(), Arc::clone(&runs)),
+            _settling: workflow::start_settling(client.clone(), store.clone()),
+            client,
+            store,
+            access,
+            runs,
+            known_kinds: KnownKinds::default(),
+            set_rates: SetRates::default(),
+            started_at: Instant::now(),
+            health: Mutex::default(),
+        });
+        Ok(routes::router(&door))
+    }
+}

@@ -1,0 +1,18 @@
+//! The results of the jobs that a job ran after.
+
+use serde_json::{Map, Value};
+use uniqueue::{Client, JobId};
+
+use crate::details::Details;
+use crate::problem::Problem;
+
+/// The results of the jobs that a job of a workflow ran after, in the order of the workflow. `None`: it ran after none.
+pub(crate) async fn results(client: &Client, id: JobId, meta: &Map<String, Value>) -> Result<Option<Value>, Problem> {
+    if Details::of(meta).workflow.is_none() {
+        return Ok(None);
+    }
+    // Ids are made in the order of the workflow.
+    let parents = client.parents(id).await?;
+    let results: Vec<_> = parents.into_iter().map(|parent| parent.output.unwrap_or_default()).collect();
+    Ok((!results.is_empty()).then_some(Value::Array(results)))
+}

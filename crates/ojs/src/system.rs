@@ -1,0 +1,69 @@
+//! The health check, and the manifest.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use serde_json::{Value, json};
+use uniqueue::{OJS_MECHANISM, OJS_STRENGTH};
+
+use crate::answer::{Answer, Answered};
+use crate::door::Door;
+
+/// How long an answer of the database counts: probes cost it no more than one statement in this time.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How long the database may take.
+const PATIENT: Duration = Duration::from_secs(2);
+
+/// `GET /health`
+pub(crate) async fn health(State(door): State<Arc<Door>>) -> Answered {
+    let known = door.health.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let latency = match known.filter(|(at, _)| at.elapsed() < FRESH) {
+        Some((_, answer)) => answer,
+        None => {
+            let asked_at = Instant::now();
+            let answer = match tokio::time::timeout(PATIENT, door.client.database_time()).await {
+                Ok(Ok(_)) => Ok(asked_at.elapsed().as_millis()),
+                // The reason may name hosts and users. Probes need no credentials.
+                Ok(Err(_)) | Err(_) => Err("the database does not answer".to_owned()),
+            };
+            *door.health.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), answer.clone()));
+            answer
+        }
+    };
+    let (uptime, version) = (door.started_at.elapsed().as_secs(), env!("CARGO_PKG_VERSION"));
+    let body = |status: &str, backend: Value| json!({ "status": status, "version": "1.0", "server_version": version, "uptime_seconds": uptime, "backend": backend });
+    Ok(match latency {
+        Ok(millis) => {
+            let millis = u64::try_from(millis).unwrap_or(u64::MAX);
+            Answer::ok(body("ok", json!({ "type": "postgres", "status": "connected", "latency_ms": millis })))
+        }
+        Err(error) => Answer::unavailable(body(
+            "degraded",
+            json!({ "type": "postgres", "status": "disconnected", "error": error }),
+        )),
+    })
+}
+
+/// `GET /ojs/manifest`
+pub(crate) async fn manifest() -> Answered {
+    Ok(Answer::ok(json!({
+        "specversion": "1.0",
+        "ojs_version": "1.0",
+        "implementation": { "name": "uniqueue", "version": env!("CARGO_PKG_VERSION"), "language": "rust" },
+        "conformance_level": 4,
+        "conformance_tier": "full",
+        "protocols": ["http"],
+        "backend": "postgres",
+        "unique_job_strength": OJS_STRENGTH,
+        "schema_validation": false,
+        "capabilities": {
+            "unique_jobs": { "strength": OJS_STRENGTH, "mechanism": OJS_MECHANISM },
+            "batch_enqueue": true, "cron_jobs": true, "dead_letter": true, "delayed_jobs": true, "job_ttl": true,
+            "priority_queues": true, "rate_limiting": true, "schema_validation": false, "workflows": true, "pause_resume": true,
+        },
+        "extensions": [],
+        "endpoints": { "base_url": "/ojs/v1", "manifest": "/ojs/manifest", "health": "/ojs/v1/health" },
+    })))
+}

@@ -1,0 +1,232 @@
+//! Workers: fetch, report and send heartbeats.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
+use uniqueue::{FetchedJob, JobError, JobFilter, JobResult, JobRow, JobRun, JobState};
+
+use crate::answer::{Answer, Answered};
+use crate::body::Object;
+use crate::deadlines::with_delay;
+use crate::details::Details;
+use crate::door::Door;
+use crate::envelope::known_id;
+use crate::fields::{Fields, wrong};
+use crate::jobs::find;
+use crate::problem::Problem;
+use crate::retry::RetryPolicy;
+use crate::runs::{self, Held, LONGEST, not_active};
+use crate::{parents, show, state, times};
+
+/// The worker of a request that names none.
+const NAMELESS: &str = "ojs";
+
+/// The most jobs of a fetch, and of a heartbeat.
+const MOST: u64 = 1_000;
+
+/// `POST /workers/fetch`
+pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
+    let fields = Fields::new(&body, None)?;
+    let worker = worker(fields)?.unwrap_or(NAMELESS).to_owned();
+    let queues = names(&body, "queues", 1)?;
+    let count = match fields.get("count") {
+        None => 1,
+        Some(count) => match count.as_u64().and_then(|count| u32::try_from(count).ok()) {
+            Some(count) if (1..=MOST).contains(&u64::from(count)) => count,
+            _ => return Err(wrong("count", "a whole number from 1 to 1000", count)),
+        },
+    };
+    let asked = fields.length("visibility_timeout_ms", "visibility_timeout")?;
+    let reserve = asked.unwrap_or(runs::DEFAULT).clamp(Duration::from_secs(1), LONGEST);
+    // In one transaction, so that no job is reserved for longer than it says, wherever this process dies.
+    let mut tx = door.client.pool().begin().await?;
+    let fetched_at = Instant::now();
+    let jobs = door.client.fetch_jobs(queues, worker.as_str()).count(count).reserve(reserve).tx(&mut tx).await?;
+    let mut held = Vec::with_capacity(jobs.len());
+    let mut others: BTreeMap<Duration, Vec<JobRun>> = BTreeMap::new();
+    for job in &jobs {
+        let details = Details::of(&job.meta);
+        let deadline = details.timeout().map(|timeout| fetched_at + timeout);
+        let own = runs::reserve(&details, asked, deadline);
+        if own != reserve {
+            others.entry(own).or_default().push(job.run);
+        }
+        let FetchedJob { run, attempt, .. } = *job;
+        let (worker, until) = (Some(worker.clone()), fetched_at + own);
+        held.push(Held { run, worker, attempt, details, deadline, until });
+    }
+    for (own, runs) in others {
+        door.client.extend_jobs(runs, own).tx(&mut tx).await?;
+    }
+    tx.commit().await?;
+    for Held { run, deadline, .. } in &held {
+        if let Some(at) = deadline {
+            door.deadlines.add(*at, *run);
+        }
+    }
+    let mut shown = Vec::with_capacity(jobs.len());
+    for job in &jobs {
+        let mut answer = show::fetched(job, started_at(job, reserve));
+        if let Some(results) = parents::results(&door.client, job.run.id, &job.meta).await? {
+            answer.insert("parent_results".to_owned(), results);
+        }
+        shown.push(Value::Object(answer));
+    }
+    door.runs.add(held);
+    Ok(Answer::ok(json!({ "jobs": shown })))
+}
+
+/// When a job was started, by the database's clock.
+fn started_at(job: &FetchedJob, reserve: Duration) -> OffsetDateTime {
+    job.reserved_until - reserve
+}
+
+/// `POST /workers/ack`
+pub(crate) async fn ack(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
+    let held = reported(&door, &body).await?;
+    let mut result = JobResult::complete(held.run);
+    if let Some(output) = body.get("result").filter(|output| !output.is_null()) {
+        result = result.output(output.clone());
+    }
+    let row = finish(&door, &held, result).await?;
+    Ok(Answer::ok(report(&row)))
+}
+
+/// `POST /workers/nack`
+pub(crate) async fn nack(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
+    let held = reported(&door, &body).await?;
+    let fields = Fields::new(&body, None)?;
+    if fields.is_set("requeue")? {
+        let row = finish(&door, &held, JobResult::give_back(held.run)).await?;
+        return Ok(Answer::ok(report(&row)));
+    }
+    let Some(error) = fields.object("error")? else {
+        return Err(Problem::invalid("missing required field: error").detail("field", "error"));
+    };
+    let text = |name: &str| error.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let class = error.get("details").and_then(|details| details.get("error_class")).and_then(Value::as_str);
+    let of_type = text("type").or(class);
+    let code = text("code").unwrap_or("handler_error");
+    let policy = held.details.retry.as_ref().and_then(|retry| RetryPolicy::read(retry).ok());
+    let names: Vec<_> = [Some(code), of_type, class].into_iter().flatten().collect();
+    let is_permanent =
+        error.get("retryable") == Some(&Value::Bool(false)) || policy.is_some_and(|policy| policy.is_permanent(&names));
+    let mut failure = JobError::new(text("message").unwrap_or("the worker reported no message").to_owned())
+        .code(code)
+        .error_type(of_type.unwrap_or(code));
+    if let Some(details) = error.get("details").filter(|details| !details.is_null()) {
+        failure = failure.details(details.clone());
+    }
+    if is_permanent {
+        failure = failure.permanent();
+    }
+    let row = finish(&door, &held, JobResult::fail(held.run, with_delay(failure, &held))).await?;
+    Ok(Answer::ok(report(&row)))
+}
+
+/// The run that a report is about.
+async fn reported(door: &Door, body: &Map<String, Value>) -> Result<Held, Problem> {
+    let fields = Fields::new(body, None)?;
+    let Some(id) = fields.text("job_id")? else {
+        return Err(Problem::invalid("missing required field: job_id").detail("field", "job_id"));
+    };
+    door.runs.find(&door.client, known_id("job", id)?, worker(fields)?).await
+}
+
+/// Ends a run, and returns the job as it is now.
+async fn finish(door: &Door, held: &Held, result: JobResult) -> Result<JobRow, Problem> {
+    let finished = door.client.finish_jobs([result]).await?;
+    door.runs.remove(held.run);
+    let row = find(&door.client, "job", held.run.id).await;
+    match finished.first().is_some_and(|finished| finished.counted) {
+        true => row,
+        false => Err(not_active(&row?)),
+    }
+}
+
+/// The answer to a report.
+fn report(row: &JobRow) -> Value {
+    let Value::Object(job) = show::job(row) else { return Value::Null };
+    let mut answer = json!({
+        "acknowledged": true, "id": row.id, "job_id": row.id, "state": state::state_name(row.state),
+        "attempt": row.attempt, "max_attempts": row.max_attempts,
+    });
+    for name in ["completed_at", "discarded_at", "next_attempt_at"] {
+        if let Some(value) = job.get(name) {
+            answer[name] = value.clone();
+        }
+    }
+    if row.state == JobState::Retryable
+        && let Some(wait) = job.get("retry_delay_ms")
+    {
+        answer["retry_delay_ms"] = wait.clone();
+    }
+    answer
+}
+
+/// `POST /workers/heartbeat`
+pub(crate) async fn heartbeat(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
+    let fields = Fields::new(&body, None)?;
+    let Some(worker) = worker(fields)? else {
+        return Err(Problem::invalid("missing required field: worker_id").detail("field", "worker_id"));
+    };
+    let asked = fields.length("visibility_timeout_ms", "visibility_timeout")?;
+    let ids = names(&body, "active_jobs", 0)?.into_iter().filter_map(|id| known_id("job", &id).ok());
+    let ids: Vec<_> = ids.collect();
+    let mut held: Vec<_> = ids.iter().filter_map(|id| door.runs.get(*id)).collect();
+    let unknown: Vec<_> = ids.iter().copied().filter(|id| !held.iter().any(|held| held.run.id == *id)).collect();
+    if !unknown.is_empty() {
+        let most = u32::try_from(unknown.len()).unwrap_or(u32::MAX);
+        let running = JobFilter::new().ids(unknown).states(JobState::Running);
+        held.extend(door.client.jobs(running).limit(most).await?.iter().filter_map(runs::of_row));
+    }
+    held.retain(|held| held.worker.as_deref().is_none_or(|by| by == worker));
+    let mut wanted: BTreeMap<Duration, Vec<JobRun>> = BTreeMap::new();
+    for held in &held {
+        wanted.entry(held.reserve(asked)).or_default().push(held.run);
+    }
+    let mut extended = Vec::new();
+    for (reserve, runs) in wanted {
+        let until = Instant::now() + reserve;
+        for answer in door.client.extend_jobs(runs, reserve).await? {
+            match answer.held {
+                true => {
+                    door.runs.extend(answer.run, until);
+                    extended.push(answer.run.id);
+                }
+                false => door.runs.remove(answer.run),
+            }
+        }
+    }
+    let directive = match door.store.directive(worker).await? {
+        Some(directive) => directive,
+        None => held.iter().find_map(|held| held.details.directive()).unwrap_or("running").to_owned(),
+    };
+    Ok(Answer::ok(json!({
+        "state": directive, "directive": directive, "jobs_extended": extended, "server_time": times::text(OffsetDateTime::now_utc()),
+    })))
+}
+
+/// The worker that a request names.
+fn worker<'a>(fields: Fields<'a>) -> Result<Option<&'a str>, Problem> {
+    match fields.text("worker_id")? {
+        Some(worker) if worker.is_empty() || worker.len() > 128 => {
+            Err(wrong("worker_id", "a name of 1 to 128 bytes", &json!(worker)))
+        }
+        worker => Ok(worker),
+    }
+}
+
+/// An array of texts in a body.
+fn names(body: &Map<String, Value>, name: &str, least: usize) -> Result<Vec<String>, Problem> {
+    let given = body.get(name).cloned().unwrap_or_else(|| if least == 0 { json!([]) } else { Value::Null });
+    let most = usize::try_from(MOST).unwrap_or(usize::MAX);
+    match serde_json::from_value::<Vec<String>>(given.clone()) {
+        Ok(names) if (least..=most).contains(&names.len()) => Ok(names),
+        _ => Err(wrong(name, &format!("an array of {least} to {most} strings"), &given)),
+    }
+}
