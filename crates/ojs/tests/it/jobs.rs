@@ -1,0 +1,147 @@
+//! Jobs beyond what the suites ask.
+
+use axum::http::Request;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+use uniqueue::{Client, NewJob};
+use uniqueue_ojs::{Access, Ojs};
+
+use crate::fixture::Door;
+
+#[tokio::test]
+async fn args_are_an_array_and_beside_a_unique_policy_also_an_object() {
+    let door = Door::open(3).await;
+    let object = json!({ "type": "a", "args": { "n": 1 } });
+    assert_eq!(door.post("/jobs", &object).await.0, 400);
+    let mut unique = object;
+    unique["unique"] = json!({});
+    let id = door.enqueue(&unique).await;
+    assert_eq!(door.job(&id).await["args"], json!({ "n": 1 }));
+}
+
+#[tokio::test]
+async fn a_job_of_another_door_is_shown_and_worked() {
+    let door = Door::open(3).await;
+    let job = NewJob::new("native", &json!({ "n": 1 })).meta("trace", "x");
+    let inserted = door.database.client.insert(job).await.unwrap();
+    let fetched = door.fetch("default", "w", 1).await.remove(0);
+    assert_eq!(
+        (&fetched["id"], &fetched["args"], &fetched["meta"]),
+        (&json!(inserted.id()), &json!({ "n": 1 }), &json!({ "trace": "x" }))
+    );
+    let report = json!({ "job_id": fetched["id"], "error": { "code": "x", "message": "y" } });
+    // Without a policy of OJS the wait is the queue's own.
+    assert_eq!(door.post("/workers/nack", &report).await.1["state"], "retryable");
+}
+
+#[tokio::test]
+async fn a_kind_that_is_registered_gives_a_job_what_its_request_leaves_out() {
+    let door = Door::open(3).await;
+    let id = door.enqueue(&json!({ "type": "open", "args": [] })).await;
+    assert_eq!(door.job(&id).await["max_attempts"], 3);
+    let door = Door::open(3).await;
+    door.database.execute("SELECT {schema}.register_kind('known', max_attempts => 7)").await;
+    let id = door.enqueue(&json!({ "type": "known", "args": [] })).await;
+    assert_eq!(door.job(&id).await["max_attempts"], 7);
+    let id = door.enqueue(&json!({ "type": "known", "args": [], "retry": {} })).await;
+    assert_eq!(door.job(&id).await["max_attempts"], 3);
+}
+
+#[tokio::test]
+async fn a_pending_job_is_activated_once() {
+    let door = Door::open(3).await;
+    let id = door.enqueue(&json!({ "type": "a", "args": [], "options": { "pending": true } })).await;
+    assert_eq!(door.job(&id).await["state"], "pending");
+    let path = format!("/jobs/{id}/activate");
+    assert_eq!(door.post(&path, &json!({})).await.1["job"]["state"], "available");
+    assert_eq!(door.post(&path, &json!({})).await.0, 409);
+}
+
+#[tokio::test]
+async fn a_batch_with_one_bad_job_enqueues_none() {
+    let door = Door::open(3).await;
+    let jobs = json!({ "jobs": [{ "type": "a", "args": [] }, { "type": "A", "args": [] }] });
+    let (status, answer) = door.post("/jobs/batch", &jobs).await;
+    assert_eq!((status, &answer["error"]["details"]["index"]), (400, &json!(1)));
+    assert_eq!(door.database.number("SELECT count(*) FROM {schema}.job").await, 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_or_read_is_refused_and_never_a_server_error() {
+    let door = Door::open(3).await;
+    for (path, body) in [
+        ("/jobs", r#"{"type": "a", "args": ["\u0000"]}"#),
+        ("/jobs", r#"{"type": "a", "args": [1e999]}"#),
+        ("/jobs", r#"{"type": "a", "args": [], "meta": {"ojs.door": 1}}"#),
+        ("/jobs", r#"{"type": "a", "args": [], "options": {"timeout_ms": 0}}"#),
+        ("/jobs", r#"{"type": "a", "args": [], "options": []}"#),
+        ("/jobs", r#"{"type": "a", "args": [], "options": {"delay_until": "tomorrow"}}"#),
+        ("/jobs", r#"{"type": "a", "args": [], "options": {"rate_limit": {"max_per_second": 0}}}"#),
+        ("/jobs", "[]"),
+        ("/jobs", "\"é"),
+        ("/jobs/batch", "{}"),
+        ("/workers/fetch", "{}"),
+        ("/workers/fetch", r#"{"queues": ["a"], "count": 0}"#),
+        ("/workers/fetch", r#"{"queues": ["\u0000"]}"#),
+        ("/workers/fetch", r#"{"queues": ["a"], "worker_id": ""}"#),
+        ("/workers/ack", "{}"),
+        ("/workers/heartbeat", "{}"),
+        ("/cron", r#"{"name": "x", "expression": "PT1S", "type": "a", "args": []}"#),
+        ("/workflows", r#"{"type": "batch", "jobs": [{"type": "a", "args": []}]}"#),
+        ("/workflows", r#"{"type": "chain", "steps": [{"type": "group", "jobs": []}]}"#),
+    ] {
+        let answer = door.send("POST", &format!("/ojs/v1{path}"), &[], body.into()).await;
+        assert!([400, 422].contains(&answer.status), "{path} {body}: {answer:?}");
+        let error = &answer.body.unwrap()["error"];
+        assert_eq!(error["request_id"], answer.headers["x-request-id"].to_str().unwrap());
+        assert_eq!(error["retryable"], false);
+    }
+    assert_eq!(door.get("/nothing").await.0, 404);
+    assert_eq!(door.call("PUT", "/jobs", &Value::Null).await.0, 405);
+    let page = [("Sec-Fetch-Site".to_owned(), "same-origin".to_owned())];
+    assert_eq!(door.send("POST", "/ojs/v1/jobs", &page, br#"{"type": "a", "args": []}"#.to_vec()).await.status, 403);
+    let version = [("OJS-Version".to_owned(), "2.0".to_owned())];
+    assert_eq!(door.send("GET", "/ojs/v1/queues", &version, Vec::new()).await.status, 422);
+}
+
+#[tokio::test]
+async fn access_is_nothing_reading_or_everything() {
+    let door = Door::open(3).await;
+    let router = Ojs::new(door.database.client.clone()).access(|request| match request.headers().get("x-may") {
+        None => Access::None,
+        Some(_) => Access::Read,
+    });
+    let router = router.start().await.unwrap();
+    let status = async |method: &str, path: &str, may: bool| {
+        let mut request = Request::builder().method(method).uri(path);
+        if may {
+            request = request.header("x-may", "read");
+        }
+        router.clone().oneshot(request.body(axum::body::Body::empty()).unwrap()).await.unwrap().status().as_u16()
+    };
+    assert_eq!(status("GET", "/ojs/v1/health", false).await, 200);
+    assert_eq!(status("GET", "/ojs/v1/queues", false).await, 403);
+    assert_eq!(status("GET", "/ojs/v1/queues", true).await, 200);
+    assert_eq!(status("POST", "/ojs/v1/jobs", true).await, 403);
+}
+
+#[tokio::test]
+async fn a_door_without_a_database_says_so_and_asks_to_retry() {
+    let door = Door::open(3).await;
+    let away = door.database.another_pool(1).await;
+    let client = Client::builder().schema(door.database.client.schema().clone()).pool(away.clone());
+    let router = Ojs::new(client).start().await.unwrap();
+    away.close().await;
+    let request = |path: &str| Request::get(path).body(axum::body::Body::empty()).unwrap();
+    for path in ["/ojs/v1/health", "/ojs/v1/queues"] {
+        assert_eq!(router.clone().oneshot(request(path)).await.unwrap().status().as_u16(), 503, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn doors_that_start_at_once_make_one_schema() {
+    let database = test_support::Database::with_connections(10).await;
+    let start = || Ojs::new(database.client.clone()).start();
+    let (a, b, c, d) = tokio::join!(start(), start(), start(), start());
+    assert!([a, b, c, d].into_iter().all(|started| started.is_ok()));
+}

@@ -1,0 +1,13 @@
+//! The door against a real database.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+
+mod fixture;
+mod jobs;
+mod matcher;
+mod path;
+mod play;
+mod suites;
+mod unique;
+mod workers;
+mod workflows;

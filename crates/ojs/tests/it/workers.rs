@@ -1,0 +1,124 @@
+//! Workers beyond what the suites ask.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::fixture::{Door, text};
+
+/// Waits until a job is in a state, and returns it.
+async fn until(door: &Door, id: &str, state: &str) -> Value {
+    let began = Instant::now();
+    loop {
+        let job = door.job(id).await;
+        if job["state"] == state {
+            return job;
+        }
+        assert!(began.elapsed() < test_support::WAIT, "not {state}: {job}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_its_worker_does_not_extend_is_available_again() {
+    let door = Door::open(3).await;
+    let id = door.enqueue(&json!({ "type": "a", "args": [], "options": { "visibility_timeout_ms": 1_000 } })).await;
+    let fetched = door.fetch("default", "lost", 1).await;
+    assert_eq!(fetched[0]["id"], json!(id));
+    let job = until(&door, &id, "available").await;
+    assert_eq!(job["errors"][0]["code"], "lost");
+    // The report of the lost worker counts no more.
+    let (status, answer) = door.post("/workers/ack", &json!({ "job_id": id, "worker_id": "lost" })).await;
+    assert_eq!((status, &answer["error"]["code"]), (409, &json!("conflict")));
+}
+
+#[tokio::test]
+async fn an_attempt_ends_at_the_timeout_of_its_job_also_while_its_worker_extends_it() {
+    let door = Door::open(3).await;
+    let options = json!({ "timeout_ms": 1_000, "retry": { "initial_interval": "PT1H" } });
+    let id = door.enqueue(&json!({ "type": "a", "args": [], "options": options })).await;
+    door.fetch("default", "slow", 1).await;
+    let beat = json!({ "worker_id": "slow", "active_jobs": [id] });
+    assert_eq!(door.post("/workers/heartbeat", &beat).await.1["jobs_extended"], json!([id]));
+    let job = until(&door, &id, "retryable").await;
+    assert_eq!((&job["error"]["code"], &job["attempt"]), (&json!("timeout"), &json!(1)));
+    assert_eq!(door.post("/workers/heartbeat", &beat).await.1["jobs_extended"], json!([]));
+}
+
+#[tokio::test]
+async fn a_report_counts_only_for_the_worker_that_fetched() {
+    let door = Door::open(3).await;
+    let id = door.enqueue(&json!({ "type": "a", "args": [] })).await;
+    door.fetch("default", "one", 1).await;
+    let report = |worker: &str| json!({ "job_id": id, "worker_id": worker });
+    assert_eq!(door.post("/workers/ack", &report("other")).await.0, 409);
+    assert_eq!(door.post("/workers/ack", &report("one")).await.0, 200);
+    assert_eq!(door.post("/workers/ack", &report("one")).await.0, 409);
+    assert_eq!(door.post("/workers/ack", &json!({ "job_id": "no-id" })).await.0, 404);
+}
+
+#[tokio::test]
+async fn another_process_of_the_door_takes_reports_and_heartbeats() {
+    let door = Door::open(4).await;
+    let other = uniqueue_ojs::Ojs::new(door.database.client.clone()).start().await.unwrap();
+    let id = door
+        .enqueue(&json!({ "type": "a", "args": [], "options": { "metadata": { "test_directive": "quiet" } } }))
+        .await;
+    door.fetch("default", "w", 1).await;
+    let other = Door { router: other, ..door };
+    let (_, beat) = other.post("/workers/heartbeat", &json!({ "worker_id": "w", "active_jobs": [id, "odd"] })).await;
+    assert_eq!((&beat["jobs_extended"], &beat["state"]), (&json!([id]), &json!("quiet")));
+    let (status, answer) = other.post("/workers/ack", &json!({ "job_id": id, "worker_id": "w", "result": 7 })).await;
+    assert_eq!((status, &answer["state"]), (200, &json!("completed")));
+    assert_eq!(other.job(&id).await["result"], 7);
+}
+
+#[tokio::test]
+async fn a_worker_gets_its_directive_until_it_is_taken_back() {
+    let door = Door::open(3).await;
+    let set = async |state: &str| door.call("PUT", "/workers/w/directive", &json!({ "state": state })).await.0;
+    let told = async || door.post("/workers/heartbeat", &json!({ "worker_id": "w" })).await.1["state"].clone();
+    assert_eq!(told().await, "running");
+    assert_eq!((set("quiet").await, told().await), (200, json!("quiet")));
+    assert_eq!((set("terminate").await, told().await), (200, json!("terminate")));
+    assert_eq!((set("running").await, told().await), (200, json!("running")));
+    assert_eq!(set("odd").await, 400);
+}
+
+#[tokio::test]
+async fn an_error_that_the_policy_names_discards_the_job_and_a_dead_letter_comes_back() {
+    let door = Door::open(3).await;
+    let options = json!({ "retry": { "non_retryable_errors": ["Fatal"] } });
+    let id = door.enqueue(&json!({ "type": "a", "args": [], "options": options })).await;
+    door.fetch("default", "w", 1).await;
+    let error = json!({ "code": "handler_error", "message": "no", "details": { "error_class": "Fatal" } });
+    let (_, answer) = door.post("/workers/nack", &json!({ "job_id": id, "error": error })).await;
+    assert_eq!(answer["state"], "discarded");
+    let (_, list) = door.get("/dead-letter?queue=default&limit=1").await;
+    assert_eq!((&list["jobs"][0]["id"], &list["pagination"]["has_more"]), (&json!(id), &json!(false)));
+    assert_eq!(door.post(&format!("/dead-letter/{id}/retry"), &json!({})).await.1["job"]["state"], "available");
+    assert_eq!(door.get(&format!("/dead-letter/{id}")).await.0, 404);
+}
+
+#[tokio::test]
+async fn dead_letters_come_page_by_page() {
+    let door = Door::open(3).await;
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        ids.push(door.enqueue(&json!({ "type": "a", "args": [n] })).await);
+    }
+    door.database.execute("UPDATE {schema}.job SET state = 'discarded', finalized_at = now()").await;
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let (_, page) = door.get(&format!("/dead-letter?limit=2&cursor={cursor}")).await;
+        seen.extend(page["jobs"].as_array().unwrap().iter().map(|job| text(&job["id"])));
+        if page["pagination"]["has_more"] != true {
+            break;
+        }
+        cursor = text(&page["pagination"]["next_cursor"]);
+    }
+    ids.reverse();
+    assert_eq!(seen, ids);
+    let (_, page) = door.get("/dead-letter?limit=2&offset=1").await;
+    assert_eq!(page["jobs"][0]["id"], json!(ids[1]));
+}
