@@ -186,7 +186,35 @@ pub(crate) fn known_id(what: &str, text: &str) -> Result<JobId, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// A document with every member that is read.
+    const FULL: &str = r#"{"id":"019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f","type":"a.b","args":[{"n":1}],"meta":{"m":[null]},"x":1e3,
+        "options":{"queue":"q","priority":-7,"timeout_ms":30000,"delay_until":"2026-02-12T10:30:00Z","expires_at":"+PT1H2.5S",
+        "retry":{"max_attempts":3,"initial_interval":"PT1S","backoff_coefficient":2.5,"max_interval":"P1D","jitter":false,
+        "non_retryable_errors":["a.*"],"on_exhaustion":"discard","backoff_strategy":"linear"},"tags":["t"],
+        "unique":{"keys":["type","args"],"args_keys":["n"],"period":"PT1H","on_conflict":"ignore","states":["active"]},
+        "visibility_timeout_ms":1000,"rate_limit":{"limit":5,"period":"PT1M"},"metadata":{"a":1}}}"#;
+
+    #[test]
+    fn a_full_document_is_read() {
+        assert!(read(&crate::body::read(FULL.as_bytes()).unwrap(), None, None).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn no_damaged_document_panics(damage in prop::collection::vec((0..FULL.len(), any::<u8>()), 1..4)) {
+            let mut bytes = FULL.as_bytes().to_vec();
+            for (place, byte) in damage {
+                bytes[place] = byte;
+            }
+            if let Ok(document) = crate::body::read(&bytes) {
+                let _ = read(&document, None, None);
+            }
+        }
+    }
 
     #[test]
     fn types_and_queues_have_one_alphabet_each() {

@@ -31,7 +31,8 @@ const MOST: u64 = 1_000;
 /// `POST /workers/fetch`
 pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
     let fields = Fields::new(&body, None)?;
-    let worker = worker(fields)?.unwrap_or(NAMELESS).to_owned();
+    // A fetch without a name takes reports of any worker.
+    let named = worker(fields)?.map(str::to_owned);
     let queues = names(&body, "queues", 1)?;
     let count = match fields.get("count") {
         None => 1,
@@ -45,7 +46,13 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
     // In one transaction, so that no job is reserved for longer than it says, wherever this process dies.
     let mut tx = door.client.pool().begin().await?;
     let fetched_at = Instant::now();
-    let jobs = door.client.fetch_jobs(queues, worker.as_str()).count(count).reserve(reserve).tx(&mut tx).await?;
+    let jobs = door
+        .client
+        .fetch_jobs(queues, named.as_deref().unwrap_or(NAMELESS))
+        .count(count)
+        .reserve(reserve)
+        .tx(&mut tx)
+        .await?;
     let mut held = Vec::with_capacity(jobs.len());
     let mut others: BTreeMap<Duration, Vec<JobRun>> = BTreeMap::new();
     for job in &jobs {
@@ -56,7 +63,7 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
             others.entry(own).or_default().push(job.run);
         }
         let FetchedJob { run, attempt, .. } = *job;
-        let (worker, until) = (Some(worker.clone()), fetched_at + own);
+        let (worker, until) = (named.clone(), fetched_at + own);
         held.push(Held { run, worker, attempt, details, deadline, until });
     }
     for (own, runs) in others {
