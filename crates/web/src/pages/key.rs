@@ -71,8 +71,8 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let holding = held.as_ref().and_then(|held| history.as_ref()?.iter().find(|job| job.id == held.claim.holder));
     let body = html! {
         div.callout.the-key {
-            @if let Some(text) = made_from { p.mono { (Start(text, MADE_FROM)) } p.mono.note { (Hostile(key)) } }
-            @else { p.mono { (Hostile(key)) } }
+            @if let Some(text) = made_from { p.mono { (Start(text, MADE_FROM)) } }
+            p.mono.note { (Hostile(key)) }
         }
         @if fields.get("did") == Some("release") { p.callout.notice role="status" { "The claim is released. The key is free, and the job goes on." } }
         @if fields.get("did") == Some("none") { p.callout.notice role="status" { "No job held the key any more." } }

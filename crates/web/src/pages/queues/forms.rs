@@ -6,7 +6,8 @@ use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{Keep, QueueSettings, Rate};
 
-use super::{held, kept, one};
+use super::rate::rate as rate_in_words;
+use super::{held, kept};
 use crate::access::Right;
 use crate::html::{Hostile, ago, grouped, length_fields, submit};
 use crate::page::Page;
@@ -44,10 +45,10 @@ pub(super) fn settings(page: &Page, settings: &QueueSettings, now: OffsetDateTim
             (row("Limit of each group", at_once(settings.group_limit, "none but the jobs' own"), html! {
                 (limit("Limit of each group", settings.group_limit)) (submit("verb", "limit_groups", "Set", ""))
             }))
-            (row("Rate", one::rate(settings.rate), html! {
+            (row("Rate", rate_in_words(settings.rate), html! {
                 (rate("Rate", settings.rate)) (submit("verb", "rate", "Set", "")) (no_rate(settings.rate, "no_rate"))
             }))
-            (row("Rate of each group", one::rate(settings.group_rate), html! {
+            (row("Rate of each group", rate_in_words(settings.group_rate), html! {
                 (rate("Rate of each group", settings.group_rate))
                 (submit("verb", "rate_groups", "Set", ""))
                 (no_rate(settings.group_rate, "no_group_rate"))

@@ -3,6 +3,7 @@
 mod change;
 mod forms;
 mod one;
+mod rate;
 
 use maud::{Markup, html};
 use time::OffsetDateTime;
@@ -10,8 +11,8 @@ use uniqueue::{JobState, Keep, QueueInfo, QueueSettings, Rate};
 
 pub(crate) use self::change::change;
 pub(super) use self::forms::HOLD;
-pub(super) use self::one::rate;
 pub(crate) use self::one::show;
+pub(super) use self::rate::rate;
 use crate::fields::{Fields, url};
 use crate::html::{Document, Hostile, Shown, cli, count, countdown, document, fitting, grouped, hex, span};
 use crate::page::Page;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use maud::{Markup, html};
-use uniqueue::{FirstJob, JobState, QueueInfo, Rate};
+use maud::html;
+use uniqueue::{FirstJob, JobState, QueueInfo};
 
 use super::forms::settings;
 use super::{COUNTS, jobs};
@@ -52,15 +52,4 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     };
     let title = format!("Queue {name}");
     Ok(document(&page, Document { title: &title, is_live: true, actions: html! {}, body }))
-}
-
-/// A rate in words.
-pub(in crate::pages) fn rate(rate: Option<Rate>) -> Markup {
-    html! {
-        @match rate {
-            // The burst is said in words.
-            Some(rate) => { (rate.burst(rate.count)) span.note { " · up to " (grouped(u64::from(rate.burst))) " start at once" } }
-            None => "any",
-        }
-    }
 }
