@@ -144,7 +144,7 @@ async fn the_test_with_schemas() {
 #[tokio::test]
 async fn what_killed_tests_left_goes_however_much_it_is() {
     // A server with room for the locks of a few schemas.
-    let server = Postgres::builder().max_connections(20).setting("max_locks_per_transaction", "10");
+    let server = Postgres::builder().max_connections(20).setting("max_locks_per_transaction", "20");
     let server = server.start().await.unwrap();
     let mut connection = PgConnection::connect(server.url()).await.unwrap();
     for number in 0..30 {
