@@ -63,8 +63,9 @@ const FLOORS: &[(u8, &[&str])] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("uniqueue", &["uniqueue-derive", "uniqueue-policy"]),
     ("uniqueue-bench", &["uniqueue"]),
-    ("uniqueue-cli", &["uniqueue", "uniqueue-ojs", "uniqueue-web"]),
+    ("uniqueue-cli", &["uniqueue", "uniqueue-faktory", "uniqueue-ojs", "uniqueue-web"]),
     ("uniqueue-derive", &["uniqueue-policy"]),
+    ("uniqueue-faktory", &["uniqueue"]),
     ("uniqueue-model", &[]),
     ("uniqueue-ojs", &["uniqueue"]),
     ("uniqueue-policy", &[]),

@@ -38,7 +38,15 @@ fn the_minimum_rust_version_is_the_lowest_that_the_dependencies_allow() {
 /// A user downloads the sources and the guide, and nothing that only this repository needs.
 #[test]
 fn published_crates_carry_no_tests_pictures_or_files_of_the_repository() {
-    for name in ["uniqueue", "uniqueue-cli", "uniqueue-derive", "uniqueue-ojs", "uniqueue-policy", "uniqueue-web"] {
+    for name in [
+        "uniqueue",
+        "uniqueue-cli",
+        "uniqueue-derive",
+        "uniqueue-faktory",
+        "uniqueue-ojs",
+        "uniqueue-policy",
+        "uniqueue-web",
+    ] {
         let list = Command::new(env!("CARGO"))
             .args(["package", "--list", "--allow-dirty", "--locked", "--package", name])
             .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -61,6 +61,28 @@ pub fn node() -> Option<Command> {
     Some(node)
 }
 
+/// `python3` with the clients of Faktory. None, which is told, where [`python`] is none.
+pub fn python_with_faktory() -> Option<Command> {
+    static IS_THERE: OnceLock<bool> = OnceLock::new();
+    if !IS_THERE.get_or_init(|| install("faktory-python")) {
+        lacks("python", "Python 3.11 or newer, with pip");
+        return None;
+    }
+    let mut python = Command::new("python3");
+    python.env("PYTHONPATH", installed("faktory-python")).env("PYTHONDONTWRITEBYTECODE", "1");
+    Some(python)
+}
+
+/// The directory where programs for Node.js find the client of Faktory. None, which is told, where [`node`] is none.
+pub fn node_with_faktory() -> Option<PathBuf> {
+    static IS_THERE: OnceLock<bool> = OnceLock::new();
+    if !IS_THERE.get_or_init(|| install("faktory-node")) {
+        lacks("node", "Node.js 20 or newer, with npm");
+        return None;
+    }
+    Some(installed("faktory-node"))
+}
+
 fn install(client: &str) -> bool {
     let installed = Command::new(root().join("scripts/client-packages")).arg(client).output().expect("bash");
     if !installed.status.success() {

@@ -1,0 +1,63 @@
+//! What all connections share.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use uniqueue::Client;
+
+use crate::faktory::Limits;
+use crate::fetches::Fetches;
+use crate::hello::Users;
+use crate::info::Counts;
+use crate::kinds::Kinds;
+use crate::places::Places;
+use crate::reserved::AllReserved;
+use crate::results::Results;
+use crate::workers::Workers;
+
+/// How many long lines are read and worked on at once.
+const LONG_LINES: usize = 8;
+
+/// What all connections share.
+pub(crate) struct Door {
+    pub(crate) client: Client,
+    pub(crate) users: Users,
+    pub(crate) limits: Limits,
+    pub(crate) places: Places,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) reserved: AllReserved,
+    pub(crate) kinds: Kinds,
+    pub(crate) fetches: Fetches,
+    pub(crate) results: Results,
+    pub(crate) counts: Counts,
+    pub(crate) long_lines: Semaphore,
+    /// Cancelled at a stop.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Door {
+    pub(crate) fn new(
+        client: Client,
+        users: Users,
+        limits: Limits,
+        fetches: Fetches,
+        results: Results,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            client,
+            users,
+            limits,
+            places: Places::new(limits.connections),
+            workers: Arc::default(),
+            reserved: AllReserved::default(),
+            kinds: Kinds::default(),
+            fetches,
+            results,
+            counts: Counts::new(),
+            long_lines: Semaphore::new(LONG_LINES),
+            stop,
+        }
+    }
+}

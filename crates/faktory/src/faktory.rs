@@ -1,0 +1,199 @@
+//! The server.
+
+use std::future::ready;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use time::OffsetDateTime;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uniqueue::Client;
+use uuid::Uuid;
+
+use crate::door::Door;
+use crate::fetches::{self, Fetches};
+use crate::hello::{Guard, Rights, Users};
+use crate::results::{self, Results};
+use crate::session;
+
+/// How long commands may take after a stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The wait after a connection could not be accepted, for want of file descriptors as a rule.
+const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+
+/// The limits of connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most connections of clients that have said `HELLO`. Default: 1,000. 64 others may be open besides.
+    pub connections: usize,
+    /// The most bytes of a command. Default: 16 MiB.
+    pub message: usize,
+    /// How long a TLS handshake and the greeting may take. Default: 10 s.
+    pub greeting: Duration,
+    /// How long a command may take to arrive, and a reply to be read. Default: 30 s.
+    pub transfer: Duration,
+    /// How long a connection may send nothing. A worker that beats may be silent on its other connections. Default: 1 h.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1_000,
+            message: 16 * 1024 * 1024,
+            greeting: Duration::from_secs(10),
+            transfer: Duration::from_secs(30),
+            idle: Duration::from_secs(3_600),
+        }
+    }
+}
+
+/// A server of Faktory's protocol on a client's queue.
+///
+/// It uses the client's pool: 5 connections or more, however many clients connect, since fetches and results of all
+/// connections are sent together. It also has a connection of its own for wake-ups, and does the maintenance of the queue.
+///
+/// Without [`user`](Self::user) every client may do everything: listen on the loopback interface then.
+#[derive(Debug)]
+#[must_use = "a server does nothing until it serves"]
+pub struct Faktory {
+    client: Client,
+    users: Users,
+    limits: Limits,
+}
+
+impl Faktory {
+    /// A server without passwords.
+    pub fn new(client: Client) -> Self {
+        Self { client, users: Users::new(), limits: Limits::default() }
+    }
+
+    /// Lets clients with this password connect. The name is the actor of their changes
+    /// ([`Client::change_log`](uniqueue::Client::change_log)). The protocol names no users: the password tells which it is.
+    pub fn user(mut self, name: impl Into<String>, password: impl Into<String>, rights: Rights) -> Self {
+        self.users.add(name.into(), password.into(), rights);
+        self
+    }
+
+    /// Delays peers that send many wrong passwords. Default: no delay. Two passwords are checked at once in any case.
+    pub fn guard(mut self, guard: Arc<dyn Guard>) -> Self {
+        self.users.guard(guard);
+        self
+    }
+
+    /// Other limits than the defaults.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Serves connections until the future completes. Then it ends the commands that are under way, within 10 s, and closes
+    /// all connections. Jobs that workers have stay reserved for them, and another server accepts their results.
+    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()>) {
+        self.serve_with(listener, |stream| ready(Ok(stream)), stop).await;
+    }
+
+    /// As [`serve`](Self::serve), over what `secure` makes of a connection: a TLS stream.
+    pub async fn serve_with<S, F>(
+        self,
+        listener: TcpListener,
+        secure: impl Fn(TcpStream) -> F,
+        stop: impl Future<Output = ()>,
+    ) where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+        F: Future<Output = io::Result<S>> + Send + 'static,
+    {
+        let Self { client, users, limits } = self;
+        let (fetches, requests) = Fetches::new();
+        let (results, queue) = Results::new();
+        let stopping = CancellationToken::new();
+        let door = Arc::new(Door::new(client.clone(), users, limits, fetches, results, stopping.clone()));
+        let (services, sessions) = (TaskTracker::new(), TaskTracker::new());
+        // Ends after the sessions, whose fetches it answers.
+        let end_fetches = CancellationToken::new();
+        services.spawn(fetches::run(client.clone(), requests, end_fetches.clone()));
+        for _ in 0..results::AT_ONCE {
+            services.spawn(results::run(client.clone(), queue.clone()));
+        }
+        drop(queue);
+        let upkeep = tokio::spawn(upkeep(Arc::clone(&door)));
+        if let Err(error) = door.kinds.read(&client).await {
+            tracing::warn!(%error, "cannot read the registered kinds yet");
+        }
+        tokio::pin!(stop);
+        loop {
+            let (stream, peer) = tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, address)) => (stream, Some(address.ip())),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection");
+                        sleep(ACCEPT_WAIT).await;
+                        continue;
+                    }
+                },
+                () = &mut stop => break,
+            };
+            // Replies are short, and the client waits for each.
+            let _ = stream.set_nodelay(true);
+            sessions.spawn(connection(Arc::clone(&door), secure(stream), peer));
+        }
+        drop(listener);
+        stopping.cancel();
+        sessions.close();
+        if timeout(STOP_TIMEOUT, sessions.wait()).await.is_err() {
+            tracing::warn!("commands were still under way at the end of the stop");
+        }
+        end_fetches.cancel();
+        upkeep.abort();
+        drop(door);
+        services.close();
+        let _ = timeout(STOP_TIMEOUT, services.wait()).await;
+    }
+}
+
+/// One connection, from its TLS handshake on.
+async fn connection<S>(door: Arc<Door>, secured: impl Future<Output = io::Result<S>>, peer: Option<IpAddr>)
+where
+    S: AsyncRead + AsyncWrite + Send + 'static,
+{
+    let stranger = door.places.stranger();
+    let ended = async {
+        let stream = timeout(door.limits.greeting, secured).await.map_err(|_| io::ErrorKind::TimedOut)??;
+        session::run(&door, stream, peer, &stranger).await
+    };
+    if let Err(error) = ended.await {
+        tracing::debug!(%error, "a connection ended with an error");
+    }
+    door.places.leave(&stranger);
+}
+
+/// Does the maintenance, until it is aborted.
+async fn upkeep(door: Arc<Door>) {
+    let name = format!("faktory {}", Uuid::now_v7());
+    let maintain = async {
+        let mut is_away = false;
+        loop {
+            match door.client.maintain(name.as_str()).await {
+                Ok(maintained) => {
+                    is_away = false;
+                    sleep(maintained.next_in).await;
+                }
+                Err(error) => {
+                    if !is_away {
+                        tracing::warn!(%error, "cannot do the maintenance, trying again");
+                    }
+                    is_away = true;
+                    sleep(Duration::from_secs(1)).await;
+                }
+            }
+            door.reserved.forget(OffsetDateTime::now_utc());
+        }
+    };
+    tokio::join!(maintain, door.kinds.watch(&door.client));
+}

@@ -1,0 +1,220 @@
+//! Fetches of all connections. Those of one worker from the same queues are one call, so that many idle connections cost the
+//! database little.
+//!
+//! ```text
+//! asked ─▶ waiting ─▶ in flight ─▶ answered
+//!             ▲           │
+//!             └─ no job ──┘   asked again when a queue has jobs, and once a second
+//! ```
+//!
+//! - A connection that gave up is left out of the next call. A job that was fetched for it goes to another one that waits, or
+//!   back to its place in the queue.
+//! - Wake-ups can be lost. Polling alone finds every job within a second.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use uniqueue::{Client, FetchedJob, JobResult, WakeUp, WakeUps};
+
+use crate::refusal::Refusal;
+use crate::reserved::kept;
+use crate::sent::RESERVE_FOR;
+
+/// The most jobs of one call, and the most calls at once.
+const MOST: usize = 100;
+const AT_ONCE: usize = 4;
+
+/// How long a connection that found nothing waits for the next call without a wake-up.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Which jobs a connection asks for.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Wanted {
+    /// The name of the worker.
+    pub(crate) worker: String,
+    /// In the order of their turns.
+    pub(crate) queues: Vec<String>,
+}
+
+type Answer = oneshot::Sender<Result<FetchedJob, Refusal>>;
+
+/// Asks for jobs.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetches(mpsc::Sender<(Wanted, Answer)>);
+
+impl Fetches {
+    /// The requests of connections, and the receiver for [`run`].
+    pub(crate) fn new() -> (Self, Requests) {
+        let (sender, receiver) = mpsc::channel(1_000);
+        (Self(sender), Requests(receiver))
+    }
+
+    /// Asks for one job. The answer comes when there is one.
+    pub(crate) async fn ask(&self, wanted: Wanted) -> oneshot::Receiver<Result<FetchedJob, Refusal>> {
+        let (answer, receiver) = oneshot::channel();
+        // Without a receiver the answer is dropped, which the connection sees.
+        let _ = self.0.send((wanted, answer)).await;
+        receiver
+    }
+}
+
+pub(crate) struct Requests(mpsc::Receiver<(Wanted, Answer)>);
+
+/// The connections that ask for the same.
+struct Waiting {
+    answers: VecDeque<Answer>,
+    is_in_flight: bool,
+    /// Whether there may be jobs since the last call began.
+    is_due: bool,
+    asked_at: Instant,
+}
+
+/// Fetches until all connections are gone, or the token is cancelled.
+pub(crate) async fn run(client: Client, mut requests: Requests, stop: CancellationToken) {
+    let client = Arc::new(client);
+    let (mut wake_ups, mut calls) = (WakeUps::new(&client), JoinSet::new());
+    let mut all: HashMap<Wanted, Waiting> = HashMap::new();
+    let mut tick = interval(POLL / 4);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            asked = requests.0.recv() => {
+                let Some((wanted, answer)) = asked else { break };
+                let waiting = all.entry(wanted).or_insert_with(|| Waiting {
+                    answers: VecDeque::new(), is_in_flight: false, is_due: true, asked_at: Instant::now(),
+                });
+                waiting.answers.push_back(answer);
+                waiting.is_due = true;
+            }
+            Some(called) = calls.join_next(), if !calls.is_empty() => {
+                let Ok((wanted, jobs)) = called else { continue };
+                give(&client, &mut all, wanted, jobs).await;
+            }
+            woken = wake_ups.next() => for (wanted, waiting) in &mut all {
+                waiting.is_due |= match &woken {
+                    WakeUp::Jobs { queue } => wanted.queues.contains(queue),
+                    _ => true,
+                };
+            },
+            _ = tick.tick() => all.values_mut().for_each(|waiting| waiting.is_due |= waiting.asked_at.elapsed() >= POLL),
+            () = stop.cancelled() => break,
+        }
+        start(&client, &mut all, &mut calls);
+    }
+    // Nobody waits any more. A call that is under way may have entered a worker again that has left.
+    let workers: HashSet<_> = all.drain().map(|(wanted, _)| wanted.worker).collect();
+    while let Some(called) = calls.join_next().await {
+        if let Ok((wanted, jobs)) = called {
+            give(&client, &mut all, wanted, jobs).await;
+        }
+    }
+    for worker in workers {
+        if let Err(error) = client.stop_worker(worker).await {
+            tracing::debug!(%error, "cannot remove a worker");
+        }
+    }
+}
+
+type Called = (Wanted, Result<Vec<FetchedJob>, Refusal>);
+
+/// Begins the calls that are due.
+fn start(client: &Arc<Client>, all: &mut HashMap<Wanted, Waiting>, calls: &mut JoinSet<Called>) {
+    all.retain(|_, waiting| {
+        waiting.answers.retain(|answer| !answer.is_closed());
+        waiting.is_in_flight || !waiting.answers.is_empty()
+    });
+    // Those that were asked longest ago come first, so that a busy worker keeps no other waiting.
+    let mut due: Vec<_> = all.iter_mut().filter(|(_, waiting)| waiting.is_due && !waiting.is_in_flight).collect();
+    due.sort_by_key(|(_, waiting)| waiting.asked_at);
+    for (wanted, waiting) in due.into_iter().take(AT_ONCE.saturating_sub(calls.len())) {
+        (waiting.is_in_flight, waiting.is_due, waiting.asked_at) = (true, false, Instant::now());
+        let (client, wanted, count) = (Arc::clone(client), wanted.clone(), waiting.answers.len().min(MOST));
+        calls.spawn(async move {
+            let jobs = fetch(&client, &wanted, count).await;
+            (wanted, jobs)
+        });
+    }
+}
+
+/// Starts jobs, each reserved for as long as it says.
+async fn fetch(client: &Client, wanted: &Wanted, count: usize) -> Result<Vec<FetchedJob>, Refusal> {
+    let Wanted { worker, queues } = wanted;
+    let fetch = client.fetch_jobs(queues.iter().cloned(), worker.as_str());
+    let count = u32::try_from(count).unwrap_or(1);
+    let mut jobs = fetch.count(count).reserve(Duration::from_secs(RESERVE_FOR)).listens().await?;
+    let mut others: HashMap<u64, Vec<_>> = HashMap::new();
+    for job in &jobs {
+        if let Some(seconds) = kept(&job.meta).and_then(|kept| kept.reserve_for).filter(|it| *it != RESERVE_FOR) {
+            others.entry(seconds).or_default().push(job.run);
+        }
+    }
+    for (seconds, runs) in others {
+        match client.extend_jobs(runs, Duration::from_secs(seconds)).await {
+            Ok(held) => {
+                for (run, until) in held.iter().filter_map(|held| Some((held.run, held.reserved_until?))) {
+                    jobs.iter_mut().filter(|job| job.run == run).for_each(|job| job.reserved_until = until);
+                }
+            }
+            // The jobs are the worker's, for another time than they say.
+            Err(error) => tracing::warn!(%error, "cannot reserve jobs for as long as they say"),
+        }
+    }
+    Ok(jobs)
+}
+
+/// Gives each job to a connection that waits for it, and the others back.
+async fn give(
+    client: &Client,
+    all: &mut HashMap<Wanted, Waiting>,
+    wanted: Wanted,
+    jobs: Result<Vec<FetchedJob>, Refusal>,
+) {
+    let mut waiting = all.get_mut(&wanted);
+    if let Some(waiting) = &mut waiting {
+        waiting.is_in_flight = false;
+    }
+    let mut answers = waiting.map(|waiting| &mut waiting.answers);
+    let mut next = || answers.as_mut().and_then(|answers| answers.pop_front());
+    match jobs {
+        Err(refusal) => {
+            while let Some(answer) = next() {
+                let _ = answer.send(Err(refusal.clone()));
+            }
+        }
+        Ok(jobs) => {
+            let mut left = Vec::new();
+            for job in jobs {
+                let mut job = Some(job);
+                // A connection that has left meanwhile takes none.
+                while let Some(unsent) = job.take() {
+                    let Some(answer) = next() else {
+                        left.push(JobResult::give_back(unsent.run));
+                        break;
+                    };
+                    let run = unsent.run;
+                    match answer.send(Ok(unsent)) {
+                        Ok(()) => {}
+                        Err(Ok(unsent)) => job = Some(unsent),
+                        Err(Err(_)) => left.push(JobResult::give_back(run)),
+                    }
+                }
+            }
+            give_back(client, left).await;
+        }
+    }
+}
+
+/// Returns jobs that nobody waits for to their places.
+pub(crate) async fn give_back(client: &Client, runs: Vec<JobResult>) {
+    if runs.is_empty() {
+        return;
+    }
+    if let Err(error) = client.finish_jobs(runs).await {
+        tracing::warn!(%error, "cannot give jobs back: they come back when their reservation ends");
+    }
+}

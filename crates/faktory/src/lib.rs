@@ -1,0 +1,53 @@
+//! Faktory's wire protocol, version 2, in front of uniqueue: clients and workers of Faktory in any language push jobs and work
+//! them, and unique jobs are exact.
+//!
+//! ```no_run
+//! use tokio::net::TcpListener;
+//! use uniqueue::{Client, shutdown_signal};
+//! use uniqueue_faktory::Faktory;
+//!
+//! # async fn run(client: Client) -> std::io::Result<()> {
+//! let listener = TcpListener::bind("127.0.0.1:7419").await?;
+//! Faktory::new(client).serve(listener, shutdown_signal()).await;
+//! # Ok(()) }
+//! ```
+//!
+//! A job is a job however it came: one that a client of Faktory pushes can be worked by a runner in Rust, and the other way
+//! round. `docs/operate/faktory.md` names what is spoken and what is not.
+//!
+//! ```text
+//! connection ─▶ session ─▶ command ─┬─ push ─────────▶ Client::insert
+//!                                   ├─ fetches ──────▶ Client::fetch_jobs, one call for all that wait
+//!                                   ├─ results ──────▶ Client::finish_jobs, likewise
+//!                                   └─ mutate, queues, info
+//! ```
+
+mod command;
+mod door;
+mod faktory;
+mod fetches;
+mod glob;
+mod hello;
+mod info;
+mod json;
+mod kinds;
+mod line;
+mod mutate;
+mod options;
+mod payload;
+mod places;
+mod push;
+mod queues;
+mod refusal;
+mod reply;
+mod reserved;
+mod results;
+mod sent;
+mod session;
+mod verdict;
+mod workers;
+
+#[doc(hidden)]
+pub use self::command::fuzz;
+pub use self::faktory::{Faktory, Limits};
+pub use self::hello::{Guard, Rights};

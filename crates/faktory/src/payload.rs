@@ -1,0 +1,228 @@
+//! A job as Faktory's clients write it, and the job that it becomes.
+//!
+//! - `args` is an array. A single object in it is stored as that object, so that a worker in Rust reads its fields. It comes
+//!   back as it was sent.
+//! - Members of `custom` become the job's meta. The door keeps its own words in the member `faktory` of meta.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uniqueue::{Kind, NewJob, OnConflict, QueueName};
+
+use crate::options::{Unique, unique};
+use crate::refusal::Refusal;
+
+/// The member of meta with what Faktory knows of a job and uniqueue does not.
+pub(crate) const OWN: &str = "faktory";
+
+/// The shortest and the longest id of a job, in bytes.
+const ID_BYTES: std::ops::RangeInclusive<usize> = 8..=128;
+
+/// Retries of a job that does not say how many.
+pub(crate) const RETRIES: i64 = 25;
+
+/// The most retries: a job has at most 32,767 attempts.
+const MAX_RETRIES: i64 = 32_766;
+
+/// The limits of `reserve_for`, in seconds.
+const RESERVE: std::ops::RangeInclusive<u64> = 60..=86_400;
+
+/// A pushed job.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Payload {
+    #[serde(default)]
+    pub(crate) jid: String,
+    #[serde(default)]
+    jobtype: String,
+    args: Option<Box<RawValue>>,
+    queue: Option<String>,
+    at: Option<String>,
+    created_at: Option<String>,
+    retry: Option<i64>,
+    reserve_for: Option<f64>,
+    backtrace: Option<i64>,
+    priority: Option<i64>,
+    custom: Option<Map<String, Value>>,
+}
+
+/// What meta keeps of a pushed job, under [`OWN`].
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Kept {
+    #[serde(default)]
+    pub(crate) jid: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retry: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reserve_for: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) backtrace: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) created_at: Option<String>,
+}
+
+impl Payload {
+    /// The name of its kind.
+    pub(crate) fn jobtype(&self) -> &str {
+        &self.jobtype
+    }
+
+    /// The job that is inserted. `has_defaults`: its kind is registered, and gives what is left out.
+    pub(crate) fn job(self, has_defaults: bool) -> Result<NewJob, Refusal> {
+        let Self { jid, jobtype, args, queue, at, created_at, retry, reserve_for, backtrace, priority, custom } = self;
+        if !ID_BYTES.contains(&jid.len()) || jid.chars().any(char::is_control) {
+            return Err(Refusal::new(format!("invalid jid: must have 8 to 128 bytes: {jid:?}")));
+        }
+        Kind::new(jobtype.as_str())?;
+        let mut job = NewJob::from_json(jobtype, stored_args(args)?);
+        match queue.filter(|queue| !queue.is_empty()) {
+            Some(queue) => {
+                QueueName::new(queue.as_str())?;
+                job = job.queue(queue);
+            }
+            None if !has_defaults => job = job.queue(QueueName::DEFAULT),
+            None => {}
+        }
+        if let Some(at) = at.filter(|at| !at.is_empty()) {
+            let at = OffsetDateTime::parse(&at, &Rfc3339).map_err(|_| {
+                Refusal::new(format!("invalid at: must be a time such as 2026-02-12T15:15:00Z: {at:?}"))
+            })?;
+            job = job.scheduled_at(at);
+        }
+        if let Some(priority) = priority.filter(|priority| *priority != 0) {
+            if !(1..=9).contains(&priority) {
+                return Err(Refusal::new(format!("invalid priority: must be 1 to 9: {priority}")));
+            }
+            // 5 is the middle, as 0 is here.
+            job = job.priority(i16::try_from(priority - 5).unwrap_or(0));
+        }
+        if retry.is_some() || !has_defaults {
+            job = job.max_attempts(attempts(retry.unwrap_or(RETRIES))?);
+        }
+        let custom = custom.unwrap_or_default();
+        if custom.contains_key(OWN) {
+            return Err(Refusal::new("invalid custom: the member faktory is the server's own"));
+        }
+        job = match unique(&custom)? {
+            // A duplicate is answered, and not an error of the whole statement.
+            Unique::By(policy) => job.unique((*policy).on_conflict(OnConflict::Ignore)),
+            Unique::No => job.not_unique(),
+            Unique::NotSaid => job,
+        };
+        let reserve_for = reserve_for.map(reserve).transpose()?;
+        let backtrace = backtrace.map(|lines| lines.max(0).unsigned_abs()).filter(|lines| *lines > 0);
+        let kept = Kept { jid, retry, reserve_for, backtrace, created_at };
+        for (name, value) in custom {
+            job = job.meta(name, value);
+        }
+        let kept = serde_json::to_value(kept).map_err(|error| Refusal::new(error.to_string()))?;
+        Ok(job.meta(OWN, kept))
+    }
+}
+
+/// How many attempts so many retries are.
+fn attempts(retry: i64) -> Result<u16, Refusal> {
+    match retry {
+        // Both have one attempt. What becomes of the job differs.
+        -1 | 0 => Ok(1),
+        1..=MAX_RETRIES => Ok(u16::try_from(retry + 1).unwrap_or(u16::MAX)),
+        _ => Err(Refusal::new(format!("invalid retry: must be -1 to {MAX_RETRIES}: {retry}"))),
+    }
+}
+
+fn reserve(seconds: f64) -> Result<u64, Refusal> {
+    // A number that is none, or out of range, becomes the nearest whole number.
+    let whole = seconds as u64;
+    match RESERVE.contains(&whole) && seconds.is_finite() {
+        true => Ok(whole),
+        false => Err(Refusal::new(format!("invalid reserve_for: must be 60 to 86400 seconds: {seconds}"))),
+    }
+}
+
+/// The args as they are stored.
+fn stored_args(args: Option<Box<RawValue>>) -> Result<Box<RawValue>, Refusal> {
+    let refuse = |given: &str| {
+        let shown: String = given.chars().take(40).collect();
+        Refusal::new(format!("invalid args: must be an array: {shown}"))
+    };
+    let Some(args) = args else { return Err(refuse("null")) };
+    let items: Vec<&RawValue> = serde_json::from_str(args.get()).map_err(|_| refuse(args.get()))?;
+    match items.as_slice() {
+        [only] if only.get().starts_with('{') => Ok((*only).to_owned()),
+        _ => Ok(args),
+    }
+}
+
+/// The args as clients read them: an array.
+pub(crate) fn sent_args(stored: &RawValue) -> Box<RawValue> {
+    if stored.get().trim_start().starts_with('[') {
+        return stored.to_owned();
+    }
+    // JSON in brackets is JSON.
+    to_raw_value(&[stored]).unwrap_or_else(|_| stored.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(payload: Value) -> Result<NewJob, Refusal> {
+        serde_json::from_value::<Payload>(payload).unwrap().job(false)
+    }
+
+    fn with(name: &str, value: Value) -> Value {
+        let mut payload = json!({"jid": "12345678", "jobtype": "t", "args": []});
+        payload[name] = value;
+        payload
+    }
+
+    #[test]
+    fn args_of_one_object_are_stored_as_the_object_and_come_back() {
+        for (sent, stored) in [
+            (json!([{"a": 1}]), json!({"a": 1})),
+            (json!([]), json!([])),
+            (json!([1, {"a": 1}]), json!([1, {"a": 1}])),
+            (json!([[{"a": 1}]]), json!([[{"a": 1}]])),
+        ] {
+            let inserted = job(with("args", sent.clone())).unwrap();
+            let text = inserted.args_json().unwrap();
+            assert_eq!(serde_json::from_str::<Value>(text.get()).unwrap(), stored);
+            assert_eq!(serde_json::from_str::<Value>(sent_args(text).get()).unwrap(), sent);
+        }
+        let scalar = to_raw_value(&7).unwrap();
+        assert_eq!(sent_args(&scalar).get(), "[7]");
+    }
+
+    #[test]
+    fn a_wrong_member_is_an_error_that_names_it() {
+        for (name, value, text) in [
+            ("jid", json!("short"), "invalid jid: must have 8 to 128 bytes: \"short\""),
+            ("jobtype", json!(""), "invalid kind: must not be empty: \"\""),
+            ("queue", json!("a\nb"), "invalid queue: must not hold control characters: \"a\\nb\""),
+            ("args", json!({}), "invalid args: must be an array: {}"),
+            ("args", json!(null), "invalid args: must be an array: null"),
+            ("at", json!("soon"), "invalid at: must be a time such as 2026-02-12T15:15:00Z: \"soon\""),
+            ("retry", json!(-2), "invalid retry: must be -1 to 32766: -2"),
+            ("reserve_for", json!(59), "invalid reserve_for: must be 60 to 86400 seconds: 59"),
+            ("priority", json!(10), "invalid priority: must be 1 to 9: 10"),
+            ("custom", json!({"faktory": 1}), "invalid custom: the member faktory is the server's own"),
+            ("custom", json!({"unique_for": "1h"}), "invalid unique_for: must be a number of seconds above 0: \"1h\""),
+        ] {
+            assert_eq!(job(with(name, value)).unwrap_err(), Refusal::new(text), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn args_come_back_as_they_were_sent(items in prop::collection::vec("[a-z\\[\\]{}\", \\\\]{0,8}", 0..4), wrap in any::<bool>()) {
+            let items: Vec<Value> = items.into_iter().map(|item| if wrap { json!({ "m": item }) } else { json!(item) }).collect();
+            let sent = Value::Array(items);
+            let stored = stored_args(Some(to_raw_value(&sent).unwrap())).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Value>(sent_args(&stored).get()).unwrap(), sent);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Pushing jobs.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use uniqueue::{Inserted, NewJob};
+
+use crate::door::Door;
+use crate::json;
+use crate::payload::Payload;
+use crate::refusal::Refusal;
+
+/// Pushes one job.
+pub(crate) async fn push(door: &Door, payload: Payload) -> Result<(), Refusal> {
+    let job = prepare(door, payload)?;
+    answer(&door.client.insert(job).await?)
+}
+
+/// Pushes many jobs. Returns the ids of those that were refused, with the reasons.
+pub(crate) async fn push_many(door: &Door, items: &[Box<RawValue>]) -> Result<BTreeMap<String, String>, Refusal> {
+    #[derive(Deserialize)]
+    struct Named {
+        jid: String,
+    }
+    let mut refused = BTreeMap::new();
+    let (mut jids, mut jobs) = (Vec::new(), Vec::new());
+    for item in items {
+        let Named { jid } = json::read("PUSHB", item.get())?;
+        let job = json::read::<Payload>("PUSHB", item.get()).and_then(|payload| prepare(door, payload));
+        match job {
+            Ok(job) => {
+                jids.push(jid);
+                jobs.push(job);
+            }
+            Err(refusal) => note(&mut refused, jid, &refusal),
+        }
+    }
+    let answers: Vec<Result<(), Refusal>> = match door.client.insert_many(jobs.clone()).await {
+        Ok(inserted) => inserted.iter().map(answer).collect(),
+        // A full queue, or a duplicate by the policy of a registered kind: one job must not refuse the others.
+        Err(error) if error.is_duplicate() || matches!(error, uniqueue::Error::QueueFull { .. }) => {
+            one_by_one(door, jobs).await
+        }
+        Err(error) => return Err(error.into()),
+    };
+    for (jid, answer) in jids.into_iter().zip(answers) {
+        if let Err(refusal) = answer {
+            note(&mut refused, jid, &refusal);
+        }
+    }
+    Ok(refused)
+}
+
+async fn one_by_one(door: &Door, jobs: Vec<NewJob>) -> Vec<Result<(), Refusal>> {
+    let mut answers = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let inserted = door.client.insert(job).await.map_err(Refusal::from);
+        answers.push(inserted.and_then(|inserted| answer(&inserted)));
+    }
+    answers
+}
+
+fn note(refused: &mut BTreeMap<String, String>, jid: String, refusal: &Refusal) {
+    // Clients look for the code of a duplicate. Other errors have their text alone.
+    let text = if refusal.code == "ERR" { refusal.text.clone() } else { refusal.to_string() };
+    refused.insert(jid, text);
+}
+
+/// The job that is inserted, with what its registered kind says.
+fn prepare(door: &Door, payload: Payload) -> Result<NewJob, Refusal> {
+    let kinds = door.kinds.all();
+    let kind = kinds.get(payload.jobtype());
+    let job = payload.job(kind.is_some())?;
+    Ok(match kind {
+        Some(kind) => kind.fill_in(job)?,
+        None => job,
+    })
+}
+
+/// Whether a job is there, or will run again.
+fn answer(inserted: &Inserted) -> Result<(), Refusal> {
+    match inserted.duplicate && !inserted.updated && !inserted.covered {
+        true => Err(Refusal::not_unique()),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,42 @@
+//! Pausing, emptying and measuring queues.
+
+use std::collections::BTreeMap;
+
+use uniqueue::{Client, JobFilter, JobState};
+
+use crate::command::QueueVerb;
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+
+/// Does it for each of these queues. `*` means all.
+pub(crate) async fn queue(client: &Client, verb: QueueVerb, names: Vec<String>, actor: &str) -> Result<Reply, Refusal> {
+    let all = match verb == QueueVerb::Latency || names.iter().any(|name| name == "*") {
+        true => client.queues().count_up_to(1).await?,
+        false => Vec::new(),
+    };
+    let names = match names.iter().any(|name| name == "*") {
+        true => all.iter().map(|queue| queue.settings.name.to_string()).collect(),
+        false => names,
+    };
+    if verb == QueueVerb::Latency {
+        let ages: BTreeMap<_, _> = all
+            .iter()
+            .map(|queue| (queue.settings.name.as_str(), queue.oldest_available_age.unwrap_or_default().as_secs_f64()))
+            .collect();
+        let wanted: BTreeMap<_, _> =
+            names.iter().map(|name| (name, ages.get(name.as_str()).copied().unwrap_or(0.0))).collect();
+        return Ok(Reply::Value(serde_json::to_string(&wanted).unwrap_or_default()));
+    }
+    for name in &names {
+        match verb {
+            QueueVerb::Pause => drop(client.queue(name).pause().actor(actor).await?),
+            QueueVerb::Resume => drop(client.queue(name).resume().actor(actor).await?),
+            QueueVerb::Remove => {
+                let waiting = JobFilter::new().queue(name).states(JobState::Available);
+                client.cancel(waiting).actor(actor).await?;
+            }
+            QueueVerb::Latency => {}
+        }
+    }
+    Ok(Reply::Ok)
+}

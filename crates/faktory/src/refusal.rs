@@ -1,0 +1,49 @@
+//! Errors, as a client reads them: one line.
+
+use uniqueue::Error;
+
+/// The most bytes of the text of an error.
+const MAX_BYTES: usize = 500;
+
+/// An error that a command is answered with.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) code: &'static str,
+    pub(crate) text: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
+        Self { code: "ERR", text: one_line(text.as_ref()) }
+    }
+
+    /// A job that another one keeps out, in the words that clients look for.
+    pub(crate) fn not_unique() -> Self {
+        Self { code: "NOTUNIQUE", text: "Job not unique".to_owned() }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.code, self.text)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        if error.is_duplicate() {
+            return Self::not_unique();
+        }
+        tracing::debug!(%error, "a command failed");
+        Self::new(error.to_string())
+    }
+}
+
+/// A text without line breaks, which would begin another reply.
+fn one_line(text: &str) -> String {
+    let mut end = text.len().min(MAX_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,168 @@
+//! A job as Faktory's clients read it.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uniqueue::{AttemptError, FetchedJob, JobId, JobRow};
+
+use crate::payload::{Kept, OWN, sent_args};
+use crate::reserved::kept;
+
+/// How long a job is reserved that does not say how long, in seconds.
+pub(crate) const RESERVE_FOR: u64 = 1_800;
+
+/// The JSON of a job. The order of its members is Faktory's, for patterns.
+#[derive(Serialize)]
+struct Sent<'a> {
+    jid: &'a str,
+    queue: &'a str,
+    jobtype: &'a str,
+    args: Box<RawValue>,
+    created_at: String,
+    enqueued_at: String,
+    reserve_for: u64,
+    retry: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backtrace: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<Failure<'a>>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    custom: Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    retry_count: u16,
+    remaining: i64,
+    failed_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_at: Option<String>,
+    message: &'a str,
+    errtype: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backtrace: Option<&'a Value>,
+}
+
+/// What both kinds of rows have.
+struct Source<'a> {
+    id: JobId,
+    queue: &'a str,
+    kind: &'a str,
+    args: &'a RawValue,
+    meta: &'a Map<String, Value>,
+    created_at: OffsetDateTime,
+    scheduled_at: OffsetDateTime,
+    max_attempts: u16,
+    errors: &'a [AttemptError],
+    is_waiting: bool,
+}
+
+/// The id by which clients know a job: their own, or that of a job that did not come through a door.
+pub(crate) fn jid(id: JobId, kept: Option<&Kept>) -> String {
+    match kept {
+        Some(kept) if !kept.jid.is_empty() => kept.jid.clone(),
+        _ => id.to_string(),
+    }
+}
+
+/// The JSON of a job for the worker that fetched it.
+pub(crate) fn of_fetched(job: &FetchedJob) -> String {
+    let FetchedJob { run, queue, kind, args, meta, created_at, scheduled_at, max_attempts, errors, .. } = job;
+    json(Source {
+        id: run.id,
+        queue: queue.as_str(),
+        kind: kind.as_str(),
+        args,
+        meta,
+        created_at: *created_at,
+        scheduled_at: *scheduled_at,
+        max_attempts: *max_attempts,
+        errors,
+        is_waiting: false,
+    })
+}
+
+/// The JSON of a job that waits or is dead, for patterns.
+pub(crate) fn of_row(row: &JobRow) -> String {
+    json(Source {
+        id: row.id,
+        queue: row.queue.as_str(),
+        kind: row.kind.as_str(),
+        args: &row.args,
+        meta: &row.meta,
+        created_at: row.created_at,
+        scheduled_at: row.scheduled_at,
+        max_attempts: row.max_attempts,
+        errors: &row.errors,
+        is_waiting: row.finalized_at.is_none(),
+    })
+}
+
+fn json(source: Source<'_>) -> String {
+    let own = kept(source.meta);
+    let jid = jid(source.id, own.as_ref());
+    let own = own.unwrap_or_default();
+    let mut custom = source.meta.clone();
+    custom.remove(OWN);
+    let retry = own.retry.unwrap_or(i64::from(source.max_attempts) - 1);
+    let failure = source.errors.last().map(|error| {
+        let retry_count = error.attempt.saturating_sub(1);
+        Failure {
+            retry_count,
+            remaining: (retry - i64::from(retry_count)).max(0),
+            failed_at: rfc3339(error.at),
+            next_at: source.is_waiting.then(|| rfc3339(source.scheduled_at)),
+            message: &error.error,
+            errtype: error.error_type.as_deref().or(error.code.as_deref()).unwrap_or("unknown"),
+            backtrace: error.details.as_ref().and_then(|details| details.get("backtrace")),
+        }
+    });
+    let sent = Sent {
+        jid: &jid,
+        queue: source.queue,
+        jobtype: source.kind,
+        args: compact(&sent_args(source.args)),
+        created_at: own.created_at.unwrap_or_else(|| rfc3339(source.created_at)),
+        enqueued_at: rfc3339(source.scheduled_at),
+        reserve_for: own.reserve_for.unwrap_or(RESERVE_FOR),
+        retry,
+        backtrace: own.backtrace,
+        failure,
+        custom,
+    };
+    serde_json::to_string(&sent).unwrap_or_default()
+}
+
+/// JSON text without white space, every digit as it was.
+fn compact(json: &RawValue) -> Box<RawValue> {
+    let (mut text, mut is_in_string, mut is_escaped) = (String::with_capacity(json.get().len()), false, false);
+    for c in json.get().chars() {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_in_string => is_escaped = true,
+            '"' => is_in_string = !is_in_string,
+            ' ' | '\n' | '\r' | '\t' if !is_in_string => continue,
+            _ => {}
+        }
+        text.push(c);
+    }
+    RawValue::from_string(text).unwrap_or_else(|_| json.to_owned())
+}
+
+fn rfc3339(at: OffsetDateTime) -> String {
+    at.format(&Rfc3339).unwrap_or_else(|_| at.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compact_json_keeps_texts_and_digits() {
+        let given = r#"[ {"a b": "c \" d", "n": 12345678901234567890123} , 1.50 ]"#;
+        let raw = RawValue::from_string(given.to_owned()).unwrap();
+        assert_eq!(compact(&raw).get(), r#"[{"a b":"c \" d","n":12345678901234567890123},1.50]"#);
+    }
+}

@@ -1,0 +1,261 @@
+//! One client: its greeting, and one command after another.
+//!
+//! A client may send commands before it has read the replies. They are worked on in their order.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use uniqueue::{FetchedJob, JobResult, JobRun};
+
+use crate::command::{Command, QueueVerb};
+use crate::door::Door;
+use crate::fetches::{Wanted, give_back};
+use crate::hello::{Challenge, Identity, Rights};
+use crate::info::info;
+use crate::line::{Line, LineLimits, Lines};
+use crate::mutate::{flush, mutate};
+use crate::push::{push, push_many};
+use crate::queues::queue;
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+use crate::reserved::kept;
+use crate::sent;
+use crate::verdict;
+use crate::workers::{Connected, WorkerState};
+
+/// How long a fetch waits for a job.
+const FETCH_WAIT: Duration = Duration::from_secs(2);
+
+/// The name of a worker that gives none.
+const NO_NAME: &str = "faktory";
+
+/// The most bytes of a greeting.
+const MAX_GREETING: usize = 4_096;
+
+/// A client that has been greeted.
+struct Session<'a, S> {
+    door: &'a Door,
+    identity: Identity,
+    lines: Lines<ReadHalf<S>>,
+    writer: WriteHalf<S>,
+}
+
+/// Serves one client until it leaves.
+pub(crate) async fn run<S>(door: &Door, stream: S, peer: Option<IpAddr>, stranger: &CancellationToken) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Send,
+{
+    let (reader, mut writer) = tokio::io::split(stream);
+    let mut lines = Lines::new(reader);
+    let greeting = greet(door, &mut lines, &mut writer, peer);
+    let identity = tokio::select! {
+        greeted = timeout(door.limits.greeting, greeting) => greeted.map_err(|_| io::ErrorKind::TimedOut)??,
+        () = stranger.cancelled() => return Ok(()),
+        () = door.stop.cancelled() => return Ok(()),
+    };
+    let Some(identity) = identity else { return Ok(()) };
+    let Some(_place) = door.places.known() else {
+        let text = format!("Too many connections: at most {}", door.limits.connections);
+        return writer.write_all(&Reply::from(Refusal::new(text)).bytes()).await;
+    };
+    door.places.leave(stranger);
+    writer.write_all(&Reply::Ok.bytes()).await?;
+    let connected = (!identity.wid.is_empty()).then(|| door.workers.enter(&identity.wid));
+    let wid = identity.wid.clone();
+    door.counts.connections.fetch_add(1, Ordering::Relaxed);
+    let ended = Session { door, identity, lines, writer }.serve().await;
+    door.counts.connections.fetch_sub(1, Ordering::Relaxed);
+    if connected.is_some_and(Connected::leave) {
+        // A fetch that is under way would enter the worker again.
+        tokio::select! {
+            () = sleep(FETCH_WAIT / 2) => {}
+            () = door.stop.cancelled() => {}
+        }
+        if !door.workers.is_alive(&wid)
+            && let Err(error) = door.client.stop_worker(wid).await
+        {
+            tracing::debug!(%error, "cannot remove a worker that has left");
+        }
+    }
+    ended
+}
+
+/// Sends the challenge and reads the answer. `None`: the client was refused, or has left.
+async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    door: &Door,
+    lines: &mut Lines<R>,
+    writer: &mut W,
+    peer: Option<IpAddr>,
+) -> io::Result<Option<Identity>> {
+    let challenge = door.users.challenge();
+    writer.write_all(Challenge::greeting(challenge.as_ref()).as_bytes()).await?;
+    let greeting = door.limits.greeting;
+    let limits = LineLimits { bytes: MAX_GREETING, idle: greeting, whole: greeting };
+    let identified = match lines.next(limits, &door.long_lines).await? {
+        Line::Read(line, _) if line == b"END" => return Ok(None),
+        Line::Read(line, _) => door.users.identify(&line, challenge, peer).await,
+        Line::TooLong => Err(Refusal::new(format!("Invalid greeting: longer than {MAX_GREETING} bytes"))),
+        Line::Closed | Line::TooSlow | Line::Idle => return Ok(None),
+    };
+    match identified {
+        Ok(identity) => Ok(Some(identity)),
+        Err(refusal) => {
+            writer.write_all(&Reply::from(refusal).bytes()).await?;
+            writer.shutdown().await?;
+            lines.drain().await;
+            Ok(None)
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Send> Session<'_, S> {
+    async fn serve(&mut self) -> io::Result<()> {
+        let door = self.door;
+        let limits = LineLimits { bytes: door.limits.message, idle: door.limits.idle, whole: door.limits.transfer };
+        loop {
+            let read = tokio::select! {
+                read = self.lines.next(limits, &door.long_lines) => read?,
+                () = door.stop.cancelled() => return Ok(()),
+            };
+            let (line, _permit) = match read {
+                Line::Read(line, permit) => (line, permit),
+                Line::Idle if door.workers.is_alive(&self.identity.wid) => continue,
+                Line::Closed | Line::Idle => return Ok(()),
+                Line::TooLong => {
+                    let text = format!("Invalid command: longer than {} bytes", door.limits.message);
+                    return self.refuse(Refusal::new(text)).await;
+                }
+                Line::TooSlow => return self.refuse(Refusal::new("The command was sent too slowly")).await,
+            };
+            if line.is_empty() {
+                continue;
+            }
+            door.counts.commands.fetch_add(1, Ordering::Relaxed);
+            let reply = match Command::parse(&line) {
+                Ok(Command::End) => return Ok(()),
+                Ok(Command::Fetch(queues)) if self.may_change() => {
+                    if !self.fetch(queues).await? {
+                        return Ok(());
+                    }
+                    continue;
+                }
+                Ok(command) => work(door, &self.identity, command).await.unwrap_or_else(Reply::from),
+                Err(refusal) => Reply::from(refusal),
+            };
+            self.reply(&reply).await?;
+        }
+    }
+
+    fn may_change(&self) -> bool {
+        self.identity.rights == Rights::All
+    }
+
+    /// Answers a command that is not read to its end, and ends the connection.
+    async fn refuse(&mut self, refusal: Refusal) -> io::Result<()> {
+        self.reply(&Reply::from(refusal)).await?;
+        self.writer.shutdown().await?;
+        self.lines.drain().await;
+        Ok(())
+    }
+
+    async fn reply(&mut self, reply: &Reply) -> io::Result<()> {
+        let sent = timeout(self.door.limits.transfer, self.writer.write_all(&reply.bytes())).await;
+        sent.map_err(|_| io::ErrorKind::TimedOut)?
+    }
+
+    /// Waits for a job and sends it. Returns whether the client is still there.
+    async fn fetch(&mut self, queues: Vec<String>) -> io::Result<bool> {
+        let (door, worker) = (self.door, worker(&self.identity).to_owned());
+        if door.workers.state(&self.identity.wid) != WorkerState::Running {
+            tokio::select! {
+                () = sleep(FETCH_WAIT) => {}
+                () = self.lines.closed() => return Ok(false),
+                () = door.stop.cancelled() => {}
+            }
+            return self.reply(&Reply::Null).await.map(|()| true);
+        }
+        let mut answer = door.fetches.ask(Wanted { worker: worker.clone(), queues }).await;
+        let (fetched, is_there) = tokio::select! {
+            fetched = &mut answer => (fetched.ok(), true),
+            () = sleep(FETCH_WAIT) => (None, true),
+            () = self.lines.closed() => (None, false),
+            () = door.stop.cancelled() => (None, true),
+        };
+        // A job that came at that moment is in the channel.
+        answer.close();
+        let job = match fetched.or_else(|| answer.try_recv().ok()) {
+            None => return if is_there { self.reply(&Reply::Null).await.map(|()| true) } else { Ok(false) },
+            Some(Err(refusal)) => {
+                // A worker that asks again at once must not do so in a loop.
+                sleep(FETCH_WAIT / 2).await;
+                return self.reply(&Reply::from(refusal)).await.map(|()| true);
+            }
+            Some(Ok(job)) => job,
+        };
+        let (jid, run) = (sent::jid(job.run.id, kept(&job.meta).as_ref()), job.run);
+        if is_there && self.send(&jid, &job, &worker).await.is_ok() {
+            return Ok(true);
+        }
+        take_back(door, &jid, run).await;
+        Ok(false)
+    }
+
+    async fn send(&mut self, jid: &str, job: &FetchedJob, worker: &str) -> io::Result<()> {
+        self.door.reserved.add(jid, job, worker);
+        self.reply(&Reply::Value(sent::of_fetched(job))).await
+    }
+}
+
+/// Does what a command says, other than a fetch.
+async fn work(door: &Door, identity: &Identity, command: Command) -> Result<Reply, Refusal> {
+    let actor = identity.name.as_str();
+    let may_read = matches!(&command, Command::Info | Command::Beat(_))
+        || matches!(&command, Command::Queue(QueueVerb::Latency, _));
+    if identity.rights != Rights::All && !may_read {
+        return Err(Refusal::new("This password may only read"));
+    }
+    match command {
+        Command::Push(payload) => push(door, *payload).await.map(|()| Reply::Ok),
+        Command::PushMany(items) => {
+            let refused = push_many(door, &items).await?;
+            Ok(Reply::Value(serde_json::to_string(&refused).unwrap_or_default()))
+        }
+        Command::Ack(jid) => {
+            verdict::ack(door, &jid, worker(identity)).await?;
+            Ok(Reply::Ok)
+        }
+        Command::Fail(failure) => verdict::fail(door, failure, worker(identity)).await.map(|()| Reply::Ok),
+        Command::Beat(beat) => match door.workers.beat(&beat.wid, beat.current_state.as_deref()) {
+            Some(state) => Ok(match state.word() {
+                Some(word) => Reply::Value(json!({ "state": word }).to_string()),
+                None => Reply::Ok,
+            }),
+            None => Err(Refusal::new(format!("Unknown worker {}", beat.wid))),
+        },
+        Command::Info => Ok(Reply::Value(info(door).await?.to_string())),
+        Command::Flush => flush(&door.client, actor).await.map(|()| Reply::Ok),
+        Command::Queue(verb, names) => queue(&door.client, verb, names, actor).await,
+        Command::Mutate(mutation) => mutate(&door.client, mutation, actor).await.map(|()| Reply::Ok),
+        Command::Fetch(_) | Command::End => Err(Refusal::new("This password may only read")),
+    }
+}
+
+/// The name of the worker.
+fn worker(identity: &Identity) -> &str {
+    match identity.wid.as_str() {
+        "" => NO_NAME,
+        wid => wid,
+    }
+}
+
+/// Gives a job back whose client has gone.
+async fn take_back(door: &Door, jid: &str, run: JobRun) {
+    door.reserved.remove(jid, run);
+    give_back(&door.client, vec![JobResult::give_back(run)]).await;
+}

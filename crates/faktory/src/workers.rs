@@ -1,0 +1,122 @@
+//! The workers that are connected, by their `wid`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A worker that has not beaten for this long does not count as alive.
+const SILENT: Duration = Duration::from_secs(60);
+
+/// What a worker is told to do. It never goes back.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum WorkerState {
+    Running,
+    /// Finish what runs, and fetch nothing more.
+    Quiet,
+    /// Stop.
+    Terminate,
+}
+
+impl WorkerState {
+    pub(crate) fn read(text: &str) -> Self {
+        match text {
+            "quiet" => Self::Quiet,
+            "terminate" => Self::Terminate,
+            _ => Self::Running,
+        }
+    }
+
+    /// The word of an answer. `None`: the worker goes on.
+    pub(crate) const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Running => None,
+            Self::Quiet => Some("quiet"),
+            Self::Terminate => Some("terminate"),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Workers(Mutex<HashMap<String, Worker>>);
+
+#[derive(Debug)]
+struct Worker {
+    connections: usize,
+    state: WorkerState,
+    beat_at: Instant,
+}
+
+impl Workers {
+    /// Notes a connection of a worker. Returns the end of it.
+    pub(crate) fn enter(self: &Arc<Self>, wid: &str) -> Connected {
+        let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Worker { connections: 0, state: WorkerState::Running, beat_at: Instant::now() };
+        workers.entry(wid.to_owned()).or_insert_with(new).connections += 1;
+        Connected { workers: Arc::clone(self), wid: wid.to_owned() }
+    }
+
+    /// Notes a sign of life, and the state that the worker says. Returns its state. `None`: no such worker is connected.
+    pub(crate) fn beat(&self, wid: &str, says: Option<&str>) -> Option<WorkerState> {
+        let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let worker = workers.get_mut(wid)?;
+        worker.beat_at = Instant::now();
+        worker.state = worker.state.max(says.map_or(WorkerState::Running, WorkerState::read));
+        Some(worker.state)
+    }
+
+    pub(crate) fn state(&self, wid: &str) -> WorkerState {
+        let workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.get(wid).map_or(WorkerState::Running, |worker| worker.state)
+    }
+
+    /// Whether a worker has beaten lately.
+    pub(crate) fn is_alive(&self, wid: &str) -> bool {
+        let workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.get(wid).is_some_and(|worker| worker.beat_at.elapsed() < SILENT)
+    }
+}
+
+/// A connection of a worker, until [`Connected::leave`].
+#[derive(Debug)]
+pub(crate) struct Connected {
+    workers: Arc<Workers>,
+    wid: String,
+}
+
+impl Connected {
+    /// Ends it. Returns whether it was the worker's last.
+    pub(crate) fn leave(self) -> bool {
+        let mut workers = self.workers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(worker) = workers.get_mut(&self.wid) else { return true };
+        worker.connections = worker.connections.saturating_sub(1);
+        let is_last = worker.connections == 0;
+        if is_last {
+            workers.remove(&self.wid);
+        }
+        is_last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_known_while_it_has_a_connection_and_never_goes_back() {
+        let workers = Arc::new(Workers::default());
+        assert_eq!(workers.beat("w", None), None);
+        let (one, other) = (workers.enter("w"), workers.enter("w"));
+        assert!(workers.is_alive("w"));
+        for (says, state) in [
+            (None, WorkerState::Running),
+            (Some("quiet"), WorkerState::Quiet),
+            (Some(""), WorkerState::Quiet),
+            (Some("terminate"), WorkerState::Terminate),
+            (Some("quiet"), WorkerState::Terminate),
+        ] {
+            assert_eq!(workers.beat("w", says), Some(state));
+        }
+        assert!(!one.leave() && other.leave());
+        assert_eq!(workers.beat("w", None), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! Commands and their replies.
+
+use serde_json::{Value, json};
+use test_support::WAIT;
+use tokio::time::timeout;
+use uniqueue::JobState;
+
+use crate::support::{Raw, Server, job, with};
+
+#[tokio::test]
+async fn a_pushed_job_is_fetched_as_it_was_sent_and_completed() {
+    let server = Server::start().await;
+    let mut producer = server.client().await;
+    let sent = json!({
+        "jid": "0123456789abcdef", "jobtype": "Mailer::Send", "queue": "mail", "args": [1, "two", {"three": [4.50]}, null],
+        "created_at": "2026-02-12T15:15:00.123456789Z", "retry": 3, "reserve_for": 600, "backtrace": 2, "priority": 7,
+        "custom": {"locale": "fr", "nested": {"a": 1}},
+    });
+    assert_eq!(producer.push(sent.clone()).await, "OK");
+    let row = server.job("Mailer::Send").await;
+    assert_eq!((row.max_attempts, row.priority, row.queue.as_str()), (4, 2, "mail"));
+    assert_eq!(row.meta["locale"], "fr");
+    let mut worker = server.worker("w1").await;
+    let fetched = worker.fetch("mail").await;
+    for member in ["jid", "jobtype", "queue", "args", "created_at", "retry", "reserve_for", "backtrace", "custom"] {
+        assert_eq!(fetched[member], sent[member], "{member}");
+    }
+    assert!(fetched.get("failure").is_none());
+    assert_eq!(worker.ack("0123456789abcdef").await, "OK");
+    assert_eq!(server.job("Mailer::Send").await.state, JobState::Completed);
+    assert_eq!(worker.ack("0123456789abcdef").await, "OK", "as in Faktory");
+}
+
+#[tokio::test]
+async fn a_job_of_another_door_is_worked_here_and_the_other_way_round() {
+    let server = Server::start().await;
+    let inserted = uniqueue::NewJob::new("native", &json!({"user": 7})).meta("trace", "x");
+    let id = server.database.client.insert(inserted).await.unwrap().id();
+    let mut worker = server.worker("w").await;
+    let fetched = worker.fetch("default").await;
+    assert_eq!((&fetched["jid"], &fetched["args"]), (&json!(id.to_string()), &json!([{"user": 7}])));
+    assert_eq!((&fetched["custom"], &fetched["retry"]), (&json!({"trace": "x"}), &json!(24)));
+    assert_eq!(worker.ack(&id.to_string()).await, "OK");
+    assert_eq!(server.job("native").await.state, JobState::Completed);
+    assert_eq!(worker.push(with(job("12345678", "pushed"), "args", json!([{"user": 8}]))).await, "OK");
+    #[derive(serde::Deserialize)]
+    struct Args {
+        user: i64,
+    }
+    assert_eq!(server.job("pushed").await.args_as::<Args>().unwrap().user, 8);
+}
+
+#[tokio::test]
+async fn a_fetch_without_jobs_answers_nil_and_a_push_wakes_one_that_waits() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    assert_eq!(worker.send("FETCH nothing").await, "nil");
+    let (mut waiting, mut producer) = (server.worker("w").await, server.client().await);
+    waiting.write("FETCH a b").await;
+    let idle = "SELECT count(*) FROM {schema}.runner WHERE idle AND 'b' = ANY (queues)";
+    server.database.until(idle, 1).await;
+    assert_eq!(producer.push(with(job("12345678", "t"), "queue", "b")).await, "OK");
+    let fetched: Value = serde_json::from_str(&waiting.read().await).unwrap();
+    assert_eq!(fetched["jid"], "12345678");
+}
+
+#[tokio::test]
+async fn the_queues_of_a_fetch_are_in_strict_order() {
+    let server = Server::start().await;
+    let mut client = server.worker("w").await;
+    for (jid, queue) in [("job-low-1", "low"), ("job-high-1", "high"), ("job-low-2", "low")] {
+        client.push(with(job(jid, "t"), "queue", queue)).await;
+    }
+    assert_eq!(client.fetch("high low").await["jid"], "job-high-1");
+    assert_eq!(client.fetch("low high").await["jid"], "job-low-1");
+}
+
+#[tokio::test]
+async fn commands_are_answered_in_their_order_also_when_sent_at_once() {
+    let server = Server::start().await;
+    let mut client = server.worker("w").await;
+    let push = format!("PUSH {}", job("12345678", "t"));
+    client.write(&format!("{push}\r\n\r\nFETCH default\r\nACK {{\"jid\":\"12345678\"}}\r\nNOPE\r\nINFO")).await;
+    assert_eq!(client.read().await, "OK");
+    assert!(client.read().await.contains("\"jid\":\"12345678\""));
+    assert_eq!(client.read().await, "OK");
+    assert_eq!(client.read().await, "-ERR Unknown command NOPE");
+    let info: Value = serde_json::from_str(&client.read().await).unwrap();
+    assert_eq!((&info["faktory"]["total_processed"], &info["faktory"]["total_failures"]), (&json!(1), &json!(0)));
+    assert_eq!((&info["server"]["connections"], &info["server"]["command_count"]), (&json!(1), &json!(5)));
+}
+
+#[tokio::test]
+async fn many_jobs_are_pushed_at_once_and_the_refused_ones_are_named() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    let unique = |jid: &str| with(job(jid, "u"), "custom", json!({"unique_for": 60}));
+    let jobs =
+        json!([job("job-0001", "a"), job("short", "a"), unique("job-0002"), unique("job-0003"), job("job-0004", "a")]);
+    let refused: Value = serde_json::from_str(&client.send(&format!("PUSHB {jobs}")).await).unwrap();
+    let problem = "invalid jid: must have 8 to 128 bytes: \"short\"";
+    assert_eq!(refused, json!({"job-0003": "NOTUNIQUE Job not unique", "short": problem}));
+    assert_eq!(server.database.number("SELECT count(*) FROM {schema}.job").await, 3);
+    assert_eq!(client.send("PUSHB []").await, "{}");
+}
+
+#[tokio::test]
+async fn queues_are_paused_resumed_emptied_and_measured() {
+    let server = Server::start().await;
+    let mut client = server.worker("w").await;
+    for (jid, queue) in [("job-0001", "a"), ("job-0002", "b"), ("job-0003", "b")] {
+        client.push(with(job(jid, "t"), "queue", queue)).await;
+    }
+    assert_eq!(client.send("QUEUE PAUSE a").await, "OK");
+    assert_eq!(client.send("FETCH a").await, "nil");
+    assert_eq!(client.send("QUEUE RESUME *").await, "OK");
+    assert_eq!(client.fetch("a").await["jid"], "job-0001");
+    let latency: Value = serde_json::from_str(&client.send("QUEUE LATENCY b none").await).unwrap();
+    assert!(latency["b"].as_f64().unwrap() > 0.0 && latency["none"] == json!(0.0));
+    let info: Value = serde_json::from_str(&client.send("INFO").await).unwrap();
+    assert_eq!((&info["faktory"]["queues"]["b"], &info["faktory"]["total_enqueued"]), (&json!(2), &json!(2)));
+    assert_eq!(client.send("QUEUE REMOVE b").await, "OK");
+    assert_eq!(client.send("FETCH b").await, "nil");
+    let cancelled = "SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'";
+    assert_eq!(server.database.number(cancelled).await, 2);
+}
+
+#[tokio::test]
+async fn a_worker_that_is_quiet_gets_no_job() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    assert_eq!(worker.send(r#"BEAT {"wid":"w","rss_kb":5}"#).await, "OK");
+    assert_eq!(worker.send(r#"BEAT {"wid":"w","current_state":"quiet"}"#).await, r#"{"state":"quiet"}"#);
+    worker.push(job("12345678", "t")).await;
+    assert_eq!(worker.send("FETCH default").await, "nil");
+    assert_eq!(worker.send(r#"BEAT {"wid":"w","current_state":"terminate"}"#).await, r#"{"state":"terminate"}"#);
+    assert_eq!(worker.send(r#"BEAT {"wid":"other"}"#).await, "-ERR Unknown worker other");
+    assert_eq!(server.worker("v").await.fetch("default").await["jid"], "12345678");
+}
+
+#[tokio::test]
+async fn flush_deletes_what_came_through_the_door_and_nothing_else() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    worker.push(job("running-1", "t")).await;
+    worker.fetch("default").await;
+    worker.push(with(job("later-001", "t"), "at", "2100-01-01T00:00:00Z")).await;
+    server.database.client.insert(test_support::job("native")).await.unwrap();
+    assert_eq!(worker.send("FLUSH").await, "OK");
+    assert_eq!(server.database.text("SELECT string_agg(kind, ' ') FROM {schema}.job").await, "native");
+}
+
+#[tokio::test]
+async fn a_stop_answers_what_waits_and_closes_connections() {
+    let server = Server::start().await;
+    let (mut waiting, mut idle) = (server.worker("w").await, server.client().await);
+    waiting.write("FETCH default").await;
+    server.database.until("SELECT count(*) FROM {schema}.runner WHERE idle", 1).await;
+    let stopping = server.stop();
+    let database = timeout(WAIT, stopping).await.unwrap();
+    assert_eq!((waiting.read().await.as_str(), idle.read().await.as_str()), ("nil", ""));
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.runner WHERE name = 'w'").await, 0);
+}
+
+#[tokio::test]
+async fn the_end_of_a_client_is_no_error_and_has_no_reply() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    assert_eq!(client.send("END").await, "");
+    let mut before = Raw::connect(server.address).await;
+    assert_eq!(before.read().await, "HI {\"v\":2}");
+    assert_eq!(before.send("PUSH {}").await, "-ERR Invalid greeting: send HELLO first");
+}

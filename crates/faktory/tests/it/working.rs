@@ -1,0 +1,163 @@
+//! Failures, retries, reservations, and results that come late.
+
+use serde_json::json;
+use test_support::eventually;
+use uniqueue::JobState;
+
+use crate::support::{Server, job, with};
+
+/// Makes waiting jobs due.
+const DUE: &str =
+    "UPDATE {schema}.job SET scheduled_at = now() - interval '1 s' WHERE state IN ('retryable', 'scheduled')";
+
+#[tokio::test]
+async fn a_failed_job_waits_and_comes_back_with_its_failure() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    worker.push(with(with(job("12345678", "t"), "backtrace", 2), "retry", 2)).await;
+    worker.fetch("default").await;
+    assert_eq!(worker.fail("12345678").await, "OK");
+    let row = server.job("t").await;
+    let waits = (row.scheduled_at - row.errors[0].at).whole_seconds();
+    assert!(row.state == JobState::Retryable && (14..=45).contains(&waits), "{waits}");
+    assert_eq!(server.database.execute(DUE).await, 1);
+    let again = worker.fetch("default").await;
+    let failure = &again["failure"];
+    assert_eq!((&failure["message"], &failure["errtype"]), (&json!("no luck"), &json!("Oops")));
+    assert_eq!((&failure["retry_count"], &failure["remaining"]), (&json!(0), &json!(2)));
+    assert_eq!(failure["backtrace"], json!(["a", "b"]));
+    worker.fail("12345678").await;
+    server.database.execute(DUE).await;
+    worker.fetch("default").await;
+    worker.fail("12345678").await;
+    assert_eq!(server.job("t").await.state, JobState::Discarded, "two retries are three attempts");
+    assert_eq!(worker.fail("12345678").await, "-ERR Job not found 12345678");
+}
+
+#[tokio::test]
+async fn without_retries_a_failed_job_is_gone_or_dead() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    for (jid, kind, retry, state) in
+        [("job-gone", "gone", 0, JobState::Cancelled), ("job-dead", "dead", -1, JobState::Discarded)]
+    {
+        worker.push(with(job(jid, kind), "retry", retry)).await;
+        assert_eq!(worker.fetch("default").await["retry"], json!(retry));
+        assert_eq!(worker.fail(jid).await, "OK");
+        let row = server.job(kind).await;
+        assert_eq!((row.state, row.errors[0].error.as_str()), (state, "no luck"));
+    }
+}
+
+#[tokio::test]
+async fn a_scheduled_job_starts_at_its_time() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    worker.push(with(job("12345678", "t"), "at", "2100-01-01T00:00:00.5+02:00")).await;
+    assert_eq!(server.job("t").await.state, JobState::Scheduled);
+    assert_eq!(worker.send("FETCH default").await, "nil");
+    server.database.execute(DUE).await;
+    assert_eq!(worker.fetch("default").await["jid"], "12345678");
+    worker.push(with(job("job-past", "past"), "at", "2020-01-01T00:00:00Z")).await;
+    assert_eq!(worker.fetch("default").await["jid"], "job-past");
+}
+
+#[tokio::test]
+async fn a_job_is_reserved_for_as_long_as_it_says_and_taken_back_after_it() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    worker.push(with(job("12345678", "t"), "reserve_for", 60)).await;
+    worker.push(job("job-long", "long")).await;
+    worker.fetch("default").await;
+    worker.fetch("default").await;
+    let left = |kind: &str| {
+        format!("SELECT extract(epoch FROM reserved_until - now())::bigint FROM {{schema}}.job WHERE kind = '{kind}'")
+    };
+    let (short, long) = (server.database.number(&left("t")).await, server.database.number(&left("long")).await);
+    assert!((50..=60).contains(&short) && (1_790..=1_800).contains(&long), "{short} {long}");
+    let over = "UPDATE {schema}.job SET reserved_until = now() - interval '1 s' WHERE kind = 't'";
+    server.database.execute(over).await;
+    // The server does the maintenance.
+    eventually!(let row = server.job("t").await; row.state != JobState::Running, "{row:?}");
+    assert_eq!(worker.ack("12345678").await, "OK");
+    assert_ne!(server.job("t").await.state, JobState::Completed, "the result came too late");
+}
+
+#[tokio::test]
+async fn a_result_counts_over_any_connection_of_its_worker_and_over_no_other() {
+    let server = Server::start().await;
+    let (mut one, mut two, mut other) = (server.worker("w").await, server.worker("w").await, server.worker("x").await);
+    one.push(job("12345678", "t")).await;
+    one.fetch("default").await;
+    assert_eq!(other.ack("12345678").await, "OK");
+    assert_eq!(other.fail("12345678").await, "-ERR Job not found 12345678");
+    assert_eq!(server.job("t").await.state, JobState::Running);
+    drop(one);
+    assert_eq!(two.ack("12345678").await, "OK");
+    assert_eq!(server.job("t").await.state, JobState::Completed);
+}
+
+#[tokio::test]
+async fn a_result_counts_after_the_server_was_started_anew() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    for (jid, kind) in [("job-one-1", "one"), ("job-two-2", "two")] {
+        worker.push(job(jid, kind)).await;
+        worker.fetch("default").await;
+    }
+    let id = server.database.client.insert(test_support::job("native")).await.unwrap().id().to_string();
+    worker.fetch("default").await;
+    let server = Server::on(server.stop().await, |faktory| faktory).await;
+    let mut worker = server.worker("w").await;
+    assert_eq!(worker.ack("job-one-1").await, "OK");
+    assert_eq!(worker.fail("job-two-2").await, "OK");
+    assert_eq!(worker.ack(&id).await, "OK");
+    let states = [server.job("one").await.state, server.job("two").await.state, server.job("native").await.state];
+    assert_eq!(states, [JobState::Completed, JobState::Retryable, JobState::Completed]);
+    assert_eq!(server.job("two").await.errors.len(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_it_waits_costs_no_job() {
+    let server = Server::start().await;
+    for round in 0..20 {
+        let (mut gone, mut stays) = (server.worker("w").await, server.worker("w").await);
+        gone.write("FETCH default").await;
+        drop(gone);
+        let jid = format!("job-{round:04}");
+        stays.push(job(&jid, "t")).await;
+        assert_eq!(stays.fetch("default").await["jid"], jid);
+        stays.ack(&jid).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_left_is_no_longer_listed() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    worker.push(job("12345678", "t")).await;
+    worker.fetch("default").await;
+    let listed = "SELECT count(*) FROM {schema}.runner WHERE name = 'w'";
+    assert_eq!(server.database.number(listed).await, 1);
+    worker.ack("12345678").await;
+    worker.send("END").await;
+    server.database.until(listed, 0).await;
+}
+
+#[derive(serde::Deserialize, serde::Serialize, uniqueue::Job)]
+#[job(kind = "known", queue = "special", max_attempts = 3, unique(args))]
+struct Known {}
+
+#[tokio::test]
+async fn jobs_of_a_registered_kind_get_what_the_push_leaves_out() {
+    let database = test_support::Database::with_connections(8).await;
+    database.client.register::<Known>().await.unwrap();
+    let server = Server::on(database, |faktory| faktory).await;
+    let mut client = server.client().await;
+    assert_eq!(client.push(job("12345678", "known")).await, "OK");
+    let row = server.job("known").await;
+    assert_eq!((row.queue.as_str(), row.max_attempts), ("special", 3));
+    assert_eq!(client.push(job("12345679", "known")).await, "-NOTUNIQUE Job not unique");
+    let bypass = with(job("12345670", "known"), "custom", json!({"unique_for": null}));
+    assert_eq!(client.push(bypass).await, "OK");
+}
