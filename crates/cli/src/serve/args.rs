@@ -44,6 +44,11 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(super) tls_key: Option<PathBuf>,
 
+    /// Also serve clients and workers of Faktory at this address, such as 127.0.0.1:7419. A token is their password, and the
+    /// certificate is the same
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "read_only")]
+    pub(super) faktory: Option<SocketAddr>,
+
     /// Users and their hashed passwords, one NAME:HASH a line, as --hash-password prints it. A user of a line NAME:HASH:read may
     /// only read
     #[arg(long, value_name = "FILE", help_heading = "Credentials")]
@@ -106,9 +111,10 @@ Examples:
   uniqueue serve --listen 0.0.0.0:4180 --basic-auth users --host queue.example.com
   uniqueue serve --socket /run/uniqueue/http --trusted-header X-Forwarded-User
   uniqueue serve --read-only
+  uniqueue serve --faktory 127.0.0.1:7419                  FAKTORY_URL=tcp://127.0.0.1:7419
 
 /metrics has the state of the queue for Prometheus, and needs credentials where pages do: a line NAME:TOKEN:read. /health/live and /health/ready
-need none. With --json it prints {\"url\", \"socket\", \"read_only\"} when it listens.
+need none. With --json it prints {\"url\", \"socket\", \"faktory\", \"read_only\"} when it listens.
 
 Exit codes:
   0    stopped by Ctrl-C or SIGTERM, or the line is printed

@@ -39,9 +39,9 @@ pub(super) fn is_probe(uri: &Uri) -> bool {
 
 /// The check, which all doors share: a peer's wrong credentials count together.
 pub(super) struct Checks {
-    credentials: Credentials,
+    pub(super) credentials: Credentials,
     checker: Checker,
-    delays: Delays,
+    pub(super) delays: Delays,
     known: Mutex<Known>,
 }
 

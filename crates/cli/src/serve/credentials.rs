@@ -79,13 +79,18 @@ fn passwords(file: &Path) -> Result<HashMap<String, (String, Rights)>, Failure> 
 }
 
 fn tokens(file: &Path) -> Result<HashMap<[u8; 32], User>, Failure> {
-    let hint = "a line is NAME:TOKEN or NAME:TOKEN:read, and a token is made by: openssl rand -hex 32";
-    let tokens = lines(file, hint, |_, token| match token.len() >= MIN_TOKEN {
-        true => Ok(token.to_owned()),
-        false => Err("the token is shorter than 16 characters"),
-    })?;
+    let tokens = token_lines(file)?;
     let user = |name, rights| User { name: Some(name), rights };
     Ok(tokens.into_iter().map(|(name, (token, rights))| (digest(token.as_bytes()), user(name, rights))).collect())
+}
+
+/// The tokens of a file by their users' names, with what they allow.
+pub(super) fn token_lines(file: &Path) -> Result<HashMap<String, (String, Rights)>, Failure> {
+    let hint = "a line is NAME:TOKEN or NAME:TOKEN:read, and a token is made by: openssl rand -hex 32";
+    lines(file, hint, |_, token| match token.len() >= MIN_TOKEN {
+        true => Ok(token.to_owned()),
+        false => Err("the token is shorter than 16 characters"),
+    })
 }
 
 /// Reads the lines `NAME:SECRET` and `NAME:SECRET:read` of a file. Empty lines, and those that begin with #, are comments. An

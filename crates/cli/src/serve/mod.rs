@@ -11,6 +11,7 @@ mod connections;
 mod credentials;
 mod delays;
 mod demo;
+mod faktory;
 mod listener;
 mod password;
 mod peer;
@@ -33,6 +34,7 @@ use self::authenticate::Checks;
 use self::connections::Limits;
 use self::credentials::{Credentials, Rights, User};
 use self::demo::Demo;
+use self::faktory::FaktoryDoor;
 use self::listener::Listening;
 use crate::failure::Failure;
 use crate::output;
@@ -51,6 +53,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     check_trusted_header(&arguments)?;
     let tls = tls::read(&arguments)?;
     let listening = Listening::open(&arguments, &credentials, tls.as_ref()).await?;
+    let faktory = faktory::listen(&arguments, &credentials, tls.as_ref()).await?;
     let stop = CancellationToken::new();
     let signal = stop.clone();
     // Before anything is started that an interrupt must stop in order.
@@ -69,10 +72,11 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     let client = pool::open(&url, &arguments)?;
     let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0 };
     let checks = Arc::new(Checks::new(credentials));
-    announce(&arguments, &listening)?;
+    let faktory = faktory.map(|listening| FaktoryDoor::new(listening, &url, &arguments, &checks)).transpose()?;
+    announce(&arguments, &listening, faktory.as_ref())?;
     let router = router(client.clone(), &checks, &arguments, limits, &stop);
     tokio::select! {
-        () = listening.serve(router, limits, stop.clone()) => {}
+        () = serve(listening.serve(router, limits, stop.clone()), faktory, &stop) => {}
         () = too_long_after(&stop) => {}
     }
     client.pool().close().await;
@@ -80,6 +84,16 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         demo.stop().await?;
     }
     Ok(Verdict::Fine)
+}
+
+/// Serves all doors until the token is cancelled.
+async fn serve(dashboard: impl Future<Output = ()>, faktory: Option<FaktoryDoor>, stop: &CancellationToken) {
+    let faktory = async {
+        if let Some(door) = faktory {
+            door.serve(stop.clone()).await;
+        }
+    };
+    tokio::join!(dashboard, faktory);
 }
 
 /// Completes when a request has taken too long since the stop.
@@ -131,15 +145,20 @@ fn check_trusted_header(arguments: &ServeArguments) -> Result<(), Failure> {
     }
 }
 
-/// Prints the address.
-fn announce(arguments: &ServeArguments, listening: &Listening) -> Result<(), Failure> {
+/// Prints the addresses.
+fn announce(arguments: &ServeArguments, listening: &Listening, faktory: Option<&FaktoryDoor>) -> Result<(), Failure> {
     let address = listening.address();
     let url = address.map(|address: SocketAddr| format!("{}://{address}/", listening.scheme()));
     let socket = arguments.socket.as_ref().map(|path| path.display().to_string());
+    let faktory = faktory.and_then(|door| Some(format!("{}://{}", door.scheme(), door.address()?)));
     if arguments.database.json {
-        return output::print_json(&json!({ "url": url, "socket": socket, "read_only": arguments.read_only }));
+        let read_only = arguments.read_only;
+        return output::print_json(
+            &json!({ "url": url, "socket": socket, "faktory": faktory, "read_only": read_only }),
+        );
     }
     let place = url.or(socket).unwrap_or_default();
     let note = if arguments.read_only { " (read-only)" } else { "" };
-    output::print(&format!("dashboard at {place}{note}; stop with Ctrl-C\n"))
+    let faktory = faktory.map(|url| format!(", Faktory at {url}")).unwrap_or_default();
+    output::print(&format!("dashboard at {place}{note}{faktory}; stop with Ctrl-C\n"))
 }

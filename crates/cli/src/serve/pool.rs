@@ -25,16 +25,24 @@ pub(super) async fn given_url(arguments: &ServeArguments) -> Result<String, Fail
 /// A client on a pool of its own, with the dashboard's limit for statements.
 pub(super) fn open(url: &str, arguments: &ServeArguments) -> Result<Client, Failure> {
     let DurationArgument(timeout) = arguments.statement_timeout;
+    open_with(url, arguments, arguments.connections, timeout)
+}
+
+/// A client on a pool of its own, with so many connections and this limit for statements.
+pub(super) fn open_with(
+    url: &str,
+    arguments: &ServeArguments,
+    connections: u32,
+    timeout: Duration,
+) -> Result<Client, Failure> {
     let timeout = format!("{}ms", timeout.as_millis().max(1));
     let mut settings = vec![("statement_timeout", timeout.as_str()), ("idle_in_transaction_session_timeout", "60s")];
     if arguments.read_only {
         settings.push(("default_transaction_read_only", "on"));
     }
     let options = Client::connect_options(url)?.application_name("uniqueue serve").options(settings);
-    let pool = PgPoolOptions::new()
-        .max_connections(arguments.connections)
-        .acquire_timeout(ACQUIRE_TIMEOUT)
-        .connect_lazy_with(options);
+    let pool =
+        PgPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE_TIMEOUT).connect_lazy_with(options);
     Ok(Client::builder().schema(arguments.database.schema.clone()).pool(pool))
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
@@ -199,7 +200,7 @@ async fn with_a_certificate_it_speaks_tls_only() {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let cert = file(&files, "cert.pem", &made.cert.pem());
     let key = file(&files, "key.pem", &made.signing_key.serialize_pem());
-    let server = Server::start(&["--tls-cert", &cert, "--tls-key", &key]).await;
+    let server = Server::start(&["--tls-cert", &cert, "--tls-key", &key, "--faktory", "127.0.0.1:0"]).await;
     assert!(server.foreground.object["url"].as_str().unwrap().starts_with("https://"));
     // A connection that never begins its handshake holds up no other.
     let _silent = server.connect();
@@ -208,9 +209,13 @@ async fn with_a_certificate_it_speaks_tls_only() {
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
-    let client = ClientConnection::new(config, ServerName::try_from("localhost").unwrap()).unwrap();
-    let answer = exchange(&mut StreamOwned::new(client, server.connect()), "/", &[]);
+    let client = || ClientConnection::new(config.clone(), ServerName::try_from("localhost").unwrap()).unwrap();
+    let answer = exchange(&mut StreamOwned::new(client(), server.connect()), "/", &[]);
     assert_eq!(answer.status, 200);
+    let faktory = server.foreground.object["faktory"].as_str().unwrap().strip_prefix("tcp+tls://").unwrap();
+    let mut hi = [0; 12];
+    StreamOwned::new(client(), TcpStream::connect(faktory).unwrap()).read_exact(&mut hi).unwrap();
+    assert_eq!(&hi, b"+HI {\"v\":2}\r");
     assert_ne!(server.get("/", &[]).status, 200);
     let told = refusal(&["--tls-cert", &key, "--tls-key", &cert]);
     assert!(told.contains("hint: both files are PEM"), "{told}");
