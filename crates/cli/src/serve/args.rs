@@ -49,6 +49,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDRESS", conflicts_with = "read_only")]
     pub(super) faktory: Option<SocketAddr>,
 
+    /// Also speak Open Job Spec over HTTP at this address, such as 127.0.0.1:8080, with the same credentials and certificate
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "read_only")]
+    pub(super) ojs: Option<SocketAddr>,
+
     /// Users and their hashed passwords, one NAME:HASH a line, as --hash-password prints it. A user of a line NAME:HASH:read may
     /// only read
     #[arg(long, value_name = "FILE", help_heading = "Credentials")]
@@ -112,9 +116,10 @@ Examples:
   uniqueue serve --socket /run/uniqueue/http --trusted-header X-Forwarded-User
   uniqueue serve --read-only
   uniqueue serve --faktory 127.0.0.1:7419                  FAKTORY_URL=tcp://127.0.0.1:7419
+  uniqueue serve --ojs 127.0.0.1:8080                      Open Job Spec for services in any language
 
 /metrics has the state of the queue for Prometheus, and needs credentials where pages do: a line NAME:TOKEN:read. /health/live and /health/ready
-need none. With --json it prints {\"url\", \"socket\", \"faktory\", \"read_only\"} when it listens.
+need none. With --json it prints {\"url\", \"socket\", \"faktory\", \"ojs\", \"read_only\"} when it listens.
 
 Exit codes:
   0    stopped by Ctrl-C or SIGTERM, or the line is printed

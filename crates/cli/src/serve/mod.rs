@@ -13,6 +13,7 @@ mod delays;
 mod demo;
 mod faktory;
 mod listener;
+mod ojs;
 mod password;
 mod peer;
 mod places;
@@ -36,6 +37,7 @@ use self::credentials::{Credentials, Rights, User};
 use self::demo::Demo;
 use self::faktory::FaktoryDoor;
 use self::listener::Listening;
+use self::ojs::OjsDoor;
 use crate::failure::Failure;
 use crate::output;
 use crate::verdict::Verdict;
@@ -54,6 +56,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     let tls = tls::read(&arguments)?;
     let listening = Listening::open(&arguments, &credentials, tls.as_ref()).await?;
     let faktory = faktory::listen(&arguments, &credentials, tls.as_ref()).await?;
+    let ojs = ojs::listen(&arguments, &credentials, tls.as_ref()).await?;
     let stop = CancellationToken::new();
     let signal = stop.clone();
     // Before anything is started that an interrupt must stop in order.
@@ -73,10 +76,14 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0 };
     let checks = Arc::new(Checks::new(credentials));
     let faktory = faktory.map(|listening| FaktoryDoor::new(listening, &url, &arguments, &checks)).transpose()?;
-    announce(&arguments, &listening, faktory.as_ref())?;
+    let ojs = match ojs {
+        Some(listening) => Some(OjsDoor::start(listening, &url, &arguments, &checks, limits).await?),
+        None => None,
+    };
+    announce(&arguments, &listening, faktory.as_ref(), ojs.as_ref())?;
     let router = router(client.clone(), &checks, &arguments, limits, &stop);
     tokio::select! {
-        () = serve(listening.serve(router, limits, stop.clone()), faktory, &stop) => {}
+        () = serve(listening.serve(router, limits, stop.clone()), faktory, ojs, &stop) => {}
         () = too_long_after(&stop) => {}
     }
     client.pool().close().await;
@@ -87,13 +94,23 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
 }
 
 /// Serves all doors until the token is cancelled.
-async fn serve(dashboard: impl Future<Output = ()>, faktory: Option<FaktoryDoor>, stop: &CancellationToken) {
+async fn serve(
+    dashboard: impl Future<Output = ()>,
+    faktory: Option<FaktoryDoor>,
+    ojs: Option<OjsDoor>,
+    stop: &CancellationToken,
+) {
     let faktory = async {
         if let Some(door) = faktory {
             door.serve(stop.clone()).await;
         }
     };
-    tokio::join!(dashboard, faktory);
+    let ojs = async {
+        if let Some(door) = ojs {
+            door.serve(stop.clone()).await;
+        }
+    };
+    tokio::join!(dashboard, faktory, ojs);
 }
 
 /// Completes when a request has taken too long since the stop.
@@ -146,19 +163,26 @@ fn check_trusted_header(arguments: &ServeArguments) -> Result<(), Failure> {
 }
 
 /// Prints the addresses.
-fn announce(arguments: &ServeArguments, listening: &Listening, faktory: Option<&FaktoryDoor>) -> Result<(), Failure> {
+fn announce(
+    arguments: &ServeArguments,
+    listening: &Listening,
+    faktory: Option<&FaktoryDoor>,
+    ojs: Option<&OjsDoor>,
+) -> Result<(), Failure> {
     let address = listening.address();
     let url = address.map(|address: SocketAddr| format!("{}://{address}/", listening.scheme()));
     let socket = arguments.socket.as_ref().map(|path| path.display().to_string());
     let faktory = faktory.and_then(|door| Some(format!("{}://{}", door.scheme(), door.address()?)));
+    let ojs = ojs.and_then(OjsDoor::url);
     if arguments.database.json {
         let read_only = arguments.read_only;
         return output::print_json(
-            &json!({ "url": url, "socket": socket, "faktory": faktory, "read_only": read_only }),
+            &json!({ "url": url, "socket": socket, "faktory": faktory, "ojs": ojs, "read_only": read_only }),
         );
     }
     let place = url.or(socket).unwrap_or_default();
     let note = if arguments.read_only { " (read-only)" } else { "" };
     let faktory = faktory.map(|url| format!(", Faktory at {url}")).unwrap_or_default();
-    output::print(&format!("dashboard at {place}{note}{faktory}; stop with Ctrl-C\n"))
+    let ojs = ojs.map(|url| format!(", Open Job Spec at {url}")).unwrap_or_default();
+    output::print(&format!("dashboard at {place}{note}{faktory}{ojs}; stop with Ctrl-C\n"))
 }

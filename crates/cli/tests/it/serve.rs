@@ -4,6 +4,7 @@ mod access;
 mod faktory;
 mod life;
 mod limits;
+mod ojs;
 
 use std::fs;
 use std::io::{Read, Write};
