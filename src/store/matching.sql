@@ -36,7 +36,7 @@
     AND (
         num_nonnulls($22::timestamptz, $23::timestamptz) = 0
         OR CASE
-            WHEN j.errors #>> '{-1,at}' ~ '^\d{4}-\d\d-\d\dT' THEN
+            WHEN (j.errors #>> '{-1,at}') COLLATE "C" ~ '^\d{4}-\d\d-\d\dT' THEN
                 (j.errors #>> '{-1,at}')::timestamptz >= coalesce($22, '-infinity')
                 AND (j.errors #>> '{-1,at}')::timestamptz < coalesce($23, 'infinity')
         END

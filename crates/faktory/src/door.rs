@@ -6,11 +6,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uniqueue::Client;
 
-use crate::faktory::Limits;
+use crate::counts::Counts;
 use crate::fetches::Fetches;
 use crate::hello::Users;
-use crate::info::Counts;
 use crate::kinds::Kinds;
+use crate::limits::Limits;
 use crate::places::Places;
 use crate::reserved::AllReserved;
 use crate::results::Results;

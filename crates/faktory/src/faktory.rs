@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::door::Door;
 use crate::fetches::{self, Fetches};
 use crate::hello::{Guard, Rights, Users};
+use crate::limits::Limits;
 use crate::results::{self, Results};
 use crate::session;
 
@@ -26,33 +27,6 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The wait after a connection could not be accepted, for want of file descriptors as a rule.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
-
-/// The limits of connections.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The most connections of clients that have said `HELLO`. Default: 1,000. 64 others may be open besides.
-    pub connections: usize,
-    /// The most bytes of a command. Default: 16 MiB.
-    pub message: usize,
-    /// How long a TLS handshake and the greeting may take. Default: 10 s.
-    pub greeting: Duration,
-    /// How long a command may take to arrive, and a reply to be read. Default: 30 s.
-    pub transfer: Duration,
-    /// How long a connection may send nothing. A worker that beats may be silent on its other connections. Default: 1 h.
-    pub idle: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 1_000,
-            message: 16 * 1024 * 1024,
-            greeting: Duration::from_secs(10),
-            transfer: Duration::from_secs(30),
-            idle: Duration::from_secs(3_600),
-        }
-    }
-}
 
 /// A server of Faktory's protocol on a client's queue.
 ///

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
+use crate::counts::Counts;
 use crate::door::Door;
 use crate::refusal::Refusal;
 
@@ -17,29 +17,6 @@ const VERSION: &str = "1.9.0";
 
 /// How far the jobs of a queue are counted.
 const COUNT_UP_TO: u32 = 1_000_000;
-
-/// What this process counted since it started.
-#[derive(Debug)]
-pub(crate) struct Counts {
-    pub(crate) started_at: Instant,
-    pub(crate) commands: AtomicU64,
-    pub(crate) connections: AtomicU64,
-    /// Attempts that ended, failed ones among them.
-    pub(crate) processed: AtomicU64,
-    pub(crate) failures: AtomicU64,
-}
-
-impl Counts {
-    pub(crate) fn new() -> Self {
-        Self {
-            started_at: Instant::now(),
-            commands: AtomicU64::new(0),
-            connections: AtomicU64::new(0),
-            processed: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-        }
-    }
-}
 
 /// The answer to `INFO`.
 pub(crate) async fn info(door: &Door) -> Result<Value, Refusal> {

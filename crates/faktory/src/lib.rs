@@ -23,6 +23,7 @@
 //! ```
 
 mod command;
+mod counts;
 mod door;
 mod faktory;
 mod fetches;
@@ -31,6 +32,7 @@ mod hello;
 mod info;
 mod json;
 mod kinds;
+mod limits;
 mod line;
 mod mutate;
 mod options;
@@ -49,5 +51,6 @@ mod workers;
 
 #[doc(hidden)]
 pub use self::command::fuzz;
-pub use self::faktory::{Faktory, Limits};
+pub use self::faktory::Faktory;
 pub use self::hello::{Guard, Rights};
+pub use self::limits::Limits;
