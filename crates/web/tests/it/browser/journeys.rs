@@ -73,7 +73,7 @@ async fn an_operator_s_questions_take_few_clicks_with_scripts_and_without() {
         let failed = client.insert_many([charge("2 hours"), charge("20 min"), charge("10 min"), charge("5 min")]);
         let failed: Vec<_> = failed.await.unwrap().iter().map(|job| job.id()).collect();
         let mail = |to: &str| NewJob::new("email.send", &json!({"to": to})).queue("emails");
-        client.insert(mail("ada@example.com").unique_key(UniqueKey::hash_of(&json!({"to": "ada"})))).await.unwrap();
+        client.insert(mail("ada@example.com").unique_key(UniqueKey::hash_of(json!({"to": "ada"})))).await.unwrap();
         client.insert(mail("eve@example.com").group("customer:42").in_order()).await.unwrap();
         client.queue("emails").hold_group("customer:42", Duration::from_secs(3_600)).await.unwrap();
         let rows = ROWS.replace("{schema}", database.schema().as_str());
