@@ -87,7 +87,9 @@ impl Moves {
             .bind(HOUR)
             .bind(None::<Vec<i32>>)
             .bind(Json(serde_json::json!({})))
-            .bind(Json(serde_json::json!({})));
+            .bind(Json(serde_json::json!({})))
+            .bind(None::<String>)
+            .bind(None::<String>);
         query.execute(connection).await?;
         Ok(worker)
     }
