@@ -47,7 +47,7 @@ fn refused(command: &mut Command) -> String {
 }
 
 /// The workloads, and the variants of each in `SMALL`.
-const WORKLOADS: [(&str, usize); 28] = [
+const WORKLOADS: [(&str, usize); 30] = [
     ("insert_bulk", 1),
     ("insert_bulk_unique", 1),
     ("insert_bulk_half", 1),
@@ -68,6 +68,8 @@ const WORKLOADS: [(&str, usize); 28] = [
     ("work_slots", 4),
     ("scheduled", 1),
     ("latency", 1),
+    ("release", 1),
+    ("release_busy", 1),
     ("work_backlog", 1),
     ("work_grouped", 1),
     ("work_in_order", 1),
@@ -91,7 +93,10 @@ async fn each_workload_prints_one_line_a_variant_and_leaves_nothing() {
         WORKLOADS.iter().flat_map(|(name, variants)| std::iter::repeat_n(*name, *variants)).collect();
     assert_eq!(names, expected);
     let grouped = ["work_grouped", "work_in_order", "work_fair", "work_rate", "work_blocked"];
-    let without_plain = [&["insert_notified", "insert_update", "insert_run_again", "latency"][..], &grouped].concat();
+    let delays = ["latency", "scheduled", "release", "release_busy"];
+    let without_plain =
+        [&["insert_notified", "insert_update", "insert_run_again", "latency", "release", "release_busy"][..], &grouped]
+            .concat();
     for line in &lines {
         assert_eq!(number(line, "n"), 40.0, "{line}");
         let (rate, seconds) = (number(line, "jobs_per_second"), number(line, "seconds"));
@@ -106,7 +111,7 @@ async fn each_workload_prints_one_line_a_variant_and_leaves_nothing() {
         let workload = line["workload"].as_str().unwrap();
         assert_eq!(line["plain"].is_null(), without_plain.contains(&workload), "{line}");
         for side in ["bare", "plain"].map(|side| &line[side]).iter().filter(|side| !side.is_null()) {
-            if ["latency", "scheduled"].contains(&workload) {
+            if delays.contains(&workload) {
                 assert_eq!(side["ratio"], Value::Null, "the clock sets the rate: {line}");
             } else {
                 // Of one round, whose rates are the medians. The ratio is printed with three decimals.
