@@ -30,7 +30,7 @@ const CITUS_OPTION: [(&str, &str); 1] = [("citus.enable_ddl_propagation", "off")
 ///     PlaceAddress::new("acme", "postgres://db-acme/app")?,
 /// ])?
 /// .hashed(["a", "b"])?;
-/// assert_eq!(map.place_of("some key").map(|place| place.as_str()), Some("b"));
+/// assert_eq!(map.place_of("some key").map(|place| place.as_str()), Some("a"));
 ///
 /// let same = PlaceMap::from_json(
 ///     r#"{"places": [{"name": "a", "url": "postgres://db-1/app"},

@@ -135,7 +135,7 @@ impl Places {
     ///
     /// ```no_run
     /// # async fn run(places: uniqueue::Places) {
-    /// for (place, queues) in places.ask(|client| async move { client.queues().list().await }).await {
+    /// for (place, queues) in places.ask(|client| async move { client.queues().await }).await {
     ///     match queues {
     ///         Ok(queues) => println!("{place}: {} queues", queues.len()),
     ///         Err(error) => println!("{error}"),
