@@ -41,7 +41,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V33__job_parent", include_str!("../../migrations/V33__job_parent.sql")),
     ("V34__release_children", include_str!("../../migrations/V34__release_children.sql")),
     ("V35__relatives", include_str!("../../migrations/V35__relatives.sql")),
-    ("V37__place", include_str!("../../migrations/V37__place.sql")),
+    ("V36__place", include_str!("../../migrations/V36__place.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.
