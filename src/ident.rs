@@ -74,7 +74,7 @@ name!(
 );
 
 name!(
-    /// The name of a place: of one schema among those of a [`PlaceMap`](crate::PlaceMap).
+    /// The name of a place: one schema of a [`PlaceMap`](crate::PlaceMap).
     PlaceName
 );
 

@@ -106,19 +106,15 @@ impl NewJob {
 
     fn of(kind: Cow<'static, str>, args: &(impl Serialize + ?Sized)) -> Self {
         let args = serde_json::value::to_raw_value(args).map_err(|error| error.to_string());
-        Self {
-            kind,
-            args,
-            options: InsertOptions::new(),
-            parents: Vec::new(),
-            mark: CallMark::default(),
-            has_new_id: false,
-        }
+        Self::with_args(kind, args)
     }
 
     /// A job of the named kind, with args that are JSON text already. The text is stored as it is.
     pub fn from_json(kind: impl Into<String>, args: Box<RawValue>) -> Self {
-        let (kind, args) = (Cow::Owned(kind.into()), Ok(args));
+        Self::with_args(Cow::Owned(kind.into()), Ok(args))
+    }
+
+    fn with_args(kind: Cow<'static, str>, args: Result<Box<RawValue>, String>) -> Self {
         Self {
             kind,
             args,

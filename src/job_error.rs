@@ -254,11 +254,7 @@ fn storable(value: &Value) -> Value {
 
 /// The start of a text, at most `most` bytes.
 fn cut(text: &str, most: usize) -> String {
-    let mut end = text.len().min(most);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+    text[..text.floor_char_boundary(most)].to_owned()
 }
 
 #[cfg(test)]

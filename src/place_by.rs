@@ -7,9 +7,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-
-/// The longest text of a selector, as of a name.
-const MAX_BYTES: usize = 128;
+use crate::ident::MAX_NAME_BYTES;
+use crate::unique::named_args;
 
 /// The value of a job that decides its place, among the places that share hashed values
 /// ([`PlaceMap`](crate::PlaceMap)). A kind declares one, and every insert of the kind goes by it.
@@ -71,7 +70,7 @@ impl FromStr for PlaceBy {
     type Err = Error;
 
     fn from_str(given: &str) -> Result<Self> {
-        if given.is_empty() || given.len() > MAX_BYTES {
+        if given.is_empty() || given.len() > MAX_NAME_BYTES {
             let problem = "must be unique_key, group, id or a member of the args, of 1 to 128 bytes";
             return Err(Error::InvalidOption { option: "place", problem, given: format!("{given:?}") });
         }
@@ -87,11 +86,7 @@ impl Serialize for PlaceBy {
 
 /// The text of a member of the args. `None`: the args have no such member.
 pub(crate) fn member(args: &Value, selector: &str) -> Option<String> {
-    // Positional args are looked into as a unique policy does it.
-    let named = match args {
-        Value::Array(items) => items.first().filter(|first| first.is_object()).unwrap_or(args),
-        _ => args,
-    };
+    let named = named_args(args);
     let value = if selector.starts_with('/') { named.pointer(selector) } else { named.get(selector) };
     value.map(|value| match value {
         Value::String(text) => text.clone(),

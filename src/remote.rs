@@ -141,7 +141,7 @@ impl JobResult {
     }
 }
 
-/// What became of a result.
+/// The outcome of one result that a worker sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct FinishedRun {

@@ -1,7 +1,8 @@
-//! Who the schema of a client has to be: the place that its map means, and no other.
+//! Checks that the schema of a client is the place that the client's map names.
 //!
-//! States: *open*, and *refused*, with what was found. Each new connection of the client's pool asks the schema who it is,
-//! and its answer is the state. So a pool that is led to another server notices with its first connection there.
+//! States: *open*, and *refused*, with the identity that was found. Each new connection of the client's pool reads the
+//! identity of the schema, and the result is the state. So a pool that is led to another server notices with its first
+//! connection there.
 //!
 //! Invariant: while refused, no connection of the pool is handed out. Each is closed, so the next one asks again.
 
@@ -13,12 +14,12 @@ use crate::error::{Error, Result};
 use crate::ident::PlaceName;
 use crate::store::{self, PlaceIdentity};
 
-/// Who the schema has to be.
+/// The identity that the schema must have, and the result of the last check.
 #[derive(Debug)]
 pub(crate) struct PlaceGuard {
     identity: PlaceIdentity,
     statement: SqlStr,
-    /// What was found instead.
+    /// The identity that the last check found, if the check failed.
     refused: Mutex<Option<Option<String>>>,
 }
 

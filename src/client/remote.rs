@@ -69,7 +69,7 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// Somebody must do the maintenance: a live runner, or calls of [`maintain`](Self::maintain).
+    /// Maintenance needs a live runner, or calls of [`maintain`](Self::maintain).
     pub fn fetch_jobs<I>(&self, queues: I, worker: impl Into<String>) -> FetchJobs<'_>
     where
         I: IntoIterator,

@@ -69,7 +69,7 @@ impl<'a, T, O> Request<'a, T, O> {
         Self { client, source: Source::default(), options, statements: 1, ask: Box::new(ask) }
     }
 
-    /// A look-up that sends up to so many statements.
+    /// Sets the largest number of statements that the look-up sends.
     pub(super) fn of_statements(self, statements: u32) -> Self {
         Self { statements, ..self }
     }

@@ -3,7 +3,7 @@
 //! States: *busy* and *asleep*. A busy releaser looks for ended parents every 20 ms. A sleeping releaser looks every 5 s, and
 //! the end of a parent notifies it. The releaser first tells the database that it sleeps, and then looks once more, so no end
 //! is missed. The next look finds an end without a notification: a transaction that ended a parent while the releaser was busy,
-//! and committed while it slept, notifies nobody. So a sleeping releaser looks every second while a job waits for others.
+//! and committed while it slept, sends no notification. So a sleeping releaser looks every second while a job waits for parents.
 //!
 //! The releaser also walks through all edges slowly, and repairs edges after changes by hand.
 

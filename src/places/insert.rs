@@ -9,6 +9,7 @@ use super::Places;
 use crate::error::Result;
 use crate::ident::PlaceName;
 use crate::job::{Inserted, NewJob};
+use crate::kind::KindRow;
 use crate::opts::{InsertOptions, insert_setters};
 
 /// A value, and the place that it comes from.
@@ -53,18 +54,25 @@ impl Places {
         if job.is_typed() || job.options.place.is_some() {
             return Ok(job);
         }
+        match self.registered(job.kind()).await? {
+            Some(kind) => kind.fill_in(job),
+            None => Ok(job),
+        }
+    }
+
+    /// Reads a registered kind in the first place that answers. Each place knows the kind.
+    pub(super) async fn registered(&self, kind: &str) -> Result<Option<KindRow>> {
         let clients = &self.inner.clients;
         let first = self.inner.answered.load(Ordering::Relaxed);
         let mut failure = None;
-        // Each place knows the kind.
         for index in (first..clients.len()).chain(0..first) {
-            match self.settle(index, clients[index].kinds().fill_in(job.clone()).await) {
-                Ok(filled) => return Ok(filled),
+            match self.settle(index, clients[index].kinds().find(kind).await) {
+                Ok(kind) => return Ok(kind),
                 Err(error @ crate::Error::PlaceDown { .. }) => failure = Some(error),
                 Err(error) => return Err(error),
             }
         }
-        failure.map_or(Ok(job), Err)
+        failure.map_or(Ok(None), Err)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::ident::PlaceName;
 use crate::job::{Inserted, NewJob};
 
-/// What one place made of its part of a bulk insert over places.
+/// The answer of one place to its part of a bulk insert over places.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PlaceAnswer {
@@ -36,8 +36,20 @@ impl Places {
         I::Item: Into<NewJob>,
     {
         let mut filled = Vec::new();
-        for job in jobs.into_iter().map(Into::into).collect::<Vec<_>>() {
-            filled.push(self.fill_in(job).await?);
+        // Each kind is read once.
+        let mut kinds = HashMap::new();
+        for job in jobs.into_iter().map(Into::into).collect::<Vec<NewJob>>() {
+            if job.is_typed() || job.options.place.is_some() {
+                filled.push(job);
+                continue;
+            }
+            if !kinds.contains_key(job.kind()) {
+                kinds.insert(job.kind().to_owned(), self.registered(job.kind()).await?);
+            }
+            filled.push(match &kinds[job.kind()] {
+                Some(kind) => kind.fill_in(job)?,
+                None => job,
+            });
         }
         let mut parts: BTreeMap<usize, (Vec<usize>, Vec<NewJob>)> = BTreeMap::new();
         let mut marked = HashMap::new();

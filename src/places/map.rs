@@ -16,7 +16,7 @@ use crate::store::PlaceIdentity;
 /// The variable that [`PlaceMap::from_env`] reads.
 const VARIABLE: &str = "UNIQUEUE_PLACES";
 
-/// What keeps Citus from spreading what a session makes over all nodes.
+/// The setting with which Citus creates a session's objects on this node only.
 const CITUS_OPTION: [(&str, &str); 1] = [("citus.enable_ddl_propagation", "off")];
 
 /// The names of an application's places, where each is, and which of them share hashed values.
@@ -202,7 +202,7 @@ impl PlaceMap {
         &self.places[index].name
     }
 
-    /// Who the place at this index has to be.
+    /// The identity that the place at this index must have.
     pub(super) fn identity(&self, index: usize) -> PlaceIdentity {
         let names = || self.hashed.iter().map(|index| self.places[*index].name.to_string()).collect();
         PlaceIdentity { name: self.places[index].name.clone(), hashed: self.hashed.contains(&index).then(names) }

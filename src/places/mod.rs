@@ -5,7 +5,8 @@
 //!
 //! Invariants:
 //! - A job declares one way to its place. A place that is down gets its jobs later, and no other place gets them meanwhile.
-//! - A client of a place never talks to another place: its pool asks each new connection where it is.
+//! - The pool of a place's client asks each new connection where it is, and gives out none of another place. The own
+//!   connections of runners and maintainers are checked once, at their start.
 
 mod insert;
 mod insert_many;
@@ -284,7 +285,7 @@ impl Places {
 }
 
 impl PlacesBuilder {
-    /// What every insert starts from, as [`ClientBuilder::defaults`].
+    /// The options that every insert starts from, as [`ClientBuilder::defaults`].
     pub fn defaults(self, defaults: crate::opts::InsertOptions) -> Self {
         self.with_client(|client| client.defaults(defaults))
     }

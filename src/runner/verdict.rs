@@ -176,11 +176,7 @@ pub(super) fn is_completed_in(verdict: &Verdict) -> bool {
 fn limited(mut text: String) -> String {
     let whole = text.len();
     if whole > MOST_ERROR_BYTES {
-        let mut end = MOST_ERROR_BYTES;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(MOST_ERROR_BYTES));
         text.push_str(&format!("… (cut: {whole} bytes)"));
     }
     text

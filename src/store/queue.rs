@@ -60,14 +60,14 @@ impl QueueVerb {
     }
 }
 
-/// What a pause stores.
+/// The reason and the author of a pause.
 #[derive(Clone, Debug)]
 pub(crate) struct Pause {
     pub(crate) reason: Option<String>,
     pub(crate) actor: Option<String>,
 }
 
-/// Changes a queue, and returns its new settings. `pause`: what a pause stores.
+/// Changes a queue, and returns its new settings. `pause`: the reason and the author that a pause stores.
 pub(crate) async fn change_queue(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::row::{Stored, count, errors, run_number, value};
+use super::row::{Stored, count, errors, meta, run_number, value};
 use super::{Statements, interval, milliseconds, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
@@ -49,14 +48,11 @@ fn fetched(row: &PgRow) -> Result<FetchedJob> {
     let count_at =
         |place: usize| Ok::<_, sqlx::Error>(count(i16::try_from(row.try_get::<i32, _>(place)?).unwrap_or(0)));
     Ok(FetchedJob {
-        run: JobRun { id: JobId::from(row.try_get::<Uuid, _>(0)?), run: run_number(row.try_get(1)?) },
+        run: run(row)?,
         kind: Kind::from_stored(row.try_get(2)?),
         queue: QueueName::from_stored(row.try_get(3)?),
         args: row.try_get(4)?,
-        meta: match value(row, 5)? {
-            Some(Value::Object(meta)) => meta,
-            other => Map::from_iter([("unreadable".to_owned(), other.unwrap_or_default())]),
-        },
+        meta: meta(row, 5)?,
         attempt: count_at(6)?,
         max_attempts: count_at(7)?,
         priority: i16::try_from(row.try_get::<i32, _>(8)?).unwrap_or(0),

@@ -62,6 +62,14 @@ pub(super) fn columns_of_j() -> String {
     COLUMNS.map(column).join(", ")
 }
 
+/// Reads the meta of a job. Meta that is no object, which only a change by hand leaves there, is in a member `unreadable`.
+pub(super) fn meta(row: &PgRow, place: usize) -> Result<Map<String, Value>> {
+    Ok(match value(row, place)? {
+        Some(Value::Object(meta)) => meta,
+        other => Map::from_iter([("unreadable".to_owned(), other.unwrap_or_default())]),
+    })
+}
+
 /// Reads the job of a row. By place, since a look-up by name for each column is most of the work. Values that cannot be
 /// read, which only a change by hand leaves there, must not fail a page of other jobs: meta is its text in a member
 /// `unreadable` then.
@@ -81,10 +89,7 @@ pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
         attempted_at: row.try_get::<Option<Stored>, _>(at(9))?.map(|at| at.0),
         finalized_at: row.try_get::<Option<Stored>, _>(at(10))?.map(|at| at.0),
         args: row.try_get::<Box<RawValue>, _>(at(11))?,
-        meta: match value(row, at(12))? {
-            Some(Value::Object(meta)) => meta,
-            other => Map::from_iter([("unreadable".to_owned(), other.unwrap_or_default())]),
-        },
+        meta: meta(row, at(12))?,
         errors: errors(row, at(13))?,
         output: value(row, at(14))?,
         progress: value(row, at(15))?,

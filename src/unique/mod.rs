@@ -67,6 +67,7 @@ pub use key_holder::KeyHolder;
 pub use ojs::{OJS_MECHANISM, OJS_STRENGTH, ojs_manifest};
 pub use policy::UniquePolicy;
 pub use refused::RefusedRetry;
+pub(crate) use select::named_args;
 #[doc(inline)]
 pub use uniqueue_policy::{
     InsertOutcome, OnConflict, OnReentry, StateSet, StateSetIter, UniqueScope, UnknownWord, Until, Update, UpdateArgs,

@@ -54,7 +54,7 @@ impl Part {
         self.is_required
     }
 
-    /// What is wrong with a pointer's syntax.
+    /// The syntax error of the pointer, if it has one.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         self.pointer.as_ref()?.as_ref().err().copied()
     }

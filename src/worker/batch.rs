@@ -1,8 +1,8 @@
 //! Workers that work several jobs in one call.
 //!
-//! Each job of a batch has a slot and an attempt of its own, so limits, heartbeats, timeouts, cancellation and results are
-//! those of single jobs. The jobs of a batch share one future. One attempt, the leader, polls it. Every other attempt waits
-//! for its result. An attempt that ends early leaves its seat, and a leader passes the lead on.
+//! Each job of a batch has a slot and an attempt of its own, so limits, heartbeats, timeouts, cancellation and results
+//! work as for single jobs. The jobs of a batch share one future. One attempt, the leader, polls it. Every other attempt
+//! waits for its result. An attempt that ends early leaves its seat, and a leader passes the lead on.
 //!
 //! ```text
 //! first job ──▶ gathering ── full, the time is over, or a stop ──▶ working ──▶ results

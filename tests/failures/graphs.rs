@@ -105,7 +105,7 @@ async fn insert(client: &Client, mut dice: Dice, graphs: u64, fan_in: u64) {
     }
 }
 
-/// Cancels and retries jobs by hand. What a crash of the database undoes is left undone.
+/// Cancels and retries jobs by hand. A change that a crash of the database undoes is not repeated.
 async fn operate(client: &Client, mut dice: Dice) {
     loop {
         sleep(dice.millis(20, 120)).await;

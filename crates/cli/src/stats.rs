@@ -207,7 +207,7 @@ fn line(stats: &Stats, has_header: bool, width: Option<usize>) -> String {
         .unwrap_or_default();
     let worked = |number: f64| if stats.rates.worked_over.is_some() { rate(number) } else { "?".to_owned() };
     let time = format_time(stats.asked_at);
-    // What a narrow terminal leaves out comes last.
+    // A narrow terminal leaves out the last columns first.
     let all = [
         ("time", 20, time.clone()),
         ("available", 9, jobs(JobState::Available)),

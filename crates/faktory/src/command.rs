@@ -13,7 +13,7 @@ const MAX_QUEUES: usize = 100;
 /// The most jobs of one `PUSHB`.
 pub(crate) const MAX_JOBS: usize = 10_000;
 
-/// What a client asks for.
+/// A command of a client.
 #[derive(Debug)]
 pub(crate) enum Command {
     Push(Box<Payload>),

@@ -1,4 +1,4 @@
-//! What the process counts for `INFO`.
+//! The counters of the process, for `INFO`.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! What all connections share.
+//! The state that all connections share.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uniqueue::Client;
 
+use crate::connection_limit::ConnectionLimit;
 use crate::counts::Counts;
 use crate::fetches::Fetches;
 use crate::hello::Users;
 use crate::kinds::Kinds;
 use crate::limits::Limits;
-use crate::places::Places;
 use crate::reserved::AllReserved;
 use crate::results::Results;
 use crate::workers::Workers;
@@ -19,12 +19,12 @@ use crate::workers::Workers;
 /// How many long lines are read and worked on at once.
 const LONG_LINES: usize = 8;
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct Door {
     pub(crate) client: Client,
     pub(crate) users: Users,
     pub(crate) limits: Limits,
-    pub(crate) places: Places,
+    pub(crate) connection_limit: ConnectionLimit,
     pub(crate) workers: Arc<Workers>,
     pub(crate) reserved: AllReserved,
     pub(crate) kinds: Kinds,
@@ -49,7 +49,7 @@ impl Door {
             client,
             users,
             limits,
-            places: Places::new(limits.connections),
+            connection_limit: ConnectionLimit::new(limits.connections),
             workers: Arc::default(),
             reserved: AllReserved::default(),
             kinds: Kinds::default(),

@@ -12,8 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use uniqueue::Client;
-use uuid::Uuid;
+use uniqueue::{Client, Maintainer, MaintainerHandle};
 
 use crate::door::Door;
 use crate::fetches::{self, Fetches};
@@ -25,13 +24,16 @@ use crate::session;
 /// How long commands may take after a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The time between two removals of runs whose reservation ended long ago.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
+
 /// The wait after a connection could not be accepted, for want of file descriptors as a rule.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 
 /// A server of Faktory's protocol on a client's queue.
 ///
-/// It uses the client's pool: 5 connections or more, however many clients connect, since fetches and results of all
-/// connections are sent together. It also has a connection of its own for wake-ups, and does the maintenance of the queue.
+/// It uses the client's pool. Fetches and results of all connections share a few of its connections. Each push of a unique
+/// job takes one. It also has a connection of its own for wake-ups, and does the maintenance of the queue.
 ///
 /// Without [`user`](Self::user) every client may do everything: listen on the loopback interface then.
 #[derive(Debug)]
@@ -96,7 +98,7 @@ impl Faktory {
             services.spawn(results::run(client.clone(), queue.clone()));
         }
         drop(queue);
-        let upkeep = tokio::spawn(upkeep(Arc::clone(&door)));
+        services.spawn(upkeep(Arc::clone(&door)));
         if let Err(error) = door.kinds.read(&client).await {
             tracing::warn!(%error, "cannot read the registered kinds yet");
         }
@@ -124,7 +126,6 @@ impl Faktory {
             tracing::warn!("commands were still under way at the end of the stop");
         }
         end_fetches.cancel();
-        upkeep.abort();
         drop(door);
         services.close();
         let _ = timeout(STOP_TIMEOUT, services.wait()).await;
@@ -136,7 +137,7 @@ async fn connection<S>(door: Arc<Door>, secured: impl Future<Output = io::Result
 where
     S: AsyncRead + AsyncWrite + Send + 'static,
 {
-    let stranger = door.places.stranger();
+    let stranger = door.connection_limit.stranger();
     let ended = async {
         let stream = timeout(door.limits.greeting, secured).await.map_err(|_| io::ErrorKind::TimedOut)??;
         session::run(&door, stream, peer, &stranger).await
@@ -144,30 +145,36 @@ where
     if let Err(error) = ended.await {
         tracing::debug!(%error, "a connection ended with an error");
     }
-    door.places.leave(&stranger);
+    door.connection_limit.leave(&stranger);
 }
 
-/// Does the maintenance, until it is aborted.
+/// Does the maintenance, and refreshes the state that connections share, until the server stops.
 async fn upkeep(door: Arc<Door>) {
-    let name = format!("faktory {}", Uuid::now_v7());
     let maintain = async {
-        let mut is_away = false;
+        let Some(maintainer) = door.stop.run_until_cancelled(maintainer(&door.client)).await else { return };
+        door.stop.cancelled().await;
+        maintainer.stop().await;
+    };
+    let forget = async {
         loop {
-            match door.client.maintain(name.as_str()).await {
-                Ok(maintained) => {
-                    is_away = false;
-                    sleep(maintained.next_in).await;
-                }
-                Err(error) => {
-                    if !is_away {
-                        tracing::warn!(%error, "cannot do the maintenance, trying again");
-                    }
-                    is_away = true;
-                    sleep(Duration::from_secs(1)).await;
-                }
-            }
+            sleep(FORGET_EVERY).await;
             door.reserved.forget(OffsetDateTime::now_utc());
         }
     };
-    tokio::join!(maintain, door.kinds.watch(&door.client));
+    let refresh = async { tokio::join!(forget, door.kinds.watch(&door.client)) };
+    tokio::select! {
+        () = maintain => {}
+        _ = refresh => {}
+    }
+}
+
+/// Starts the maintenance as soon as the database is there.
+async fn maintainer(client: &Client) -> MaintainerHandle {
+    loop {
+        match Maintainer::new(client.clone()).name("faktory").start().await {
+            Ok(maintainer) => return maintainer,
+            Err(error) => tracing::warn!(%error, "cannot start the maintenance, trying again"),
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
 }

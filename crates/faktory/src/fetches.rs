@@ -1,4 +1,4 @@
-//! Fetches of all connections. Those of one worker from the same queues are one call, so that many idle connections cost the
+//! Fetches of all connections. Fetches of one worker from the same queues are one call, so that many idle connections cost the
 //! database little.
 //!
 //! ```text
@@ -106,7 +106,7 @@ pub(crate) async fn run(client: Client, mut requests: Requests, stop: Cancellati
         }
         start(&client, &mut all, &mut calls);
     }
-    // Nobody waits any more. A call that is under way may have entered a worker again that has left.
+    // All waiting fetches have ended. A call under way can have entered a worker again after the worker left.
     let workers: HashSet<_> = all.drain().map(|(wanted, _)| wanted.worker).collect();
     while let Some(called) = calls.join_next().await {
         if let Ok((wanted, jobs)) = called {
@@ -128,7 +128,7 @@ fn start(client: &Arc<Client>, all: &mut HashMap<Wanted, Waiting>, calls: &mut J
         waiting.answers.retain(|answer| !answer.is_closed());
         waiting.is_in_flight || !waiting.answers.is_empty()
     });
-    // Those that were asked longest ago come first, so that a busy worker keeps no other waiting.
+    // The fetch that has waited longest comes first, so that a busy worker does not delay another worker.
     let mut due: Vec<_> = all.iter_mut().filter(|(_, waiting)| waiting.is_due && !waiting.is_in_flight).collect();
     due.sort_by_key(|(_, waiting)| waiting.asked_at);
     for (wanted, waiting) in due.into_iter().take(AT_ONCE.saturating_sub(calls.len())) {
@@ -167,7 +167,7 @@ async fn fetch(client: &Client, wanted: &Wanted, count: usize) -> Result<Vec<Fet
     Ok(jobs)
 }
 
-/// Gives each job to a connection that waits for it, and the others back.
+/// Gives each job to a connection that waits for it. Jobs without a connection go back to their queues.
 async fn give(
     client: &Client,
     all: &mut HashMap<Wanted, Waiting>,
@@ -209,7 +209,7 @@ async fn give(
     }
 }
 
-/// Returns jobs that nobody waits for to their places.
+/// Gives fetched jobs back to their queues if no connection waits for them.
 pub(crate) async fn give_back(client: &Client, runs: Vec<JobResult>) {
     if runs.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The patterns of `MUTATE`, which are those of Redis: `*`, `?`, `[a-z]`, `[^a]` and `\`.
+//! The patterns of `MUTATE`, with the syntax of Redis: `*`, `?`, `[a-z]`, `[^a]` and `\`.
 
 /// Whether a text matches a pattern as a whole. It takes at most the product of both lengths.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {

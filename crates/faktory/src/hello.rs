@@ -1,7 +1,7 @@
 //! The greeting: `HI` with a challenge, and `HELLO` with the hash of a password.
 //!
-//! The protocol needs the password itself on the server, since the client hashes it with a salt of the server's. A check takes
-//! about a millisecond for each password, so few are made at once.
+//! The protocol needs the password itself on the server, since the client hashes it with a salt of the server's. A check
+//! takes thousands of hashes for each password, so few are made at once.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ const CHECKS: usize = 2;
 /// The most bytes of the name of a worker.
 const MAX_WID: usize = 100;
 
-/// What a client may do.
+/// The rights of a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rights {
     /// Every command.
@@ -69,7 +69,7 @@ pub(crate) struct Identity {
     pub(crate) wid: String,
 }
 
-/// What a password is hashed with.
+/// The salt and the iterations of the password's hash.
 #[derive(Clone, Debug)]
 pub(crate) struct Challenge {
     salt: String,

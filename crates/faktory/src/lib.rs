@@ -12,8 +12,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A job is a job however it came: one that a client of Faktory pushes can be worked by a runner in Rust, and the other way
-//! round. `docs/operate/faktory.md` names what is spoken and what is not.
+//! A runner in Rust can work the jobs that a client of Faktory pushes, and a worker of Faktory can fetch the jobs that Rust
+//! inserts. `docs/operate/faktory.md` names what is spoken and what is not.
 //!
 //! ```text
 //! connection ─▶ session ─▶ command ─┬─ push ─────────▶ Client::insert
@@ -23,6 +23,7 @@
 //! ```
 
 mod command;
+mod connection_limit;
 mod counts;
 mod door;
 mod faktory;
@@ -37,7 +38,6 @@ mod line;
 mod mutate;
 mod options;
 mod payload;
-mod places;
 mod push;
 mod queues;
 mod refusal;

@@ -14,7 +14,7 @@ const SMALL: usize = 64 * 1024;
 /// How long the rest of a refused command is read.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// What a line may take.
+/// The limits of one line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineLimits {
     /// The most bytes.
@@ -94,7 +94,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// Completes when the client has closed the connection. What it sent meanwhile stays to be read.
+    /// Completes when the client has closed the connection. Bytes that arrive meanwhile stay in the buffer.
     pub(crate) async fn closed(&mut self) {
         match self.0.fill_buf().await {
             Ok(bytes) if !bytes.is_empty() => pending().await,

@@ -20,7 +20,7 @@ pub(crate) enum Unique {
 /// The longest time, which is that of the policy: 100 years.
 const LONGEST: f64 = 100.0 * 365.0 * 86_400.0;
 
-/// Reads the two members. They stay, and travel along as the others do.
+/// Reads the two members. The meta keeps them with the other members of `custom`.
 pub(crate) fn unique(custom: &Map<String, Value>) -> Result<Unique, Refusal> {
     let until = match custom.get("unique_until") {
         None | Some(Value::Null) => None,

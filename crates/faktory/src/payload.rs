@@ -47,7 +47,7 @@ pub(crate) struct Payload {
     custom: Option<Map<String, Value>>,
 }
 
-/// What meta keeps of a pushed job, under [`OWN`].
+/// The members of a pushed job that its meta keeps, under [`OWN`].
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Kept {
     #[serde(default)]
@@ -121,10 +121,10 @@ impl Payload {
     }
 }
 
-/// How many attempts so many retries are.
+/// The number of attempts that the member `retry` of a pushed job allows.
 fn attempts(retry: i64) -> Result<u16, Refusal> {
     match retry {
-        // Both have one attempt. What becomes of the job differs.
+        // Both allow one attempt. A failed job with 0 is gone, and a failed job with -1 is dead.
         -1 | 0 => Ok(1),
         1..=MAX_RETRIES => Ok(u16::try_from(retry + 1).unwrap_or(u16::MAX)),
         _ => Err(Refusal::new(format!("invalid retry: must be -1 to {MAX_RETRIES}: {retry}"))),

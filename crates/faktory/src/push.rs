@@ -1,6 +1,6 @@
 //! Pushing jobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,7 +17,7 @@ pub(crate) async fn push(door: &Door, payload: Payload) -> Result<(), Refusal> {
     answer(&door.client.insert(job).await?)
 }
 
-/// Pushes many jobs. Returns the ids of those that were refused, with the reasons.
+/// Pushes many jobs. Returns the ids of the refused jobs, with the reasons.
 pub(crate) async fn push_many(door: &Door, items: &[Box<RawValue>]) -> Result<BTreeMap<String, String>, Refusal> {
     #[derive(Deserialize)]
     struct Named {
@@ -36,13 +36,21 @@ pub(crate) async fn push_many(door: &Door, items: &[Box<RawValue>]) -> Result<BT
             Err(refusal) => note(&mut refused, jid, &refusal),
         }
     }
-    let answers: Vec<Result<(), Refusal>> = match door.client.insert_many(jobs.clone()).await {
-        Ok(inserted) => inserted.iter().map(answer).collect(),
-        // A full queue, or a duplicate by the policy of a registered kind: one job must not refuse the others.
-        Err(error) if error.is_duplicate() || matches!(error, uniqueue::Error::QueueFull { .. }) => {
-            one_by_one(door, jobs).await
+    let answers: Vec<Result<(), Refusal>> = loop {
+        match door.client.insert_many(jobs.clone()).await {
+            Ok(inserted) => break inserted.iter().map(answer).collect(),
+            // Duplicates that a registered kind rejects must not refuse the other jobs of the command.
+            Err(error) if error.is_duplicate() => {
+                let rejected: HashSet<_> = error.rejections().iter().map(|rejection| rejection.index).collect();
+                let all = jids.into_iter().zip(jobs).enumerate();
+                let (out, rest): (Vec<_>, Vec<_>) = all.partition(|(index, _)| rejected.contains(index));
+                out.into_iter().for_each(|(_, (jid, _))| note(&mut refused, jid, &Refusal::not_unique()));
+                (jids, jobs) = rest.into_iter().map(|(_, pair)| pair).unzip();
+            }
+            // A full queue must not refuse the jobs of other queues.
+            Err(uniqueue::Error::QueueFull { .. }) => break one_by_one(door, jobs).await,
+            Err(error) => return Err(error.into()),
         }
-        Err(error) => return Err(error.into()),
     };
     for (jid, answer) in jids.into_iter().zip(answers) {
         if let Err(refusal) = answer {

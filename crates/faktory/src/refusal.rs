@@ -41,9 +41,5 @@ impl From<Error> for Refusal {
 
 /// A text without line breaks, which would begin another reply.
 fn one_line(text: &str) -> String {
-    let mut end = text.len().min(MAX_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text[..text.floor_char_boundary(MAX_BYTES)].chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::refusal::Refusal;
 
-/// What a command is answered with.
+/// The reply to a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Reply {
     Ok,

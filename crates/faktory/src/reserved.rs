@@ -21,7 +21,7 @@ const LATE: Duration = Duration::minutes(10);
 pub(crate) struct Reserved {
     pub(crate) run: JobRun,
     pub(crate) attempt: u16,
-    /// What the job's meta says. `None`: it did not come through a door.
+    /// The members that the job's meta keeps. `None`: the job was not pushed by a client of Faktory.
     pub(crate) kept: Option<Kept>,
     wid: String,
     until: OffsetDateTime,
@@ -102,7 +102,7 @@ async fn is_of(client: &Client, row: &JobRow, wid: &str) -> Result<bool, Refusal
     Ok(runners.iter().any(|runner| runner.id == worker && runner.name == wid))
 }
 
-/// What meta says of a job that came through a door.
+/// Reads the members that the meta of a pushed job keeps.
 pub(crate) fn kept(meta: &serde_json::Map<String, serde_json::Value>) -> Option<Kept> {
-    meta.get(OWN).and_then(|own| serde_json::from_value(own.clone()).ok())
+    <Kept as serde::Deserialize>::deserialize(meta.get(OWN)?).ok()
 }

@@ -1,4 +1,4 @@
-//! Results of all connections: those that come while a call is under way are the next call.
+//! Results of all connections. The results that arrive during a call are sent in the next call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ type Answer = oneshot::Sender<Result<FinishedRun, Refusal>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Results(mpsc::Sender<(JobResult, Answer)>);
 
-/// What is to be sent, which the tasks of [`run`] share.
+/// The results that wait for the next call. The tasks of [`run`] share them.
 #[derive(Clone)]
 pub(crate) struct Queue(Arc<Mutex<mpsc::Receiver<(JobResult, Answer)>>>);
 
@@ -61,7 +61,7 @@ pub(crate) async fn run(client: Client, queue: Queue) {
             Err(refusal) if results.len() == 1 => answers.into_iter().for_each(|answer| {
                 let _ = answer.send(Err(refusal.clone()));
             }),
-            // One result must not fail the others.
+            // An invalid result must not fail the other results of its call.
             Err(_) => {
                 for (result, answer) in results.into_iter().zip(answers) {
                     let finished = store(&client, &[result]).await;

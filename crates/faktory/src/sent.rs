@@ -45,7 +45,7 @@ struct Failure<'a> {
     backtrace: Option<&'a Value>,
 }
 
-/// What both kinds of rows have.
+/// The columns that a fetched job and a row of a list share.
 struct Source<'a> {
     id: JobId,
     queue: &'a str,

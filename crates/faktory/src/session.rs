@@ -60,11 +60,11 @@ where
         () = door.stop.cancelled() => return Ok(()),
     };
     let Some(identity) = identity else { return Ok(()) };
-    let Some(_place) = door.places.known() else {
+    let Some(_place) = door.connection_limit.known() else {
         let text = format!("Too many connections: at most {}", door.limits.connections);
         return writer.write_all(&Reply::from(Refusal::new(text)).bytes()).await;
     };
-    door.places.leave(stranger);
+    door.connection_limit.leave(stranger);
     writer.write_all(&Reply::Ok.bytes()).await?;
     let connected = (!identity.wid.is_empty()).then(|| door.workers.enter(&identity.wid));
     let wid = identity.wid.clone();

@@ -93,11 +93,7 @@ fn kept_lines(backtrace: Vec<String>, lines: u64) -> Option<Vec<Value>> {
 }
 
 fn start(text: &str, most: usize) -> &str {
-    let mut end = text.len().min(most);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(most)]
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// A worker that has not beaten for this long does not count as alive.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// What a worker is told to do. It never goes back.
+/// The state that `BEAT` sends to a worker. It only moves forward.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum WorkerState {
     Running,

@@ -27,4 +27,4 @@ CREATE TABLE /* door */workflow (
 COMMENT ON TABLE /* door */workflow IS 'The workflows. Their jobs wait for each other in uniqueue''s schema.';
 COMMENT ON COLUMN /* door */workflow.parts IS 'One object for each job: its id, its role and its name in the workflow.';
 COMMENT ON COLUMN /* door */workflow.state IS 'The state that was noted last. The state of a running workflow is computed from its jobs.';
-CREATE INDEX workflow_running ON /* door */workflow (created_at) WHERE state = 'running';
+CREATE INDEX workflow_running ON /* door */workflow (id) WHERE state = 'running';

@@ -1,6 +1,6 @@
-//! What a request may do.
+//! The rights of a request.
 
-/// What a request may do, as the function of [`Ojs::access`](crate::Ojs::access) answers it.
+/// The rights of a request, which the function of [`Ojs::access`](crate::Ojs::access) returns.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Access {

@@ -24,7 +24,7 @@ pub(crate) struct Answer {
     location: Option<String>,
 }
 
-/// What a handler returns.
+/// The result of a handler.
 pub(crate) type Answered = Result<Answer, Problem>;
 
 impl Answer {

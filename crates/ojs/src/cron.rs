@@ -51,7 +51,7 @@ pub(crate) async fn register(State(door): State<Arc<Door>>, Object(body): Object
         .map(|(n, v)| (n.clone(), v.clone()))
         .collect();
     let envelope = envelope::read(&template, None, None)?;
-    // What a registered kind gives, each run takes from it.
+    // Each run takes the defaults of its registered kind, so the entry does not store them.
     let kind = door.known_kinds.find(&door.client, &[&envelope.kind]).await?.remove(0);
     let job = match kind.is_none() && !envelope.has_retry {
         true => envelope.job.max_attempts(DEFAULT_ATTEMPTS),

@@ -11,7 +11,6 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use uniqueue::{Client, JobError, JobResult, JobRun};
 
-use crate::retry::RetryPolicy;
 use crate::runs::{Held, Runs};
 
 /// The wait before another try, where the database did not answer.
@@ -94,7 +93,7 @@ async fn end(client: &Client, runs: &Runs, late: &[Held]) -> uniqueue::Result<()
 
 /// The error with the wait of the job's policy. A job without a policy waits as its kind says.
 pub(crate) fn with_delay(error: JobError, held: &Held) -> JobError {
-    match held.details.retry.as_ref().and_then(|retry| RetryPolicy::read(retry).ok()) {
+    match held.policy() {
         Some(policy) => error.retry_after(policy.delay(held.attempt)),
         None => error,
     }

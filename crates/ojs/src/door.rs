@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::store::Store;
 /// See [`Ojs::access`](crate::Ojs::access).
 pub(crate) type AccessFn = dyn Fn(&Request) -> Access + Send + Sync;
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Door {
     pub(crate) client: Client,
     pub(crate) store: Store,

@@ -11,7 +11,7 @@ use crate::rate_limit::QueueRate;
 use crate::retry::RetryPolicy;
 use crate::{times, unique};
 
-/// The members that this version of OJS knows, at the top of a document. Those that the server sets are ignored.
+/// The members that this version of OJS knows, at the top of a document. Members that the server sets are ignored.
 const KNOWN: [&str; 42] = [
     "specversion",
     "id",
@@ -179,7 +179,7 @@ fn read_id(text: &str) -> Option<JobId> {
     (is_v7 && id.hyphenated().to_string() == text).then(|| JobId::from(id))
 }
 
-/// Reads the id of a path or of a worker's report. What is no id names no job.
+/// Reads the id of a path or of a worker's report. A text that is no id names no job.
 pub(crate) fn known_id(what: &str, text: &str) -> Result<JobId, Problem> {
     Uuid::try_parse(text).map(JobId::from).map_err(|_| Problem::not_found(what, text))
 }

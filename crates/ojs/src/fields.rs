@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::problem::Problem;
 
-/// A job document. A member of `options` comes before the same member at the top, and both come before those of the workflow.
+/// A job document. A member of `options` comes before the same member at the top. Both come before the members of the
+/// workflow.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a> {
     pub(crate) top: &'a Map<String, Value>,

@@ -1,5 +1,6 @@
 //! Jobs: enqueued, shown, cancelled and activated.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
@@ -63,11 +64,14 @@ fn refused(error: uniqueue::Error, id: JobId) -> Problem {
 pub(crate) async fn prepare(door: &Door, envelopes: Vec<Envelope>) -> Result<Vec<NewJob>, Problem> {
     let kinds: Vec<_> = envelopes.iter().map(|envelope| envelope.kind.as_str()).collect();
     let kinds = door.known_kinds.find(&door.client, &kinds).await?;
+    // Each queue is set once: the last job that asks for a rate decides.
+    let rates: BTreeMap<_, _> =
+        envelopes.iter().filter_map(|one| one.rate.as_ref()).map(|rate| (rate.queue(), rate)).collect();
+    for rate in rates.into_values() {
+        door.set_rates.set(&door.client, rate).await?;
+    }
     let mut jobs = Vec::with_capacity(envelopes.len());
     for (envelope, kind) in envelopes.into_iter().zip(kinds) {
-        if let Some(rate) = &envelope.rate {
-            door.set_rates.set(&door.client, rate).await?;
-        }
         let job = envelope.job.id(envelope.id);
         jobs.push(match kind {
             Some(kind) => kind.fill_in(job)?,
@@ -125,7 +129,7 @@ pub(crate) async fn find(client: &Client, what: &str, id: JobId) -> Result<JobRo
 pub(crate) async fn show(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
     let row = find(&door.client, "job", known_id("job", &id)?).await?;
     let mut shown = show::job(&row);
-    if let Some(results) = parents::results(&door.client, row.id, &row.meta).await? {
+    if let Some(results) = parents::results(door.client.parents(row.id), &row.meta).await? {
         shown["parent_results"] = results;
     }
     Ok(Answer::ok(json!({ "job": shown })))

@@ -1,8 +1,8 @@
 //! A front door for [Open Job Spec](https://openjobspec.org) 1.0 over HTTP, levels 0 to 4: an [`axum::Router`] that a service
 //! mounts in its own application, or that `uniqueue serve --ojs` serves.
 //!
-//! A job is a job whatever door it came through. What OJS clients enqueue, runners of the library can work, and the other
-//! way round.
+//! Runners of the library can work the jobs that OJS clients enqueue, and OJS workers can fetch the jobs that the library
+//! inserts.
 //!
 //! ```no_run
 //! use uniqueue::{Client, Maintainer};

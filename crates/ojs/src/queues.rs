@@ -34,7 +34,7 @@ fn shown(name: &str, is_paused: bool) -> Map<String, Value> {
     members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
 }
 
-/// The number of jobs in each state, counted up to 10,000. A queue that nobody has used has none.
+/// The number of jobs in each state, counted up to 10,000. A queue without jobs, runners and settings has no counts.
 fn counts(info: Option<&QueueInfo>) -> Map<String, Value> {
     let count = |state| info.map_or(0, |info| info.count(state).counted());
     JobState::ALL.into_iter().map(|state| (state_name(state).to_owned(), json!(count(state)))).collect()

@@ -22,6 +22,10 @@ pub(crate) struct QueueRate {
 }
 
 impl QueueRate {
+    pub(crate) fn queue(&self) -> &str {
+        &self.queue
+    }
+
     /// Reads `{"max_per_second": 5}` or `{"limit": 100, "period": "PT1M"}`.
     pub(crate) fn read(queue: &str, document: &Map<String, Value>) -> std::result::Result<Self, Problem> {
         let count = |name: &str| match document.get(name) {

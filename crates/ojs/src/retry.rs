@@ -1,7 +1,5 @@
 //! Retry policies: which errors are retried, and after how long.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -114,8 +112,8 @@ impl RetryPolicy {
             Growth::Polynomial => retry.powf(self.coefficient),
         };
         let wait = (self.first.as_secs_f64() * factor).min(self.longest.as_secs_f64());
-        let spread = if self.has_jitter { 0.5 + fraction() } else { 1.0 };
-        Duration::try_from_secs_f64(wait * spread).unwrap_or(self.longest)
+        let wait = Duration::try_from_secs_f64(wait).unwrap_or(self.longest);
+        uniqueue::RetryPolicy::fixed(wait).jitter(if self.has_jitter { 0.5 } else { 0.0 }).wait_after(attempt)
     }
 
     /// Whether an error with one of these names is never retried. A name of the policy that ends in `.*` stands for every name
@@ -126,12 +124,6 @@ impl RetryPolicy {
             _ => names.contains(&pattern.as_str()),
         })
     }
-}
-
-/// A number from 0 to 1 that differs each time.
-fn fraction() -> f64 {
-    // The keys of the standard library's hashes are random enough to keep retries apart.
-    f64::from(u32::try_from(RandomState::new().hash_one(()) >> 32).unwrap_or_default()) / f64::from(u32::MAX)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use uniqueue::{Client, JobId, JobRow, JobRun, JobState};
 
 use crate::details::Details;
 use crate::problem::Problem;
+use crate::retry::RetryPolicy;
 
 /// How many runs are remembered before those are dropped whose reservation has ended.
 const SWEEP_AT: usize = 10_000;
@@ -22,11 +23,14 @@ pub(crate) const LONGEST: Duration = Duration::from_secs(86_400);
 /// The reservation of a job that names none.
 pub(crate) const DEFAULT: Duration = Duration::from_secs(1_800);
 
-/// A run, and what its reports need.
+/// The worker of a fetch that names none.
+pub(crate) const NAMELESS: &str = "ojs";
+
+/// A run, with the data that its reports need.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) run: JobRun,
-    /// `None`: the row does not tell.
+    /// `None`: the fetch gave no name.
     pub(crate) worker: Option<String>,
     pub(crate) attempt: u16,
     pub(crate) details: Details,
@@ -37,6 +41,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// The retry policy of the job, if it has one.
+    pub(crate) fn policy(&self) -> Option<RetryPolicy> {
+        RetryPolicy::read(self.details.retry.as_ref()?).ok()
+    }
+
     /// How long the job is reserved from now on: as it says itself, else as the request does. Never past its deadline by more
     /// than a second, which is the shortest reservation.
     pub(crate) fn reserve(&self, asked: Option<Duration>) -> Duration {
@@ -47,8 +56,12 @@ impl Held {
 /// See [`Held::reserve`].
 pub(crate) fn reserve(details: &Details, asked: Option<Duration>, deadline: Option<Instant>) -> Duration {
     let wanted = details.visibility().or(asked).unwrap_or(DEFAULT);
-    // The deadline's own task comes first, where this process lives on.
-    let left = deadline.map_or(LONGEST, |at| at.saturating_duration_since(Instant::now()) + Duration::from_millis(500));
+    // The deadline's own task comes first, where this process lives on. In whole half seconds, so that one statement reserves
+    // all jobs with the same timeout.
+    let left = deadline.map_or(LONGEST, |at| {
+        let halves = at.saturating_duration_since(Instant::now()).as_millis() / 500 + 2;
+        Duration::from_millis(500 * u64::try_from(halves).unwrap_or(u64::MAX / 500))
+    });
     wanted.min(left).clamp(Duration::from_secs(1), LONGEST)
 }
 
@@ -92,7 +105,7 @@ impl Runs {
             Some(held) => held,
             None => {
                 let Some(row) = client.job(id).await? else { return Err(Problem::not_found("job", &id.to_string())) };
-                of_row(&row).ok_or_else(|| not_active(&row))?
+                of_rows(client, std::slice::from_ref(&row)).await?.pop().ok_or_else(|| not_active(&row))?
             }
         };
         match (worker, &held.worker) {
@@ -104,16 +117,19 @@ impl Runs {
     }
 }
 
-/// The run of a job's row. `None`: it does not run.
-pub(crate) fn of_row(row: &JobRow) -> Option<Held> {
-    (row.state == JobState::Running).then(|| Held {
+/// The runs of jobs' rows. Jobs that do not run have none.
+pub(crate) async fn of_rows(client: &Client, rows: &[JobRow]) -> uniqueue::Result<Vec<Held>> {
+    // A remote worker has a row among the runners, under its name.
+    let workers: HashMap<_, _> = client.runners().await?.into_iter().map(|runner| (runner.id, runner.name)).collect();
+    let held = |row: &JobRow| Held {
         run: JobRun { id: row.id, run: row.run },
-        worker: None,
+        worker: row.worker.and_then(|worker| workers.get(&worker)).filter(|name| *name != NAMELESS).cloned(),
         attempt: row.attempt,
         details: Details::of(&row.meta),
         deadline: None,
         until: Instant::now(),
-    })
+    };
+    Ok(rows.iter().filter(|row| row.state == JobState::Running).map(held).collect())
 }
 
 /// The error of a report on a job that does not run.

@@ -141,11 +141,11 @@ impl Store {
         row.as_ref().map(workflow).transpose()
     }
 
-    /// The running workflows, the oldest first.
-    pub(crate) async fn running_workflows(&self, most: i64) -> sqlx::Result<Vec<Workflow>> {
+    /// Running workflows in the order of their ids, which follow the time, after an id.
+    pub(crate) async fn running_workflows(&self, after: Uuid, most: i64) -> sqlx::Result<Vec<Workflow>> {
         let sql = "SELECT id, kind, name, parts, state, created_at, ended_at FROM /* door */workflow
-                   WHERE state = 'running' ORDER BY created_at LIMIT $1";
-        let rows = sqlx::query(self.sql(sql)).bind(most).fetch_all(&self.pool).await?;
+                   WHERE state = 'running' AND id > $1 ORDER BY id LIMIT $2";
+        let rows = sqlx::query(self.sql(sql)).bind(after).bind(most).fetch_all(&self.pool).await?;
         rows.iter().map(workflow).collect()
     }
 

@@ -18,12 +18,8 @@ use crate::envelope::known_id;
 use crate::fields::{Fields, wrong};
 use crate::jobs::find;
 use crate::problem::Problem;
-use crate::retry::RetryPolicy;
-use crate::runs::{self, Held, LONGEST, not_active};
+use crate::runs::{self, Held, LONGEST, NAMELESS, not_active};
 use crate::{parents, show, state, times};
-
-/// The worker of a request that names none.
-const NAMELESS: &str = "ojs";
 
 /// The most jobs of a fetch, and of a heartbeat.
 const MOST: u64 = 1_000;
@@ -69,21 +65,21 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
     for (own, runs) in others {
         door.client.extend_jobs(runs, own).tx(&mut tx).await?;
     }
-    tx.commit().await?;
-    for Held { run, deadline, .. } in &held {
-        if let Some(at) = deadline {
-            door.deadlines.add(*at, *run);
-        }
-    }
     let mut shown = Vec::with_capacity(jobs.len());
     for job in &jobs {
         let mut answer = show::fetched(job, started_at(job, reserve));
-        if let Some(results) = parents::results(&door.client, job.run.id, &job.meta).await? {
+        if let Some(results) = parents::results(door.client.parents(job.run.id).tx(&mut tx), &job.meta).await? {
             answer.insert("parent_results".to_owned(), results);
         }
         shown.push(Value::Object(answer));
     }
+    tx.commit().await?;
+    let deadlines: Vec<_> = held.iter().filter_map(|held| Some((held.deadline?, held.run))).collect();
+    // First, since a deadline counts only for a run that is remembered.
     door.runs.add(held);
+    for (at, run) in deadlines {
+        door.deadlines.add(at, run);
+    }
     Ok(Answer::ok(json!({ "jobs": shown })))
 }
 
@@ -118,7 +114,7 @@ pub(crate) async fn nack(State(door): State<Arc<Door>>, Object(body): Object) ->
     let class = error.get("details").and_then(|details| details.get("error_class")).and_then(Value::as_str);
     let of_type = text("type").or(class);
     let code = text("code").unwrap_or("handler_error");
-    let policy = held.details.retry.as_ref().and_then(|retry| RetryPolicy::read(retry).ok());
+    let policy = held.policy();
     let names: Vec<_> = [Some(code), of_type, class].into_iter().flatten().collect();
     let is_permanent =
         error.get("retryable") == Some(&Value::Bool(false)) || policy.is_some_and(|policy| policy.is_permanent(&names));
@@ -189,7 +185,8 @@ pub(crate) async fn heartbeat(State(door): State<Arc<Door>>, Object(body): Objec
     if !unknown.is_empty() {
         let most = u32::try_from(unknown.len()).unwrap_or(u32::MAX);
         let running = JobFilter::new().ids(unknown).states(JobState::Running);
-        held.extend(door.client.jobs(running).limit(most).await?.iter().filter_map(runs::of_row));
+        let rows = door.client.jobs(running).limit(most).await?;
+        held.extend(runs::of_rows(&door.client, &rows).await?);
     }
     held.retain(|held| held.worker.as_deref().is_none_or(|by| by == worker));
     let mut wanted: BTreeMap<Duration, Vec<JobRun>> = BTreeMap::new();

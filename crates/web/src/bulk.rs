@@ -51,7 +51,7 @@ impl BulkVerb {
         }
     }
 
-    /// What happens to a job, after "will be".
+    /// The participle of the change, after "will be".
     pub(crate) const fn done(self) -> &'static str {
         match self {
             Self::Retry => "retried",

@@ -68,7 +68,7 @@ impl Sampler {
         seen.borrow().clone()
     }
 
-    /// What was seen last, without waiting for it.
+    /// The newest sample, without waiting for another.
     pub(crate) fn seen(&self) -> Seen {
         self.seen.borrow().clone()
     }

@@ -1,4 +1,4 @@
--- Discards jobs that are not final, and notifies the runners of those that run.
+-- Discards jobs that are not final, and notifies the runners of running jobs.
 SELECT
     c.id, c.kind, c.queue, c.attempt, c.state,
     -- Evaluated after all rows are changed: the limit is not for the waits of the COMMIT.

@@ -99,7 +99,7 @@ async fn updates_at_once_share_statements_and_each_gets_its_own_answer() {
     }
     assert!(statements <= 4, "{statements} statements");
 
-    // What is wrong with one is not wrong with the others.
+    // An error of one insert does not fail the other inserts of the batch.
     let mut answers = at_once(client, (0..10).map(updating).chain([misfit]).collect()).await;
     let error = answers.pop().unwrap().unwrap_err().to_string();
     assert!(error.contains("update needs objects"), "{error}");

@@ -116,7 +116,7 @@ async fn a_bulk_insert_is_all_or_nothing_in_each_place_and_says_which() {
             assert_eq!(inserted.job.args.get(), format!("{{\"n\":{input}}}"));
         }
     }
-    // One place rejects its part, and the others take theirs.
+    // One place rejects its part, and the other places insert their parts.
     let policy = || UniquePolicy::new().by_args().on_conflict(uniqueue::OnConflict::Reject);
     let jobs = (59..90).map(|n| NewJob::from(ByKey { n }).unique(policy()));
     let answers = places.insert_many(jobs).await.unwrap();

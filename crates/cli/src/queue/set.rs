@@ -35,7 +35,7 @@ pub(super) struct PauseArguments {
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
 
-    /// Why, for those who look at the queue
+    /// The reason of the pause, shown wherever the queue is listed
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 

@@ -64,7 +64,7 @@ impl Listening {
         })
     }
 
-    /// Answers HTTP requests with a router until the token is cancelled, and then ends those that are under way.
+    /// Answers HTTP requests with a router until the token is cancelled, and then finishes the requests that are under way.
     pub(super) async fn serve(self, router: Router, limits: Limits, stop: CancellationToken) {
         let of = |address: &SocketAddr| Peer::of(*address);
         match self {

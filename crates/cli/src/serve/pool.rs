@@ -1,4 +1,4 @@
-//! Connections to the database: of the dashboard, and of the other doors. Few, each statement limited, and read-only where
+//! Connections of the dashboard and of the other doors to the database. Few, each statement limited, and read-only where
 //! asked.
 
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) fn open(url: &str, arguments: &ServeArguments) -> Result<Client, Fail
     open_with(url, arguments, arguments.connections, timeout)
 }
 
-/// A client on a pool of its own, with so many connections and this limit for statements.
+/// Returns a client with its own pool of at most `connections` connections. Each statement ends after `timeout`.
 pub(super) fn open_with(
     url: &str,
     arguments: &ServeArguments,

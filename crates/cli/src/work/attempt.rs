@@ -10,7 +10,7 @@ use super::line_pool::LinePool;
 use super::program;
 use super::report::Report;
 
-/// What a program reads of a job.
+/// The members of a job that the program reads.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]

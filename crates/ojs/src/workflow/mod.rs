@@ -10,11 +10,11 @@ use axum::extract::{Path, State};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use tokio_util::task::AbortOnDropHandle;
-use uniqueue::{Client, JobFilter, JobId, JobRow};
+use uniqueue::{Client, JobFilter, JobId, JobState, StateSet};
 use uuid::Uuid;
 
 use self::plan::Plan;
-use self::state::{Part, Progress};
+use self::state::{Part, Progress, Rows};
 use crate::answer::{Answer, Answered};
 use crate::body::Object;
 use crate::door::Door;
@@ -24,9 +24,9 @@ use crate::state::state_of;
 use crate::store::{Store, Workflow};
 use crate::times;
 
-/// The time between two looks for workflows that have ended, and how many are looked at.
+/// The time between two looks for workflows that have ended, and the number of workflows that one statement reads.
 const SETTLE_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
-const SETTLED: i64 = 500;
+const PAGE: i64 = 500;
 
 /// `POST /workflows`
 pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
@@ -43,21 +43,18 @@ pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) 
     let workflow = Workflow { id, kind: kind.to_owned(), name, parts: stored, state, created_at, ended_at };
     door.store.add_workflow(&mut tx, &workflow).await?;
     tx.commit().await?;
-    let rows: Vec<_> = inserted.into_iter().map(|inserted| inserted.job).collect();
+    let rows = inserted.into_iter().map(|inserted| (inserted.job.id, inserted.job)).collect();
     let shown = shown(&workflow, &parts, &rows);
     Ok(Answer::created(json!({ "workflow": shown })).at(format!("/ojs/v1/workflows/{id}")))
 }
 
 /// A workflow with the rows of its jobs. A workflow that has just ended is noted as ended.
-async fn load(
-    client: &Client,
-    store: &Store,
-    mut workflow: Workflow,
-) -> Result<(Workflow, Vec<Part>, Vec<JobRow>), Problem> {
+async fn load(client: &Client, store: &Store, mut workflow: Workflow) -> Result<(Workflow, Vec<Part>, Rows), Problem> {
     let parts: Vec<Part> = serde_json::from_value(workflow.parts.clone()).unwrap_or_default();
     let ids: Vec<JobId> = parts.iter().map(|part| part.job).collect();
     let most = u32::try_from(ids.len()).unwrap_or(u32::MAX);
     let rows = client.jobs(JobFilter::new().ids(ids)).limit(most).await?;
+    let rows: Rows = rows.into_iter().map(|row| (row.id, row)).collect();
     let progress = Progress::of(&parts, &rows);
     if workflow.state == "running" && progress.state() != "running" {
         store.end_workflow(workflow.id, progress.state()).await?;
@@ -67,7 +64,7 @@ async fn load(
     Ok((workflow, parts, rows))
 }
 
-async fn find(door: &Door, id: &str) -> Result<(Workflow, Vec<Part>, Vec<JobRow>), Problem> {
+async fn find(door: &Door, id: &str) -> Result<(Workflow, Vec<Part>, Rows), Problem> {
     let not_found = || Problem::not_found("workflow", id);
     let uuid = Uuid::try_parse(id).map_err(|_| not_found())?;
     let workflow = door.store.workflow(uuid).await?.ok_or_else(not_found)?;
@@ -98,11 +95,11 @@ pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>
 }
 
 /// A workflow as OJS shows it.
-fn shown(workflow: &Workflow, parts: &[Part], rows: &[JobRow]) -> Value {
+fn shown(workflow: &Workflow, parts: &[Part], rows: &Rows) -> Value {
     let Workflow { id, kind, name, state, created_at, ended_at, .. } = workflow;
     let progress = Progress::of(parts, rows);
     let item = |part: &Part| {
-        let row = rows.iter().find(|row| row.id == part.job);
+        let row = rows.get(&part.job);
         let mut shown = json!({ "id": part.name, "job_id": part.job, "role": part.role });
         match row {
             Some(row) => {
@@ -132,23 +129,35 @@ fn shown(workflow: &Workflow, parts: &[Part], rows: &[JobRow]) -> Value {
     shown
 }
 
+/// Notes the ends of running workflows. One count for each workflow tells whether it still runs.
+async fn settle(client: &Client, store: &Store) -> Result<(), Problem> {
+    let mut after = Uuid::nil();
+    loop {
+        let running = store.running_workflows(after, PAGE).await?;
+        let Some(last) = running.last() else { return Ok(()) };
+        after = last.id;
+        for workflow in running {
+            let parts: Vec<Part> = serde_json::from_value(workflow.parts.clone()).unwrap_or_default();
+            let unfinished = JobFilter::new().ids(parts.iter().map(|part| part.job)).states(unfinished());
+            if client.count_jobs(unfinished, 1).await?.counted() == 0 {
+                load(client, store, workflow).await?;
+            }
+        }
+    }
+}
+
+fn unfinished() -> StateSet {
+    let all = JobState::ALL.into_iter().filter(|state| !state.is_final());
+    StateSet::of(&all.collect::<Vec<_>>())
+}
+
 /// Notes the ends of workflows that no client asks for, before retention deletes their jobs. It stops when the handle is dropped.
 pub(crate) fn start_settling(client: Client, store: Store) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
             tokio::time::sleep(SETTLE_EVERY).await;
-            let running = match store.running_workflows(SETTLED).await {
-                Ok(running) => running,
-                Err(error) => {
-                    tracing::warn!(%error, "running workflows could not be read, trying again");
-                    continue;
-                }
-            };
-            for workflow in running {
-                let id = workflow.id;
-                if load(&client, &store, workflow).await.is_err() {
-                    tracing::warn!(workflow.id = %id, "the state of a workflow could not be noted, trying again");
-                }
+            if let Err(error) = settle(&client, &store).await {
+                tracing::warn!(?error, "the ends of workflows could not be noted, trying again");
             }
         }
     }))

@@ -1,5 +1,7 @@
 //! How far a workflow is, by the states of its jobs.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use uniqueue::{JobId, JobRow, JobState};
 
@@ -28,6 +30,9 @@ pub(crate) struct Part {
     pub(crate) job: JobId,
 }
 
+/// The rows of a workflow's jobs that still exist.
+pub(crate) type Rows = HashMap<JobId, JobRow>;
+
 /// The counts of a workflow.
 #[derive(Default)]
 pub(crate) struct Progress {
@@ -43,10 +48,10 @@ pub(crate) struct Progress {
 impl Progress {
     /// A job that is deleted counts as completed: retention keeps discarded jobs longest, and the end of a workflow is noted
     /// long before.
-    pub(crate) fn of(parts: &[Part], rows: &[JobRow]) -> Self {
+    pub(crate) fn of(parts: &[Part], rows: &Rows) -> Self {
         let mut progress = Self::default();
         for part in parts {
-            let state = rows.iter().find(|row| row.id == part.job).map_or(JobState::Completed, |row| row.state);
+            let state = rows.get(&part.job).map_or(JobState::Completed, |row| row.state);
             progress.has_unfinished |= !state.is_final();
             let has_failed = matches!(state, JobState::Discarded | JobState::Cancelled);
             if part.role.is_callback() {

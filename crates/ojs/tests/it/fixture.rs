@@ -75,7 +75,7 @@ impl Door {
         text(&answer["job"]["id"])
     }
 
-    /// Fetches up to so many jobs of a queue.
+    /// Fetches up to `count` jobs of a queue.
     pub(crate) async fn fetch(&self, queue: &str, worker: &str, count: u32) -> Vec<Value> {
         let body = json!({ "queues": [queue], "worker_id": worker, "count": count });
         let (status, answer) = self.post("/workers/fetch", &body).await;

@@ -6,7 +6,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::path::{Found, find};
 
-/// What is wrong with a body. The body is none where the answer has no JSON.
+/// Returns each difference between the body of a response and the expected body. `body` is `None` for a response without JSON.
 pub(crate) fn check_body(body: Option<&Value>, is_empty: bool, expected: &Value) -> Vec<String> {
     let expected = expected.as_object().unwrap_or_else(|| panic!("no expectation of a body: {expected}"));
     let mut problems = Vec::new();

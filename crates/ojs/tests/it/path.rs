@@ -12,7 +12,7 @@ enum Step {
     Where(String, String),
 }
 
-/// What a path leads to.
+/// The result of looking up a path.
 #[derive(Debug)]
 pub(crate) enum Found<'a> {
     /// One value, or none.

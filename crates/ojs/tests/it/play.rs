@@ -113,7 +113,7 @@ async fn take(door: &Door, step: &Value, answers: &HashMap<String, Answer>) -> O
     Some(door.send(action, path.as_str().unwrap(), &headers, body).await)
 }
 
-/// What is wrong with an answer.
+/// Returns each assertion of a step that its response does not meet.
 fn check(answer: &Answer, expected: &Value, answers: &HashMap<String, Answer>) -> Vec<String> {
     let expected = expected.as_object().cloned().unwrap_or_default();
     let mut problems = Vec::new();
@@ -139,7 +139,7 @@ fn check(answer: &Answer, expected: &Value, answers: &HashMap<String, Answer>) -
     problems
 }
 
-/// What is wrong with the answers of several steps.
+/// Returns each assertion over several steps that their responses do not meet.
 fn check_all(expected: &Value, answers: &HashMap<String, Answer>) -> Vec<String> {
     let mut problems = Vec::new();
     for (name, wanted) in expected.as_object().into_iter().flatten() {

@@ -62,8 +62,8 @@ async fn the_suites_of_all_levels_pass() {
     let mut failed = Vec::new();
     for (test, problems) in playing.join_all().await {
         let id = test["test_id"].as_str().unwrap().to_owned();
-        // The suites leave 200 ms for what is due. A test that came too late because the others took its time is played once
-        // more, by itself and with a new queue.
+        // The suites leave 200 ms for jobs that are due. A test that came too late because other tests took its time is
+        // played once more, by itself and with a new queue.
         let problems = match problems.is_empty() || id == IMPOSSIBLE {
             true => problems,
             false => play(&Door::open(3).await, &test).await,

@@ -27,6 +27,8 @@ async fn a_job_that_its_worker_does_not_extend_is_available_again() {
     assert_eq!(fetched[0]["id"], json!(id));
     let job = until(&door, &id, "available").await;
     assert_eq!(job["errors"][0]["code"], "lost");
+    // The first loss uses up no attempt.
+    assert_eq!(job["attempt"], 0);
     // The report of the lost worker counts no more.
     let (status, answer) = door.post("/workers/ack", &json!({ "job_id": id, "worker_id": "lost" })).await;
     assert_eq!((status, &answer["error"]["code"]), (409, &json!("conflict")));
@@ -68,6 +70,9 @@ async fn another_process_of_the_door_takes_reports_and_heartbeats() {
     let other = Door { router: other, ..door };
     let (_, beat) = other.post("/workers/heartbeat", &json!({ "worker_id": "w", "active_jobs": [id, "odd"] })).await;
     assert_eq!((&beat["jobs_extended"], &beat["state"]), (&json!([id]), &json!("quiet")));
+    assert_eq!(other.post("/workers/ack", &json!({ "job_id": id, "worker_id": "another" })).await.0, 409);
+    let (_, beat) = other.post("/workers/heartbeat", &json!({ "worker_id": "another", "active_jobs": [id] })).await;
+    assert_eq!(beat["jobs_extended"], json!([]));
     let (status, answer) = other.post("/workers/ack", &json!({ "job_id": id, "worker_id": "w", "result": 7 })).await;
     assert_eq!((status, &answer["state"]), (200, &json!("completed")));
     assert_eq!(other.job(&id).await["result"], 7);

@@ -133,7 +133,7 @@ fn search(page: &Page) -> Markup {
 /// How old a sample may be whose numbers stand in the navigation. A page that is opened for them alone costs none.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// The numbers beside entries of the navigation: what a person should look at. They are those of a recent sample.
+/// The numbers beside entries of the navigation: jobs and findings that need a person. They come from a recent sample.
 fn badge(page: &Page, path: &str) -> Option<(u64, &'static str)> {
     let seen = page.app.sampler.seen();
     let snapshot = seen.snapshot.filter(|one| seen.failure.is_none() && one.taken_at.elapsed() < RECENT)?;

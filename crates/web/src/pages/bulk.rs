@@ -57,7 +57,7 @@ pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> 
         }
     };
     // The cut-off is no later than the end of the filter's own range.
-    let before = query.range.to.filter(|_| !query.range.is_by_failure).map_or(cut_off, |to| to.min(cut_off));
+    let before = query.range.inserted_before(cut_off);
     let states = meant(&query, fields.get("whole").is_some(), verb);
     if states.is_empty() {
         return Err(Failure::Bad(format!("Only {} can be {}.", verb.which(), verb.done())));
@@ -164,7 +164,7 @@ fn sentence(plan: &Plan) -> Markup {
     }
 }
 
-/// What else a change does.
+/// The side effect of a change, if it has one.
 fn effect(verb: BulkVerb) -> Option<&'static str> {
     match verb {
         BulkVerb::Retry => Some("A job whose key another job holds goes on without its claim, or as its policy says."),

@@ -112,7 +112,7 @@ fn told(error: uniqueue::Error) -> String {
     error.to_string()
 }
 
-/// What the unique key of a job is made from, where the registered policy of its kind makes this key.
+/// The canonical text of a job's unique key, if the registered policy of its kind makes this key.
 pub(super) async fn made_from(page: &Page, job: &JobRow) -> Option<String> {
     let key = job.unique_key.as_deref().filter(|_| page.app.redact.is_none())?;
     let registered = page.client().kinds().find(job.kind.as_str()).timeout(LOOK_UP).await.ok()??;

@@ -94,7 +94,7 @@ fn one_code(page: &Page, of: &[&Finding], remedies: Remedies) -> Markup {
     }
 }
 
-/// What a finding is about. A line that opens has no link.
+/// The subject of a finding. In a line that opens, the subject has no link.
 fn subject(page: &Page, finding: &Finding, is_link: bool) -> Markup {
     html! {
         @match subject_path(&finding.subject).filter(|_| is_link) {

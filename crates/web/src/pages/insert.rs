@@ -23,7 +23,8 @@ pub(crate) async fn form(page: Page, fields: Fields) -> Result<Shown, Failure> {
         return Err(Failure::Bad("Args cannot be inserted again here, because parts of them are hidden.".to_owned()));
     }
     let job = page.client().job(id).timeout(LOOK_UP).await?.ok_or(Failure::NotFound("job"))?;
-    let note = html! { p.callout.notice { "The values are those of job " (job_link(&page, id)) ". That job stays as it is." } };
+    let note =
+        html! { p.callout.notice { "The values come from job " (job_link(&page, id)) ". That job stays as it is." } };
     let fields = Fields::of([
         ("kind", job.kind.to_string()),
         ("queue", job.queue.to_string()),

@@ -30,7 +30,7 @@ pub(crate) struct KeyState {
     history: Option<Vec<JobRow>>,
     suppressed: Vec<SuppressedDuplicate>,
     waiting: Vec<WaitingInsert>,
-    /// What the key is made from.
+    /// The canonical text of the key.
     made_from: Option<String>,
 }
 

@@ -10,7 +10,7 @@ use crate::page::{LOOK_UP, Page};
 /// The most jobs on the page.
 const ROWS: u32 = 100;
 
-/// Among how many running jobs those of one runner are searched.
+/// The number of running jobs among which the jobs of one runner are searched.
 const AMONG: u32 = 1_000;
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {

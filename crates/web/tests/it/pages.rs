@@ -66,7 +66,7 @@ async fn jobs_are_found_by_their_args() {
     }
     let page = get(&router, "/jobs?args=%7B%22n%22%3A1%7D").await.body;
     assert_eq!(jobs_on(&page).len(), 1);
-    // What is no JSON is text in them.
+    // A filter that is no JSON is searched as text.
     assert_eq!(jobs_on(&get(&router, "/jobs?args=n:+1").await.body).len(), 1);
     let page = get(&router, "/jobs?args=%7Bn").await.body;
     assert!(page.contains("No job meets these conditions."), "{page}");

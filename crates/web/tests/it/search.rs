@@ -1,4 +1,4 @@
-//! What the search box finds.
+//! The results of the search box.
 
 use axum::Router;
 use axum::http::StatusCode;

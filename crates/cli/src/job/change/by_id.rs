@@ -1,11 +1,16 @@
 //! Changes of jobs that are given by id.
 
-use uniqueue::{Client, JobId};
+use std::collections::HashMap;
+
+use uniqueue::{Client, JobFilter, JobId, JobState};
 
 use super::report::{Progress, Unchanged, print_outcome};
 use crate::failure::Failure;
 use crate::job::verb::Verb;
 use crate::verdict::Verdict;
+
+/// The number of jobs that one look-up reads.
+const AT_ONCE: usize = 1_000;
 
 const NO_SUCH_JOB: &str = "there is no such job";
 
@@ -18,43 +23,48 @@ pub(super) async fn change(
     progress: &Progress,
 ) -> Result<Verdict, Failure> {
     let changed = progress.follow(verb.change(client, ids).await?, None).await?;
-    let mut unchanged = Vec::new();
     let refused = progress.refused();
     let is_refused = |id: &JobId| refused.iter().any(|refused| refused.id == *id);
-    for id in ids.iter().filter(|id| !changed.contains(id) && !is_refused(id)) {
+    let left: Vec<_> = ids.iter().copied().filter(|id| !changed.contains(id) && !is_refused(id)).collect();
+    let found = found(client, &left).await?;
+    let unchanged = left.iter().map(|id| {
         // The job may have entered a suitable state since the statement.
         let was_unsuitable = || Unchanged { id: *id, reason: "it was in no suitable state".to_owned() };
-        unchanged.push(reason(client, verb, *id).await?.unwrap_or_else(was_unsuitable));
-    }
+        reason(found.get(id), verb, *id).unwrap_or_else(was_unsuitable)
+    });
+    let unchanged = unchanged.collect();
     print_outcome(&progress.outcome(verb, unchanged), verb.words(), json)
 }
 
 /// The jobs that cannot be changed now.
 pub(super) async fn unchanged(client: &Client, verb: Verb, ids: &[JobId]) -> Result<Vec<Unchanged>, Failure> {
-    let mut unchanged = Vec::new();
-    for id in ids {
-        unchanged.extend(reason(client, verb, *id).await?);
-    }
-    Ok(unchanged)
+    let found = found(client, ids).await?;
+    Ok(ids.iter().filter_map(|id| reason(found.get(id), verb, *id)).collect())
 }
 
 /// The jobs that do not exist.
 pub(super) async fn missing(client: &Client, ids: &[JobId]) -> Result<Vec<Unchanged>, Failure> {
-    let mut missing = Vec::new();
-    for id in ids {
-        if client.job(*id).await?.is_none() {
-            missing.push(Unchanged { id: *id, reason: NO_SUCH_JOB.to_owned() });
-        }
+    let found = found(client, ids).await?;
+    let missing = ids.iter().filter(|id| !found.contains_key(id));
+    Ok(missing.map(|id| Unchanged { id: *id, reason: NO_SUCH_JOB.to_owned() }).collect())
+}
+
+/// The states of the jobs that exist.
+async fn found(client: &Client, ids: &[JobId]) -> Result<HashMap<JobId, JobState>, Failure> {
+    let mut found = HashMap::new();
+    for ids in ids.chunks(AT_ONCE) {
+        let jobs = client.jobs(JobFilter::new().ids(ids.iter().copied())).limit(AT_ONCE as u32).await?;
+        found.extend(jobs.into_iter().map(|job| (job.id, job.state)));
     }
-    Ok(missing)
+    Ok(found)
 }
 
 /// Why a job cannot be changed. `None` if it can.
-async fn reason(client: &Client, verb: Verb, id: JobId) -> Result<Option<Unchanged>, Failure> {
-    let reason = match client.job(id).await? {
+fn reason(state: Option<&JobState>, verb: Verb, id: JobId) -> Option<Unchanged> {
+    let reason = match state {
         None => NO_SUCH_JOB.to_owned(),
-        Some(job) if verb.can_change().contains(job.state) => return Ok(None),
-        Some(job) => format!("it is {}; {} changes jobs in state {}", job.state, verb.name(), verb.can_change()),
+        Some(state) if verb.can_change().contains(*state) => return None,
+        Some(state) => format!("it is {state}; {} changes jobs in state {}", verb.name(), verb.can_change()),
     };
-    Ok(Some(Unchanged { id, reason }))
+    Some(Unchanged { id, reason })
 }

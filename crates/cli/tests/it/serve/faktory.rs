@@ -143,7 +143,7 @@ async fn no_acknowledged_job_is_lost_or_stuck_when_the_server_is_killed() {
     let done: BTreeSet<_> = texts(&url, &stored("state = 'completed'")).await.into_iter().collect();
     assert!(completed.len() > 20 && completed.is_subset(&done), "{:?}", completed.difference(&done));
     assert_eq!(texts(&url, &stored("state = 'running' AND reserved_until IS NULL")).await, [""; 0]);
-    // Another server goes on. What was handed out comes back when its reservation ends.
+    // Another server continues. A fetched job comes back when its reservation ends.
     execute(&url, "UPDATE uniqueue.job SET reserved_until = now() WHERE state = 'running'").await;
     let server = Server::start_on(&options);
     let address = address(&server);

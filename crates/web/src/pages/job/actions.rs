@@ -1,4 +1,4 @@
-//! What can be done with a job.
+//! The actions on a job.
 
 use maud::{Markup, html};
 use uniqueue::{JobId, JobRow, JobState};
@@ -69,7 +69,7 @@ fn confirmed(name: &str, to: &str, body: Markup) -> Markup {
     html! { details data-hold { summary { (name) } form.row method="post" action=(to) { (body) } } }
 }
 
-/// What a retry will do while another job holds the key.
+/// The effect of a retry while another job holds the key.
 fn before_retry(job: &JobRow) -> Markup {
     let comes_back =
         job.unique_states.is_some_and(|states| states.contains(JobState::Available) && !states.contains(job.state));

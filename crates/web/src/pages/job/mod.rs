@@ -71,7 +71,7 @@ pub(crate) struct FoundJob {
     /// What keeps it from starting.
     obstacles: Vec<Obstacle>,
     relatives: Relatives,
-    /// What its key is made from.
+    /// The canonical text of its key.
     made_from: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The jobs that a job runs after, and those that run after it.
+//! The parents and the children of a job.
 
 use maud::{Markup, html};
 use uniqueue::{AfterCondition, JobChild, JobId, JobParent, JobState};

@@ -1,4 +1,4 @@
-//! What a list asks of the args of jobs: JSON that they contain, or plain text in them.
+//! The filter of a list by args: JSON that the args contain, or plain text in them.
 
 use serde_json::Value;
 use uniqueue::{JobFilter, parse_json};
@@ -58,7 +58,7 @@ fn path(names: Option<&str>, text: &str) -> String {
     format!("{place} ? (@ like_regex {} flag \"iq\"{as_number})", quoted(&text))
 }
 
-/// A text of a path. Its escapes are those of JSON.
+/// A text of a path. Its escapes are JSON's.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }

@@ -44,7 +44,7 @@ pub(crate) async fn export(page: Page, fields: Fields) -> Result<Response, Failu
         Some(other) => return Err(Failure::Bad(format!("There is no such format: {other:?}. It is csv or jsonl."))),
     };
     let now = page.now().await?;
-    let filter = query.filter(now).created_before(query.range.to.filter(|_| !query.range.is_by_failure).unwrap_or(now));
+    let filter = query.filter(now).created_before(query.range.inserted_before(now));
     // Of a filter that fails the first part says so, before the answer begins.
     let first = part(&page, filter.clone(), None, query.is_oldest_first).await?;
     page.log("export", &query.command());
@@ -151,7 +151,7 @@ fn csv_cell(cell: &str) -> String {
     }
 }
 
-/// What comes out of a channel, as the body of an answer.
+/// The body of a response, whose parts come from a channel.
 struct Parts(mpsc::Receiver<Result<Bytes, std::io::Error>>);
 
 impl Stream for Parts {

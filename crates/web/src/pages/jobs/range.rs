@@ -22,7 +22,7 @@ pub(crate) const SINCE: [(&str, &str, Option<Duration>); 5] = [
 pub(crate) const CLOCKS: Duration = Duration::from_secs(3_600);
 
 /// The time that a list covers.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Range {
     /// Whether the time of the last failure counts. Else the time of the insert does.
     pub(crate) is_by_failure: bool,
@@ -32,7 +32,19 @@ pub(crate) struct Range {
     pub(crate) to: Option<OffsetDateTime>,
 }
 
+impl Default for Range {
+    /// The last 24 hours.
+    fn default() -> Self {
+        Self { is_by_failure: false, since: 1, from: None, to: None }
+    }
+}
+
 impl Range {
+    /// The end of the inserts in the range, no later than now.
+    pub(crate) fn inserted_before(&self, now: OffsetDateTime) -> OffsetDateTime {
+        self.to.filter(|_| !self.is_by_failure).map_or(now, |to| to.min(now))
+    }
+
     pub(crate) fn read(fields: &Fields) -> Result<Self, Failure> {
         let since = fields.get("since").unwrap_or("24h");
         let moment = |name| {

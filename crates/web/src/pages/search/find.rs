@@ -1,4 +1,4 @@
-//! What a search finds: each part has its own limit of time, so that a part that is slow hides no other.
+//! The parts of a search. Each part has its own time limit, so that a slow part does not hide the results of another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::IntoFuture;
@@ -22,7 +22,7 @@ const AMONG: u32 = 1_000;
 /// The fewest digits of an id.
 const DIGITS: usize = 4;
 
-/// What was found.
+/// The results of a search.
 pub(super) struct Found {
     pub(super) now: OffsetDateTime,
     pub(super) by_id: Vec<JobRow>,
@@ -148,8 +148,7 @@ async fn keys(page: &Page, typed: &str) -> Result<Vec<KeyHolder>, Failure> {
 }
 
 async fn in_args(page: &Page, typed: &str, now: OffsetDateTime) -> Result<InArgs, Failure> {
-    let mut query = JobQuery { args: Some(typed.to_owned()), ..JobQuery::default() };
-    query.range.since = 1;
+    let query = JobQuery { args: Some(typed.to_owned()), ..JobQuery::default() };
     let found = jobs::read(page, &query, now, MOST as u32 + 1, Instant::now() + LOOK_UP).await?;
     let has_more = found.jobs.len() > MOST;
     let jobs = found.jobs.into_iter().take(MOST).collect();

@@ -27,7 +27,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Response, Failure
         return Ok(document(&page, Document { title, is_live: false, actions: html! {}, body: help() }).into_response());
     }
     let found = find(&page, typed).await?;
-    if let Some(path) = found.only(&page) {
+    if let Some(path) = found.only() {
         return Ok(page.go_to(&path));
     }
     let title = format!("Search: {}", crate::html::plain(typed));
@@ -43,7 +43,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Response, Failure
 
 impl Found {
     /// The path of the only hit, within the dashboard.
-    fn only(&self, page: &Page) -> Option<String> {
+    fn only(&self) -> Option<String> {
         let jobs = self.by_id.len() + self.in_args.as_ref().map_or(0, |found| found.jobs.len());
         let all = jobs + self.queues.len() + self.kinds.len() + self.groups.len() + self.keys.len();
         let was_cut = self.in_args.as_ref().is_some_and(|found| found.cut.is_some());
@@ -59,7 +59,6 @@ impl Found {
             Some(url("/group", &[("queue", group.queue.as_str()), ("group", &group.name)]))
         };
         let of_key = || self.keys.first().map(|held| url("/key", &[("key", &held.claim.unique_key)]));
-        debug_assert!(page.path() == "/search");
         of_job.or_else(of_queue).or_else(of_kind).or_else(of_group).or_else(of_key)
     }
 
@@ -134,7 +133,7 @@ fn jobs(page: &Page, found: &Found, typed: &str) -> Markup {
     }
 }
 
-/// What was searched, and how far.
+/// The sentence that names the parts of a search and their limits.
 fn searched(page: &Page, found: &Found, typed: &str) -> Markup {
     html! {
         @match &found.in_args {

@@ -91,7 +91,7 @@ async fn an_operator_s_questions_take_few_clicks_with_scripts_and_without() {
         operator.sees(&["This job holds the key."]).await;
         assert!(operator.clicks <= 3, "{}", operator.clicks);
 
-        // What failed since the deploy is retried, but for one.
+        // All jobs that failed since the deploy are retried, except one.
         // The doctor looks when the first page is opened.
         eventually!(let page = { operator.begin().await; browser.source().await.unwrap() }; page.contains("since 2.4.1 came"));
         operator.click(Locator::LinkText("since 2.4.1 came")).await;

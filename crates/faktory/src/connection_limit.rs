@@ -1,7 +1,7 @@
-//! How many connections there are.
+//! The limits of the number of connections.
 //!
 //! A client that has not said `HELLO` is a stranger. When there are too many strangers the oldest loses its connection to the new
-//! one, so a health probe that connects is always greeted. Clients that are known have places of their own.
+//! one, so a health probe that connects is always greeted. Known clients have a limit of their own.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 const STRANGERS: usize = 64;
 
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct ConnectionLimit {
     strangers: Mutex<VecDeque<CancellationToken>>,
     known: Arc<Semaphore>,
 }
 
-impl Places {
+impl ConnectionLimit {
     pub(crate) fn new(most: usize) -> Self {
         Self { strangers: Mutex::default(), known: Arc::new(Semaphore::new(most)) }
     }
@@ -26,7 +26,7 @@ impl Places {
     /// A stranger's place. The token is cancelled when another takes it.
     pub(crate) fn stranger(&self) -> CancellationToken {
         let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that have gone, or are known by now, have given their places up.
+        // Connections that have closed or greeted have given their places up.
         strangers.retain(|stranger| !stranger.is_cancelled());
         if strangers.len() >= STRANGERS
             && let Some(oldest) = strangers.pop_front()
@@ -55,16 +55,16 @@ mod tests {
 
     #[test]
     fn the_oldest_stranger_loses_its_place_and_a_known_client_keeps_its_own() {
-        let places = Places::new(1);
-        let known = places.known().unwrap();
-        let strangers: Vec<_> = (0..STRANGERS).map(|_| places.stranger()).collect();
-        places.leave(&strangers[1]);
-        places.stranger();
+        let limit = ConnectionLimit::new(1);
+        let known = limit.known().unwrap();
+        let strangers: Vec<_> = (0..STRANGERS).map(|_| limit.stranger()).collect();
+        limit.leave(&strangers[1]);
+        limit.stranger();
         assert!(!strangers[0].is_cancelled(), "there was room");
-        places.stranger();
+        limit.stranger();
         assert!(strangers[0].is_cancelled() && !strangers[2].is_cancelled());
-        assert!(places.known().is_none());
+        assert!(limit.known().is_none());
         drop(known);
-        assert!(places.known().is_some());
+        assert!(limit.known().is_some());
     }
 }
