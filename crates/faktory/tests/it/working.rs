@@ -148,6 +148,25 @@ async fn a_worker_that_left_is_no_longer_listed() {
 #[job(kind = "known", queue = "special", max_attempts = 3, unique(args))]
 struct Known {}
 
+#[derive(serde::Deserialize, serde::Serialize, uniqueue::Job)]
+#[job(kind = "exact", unique(kind, on_conflict = "reject"))]
+struct Exact {}
+
+#[tokio::test]
+async fn jobs_that_a_registered_kind_rejects_refuse_no_other_job_of_the_command() {
+    let database = test_support::Database::with_connections(8).await;
+    database.client.register::<Exact>().await.unwrap();
+    let server = Server::on(database, |faktory| faktory).await;
+    let mut client = server.client().await;
+    let jobs =
+        json!([job("job-0001", "exact"), job("job-0002", "a"), job("job-0003", "exact"), job("job-0004", "exact")]);
+    let refused = client.send(&format!("PUSHB {jobs}")).await;
+    let refused: serde_json::Value = serde_json::from_str(&refused).unwrap();
+    let problem = "NOTUNIQUE Job not unique";
+    assert_eq!(refused, json!({"job-0003": problem, "job-0004": problem}));
+    assert_eq!(server.database.number("SELECT count(*) FROM {schema}.job").await, 2);
+}
+
 #[tokio::test]
 async fn jobs_of_a_registered_kind_get_what_the_push_leaves_out() {
     let database = test_support::Database::with_connections(8).await;
