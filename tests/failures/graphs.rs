@@ -142,7 +142,7 @@ async fn every_child_runs_exactly_when_its_parents_allow_while_runners_and_the_d
     let seed = u64::from(std::process::id());
     // 10,000 graphs take about twenty minutes, so UNIQUEUE_GRAPHS sets their number.
     let own = std::env::var("UNIQUEUE_GRAPHS").ok().map(|graphs| graphs.parse().expect("UNIQUEUE_GRAPHS: a number"));
-    let graphs = own.unwrap_or_else(|| soak(60, 150));
+    let graphs = own.unwrap_or_else(|| soak(60, 300));
     let (fan_in, faults) = (soak(60, 1_000), usize::try_from((graphs / 25).clamp(4, 60)).unwrap());
     println!("graphs: {graphs}, seed {seed}");
     let order = |name: &str| Order { lease: Duration::from_secs(1), ..Order::new(&url, "uniqueue", name) };
