@@ -111,7 +111,10 @@ pub use self::period::format_duration;
 pub use self::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 /// Several databases.
 pub use self::place_by::PlaceBy;
-pub use self::places::{PlaceAddress, PlaceAnswer, PlaceInsert, PlaceMap, Placed, Places, PlacesBuilder};
+pub use self::places::{
+    PlaceAddress, PlaceAnswer, PlaceInsert, PlaceMap, PlaceState, Placed, Places, PlacesBuilder, PlacesHandle,
+    PlacesRunner,
+};
 /// Queues.
 pub use self::queue::{QueueInfo, QueueSettings};
 pub use self::rate::Rate;
@@ -200,3 +203,8 @@ struct OperationsGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/operate/doctor.md")]
 struct DoctorGuide;
+
+/// Compiles the snippets of docs/operate/scale.md.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/operate/scale.md")]
+struct ScaleGuide;

@@ -17,11 +17,17 @@
 //! A session that does not listen is for PgBouncer in transaction mode, where LISTEN succeeds and no
 //! notification ever arrives.
 
+mod hub;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{Acquire, PgConnection, PgPool};
 
+pub(crate) use self::hub::ListenHub;
+
+use self::hub::Hearing;
 use crate::error::Result;
 use crate::ident::SchemaName;
 use crate::store;
@@ -34,6 +40,8 @@ pub(crate) struct RunnerSession {
     options: PgConnectOptions,
     /// The channels to listen on. `None`: the session does not listen.
     channels: Option<Channels>,
+    /// Notifications that another connection hears.
+    hearing: Option<Hearing>,
     /// The statement timeout. `None`: the role's own.
     longest: Option<Duration>,
     up: Option<Up>,
@@ -46,13 +54,29 @@ struct Channels {
     control: String,
 }
 
+impl Channels {
+    fn of(schema: &SchemaName) -> Self {
+        Self { job: store::job_channel(schema), control: store::control_channel(schema) }
+    }
+
+    /// What a notification says. `None`: it is on another channel.
+    fn read(&self, channel: &str, payload: &str) -> Option<Notification> {
+        match channel {
+            channel if channel == self.job => Some(Notification::Jobs { queue: payload.to_owned() }),
+            channel if channel == self.control && payload == "releaser" => Some(Notification::ParentEnded),
+            channel if channel == self.control => Some(Notification::TakenAway { worker: payload.to_owned() }),
+            _ => None,
+        }
+    }
+}
+
 struct Up {
     pool: PgPool,
     listener: PgListener,
 }
 
 /// A notification, or a gap between notifications.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Notification {
     /// The session came up. Earlier notifications may be lost, so the runner must query for their subjects.
     Gap,
@@ -73,13 +97,17 @@ pub(crate) enum Notification {
 impl RunnerSession {
     /// A session that is down, and will listen when it is up.
     pub(crate) fn listening(options: PgConnectOptions, schema: &SchemaName) -> Self {
-        let channels = Channels { job: store::job_channel(schema), control: store::control_channel(schema) };
-        Self { options, channels: Some(channels), longest: None, up: None, is_new: false }
+        Self { channels: Some(Channels::of(schema)), ..Self::without_listening(options) }
+    }
+
+    /// A session that is down, of a runner that a hub of its database tells of notifications.
+    pub(crate) fn hearing(options: PgConnectOptions, schema: &SchemaName, hub: &Arc<ListenHub>) -> Self {
+        Self { hearing: Some(hub.hear(schema)), ..Self::without_listening(options) }
     }
 
     /// A session that is down, and never listens.
     pub(crate) fn without_listening(options: PgConnectOptions) -> Self {
-        Self { options, channels: None, longest: None, up: None, is_new: false }
+        Self { options, channels: None, hearing: None, longest: None, up: None, is_new: false }
     }
 
     /// Sets the statement timeout. Not behind a transaction pooler, where session settings would reach other clients.
@@ -102,10 +130,12 @@ impl RunnerSession {
 
     /// Waits for the next notification. Brings the session up again when it has gone down.
     pub(crate) async fn next_notification(&mut self) -> Notification {
-        let Some(Channels { job, control }) = &self.channels else {
+        if let Some(hearing) = &mut self.hearing {
+            return hearing.next().await;
+        }
+        if self.channels.is_none() {
             return std::future::pending().await;
-        };
-        let (job, control) = (job.clone(), control.clone());
+        }
         loop {
             if let Err(error) = self.connection().await {
                 tracing::debug!(%error, "cannot listen for notifications yet, trying again");
@@ -119,12 +149,10 @@ impl RunnerSession {
             // A lost connection is `None` or an error, depending on how it was lost.
             let problem = match up.listener.try_recv().await {
                 Ok(Some(notification)) => {
-                    let payload = notification.payload().to_owned();
-                    match notification.channel() {
-                        channel if channel == job => return Notification::Jobs { queue: payload },
-                        channel if channel == control && payload == "releaser" => return Notification::ParentEnded,
-                        channel if channel == control => return Notification::TakenAway { worker: payload },
-                        _ => continue,
+                    let channels = self.channels.as_ref();
+                    match channels.and_then(|names| names.read(notification.channel(), notification.payload())) {
+                        Some(notification) => return notification,
+                        None => continue,
                     }
                 }
                 Ok(None) => "the connection was closed".to_owned(),

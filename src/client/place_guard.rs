@@ -34,8 +34,9 @@ impl PlaceGuard {
             Ok(Some(found)) if found == self.identity => None,
             Ok(found) => Some(found.map(|found| found.to_string())),
             Err(error) if error.is_undefined() => Some(None),
-            Err(Error::Database(error @ sqlx::Error::Database(_))) => Some(Some(format!("unknown ({error})"))),
-            Err(Error::Database(error)) => return Err(error),
+            // A server that stops or starts says nothing about the place. The pool tries again.
+            Err(Error::Database(error)) if !matches!(error, sqlx::Error::Database(_)) => return Err(error),
+            Err(error) if error.is_unreachable() => return Err(sqlx::Error::WorkerCrashed),
             Err(error) => Some(Some(format!("unknown ({error})"))),
         };
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = found;

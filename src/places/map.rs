@@ -253,6 +253,8 @@ impl PlaceAddress {
     #[must_use]
     pub fn on_citus(mut self) -> Self {
         self.options = self.options.options(CITUS_OPTION);
+        let first = if self.url.contains('?') { '&' } else { '?' };
+        self.url.push_str(&format!("{first}options=-c%20citus.enable_ddl_propagation%3Doff"));
         self
     }
 

@@ -8,9 +8,11 @@
 //! - The pool of a place's client asks each new connection where it is, and gives out none of another place. The own
 //!   connections of runners and maintainers are checked once, at their start.
 
+mod assignment;
 mod insert;
 mod insert_many;
 mod map;
+mod runner;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,6 +23,7 @@ use tokio::task::JoinSet;
 pub use self::insert::{PlaceInsert, Placed};
 pub use self::insert_many::PlaceAnswer;
 pub use self::map::{PlaceAddress, PlaceMap};
+pub use self::runner::{PlaceState, PlacesHandle, PlacesRunner};
 
 use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Result};

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::budget::Share;
 use super::maintenance::MaintenanceSettings;
 use crate::client::Client;
 use crate::job::Job;
+use crate::notify::ListenHub;
 use crate::outcome::IntoResult;
 use crate::retry::RetryPolicy;
 use crate::worker::{
@@ -49,6 +51,10 @@ pub struct Runner {
     pub(super) stop_timeout: Duration,
     pub(super) stop_grace: Duration,
     pub(super) is_listening: bool,
+    /// Its part of a budget that runners of several places share. `None`: its queues alone limit it.
+    pub(super) share: Option<Share>,
+    /// What listens for it. `None`: its own session does.
+    pub(super) hub: Option<Arc<ListenHub>>,
 }
 
 impl Runner {
@@ -70,6 +76,8 @@ impl Runner {
             stop_timeout: Duration::from_secs(25),
             stop_grace: Duration::from_secs(1),
             is_listening: true,
+            share: None,
+            hub: None,
         }
     }
 
@@ -235,6 +243,21 @@ impl Runner {
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
         self.middleware.push(Arc::new(middleware));
         self
+    }
+
+    /// With a share of a budget of slots, and a hub that listens for it.
+    pub(crate) fn sharing(mut self, share: Share, hub: Option<Arc<ListenHub>>) -> Self {
+        (self.share, self.hub) = (Some(share), hub);
+        self
+    }
+
+    /// How many jobs its queues may run at once.
+    pub(crate) fn slots(&self) -> usize {
+        self.queues.iter().fold(0, |sum, (_, slots)| sum.saturating_add(*slots))
+    }
+
+    pub(crate) const fn listens(&self) -> bool {
+        self.is_listening
     }
 
     /// The client that the runner works with.

@@ -94,6 +94,9 @@ fn free_slots(shared: &Shared, ahead: bool) -> Vec<QueueDemand> {
     if shared.is_full_of_results() {
         return Vec::new();
     }
+    if let Some(share) = &shared.share {
+        share.begin_fetch();
+    }
     let now = Instant::now();
     let slots = shared.queues.iter().map(|queue| {
         let (free, idle) = queue.want(ahead);

@@ -22,6 +22,7 @@
 //! Failures: while the database is away, fetches and results are tried again with a growing wait. A lease that could not
 //! be extended in time counts as lost, its jobs are stopped, and the runner goes on under a new lease.
 
+mod budget;
 mod builder;
 mod completer;
 mod connections;
@@ -64,6 +65,7 @@ mod telemetry;
 mod verdict;
 mod work;
 
+pub(crate) use self::budget::{Budget, Share};
 pub use self::builder::Runner;
 #[cfg(feature = "testing")]
 pub(crate) use self::drain::{Attempted, Drainer};

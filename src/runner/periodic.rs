@@ -40,6 +40,14 @@ impl Runner {
     }
 }
 
+impl Runner {
+    /// Leaves out the periodic jobs that are not to be defined here.
+    pub(crate) fn retain_periodic(mut self, keep: impl Fn(&str) -> bool) -> Self {
+        self.maintenance.periodic.retain(|periodic| keep(&periodic.name));
+        self
+    }
+}
+
 impl MaintenanceSettings {
     /// Defines the periodic jobs. Answers with the digest of each.
     pub(super) async fn define(&self, client: &Client) -> Result<BTreeMap<String, String>> {

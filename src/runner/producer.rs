@@ -92,6 +92,9 @@ pub(super) async fn produce(shared: Arc<Shared>) {
         match found {
             Ok(FetchResult { jobs: 0, is_held_back, next_in, .. }) => {
                 failure_wait.reset();
+                if let Some(share) = &shared.share {
+                    share.sate();
+                }
                 let at_most = lost_fetches.due_in().min(failures.due_in()).min(next_in.unwrap_or(Duration::MAX));
                 polling.sleep(is_held_back, at_most).await;
             }

@@ -7,6 +7,7 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::budget::Share;
 use super::connections::Connections;
 use super::groups::RunnerGroups;
 use super::lease::Leases;
@@ -29,6 +30,8 @@ pub(super) struct Shared {
     pub(super) connections: Connections,
     pub(super) leases: Leases,
     pub(super) queues: Vec<QueueSlots>,
+    /// Its part of a budget that runners of several places share.
+    pub(super) share: Option<Share>,
     pub(super) retention: CompletedRetention,
     pub(super) runs: Runs,
     pub(super) suspects: Suspects,
@@ -82,7 +85,7 @@ pub(super) struct Signals {
     /// Wakes the producer: a notification came.
     pub(super) wake: Notify,
     /// Wakes the producer: a slot is free again, or results were recorded that it waits for.
-    pub(super) freed: Notify,
+    pub(super) freed: Arc<Notify>,
     /// Wakes the releaser after the end of a job with children.
     pub(super) parent_ended: Arc<Notify>,
     /// Stop fetching.

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::budget::Share;
 use super::lease::RunnerLease;
 use super::telemetry::JobTelemetry;
 use crate::ident::QueueName;
@@ -40,6 +41,8 @@ pub(super) struct UnstartedJob {
 /// A queue that the runner works, and how much of it at once.
 pub(super) struct QueueSlots {
     pub(super) name: QueueName,
+    /// What its jobs take besides: slots of a budget.
+    share: Option<Share>,
     slots: Mutex<Slots>,
 }
 
@@ -57,7 +60,7 @@ struct Slots {
 }
 
 impl QueueSlots {
-    pub(super) fn new(name: QueueName, concurrency: usize) -> Self {
+    pub(super) fn new(name: QueueName, concurrency: usize, share: Option<Share>) -> Self {
         let slots = Slots {
             concurrency,
             running: 0,
@@ -67,7 +70,7 @@ impl QueueSlots {
             refill_at: 0,
             throughput: WorkRate::new(Instant::now()),
         };
-        Self { name, slots: Mutex::new(slots) }
+        Self { name, share, slots: Mutex::new(slots) }
     }
 
     /// Changes how many jobs run at once. Jobs that run beyond it go on to their end.
@@ -83,6 +86,7 @@ impl QueueSlots {
         slots.refill_at = ahead - (ahead / 2).min(MAX_FETCH);
         let waiting = slots.waiting.len();
         let free = slots.concurrency.saturating_sub(slots.running);
+        let free = self.share.as_ref().map_or(free, |share| share.ask(free));
         if free <= waiting && waiting > slots.refill_at {
             return (0, 0);
         }
@@ -118,22 +122,22 @@ impl QueueSlots {
 
     /// Takes the next job and a slot for it. `None`: no job waits here, or no slot is free.
     pub(super) fn start(&self) -> Option<UnstartedJob> {
-        self.slots().start()
+        self.slots().start(self.share.as_ref())
     }
 
     /// Ends the job of a slot and takes the next one for it. `None`: there is none, or the runner `is_stopping`, and the
     /// slot is free. Answers also whether there is room for a fetch.
     pub(super) fn next(&self, is_stopping: bool) -> (Option<UnstartedJob>, bool) {
         let mut slots = self.slots();
-        slots.end();
-        let next = if is_stopping { None } else { slots.start() };
+        slots.end(self.share.as_ref());
+        let next = if is_stopping { None } else { slots.start(self.share.as_ref()) };
         let has_room = next.is_none() || slots.waiting.len() == slots.refill_at;
         (next, has_room)
     }
 
     /// Frees a slot whose task died.
     pub(super) fn free(&self) {
-        self.slots().end();
+        self.slots().end(self.share.as_ref());
     }
 
     /// When the job that waits here longest has waited too long.
@@ -171,8 +175,8 @@ impl QueueSlots {
 }
 
 impl Slots {
-    fn start(&mut self) -> Option<UnstartedJob> {
-        if self.running >= self.concurrency {
+    fn start(&mut self, share: Option<&Share>) -> Option<UnstartedJob> {
+        if self.running >= self.concurrency || self.waiting.is_empty() || !share.is_none_or(Share::take) {
             return None;
         }
         let job = self.waiting.pop_front()?;
@@ -180,7 +184,10 @@ impl Slots {
         Some(job)
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, share: Option<&Share>) {
+        if let Some(share) = share {
+            share.release();
+        }
         self.running -= 1;
         self.throughput.ended += 1;
     }

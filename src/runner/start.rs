@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::budget::Share;
 use super::builder::Runner;
 use super::connections::Connections;
 use super::groups::RunnerGroups;
@@ -38,7 +39,7 @@ impl Runner {
     /// parts share. Nothing runs yet; the results of attempts come out of the receiver, and the session is the heartbeat's.
     pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, RunnerSession)> {
         // Checked first: a runner that cannot start defines nothing.
-        let queues = self.check()?;
+        let queues = self.check_queues()?;
         metrics::describe();
         let statements = self.client.statements();
         self.client.check_schema().await?;
@@ -52,9 +53,10 @@ impl Runner {
         panics::remember_places();
         let mut connections = Connections::new(self.connect_options(), self.lease);
         let has_sessions = connections.begin(statements, self.is_listening).await?;
-        let mut session = match self.is_listening {
-            true => RunnerSession::listening(self.connect_options(), self.client.schema()),
-            false => RunnerSession::without_listening(self.connect_options()),
+        let mut session = match (self.is_listening, &self.hub) {
+            (true, Some(hub)) => RunnerSession::hearing(self.connect_options(), self.client.schema(), hub),
+            (true, None) => RunnerSession::listening(self.connect_options(), self.client.schema()),
+            (false, _) => RunnerSession::without_listening(self.connect_options()),
         };
         if has_sessions {
             session.end_after(heartbeat::longest_statement(self.lease));
@@ -96,7 +98,8 @@ impl Runner {
                 stop_grace: self.stop_grace,
             },
             polling: PollSettings { interval: self.poll_interval, is_listening: self.is_listening },
-            signals: Signals::default(),
+            signals: Signals { freed: self.share.as_ref().map(Share::wake).unwrap_or_default(), ..Signals::default() },
+            share: self.share.clone(),
             tasks: Tasks::default(),
         });
         Ok((shared, received, session))
@@ -154,7 +157,8 @@ impl Runner {
         running.stop().await
     }
 
-    fn check(&self) -> Result<Vec<QueueSlots>> {
+    /// Checks what can be checked without a database. Answers with the queues.
+    pub(super) fn check_queues(&self) -> Result<Vec<QueueSlots>> {
         let refuse = |problem: String| Err(Error::InvalidRunner { problem });
         if self.queues.is_empty() {
             return refuse("it has no queue; hint: add one with .queue(\"default\", 10)".to_owned());
@@ -187,7 +191,7 @@ impl Runner {
             if queues.iter().any(|queue| queue.name == name) {
                 return refuse(format!("queue given twice: {name}"));
             }
-            queues.push(QueueSlots::new(name, *concurrency));
+            queues.push(QueueSlots::new(name, *concurrency, self.share.clone()));
         }
         let default = self.client.defaults().queue.as_deref();
         if let Some((kind, queue)) = self.workers.unworked(&self.queues, default) {
@@ -196,6 +200,11 @@ impl Runner {
             ));
         }
         Ok(queues)
+    }
+
+    /// Checks what can be checked without a database.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_queues().map(|_| ())
     }
 
     /// Checks that the workers and the middleware have what they say they need.

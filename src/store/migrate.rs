@@ -157,6 +157,10 @@ fn failed(schema: &SchemaName, source: impl std::error::Error + 'static) -> Erro
     if problem.contains("permission denied") {
         problem.push_str("; hint: let a role that may create schemas run `uniqueue migrate`, or create the schema and make this role its owner");
     }
+    // Citus, on a worker node.
+    if problem.contains("operation is not allowed on this node") {
+        problem.push_str("; hint: on a worker node of Citus the session needs citus.enable_ddl_propagation=off: add `?options=-c%20citus.enable_ddl_propagation%3Doff` to the URL, or `\"citus\": true` to the place in the map");
+    }
     if problem.contains("lock timeout") {
         problem.push_str("; hint: another transaction holds a lock for longer than the lock timeout: wait for its end, or allow more time");
     }

@@ -1,6 +1,6 @@
 //! The list of commands, and which module runs each.
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::db::{self, DbArguments};
 use crate::demo::{self, DemoArguments};
@@ -14,6 +14,7 @@ use crate::manual::{self, CompletionsArguments, ManArguments};
 use crate::migrate::{self, MigrateArguments};
 use crate::output::{self, ColorChoice};
 use crate::periodic::{self, PeriodicArguments};
+use crate::places::{self, PlacesArguments};
 use crate::queue::{self, QueueArguments};
 use crate::serve::{self, ServeArguments};
 use crate::stats::{self, StatsArguments};
@@ -30,8 +31,23 @@ struct Arguments {
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
     color: ColorChoice,
 
+    #[command(flatten)]
+    places: PlacesChoice,
+
     #[command(subcommand)]
     command: Command,
+}
+
+/// Where a command works, if there are several places.
+#[derive(Debug, Args)]
+pub(crate) struct PlacesChoice {
+    /// Ask all places of this map: a JSON file, see `uniqueue places --help`
+    #[arg(long, global = true, value_name = "FILE", env = "UNIQUEUE_PLACES", hide_env_values = true)]
+    places: Option<String>,
+
+    /// Work in this place of --places
+    #[arg(long, global = true, value_name = "NAME")]
+    place: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -43,6 +59,7 @@ pub(crate) enum Command {
     Kind(KindArguments),
     Queue(QueueArguments),
     Periodic(PeriodicArguments),
+    Places(PlacesArguments),
     Serve(Box<ServeArguments>),
     Stats(StatsArguments),
     Top(TopArguments),
@@ -74,7 +91,7 @@ Exit codes:
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
 /// Reads the command line. Ends the process with an explanation if the command line is wrong.
-pub(crate) fn parse() -> Command {
+pub(crate) fn parse() -> (Command, PlacesChoice) {
     let choice = help::color_choice(std::env::args_os());
     output::choose_color(choice);
     let command = help::lay_out(Arguments::command()).color(match choice {
@@ -83,7 +100,8 @@ pub(crate) fn parse() -> Command {
         ColorChoice::Never => clap::ColorChoice::Never,
     });
     let matches = command.try_get_matches().unwrap_or_else(|error| refuse(&error));
-    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error)).command
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error));
+    (arguments.command, arguments.places)
 }
 
 /// Prints help, or an error without the passwords of the command line, and ends the process.
@@ -99,7 +117,15 @@ fn refuse(error: &clap::Error) -> ! {
 }
 
 /// Runs a command.
-pub(crate) async fn run(command: Command) -> Result<Verdict, Failure> {
+pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdict, Failure> {
+    let PlacesChoice { places, place } = choice;
+    let is_local = matches!(
+        command,
+        Command::Places(_) | Command::Completions(_) | Command::Man(_) | Command::Demo(_) | Command::Db(_)
+    );
+    if !is_local && (place.is_some() || places.as_ref().is_some_and(|places| !places.is_empty())) {
+        return places::in_places(&places::map(places.as_deref())?, place.as_deref());
+    }
     match command {
         Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
         Command::Db(arguments) => db::run(arguments).await,
@@ -110,6 +136,7 @@ pub(crate) async fn run(command: Command) -> Result<Verdict, Failure> {
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
         Command::Migrate(arguments) => or_interrupted(nothing_changed, migrate::run(arguments)).await,
         Command::Periodic(arguments) => or_unanswered(may_have_changed, periodic::run(arguments)).await,
+        Command::Places(arguments) => or_interrupted(may_have_changed, places::run(arguments, places.as_deref())).await,
         Command::Queue(arguments) => or_unanswered(may_have_changed, queue::run(arguments)).await,
         Command::Serve(arguments) => serve::run(*arguments).await,
         Command::Stats(arguments) if arguments.is_watch() => until_interrupted(stats::run(arguments)).await,

@@ -30,6 +30,7 @@ mod manual;
 mod migrate;
 mod output;
 mod periodic;
+mod places;
 mod policy_argument;
 mod queue;
 mod serve;
@@ -50,13 +51,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 use self::failure::Failure;
 
 fn main() -> ExitCode {
-    let command = command::parse();
+    let (command, places) = command::parse();
     start_logging();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::environment("cannot start", "check the limits of this user", error).report(),
     };
-    let ended = runtime.block_on(command::run(command));
+    let ended = runtime.block_on(command::run(command, &places));
     // A blocked read, such as one from a dead network mount, must not keep the process alive.
     runtime.shutdown_background();
     ended.map_or_else(|failure| failure.report(), ExitCode::from)

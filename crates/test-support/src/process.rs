@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, PgPool};
 use tokio::time::timeout;
-use uniqueue::{Client, Retention, RetryPolicy, Runner, SchemaName, shutdown_signal};
+use uniqueue::{Client, PlaceMap, Places, Retention, RetryPolicy, Runner, SchemaName, shutdown_signal};
 
 use crate::eventually;
 use crate::log_as;
@@ -51,6 +51,8 @@ pub struct Order {
     pub max_crashes: u16,
     pub is_polling: bool,
     pub seed: u64,
+    /// A map of places, as JSON, that it works instead of the schema.
+    pub places: Option<String>,
 }
 
 impl Order {
@@ -67,6 +69,7 @@ impl Order {
             max_crashes: 3,
             is_polling: false,
             seed: 0,
+            places: None,
         }
     }
 }
@@ -151,6 +154,21 @@ pub fn runner_process() {
 }
 
 async fn run(order: Order) {
+    if let Some(map) = &order.places {
+        let places = Places::builder().connect_timeout(Duration::from_secs(5)).build(PlaceMap::from_json(map).unwrap());
+        let (name, seed, lease) = (order.name.clone(), order.seed, order.lease);
+        let build = move |client| {
+            Runner::new(client)
+                .queue("default", 5)
+                .worker(Doer::new(seed))
+                .retention(Retention::forever())
+                .lease(lease)
+                .stop_timeout(Duration::from_secs(10))
+        };
+        // A server may be away at the end as well.
+        let _ = places.runner(build).name(name).slots(16).run_until(shutdown_signal()).await;
+        return;
+    }
     let pool = application_pool(&order.url, order.connections);
     let client = Client::builder().schema(SchemaName::new(&order.schema).unwrap()).pool(pool);
     let mut shutdown = std::pin::pin!(shutdown_signal());

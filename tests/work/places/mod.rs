@@ -1,11 +1,15 @@
 //! Places: several schemas that work together.
 
+mod citus;
 mod client;
+mod many_servers;
+mod moving;
 mod refused;
+mod runner;
 
 use std::time::Duration;
 
-use uniqueue::{PlaceAddress, PlaceMap, Places};
+use uniqueue::{JobFilter, JobState, PlaceAddress, PlaceMap, Places};
 
 use support::server::database;
 
@@ -37,4 +41,10 @@ fn open(map: PlaceMap) -> Places {
 /// A place that is not there.
 fn nowhere(name: &str) -> PlaceAddress {
     PlaceAddress::new(name, "postgres://nobody@127.0.0.1:1/none").unwrap()
+}
+
+/// Jobs that are not final.
+fn unfinished() -> JobFilter {
+    use JobState::{Available, Pending, Retryable, Running, Scheduled};
+    JobFilter::new().states([Available, Pending, Retryable, Running, Scheduled])
 }

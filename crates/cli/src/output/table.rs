@@ -7,6 +7,7 @@
 //! comfy-table would pad and cut the cells. It does not choose the columns to leave out, switch to blocks or follow
 //! --color, and with the code for these this module would be longer.
 
+use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::cell::Cell;
@@ -14,6 +15,9 @@ use super::paint::{Style, paint};
 use super::record::Record;
 use super::terminal_width::width;
 use super::wrap::wrap;
+
+/// The variable by which a process that merges the outputs of others asks for their tables as JSON.
+pub(crate) const TABLES_AS_JSON: &str = "UNIQUEUE_TABLES_AS_JSON";
 
 /// The narrowest that a long column is cut to.
 const MIN_WIDTH: usize = 8;
@@ -86,11 +90,48 @@ impl Table {
 
     /// The table for standard output, with the number of rows below it.
     pub(crate) fn text(&self) -> String {
+        if std::env::var_os(TABLES_AS_JSON).is_some() {
+            return format!("{}\n", self.json());
+        }
         format!("{}\n", self.draw(width()))
+    }
+
+    /// The table as one line, for a process that merges tables.
+    fn json(&self) -> Value {
+        let kind = |kind| match kind {
+            ColumnKind::Text => "text",
+            ColumnKind::Number => "number",
+            ColumnKind::Long => "long",
+        };
+        let column =
+            |column: &Column| json!({"name": column.name, "kind": kind(column.kind), "optional": column.is_optional});
+        let row = |row: &Vec<Cell>| row.iter().map(|cell| cell.text.clone()).collect::<Vec<_>>();
+        let (columns, rows): (Vec<_>, Vec<_>) =
+            (self.columns.iter().map(column).collect(), self.rows.iter().map(row).collect());
+        json!({"table": {"columns": columns, "rows": rows}})
+    }
+
+    /// A table whose columns another process wrote.
+    pub(crate) fn of_json(columns: &[Value], rows: Vec<Vec<String>>) -> Self {
+        let column = |column: &Value| {
+            let name = column["name"].as_str().unwrap_or_default();
+            let kind = match column["kind"].as_str() {
+                Some("number") => ColumnKind::Number,
+                Some("long") => ColumnKind::Long,
+                _ => ColumnKind::Text,
+            };
+            Column { is_optional: column["optional"] == true, ..Column::new(name, kind) }
+        };
+        let mut table = Self::new(columns.iter().map(column));
+        rows.into_iter().for_each(|row| table.row(row));
+        table
     }
 
     /// The table for standard output without the number of rows, for a table that always has the same rows.
     pub(crate) fn text_without_count(&self) -> String {
+        if std::env::var_os(TABLES_AS_JSON).is_some() {
+            return self.json().to_string();
+        }
         let drawn = self.draw(width());
         drawn.rsplit_once('\n').map(|(table, _)| table.to_owned()).unwrap_or(drawn)
     }

@@ -14,6 +14,7 @@ mod jobs;
 mod kinds;
 mod migrate;
 mod orphans;
+mod places;
 mod queues;
 mod roles;
 mod screen;

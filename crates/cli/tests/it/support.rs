@@ -29,7 +29,12 @@ pub(crate) fn uniqueue() -> Command {
 
 pub(crate) fn command(binary: &Path) -> Command {
     let mut command = Command::new(binary);
-    command.env_remove("DATABASE_URL").env_remove("UNIQUEUE_SCHEMA").env_remove("RUST_LOG").stdin(Stdio::null());
+    command
+        .env_remove("DATABASE_URL")
+        .env_remove("UNIQUEUE_SCHEMA")
+        .env_remove("UNIQUEUE_PLACES")
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null());
     command
 }
 

@@ -1,0 +1,252 @@
+//! Running a command in one place of a map, or in all at once.
+//!
+//! Each place gets a process of this command, so that a command knows nothing of places. With all places their outputs are
+//! merged: objects and rows get the place's name, and rows that begin with an id are put in the order of the ids.
+
+use std::ffi::OsString;
+use std::process::{Command, Output};
+
+use serde_json::{Map, Value, json};
+use uniqueue::{PlaceAddress, PlaceMap};
+
+use crate::failure::Failure;
+use crate::output::{self, TABLES_AS_JSON, Table};
+use crate::verdict::Verdict;
+
+/// The commands that ask all places. They change nothing.
+const READING: [&str; 10] = [
+    "doctor",
+    "job list",
+    "job show",
+    "kind list",
+    "periodic list",
+    "queue groups",
+    "queue list",
+    "queue status",
+    "stats",
+    "unique audit",
+];
+
+/// Reads the map that the command line names: a file, or the JSON document itself.
+pub(crate) fn map(given: Option<&str>) -> Result<PlaceMap, Failure> {
+    match given {
+        Some(text) if text.trim_start().starts_with('{') => Ok(PlaceMap::from_json(text)?),
+        Some(path) if !path.trim().is_empty() => Ok(PlaceMap::from_file(path)?),
+        _ => Err(Failure::refused("no map of places given", "give --places FILE or set UNIQUEUE_PLACES")),
+    }
+}
+
+/// Runs the command line in the place of this name, or in all places.
+pub(crate) fn in_places(map: &PlaceMap, place: Option<&str>) -> Result<Verdict, Failure> {
+    let arguments = own_arguments(std::env::args_os().skip(1));
+    match place {
+        Some(name) => {
+            let Some(place) = map.places().find(|place| place.name().as_str() == name) else {
+                let known = map.places().map(|place| place.name().as_str()).collect::<Vec<_>>().join(", ");
+                return Err(Failure::refused(format!("unknown place: {name:?}"), format!("the places are {known}")));
+            };
+            let status = command(place, &arguments)?.status();
+            let status = status.map_err(|error| Failure::environment("cannot run in a place", "try again", error))?;
+            Ok(verdict(status.code()).unwrap_or_else(|| std::process::exit(status.code().unwrap_or(130))))
+        }
+        None => in_all(map, &arguments),
+    }
+}
+
+fn in_all(map: &PlaceMap, arguments: &[OsString]) -> Result<Verdict, Failure> {
+    let words: Vec<_> = arguments.iter().filter_map(|argument| argument.to_str()).take(2).collect();
+    let is_reading = READING.iter().any(|known| words.join(" ") == *known || words.first() == Some(known));
+    if !is_reading || arguments.iter().any(|argument| argument == "--watch") {
+        return Err(Failure::refused(
+            "this command works in one place at a time",
+            "name it with --place; the commands that ask all places are doctor, stats and the lists",
+        ));
+    }
+    let places: Vec<_> = map.places().collect();
+    let commands = places.iter().map(|place| command(place, arguments)).collect::<Result<Vec<_>, _>>()?;
+    let outputs: Vec<std::io::Result<Output>> = std::thread::scope(|scope| {
+        let running: Vec<_> = commands
+            .into_iter()
+            .map(|mut command| scope.spawn(move || command.env(TABLES_AS_JSON, "1").output()))
+            .collect();
+        running.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()))).collect()
+    });
+    let mut merged = Merged::default();
+    let mut worst = 0;
+    for (place, output) in places.iter().zip(outputs) {
+        let output = output.map_err(|error| Failure::environment("cannot run in a place", "try again", error))?;
+        let code = output.status.code().unwrap_or(1);
+        // A place that does not answer is something wrong that was found.
+        worst = worst.max(if code == 2 { 1 } else { code });
+        for line in String::from_utf8_lossy(&output.stderr).lines() {
+            output::print_to_stderr(&format!("place {}: {line}", place.name()));
+        }
+        merged.add(place.name().as_str(), &String::from_utf8_lossy(&output.stdout));
+    }
+    output::print(&merged.text()?)?;
+    Ok(verdict(Some(worst)).unwrap_or(Verdict::NotFine))
+}
+
+/// This command in a place.
+fn command(place: &PlaceAddress, arguments: &[OsString]) -> Result<Command, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::environment("cannot find this command's own file", "reinstall it", error))?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("DATABASE_URL", place.url())
+        .env("UNIQUEUE_SCHEMA", place.schema_name().as_str())
+        .env_remove("UNIQUEUE_PLACES");
+    Ok(command)
+}
+
+/// The command line without the options that are about places.
+fn own_arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut own = Vec::new();
+    let mut given = given;
+    while let Some(argument) = given.next() {
+        match argument.to_str() {
+            Some("--places" | "--place") => drop(given.next()),
+            Some(text) if text.starts_with("--places=") || text.starts_with("--place=") => {}
+            _ => own.push(argument),
+        }
+    }
+    own
+}
+
+fn verdict(code: Option<i32>) -> Option<Verdict> {
+    match code {
+        Some(0) => Some(Verdict::Fine),
+        Some(1) => Some(Verdict::NotFine),
+        Some(3) => Some(Verdict::Critical),
+        Some(4) => Some(Verdict::Unseen),
+        _ => None,
+    }
+}
+
+/// The outputs of all places.
+#[derive(Default)]
+struct Merged {
+    objects: Vec<Value>,
+    /// The columns, and the rows with the place in front.
+    columns: Vec<Value>,
+    rows: Vec<Vec<String>>,
+    /// Text that is no table, under the name of its place.
+    text: String,
+}
+
+impl Merged {
+    fn add(&mut self, place: &str, output: &str) {
+        if let Ok(objects) = serde_json::Deserializer::from_str(output).into_iter().collect::<Result<Vec<Value>, _>>()
+            && objects.iter().all(|object| object.is_object() && object.get("table").is_none())
+        {
+            self.objects.extend(objects.into_iter().map(|object| named(place, object)));
+            return;
+        }
+        let mut text = String::new();
+        for line in output.lines() {
+            match serde_json::from_str::<Value>(line).ok().filter(|value| value.get("table").is_some()) {
+                Some(value) => self.add_table(place, &value["table"]),
+                None => text.push_str(&format!("{line}\n")),
+            }
+        }
+        if !text.trim().is_empty() {
+            self.text.push_str(&format!("place {place}\n{}\n\n", text.trim_end()));
+        }
+    }
+
+    fn add_table(&mut self, place: &str, table: &Value) {
+        let columns = table["columns"].as_array().cloned().unwrap_or_default();
+        // Places may show other columns, such as the last error only where there is one.
+        let at: Vec<usize> = columns
+            .iter()
+            .map(|column| {
+                let known = self.columns.iter().position(|known| known["name"] == column["name"]);
+                known.unwrap_or_else(|| {
+                    self.columns.push(column.clone());
+                    self.columns.len() - 1
+                })
+            })
+            .collect();
+        for row in table["rows"].as_array().into_iter().flatten() {
+            let mut cells = vec![place.to_owned()];
+            for (cell, at) in row.as_array().into_iter().flatten().zip(&at) {
+                cells.resize(cells.len().max(at + 2), String::new());
+                cells[at + 1] = cell.as_str().unwrap_or_default().to_owned();
+            }
+            self.rows.push(cells);
+        }
+    }
+
+    fn text(mut self) -> Result<String, Failure> {
+        let ids = |value: &Value| value.get("id").and_then(Value::as_str).map(str::to_owned);
+        if self.objects.iter().all(|object| ids(object).is_some()) {
+            in_order(&mut self.objects, |object| ids(object).unwrap_or_default());
+        }
+        let mut text = output::json_lines(&self.objects)?;
+        if !self.columns.is_empty() {
+            if self.columns[0]["name"] == "id" {
+                in_order(&mut self.rows, |row| row.get(1).cloned().unwrap_or_default());
+            }
+            let place = json!({"name": "place", "kind": "text", "optional": false});
+            let columns: Vec<_> = [place].into_iter().chain(self.columns).collect();
+            text.push_str(&Table::of_json(&columns, self.rows).text());
+        }
+        if !self.text.is_empty() {
+            text.push_str(&format!("{}\n", self.text.trim_end()));
+        }
+        Ok(text)
+    }
+}
+
+/// Merges lists that are each in the order of their ids, rising or falling.
+fn in_order<T>(items: &mut [T], id: impl Fn(&T) -> String) {
+    let is_rising = items.windows(2).filter(|pair| id(&pair[0]) < id(&pair[1])).count() * 2 >= items.len();
+    items.sort_by_cached_key(&id);
+    if !is_rising {
+        items.reverse();
+    }
+}
+
+fn named(place: &str, object: Value) -> Value {
+    let mut named = Map::from_iter([("place".to_owned(), json!(place))]);
+    if let Value::Object(members) = object {
+        named.extend(members);
+    }
+    Value::Object(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_about_places_do_not_reach_a_place() {
+        let given = ["job", "--places", "f", "list", "--place=a", "--limit", "3", "--places=x"].map(OsString::from);
+        assert_eq!(own_arguments(given.into_iter()), ["job", "list", "--limit", "3"]);
+    }
+
+    #[test]
+    fn lists_are_merged_in_the_order_of_their_ids() {
+        let mut merged = Merged::default();
+        merged.add("a", "{\"id\":\"5\"}\n{\"id\":\"2\"}\n");
+        merged.add("b", "{\"id\":\"4\"}\n{\"id\":\"1\"}\n");
+        let ids: Vec<_> = merged.text().unwrap().lines().map(|line| line[line.len() - 3..].to_owned()).collect();
+        assert_eq!(ids, ["5\"}", "4\"}", "2\"}", "1\"}"]);
+    }
+
+    #[test]
+    fn a_column_of_one_place_is_empty_in_the_others() {
+        let table = |columns: Value, row: Value| json!({"table": {"columns": columns, "rows": [row]}}).to_string();
+        let column = |name: &str| json!({"name": name, "kind": "text", "optional": false});
+        let mut merged = Merged::default();
+        merged.add("a", &table(json!([column("queue"), column("args")]), json!(["q", "{}"])));
+        merged
+            .add("b", &format!("{}\nnext page", table(json!([column("queue"), column("error")]), json!(["r", "no"]))));
+        let text = merged.text().unwrap();
+        assert_eq!(
+            text,
+            " place | queue | args | error\n-------+-------+------+-------\n a     | q     | {}   |\n b     | r     |      | no\n(2 rows)\nplace b\nnext page\n"
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! One connection that listens for all places of a database.
+//!
+//! A server wakes every session of a database that listens for each transaction that notifies there, whatever the channel.
+//! So the runners of one process listen over one connection.
+//!
+//! Invariant: no notification is lost without a gap. Each time the connection has come up, every runner is told of a gap, and
+//! so is a runner that fell behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::Connection;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio_util::sync::CancellationToken;
+
+use super::{Channels, Notification, RECONNECT_WAIT};
+use crate::client::answer;
+use crate::error::Result;
+use crate::ident::SchemaName;
+
+/// How many notifications a runner may be behind before it is told of a gap instead.
+const BUFFER: usize = 1_024;
+
+/// A connection that is silent for so long is asked whether it lives.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Notifications of all places of a database, each with its schema. `None`: of all schemas.
+type Heard = (Option<Arc<str>>, Notification);
+
+/// What the runners of a database share.
+#[derive(Debug)]
+pub(crate) struct ListenHub {
+    options: PgConnectOptions,
+    schemas: Vec<SchemaName>,
+    heard: broadcast::Sender<Heard>,
+}
+
+/// One schema's part of what is heard.
+#[derive(Debug)]
+pub(super) struct Hearing {
+    schema: SchemaName,
+    heard: broadcast::Receiver<Heard>,
+}
+
+impl ListenHub {
+    /// A hub for these schemas of a database. It hears nothing before it [listens](Self::listen).
+    pub(crate) fn new(options: PgConnectOptions, schemas: Vec<SchemaName>) -> Self {
+        Self { options, schemas, heard: broadcast::channel(BUFFER).0 }
+    }
+
+    pub(super) fn hear(&self, schema: &SchemaName) -> Hearing {
+        Hearing { schema: schema.clone(), heard: self.heard.subscribe() }
+    }
+
+    /// Listens until it is to stop.
+    pub(crate) async fn listen(self: Arc<Self>, stopping: CancellationToken) {
+        let listening = async {
+            loop {
+                if let Err(error) = self.listen_once().await {
+                    tracing::warn!(%error, "lost the connection that listens for notifications: polling goes on");
+                }
+                tokio::time::sleep(RECONNECT_WAIT).await;
+            }
+        };
+        tokio::select! {
+            () = stopping.cancelled() => {}
+            () = listening => {}
+        }
+    }
+
+    async fn listen_once(&self) -> Result<()> {
+        let channels: Vec<_> =
+            self.schemas.iter().map(|schema| (Arc::from(schema.as_str()), Channels::of(schema))).collect();
+        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.options.clone());
+        let names: Vec<&str> =
+            channels.iter().flat_map(|(_, names)| [names.job.as_str(), names.control.as_str()]).collect();
+        let connecting = async {
+            let mut listener = PgListener::connect_with(&pool).await?;
+            listener.eager_reconnect(false);
+            listener.listen_all(names).await?;
+            Ok(listener)
+        };
+        let mut listener = answer::within(answer::CONNECT_TIMEOUT, connecting).await?;
+        let _ = self.heard.send((None, Notification::Gap));
+        loop {
+            match tokio::time::timeout(CHECK_INTERVAL, listener.try_recv()).await {
+                Ok(Ok(Some(notification))) => {
+                    let (channel, payload) = (notification.channel(), notification.payload());
+                    let read =
+                        |(schema, names): &(Arc<str>, Channels)| Some((schema.clone(), names.read(channel, payload)?));
+                    if let Some((schema, notification)) = channels.iter().find_map(read) {
+                        let _ = self.heard.send((Some(schema), notification));
+                    }
+                }
+                Ok(Ok(None)) => return Err(sqlx::Error::WorkerCrashed.into()),
+                Ok(Err(error)) => return Err(error.into()),
+                // A connection that was cut off hears nothing for ever.
+                Err(_) => {
+                    let asking = async {
+                        use sqlx::Acquire;
+                        Ok(listener.acquire().await?.ping().await?)
+                    };
+                    answer::within(answer::CHECK_TIMEOUT, asking).await?;
+                }
+            }
+        }
+    }
+}
+
+impl Hearing {
+    pub(super) async fn next(&mut self) -> Notification {
+        loop {
+            match self.heard.recv().await {
+                Ok((None, notification)) => return notification,
+                Ok((Some(schema), notification)) if *schema == *self.schema.as_str() => return notification,
+                Ok(_) => {}
+                Err(RecvError::Lagged(_)) => return Notification::Gap,
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Eight places on four servers, through stops and crashes of the servers and of the runners.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sqlx::{Connection, PgConnection, Row};
+use tokio::sync::Mutex;
+use uniqueue::embedded::Postgres;
+use uniqueue::{
+    Error, JobId, JobRow, JobState, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, RunningJob, SchemaName,
+    UniqueKey,
+};
+
+use super::ready;
+use support::dice::Dice;
+use support::process::{Order, RunnerProcess, postmaster, signal};
+use support::proxy::Proxy;
+use support::work::{Deed, Work};
+use support::{Task, eventually, soak};
+
+const NAMES: [&str; 8] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"];
+
+/// A server at an address that outlives its restarts.
+struct Server {
+    postgres: Option<Postgres>,
+    directory: PathBuf,
+    proxy: Proxy,
+}
+
+impl Server {
+    async fn start(test: &str, number: usize) -> Self {
+        let directory = std::env::temp_dir().join(format!("uq-places-{test}-{number}-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let postgres = Self::run(&directory).await;
+        let proxy = Proxy::before(postgres.url()).await;
+        proxy.close_silent_after(Duration::from_secs(10));
+        Self { postgres: Some(postgres), directory, proxy }
+    }
+
+    async fn run(directory: &std::path::Path) -> Postgres {
+        let settings = Postgres::builder().setting("idle_in_transaction_session_timeout", "2s");
+        settings.data_dir(directory.join("data")).max_connections(200).start().await.unwrap()
+    }
+
+    /// Ends the server as a crash would, and starts it again.
+    async fn crash(&mut self) {
+        let postgres = self.postgres.take().unwrap();
+        signal(postmaster(postgres.data_dir()), "QUIT");
+        let _ = postgres.stop().await;
+        let postgres = Self::run(&self.directory).await;
+        self.proxy.lead_to(postgres.url());
+        self.postgres = Some(postgres);
+    }
+
+    /// Stops every process of the server. Answers with them.
+    async fn freeze(&self) -> Vec<u32> {
+        let postgres = self.postgres.as_ref().unwrap();
+        let mut connection = PgConnection::connect(postgres.url()).await.unwrap();
+        let first = postmaster(postgres.data_dir());
+        // From here on there is no new process.
+        signal(first, "STOP");
+        let sessions = sqlx::query("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() ORDER BY pid");
+        let sessions = sessions.fetch_all(&mut connection).await.unwrap();
+        let processes: Vec<_> =
+            [first].into_iter().chain(sessions.iter().map(|row| row.get::<i32, _>(0).unsigned_abs())).collect();
+        processes[1..].iter().for_each(|process| signal(*process, "STOP"));
+        processes
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.postgres = None;
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Four servers, each with two of the places.
+async fn servers(test: &str) -> (Vec<Server>, PlaceMap) {
+    let mut servers = Vec::new();
+    for number in 0..4 {
+        servers.push(Server::start(test, number).await);
+    }
+    let place = |(n, name): (usize, &&str)| {
+        let schema = SchemaName::new(format!("queue_{name}")).unwrap();
+        PlaceAddress::new(*name, &servers[n / 2].proxy.url()).unwrap().schema(schema)
+    };
+    let map = PlaceMap::new(NAMES.iter().enumerate().map(place)).unwrap().hashed(NAMES).unwrap();
+    (servers, map)
+}
+
+/// The JSON document of a map.
+fn document(map: &PlaceMap) -> String {
+    let place = |place: &PlaceAddress| serde_json::json!({"name": place.name(), "url": place.url(), "schema": place.schema_name().as_str()});
+    serde_json::json!({"places": map.places().map(place).collect::<Vec<_>>(), "hashed": NAMES}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_one_server_stopped_the_others_go_on_at_once() {
+    let (servers, map) = servers("stopped").await;
+    let places = ready(map).await;
+    let build = |client: uniqueue::Client| {
+        Runner::new(client).queue("default", 4).worker(async |_: RunningJob<Task>| {}).lease(Duration::from_secs(2))
+    };
+    let handle = places.runner(build).slots(12).start().await.unwrap();
+    for name in NAMES {
+        works(&places, name).await;
+    }
+    let frozen = servers[0].freeze().await;
+    let waiting = tokio::spawn({
+        let places = places.clone();
+        async move { places.at("p0").unwrap().insert(Task { n: 0 }).await }
+    });
+    // While it stands, every other place works one job after another.
+    for round in 0..soak(3, 30) {
+        for name in &NAMES[2..] {
+            assert!(works(&places, name).await, "{name} in round {round}");
+        }
+    }
+    let answers = places.ask(|client| async move { client.queues().list().await }).await;
+    assert_eq!(answers.iter().filter(|(_, answer)| answer.is_err()).count(), 2);
+    assert!(answers.iter().all(|(place, answer)| match answer {
+        Err(error) => matches!(error, Error::PlaceDown { .. }) && NAMES[..2].contains(&place.as_str()),
+        Ok(_) => true,
+    }));
+    frozen.iter().for_each(|process| signal(*process, "CONT"));
+    // It comes back by itself, whatever became of the insert.
+    let _ = waiting.await.unwrap();
+    for name in &NAMES[..2] {
+        works(&places, name).await;
+    }
+    handle.stop().await.unwrap();
+}
+
+/// Inserts a job into a place, and waits until it is completed.
+async fn works(places: &Places, name: &str) -> bool {
+    let client = places.at(name).unwrap();
+    let id = eventually!(
+        let inserted = client.insert(Task { n: 1 }).await;
+        inserted.is_ok(), "{name}: {inserted:?}"
+    );
+    let id = id.unwrap().id();
+    let job = eventually!(
+        let job = client.job(id).await.ok().flatten();
+        job.as_ref().is_some_and(|job| job.state == JobState::Completed), "{name}: {job:?}"
+    );
+    job.is_some()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_key_is_claimed_twice_and_nothing_is_lost_in_eight_places_on_four_servers() {
+    let (mut servers, map) = servers("faults").await;
+    let places = ready(map.clone()).await;
+    let order = |number: u64| {
+        let name = format!("places {number}");
+        Order {
+            places: Some(document(&map)),
+            seed: number,
+            ..Order::new(places.map().places().next().unwrap().url(), "", &name)
+        }
+    };
+    let mut runners: Vec<_> = (0..2).map(|number| RunnerProcess::start(&order(number))).collect();
+    let is_over = Arc::new(AtomicBool::new(false));
+    // Of each id what was answered, and its key.
+    let acknowledged = Arc::new(Mutex::new(BTreeMap::<JobId, (String, bool)>::new()));
+    let mut inserters = Vec::new();
+    for user in 0..3 {
+        let (is_over, acknowledged, places) = (Arc::clone(&is_over), Arc::clone(&acknowledged), places.clone());
+        inserters.push(tokio::spawn(async move {
+            let mut dice = Dice::new(1, user);
+            while !is_over.load(Ordering::Relaxed) {
+                let (id, key) = (JobId::generate(), format!("key {}", dice.below(60)));
+                let job = || {
+                    let work = Work { deed: Deed::Plain, millis: 1 };
+                    NewJob::from(work).unique_key(UniqueKey::raw(&key)).place(PlaceBy::UniqueKey).id(id)
+                };
+                // Sent again until it is answered, and once more for good measure.
+                let first = loop {
+                    match places.insert(job()).await {
+                        Ok(answer) => break answer,
+                        Err(error) => assert!(error.is_retryable(), "{error}"),
+                    }
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                };
+                if dice.percent(20)
+                    && let Ok(again) = places.insert(job()).await
+                    && !first.value.duplicate
+                {
+                    assert_eq!((again.place, again.value.id()), (first.place, id));
+                }
+                acknowledged.lock().await.insert(id, (key, first.value.duplicate));
+            }
+        }));
+    }
+    // A process with another map, which is refused all the time.
+    let mut reversed = NAMES;
+    reversed.reverse();
+    let wrong = super::open(map.clone().hashed(reversed).unwrap());
+    let mut dice = Dice::new(7, 9);
+    for _ in 0..soak(4, 40) {
+        let server = usize::try_from(dice.below(4)).unwrap();
+        match dice.below(4) {
+            0 => servers[server].crash().await,
+            1 => {
+                let frozen = servers[server].freeze().await;
+                tokio::time::sleep(dice.millis(200, 1_500)).await;
+                frozen.iter().for_each(|process| signal(*process, "CONT"));
+            }
+            2 => {
+                let number = dice.below(1_000) + 10;
+                let killed = &mut runners[usize::try_from(number % 2).unwrap()];
+                killed.kill();
+                *killed = RunnerProcess::start(&order(number));
+            }
+            _ => {
+                servers[server].proxy.cut(&mut dice, 20);
+            }
+        }
+        let refused = wrong.insert(NewJob::new("deed", &()).place(PlaceBy::Id)).await.unwrap_err();
+        assert!(matches!(refused, Error::MapMismatch { .. }) || refused.is_retryable(), "{refused}");
+        tokio::time::sleep(dice.millis(300, 800)).await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    for inserter in inserters {
+        inserter.await.unwrap();
+    }
+    let rows = finished(&places).await;
+    let acknowledged = acknowledged.lock().await;
+    assert!(acknowledged.len() > 100, "{}", acknowledged.len());
+    let mut ids = HashSet::new();
+    for (place, row) in &rows {
+        assert!(ids.insert(row.id), "{} is in two places", row.id);
+        let key = row.unique_key.as_deref().unwrap();
+        assert_eq!(places.map().place_of(key).unwrap().as_str(), place, "{key}");
+        assert_eq!(row.state, JobState::Completed, "{:?}", row.errors);
+    }
+    for (id, (key, was_duplicate)) in acknowledged.iter() {
+        assert!(*was_duplicate || ids.contains(id), "{id} of {key} is lost");
+    }
+    for runner in &mut runners {
+        runner.signal("TERM");
+        runner.ended().await;
+    }
+}
+
+/// All jobs with their places, when all are final.
+async fn finished(places: &Places) -> Vec<(String, JobRow)> {
+    let mut rows = Vec::new();
+    for (place, client) in places.iter() {
+        eventually!(
+            let left = client.count_jobs(super::unfinished(), 10_000).await.map(|count| count.counted());
+            matches!(left, Ok(0)), "{place}: {left:?}"
+        );
+        let ids: Vec<sqlx::types::Uuid> =
+            sqlx::query_scalar(sqlx::AssertSqlSafe(format!("SELECT id FROM {}.job", client.schema().quoted())))
+                .fetch_all(client.pool())
+                .await
+                .unwrap();
+        for id in ids {
+            rows.push((place.to_string(), client.job(id).await.unwrap().unwrap()));
+        }
+    }
+    rows
+}

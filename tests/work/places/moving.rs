@@ -1,0 +1,108 @@
+//! A place moves to another server while it is in use.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sqlx::Row;
+use tokio::sync::watch;
+use uniqueue::embedded::{Durability, Postgres};
+use uniqueue::{JobId, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, RunningJob, UniqueKey, UniqueScope};
+
+use super::{open, ready, unfinished};
+use support::{Task, WAIT, eventually, tools};
+
+async fn server() -> Postgres {
+    let settings = [("wal_level", "logical"), ("max_wal_senders", "10"), ("max_replication_slots", "10")];
+    let server = Postgres::builder().durability(Durability::Durable).max_connections(100);
+    settings.iter().fold(server, |server, (name, value)| server.setting(*name, *value)).start().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
+    let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
+    for tool in ["psql", "pg_dump"] {
+        if !has(tool) {
+            return tools::lacks(tool, "PostgreSQL's clients");
+        }
+    }
+    let (old, new) = (server().await, server().await);
+    let map = |url: &str| PlaceMap::new([PlaceAddress::new("a", url).unwrap()]).unwrap().hashed(["a"]).unwrap();
+    let places = ready(map(old.url())).await;
+    let (publish, current) = watch::channel(places);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut inserters = Vec::new();
+    for user in 0..3_u32 {
+        let (is_over, current) = (Arc::clone(&is_over), current.clone());
+        inserters.push(tokio::spawn(async move {
+            let mut acknowledged = Vec::new();
+            for n in 0.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let (id, key) = (JobId::generate(), format!("key {}", (n * 7 + user) % 50));
+                // Sent again, by the newest map, until it is answered.
+                loop {
+                    let places = current.borrow().clone();
+                    let key = UniqueKey::raw(&key).scope(UniqueScope::Active);
+                    let job = NewJob::from(Task { n }).unique_key(key).place(PlaceBy::UniqueKey).id(id);
+                    match places.insert(job).await {
+                        Ok(answer) => {
+                            acknowledged.extend((!answer.value.duplicate).then_some(id));
+                            break;
+                        }
+                        // What the old server says after the move is no error that a retry on it would mend.
+                        Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                    }
+                }
+            }
+            acknowledged
+        }));
+    }
+    let build = |client| {
+        Runner::new(client).queue("default", 5).worker(async |_: RunningJob<Task>| {}).lease(Duration::from_secs(2))
+    };
+    let before = current.borrow().clone();
+    let runner = before.runner(build).start().await.unwrap();
+    let worked = |places: Places| async move {
+        let count = "SELECT count(*) FROM uniqueue.job WHERE state = 'completed'";
+        sqlx::query(count).fetch_one(places.at("a").unwrap().pool()).await.unwrap().get::<i64, _>(0)
+    };
+    eventually!(let done = worked(before.clone()).await; done > 50, "{done}");
+
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/move-place");
+    let (from, to) = (old.url().to_owned(), new.url().to_owned());
+    let moving = tokio::task::spawn_blocking(move || Command::new(script).args([from, to]).output().unwrap());
+    let moved = tokio::time::timeout(WAIT * 3, moving).await.unwrap().unwrap();
+    assert!(moved.status.success(), "{moved:?}");
+    // Nothing can be inserted at the old address, and the place at the new one is who it was.
+    let refused = before.insert(Task { n: 0 }).place(PlaceBy::Id).await.unwrap_err().to_string();
+    assert!(refused.contains("uniqueue"), "{refused}");
+    let after = open(map(new.url()));
+    after.check().await.remove(0).1.unwrap();
+    publish.send(after.clone()).unwrap();
+    let second = after.runner(build).start().await.unwrap();
+    let moved_with = worked(after.clone()).await;
+    eventually!(let done = worked(after.clone()).await; done > moved_with + 50, "{done} of {moved_with}");
+    is_over.store(true, Ordering::Relaxed);
+    let mut acknowledged = BTreeSet::new();
+    for inserter in inserters {
+        acknowledged.extend(inserter.await.unwrap());
+    }
+    let client = after.at("a").unwrap();
+    eventually!(
+        let left = client.count_jobs(unfinished(), 1_000).await.unwrap().counted();
+        left == 0, "{left}"
+    );
+    let ids = sqlx::query_scalar("SELECT id FROM uniqueue.job").fetch_all(client.pool()).await.unwrap();
+    let ids: BTreeSet<JobId> = ids.into_iter().map(|id: sqlx::types::Uuid| id.into()).collect();
+    assert!(acknowledged.is_subset(&ids), "{:?}", acknowledged.difference(&ids).collect::<Vec<_>>());
+    second.stop().await.unwrap();
+    // The old runner has nothing to stop in.
+    let _ = runner.stop().await;
+    old.stop().await.unwrap();
+    new.stop().await.unwrap();
+}

@@ -1,0 +1,222 @@
+//! One process works all places.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sqlx::{Connection, PgConnection, Row};
+use tokio::sync::Semaphore;
+use uniqueue::{
+    Client, PeriodicJob, PlaceAddress, PlaceMap, PlaceState, Places, PlacesHandle, Runner, RunningJob, SchemaName,
+};
+
+use super::{map, nowhere, open, ready, unfinished};
+use support::server::database;
+use support::{Task, eventually};
+
+/// Places that are schemas of one database.
+async fn in_one_database(names: &[&str]) -> Places {
+    let url = database().await;
+    let place =
+        |name: &&str| PlaceAddress::new(*name, &url).unwrap().schema(SchemaName::new(format!("q_{name}")).unwrap());
+    ready(PlaceMap::new(names.iter().map(place)).unwrap().hashed(names).unwrap()).await
+}
+
+async fn insert(client: &Client, jobs: u32) {
+    client.insert_many((0..jobs).map(|n| Task { n })).await.unwrap();
+}
+
+async fn until_worked(places: &Places) {
+    for (place, client) in places.iter() {
+        eventually!(
+            let left = client.count_jobs(unfinished(), 1_000).await.unwrap().counted();
+            left == 0, "{left} left in {place}"
+        );
+    }
+}
+
+/// The jobs that run, by place.
+#[derive(Default)]
+struct Running {
+    now: BTreeMap<String, usize>,
+    most: usize,
+}
+
+/// A runner whose jobs wait for a permit each.
+fn held(running: &Arc<Mutex<Running>>, gate: &Arc<Semaphore>) -> impl Fn(Client) -> Runner + Send + Sync + 'static {
+    let (running, gate) = (Arc::clone(running), Arc::clone(gate));
+    move |client| {
+        let place = client.place().unwrap().to_string();
+        let (running, gate) = (Arc::clone(&running), Arc::clone(&gate));
+        let work = move |_: RunningJob<Task>| {
+            let (running, gate, place) = (Arc::clone(&running), Arc::clone(&gate), place.clone());
+            async move {
+                let note = |by: isize| {
+                    let mut running = running.lock().unwrap();
+                    let now = running.now.entry(place.clone()).or_default();
+                    *now = now.checked_add_signed(by).unwrap();
+                    let all = running.now.values().sum();
+                    running.most = running.most.max(all);
+                };
+                note(1);
+                gate.acquire().await.unwrap().forget();
+                note(-1);
+            }
+        };
+        Runner::new(client).queue("default", 10).worker(work)
+    }
+}
+
+#[tokio::test]
+async fn places_share_a_budget_of_slots_in_which_each_has_one() {
+    let places = in_one_database(&["deep", "b", "c"]).await;
+    insert(places.at("deep").unwrap(), 40).await;
+    let (running, gate) = (Arc::<Mutex<Running>>::default(), Arc::new(Semaphore::new(0)));
+    let handle = places.runner(held(&running, &gate)).slots(6).start().await.unwrap();
+    let count = |place: &str| running.lock().unwrap().now.get(place).copied().unwrap_or_default();
+    // Three are borrowed, and one is its own.
+    eventually!(let now = count("deep"); now == 4, "{now}");
+    // The shallow places start at once, in their own slots.
+    insert(places.at("b").unwrap(), 3).await;
+    insert(places.at("c").unwrap(), 1).await;
+    eventually!(let now = (count("b"), count("c")); now == (1, 1), "{now:?}");
+    assert_eq!(count("deep"), 4);
+    // As jobs of the deep place end, another place gets its part.
+    gate.add_permits(2);
+    eventually!(let now = count("b"); now == 2 || now == 0, "{now}");
+    gate.add_permits(100);
+    until_worked(&places).await;
+    assert_eq!(running.lock().unwrap().most, 6);
+    handle.stop().await.unwrap();
+}
+
+fn quick(client: Client) -> Runner {
+    support::quick(&client).worker(async |_: RunningJob<Task>| {})
+}
+
+fn state(handle: &PlacesHandle, place: &str) -> PlaceState {
+    handle.states().into_iter().find(|(name, _)| name.as_str() == place).unwrap().1
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_worked_stops_only_itself_and_comes_back() {
+    let whole = map(&["well", "newer", "unnamed"], &[]).await;
+    let places = open(PlaceMap::new(whole.places().cloned().chain([nowhere("gone")])).unwrap());
+    places.migrate().await;
+    let named = open(PlaceMap::new(whole.places().take(2).cloned()).unwrap());
+    for (_, named) in named.init().await {
+        named.unwrap();
+    }
+    let newer = places.at("newer").unwrap();
+    let version =
+        "INSERT INTO uniqueue.schema_history (version, name, applied_on, checksum) VALUES (9999, 'x', '', '1')";
+    sqlx::query(version).execute(newer.pool()).await.unwrap();
+    let handle = places.runner(quick).start().await.unwrap();
+    for (place, reason) in
+        [("newer", "newer than this uniqueue"), ("unnamed", "has no name yet"), ("gone", "place gone is down: ")]
+    {
+        eventually!(
+            let now = state(&handle, place);
+            matches!(&now, PlaceState::Down(told) if told.contains(reason)), "{place}: {now:?}"
+        );
+    }
+    let well = places.at("well").unwrap();
+    insert(well, 3).await;
+    eventually!(
+        let left = well.count_jobs(unfinished(), 10).await.unwrap().counted();
+        left == 0, "{left}"
+    );
+    assert!(matches!(state(&handle, "well"), PlaceState::Working(_)));
+    // They come back by themselves.
+    sqlx::query("DELETE FROM uniqueue.schema_history WHERE version = 9999").execute(newer.pool()).await.unwrap();
+    places.init().await;
+    for place in ["newer", "unnamed"] {
+        eventually!(let now = state(&handle, place); matches!(now, PlaceState::Working(_)), "{place}: {now:?}");
+    }
+    handle.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_periodic_job_is_defined_in_the_place_of_its_name() {
+    let places = in_one_database(&["a", "b", "c"]).await;
+    let build = |client: Client| {
+        let hourly = |name| PeriodicJob::every(name, Duration::from_secs(3_600), Task { n: 1 });
+        quick(client).periodic(hourly("one")).periodic(hourly("two")).periodic(hourly("three"))
+    };
+    let handle = places.runner(build).start().await.unwrap();
+    for name in ["one", "two", "three"] {
+        let right = places.map().place_of(name).unwrap();
+        for (place, client) in places.iter() {
+            if place == right {
+                eventually!(
+                    let list = client.periodic().list().await.unwrap();
+                    list.iter().any(|periodic| periodic.name.as_str() == name), "{name} is not in {place}"
+                );
+            }
+        }
+    }
+    handle.stop().await.unwrap();
+    let mut defined = 0;
+    for (_, client) in places.iter() {
+        defined += client.periodic().list().await.unwrap().len();
+    }
+    assert_eq!(defined, 3);
+}
+
+#[tokio::test]
+async fn one_connection_listens_for_all_places_of_a_database() {
+    let places = in_one_database(&["a", "b", "c"]).await;
+    let rare = |client: Client| quick(client).poll_interval(Duration::from_secs(3_600));
+    let handle = places.runner(rare).start().await.unwrap();
+    let url = places.map().places().next().unwrap().url().to_owned();
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let listening = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND query ILIKE 'LISTEN%' AND state = 'idle'";
+    eventually!(
+        let sessions: i64 = sqlx::query(listening).fetch_one(&mut connection).await.unwrap().get(0);
+        sessions == 1, "{sessions} listen"
+    );
+    for (place, client) in places.iter() {
+        // Once it sleeps, only a notification wakes it.
+        eventually!(
+            let idle = client.runners().await.unwrap().iter().filter(|runner| runner.is_idle).count();
+            idle == 1, "{place}: {idle} sleep"
+        );
+        insert(client, 1).await;
+    }
+    until_worked(&places).await;
+    handle.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn with_many_processes_each_place_is_worked_by_two_and_a_death_is_made_up_for() {
+    let places = in_one_database(&["a", "b", "c"]).await;
+    let mut handles = Vec::new();
+    for _ in 0..4 {
+        // The first look of each sees those before it.
+        let handle = places.runner(quick).most_runners(3).start().await.unwrap();
+        eventually!(
+            let working = handle.states().into_values().filter(|now| *now != PlaceState::Standby).count();
+            working > 0 || handles.len() > 1, "{working}"
+        );
+        handles.push(handle);
+    }
+    for (place, client) in places.iter() {
+        eventually!(
+            let alive = client.runners().await.unwrap().iter().filter(|runner| runner.is_alive).count();
+            alive >= 2, "{place}: {alive} work"
+        );
+        insert(client, 5).await;
+    }
+    until_worked(&places).await;
+    for handle in handles.drain(1..) {
+        handle.stop().await.unwrap();
+    }
+    // The last process takes all places at its next look.
+    let last = &handles[0];
+    eventually!(
+        let working = last.states().into_values().filter(|now| matches!(now, PlaceState::Working(_))).count();
+        working == 3, "{working}"
+    );
+    handles.remove(0).stop().await.unwrap();
+}
