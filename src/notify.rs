@@ -18,6 +18,7 @@
 //! notification ever arrives.
 
 mod hub;
+mod notification;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,8 +27,10 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{Acquire, PgConnection, PgPool};
 
 pub(crate) use self::hub::ListenHub;
+pub(crate) use self::notification::Notification;
 
 use self::hub::Hearing;
+use self::notification::Channels;
 use crate::error::Result;
 use crate::ident::SchemaName;
 use crate::store;
@@ -49,49 +52,9 @@ pub(crate) struct RunnerSession {
     is_new: bool,
 }
 
-struct Channels {
-    job: String,
-    control: String,
-}
-
-impl Channels {
-    fn of(schema: &SchemaName) -> Self {
-        Self { job: store::job_channel(schema), control: store::control_channel(schema) }
-    }
-
-    /// What a notification says. `None`: it is on another channel.
-    fn read(&self, channel: &str, payload: &str) -> Option<Notification> {
-        match channel {
-            channel if channel == self.job => Some(Notification::Jobs { queue: payload.to_owned() }),
-            channel if channel == self.control && payload == "releaser" => Some(Notification::ParentEnded),
-            channel if channel == self.control => Some(Notification::TakenAway { worker: payload.to_owned() }),
-            _ => None,
-        }
-    }
-}
-
 struct Up {
     pool: PgPool,
     listener: PgListener,
-}
-
-/// A notification, or a gap between notifications.
-#[derive(Clone, Debug)]
-pub(crate) enum Notification {
-    /// The session came up. Earlier notifications may be lost, so the runner must query for their subjects.
-    Gap,
-    /// A queue has jobs.
-    Jobs {
-        /// The queue.
-        queue: String,
-    },
-    /// A job with children ended.
-    ParentEnded,
-    /// Jobs of a runner were cancelled or given to another.
-    TakenAway {
-        /// The runner's id.
-        worker: String,
-    },
 }
 
 impl RunnerSession {

@@ -14,7 +14,7 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
-use super::{Channels, Notification, RECONNECT_WAIT};
+use super::notification::{Channels, Notification};
 use crate::client::answer;
 use crate::error::Result;
 use crate::ident::SchemaName;
@@ -24,6 +24,9 @@ const BUFFER: usize = 1_024;
 
 /// A connection that is silent for so long is asked whether it lives.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The wait before a lost connection is opened again.
+const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
 /// Notifications of all places of a database, each with its schema. `None`: of all schemas.
 type Heard = (Option<Arc<str>>, Notification);

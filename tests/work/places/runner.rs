@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{Connection, PgConnection};
 use tokio::sync::Semaphore;
 use uniqueue::{
     Client, PeriodicJob, PlaceAddress, PlaceMap, PlaceState, Places, PlacesHandle, Runner, RunningJob, SchemaName,
@@ -173,7 +173,7 @@ async fn one_connection_listens_for_all_places_of_a_database() {
     let listening = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND query ILIKE 'LISTEN%' AND state = 'idle'";
     eventually!(
-        let sessions: i64 = sqlx::query(listening).fetch_one(&mut connection).await.unwrap().get(0);
+        let sessions = sqlx::query_scalar::<_, i64>(listening).fetch_one(&mut connection).await.unwrap();
         sessions == 1, "{sessions} listen"
     );
     for (place, client) in places.iter() {

@@ -87,7 +87,7 @@ fn commands_on_a_database_take_its_url_schema_and_json() {
     let without = ["", "completions", "man", "db", "db start", "db stop"];
     for command in commands(&[]) {
         let (name, help) = (command.join(" "), help(&command));
-        if without.contains(&name.as_str()) || help.contains("\nCommands:\n") {
+        if without.contains(&name.as_str()) || name.starts_with("places ") || help.contains("\nCommands:\n") {
             continue;
         }
         for option in ["--database-url", "--schema", "--json"] {
