@@ -9,6 +9,7 @@
 //!   connections of runners and maintainers are checked once, at their start.
 
 mod assignment;
+mod doubled;
 mod insert;
 mod insert_many;
 mod map;

@@ -170,6 +170,24 @@ async fn a_child_belongs_to_the_place_of_its_parent() {
     assert!(error.starts_with("invalid after: a job and its parents must belong to one place: job 1"), "{error}");
 }
 
+#[tokio::test]
+async fn a_key_that_two_hashed_places_claim_is_found() {
+    let places = ready(map(&["named", "a", "b"], &["a", "b"]).await).await;
+    let insert = async |place: &str, key: &str| {
+        let job = NewJob::new("by.hand", &json!({})).unique_key(uniqueue::UniqueKey::raw(key));
+        places.at(place).unwrap().insert(job).await.unwrap();
+    };
+    for (place, key) in [("a", "one"), ("b", "two"), ("named", "one"), ("named", "two")] {
+        insert(place, key).await;
+    }
+    assert!(places.doubled_keys(100).await.is_empty());
+    insert("b", "one").await;
+    let doubled = places.doubled_keys(100).await;
+    assert_eq!(doubled.len(), 1);
+    assert_eq!(doubled[0].0, "one");
+    assert_eq!(doubled[0].1.iter().map(uniqueue::PlaceName::as_str).collect::<Vec<_>>(), ["a", "b"]);
+}
+
 /// How many jobs each place has.
 async fn counts(places: &uniqueue::Places) -> BTreeMap<String, usize> {
     let ask = |client: uniqueue::Client| async move {

@@ -231,8 +231,10 @@ mod tests {
         let mut merged = Merged::default();
         merged.add("a", "{\"id\":\"5\"}\n{\"id\":\"2\"}\n");
         merged.add("b", "{\"id\":\"4\"}\n{\"id\":\"1\"}\n");
-        let ids: Vec<_> = merged.text().unwrap().lines().map(|line| line[line.len() - 3..].to_owned()).collect();
-        assert_eq!(ids, ["5\"}", "4\"}", "2\"}", "1\"}"]);
+        let text = merged.text().unwrap();
+        let ids: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].take()).collect();
+        assert_eq!(ids, ["5", "4", "2", "1"]);
     }
 
     #[test]

@@ -78,6 +78,8 @@ Exit codes:
 
 arguments!(
     /// Check that each place answers, is the place of the map, and has the schema that this uniqueue needs.
+    ///
+    /// It also compares the first 10,000 unique keys of each hashed place: no key is claimed in two of them.
     CheckArguments,
     "\
 Examples:
@@ -85,7 +87,7 @@ Examples:
 
 Exit codes:
   0    all places are well
-  1    a place is not
+  1    a place is not, or a key is claimed in two hashed places
   2    a wrong command line or map"
 );
 
@@ -124,12 +126,23 @@ pub(crate) async fn run(arguments: PlacesArguments, places: Option<&str>) -> Res
         PlacesCommand::Init(InitArguments { json }) => {
             report(json, &places, places.init().await, |()| "named".to_owned())
         }
-        PlacesCommand::Check(CheckArguments { json }) => {
-            report(json, &places, places.check().await, |()| "well".to_owned())
-        }
+        PlacesCommand::Check(CheckArguments { json }) => check(json, &places).await,
         PlacesCommand::Migrate(MigrateArguments { json }) => migrate(json, &places).await,
         PlacesCommand::Status(StatusArguments { json }) => status(json, &places).await,
     }
+}
+
+/// How many keys of each place are compared with those of the others.
+const COMPARED_KEYS: u32 = 10_000;
+
+async fn check(json: bool, places: &Places) -> Result<Verdict, Failure> {
+    let verdict = report(json, places, places.check().await, |()| "well".to_owned())?;
+    let doubled = places.doubled_keys(COMPARED_KEYS).await;
+    for (key, places) in &doubled {
+        let names = places.iter().map(PlaceName::as_str).collect::<Vec<_>>().join(", ");
+        output::print_to_stderr(&format!("the unique key {key:?} is claimed in several hashed places: {names}"));
+    }
+    Ok(if doubled.is_empty() { verdict } else { Verdict::NotFine })
 }
 
 async fn migrate(json: bool, places: &Places) -> Result<Verdict, Failure> {

@@ -1,0 +1,22 @@
+//! Keys that two hashed places claim.
+
+use std::collections::BTreeMap;
+
+use super::Places;
+use crate::ident::PlaceName;
+
+impl Places {
+    /// Finds unique keys that more than one of the hashed places claims, among the first `limit` keys of each in the order of
+    /// their bytes. A kind that goes by its unique key never makes such keys. An insert that bypasses
+    /// [`Places::insert`], such as by SQL in the wrong place, can. A place that does not answer is left out.
+    pub async fn doubled_keys(&self, limit: u32) -> Vec<(String, Vec<PlaceName>)> {
+        let mut places: BTreeMap<String, Vec<PlaceName>> = BTreeMap::new();
+        let claims = self.ask(move |client| async move { client.claims().limit(limit).await }).await;
+        for (index, (place, claims)) in claims.into_iter().enumerate() {
+            for holder in claims.into_iter().flatten().filter(|_| self.map().identity(index).hashed.is_some()) {
+                places.entry(holder.claim.unique_key).or_default().push(place.clone());
+            }
+        }
+        places.into_iter().filter(|(_, places)| places.len() > 1).collect()
+    }
+}
