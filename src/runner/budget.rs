@@ -127,15 +127,20 @@ impl Share {
         let others = state.accounts.iter().enumerate();
         let hungry = others.filter(|(place, account)| *place != self.place && account.hunger == Hunger::Hungry);
         let Some(place) = hungry.min_by_key(|(_, account)| account.running).map(|(place, _)| place) else { return };
+        let woken = Hunger::Woken(Instant::now());
         let account = &mut state.accounts[place];
-        account.hunger = Hunger::Woken(Instant::now());
+        account.hunger = woken;
         account.wake.notify_one();
         let share = Self { budget: Arc::clone(&self.budget), place };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             // One that does not come leaves the slot to the next.
             runtime.spawn(async move {
                 tokio::time::sleep(WOKEN).await;
-                share.sate();
+                // It may have come, and be hungry again.
+                let is_same = share.state().accounts[share.place].hunger == woken;
+                if is_same {
+                    share.sate();
+                }
             });
         }
     }
