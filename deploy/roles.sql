@@ -11,6 +11,7 @@ GRANT EXECUTE ON FUNCTION uniqueue._update_holder(uuid, uniqueue.new_job[]) TO i
 GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uniqueue.job, uniqueue.new_job, boolean) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._check_parents(uuid[], integer[]) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._add_parents(uuid[], uuid[], text[], uuid[]) TO inserter;
+GRANT EXECUTE ON FUNCTION uniqueue._tally_insert, uniqueue._tally_inserts, uniqueue._write_history TO inserter;
 
 -- Worker. A runner.
 GRANT USAGE ON SCHEMA uniqueue TO worker;
@@ -24,6 +25,8 @@ GRANT EXECUTE ON FUNCTION uniqueue._update_holder(uuid, uniqueue.new_job[]) TO w
 GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uniqueue.job, uniqueue.new_job, boolean) TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._check_parents(uuid[], integer[]) TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._add_parents(uuid[], uuid[], text[], uuid[]) TO worker;
+GRANT EXECUTE ON FUNCTION uniqueue._tally_insert, uniqueue._tally_inserts, uniqueue._write_history TO worker;
+GRANT EXECUTE ON FUNCTION uniqueue._tend_history, uniqueue._note_deploy TO worker;
 
 -- Remote worker. A program in any language that works jobs by fetch_jobs and the functions beside it.
 GRANT USAGE ON SCHEMA uniqueue TO remote_worker;
@@ -42,6 +45,8 @@ GRANT SELECT ON uniqueue.runner, uniqueue.place, uniqueue.schema_history TO oper
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO operator;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO operator;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO operator;
+GRANT SELECT ON uniqueue.history, uniqueue.history_total, uniqueue.history_minute, uniqueue.history_hour, uniqueue.deploy TO operator;
+GRANT EXECUTE ON FUNCTION uniqueue._write_history TO operator;
 
 -- Reader. Inspects everything, changes nothing.
 GRANT USAGE ON SCHEMA uniqueue TO reader;
@@ -50,6 +55,7 @@ GRANT SELECT ON uniqueue.periodic, uniqueue.kind, uniqueue.maintenance, uniqueue
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO reader;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO reader;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO reader;
+GRANT SELECT ON uniqueue.history, uniqueue.history_total, uniqueue.history_minute, uniqueue.history_hour, uniqueue.deploy TO reader;
 
 -- Observer. Reads every view but running_job, and no args, meta, output and progress.
 GRANT USAGE ON SCHEMA uniqueue TO observer;
@@ -60,3 +66,4 @@ GRANT SELECT ON uniqueue.runner, uniqueue.queue, uniqueue.queue_group, uniqueue.
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.queue_status, uniqueue.failing_kind, uniqueue.stuck_job TO observer;
 GRANT SELECT ON uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO observer;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO observer;
+GRANT SELECT ON uniqueue.history, uniqueue.history_total, uniqueue.history_minute, uniqueue.history_hour, uniqueue.deploy TO observer;

@@ -238,6 +238,8 @@ BEGIN
             SCHEMA = current_schema(),
             TABLE = 'job',
             CONSTRAINT = 'job_unique_key';
+    ELSIF answer.outcome = 'inserted' THEN
+        PERFORM _tally_insert(given.kind, given.queue);
     END IF;
     RETURN (
         answer.id, answer.state, answer.outcome <> 'inserted', answer.replaced, answer.unique_key, answer.outcome
@@ -467,6 +469,11 @@ BEGIN
             TABLE = 'job',
             CONSTRAINT = 'job_unique_key';
     END IF;
+    PERFORM _tally_inserts(array_agg(u.kind), array_agg(u.queue))
+    FROM unnest(batch) AS u
+    LEFT JOIN unnest(answers) AS a ON a.place = u.place
+    WHERE coalesce(a.outcome, 'inserted') = 'inserted' AND (answers[1]).outcome IS DISTINCT FROM 'rejected'
+    HAVING count(*) > 0;
 
     -- An answer without a place stands for every job that no other names.
     RETURN QUERY

@@ -159,6 +159,7 @@ BEGIN
         PERFORM fold_duplicates();
         PERFORM _prune_groups();
         PERFORM _prune_changes(interval '90 days');
+        PERFORM _tend_history();
         place := '00000000-0000-0000-0000-000000000000';
     END IF;
     LOOP

@@ -208,6 +208,15 @@ END
 $$;
 COMMENT ON FUNCTION _check_error_details(jsonb) IS 'Raises error 22023 if the object cannot be an element of the error_details of finish_jobs.';
 
+CREATE TYPE running_times AS (
+    id uuid,
+    wait_seconds double precision,
+    run_seconds double precision,
+    kind text COLLATE "C",
+    queue text COLLATE "C"
+);
+COMMENT ON TYPE running_times IS 'How long a running job waited, and how long it has run.';
+
 CREATE FUNCTION finish_jobs(
     ids uuid[],
     runs integer[],
@@ -230,8 +239,10 @@ AS $$
 #variable_conflict use_column
 DECLARE
     given record;
+    times running_times[];
     ended_ids uuid[];
     ended_states text[];
+    failed_ids uuid[];
 BEGIN
     PERFORM _check_runs(
         finish_jobs.ids, finish_jobs.runs,
@@ -271,6 +282,7 @@ BEGIN
     IF given.ids IS NULL THEN
         RETURN;
     END IF;
+    times := _running_times(given.ids);
     IF given.are_bare THEN
         SELECT array_agg(e.id), array_agg(CASE WHEN e.id = ANY (c.discarded) THEN 'discarded' ELSE c.state END)
         INTO ended_ids, ended_states
@@ -286,15 +298,16 @@ BEGIN
         CROSS JOIN unnest(f.ended) AS e (id);
     END IF;
     IF ended_ids IS NOT NULL THEN
+        failed_ids := ARRAY(
+            SELECT e.id
+            FROM unnest(ended_ids) AS e (id)
+            WHERE NOT given.are_bare AND given.outcomes[width_bucket(e.id, given.ids)] IN ('retry', 'discard')
+        );
         PERFORM _count_results(
             (SELECT j.worker FROM job AS j WHERE j.id = ended_ids[1]),
-            cardinality(array_positions(ended_states, 'completed')),
-            (
-                SELECT count(*)
-                FROM unnest(ended_ids) AS e (id)
-                WHERE NOT given.are_bare AND given.outcomes[width_bucket(e.id, given.ids)] IN ('retry', 'discard')
-            )
+            cardinality(array_positions(ended_states, 'completed')), cardinality(failed_ids)
         );
+        PERFORM _tally_runs(times, ended_ids, ended_states, failed_ids);
     END IF;
     RETURN QUERY
     SELECT

@@ -19,6 +19,7 @@ mod event;
 mod filter;
 mod group;
 mod health;
+mod history;
 mod ident;
 mod indent_json;
 mod job;
@@ -80,8 +81,8 @@ pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
     AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explanation, FetchJobs,
-    GroupBackfill, Groups, HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, Kinds, NextInsert,
-    Queue, QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
+    GroupBackfill, Groups, HeldGroups, HistoryRequest, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs,
+    Kinds, NextInsert, Queue, QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -89,6 +90,8 @@ pub use self::error::{Error, Rejection, Result};
 pub use self::event::{Event, Happened};
 /// What is wrong.
 pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, Remedy, Severity, SkippedCheck, Thresholds};
+/// What happened over time.
+pub use self::history::{Deploy, Histogram, History, HistoryCounts, HistoryPoint, KindHistory, QueueHistory};
 #[cfg(feature = "periodic")]
 pub use self::ident::PeriodicName;
 /// Names.

@@ -8,6 +8,7 @@ use sqlx::{Connection, PgConnection, PgPool};
 
 use super::answer;
 use super::events::{Bus, EVENT_BUFFER};
+use super::history::{HistoryCounter, INTERVAL};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
 use super::place_guard::PlaceGuard;
 use super::wait::Waiters;
@@ -27,6 +28,7 @@ pub struct ClientBuilder {
     max_args_bytes: Option<usize>,
     max_connections: Option<u32>,
     event_buffer: Option<usize>,
+    history_interval: Option<Duration>,
     insert_middleware: InsertLayers,
 }
 
@@ -78,6 +80,13 @@ impl ClientBuilder {
         self
     }
 
+    /// How often the client writes what it counted for [`Client::history`], where it counted anything: 1 second to 1 minute.
+    /// Default: 1 minute.
+    pub fn history_interval(mut self, interval: Duration) -> Self {
+        self.history_interval = Some(interval);
+        self
+    }
+
     /// A client on a pool of the application's own.
     #[must_use]
     pub fn pool(self, pool: PgPool) -> Client {
@@ -97,6 +106,7 @@ impl ClientBuilder {
             insert_middleware: self.insert_middleware,
             coalescer: Coalescer::default(),
             waiters: Waiters::default(),
+            history: HistoryCounter::new(self.history_interval.unwrap_or(INTERVAL)),
             bus: Bus::new(self.event_buffer.unwrap_or(EVENT_BUFFER)),
         };
         Client { inner: Arc::new(inner) }

@@ -14,6 +14,7 @@ mod events;
 mod explain;
 mod groups;
 mod held_groups;
+pub(crate) mod history;
 mod insert;
 mod jobs;
 mod kinds;
@@ -56,6 +57,7 @@ pub use self::events::Events;
 pub use self::explain::Explanation;
 pub use self::groups::Groups;
 pub use self::held_groups::HeldGroups;
+pub use self::history::HistoryRequest;
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
 pub use self::jobs::Jobs;
 pub use self::kinds::Kinds;
@@ -71,6 +73,7 @@ pub use self::stuck::StuckJobs;
 pub use self::wait::Wait;
 
 use self::answer::PooledConnection;
+use self::history::HistoryCounter;
 use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
 use self::place_guard::PlaceGuard;
 use self::wait::Waiters;
@@ -110,6 +113,7 @@ struct Inner {
     bus: events::Bus,
     /// `None`: the client is for no place.
     place: Option<Arc<PlaceGuard>>,
+    history: HistoryCounter,
     insert_middleware: InsertLayers,
     coalescer: Coalescer,
     waiters: Waiters,

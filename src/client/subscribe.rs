@@ -35,8 +35,9 @@ impl Client {
         self.inner.bus.subscribe()
     }
 
-    /// Counts a rare event in the metrics, and publishes it if there is a subscriber.
+    /// Counts a rare event in the history and the metrics, and publishes it if there is a subscriber.
     pub(crate) fn publish(&self, event: Event) {
+        self.count_event(&event);
         metrics::count(&event.happened, &event.kind, &event.queue);
         if self.bus().is_heard() {
             self.bus().tell(event);

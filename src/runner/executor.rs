@@ -11,7 +11,7 @@ use tracing::Instrument;
 
 use super::lease::RunnerLease;
 use super::panics::wait_after;
-use super::result::Ended;
+use super::result::{Ended, RunTimes};
 use super::shared::Shared;
 use super::slots::UnstartedJob;
 use super::telemetry::{self, JobTelemetry};
@@ -112,7 +112,8 @@ pub(super) async fn attempt(shared: Arc<Shared>, UnstartedJob { lease, attempt, 
         telemetry.started(&shared.client, &attempt.row);
     }
     let timer = Timer::start();
-    let mut ending = ResultOnDrop { shared, lease, attempt, telemetry, verdict: None };
+    let started_at = is_started.then(Instant::now);
+    let mut ending = ResultOnDrop { shared, lease, attempt, telemetry, started_at, verdict: None };
     let verdict = work(&ending.shared.workers, &ending.lease, &ending.attempt).instrument(span.clone()).await;
     if is_started {
         ending.telemetry.worked(timer);
@@ -128,6 +129,7 @@ struct ResultOnDrop {
     lease: Arc<RunnerLease>,
     attempt: Arc<Attempt>,
     telemetry: Arc<JobTelemetry>,
+    started_at: Option<Instant>,
     verdict: Option<Verdict>,
 }
 
@@ -147,6 +149,7 @@ impl Drop for ResultOnDrop {
             telemetry: Arc::clone(&self.telemetry),
             result: RunResult { progress, is_deleted, ..RunResult::of(&attempt.row, verdict) },
             may_be_completed: attempt.is_completed_in.load(Ordering::Acquire),
+            times: self.started_at.map(|at| RunTimes { waited: telemetry::waited(&attempt.row), took: at.elapsed() }),
         });
     }
 }

@@ -234,7 +234,7 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, fetched: Fetched) {
         let verdict = Verdict::Retry { delay: wait_after(shared.workers.retry_policy, attempt), error };
         let result = RunResult { id, attempt, run, verdict, progress: None, is_deleted: false };
         let telemetry = shared.telemetry.of(&kind, &queue);
-        shared.send(Ended { lease: Arc::clone(lease), stop, telemetry, result, may_be_completed: false });
+        shared.send(Ended { lease: Arc::clone(lease), stop, telemetry, result, may_be_completed: false, times: None });
     }
     for job in jobs {
         if job.attempt.row.crashes > 0 {

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::health::RunnerHealth;
 use super::shared::Shared;
+use crate::client::answer;
 use crate::error::{Error, Result};
 use crate::period::format_duration;
 use crate::worker::StopReason;
@@ -190,6 +191,11 @@ impl RunnerHandle {
         // At once, since each waits for a database that may not answer.
         let (removed, (), ()) = tokio::join!(ended("heartbeat", heartbeat), connections.close(), background.wait());
         let removed = removed.unwrap_or(Ok(()));
+        // The results are recorded, so a database that does not take the counts only loses these.
+        let writing = answer::within(leases.term / 4, shared.client.write_history());
+        if let Err(error) = writing.await {
+            tracing::warn!(%error, "history of the last minute not written");
+        }
         tracing::info!("runner stopped");
         removed
     }

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::lease::RunnerLease;
 use super::recovery::{self, GrowingWait};
 use super::rejected::{is_hopeless, is_refusal, replace};
-use super::result::{self, Ended};
+use super::result::{self, Ended, RunTimes};
 use super::shared::Shared;
 use crate::bisection::Bisection;
 use crate::error::Result;
@@ -256,14 +256,28 @@ async fn recorded(shared: &Shared, lease: &RunnerLease, mut batch: Vec<Ended>, f
     shared.let_go(&batch);
     let (mut completed, mut failed) = (0, 0);
     for ended in &batch {
-        match (finished.get(&ended.result.id), &ended.result.verdict) {
-            (Some(JobState::Completed), _) => completed += 1,
+        let state = finished.get(&ended.result.id);
+        let (is_completed, is_failed) = match (state, &ended.result.verdict) {
+            (Some(JobState::Completed), _) => (true, false),
             // Completed before this result: in a transaction of the worker's own, or by a send whose answer was lost.
-            (None, _) if ended.may_be_completed => completed += 1,
-            (Some(_), Verdict::Retry { .. } | Verdict::Discard { .. }) => failed += 1,
-            _ => {}
-        }
+            (None, _) if ended.may_be_completed => (true, false),
+            (None, _) => continue,
+            (Some(_), Verdict::Retry { .. } | Verdict::Discard { .. }) => (false, true),
+            (Some(_), _) => (false, false),
+        };
+        completed += i64::from(is_completed);
+        failed += i64::from(is_failed);
+        ended.telemetry.count(&shared.client, |counts| {
+            counts.completed += u64::from(is_completed);
+            counts.failed += u64::from(is_failed);
+            counts.discarded += u64::from(state == Some(&JobState::Discarded));
+            if let Some(RunTimes { waited, took }) = ended.times {
+                counts.wait.add(waited);
+                counts.run.add(took);
+            }
+        });
     }
+    shared.client.note_counts();
     lease.throughput.count(completed, failed);
     result::tell(&shared.client, batch, finished);
 }

@@ -2,6 +2,7 @@
 //! are recorded.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -29,6 +30,15 @@ pub(super) struct Ended {
     /// Whether the job may be completed before the database takes this result, and drops it: by the worker, in a
     /// transaction of its own, or by this result, sent before, where only the answer was lost.
     pub(super) may_be_completed: bool,
+    /// How long the run waited and took. `None`: it was not started.
+    pub(super) times: Option<RunTimes>,
+}
+
+/// How long a run waited from when its job was due, and how long it took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunTimes {
+    pub(super) waited: Duration,
+    pub(super) took: Duration,
 }
 
 /// Splits a batch so that no part is too large for one statement. Most batches are one part.

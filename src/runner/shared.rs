@@ -132,7 +132,8 @@ impl Shared {
     pub(super) fn give_back(&self, jobs: impl IntoIterator<Item = UnstartedJob>) {
         for UnstartedJob { lease, attempt, telemetry, .. } in jobs {
             let result = RunResult::of(&attempt.row, Verdict::GiveBack);
-            self.send(Ended { lease, stop: Arc::clone(&attempt.stop), telemetry, result, may_be_completed: false });
+            let stop = Arc::clone(&attempt.stop);
+            self.send(Ended { lease, stop, telemetry, result, may_be_completed: false, times: None });
         }
     }
 

@@ -8,7 +8,8 @@
 //! | `otel.name`, `otel.kind`, `otel.status_code`, `otel.status_description` | the same in OpenTelemetry's terms |
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde_json::Value;
 use tracing::Span;
@@ -16,7 +17,9 @@ use tracing::field::Empty;
 
 use super::verdict;
 use crate::client::Client;
+use crate::client::history::Series;
 use crate::event::{Event, Happened};
+use crate::history::HistoryCounts;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 use crate::metrics::{self, JobMeter, RunnerMeter, Timer};
@@ -54,18 +57,19 @@ pub(super) struct JobTelemetry {
     pub(super) kind: Kind,
     queue: QueueName,
     meter: JobMeter,
+    /// Made at the first result.
+    series: OnceLock<Option<Arc<Series>>>,
 }
 
 impl JobTelemetry {
     fn new(kind: &Kind, queue: &QueueName) -> Self {
-        Self { kind: kind.clone(), queue: queue.clone(), meter: JobMeter::new(kind, queue) }
+        Self { kind: kind.clone(), queue: queue.clone(), meter: JobMeter::new(kind, queue), series: OnceLock::new() }
     }
 
     /// Tells that an attempt begins.
     pub(super) fn started(&self, client: &Client, row: &JobRow) {
         if is_heard(client) {
-            let waited = row.attempted_at.unwrap_or(row.scheduled_at) - row.scheduled_at;
-            let waited = waited.try_into().unwrap_or_default();
+            let waited = waited(row);
             self.meter.waited(waited);
             self.tell(client, row.id, row.attempt, Happened::Started { waited });
         }
@@ -76,6 +80,15 @@ impl JobTelemetry {
         self.meter.worked(since);
     }
 
+    /// Counts a result in the history. After a batch of results the client is told
+    /// ([`note_counts`](Client::note_counts)).
+    pub(super) fn count(&self, client: &Client, count: impl FnOnce(&mut HistoryCounts)) {
+        let series = self.series.get_or_init(|| client.history_counter().series(&self.kind, &self.queue));
+        if let Some(series) = series {
+            series.count(count);
+        }
+    }
+
     /// Tells of an event of a job: counts it, and sends it to subscribers.
     pub(super) fn tell(&self, client: &Client, id: JobId, attempt: u16, happened: Happened) {
         self.meter.count(&happened);
@@ -84,6 +97,12 @@ impl JobTelemetry {
             client.bus().tell(Event { id, kind, queue, attempt, happened });
         }
     }
+}
+
+/// How long a job waited for this attempt after it was due.
+pub(super) fn waited(row: &JobRow) -> Duration {
+    let waited = row.attempted_at.unwrap_or(row.scheduled_at) - row.scheduled_at;
+    waited.try_into().unwrap_or_default()
 }
 
 /// Whether metrics are counted or a subscriber listens. Otherwise no event is made.

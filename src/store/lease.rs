@@ -56,6 +56,10 @@ pub(crate) async fn register_runner(
     let RunnerRow { name, queues, slots, kinds, retention, periodic, registered, version, host } = runner;
     let Retention { completed, cancelled, discarded } = retention;
     let keep = |kept: &Option<Duration>| kept.map_or(FOR_EVER, interval);
+    if let Some(version) = version {
+        // Before the row, so that the runner does not find itself.
+        query(&statements.note_deploy).bind(version).execute(&mut *connection).await?;
+    }
     let row = query(&statements.register_runner)
         .bind(id)
         .bind(name)

@@ -42,6 +42,7 @@ pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("V34__release_children", include_str!("../../migrations/V34__release_children.sql")),
     ("V35__relatives", include_str!("../../migrations/V35__relatives.sql")),
     ("V36__place", include_str!("../../migrations/V36__place.sql")),
+    ("V37__history", include_str!("../../migrations/V37__history.sql")),
 ];
 
 /// The version that this library was built with: the last migration's.

@@ -20,6 +20,7 @@ mod find;
 mod finish;
 mod full_queues;
 mod health;
+mod history;
 mod insert;
 mod interval;
 mod kind;
@@ -86,6 +87,9 @@ pub(crate) use self::health::{
     begin_check, expired_kinds, held_from_outside, held_groups, hidden_sessions, idle_claims, invalid_indexes, itself,
     neglected, open_transactions, overdue, prepared_transactions, runners, slow_jobs, stuck_jobs, suspect_jobs, tables,
     unknown_kinds,
+};
+pub(crate) use self::history::{
+    HistorySpan, history, history_by_kind, history_by_queue, history_totals, write_history,
 };
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
 use self::interval::lock_timeout;

@@ -76,6 +76,7 @@ statements! {
     delete_jobs,
     discard_jobs,
     deletes_completed,
+    deploys,
     descendants_of,
     discard_unreadable,
     due_jobs,
@@ -126,6 +127,10 @@ statements! {
     health_waiting,
     #[cfg(feature = "testing")]
     held_back,
+    history,
+    history_by_kind,
+    history_by_queue,
+    history_totals,
     hold_back,
     hold_group,
     hold_queue,
@@ -174,6 +179,7 @@ statements! {
     next_job,
     next_jobs,
     not_completed,
+    note_deploy,
     page_groups,
     parents_of,
     pause_periodic,
@@ -236,6 +242,7 @@ statements! {
     why_queue,
     #[cfg(feature = "testing")]
     window_shift,
+    write_history,
 }
 
 impl Statements {

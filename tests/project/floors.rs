@@ -22,6 +22,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "count",
             "error",
             "event",
+            "history",
             "filter",
             "group",
             "ident",

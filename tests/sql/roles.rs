@@ -42,7 +42,11 @@ async fn is_refused(database: &Database, pool: &PgPool, statement: &str) {
 }
 
 /// Statements that a read-only role cannot run.
-const CHANGES: [&str; 37] = [
+const CHANGES: [&str; 41] = [
+    "SELECT {schema}._write_history(gen_random_uuid(), 1, '[]')",
+    "SELECT {schema}._tally_inserts('{a}', '{b}')",
+    "DELETE FROM {schema}.history",
+    "DELETE FROM {schema}.deploy",
     "SELECT {schema}.register_kind('a')",
     "DELETE FROM {schema}.kind",
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",

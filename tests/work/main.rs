@@ -8,6 +8,7 @@ mod clients;
 mod errors;
 mod expiry;
 mod groups;
+mod history;
 mod kinds;
 mod maintenance;
 mod modes;

@@ -136,6 +136,8 @@ impl Database {
 
     /// Closes every connection, and stops the server if this command started it.
     pub(crate) async fn close(self) -> Result<(), Failure> {
+        // What this process counted is a part of the history only, so the command does not fail for it.
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.client.write_history()).await;
         self.client.pool().close().await;
         // A connection that fails to close is gone as well.
         let _ = self.connection.close().await;

@@ -1,11 +1,14 @@
 //! `uniqueue stats`: jobs by state, rates and waits, once or at an interval.
 
+mod since;
+
 use std::collections::BTreeMap;
 
 use clap::Args;
 use serde::Serialize;
 use uniqueue::{Client, JobCount, JobState, Percentiles, Stats};
 
+use self::since::Past;
 use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
@@ -27,6 +30,9 @@ const HEADER_EVERY: u64 = 20;
 /// last two. A wait lasts from when a job was due until its last attempt started, and a run from there to its end. Both
 /// come from a sample of the jobs that finished last. It is taken from the newest 20,000 jobs, and from the 2,000 jobs
 /// before the head of each of the first 20 queues with waiting jobs.
+///
+/// With --since it prints the history instead: what happened in that time step by step, and the kinds with the most
+/// failures. Minutes are kept for 7 days, hours for 90 days. Processes write them once a minute.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StatsArguments {
@@ -46,6 +52,18 @@ pub(crate) struct StatsArguments {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count_up_to: u32,
 
+    /// Print the history of this time, such as 1h, 24h or 7d: 1 minute to 90 days
+    #[arg(long, value_name = "DURATION", value_parser = positive, conflicts_with_all = ["watch", "within", "sample", "count_up_to"])]
+    since: Option<DurationArgument>,
+
+    /// With --since: only this kind
+    #[arg(long, value_name = "KIND", requires = "since")]
+    kind: Option<String>,
+
+    /// With --since: only this queue
+    #[arg(long, value_name = "NAME", requires = "since")]
+    queue: Option<String>,
+
     #[command(flatten)]
     database: DatabaseArguments,
 }
@@ -56,6 +74,7 @@ With --json it prints one object, with --watch one a line. Lengths of time are i
 Examples:
   uniqueue stats
   uniqueue stats --watch 5
+  uniqueue stats --since 24h --kind email.send
   uniqueue stats --json | jq '.jobs.available, .finished.wait.p99'
 
 Exit codes:
@@ -74,6 +93,16 @@ impl StatsArguments {
 pub(crate) async fn run(arguments: StatsArguments) -> Result<Verdict, Failure> {
     let database = Database::open_migrated(&arguments.database).await?;
     let json = arguments.database.json;
+    if let Some(DurationArgument(since)) = arguments.since {
+        let asking = Past::ask(&database.client, since, arguments.kind, arguments.queue);
+        let past = answered(nothing_changed, asking).await?;
+        database.close().await?;
+        match json {
+            true => output::print_json(&past.numbers())?,
+            false => output::print(&past.text())?,
+        }
+        return Ok(Verdict::Fine);
+    }
     let Some(DurationArgument(interval)) = arguments.watch else {
         let stats = query(&database.client, &arguments).await?;
         database.close().await?;

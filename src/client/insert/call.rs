@@ -56,6 +56,7 @@ impl<'a> Call<'a> {
             }
             None => Box::pin(insert_pooled(client, jobs, max_wait)).await?,
         };
+        client.count_inserted(&answers);
         metrics::inserted(&answers);
         let bus = client.bus();
         if bus.is_heard() {

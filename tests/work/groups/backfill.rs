@@ -203,7 +203,7 @@ async fn limits_hold_for_jobs_that_get_their_groups_while_runners_fetch() {
     drop(runners);
     let once = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1 AND run = 1";
     assert_eq!(database.number(once).await, jobs as i64, "each job ran once");
-    let started = "SELECT count(DISTINCT job) FROM {schema}.history WHERE is_start AND group_key IS NOT NULL";
+    let started = "SELECT count(DISTINCT job) FROM {schema}.start_log WHERE is_start AND group_key IS NOT NULL";
     assert!(database.number(started).await > 0, "none started in a group");
     assert_limits_were_kept(&database).await;
 }

@@ -64,10 +64,10 @@ async fn hold(mut cluster: Cluster) {
     eventually!(let left = number(LEFT).await; left == 0, "{left} jobs are left");
     drop(runners);
     assert_kept(&cluster.direct, SCHEMA).await;
-    let full = "SELECT count(DISTINCT allowed) FROM {schema}.history WHERE is_start AND running = allowed";
+    let full = "SELECT count(DISTINCT allowed) FROM {schema}.start_log WHERE is_start AND running = allowed";
     assert!(number(full).await >= soak(3, 5), "the limits that some group came to");
     for (what, happened) in [
-        ("snoozes", "SELECT count(*) FROM {schema}.history WHERE state = 'scheduled'"),
+        ("snoozes", "SELECT count(*) FROM {schema}.start_log WHERE state = 'scheduled'"),
         ("rescues", "SELECT count(*) FROM {schema}.job WHERE errors::text LIKE '%rescued: %'"),
         ("rescues in order", "SELECT count(*) FROM {schema}.job WHERE in_order AND errors::text LIKE '%rescued: %'"),
     ] {

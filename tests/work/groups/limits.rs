@@ -46,7 +46,7 @@ async fn never_more_jobs_of_a_group_run_than_its_limit_with_several_runners() {
     }
     database.until(LEFT, 0).await;
     drop(runners);
-    let broken = "SELECT count(*) FROM {schema}.history WHERE is_start AND running > allowed";
+    let broken = "SELECT count(*) FROM {schema}.start_log WHERE is_start AND running > allowed";
     assert_eq!(database.number(broken).await, 0, "starts beyond the limit");
 }
 
@@ -58,10 +58,10 @@ async fn a_place_that_a_job_frees_is_filled_at_once() {
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
     database.until(LEFT, 0).await;
     let gaps =
-        "FROM (SELECT at - lag(at) OVER (ORDER BY n) AS gap, is_start FROM {schema}.history) AS h WHERE is_start";
+        "FROM (SELECT at - lag(at) OVER (ORDER BY n) AS gap, is_start FROM {schema}.start_log) AS h WHERE is_start";
     let longest = database.number(&format!("SELECT max(extract(epoch FROM gap) * 1000)::bigint {gaps}")).await;
     assert!(longest < 1_000, "a place was free for {longest} ms");
-    let took = "SELECT (extract(epoch FROM max(at) - min(at)) * 1000)::bigint FROM {schema}.history";
+    let took = "SELECT (extract(epoch FROM max(at) - min(at)) * 1000)::bigint FROM {schema}.start_log";
     let took = database.number(took).await;
     assert!(took < 8_000, "200 jobs took {took} ms");
     // A poll would fill most places after a second.
@@ -87,7 +87,7 @@ async fn no_place_is_free_for_a_second_in_many_groups_and_runners() {
         FROM (
             SELECT lead(at) OVER (PARTITION BY group_key ORDER BY n) - at AS gap, is_start,
                 lead(is_start) OVER (PARTITION BY group_key ORDER BY n) AS is_start_next
-            FROM {schema}.history
+            FROM {schema}.start_log
         ) AS h
         WHERE NOT is_start AND is_start_next";
     let longest = database.number(longest).await;

@@ -26,14 +26,14 @@ struct Task {
 /// of the group run then, how many the job and its queue allow, and how many others began and are not final. An end says
 /// the state that it led to.
 pub(crate) const HISTORY: &str = "
-    CREATE TABLE {schema}.history (
+    CREATE TABLE {schema}.start_log (
         n bigserial, at timestamptz DEFAULT clock_timestamp(), job uuid, group_key text, is_start boolean, running bigint,
         allowed integer, others_began bigint, is_in_order boolean, state {schema}.job_state
     );
     CREATE FUNCTION {schema}.note_history() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF NEW.state = 'running' AND OLD.state <> 'running' THEN
-            INSERT INTO {schema}.history (job, group_key, is_start, running, allowed, others_began, is_in_order)
+            INSERT INTO {schema}.start_log (job, group_key, is_start, running, allowed, others_began, is_in_order)
             SELECT
                 NEW.id, NEW.group_key, true,
                 count(*) FILTER (WHERE j.state = 'running'),
@@ -46,7 +46,7 @@ pub(crate) const HISTORY: &str = "
             FROM {schema}.job AS j
             WHERE j.queue = NEW.queue AND j.group_key = NEW.group_key AND j.finalized_at IS NULL;
         ELSIF OLD.state = 'running' AND NEW.state <> 'running' THEN
-            INSERT INTO {schema}.history (job, group_key, is_start, state)
+            INSERT INTO {schema}.start_log (job, group_key, is_start, state)
             VALUES (NEW.id, NEW.group_key, false, NEW.state);
         END IF;
         RETURN NULL;
@@ -73,9 +73,9 @@ pub(crate) async fn assert_kept(pool: &PgPool, schema: &str) {
         let text = AssertSqlSafe(text.replace("{schema}", schema));
         sqlx::query_scalar(text).fetch_one(pool).await.unwrap()
     };
-    let starts = "SELECT count(*) FROM {schema}.history WHERE is_start";
+    let starts = "SELECT count(*) FROM {schema}.start_log WHERE is_start";
     assert!(number(starts).await > 0);
-    let broken = "SELECT count(*) FROM {schema}.history
+    let broken = "SELECT count(*) FROM {schema}.start_log
         WHERE is_start AND (running > allowed OR (is_in_order AND others_began > 0))";
     assert_eq!(number(broken).await, 0, "starts beyond the limit");
     // A place is free when the end is committed, after its row has its number. The clock may go back.
@@ -85,7 +85,7 @@ pub(crate) async fn assert_kept(pool: &PgPool, schema: &str) {
                 h.*,
                 sum(CASE WHEN h.is_start THEN 1 ELSE -1 END)
                     OVER (PARTITION BY h.group_key ORDER BY h.n) AS running_then
-            FROM {schema}.history AS h
+            FROM {schema}.start_log AS h
         ) AS h
         WHERE h.is_start AND h.running_then > h.allowed";
     assert_eq!(number(overlapping).await, 0, "runs that overlap");
@@ -93,11 +93,11 @@ pub(crate) async fn assert_kept(pool: &PgPool, schema: &str) {
     let between = "SELECT count(*)
         FROM (
             SELECT job, group_key, min(n) AS first, max(n) FILTER (WHERE NOT is_start) AS last
-            FROM {schema}.history
+            FROM {schema}.start_log
             GROUP BY job, group_key
             HAVING bool_or(is_in_order)
         ) AS line
-        JOIN {schema}.history AS other ON other.group_key = line.group_key AND other.job <> line.job
+        JOIN {schema}.start_log AS other ON other.group_key = line.group_key AND other.job <> line.job
         WHERE other.is_start AND other.n BETWEEN line.first AND line.last";
     assert_eq!(number(between).await, 0, "starts of a line whose first job was not final");
 }

@@ -24,7 +24,7 @@ async fn assert_order_was_kept(database: &Database) {
     let overtaken = "SELECT count(*)
         FROM (
             SELECT job, lag(job) OVER (PARTITION BY group_key ORDER BY min(n)) AS before
-            FROM {schema}.history WHERE is_start GROUP BY group_key, job
+            FROM {schema}.start_log WHERE is_start GROUP BY group_key, job
         ) AS h
         WHERE h.before > h.job";
     assert_eq!(database.number(overtaken).await, 0, "jobs that were overtaken");
@@ -58,7 +58,7 @@ async fn a_line_keeps_its_order_when_runners_are_killed() {
     };
     let mut runners: Vec<_> = (0..2).map(|n| RunnerProcess::start(&order(n))).collect();
     for n in 2..soak(5, 20) {
-        database.until("SELECT least(count(*), 1) FROM {schema}.history", 1).await;
+        database.until("SELECT least(count(*), 1) FROM {schema}.start_log", 1).await;
         runners[n % 2].kill();
         runners[n % 2] = RunnerProcess::start(&order(n));
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -87,7 +87,7 @@ async fn a_successor_by_replace_inherits_the_place_of_a_head_that_began() {
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
     database.until(LEFT, 0).await;
     let order = "SELECT string_agg(j.priority::text, ' ' ORDER BY h.n)
-        FROM {schema}.history AS h JOIN {schema}.job AS j ON j.id = h.job WHERE h.is_start";
+        FROM {schema}.start_log AS h JOIN {schema}.job AS j ON j.id = h.job WHERE h.is_start";
     assert_eq!(database.text(order).await, "0 100");
 }
 
@@ -102,7 +102,7 @@ async fn a_successor_by_replace_of_a_head_that_has_not_begun_takes_a_place_of_it
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE began IS NOT NULL").await, 0);
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
     database.until(LEFT, 0).await;
-    let order = "SELECT string_agg(h.job::text, ' ' ORDER BY h.n) FROM {schema}.history AS h WHERE h.is_start";
+    let order = "SELECT string_agg(h.job::text, ' ' ORDER BY h.n) FROM {schema}.start_log AS h WHERE h.is_start";
     assert_eq!(database.text(order).await, format!("{second} {}", successor.id()));
 }
 
@@ -124,7 +124,7 @@ async fn an_operator_s_retry_of_a_final_job_puts_it_into_the_line_as_a_new_one()
     );
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
     database.until(LEFT, 0).await;
-    let started = "SELECT string_agg(job::text, ' ' ORDER BY n) FROM {schema}.history WHERE is_start";
+    let started = "SELECT string_agg(job::text, ' ' ORDER BY n) FROM {schema}.start_log WHERE is_start";
     assert_eq!(database.text(started).await, format!("{first} {before} {first}"));
 }
 

@@ -37,10 +37,10 @@ async fn under_a_backlog_each_of_ten_tenants_gets_its_tenth() {
     // Of the jobs that started until the first of the nine had none left.
     let shares = "WITH last AS (
             SELECT min(n) AS n
-            FROM (SELECT group_key, max(n) AS n FROM {schema}.history WHERE is_start AND group_key <> 'tenant 0' GROUP BY 1) AS h
+            FROM (SELECT group_key, max(n) AS n FROM {schema}.start_log WHERE is_start AND group_key <> 'tenant 0' GROUP BY 1) AS h
         )
         SELECT h.group_key, (count(*) * 1000 / sum(count(*)) OVER ())::bigint
-        FROM {schema}.history AS h, last
+        FROM {schema}.start_log AS h, last
         WHERE h.is_start AND h.n <= last.n
         GROUP BY h.group_key";
     let shares: Vec<(String, i64)> = sqlx::query_as(database.sql(shares)).fetch_all(database.pool()).await.unwrap();
@@ -77,13 +77,13 @@ async fn the_limit_of_each_group_of_a_queue_changes_live() {
     let jobs = (0..60).map(|n| NewJob::from(Work { deed: Deed::Plain, millis: 20 }).group(format!("g{}", n % 2)));
     database.client.insert_many(jobs).await.unwrap();
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
-    database.until("SELECT least(count(*), 1) FROM {schema}.history", 1).await;
+    database.until("SELECT least(count(*), 1) FROM {schema}.start_log", 1).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     database.client.queue("default").group_limit(Some(5)).await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 60).await;
-    let broken = "SELECT count(*) FROM {schema}.history WHERE is_start AND running > allowed";
+    let broken = "SELECT count(*) FROM {schema}.start_log WHERE is_start AND running > allowed";
     assert_eq!(database.number(broken).await, 0);
-    assert_eq!(database.number("SELECT max(running) FROM {schema}.history WHERE allowed = 5").await, 5);
+    assert_eq!(database.number("SELECT max(running) FROM {schema}.start_log WHERE allowed = 5").await, 5);
 }
 
 /// What the groups of the default queue give to fetches of one job of the kind `work`, each of which visits ten groups at

@@ -43,7 +43,7 @@ async fn a_group_whose_token_is_due_starts_its_next_job_soon() {
     database.until(LEFT, 0).await;
     assert_rate_was_kept(&database, rate, "h.group_key", "true").await;
     let longest = "SELECT max(extract(epoch FROM gap) * 1000)::bigint
-        FROM (SELECT at - lag(at) OVER (PARTITION BY group_key ORDER BY n) AS gap FROM {schema}.history) AS h";
+        FROM (SELECT at - lag(at) OVER (PARTITION BY group_key ORDER BY n) AS gap FROM {schema}.start_log) AS h";
     let longest = database.number(longest).await;
     assert!(longest < 1_500, "a token was free for {} ms", longest - 500);
 }
@@ -57,7 +57,7 @@ async fn a_group_without_a_token_holds_up_no_other_and_its_order_is_kept() {
     database.client.insert_many((0..20).map(|_| work(0))).await.unwrap();
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 40).await;
-    let most = "SELECT max(c) FROM (SELECT count(*) AS c FROM {schema}.history WHERE group_key IS NOT NULL GROUP BY group_key) AS h";
+    let most = "SELECT max(c) FROM (SELECT count(*) AS c FROM {schema}.start_log WHERE group_key IS NOT NULL GROUP BY group_key) AS h";
     assert_eq!(database.number(most).await, 1);
 }
 
@@ -68,10 +68,10 @@ async fn the_rate_of_groups_changes_live() {
     client.queue("default").group_rate(Some(Rate::per(1, Duration::from_secs(3600)))).await.unwrap();
     client.insert_many((0..60).map(|n| work(0).group(format!("g{}", n % 3)))).await.unwrap();
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
-    database.until("SELECT count(*) FROM {schema}.history", 3).await;
+    database.until("SELECT count(*) FROM {schema}.start_log", 3).await;
     let rate = Rate::per(20, SECOND).burst(5);
     client.queue("default").group_rate(Some(rate)).await.unwrap();
-    database.until("SELECT least(count(*), 30) FROM {schema}.history", 30).await;
+    database.until("SELECT least(count(*), 30) FROM {schema}.start_log", 30).await;
     client.queue("default").group_rate(None).await.unwrap();
     database.until(LEFT, 0).await;
     let left = "SELECT count(*) FROM {schema}.queue_group WHERE rate_full_at > clock_timestamp()";

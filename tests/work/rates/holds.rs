@@ -70,11 +70,11 @@ async fn a_worker_that_holds_its_queue_holds_the_rest_back_on_every_runner() {
     let settings = client.queue("default").settings().await.unwrap();
     assert_eq!(settings.held_until, None, "it has passed");
     // What the first runner fetched before it recorded the hold, and nothing else.
-    let during = "SELECT count(*) FROM {schema}.history AS h, {schema}.queue AS q
+    let during = "SELECT count(*) FROM {schema}.start_log AS h, {schema}.queue AS q
         WHERE h.at > q.held_until - interval '1200 ms' AND h.at < q.held_until";
     assert_eq!(database.number(during).await, 0, "starts while the queue was held");
     let late = "SELECT (extract(epoch FROM min(h.at) - min(q.held_until)) * 1000)::bigint
-        FROM {schema}.history AS h, {schema}.queue AS q WHERE h.at >= q.held_until";
+        FROM {schema}.start_log AS h, {schema}.queue AS q WHERE h.at >= q.held_until";
     let late = database.number(late).await;
     assert!(late < 1_000, "the queue went on {late} ms after the hold");
     let job = client.job(hold).await.unwrap().unwrap();
@@ -121,7 +121,7 @@ async fn a_worker_that_holds_its_group_holds_no_other_back() {
     assert_eq!((groups[0].group.as_str(), held_by), ("a", Some(ObstacleCode::GroupHeld)));
     assert!(groups[0].held_until.is_some());
     database.until(LEFT, 0).await;
-    let during = "SELECT count(*) FROM {schema}.history AS h, {schema}.queue_group AS g
+    let during = "SELECT count(*) FROM {schema}.start_log AS h, {schema}.queue_group AS g
         WHERE h.group_key = 'a' AND h.at > g.held_until - interval '1200 ms' AND h.at < g.held_until";
     assert_eq!(database.number(during).await, 0, "starts while the group was held");
     runner.stop().await.unwrap();
@@ -223,7 +223,7 @@ async fn an_open_hold_of_a_group_holds_up_no_other_queue_and_deadlocks_with_no_f
     queue.resume().await.unwrap();
     client.insert(self::call().group("b")).await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 21).await;
-    let of_a = "SELECT count(*) FROM {schema}.history WHERE group_key = 'a'";
+    let of_a = "SELECT count(*) FROM {schema}.start_log WHERE group_key = 'a'";
     assert_eq!(database.number(of_a).await, 0, "a job of the held group started");
     assert!(queue.resume_group("a").await.unwrap());
     database.until(LEFT, 0).await;

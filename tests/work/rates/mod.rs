@@ -11,10 +11,10 @@ use support::work::{Deed, Work};
 
 /// Writes a row for each start of a job, in the transaction of the start.
 const HISTORY: &str = "
-    CREATE TABLE {schema}.history (n bigserial, at timestamptz, queue text, group_key text);
+    CREATE TABLE {schema}.start_log (n bigserial, at timestamptz, queue text, group_key text);
     CREATE FUNCTION {schema}.note_history() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
-        INSERT INTO {schema}.history (at, queue, group_key) VALUES (NEW.attempted_at, NEW.queue, NEW.group_key);
+        INSERT INTO {schema}.start_log (at, queue, group_key) VALUES (NEW.attempted_at, NEW.queue, NEW.group_key);
         RETURN NULL;
     END
     $$;
@@ -50,7 +50,7 @@ async fn assert_rate_was_kept(database: &Database, rate: Rate, part: &str, condi
                     h.place * {per_start}::numeric - extract(epoch FROM h.at - '2020-01-01') AS ahead
                 FROM (
                     SELECT {part} AS part, h.at, row_number() OVER (PARTITION BY {part} ORDER BY h.at, h.n) AS place
-                    FROM {{schema}}.history AS h
+                    FROM {{schema}}.start_log AS h
                     WHERE {condition}
                 ) AS h
             ) AS s
@@ -59,11 +59,11 @@ async fn assert_rate_was_kept(database: &Database, rate: Rate, part: &str, condi
         burst = rate.burst
     );
     assert_eq!(database.number(&broken).await, 0, "starts beyond {rate} of {part}");
-    let starts = format!("SELECT count(*) FROM {{schema}}.history AS h WHERE {condition}");
+    let starts = format!("SELECT count(*) FROM {{schema}}.start_log AS h WHERE {condition}");
     assert!(database.number(&starts).await > 0);
 }
 
 /// How long all starts took, in milliseconds.
 async fn took(database: &Database) -> i64 {
-    database.number("SELECT (extract(epoch FROM max(at) - min(at)) * 1000)::bigint FROM {schema}.history").await
+    database.number("SELECT (extract(epoch FROM max(at) - min(at)) * 1000)::bigint FROM {schema}.start_log").await
 }

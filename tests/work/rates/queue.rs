@@ -44,7 +44,7 @@ async fn a_rate_without_a_burst_spaces_starts_evenly() {
     drop(runners);
     assert_rate_was_kept(&database, rate, "h.queue", "true").await;
     let longest = "SELECT max(extract(epoch FROM gap) * 1000)::bigint
-        FROM (SELECT at - lag(at) OVER (ORDER BY n) AS gap FROM {schema}.history) AS h";
+        FROM (SELECT at - lag(at) OVER (ORDER BY n) AS gap FROM {schema}.start_log) AS h";
     let longest = database.number(longest).await;
     assert!(longest < 1_500, "a token was free for {} ms", longest - 500);
 }
@@ -91,13 +91,13 @@ async fn a_rate_changes_live() {
     client.queue("default").rate(Some(Rate::per(1, Duration::from_secs(3600)))).await.unwrap();
     client.insert_many((0..300).map(|_| work(0))).await.unwrap();
     let runners = runners(&database, 2);
-    database.until("SELECT count(*) FROM {schema}.history", 1).await;
+    database.until("SELECT count(*) FROM {schema}.start_log", 1).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.history").await, 1);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.start_log").await, 1);
     let rate = Rate::per(100, SECOND).burst(10);
     let settings = client.queue("default").rate(Some(rate)).await.unwrap();
     assert_eq!(settings.rate, Some(rate));
-    database.until("SELECT least(count(*), 100) FROM {schema}.history", 100).await;
+    database.until("SELECT least(count(*), 100) FROM {schema}.start_log", 100).await;
     let settings = client.queue("default").rate(None).await.unwrap();
     assert_eq!(settings.rate, None);
     let changed_at = database.text("SELECT clock_timestamp()::text").await;
@@ -117,7 +117,7 @@ async fn queues_without_a_rate_go_on_beside_one_that_waits() {
     let runners = runners(&database, 1);
     database.until("SELECT count(*) FROM {schema}.job WHERE queue = 'other' AND state = 'completed'", 40).await;
     drop(runners);
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.history WHERE queue = 'default'").await, 1);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.start_log WHERE queue = 'default'").await, 1);
     // Nothing is rewritten: the others wait as they were.
     let waiting = "SELECT count(*) FROM {schema}.job
         WHERE queue = 'default' AND state = 'available' AND run = 0 AND attempt = 0";
@@ -136,14 +136,14 @@ async fn a_job_that_is_given_back_gives_no_token_back() {
         .stop_grace(Duration::ZERO)
         .worker(|_: RunningJob<Work>| std::future::pending::<()>());
     let handle = runner.start().await.unwrap();
-    database.until("SELECT count(*) FROM {schema}.history", 2).await;
+    database.until("SELECT count(*) FROM {schema}.start_log", 2).await;
     handle.stop().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'available'", 5).await;
     let runners = runners(&database, 1);
-    database.until("SELECT count(*) FROM {schema}.history", 3).await;
+    database.until("SELECT count(*) FROM {schema}.start_log", 3).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     drop(runners);
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.history").await, 3);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.start_log").await, 3);
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ fn bystander(database: &Database) -> Runner {
 
 /// A row of `fetch_jobs`.
 #[derive(Clone, Debug, FromRow)]
-struct Fetched {
+pub(crate) struct Fetched {
     id: Uuid,
     run: i32,
     kind: String,
@@ -44,7 +44,7 @@ struct Fetched {
 
 /// A row of `finish_jobs`.
 #[derive(Clone, Debug, FromRow, PartialEq)]
-struct Ended {
+pub(crate) struct Ended {
     id: Uuid,
     run: i32,
     counted: bool,
@@ -61,7 +61,7 @@ struct Held {
 
 /// A process that works jobs by SQL.
 #[derive(Clone)]
-struct Remote {
+pub(crate) struct Remote {
     pool: PgPool,
     schema: String,
     name: String,
@@ -72,7 +72,7 @@ struct Remote {
 }
 
 impl Remote {
-    fn new(database: &Database, name: &str) -> Self {
+    pub(crate) fn new(database: &Database, name: &str) -> Self {
         Self {
             pool: database.pool().clone(),
             schema: database.schema.clone(),
@@ -113,7 +113,7 @@ impl Remote {
             .await
     }
 
-    async fn fetch(&self, count: i32) -> Vec<Fetched> {
+    pub(crate) async fn fetch(&self, count: i32) -> Vec<Fetched> {
         self.try_fetch(count).await.unwrap()
     }
 
@@ -131,7 +131,7 @@ impl Remote {
         sqlx::query_as(end).bind(ids).bind(runs).fetch_all(&self.pool).await
     }
 
-    async fn end(&self, jobs: &[Fetched], call: &str, rest: &str) -> Vec<Ended> {
+    pub(crate) async fn end(&self, jobs: &[Fetched], call: &str, rest: &str) -> Vec<Ended> {
         self.try_end(jobs, call, rest).await.unwrap()
     }
 

@@ -82,6 +82,10 @@ pub(crate) struct WorkArguments {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
+    /// The version of the application, which marks a deploy in the history
+    #[arg(long, value_name = "VERSION")]
+    app_version: Option<String>,
+
     #[command(flatten)]
     database: DatabaseArguments,
 
@@ -145,6 +149,9 @@ pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
         // The runner drops what still runs after its grace, so that comes after the kill.
         .stop_grace(grace + Duration::from_secs(1))
         .stop_timeout(arguments.stop_timeout.0);
+    if let Some(version) = &arguments.app_version {
+        runner = runner.version(version);
+    }
     for kind in registered.iter().filter(|kind| wanted(kind)) {
         let mut options = WorkerOptions::new().retry_policy(kind.retry_policy());
         if let Some(timeout) = arguments.timeout.map(|timeout| timeout.0).or(kind.timeout) {

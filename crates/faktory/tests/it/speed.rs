@@ -62,7 +62,7 @@ async fn pushes_and_results_a_second() {
             let mut client = server.client().await;
             while one_more(&left) {
                 assert_eq!(
-                    client.push(job(&format!("job-{number:02}-{:06}", left.load(Ordering::Relaxed)), "t")).await,
+                    client.push(job(&format!("job-{number}-{}", left.load(Ordering::Relaxed)), "t")).await,
                     "OK"
                 );
             }

@@ -1,0 +1,184 @@
+//! `uniqueue stats --since`: the history of jobs in steps, and by kind.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use uniqueue::{Client, Deploy, Histogram, History, HistoryCounts, KindHistory};
+
+use crate::failure::Failure;
+use crate::output::{self, Cell, Column, Style, Table, count, format_duration, format_time};
+
+/// The steps to choose from, in minutes.
+const STEPS: [u64; 9] = [1, 5, 10, 30, 60, 180, 360, 1_440, 4_320];
+
+/// The most lines of the table.
+const LINES: u64 = 30;
+
+/// The most kinds that are listed.
+const KINDS: u32 = 20;
+
+/// The history of a time.
+pub(super) struct Past {
+    history: History,
+    /// Empty where one kind was asked for.
+    kinds: Vec<KindHistory>,
+}
+
+impl Past {
+    pub(super) async fn ask(
+        client: &Client,
+        since: Duration,
+        kind: Option<String>,
+        queue: Option<String>,
+    ) -> Result<Self, Failure> {
+        let step = STEPS.map(|minutes| Duration::from_secs(minutes * 60)).into_iter();
+        let step = step.clone().find(|step| since.as_secs() <= step.as_secs() * LINES).or(step.last());
+        let mut asking = client.history(since).step(step.unwrap_or(since));
+        let is_narrowed = kind.is_some() || queue.is_some();
+        if let Some(kind) = kind {
+            asking = asking.kind(kind);
+        }
+        if let Some(queue) = queue {
+            asking = asking.queue(queue);
+        }
+        let history = asking.await?;
+        let kinds = if is_narrowed { Vec::new() } else { client.history_by_kind(since, KINDS).await? };
+        Ok(Self { history, kinds })
+    }
+
+    pub(super) fn text(&self) -> String {
+        let History { points, deploys, step, .. } = &self.history;
+        let mut table = Table::new([Column::text("from")].into_iter().chain(numbers()).chain(times()));
+        for point in points {
+            let mut row = vec![Cell::new(format_time(point.at))];
+            row.extend(cells(&point.counts));
+            row.extend(quantiles(&point.counts.wait));
+            row.extend(quantiles(&point.counts.run));
+            table.row(row);
+        }
+        let mut text = format!("{}\n", table.text_without_count());
+        text.push_str(&format!("\nin steps of {}; the last two minutes are incomplete\n", format_duration(*step)));
+        for Deploy { at, version, .. } in deploys {
+            text.push_str(&format!("{}: version {} began to run\n", format_time(*at), output::printable(version)));
+        }
+        if !self.kinds.is_empty() {
+            let mut kinds = Table::new([Column::text("kind")].into_iter().chain(numbers()));
+            for KindHistory { kind, counts, .. } in &self.kinds {
+                kinds.row([Cell::new(output::printable(kind.as_str()))].into_iter().chain(cells(counts)));
+            }
+            text.push_str(&format!("\n{}\n", kinds.text_without_count()));
+        }
+        text
+    }
+
+    pub(super) fn numbers(&self) -> impl Serialize {
+        let History { since, until, step, points, deploys, .. } = &self.history;
+        let points = points.iter().map(|point| Step { at: format_time(point.at), counts: Counts::of(&point.counts) });
+        let kinds = self.kinds.iter().map(|of| OfKind { kind: of.kind.to_string(), counts: Counts::of(&of.counts) });
+        let deploys = deploys.iter().map(|of| Mark { at: format_time(of.at), version: of.version.clone() });
+        PastNumbers {
+            since: format_time(*since),
+            until: format_time(*until),
+            step: step.as_secs(),
+            points: points.collect(),
+            kinds: kinds.collect(),
+            deploys: deploys.collect(),
+        }
+    }
+}
+
+fn numbers() -> impl Iterator<Item = Column> {
+    ["inserted", "duplicates", "completed", "failed", "discarded"].into_iter().map(Column::number)
+}
+
+fn times() -> impl Iterator<Item = Column> {
+    ["wait 50%", "95%", "99%", "run 50%", "95%", "99%"].into_iter().map(Column::number)
+}
+
+fn cells(counts: &HistoryCounts) -> [Cell; 5] {
+    let HistoryCounts { inserted, duplicates, completed, failed, discarded, .. } = counts;
+    let cell = |number: u64, style| Cell::new(count(number)).style(if number == 0 { Style::Faint } else { style });
+    [
+        cell(*inserted, Style::Plain),
+        cell(*duplicates, Style::Plain),
+        cell(*completed, Style::Plain),
+        cell(*failed, Style::Warn),
+        cell(*discarded, Style::Bad),
+    ]
+}
+
+fn quantiles(histogram: &Histogram) -> [Cell; 3] {
+    [0.5, 0.95, 0.99].map(|share| Cell::new(histogram.quantile(share).map(rounded).unwrap_or_default()))
+}
+
+/// A length with three significant digits: it comes from a histogram.
+fn rounded(length: Duration) -> String {
+    let milliseconds = u64::try_from(length.as_millis()).unwrap_or(u64::MAX).max(1);
+    let unit = 10_u64.pow(milliseconds.ilog10().saturating_sub(2));
+    format_duration(Duration::from_millis(milliseconds / unit * unit))
+}
+
+#[derive(Serialize)]
+struct PastNumbers {
+    since: String,
+    until: String,
+    step: u64,
+    points: Vec<Step>,
+    kinds: Vec<OfKind>,
+    deploys: Vec<Mark>,
+}
+
+#[derive(Serialize)]
+struct Step {
+    at: String,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+#[derive(Serialize)]
+struct OfKind {
+    kind: String,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+#[derive(Serialize)]
+struct Mark {
+    at: String,
+    version: String,
+}
+
+#[derive(Serialize)]
+struct Counts {
+    inserted: u64,
+    duplicates: u64,
+    completed: u64,
+    failed: u64,
+    discarded: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait: Option<Quantiles>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<Quantiles>,
+}
+
+#[derive(Serialize)]
+struct Quantiles {
+    p50: f64,
+    p95: f64,
+    p99: f64,
+}
+
+impl Counts {
+    fn of(counts: &HistoryCounts) -> Self {
+        let HistoryCounts { inserted, duplicates, completed, failed, discarded, wait, run, .. } = *counts;
+        let (wait, run) = (Quantiles::of(&wait), Quantiles::of(&run));
+        Self { inserted, duplicates, completed, failed, discarded, wait, run }
+    }
+}
+
+impl Quantiles {
+    fn of(histogram: &Histogram) -> Option<Self> {
+        let of = |share| histogram.quantile(share).map(|length| length.as_secs_f64());
+        Some(Self { p50: of(0.5)?, p95: of(0.95)?, p99: of(0.99)? })
+    }
+}

@@ -1,0 +1,232 @@
+//! What a process counts of history until it writes it.
+//!
+//! ```text
+//! series ──take, each minute──▶ gathered ──batch──▶ in flight ──answer──▶ written
+//!                                                     ▲  │
+//!                                                     └──┘ lost answer, or refused: sent again with the same number
+//! ```
+//!
+//! Invariants: counting takes a lock of one series, and neither allocates nor waits for the database. A batch that may have
+//! been committed is sent again unchanged, with its number, and the database counts it once. Memory is bounded: at most
+//! [`MAX_SERIES`] series, and while the database takes no batch the oldest minutes are added together.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::history::HistoryCounts;
+use crate::ident::{Kind, QueueName};
+
+/// How often counts are written, by default and at least.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(60);
+
+/// How often counts are written at most.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The most pairs of kind and queue that are counted. Others are not counted until some of these rest.
+const MAX_SERIES: usize = 10_000;
+
+/// The most rows that wait to be written, besides those in flight.
+const MAX_GATHERED: usize = 20_000;
+
+/// What was counted of one kind in one queue since it was taken last.
+#[derive(Debug)]
+pub(crate) struct Series {
+    kind: Kind,
+    queue: QueueName,
+    counts: Mutex<HistoryCounts>,
+}
+
+impl Series {
+    pub(crate) fn count(&self, count: impl FnOnce(&mut HistoryCounts)) {
+        count(&mut lock(&self.counts));
+    }
+
+    fn take(&self) -> HistoryCounts {
+        std::mem::take(&mut *lock(&self.counts))
+    }
+}
+
+/// The counts of a process in a span of time.
+#[derive(Clone, Debug)]
+pub(crate) struct Gathered {
+    /// The middle of the time.
+    pub(crate) middle: Instant,
+    pub(crate) counts: BTreeMap<(Kind, QueueName), HistoryCounts>,
+}
+
+/// A numbered batch. It keeps its number until the database has answered.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) number: i64,
+    pub(crate) minutes: Vec<Gathered>,
+}
+
+/// The counts of one client, and its clones and runners.
+#[derive(Debug)]
+pub(crate) struct HistoryCounter {
+    pub(crate) writer: Uuid,
+    /// How often it is written.
+    pub(super) interval: Duration,
+    series: Mutex<HashMap<String, Vec<Arc<Series>>>>,
+    gathered: Mutex<VecDeque<Gathered>>,
+    /// When the counts begin that are not taken yet. `None`: there are none.
+    since: Mutex<Option<Instant>>,
+    is_counting: AtomicBool,
+    /// Whether the task that writes runs.
+    pub(super) is_writing: AtomicBool,
+    /// The batch in flight, and the number of the last one. Held while a batch is sent.
+    pub(super) sending: tokio::sync::Mutex<(Option<Batch>, i64)>,
+}
+
+impl HistoryCounter {
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self {
+            writer: Uuid::now_v7(),
+            interval: interval.clamp(SHORTEST_INTERVAL, INTERVAL),
+            series: Mutex::default(),
+            gathered: Mutex::default(),
+            since: Mutex::default(),
+            is_counting: AtomicBool::new(false),
+            is_writing: AtomicBool::new(false),
+            sending: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The series of a kind in a queue. `None`: there are too many.
+    pub(crate) fn series(&self, kind: &Kind, queue: &QueueName) -> Option<Arc<Series>> {
+        let mut series = lock(&self.series);
+        if let Some(known) = series.get(kind.as_str()).and_then(|of_kind| of_kind.iter().find(|s| s.queue == *queue)) {
+            return Some(Arc::clone(known));
+        }
+        if series.values().map(Vec::len).sum::<usize>() >= MAX_SERIES {
+            return None;
+        }
+        let new = Arc::new(Series { kind: kind.clone(), queue: queue.clone(), counts: Mutex::default() });
+        series.entry(kind.as_str().to_owned()).or_default().push(Arc::clone(&new));
+        Some(new)
+    }
+
+    /// Notes that something was counted. Answers whether the task that writes is to be started.
+    pub(crate) fn note(&self) -> bool {
+        if !self.is_counting.load(Ordering::Acquire) && !self.is_counting.swap(true, Ordering::AcqRel) {
+            lock(&self.since).get_or_insert_with(Instant::now);
+        }
+        // It may have ended with its runtime.
+        !self.is_writing.load(Ordering::Acquire)
+    }
+
+    /// Whether there is something to write.
+    pub(crate) fn has_counts(&self) -> bool {
+        self.is_counting.load(Ordering::Acquire) || !lock(&self.gathered).is_empty()
+    }
+
+    /// Takes the counts of all series.
+    pub(super) fn take(&self, now: Instant) {
+        // Before the counts, so that a count that comes meanwhile is noted again.
+        self.is_counting.store(false, Ordering::Release);
+        let began = lock(&self.since).take().unwrap_or(now);
+        let mut counts = BTreeMap::new();
+        lock(&self.series).retain(|_, of_kind| {
+            of_kind.retain(|series| {
+                let taken = series.take();
+                let is_resting = taken.is_empty();
+                if !is_resting {
+                    counts.insert((series.kind.clone(), series.queue.clone()), taken);
+                }
+                // A series that a runner holds stays.
+                !is_resting || Arc::strong_count(series) > 1
+            });
+            !of_kind.is_empty()
+        });
+        if counts.is_empty() {
+            return;
+        }
+        let mut gathered = lock(&self.gathered);
+        gathered.push_back(Gathered { middle: began + now.saturating_duration_since(began) / 2, counts });
+        while gathered.len() > 1 && gathered.iter().map(|minute| minute.counts.len()).sum::<usize>() > MAX_GATHERED {
+            let Some(oldest) = gathered.pop_front() else { break };
+            let Some(next) = gathered.front_mut() else { break };
+            for (key, counts) in oldest.counts {
+                next.counts.entry(key).or_default().merge(&counts);
+            }
+        }
+    }
+
+    /// What waits to be sent.
+    pub(super) fn to_send(&self) -> Vec<Gathered> {
+        lock(&self.gathered).drain(..).collect()
+    }
+}
+
+/// Nothing panics while it holds one of these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long until the end of the interval, which is a minute, by this machine's clock. Only the phase is taken from it: the
+/// database decides which minute it was.
+pub(super) fn until_interval_ends(interval: Duration) -> Duration {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let into = now.as_nanos() % interval.as_nanos().max(1);
+    interval - Duration::from_nanos(u64::try_from(into).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(n: usize) -> (Kind, QueueName) {
+        (Kind::from_stored(&format!("kind {n}")), QueueName::new("default").unwrap())
+    }
+
+    fn count(counter: &HistoryCounter, n: usize) {
+        let (kind, queue) = names(n);
+        if let Some(series) = counter.series(&kind, &queue) {
+            series.count(|counts| counts.inserted += 1);
+            counter.note();
+        }
+    }
+
+    fn inserted(minutes: &[Gathered]) -> u64 {
+        minutes.iter().flat_map(|minute| minute.counts.values()).map(|counts| counts.inserted).sum()
+    }
+
+    #[test]
+    fn while_nothing_can_be_written_minutes_are_added_together_and_no_count_is_lost() {
+        let counter = HistoryCounter::new(INTERVAL);
+        for _ in 0..30 {
+            (0..MAX_SERIES / 4).for_each(|n| count(&counter, n));
+            counter.take(Instant::now());
+        }
+        let waiting = counter.to_send();
+        assert!(waiting.iter().map(|minute| minute.counts.len()).sum::<usize>() <= MAX_GATHERED);
+        assert_eq!(inserted(&waiting), 30 * (MAX_SERIES as u64 / 4));
+        assert!(!counter.has_counts());
+    }
+
+    #[test]
+    fn there_are_never_more_series_than_the_limit() {
+        let counter = HistoryCounter::new(INTERVAL);
+        (0..MAX_SERIES + 10).for_each(|n| count(&counter, n));
+        assert!(counter.series(&names(MAX_SERIES + 11).0, &names(0).1).is_none());
+        counter.take(Instant::now());
+        assert_eq!(inserted(&counter.to_send()), MAX_SERIES as u64);
+        // Those that rest make room.
+        counter.take(Instant::now());
+        assert!(counter.series(&names(MAX_SERIES + 11).0, &names(0).1).is_some());
+    }
+
+    #[test]
+    fn the_task_that_writes_is_started_again_where_its_runtime_ended() {
+        let counter = HistoryCounter::new(INTERVAL);
+        assert!(counter.note() && counter.note());
+        counter.is_writing.store(true, Ordering::Release);
+        assert!(!counter.note() && counter.has_counts());
+        counter.is_writing.store(false, Ordering::Release);
+        assert!(counter.note());
+    }
+}

@@ -1,0 +1,176 @@
+//! Writing history: one statement a minute, while there is something to write.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::counter::{Batch, Gathered, HistoryCounter, until_interval_ends};
+use crate::client::{Client, Inner, answer};
+use crate::error::Result;
+use crate::event::{Event, Happened};
+use crate::history::HistoryCounts;
+use crate::job::Inserted;
+use crate::store;
+
+/// How long a write may take. A database that does not answer gets the batch again a minute later.
+const LONGEST_WRITE: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// Writes what this client, its clones and its runners have counted for [`Client::history`] and not written yet.
+    ///
+    /// This happens once a minute by itself, and when a runner stops. Call it at the end of a process that lives for less
+    /// than that, such as a script that inserts: otherwise its counts of the last minute are lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database). The counts are kept, and written later.
+    pub async fn write_history(&self) -> Result<()> {
+        let counter = self.history_counter();
+        counter.take(Instant::now());
+        let mut sending = counter.sending.lock().await;
+        loop {
+            let (in_flight, last) = &mut *sending;
+            if in_flight.is_none() {
+                let minutes = counter.to_send();
+                if minutes.is_empty() {
+                    return Ok(());
+                }
+                *last += 1;
+                *in_flight = Some(Batch { number: *last, minutes });
+            }
+            let Some(Batch { number, minutes }) = in_flight else { return Ok(()) };
+            let minutes = Value::Array(minutes.iter().map(document).collect());
+            let writing = async {
+                let mut connection = self.connection().await?;
+                let (statements, writer) = (self.statements(), counter.writer);
+                let written = store::write_history(&mut connection, statements, writer, *number, &minutes).await;
+                answer::settle(connection, written)
+            };
+            answer::within(LONGEST_WRITE, writing).await?;
+            *in_flight = None;
+        }
+    }
+
+    pub(crate) fn history_counter(&self) -> &HistoryCounter {
+        &self.inner.history
+    }
+
+    /// Counts the answers of an insert.
+    pub(crate) fn count_inserted(&self, answers: &[Inserted]) {
+        let like = |a: &Inserted, b: &Inserted| a.job.kind == b.job.kind && a.job.queue == b.job.queue;
+        for run in answers.chunk_by(like) {
+            if let Some(series) = self.history_counter().series(&run[0].job.kind, &run[0].job.queue) {
+                let duplicates = run.iter().filter(|answer| answer.duplicate).count() as u64;
+                series.count(|counts| {
+                    counts.inserted += run.len() as u64 - duplicates;
+                    counts.duplicates += duplicates;
+                });
+            }
+        }
+        self.note_counts();
+    }
+
+    /// Counts a rare event.
+    pub(crate) fn count_event(&self, event: &Event) {
+        if let Happened::Discarded { .. } = event.happened
+            && let Some(series) = self.history_counter().series(&event.kind, &event.queue)
+        {
+            series.count(|counts| counts.discarded += 1);
+            self.note_counts();
+        }
+    }
+
+    /// Starts the task that writes, unless it runs. To be called after something was counted.
+    pub(crate) fn note_counts(&self) {
+        if self.history_counter().note() {
+            start(&self.inner);
+        }
+    }
+}
+
+fn start(inner: &Arc<Inner>) {
+    // Outside of a runtime nothing is written until there is one.
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    if !inner.history.is_writing.swap(true, Ordering::AcqRel) {
+        runtime.spawn(write(Writing { client: Arc::downgrade(inner), is_given_up: false }));
+    }
+}
+
+/// The right to write. Given up when the task ends, also with its runtime.
+struct Writing {
+    client: Weak<Inner>,
+    is_given_up: bool,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if !self.is_given_up
+            && let Some(inner) = self.client.upgrade()
+        {
+            inner.history.is_writing.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// Writes at the end of each minute, until there is nothing to write. It keeps no client alive.
+async fn write(mut writing: Writing) {
+    let Some(interval) = writing.client.upgrade().map(|inner| inner.history.interval) else { return };
+    loop {
+        tokio::time::sleep(until_interval_ends(interval)).await;
+        let Some(inner) = writing.client.upgrade() else { return };
+        let history = &inner.history;
+        history.take(Instant::now());
+        // Each process at a time of its own, so that the writes of many do not meet.
+        let delay = interval / 12_000 * (history.writer.as_u128() % 1_000) as u32;
+        drop(inner);
+        tokio::time::sleep(delay).await;
+        let Some(inner) = writing.client.upgrade() else { return };
+        let client = Client { inner };
+        if let Err(error) = client.write_history().await {
+            tracing::warn!(%error, "history not written yet, trying again");
+            continue;
+        }
+        let history = client.history_counter();
+        history.is_writing.store(false, Ordering::Release);
+        // What was counted meanwhile saw that the task runs.
+        if !history.has_counts() || history.is_writing.swap(true, Ordering::AcqRel) {
+            // Another task may have the right by now.
+            writing.is_given_up = true;
+            return;
+        }
+    }
+}
+
+/// The counts of a span of time as `_write_history` takes them, with the sums over kinds and queues.
+fn document(gathered: &Gathered) -> Value {
+    let mut all = HistoryCounts::default();
+    let mut queues = std::collections::BTreeMap::<&str, HistoryCounts>::new();
+    let mut counts = Vec::with_capacity(gathered.counts.len() + 2);
+    for ((kind, queue), of_kind) in &gathered.counts {
+        counts.push(row(kind.as_str(), queue.as_str(), of_kind));
+        queues.entry(queue.as_str()).or_default().merge(of_kind);
+        all.merge(of_kind);
+    }
+    counts.extend(queues.iter().map(|(queue, of_queue)| row("", queue, of_queue)));
+    counts.push(row("", "", &all));
+    json!({ "age": gathered.middle.elapsed().as_secs_f64(), "counts": counts })
+}
+
+fn row(kind: &str, queue: &str, counts: &HistoryCounts) -> Value {
+    let HistoryCounts { inserted, duplicates, completed, failed, discarded, wait, run } = counts;
+    json!({
+        "kind": kind,
+        "queue": queue,
+        "inserted": inserted,
+        "duplicates": duplicates,
+        "completed": completed,
+        "failed": failed,
+        "discarded": discarded,
+        "waits": wait.to_stored(),
+        "runs": run.to_stored(),
+        "wait_seconds": wait.sum().as_secs_f64(),
+        "run_seconds": run.sum().as_secs_f64(),
+    })
+}

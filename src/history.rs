@@ -1,0 +1,254 @@
+//! What happened to jobs over time: counts, and histograms of how long runs waited and took.
+
+use std::time::Duration;
+
+use time::OffsetDateTime;
+
+use crate::ident::{Kind, QueueName};
+
+/// The number of buckets of a histogram.
+const BUCKETS: usize = 25;
+
+/// The bounds between the buckets, in milliseconds. `_history_bounds` in SQL has the same in seconds.
+const BOUNDS: [u64; BUCKETS - 1] = [
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000,
+    1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000,
+];
+
+/// How many lengths of time fell into each of 25 buckets. The bounds between them are 1, 2, 5, 10 … 50,000,000 ms.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Histogram {
+    buckets: [u64; BUCKETS],
+    sum: Duration,
+}
+
+impl Histogram {
+    /// A histogram as it is stored, without the zeros at the end.
+    pub(crate) fn of_stored(counts: &[i64], sum: f64) -> Self {
+        let mut buckets = [0; BUCKETS];
+        for (bucket, count) in buckets.iter_mut().zip(counts) {
+            *bucket = count.unsigned_abs();
+        }
+        Self { buckets, sum: Duration::try_from_secs_f64(sum).unwrap_or_default() }
+    }
+
+    /// The counts of the buckets, without the zeros at the end.
+    pub(crate) fn to_stored(self) -> Vec<u64> {
+        let used = self.buckets.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        self.buckets[..used].to_vec()
+    }
+
+    pub(crate) fn add(&mut self, length: Duration) {
+        let milliseconds = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        self.buckets[BOUNDS.partition_point(|bound| *bound <= milliseconds)] += 1;
+        self.sum = self.sum.saturating_add(length);
+    }
+
+    /// Adds the counts of another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        for (bucket, count) in self.buckets.iter_mut().zip(other.buckets) {
+            *bucket += count;
+        }
+        self.sum = self.sum.saturating_add(other.sum);
+    }
+
+    /// How many lengths it counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// The sum of the lengths.
+    #[must_use]
+    pub const fn sum(&self) -> Duration {
+        self.sum
+    }
+
+    /// The average length. `None`: nothing was counted.
+    #[must_use]
+    pub fn mean(&self) -> Option<Duration> {
+        let count = self.count();
+        (count > 0).then(|| self.sum.div_f64(count as f64))
+    }
+
+    /// The length that this share of the lengths did not exceed: 0.95 asks for the 95th percentile. It is interpolated
+    /// between the bounds of its bucket, and at most 50,000 s. `None`: nothing was counted.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        let count = self.count();
+        let target = count as f64 * share.clamp(0.0, 1.0);
+        let mut seen = 0;
+        for (place, bucket) in self.buckets.iter().enumerate() {
+            if *bucket > 0 && (seen + bucket) as f64 >= target {
+                let lower = place.checked_sub(1).map_or(0.0, |before| BOUNDS[before] as f64);
+                let upper = BOUNDS.get(place).map_or(lower, |bound| *bound as f64);
+                let milliseconds = lower + (upper - lower) * (target - seen as f64).max(0.0) / *bucket as f64;
+                return Some(Duration::from_secs_f64(milliseconds / 1_000.0));
+            }
+            seen += bucket;
+        }
+        None
+    }
+
+    /// The buckets in order: the bound below which each counts, and its count. The last one has no bound.
+    pub fn buckets(&self) -> impl Iterator<Item = (Option<Duration>, u64)> + '_ {
+        let bound = |place: usize| BOUNDS.get(place).copied().map(Duration::from_millis);
+        self.buckets.iter().enumerate().map(move |(place, count)| (bound(place), *count))
+    }
+}
+
+/// What happened to jobs in a time.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct HistoryCounts {
+    /// Inserted jobs. An insert in a caller's transaction through this library counts also where that rolls back.
+    pub inserted: u64,
+    /// Inserts through this library that were duplicates. Those of `insert_job` and `insert_jobs` in SQL are not counted.
+    pub duplicates: u64,
+    /// Completed runs.
+    pub completed: u64,
+    /// Failed runs, those after which the job was discarded included.
+    pub failed: u64,
+    /// Discarded jobs. Those that a statement in SQL discarded count only where a remote worker did it.
+    pub discarded: u64,
+    /// How long ended runs had waited from when their jobs were due.
+    pub wait: Histogram,
+    /// How long ended runs took.
+    pub run: Histogram,
+}
+
+impl HistoryCounts {
+    /// Adds the counts of another time, kind or queue.
+    pub fn merge(&mut self, other: &Self) {
+        let Self { inserted, duplicates, completed, failed, discarded, wait, run } = other;
+        self.inserted += inserted;
+        self.duplicates += duplicates;
+        self.completed += completed;
+        self.failed += failed;
+        self.discarded += discarded;
+        self.wait.merge(wait);
+        self.run.merge(run);
+    }
+
+    /// Whether nothing happened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The share of ended runs that failed. `None`: no run completed or failed.
+    #[must_use]
+    pub fn failed_share(&self) -> Option<f64> {
+        let ended = self.completed + self.failed;
+        (ended > 0).then(|| self.failed as f64 / ended as f64)
+    }
+}
+
+/// One step of a history.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct HistoryPoint {
+    /// The start of the step.
+    pub at: OffsetDateTime,
+    /// What happened in it.
+    pub counts: HistoryCounts,
+}
+
+/// The moment at which runners of a new version began to work.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Deploy {
+    /// When.
+    pub at: OffsetDateTime,
+    /// The version, as [`Runner::version`](crate::Runner::version) gave it.
+    pub version: String,
+}
+
+/// What happened to jobs over time, as [`Client::history`](crate::Client::history) returns it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct History {
+    /// The start of the first step.
+    pub since: OffsetDateTime,
+    /// The database's time. The two minutes before it are incomplete.
+    pub until: OffsetDateTime,
+    /// The length of a step.
+    pub step: Duration,
+    /// The steps, the oldest first, without gaps.
+    pub points: Vec<HistoryPoint>,
+    /// The deploys in this time, the oldest first, at most 100.
+    pub deploys: Vec<Deploy>,
+}
+
+impl History {
+    /// The sum of all steps.
+    #[must_use]
+    pub fn total(&self) -> HistoryCounts {
+        self.points.iter().fold(HistoryCounts::default(), |mut total, point| {
+            total.merge(&point.counts);
+            total
+        })
+    }
+}
+
+/// What happened to the jobs of one kind.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct KindHistory {
+    /// The kind.
+    pub kind: Kind,
+    /// What happened, without histograms.
+    pub counts: HistoryCounts,
+}
+
+/// What happened to the jobs of one queue.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct QueueHistory {
+    /// The queue.
+    pub queue: QueueName,
+    /// What happened.
+    pub counts: HistoryCounts,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_lies_within_the_bounds_of_its_bucket() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.quantile(0.5), None);
+        for _ in 0..90 {
+            histogram.add(Duration::from_millis(30));
+        }
+        for _ in 0..10 {
+            histogram.add(Duration::from_secs(3));
+        }
+        let half = histogram.quantile(0.5).unwrap();
+        assert!((Duration::from_millis(20)..Duration::from_millis(50)).contains(&half), "{half:?}");
+        let most = histogram.quantile(0.99).unwrap();
+        assert!((Duration::from_secs(2)..=Duration::from_secs(5)).contains(&most), "{most:?}");
+        assert_eq!(histogram.count(), 100);
+        assert_eq!(histogram.sum(), Duration::from_millis(32_700));
+    }
+
+    #[test]
+    fn a_length_on_a_bound_and_the_longest_have_a_bucket() {
+        let mut histogram = Histogram::default();
+        for length in [Duration::ZERO, Duration::from_millis(1), Duration::MAX] {
+            histogram.add(length);
+        }
+        assert_eq!((histogram.buckets[0], histogram.buckets[1], histogram.buckets[BUCKETS - 1]), (1, 1, 1));
+        assert_eq!(histogram.quantile(1.0), Some(Duration::from_secs(50_000)));
+    }
+
+    #[test]
+    fn what_is_stored_reads_back() {
+        let mut histogram = Histogram::default();
+        histogram.add(Duration::from_millis(7));
+        let stored: Vec<i64> = histogram.to_stored().into_iter().map(|count| count as i64).collect();
+        assert_eq!(stored, [0, 0, 0, 1]);
+        assert_eq!(Histogram::of_stored(&stored, 0.007), histogram);
+    }
+}

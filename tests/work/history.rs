@@ -1,0 +1,263 @@
+//! History: what is counted, that each count is written once, and how long it is kept.
+
+use std::time::Duration;
+
+use sqlx::{Connection, Row};
+use uniqueue::{Client, HistoryCounts, Job, Outcome, RunningJob, SchemaName, UniqueKey};
+
+use super::remote::Remote;
+use support::proxy::{Fault, Proxy};
+use support::{Database, Task, WAIT, eventually, job, quick};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+#[derive(Debug, serde::Deserialize, Job, serde::Serialize)]
+#[job(kind = "grade", max_attempts = 2)]
+struct Grade {
+    outcome: String,
+}
+
+async fn grade(job: RunningJob<Grade>) -> Result<Outcome, uniqueue::BoxError> {
+    match job.args.outcome.as_str() {
+        "complete" => Ok(Outcome::complete()),
+        "discard" => Ok(Outcome::discard("no")),
+        _ => Err("bad".into()),
+    }
+}
+
+/// Inserted, duplicates, completed, failed, discarded.
+fn numbers(counts: &HistoryCounts) -> [u64; 5] {
+    let HistoryCounts { inserted, duplicates, completed, failed, discarded, .. } = *counts;
+    [inserted, duplicates, completed, failed, discarded]
+}
+
+async fn total(client: &Client) -> HistoryCounts {
+    client.history(HOUR).await.unwrap().total()
+}
+
+#[tokio::test]
+async fn a_minute_counts_what_happened_by_kind_and_queue() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let runner = quick(client).queue("other", 1).worker(grade).start().await.unwrap();
+    let grades = ["complete", "complete", "discard", "fail"];
+    let inserted = client.insert_many(grades.map(|outcome| Grade { outcome: outcome.to_owned() })).await.unwrap();
+    let elsewhere = client.insert(Grade { outcome: "complete".to_owned() }).queue("other").await.unwrap();
+    for _ in 0..3 {
+        client.insert(job("plain").unique_key(UniqueKey::raw("k"))).await.unwrap();
+    }
+    for id in inserted.iter().map(uniqueue::Inserted::id).chain([elsewhere.id()]) {
+        client.wait(id).timeout(WAIT).await.unwrap();
+    }
+    assert!(total(client).await.is_empty(), "written before its minute was over");
+    runner.stop().await.unwrap();
+
+    let all = total(client).await;
+    // The failing grade failed twice and was discarded, the discarded one counts as failed as well.
+    assert_eq!(numbers(&all), [6, 2, 3, 3, 2]);
+    assert_eq!((all.wait.count(), all.run.count()), (6, 6));
+    let graded = client.history(HOUR).kind("grade").await.unwrap().total();
+    assert_eq!(numbers(&graded), [5, 0, 3, 3, 2]);
+    assert_eq!(numbers(&client.history(HOUR).kind("grade").queue("other").await.unwrap().total()), [1, 0, 1, 0, 0]);
+    assert_eq!(numbers(&client.history(48 * HOUR).step(HOUR).queue("other").await.unwrap().total()), [1, 0, 1, 0, 0]);
+    let kinds = client.history_by_kind(HOUR, 10).await.unwrap();
+    assert_eq!(kinds.iter().map(|of| of.kind.as_str()).collect::<Vec<_>>(), ["grade", "plain"], "failing kinds first");
+    assert_eq!(numbers(&kinds[1].counts), [1, 2, 0, 0, 0]);
+    let queues = client.history_by_queue(24 * HOUR).await.unwrap();
+    assert_eq!(queues.iter().map(|of| of.queue.as_str()).collect::<Vec<_>>(), ["default", "other"]);
+    assert_eq!(numbers(&queues[0].counts), [5, 2, 2, 3, 2]);
+    assert_eq!(client.history_totals().await.unwrap(), queues);
+    let in_sql = database.number("SELECT sum(completed)::bigint FROM {schema}.history_minute WHERE run_p99 > 0").await;
+    assert_eq!(in_sql, 3);
+}
+
+#[tokio::test]
+async fn counts_are_written_by_themselves_and_only_where_there_are_any() {
+    let database = Database::new().await;
+    let schema = SchemaName::new(&database.schema).unwrap();
+    let client = Client::builder().schema(schema).history_interval(Duration::from_secs(1));
+    let client = client.pool(database.pool().clone());
+    client.insert(Task { n: 1 }).await.unwrap();
+    eventually!(total(&client).await.inserted == 1, "never written");
+    let written = "SELECT batch FROM {schema}.history_writer";
+    let before = database.number(written).await;
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert_eq!(database.number(written).await, before, "written without counts");
+    // The task that writes begins again.
+    client.insert(Task { n: 2 }).await.unwrap();
+    eventually!(total(&client).await.inserted == 2, "never written again");
+}
+
+#[tokio::test]
+async fn a_batch_counts_once_though_its_answer_was_lost() {
+    let database = Database::new().await;
+    let proxy = Proxy::before(&database.url).await;
+    let schema = SchemaName::new(&database.schema).unwrap();
+    let client = Client::builder().schema(schema).connect(&proxy.url()).await.unwrap();
+    client.insert(Task { n: 1 }).await.unwrap();
+    let struck = proxy.strike("_write_history", Fault::Reset);
+    client.write_history().await.unwrap_err();
+    struck.await.unwrap();
+    eventually!(total(&database.client).await.inserted == 1, "the statement did not arrive");
+    // What was counted meanwhile is another batch.
+    client.insert(Task { n: 2 }).await.unwrap();
+    client.write_history().await.unwrap();
+    assert_eq!(total(&database.client).await.inserted, 2);
+    assert_eq!(database.number("SELECT batch FROM {schema}.history_writer").await, 2);
+}
+
+#[tokio::test]
+async fn counts_are_kept_while_the_database_takes_none() {
+    let database = Database::new().await;
+    database.execute("ALTER FUNCTION {schema}._write_history RENAME TO hidden").await;
+    for n in 0..5 {
+        database.client.insert(Task { n }).await.unwrap();
+        database.client.write_history().await.unwrap_err();
+    }
+    database.execute("ALTER FUNCTION {schema}.hidden RENAME TO _write_history").await;
+    database.client.write_history().await.unwrap();
+    assert_eq!(total(&database.client).await.inserted, 5);
+}
+
+#[tokio::test]
+async fn writers_of_the_same_rows_wait_for_each_other_and_lose_nothing() {
+    let database = Database::new().await;
+    let schema = SchemaName::new(&database.schema).unwrap();
+    let clients: Vec<_> =
+        (0..8).map(|_| Client::builder().schema(schema.clone()).pool(database.pool().clone())).collect();
+    for _ in 0..5 {
+        let writes = clients.iter().map(|client| async move {
+            client.insert_many(["c", "a", "b"].map(job)).await.unwrap();
+            client.write_history().await.unwrap();
+        });
+        futures_of(writes).await;
+    }
+    assert_eq!(total(&database.client).await.inserted, 8 * 5 * 3);
+    assert_eq!(database.client.history_totals().await.unwrap()[0].counts.inserted, 8 * 5 * 3);
+}
+
+async fn futures_of(futures: impl Iterator<Item = impl Future<Output = ()>>) {
+    let mut all: Vec<_> = futures.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        all.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if all.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let mut connection = client.pool().acquire().await.unwrap();
+    let mut transaction = connection.begin().await.unwrap();
+    sqlx::query(database.sql("SELECT {schema}.insert_job('rolled back')")).execute(&mut *transaction).await.unwrap();
+    transaction.rollback().await.unwrap();
+    database.execute("SELECT {schema}.insert_job('one', max_attempts => 1) FROM generate_series(1, 3)").await;
+    database.execute(r#"SELECT FROM {schema}.insert_jobs('[{"kind": "two"}, {"kind": "two", "queue": "q"}]')"#).await;
+    let duplicate = r#"SELECT {schema}.insert_job('three', queue => 'q', unique_policy => '{"key": "k"}')"#;
+    database.execute(duplicate).await;
+    database.execute(duplicate).await;
+    let worker = Remote::new(&database, "w");
+    let jobs = worker.fetch(3).await;
+    worker.end(&jobs[..1], "complete_jobs", "").await;
+    worker.end(&jobs[1..2], "fail_jobs", ", ARRAY['bad']").await;
+    worker.end(&jobs[2..3], "finish_jobs", ", ARRAY['discard'], errors => ARRAY['no']").await;
+    // Results that do not count are not counted.
+    worker.end(&jobs[..3], "complete_jobs", "").await;
+    assert_eq!(database.number("SELECT {schema}._tend_history()::bigint").await, 9);
+
+    let all = total(client).await;
+    assert_eq!(numbers(&all), [6, 0, 1, 2, 2]);
+    assert_eq!((all.wait.count(), all.run.count()), (3, 3));
+    assert_eq!(numbers(&client.history(HOUR).queue("q").await.unwrap().total()), [2, 0, 0, 0, 0]);
+    assert!(client.history(HOUR).kind("rolled back").await.unwrap().total().is_empty());
+}
+
+#[tokio::test]
+async fn minutes_are_kept_for_a_week_and_hours_for_ninety_days() {
+    let database = Database::new().await;
+    database
+        .execute(
+            "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
+            SELECT date_trunc(span, now()) - day * interval '1 day', 1, 0, 0, 0, 0, 0, 0, span, '', '', '{}', '{}'
+            FROM (VALUES ('minute'), ('hour')) AS s (span), generate_series(1, 100) AS day",
+        )
+        .await;
+    database.execute("SELECT {schema}._tend_history()").await;
+    for (span, days) in [("minute", 6), ("hour", 89)] {
+        let left = database.number(&format!("SELECT count(*) FROM {{schema}}.history WHERE span = '{span}'")).await;
+        assert!((days..=days + 1).contains(&left), "{span}: {left}");
+    }
+    let long = database.client.history(90 * 24 * HOUR).await.unwrap();
+    assert!((89..=90).contains(&long.total().inserted));
+    assert_eq!(long.step, 6 * HOUR);
+    let refused = database.client.history(8 * 24 * HOUR).step(HOUR / 2).await.unwrap_err();
+    assert!(refused.to_string().contains("whole hours"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_kind_takes_less_than_a_megabyte_a_day() {
+    let database = Database::new().await;
+    let size = "SELECT pg_total_relation_size('{schema}.history')";
+    let before = database.number(size).await;
+    // Every minute of a day has counts, and histograms that reach to half an hour.
+    database
+        .execute(
+            "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
+            SELECT date_trunc(span, now()) - n * ('1 ' || span)::interval, 1000, 10, 990, 10, 1, 99.5, 99.5, span, 'email.send',
+                'notifications', array_fill(50, ARRAY[20]), array_fill(50, ARRAY[20])
+            FROM (VALUES ('minute', 1440), ('hour', 24)) AS s (span, steps), generate_series(steps, 1, -1) AS n",
+        )
+        .await;
+    let took = database.number(size).await - before;
+    println!("a kind in one queue takes {took} bytes a day");
+    assert!(took < 1_000_000, "{took}");
+}
+
+#[tokio::test]
+async fn the_first_runner_of_a_new_version_marks_a_deploy() {
+    let database = Database::new().await;
+    let start =
+        |version: &'static str| quick(&database.client).version(version).worker(|_: RunningJob<Task>| async {}).start();
+    let first = start("1.0").await.unwrap();
+    let same = start("1.0").await.unwrap();
+    let next = start("1.1").await.unwrap();
+    for runner in [first, same, next] {
+        runner.stop().await.unwrap();
+    }
+    let again = start("1.1").await.unwrap();
+    again.stop().await.unwrap();
+    let deploys = database.client.history(HOUR).await.unwrap().deploys;
+    assert_eq!(deploys.iter().map(|deploy| deploy.version.as_str()).collect::<Vec<_>>(), ["1.0", "1.1"]);
+}
+
+#[tokio::test]
+async fn a_role_whose_statements_are_serializable_writes_history() {
+    let database = Database::new().await;
+    database.client.insert(Task { n: 1 }).await.unwrap();
+    database.client.write_history().await.unwrap();
+    let mut blocker = database.client.pool().acquire().await.unwrap();
+    let mut open = blocker.begin().await.unwrap();
+    let lock = "UPDATE {schema}.history_total SET inserted = inserted";
+    sqlx::query(database.sql(lock)).execute(&mut *open).await.unwrap();
+    let options: sqlx::postgres::PgConnectOptions = database.url.parse().unwrap();
+    let options = options.options([("default_transaction_isolation", "serializable")]);
+    let pool = sqlx::PgPool::connect_with(options).await.unwrap();
+    let schema = SchemaName::new(&database.schema).unwrap();
+    let client = Client::builder().schema(schema).pool(pool);
+    client.insert(Task { n: 2 }).await.unwrap();
+    let writing = tokio::spawn(async move { client.write_history().await });
+    eventually!(
+        sqlx::query("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            .fetch_one(database.pool())
+            .await
+            .unwrap()
+            .get::<i64, _>(0)
+            > 0,
+        "nothing waits"
+    );
+    open.commit().await.unwrap();
+    writing.await.unwrap().unwrap();
+    assert_eq!(total(&database.client).await.inserted, 2);
+}
