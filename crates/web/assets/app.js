@@ -149,6 +149,21 @@ const actions = {
   x: () => rows()[row]?.querySelector("input[type=checkbox]")?.click(),
   Enter: () => rows()[row]?.querySelector("a[href]")?.click(),
 };
+// --- The arrow keys move the read-out of a chart.
+document.addEventListener("keydown", (event) => {
+  const chart = event.target.closest?.(".time-chart");
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!chart || !by) return;
+  const points = all(".points i", chart);
+  const on = points.findIndex((point) => point.classList.contains("on"));
+  const next = Math.min(points.length - 1, Math.max(0, (on < 0 ? points.length - 1 : on) + by));
+  points.forEach((point, at) => point.classList.toggle("on", at === next));
+  event.preventDefault();
+});
+document.addEventListener("focusout", (event) => {
+  for (const point of all(".points i.on", event.target)) point.classList.remove("on");
+});
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, textarea, select, dialog")) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use uniqueue::{JobState, QueueInfo, QueueSettings, Rate, Severity};
+use uniqueue::{Histogram, HistoryCounts, JobState, QueueHistory, QueueInfo, QueueSettings, Rate, Severity};
 
 use crate::app::App;
 use crate::snapshot::{Seen, Snapshot};
@@ -15,7 +15,7 @@ use crate::snapshot::{Seen, Snapshot};
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The name, type and meaning of each metric, in the order of the page. `docs/operate/web.md` lists them.
-pub(crate) const METRICS: [(&str, &str, &str); 25] = [
+pub(crate) const METRICS: [(&str, &str, &str); 32] = [
     ("uniqueue_jobs", "gauge", "Jobs by queue and state, a lower bound where uniqueue_jobs_capped is 1."),
     ("uniqueue_jobs_capped", "gauge", "Whether the count of this queue and state ended at a limit."),
     ("uniqueue_oldest_available_age_seconds", "gauge", "How long the oldest available job of a queue has been due."),
@@ -58,6 +58,13 @@ pub(crate) const METRICS: [(&str, &str, &str); 25] = [
         "gauge",
         "Inserts that wait for another transaction. Absent where the role may not see them.",
     ),
+    ("uniqueue_queue_inserted", "counter", "Jobs inserted into a queue, as in the history."),
+    ("uniqueue_queue_duplicates", "counter", "Inserts into a queue that were duplicates, as in the history."),
+    ("uniqueue_queue_completed", "counter", "Completed runs of a queue."),
+    ("uniqueue_queue_failed", "counter", "Failed runs of a queue."),
+    ("uniqueue_queue_discarded", "counter", "Discarded jobs of a queue."),
+    ("uniqueue_queue_wait_seconds", "histogram", "How long ended runs of a queue had waited since they were due."),
+    ("uniqueue_queue_run_seconds", "histogram", "How long ended runs of a queue took."),
     ("uniqueue_suppressed_duplicates", "counter", "Suppressed duplicates of audited kinds."),
     ("uniqueue_findings", "gauge", "Problems that doctor found, by severity. Absent until it has looked."),
     ("uniqueue_finding", "gauge", "Problems that doctor found, by code."),
@@ -97,7 +104,7 @@ impl Page {
     }
 
     fn series(&mut self, name: &str, snapshot: &Snapshot) {
-        let Snapshot { stats, queues, doctor, waiting_inserts, audited, .. } = snapshot;
+        let Snapshot { stats, queues, doctor, waiting_inserts, audited, totals, .. } = snapshot;
         let rates = &stats.rates;
         match name {
             "uniqueue_jobs" | "uniqueue_jobs_capped" => {
@@ -118,6 +125,14 @@ impl Page {
                 });
             }
             "uniqueue_queue_runners" => self.of_queues(name, queues, |queue| Some(queue.runners as f64)),
+            "uniqueue_queue_wait_seconds" => self.histograms(name, totals, |counts| &counts.wait),
+            "uniqueue_queue_run_seconds" => self.histograms(name, totals, |counts| &counts.run),
+            name if total(name).is_some() => {
+                let Some(count) = total(name) else { return };
+                for of in totals {
+                    self.value(&format!("{name}_total"), &[("queue", of.queue.as_str())], count(&of.counts) as f64);
+                }
+            }
             name if name.starts_with("uniqueue_queue_") => {
                 self.of_queues(name, queues, |queue| setting(name, &queue.settings));
             }
@@ -170,6 +185,21 @@ impl Page {
         }
     }
 
+    /// A histogram of each queue. A bucket counts what is not longer than its bound.
+    fn histograms(&mut self, name: &str, totals: &[QueueHistory], of: fn(&HistoryCounts) -> &Histogram) {
+        for one in totals {
+            let (queue, histogram) = (one.queue.as_str(), of(&one.counts));
+            let mut counted = 0;
+            for (bound, count) in histogram.buckets() {
+                counted += count;
+                let bound = bound.map_or_else(|| "+Inf".to_owned(), |bound| bound.as_secs_f64().to_string());
+                self.value(&format!("{name}_bucket"), &[("queue", queue), ("le", &bound)], counted as f64);
+            }
+            self.value(&format!("{name}_sum"), &[("queue", queue)], histogram.sum().as_secs_f64());
+            self.value(&format!("{name}_count"), &[("queue", queue)], counted as f64);
+        }
+    }
+
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
         self.0.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {
@@ -181,6 +211,18 @@ impl Page {
         }
         let _ = writeln!(self.0, " {value}");
     }
+}
+
+/// A count of the history by the name of its metric.
+fn total(name: &str) -> Option<fn(&HistoryCounts) -> u64> {
+    Some(match name {
+        "uniqueue_queue_inserted" => |counts| counts.inserted,
+        "uniqueue_queue_duplicates" => |counts| counts.duplicates,
+        "uniqueue_queue_completed" => |counts| counts.completed,
+        "uniqueue_queue_failed" => |counts| counts.failed,
+        "uniqueue_queue_discarded" => |counts| counts.discarded,
+        _ => return None,
+    })
 }
 
 /// A setting of a queue as a number. `None`: it is not set.

@@ -65,6 +65,7 @@ routes! {
     GET "/waiting" Needs::Read => pages::waiting::list,
     GET "/duplicates" Needs::Read => pages::duplicates::list,
     POST "/duplicates/audit" Needs::Right(Right::Audit) => pages::duplicates::audit,
+    GET "/history" Needs::Read => pages::history::show,
     GET "/kinds" Needs::Read => pages::kinds::list,
     GET "/kind" Needs::Read => pages::kinds::show,
     GET "/failing" Needs::Read => pages::failing::list,

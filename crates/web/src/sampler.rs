@@ -160,6 +160,7 @@ impl Sampler {
         // A role that may not see these still sees the rest.
         let waiting_inserts = self.client.waiting_inserts().await.ok().map(|waiting| waiting.len());
         let audited = self.client.audited_kinds().await.unwrap_or_default();
+        let totals = self.client.history_totals().await.unwrap_or_default();
         let available = queues.iter().map(|queue| queue.available.counted() as f64).sum();
         if history.len() == POINTS {
             history.pop_front();
@@ -172,7 +173,7 @@ impl Sampler {
             available,
         });
         let history = history.clone();
-        Ok(Snapshot { taken_at, stats, queues, waiting_inserts, audited, doctor, history })
+        Ok(Snapshot { taken_at, stats, queues, waiting_inserts, audited, totals, doctor, history })
     }
 
     /// Keeps the last snapshot, and says why there is no newer one.

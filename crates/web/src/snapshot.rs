@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
-use uniqueue::{AuditedKind, Diagnosis, QueueInfo, RunnerInfo, Stats};
+use uniqueue::{AuditedKind, Diagnosis, QueueHistory, QueueInfo, RunnerInfo, Stats};
 
 /// How many points the sparklines have.
 pub(crate) const POINTS: usize = 90;
@@ -55,6 +55,8 @@ pub(crate) struct Snapshot {
     pub(crate) waiting_inserts: Option<usize>,
     /// The kinds whose suppressed duplicates are counted.
     pub(crate) audited: Vec<AuditedKind>,
+    /// What was counted of each queue since it was first used. Empty: the role may not see it.
+    pub(crate) totals: Vec<QueueHistory>,
     /// What `doctor` found last, which is asked less often.
     pub(crate) doctor: Doctor,
     /// The last points, the newest last.

@@ -28,7 +28,15 @@ type Entry = (&'static str, &'static str, &'static str);
 
 /// The navigation, by groups.
 const NAVIGATION: &[(&str, &[Entry])] = &[
-    ("", &[("/", "Overview", "o"), ("/doctor", "Doctor", "d"), ("/changes", "Changes", "c")]),
+    (
+        "",
+        &[
+            ("/", "Overview", "o"),
+            ("/history", "History", "h"),
+            ("/doctor", "Doctor", "d"),
+            ("/changes", "Changes", "c"),
+        ],
+    ),
     (
         "Jobs",
         &[

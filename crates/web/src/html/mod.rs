@@ -11,6 +11,7 @@ mod obstacles;
 mod rows;
 mod state;
 mod time;
+mod time_chart;
 
 pub(crate) use self::chart::sparkline;
 pub(crate) use self::cli::{argument, cli, quoted};
@@ -23,3 +24,4 @@ pub(crate) use self::obstacles::{named_job, why};
 pub(crate) use self::rows::{Rows, fitting, hex, job_link, job_rows, key_cell, key_link, short, submit};
 pub(crate) use self::state::{state, state_class};
 pub(crate) use self::time::{ago, at, countdown, span};
+pub(crate) use self::time_chart::{Axis, Line, Scale, Unit, time_chart};

@@ -38,13 +38,9 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let answer = found(&page).await?;
     let (now, Failing { kinds, codes }) = (answer.now(), &answer.of);
     let jobs = |kind: &str, state| page.link(&url("/jobs", &[("kind", kind), ("state", state), ("since", "all")]));
-    let failed = |kind: &str| {
-        let pairs = [("kind", kind), ("state", "retryable"), ("state", "discarded"), ("since", "all")];
-        page.link(&url("/jobs", &pairs))
-    };
     let rows = fitting(kinds, ROWS, |one| {
         html! { tr id={ "kind-" (hex(one.kind.as_str())) } {
-            th scope="row" { a href=(failed(one.kind.as_str())) { (Cell(&one.kind)) } }
+            th scope="row" { a href=(page.link(&url("/kind", &[("kind", one.kind.as_str())]))) { (Cell(&one.kind)) } }
             td.clip { @for (at, queue) in one.queues.iter().take(QUEUES).enumerate() { @if at > 0 { ", " } (Cell(queue)) } }
             td.num { a.plain href=(jobs(one.kind.as_str(), "retryable")) { (grouped(one.retryable)) } }
             td.num { a.plain href=(jobs(one.kind.as_str(), "discarded")) { (grouped(one.discarded)) } }

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 use serde_json::Value;
 use uniqueue::{KindRow, UniquePolicy};
 
-use super::failing;
+use super::history::{self, Of};
+use super::{error_groups, failing};
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{Cell, Document, Hostile, Shown, ago, argument, cli, document, fitting, grouped, json, span};
@@ -12,6 +13,9 @@ use crate::page::{LOOK_UP, Page};
 
 /// The most kinds on the page.
 const ROWS: usize = 100;
+
+/// The most runners that are named.
+const RUNNERS: usize = 20;
 
 /// The most bytes of a policy's document.
 const POLICY: usize = 12_000;
@@ -53,26 +57,35 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let name = fields.need("kind")?;
     let kind = page.client().kinds().find(name).timeout(LOOK_UP).await?;
-    let kind = kind.ok_or(Failure::NotFound("registered kind"))?;
     let now = page.now().await?;
     let failing = failing::found(&page).await?;
-    let failing = failing.of.kinds.iter().find(|one| one.kind == kind.name);
+    let failing = failing.of.kinds.iter().find(|one| one.kind.as_str() == name);
+    let errors = error_groups::section(&page, name).await?;
+    let of = Of { kind: Some(name), queue: None, path: "/kind" };
+    let (history, is_known) = history::section_of(&page, &fields, of).await?;
+    let runners = page.client().runners().timeout(LOOK_UP).await?;
+    let runners: Vec<_> = (runners.iter())
+        .filter(|one| {
+            one.is_alive && one.kinds.as_ref().is_some_and(|kinds| kinds.iter().any(|kind| kind.as_str() == name))
+        })
+        .collect();
+    if kind.is_none() && failing.is_none() && !is_known && runners.is_empty() {
+        return Err(Failure::NotFound(
+            "kind: it is neither registered nor worked, and nothing was counted of it in this time",
+        ));
+    }
     let link = |path: &str, pairs: &[(&str, &str)]| page.link(&url(path, &[&[("kind", name)], pairs].concat()));
     let body = html! {
         p.callout.mono.the-key { (Hostile(name)) }
+        (errors)
+        h2 { "History" }
+        (history)
         div.columns {
-            section.panel {
-                h2 { "What inserts take from it" }
-                dl.facts {
-                    dt { "Queue" } dd { (queue(&page, &kind)) }
-                    dt { "Priority" } dd { (kind.priority.unwrap_or(0)) }
-                    dt { "Attempts" } dd { (kind.max_attempts.unwrap_or(25)) }
-                    @if let Some(delay) = kind.delay { dt { "Due" } dd { (span(delay)) " after the insert" } }
-                    @if let Some(length) = kind.expires_in { dt { "Expires" } dd { (span(length)) " after it is due, if it has not started" } }
-                    @if let Some(timeout) = kind.timeout { dt { "Timeout" } dd { (span(timeout)) } }
-                    @if let Some(backoff) = &kind.backoff { dt { "Backoff" } dd { (Hostile(&backoff.to_string())) } }
-                    dt { "Unique" } dd { (words(kind.policy()).map_or(html! { "no" }, |words| html! { (Hostile(&words)) })) }
-                    dt { "Group" } dd { (group(&kind)) }
+            @match &kind {
+                Some(kind) => (taken(&page, kind)),
+                None => section.panel {
+                    h2 { "What inserts take from it" }
+                    p.note { "The kind is not registered. An insert says everything itself." }
                 }
             }
             section.panel {
@@ -90,19 +103,55 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
                     " · " a href=(link("/explain", &[])) { "Explain an insert" }
                     " · " a href=(link("/insert", &[])) { "Insert one" }
                 }
-                h2 { "Registration" }
-                dl.facts {
-                    dt { "Registered" } dd { (ago(kind.registered_at, now.max(kind.registered_at))) }
-                    dt { "By" } dd { (Cell(&kind.registered_by)) }
-                    dt { "Changed" } dd { (ago(kind.changed_at, now.max(kind.changed_at))) }
+                h2 { "Runners" }
+                @if runners.is_empty() { p.note { "No live runner says that it works this kind." } } @else {
+                    p.names {
+                        @for (at, one) in runners.iter().take(RUNNERS).enumerate() {
+                            @if at > 0 { ", " }
+                            a href=(page.link(&format!("/runners#runner-{}", one.id))) { (Cell(&one.name)) }
+                            @if let Some(version) = &one.version { " " span.note { (Cell(version)) } }
+                        }
+                        @if runners.len() > RUNNERS { " and " (runners.len() - RUNNERS) " more" }
+                    }
+                }
+                @if let Some(kind) = &kind {
+                    h2 { "Registration" }
+                    dl.facts {
+                        dt { "Registered" } dd { (ago(kind.registered_at, now.max(kind.registered_at))) }
+                        dt { "By" } dd { (Cell(&kind.registered_by)) }
+                        dt { "Changed" } dd { (ago(kind.changed_at, now.max(kind.changed_at))) }
+                    }
                 }
             }
         }
-        (policy_document("Unique policy", kind.unique_policy.as_ref(), name))
-        (policy_document("Group policy", kind.group_policy.as_ref(), name))
-        (cli(&format!("uniqueue kind show {}", argument(name))))
+        @if let Some(kind) = &kind {
+            (policy_document("Unique policy", kind.unique_policy.as_ref(), name))
+            (policy_document("Group policy", kind.group_policy.as_ref(), name))
+        }
+        (cli(&format!("uniqueue stats --since 24h --kind {}", argument(name))))
+        @if kind.is_some() { (cli(&format!("uniqueue kind show {}", argument(name)))) }
     };
-    Ok(document(&page, Document { title: "Kind", is_live: false, actions: html! {}, body }))
+    Ok(document(&page, Document { title: &format!("Kind {name}"), is_live: false, actions: html! {}, body }))
+}
+
+/// What an insert takes from a registered kind.
+fn taken(page: &Page, kind: &KindRow) -> Markup {
+    html! {
+        section.panel {
+            h2 { "What inserts take from it" }
+            dl.facts {
+                dt { "Queue" } dd { (queue(page, kind)) }
+                dt { "Priority" } dd { (kind.priority.unwrap_or(0)) }
+                dt { "Attempts" } dd { (kind.max_attempts.unwrap_or(25)) }
+                @if let Some(delay) = kind.delay { dt { "Due" } dd { (span(delay)) " after the insert" } }
+                @if let Some(length) = kind.expires_in { dt { "Expires" } dd { (span(length)) " after it is due, if it has not started" } }
+                @if let Some(timeout) = kind.timeout { dt { "Timeout" } dd { (span(timeout)) } }
+                @if let Some(backoff) = &kind.backoff { dt { "Backoff" } dd { (Hostile(&backoff.to_string())) } }
+                dt { "Unique" } dd { (words(kind.policy()).map_or(html! { "no" }, |words| html! { (Hostile(&words)) })) }
+                dt { "Group" } dd { (group(kind)) }
+            }
+        }
+    }
 }
 
 fn queue(page: &Page, kind: &KindRow) -> Markup {

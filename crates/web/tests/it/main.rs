@@ -6,6 +6,7 @@ mod browser;
 mod changes;
 mod export;
 mod groups;
+mod history;
 mod hostile;
 mod key;
 mod kinds;

@@ -34,6 +34,7 @@ const REQUESTS: &[(&str, &str, &str, &str)] = &[
     ("GET", "/waiting", "/waiting", ""),
     ("GET", "/duplicates", "/duplicates", ""),
     ("POST", "/duplicates/audit", "/duplicates/audit", "kind=a&verb=start"),
+    ("GET", "/history", "/history", ""),
     ("GET", "/kinds", "/kinds", ""),
     ("GET", "/kind", "/kind?kind=a", ""),
     ("GET", "/failing", "/failing", ""),

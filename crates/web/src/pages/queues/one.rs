@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{Document, Shown, argument, cli, document, grouped, span, state, why};
 use crate::page::{LOOK_UP, Page};
+use crate::pages::history::{self, Of};
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let name = fields.need("queue")?;
@@ -30,6 +31,9 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     // The page stands without it, as where the database is away.
     let first: Option<Arc<Option<FirstJob>>> = page.shared(&page.app.answers.of(name.to_owned()), ask).await.ok();
     let waits = queue.oldest_available_age;
+    let of = Of { kind: None, queue: Some(name), path: "/queue" };
+    // The page stands without it, as where the role may not read it.
+    let history = history::section(&page, &fields, of).await.unwrap_or_default();
     let body = html! {
         @if let Some(first) = first.as_deref().and_then(Option::as_ref) { (why(&page, first.id, &first.obstacles)) }
         div.columns {
@@ -48,6 +52,8 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
             }
             (settings(&page, &queue.settings, now))
         }
+        h2 { "History" }
+        (history)
         (cli(&format!("uniqueue queue list {}", argument(name))))
     };
     let title = format!("Queue {name}");

@@ -1,0 +1,168 @@
+//! History: charts of an hour, a day or a week, for all jobs, a kind or a queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use maud::{Markup, html};
+use uniqueue::{History, HistoryCounts, KindHistory};
+
+use crate::failure::Failure;
+use crate::fields::{Fields, url};
+use crate::html::{
+    Axis, Cell, Document, Line, Scale, Shown, Unit, cli, document, fitting, grouped, quoted, time_chart,
+};
+use crate::page::{LOOK_UP, Page};
+use crate::shared::Timed;
+
+/// The ranges to choose from: the word in the URL, and the lengths in minutes of the range and of a step.
+const RANGES: [(&str, u64, u64); 3] = [("1h", 60, 1), ("24h", 1_440, 30), ("7d", 10_080, 180)];
+
+/// The most kinds in the table.
+const KINDS: u32 = 50;
+
+/// What the history is of.
+#[derive(Clone, Copy)]
+pub(super) struct Of<'a> {
+    pub(super) kind: Option<&'a str>,
+    pub(super) queue: Option<&'a str>,
+    /// The path of the page, and the field that names the kind or the queue.
+    pub(super) path: &'static str,
+}
+
+impl Of<'_> {
+    fn url(&self, range: &str) -> String {
+        let name = [("kind", self.kind), ("queue", self.queue)];
+        let mut pairs: Vec<_> = name.into_iter().filter_map(|(field, name)| Some((field, name?))).collect();
+        pairs.push(("range", range));
+        url(self.path, &pairs)
+    }
+}
+
+/// The range that a URL names.
+fn range(fields: &Fields) -> (&'static str, Duration, Duration) {
+    let (word, minutes, step) =
+        RANGES.into_iter().find(|(word, ..)| fields.get("range") == Some(word)).unwrap_or(RANGES[0]);
+    (word, Duration::from_secs(minutes * 60), Duration::from_secs(step * 60))
+}
+
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
+    let (word, since, _) = range(&fields);
+    let of = Of { kind: None, queue: None, path: "/history" };
+    let charts = section(&page, &fields, of).await?;
+    let ask = async {
+        let kinds = page.client().history_by_kind(since, KINDS).timeout(LOOK_UP).await?;
+        Ok(Timed::new(page.now().await?, kinds))
+    };
+    let kinds = page.shared(&page.app.answers.of(word), ask).await?;
+    let body = html! {
+        (charts)
+        (by_kind(&page, &kinds.of, word))
+        (cli(&format!("uniqueue stats --since {word}")))
+    };
+    Ok(document(&page, Document { title: "History", is_live: true, actions: html! {}, body }))
+}
+
+/// The kinds of the time, those that fail first.
+fn by_kind(page: &Page, kinds: &[KindHistory], word: &str) -> Markup {
+    let rows = fitting(kinds, KINDS as usize, |of| {
+        let HistoryCounts { inserted, duplicates, completed, failed, discarded, .. } = of.counts;
+        let name = of.kind.as_str();
+        html! { tr {
+            th scope="row" { a href=(page.link(&url("/kind", &[("kind", name), ("range", word)]))) { (Cell(name)) } }
+            td.num { (grouped(inserted)) } td.num { (grouped(duplicates)) } td.num { (grouped(completed)) }
+            td.num { (grouped(failed)) } td.num { (grouped(discarded)) }
+            td.num { @if let Some(share) = of.counts.failed_share() { (format!("{:.1} %", share * 100.0)) } }
+        } }
+    });
+    html! {
+        @if !kinds.is_empty() {
+            h2 { "By kind, those with the most failures first" }
+            div.scroll { table {
+                thead { tr { th { "Kind" } th.num { "Inserted" } th.num { "Duplicates" } th.num { "Completed" } th.num { "Failed" } th.num { "Discarded" } th.num { "Failing" } } }
+                tbody { (rows.html) }
+            } }
+            (rows.note())
+        }
+    }
+}
+
+/// The ranges to choose from, and the charts of the one that the URL names.
+pub(super) async fn section(page: &Page, fields: &Fields, of: Of<'_>) -> Result<Markup, Failure> {
+    Ok(section_of(page, fields, of).await?.0)
+}
+
+/// The same, and whether anything was counted.
+pub(super) async fn section_of(page: &Page, fields: &Fields, of: Of<'_>) -> Result<(Markup, bool), Failure> {
+    let (word, since, step) = range(fields);
+    let mut asking = page.client().history(since).step(step).timeout(LOOK_UP);
+    if let Some(kind) = of.kind {
+        asking = asking.kind(kind);
+    }
+    if let Some(queue) = of.queue {
+        asking = asking.queue(queue);
+    }
+    let ask = async { Ok(Timed::new(page.now().await?, asking.await?)) };
+    let key = (word, of.kind.map(ToOwned::to_owned), of.queue.map(ToOwned::to_owned));
+    let answer: Arc<Timed<History>> = page.shared(&page.app.answers.of(key), ask).await?;
+    let is_counted = !answer.of.total().is_empty();
+    let html = html! {
+        nav.ranges aria-label="Time" {
+            @for (other, ..) in RANGES {
+                a href=(page.link(&of.url(other))) aria-current=[(other == word).then_some("true")] { (other) }
+            }
+        }
+        (charts(&answer.of))
+    };
+    Ok((html, is_counted))
+}
+
+fn charts(history: &History) -> Markup {
+    let starts: Vec<_> = history.points.iter().map(|point| point.at).collect();
+    let marks: Vec<_> = history.deploys.iter().map(|deploy| (deploy.at, deploy.version.as_str())).collect();
+    let axis = Axis { starts: &starts, step: history.step, marks: &marks };
+    let minutes = history.step.as_secs_f64() / 60.0;
+    let rates = |name, class, of: fn(&HistoryCounts) -> u64| Line {
+        name,
+        class,
+        values: history.points.iter().map(|point| Some(of(&point.counts) as f64 / minutes)).collect(),
+    };
+    let went = [
+        rates("inserted", "l-inserted", |counts| counts.inserted),
+        rates("completed", "l-completed", |counts| counts.completed),
+        rates("duplicates", "l-duplicates", |counts| counts.duplicates),
+    ];
+    let failed = [
+        rates("failed", "l-failed", |counts| counts.failed),
+        rates("discarded", "l-discarded", |counts| counts.discarded),
+    ];
+    let times = |of: fn(&HistoryCounts) -> &uniqueue::Histogram| {
+        [("p50", "l-p50", 0.5), ("p95", "l-p95", 0.95), ("p99", "l-p99", 0.99)].map(|(name, class, share)| Line {
+            name,
+            class,
+            values: (history.points.iter())
+                .map(|point| of(&point.counts).quantile(share).map(|length| length.as_secs_f64()))
+                .collect(),
+        })
+    };
+    let (waits, runs) = (times(|counts| &counts.wait), times(|counts| &counts.run));
+    // Waits and runs are compared, so they share a scale.
+    let of_times = Scale::of(Unit::Seconds, waits.iter().chain(&runs));
+    let total = history.total();
+    html! {
+        @if total.is_empty() {
+            p.note { "Nothing was counted in this time. Processes write their counts once a minute." }
+        }
+        section.time-charts aria-label="History" {
+            (time_chart("Jobs", "a minute", &went, Scale::of(Unit::JobsAMinute, went.iter()), &axis))
+            (time_chart("Failures", "a minute", &failed, Scale::of(Unit::JobsAMinute, failed.iter()), &axis))
+            (time_chart("Waited", "until the start", &waits, of_times, &axis))
+            (time_chart("Ran", "until the end", &runs, of_times, &axis))
+        }
+        p.note {
+            (grouped(total.inserted)) " inserted, " (grouped(total.duplicates)) " duplicates, " (grouped(total.completed))
+            " completed, " (grouped(total.failed)) " failed, " (grouped(total.discarded))
+            " discarded. The last two minutes are incomplete."
+            @if let Some((_, version)) = marks.last() { " Dashed lines mark the first runner of a new version, lately " (quoted(version)) "." }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The charts of history and the page of a kind.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use uniqueue::testing::Database;
+use uniqueue::{JobState, NewJob};
+use uniqueue_web::{Access, Web};
+
+use crate::support::{get, request, send};
+
+async fn execute(database: &Database, sql: &str) {
+    let sql = sql.replace("{schema}", database.schema().as_str());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(database.pool()).await.unwrap();
+}
+
+/// A job of the kind `mail` that was discarded with this error.
+async fn failed(database: &Database, error: &str) {
+    let id = database.client().insert(NewJob::new("mail", &json!({}))).await.unwrap().id();
+    let errors =
+        json!([{ "attempt": 1, "at": "2026-01-15T09:30:00Z", "error": error }]).to_string().replace('\'', "''");
+    let fail = format!(
+        "UPDATE {{schema}}.job SET state = 'discarded', finalized_at = now(), attempt = 1, errors = '{errors}' WHERE id = '{id}'"
+    );
+    execute(database, &fail).await;
+}
+
+#[tokio::test]
+async fn charts_have_axes_units_a_range_and_a_read_out_of_each_point() {
+    let database = Database::new().await.unwrap();
+    execute(
+        &database,
+        r#"SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_build_array(
+            '{"kind": "mail", "queue": "default", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb,
+            '{"kind": "", "queue": "default", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb,
+            '{"kind": "", "queue": "", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb
+        ));
+        INSERT INTO {schema}.deploy (at, version) VALUES (now() - interval '10 minutes', '1.4 <b>')"#,
+    )
+    .await;
+    let router = uniqueue_web::router(database.client().clone());
+    let hour = get(&router, "/history").await.body;
+    for part in [
+        "inserted 40",
+        "completed 30",
+        "failed 7",
+        "p95 ",
+        "1.4 &lt;b&gt;",
+        "a minute",
+        " UTC",
+        "/kind?kind=mail&amp;range=1h",
+        "40 inserted, 0 duplicates, 30 completed, 7 failed",
+        "uniqueue stats --since 1h",
+    ] {
+        assert!(hour.contains(part), "{part}: {hour}");
+    }
+    assert_eq!(hour.matches("<figure").count(), 4);
+    let week = get(&router, "/history?range=7d").await.body;
+    assert!(week.contains("aria-current=\"true\">7d</a>") && week.contains("inserted 0.2"), "{week}");
+    for page in ["/kind?kind=mail&range=24h", "/queue?queue=default"] {
+        let body = get(&router, page).await.body;
+        // The queue has no job, so it has no page.
+        assert!(body.contains("40 inserted") || page.starts_with("/queue"), "{page}: {body}");
+    }
+    let metrics = get(&router, "/metrics").await.body;
+    for line in [
+        "uniqueue_queue_completed_total{queue=\"default\"} 30",
+        "uniqueue_queue_wait_seconds_bucket{queue=\"default\",le=\"0.005\"} 37",
+        "uniqueue_queue_wait_seconds_bucket{queue=\"default\",le=\"+Inf\"} 37",
+        "uniqueue_queue_run_seconds_count{queue=\"default\"} 37",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried() {
+    let database = Database::new().await.unwrap();
+    for error in ["no route to 10.0.0.1: try 17", "no route to 10.0.0.2: try 4", "bad <address>"] {
+        failed(&database, error).await;
+    }
+    let router = Web::new(database.client().clone()).access(|_| Access::all()).router();
+    let page = get(&router, "/kind?kind=mail").await.body;
+    assert!(page.contains("no route to #: try #") && page.contains("bad &lt;address&gt;"), "{page}");
+    assert!(page.contains("is not registered"), "{page}");
+    // The form of the first group, which has the most jobs.
+    let form = page.split("action=\"/bulk\"").nth(1).unwrap().split("</form>").next().unwrap();
+    let ids: Vec<_> = form.split("name=\"id\" value=\"").skip(1).map(|rest| &rest[..36]).collect();
+    assert_eq!(ids.len(), 2, "{form}");
+    let body =
+        format!("kind=mail&verb=retry&{}", ids.iter().map(|id| format!("id={id}")).collect::<Vec<_>>().join("&"));
+    let plan = send(&router, request("POST", "/bulk", &body)).await.header("location").to_owned();
+    assert!(plan.starts_with("/bulk/"), "{plan}");
+    assert_eq!(send(&router, request("POST", &format!("{plan}/run"), "")).await.status.as_u16(), 303);
+    let retried = |counts: u64| counts == 2;
+    let began = Instant::now();
+    loop {
+        let filter = uniqueue::JobFilter::new().states(JobState::Available);
+        let available = database.client().count_jobs(filter, 10).await.unwrap().counted();
+        if retried(available) {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{available} retried");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let reader = uniqueue_web::router(database.client().clone());
+    assert!(!get(&reader, "/kind?kind=mail").await.body.contains("action=\"/bulk\""));
+}
+
+#[tokio::test]
+async fn a_day_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_quick() {
+    let database = Database::new().await.unwrap();
+    // Every minute of an hour and every hour of a day, of a thousand kinds, each in one of a hundred queues.
+    execute(
+        &database,
+        "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
+        SELECT s.at, 10, 1, 9, n % 3, 0, 1, 1, s.span, 'kind ' || n, 'queue ' || n % 100, '{0,0,5,4,1,1}', '{0,0,0,5,4,1,1}'
+        FROM generate_series(1, 1000) AS n
+        CROSS JOIN (
+            SELECT 'minute' AS span, date_trunc('minute', now()) - m * interval '1 minute' AS at FROM generate_series(0, 60) AS m
+            UNION ALL
+            SELECT 'hour', date_trunc('hour', now()) - h * interval '1 hour' FROM generate_series(0, 24) AS h
+        ) AS s;
+        INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
+        SELECT date_trunc('minute', now()) - m * interval '1 minute', 100, 10, 90, 10, 0, 1, 1, 'minute', '',
+            CASE q WHEN 100 THEN '' ELSE 'queue ' || q END, '{0,0,5,4,1,1,9,9,9,9}', '{0,0,0,5,4,1,1,9,9,9,9}'
+        FROM generate_series(0, 100) AS q, generate_series(0, 1440) AS m;
+        ANALYZE {schema}.history",
+    )
+    .await;
+    let router = uniqueue_web::router(database.client().clone());
+    let longest = if cfg!(debug_assertions) { Duration::from_millis(500) } else { Duration::from_millis(100) };
+    for path in
+        ["/history", "/history?range=24h", "/history?range=7d", "/kind?kind=kind%207", "/kind?kind=kind%207&range=24h"]
+    {
+        get(&router, path).await;
+        // The quickest of a few: other tests run meanwhile.
+        let mut quickest = Duration::MAX;
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_millis(2_050)).await;
+            let began = Instant::now();
+            let answer = get(&router, path).await;
+            quickest = quickest.min(began.elapsed());
+            assert_eq!(answer.status, 200, "{path}");
+            assert!(answer.body.len() < 100_000, "{path}: {} bytes", answer.body.len());
+            if quickest < longest {
+                break;
+            }
+        }
+        println!("{path}: {quickest:?}");
+        assert!(quickest < longest, "{path}: {quickest:?}");
+    }
+}
