@@ -5,19 +5,21 @@
 -- Inserter. A service that inserts jobs, in Rust or with insert_job and insert_jobs.
 GRANT USAGE ON SCHEMA uniqueue TO inserter;
 GRANT SELECT, INSERT ON uniqueue.job TO inserter;
+GRANT INSERT ON uniqueue.history_tally TO inserter;
 GRANT SELECT ON uniqueue.runner, uniqueue.kind, uniqueue.place TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._release_expired(uuid), uniqueue._replace_holder(uuid, uuid, boolean) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._update_holder(uuid, uniqueue.new_job[]) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uniqueue.job, uniqueue.new_job, boolean) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._check_parents(uuid[], integer[]) TO inserter;
 GRANT EXECUTE ON FUNCTION uniqueue._add_parents(uuid[], uuid[], text[], uuid[]) TO inserter;
-GRANT EXECUTE ON FUNCTION uniqueue._tally_insert, uniqueue._tally_inserts, uniqueue._write_history TO inserter;
+GRANT EXECUTE ON FUNCTION uniqueue._write_history TO inserter;
 
 -- Worker. A runner.
 GRANT USAGE ON SCHEMA uniqueue TO worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.job, uniqueue.job_parent, uniqueue.runner, uniqueue.queue_group TO worker;
 GRANT SELECT, INSERT, UPDATE ON uniqueue.maintenance, uniqueue.periodic, uniqueue.kind TO worker;
 GRANT SELECT, DELETE ON uniqueue.change_log TO worker;
+GRANT INSERT ON uniqueue.history_tally TO worker;
 GRANT SELECT ON uniqueue.queue, uniqueue.place, uniqueue.schema_history TO worker;
 GRANT INSERT (name, held_at, held_until), UPDATE (rate_full_at, held_at, held_until) ON uniqueue.queue TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._release_expired(uuid), uniqueue._replace_holder(uuid, uuid, boolean) TO worker;
@@ -25,8 +27,7 @@ GRANT EXECUTE ON FUNCTION uniqueue._update_holder(uuid, uniqueue.new_job[]) TO w
 GRANT EXECUTE ON FUNCTION uniqueue._cover_holder(uniqueue.job, uniqueue.new_job, boolean) TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._check_parents(uuid[], integer[]) TO worker;
 GRANT EXECUTE ON FUNCTION uniqueue._add_parents(uuid[], uuid[], text[], uuid[]) TO worker;
-GRANT EXECUTE ON FUNCTION uniqueue._tally_insert, uniqueue._tally_inserts, uniqueue._write_history TO worker;
-GRANT EXECUTE ON FUNCTION uniqueue._tend_history, uniqueue._note_deploy TO worker;
+GRANT EXECUTE ON FUNCTION uniqueue._write_history, uniqueue._tend_history, uniqueue._note_deploy TO worker;
 
 -- Remote worker. A program in any language that works jobs by fetch_jobs and the functions beside it.
 GRANT USAGE ON SCHEMA uniqueue TO remote_worker;

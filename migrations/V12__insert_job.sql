@@ -238,9 +238,12 @@ BEGIN
             SCHEMA = current_schema(),
             TABLE = 'job',
             CONSTRAINT = 'job_unique_key';
-    ELSIF answer.outcome = 'inserted' THEN
-        PERFORM _tally_insert(given.kind, given.queue);
     END IF;
+    INSERT INTO history_tally (at, inserted, duplicates, completed, failed, discarded, kind, queue, waits, runs)
+    VALUES (
+        clock_timestamp(), (answer.outcome = 'inserted')::integer, (answer.outcome <> 'inserted')::integer, 0, 0, 0,
+        given.kind, given.queue, '{}', '{}'
+    );
     RETURN (
         answer.id, answer.state, answer.outcome <> 'inserted', answer.replaced, answer.unique_key, answer.outcome
     )::inserted_job;
@@ -469,13 +472,15 @@ BEGIN
             TABLE = 'job',
             CONSTRAINT = 'job_unique_key';
     END IF;
-    PERFORM _tally_inserts(array_agg(u.kind), array_agg(u.queue))
+    -- An answer without a place stands for every job that no other names.
+    INSERT INTO history_tally (at, inserted, duplicates, completed, failed, discarded, kind, queue, waits, runs)
+    SELECT
+        clock_timestamp(), count(*) FILTER (WHERE a.outcome IS NULL OR a.outcome = 'inserted'),
+        count(*) FILTER (WHERE a.outcome <> 'inserted'), 0, 0, 0, u.kind, u.queue, '{}', '{}'
     FROM unnest(batch) AS u
     LEFT JOIN unnest(answers) AS a ON a.place = u.place
-    WHERE coalesce(a.outcome, 'inserted') = 'inserted' AND (answers[1]).outcome IS DISTINCT FROM 'rejected'
-    HAVING count(*) > 0;
-
-    -- An answer without a place stands for every job that no other names.
+    WHERE a.outcome IS NOT NULL OR (answers[1]).outcome IS DISTINCT FROM 'rejected'
+    GROUP BY u.kind, u.queue;
     RETURN QUERY
     SELECT
         u.place - 1,

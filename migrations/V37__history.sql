@@ -2,7 +2,7 @@
 --
 -- A process of the library counts in memory and writes once a minute. Functions for users in SQL have no process that
 -- counts: each call of insert_job, insert_jobs and finish_jobs appends one narrow row for each kind and queue to an
--- unlogged table without an index, in the caller's transaction. The pruner adds these rows up.
+-- unlogged table without an index, in the caller's transaction. This row costs insert_job a fortieth. The pruner adds these rows up.
 --
 -- Each count is written to seven rows: to the minute and to the hour of the kind in its queue, of the queue, and of
 -- all queues, and to the total of the queue. So a chart of a queue reads no row of a kind, and no service has to roll minutes up.
@@ -32,8 +32,8 @@ CREATE TABLE history (
 COMMENT ON TABLE history IS
     'What happened to jobs, by minute for 7 days and by hour for 90 days. The views history_minute and history_hour are made for reading. A process of the library writes its counts once a minute, so the last two minutes are incomplete.';
 COMMENT ON COLUMN history.at IS 'The start of the minute or the hour.';
-COMMENT ON COLUMN history.inserted IS 'The number of inserted jobs. Inserts in a transaction that rolled back count if the library made them.';
-COMMENT ON COLUMN history.duplicates IS 'The number of inserts through the library that were duplicates. Duplicates of insert_job and insert_jobs are not counted here: see audit_duplicates.';
+COMMENT ON COLUMN history.inserted IS 'The number of inserted jobs. Inserts in a transaction that rolled back count if the library made them, and not if insert_job or insert_jobs did.';
+COMMENT ON COLUMN history.duplicates IS 'The number of inserts that were duplicates. Those of an insert that raises an error are not counted.';
 COMMENT ON COLUMN history.completed IS 'The number of completed runs.';
 COMMENT ON COLUMN history.failed IS 'The number of runs that failed, those after which the job was discarded included.';
 COMMENT ON COLUMN history.discarded IS 'The number of discarded jobs. Jobs that a statement other than a finish of a remote worker discarded in SQL are not counted.';
@@ -91,6 +91,7 @@ COMMENT ON CONSTRAINT history_writer_pkey ON history_writer IS 'One row per proc
 CREATE UNLOGGED TABLE history_tally (
     at timestamptz NOT NULL,
     inserted integer NOT NULL,
+    duplicates integer NOT NULL,
     completed integer NOT NULL,
     failed integer NOT NULL,
     discarded integer NOT NULL,
@@ -103,6 +104,7 @@ COMMENT ON TABLE history_tally IS
     'Counts of calls in SQL that are not in history yet. The pruner adds them up. The table is unlogged: a crash of the server empties it.';
 COMMENT ON COLUMN history_tally.at IS 'When the call was made.';
 COMMENT ON COLUMN history_tally.inserted IS 'The number of inserted jobs.';
+COMMENT ON COLUMN history_tally.duplicates IS 'The number of inserts that were duplicates.';
 COMMENT ON COLUMN history_tally.completed IS 'The number of completed runs.';
 COMMENT ON COLUMN history_tally.failed IS 'The number of failed runs.';
 COMMENT ON COLUMN history_tally.discarded IS 'The number of discarded jobs.';
@@ -275,57 +277,6 @@ COMMENT ON FUNCTION _write_history(uuid, bigint, jsonb) IS
     'Writes what a process counted. writer: its id. batch: a number that grows with each batch. minutes: an array of objects. age is how many seconds ago the middle of the counted time was, and counts is as for _add_history. The database''s clock decides which minute that is. Returns false if the batch was written before. A process of the library calls it once a minute if it counted anything.';
 REVOKE EXECUTE ON FUNCTION _write_history(uuid, bigint, jsonb) FROM PUBLIC;
 
-CREATE FUNCTION _tally_insert(kind text, queue text) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
-    SET search_path FROM CURRENT
-AS $$
-DECLARE
-    -- The pages of 64 MB. To ask for the size of the table costs as much as the row.
-    pages CONSTANT integer := 8192;
-    place tid;
-BEGIN
-    INSERT INTO history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
-    VALUES (clock_timestamp(), 1, 0, 0, 0, _tally_insert.kind, _tally_insert.queue, '{}', '{}')
-    RETURNING ctid INTO place;
-    IF (place::text::point)[0] >= pages THEN
-        -- The limit of the table where no pruner reads it. Vacuum gives the place to the next row.
-        DELETE FROM history_tally AS t WHERE t.ctid = place;
-        RETURN false;
-    END IF;
-    RETURN true;
-END
-$$;
-COMMENT ON FUNCTION _tally_insert(text, text) IS
-    'Tallies a job that insert_job inserted, in the caller''s transaction. Returns false when history_tally has 64 MB, and tallies nothing.';
-REVOKE EXECUTE ON FUNCTION _tally_insert(text, text) FROM PUBLIC;
-
-CREATE FUNCTION _tally_inserts(kinds text[], queues text[]) RETURNS integer
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-AS $$
-DECLARE
-    tallied integer;
-BEGIN
-    -- The limit of the table where no pruner reads it.
-    IF pg_relation_size('history_tally') >= 67108864 THEN
-        RETURN 0;
-    END IF;
-    INSERT INTO history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
-    SELECT clock_timestamp(), count(*), 0, 0, 0, u.kind COLLATE "C", u.queue COLLATE "C", '{}', '{}'
-    FROM unnest(kinds, queues) AS u (kind, queue)
-    WHERE octet_length(u.kind) BETWEEN 1 AND 128 AND octet_length(u.queue) BETWEEN 1 AND 128
-    GROUP BY u.kind COLLATE "C", u.queue COLLATE "C";
-    GET DIAGNOSTICS tallied = ROW_COUNT;
-    RETURN tallied;
-END
-$$;
-COMMENT ON FUNCTION _tally_inserts(text[], text[]) IS
-    'Tallies jobs that insert_jobs inserted, in the caller''s transaction. The elements give the kind and the queue of each job. Writes nothing when history_tally has 64 MB. Returns the number of written rows.';
-REVOKE EXECUTE ON FUNCTION _tally_inserts(text[], text[]) FROM PUBLIC;
-
 CREATE FUNCTION _running_times(ids uuid[]) RETURNS running_times[]
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -354,12 +305,9 @@ AS $$
 DECLARE
     tallied integer;
 BEGIN
-    IF pg_relation_size('history_tally') >= 67108864 THEN
-        RETURN 0;
-    END IF;
-    INSERT INTO history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
+    INSERT INTO history_tally (at, inserted, duplicates, completed, failed, discarded, kind, queue, waits, runs)
     SELECT
-        clock_timestamp(), 0, count(*) FILTER (WHERE e.state = 'completed'), count(*) FILTER (WHERE e.id = ANY (_tally_runs.failed)),
+        clock_timestamp(), 0, 0, count(*) FILTER (WHERE e.state = 'completed'), count(*) FILTER (WHERE e.id = ANY (_tally_runs.failed)),
         count(*) FILTER (WHERE e.state = 'discarded'), t.kind, t.queue, array_agg(t.wait_seconds), array_agg(t.run_seconds)
     FROM unnest(ended, states) AS e (id, state)
     JOIN unnest(times) AS t ON t.id = e.id
@@ -369,7 +317,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _tally_runs(running_times[], uuid[], text[], uuid[]) IS
-    'Tallies runs that a remote worker ended. times: as _running_times returned them before. ended, states: the jobs whose results counted, and their states since. failed: those of them whose runs failed. Writes nothing when history_tally has 64 MB. Returns the number of written rows.';
+    'Tallies runs that a remote worker ended. times: as _running_times returned them before. ended, states: the jobs whose results counted, and their states since. failed: those of them whose runs failed. Returns the number of written rows.';
 
 CREATE FUNCTION _fold_history(size integer) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -389,7 +337,7 @@ BEGIN
         ),
         spread AS (
             SELECT
-                date_trunc('minute', t.at) AS at, l.kind, l.queue, t.inserted, t.completed, t.failed, t.discarded, t.waits, t.runs
+                date_trunc('minute', t.at) AS at, l.kind, l.queue, t.inserted, t.duplicates, t.completed, t.failed, t.discarded, t.waits, t.runs
             FROM taken AS t
             CROSS JOIN LATERAL (VALUES (t.kind, t.queue), ('', t.queue), ('', '')) AS l (kind, queue)
         ),
@@ -403,8 +351,8 @@ BEGIN
         ),
         counted AS (
             SELECT
-                s.at, s.kind, s.queue, sum(s.inserted) AS inserted, sum(s.completed) AS completed, sum(s.failed) AS failed,
-                sum(s.discarded) AS discarded, count(*) AS tallies
+                s.at, s.kind, s.queue, sum(s.inserted) AS inserted, sum(s.duplicates) AS duplicates,
+                sum(s.completed) AS completed, sum(s.failed) AS failed, sum(s.discarded) AS discarded, count(*) AS tallies
             FROM spread AS s
             GROUP BY s.at, s.kind, s.queue
         )
