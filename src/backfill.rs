@@ -8,7 +8,7 @@ use crate::state::JobState;
 /// The number of collisions, and of unfit jobs, in a report.
 pub(crate) const EXAMPLES: usize = 100;
 
-/// What a backfill does with a job whose key another job claims.
+/// The fate of a job in a backfill whose key another job claims.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]

@@ -203,7 +203,7 @@ pub enum Error {
     /// A runner was started without a worker or a queue, or with two workers of one kind.
     #[error("cannot start the runner: {problem}")]
     InvalidRunner {
-        /// What is missing or given twice.
+        /// The part that is missing or given twice.
         problem: String,
     },
 
@@ -314,7 +314,7 @@ pub enum Error {
     Embedded {
         /// The problem, ending in the value at fault.
         problem: String,
-        /// What to install or set.
+        /// The package to install, or the variable to set.
         hint: String,
         /// The error of the operating system, if there is one.
         #[source]

@@ -21,7 +21,7 @@ pub struct Event {
     pub queue: QueueName,
     /// The attempt of the event, counted from 1, or 0 before the first attempt.
     pub attempt: u16,
-    /// What happened.
+    /// The event itself.
     pub happened: Happened,
 }
 
@@ -40,7 +40,7 @@ impl Event {
     }
 }
 
-/// What happened to a job.
+/// An event of a job.
 ///
 /// The end of an attempt is sent after the database has recorded it, so an event stands for a result
 /// that counted. The only exception is [`Happened::Stale`].

@@ -1,4 +1,4 @@
-//! What happened to jobs over time: counts, and histograms of how long runs waited and took.
+//! The history of jobs: counts over time, and histograms of how long runs waited and took.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ impl Histogram {
     }
 }
 
-/// What happened to jobs in a time.
+/// The counts of events of jobs in a time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct HistoryCounts {
@@ -109,7 +109,7 @@ pub struct HistoryCounts {
     pub completed: u64,
     /// Failed runs, those after which the job was discarded included.
     pub failed: u64,
-    /// Discarded jobs. Those that a statement in SQL discarded count only where a remote worker did it.
+    /// Discarded jobs. A job that a statement in SQL discarded counts only where a remote worker did it.
     pub discarded: u64,
     /// How long ended runs had waited from when their jobs were due.
     pub wait: Histogram,
@@ -150,7 +150,7 @@ impl HistoryCounts {
 pub struct HistoryPoint {
     /// The start of the step.
     pub at: OffsetDateTime,
-    /// What happened in it.
+    /// The counts of the step.
     pub counts: HistoryCounts,
 }
 
@@ -164,7 +164,7 @@ pub struct Deploy {
     pub version: String,
 }
 
-/// What happened to jobs over time, as [`Client::history`](crate::Client::history) returns it.
+/// The history of jobs, as [`Client::history`](crate::Client::history) returns it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct History {
@@ -191,23 +191,23 @@ impl History {
     }
 }
 
-/// What happened to the jobs of one kind.
+/// The history of one kind.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct KindHistory {
     /// The kind.
     pub kind: Kind,
-    /// What happened, without histograms.
+    /// The counts, without histograms.
     pub counts: HistoryCounts,
 }
 
-/// What happened to the jobs of one queue.
+/// The history of one queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct QueueHistory {
     /// The queue.
     pub queue: QueueName,
-    /// What happened.
+    /// The counts.
     pub counts: HistoryCounts,
 }
 

@@ -115,7 +115,7 @@ fn read(document: &Value) -> Result<UniquePolicy> {
     UniquePolicy::from_json_with_default(document, OnConflict::Ignore)
 }
 
-/// What a process registers of a kind, as the database reads it.
+/// A kind as a process registers it and the database reads it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct KindDefinition {
     pub(crate) name: Kind,

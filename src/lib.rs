@@ -86,11 +86,11 @@ pub use self::client::{
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
-/// What happened.
+/// Events.
 pub use self::event::{Event, Happened};
-/// What is wrong.
+/// Health.
 pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, Remedy, Severity, SkippedCheck, Thresholds};
-/// What happened over time.
+/// History.
 pub use self::history::{Deploy, Histogram, History, HistoryCounts, HistoryPoint, KindHistory, QueueHistory};
 #[cfg(feature = "periodic")]
 pub use self::ident::PeriodicName;
@@ -104,7 +104,7 @@ pub use self::job_error::{JobError, Permanent};
 /// Registered kinds.
 pub use self::kind::KindRow;
 pub use self::outcome::{BoxError, IntoResult, Outcome};
-/// What people watch.
+/// Lists for people who watch.
 pub use self::overview::{
     FailingCode, FailingKind, GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob,
 };

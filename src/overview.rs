@@ -162,7 +162,7 @@ pub struct StuckJob {
     pub code: ObstacleCode,
     /// The reason as a sentence.
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -187,7 +187,7 @@ pub struct GroupInfo {
     /// Since when that job could have run.
     #[serde(with = "time::serde::rfc3339::option")]
     pub head_since: Option<OffsetDateTime>,
-    /// What of the queue or of the group holds that job up. `None`: nothing does, or no job waits. [`Client::why`] says of
+    /// The obstacle of the queue or of the group for that job. `None`: there is none, or no job waits. [`Client::why`] says of
     /// any job all that keeps it.
     ///
     /// [`Client::why`]: crate::Client::why

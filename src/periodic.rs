@@ -117,7 +117,7 @@ impl PeriodicJob {
         self
     }
 
-    /// What to do with slots that passed while no runner was alive. Default: [`CatchUp::Latest`].
+    /// The treatment of slots that passed while no runner was alive. Default: [`CatchUp::Latest`].
     pub const fn catch_up(mut self, catch_up: CatchUp) -> Self {
         self.catch_up = catch_up;
         self
@@ -174,7 +174,7 @@ impl PeriodicChange {
         self
     }
 
-    /// What to do with slots that passed while no runner was alive.
+    /// The treatment of slots that passed while no runner was alive.
     pub const fn catch_up(mut self, catch_up: CatchUp) -> Self {
         self.catch_up = Some(catch_up);
         self
@@ -278,7 +278,7 @@ pub struct PeriodicRow {
     pub time_zone: String,
     /// The unique policy of its jobs, as `insert_job` takes it. `None`: each slot has its own key.
     pub unique_policy: Option<Value>,
-    /// What to do with slots that passed while no runner was alive.
+    /// The treatment of slots that passed while no runner was alive.
     pub catch_up: CatchUp,
     /// Where it was defined.
     pub source: PeriodicSource,

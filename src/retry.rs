@@ -111,7 +111,7 @@ impl RetryPolicy {
         Some(Value::Object(given.collect::<Map<_, _>>()))
     }
 
-    /// The policy of a document as `register_kind` takes it. What it leaves out is the default's.
+    /// The policy of a document as `register_kind` takes it. A member that is left out has its default.
     pub(crate) fn of_document(document: &Value) -> Self {
         let length = |name: &str| match document.get(name)?.as_str()? {
             "PT0S" | "0s" => Some(Duration::ZERO),

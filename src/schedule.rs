@@ -19,7 +19,7 @@ mod cron;
 mod days;
 mod field;
 
-/// What to do with the slots of a periodic job that passed while no runner was alive.
+/// The treatment of the slots of a periodic job that passed while no runner was alive.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]

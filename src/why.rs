@@ -119,7 +119,7 @@ impl Serialize for ObstacleCode {
     }
 }
 
-/// What keeps a job from starting, as [`Client::why`](crate::Client::why) lists it.
+/// An obstacle that keeps a job from starting, as [`Client::why`](crate::Client::why) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Obstacle {
@@ -127,9 +127,9 @@ pub struct Obstacle {
     pub code: ObstacleCode,
     /// The obstacle as a sentence.
     pub reason: String,
-    /// What to do about it, often an SQL statement. `None`: it goes by itself.
+    /// The remedy, often an SQL statement. `None`: the obstacle ends by itself.
     pub remedy: Option<String>,
-    /// What the sentence says, by name: `queue`, `group`, `kind`, `job` (the id of another job), `since` and `until`
+    /// The facts of the sentence, by name: `queue`, `group`, `kind`, `job` (the id of another job), `since` and `until`
     /// (RFC 3339), `jobs` (a number of jobs; 10001: more than 10,000), `parent` (the id of a job that has not ended), `limit`,
     /// `pid`.
     pub details: Map<String, Value>,
@@ -141,6 +141,6 @@ pub struct Obstacle {
 pub struct FirstJob {
     /// The first available job of the queue.
     pub id: JobId,
-    /// What keeps it from starting, the first obstacle to go first.
+    /// The obstacles that keep it from starting, in the order in which they end.
     pub obstacles: Vec<Obstacle>,
 }

@@ -43,7 +43,7 @@ impl ClientBuilder {
         self
     }
 
-    /// What every insert starts from, behind the call's and the kind's own options. An id among
+    /// The options of every insert, behind those of the call and of the kind. An id among
     /// them is left out: it can be one job's only.
     pub fn defaults(mut self, defaults: InsertOptions) -> Self {
         self.defaults = InsertOptions { id: None, ..defaults };

@@ -13,7 +13,7 @@ use crate::job::NewJob;
 use crate::store::{self, Explained};
 use crate::unique::{Duplicate, InsertOutcome, StateSet};
 
-/// What an insert would do, and why. The SQL function `explain_unique` says the same.
+/// The effect that an insert would have, and the reason. The SQL function `explain_unique` says the same.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -26,7 +26,7 @@ pub struct Explanation {
     /// queued, a policy's [`key`](crate::UniquePolicy::key) while it is active, unless they say otherwise. Empty for a job
     /// that is not unique.
     pub would_claim_in: StateSet,
-    /// What the insert would do. `Inserted` also where a job has the id already, which is the answer then, and where an
+    /// The outcome of the insert. `Inserted` also where a job has the id already, which is the answer then, and where an
     /// update finds the holder full.
     pub outcome: InsertOutcome,
     /// The job that the new one would replace, under `replace`, `replace_except_schedule` and `preempt`.

@@ -62,7 +62,7 @@ impl Groups<'_> {
 }
 
 impl Client {
-    /// Lists groups that have available or running jobs, each with its limit, its first job and what holds that up. Those
+    /// Lists groups that have available or running jobs, each with its limit, its first job and what holds that up. Groups
     /// that are held up come first, the longest first: of the 1,000 first ones by queue, priority and key and of the 1,000
     /// first ones that run, or of as many as the limit where that is more. [`Groups::by_name`] reads them all in pages.
     ///

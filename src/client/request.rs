@@ -41,7 +41,7 @@ pub(super) type ChangeCall<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgCon
 pub struct Request<'a, T, O = ()> {
     client: &'a Client,
     source: Source<'a>,
-    /// What is asked for.
+    /// The options of the question.
     pub(super) options: O,
     /// How many statements it sends at most.
     statements: u32,

@@ -249,7 +249,7 @@ impl Remedy {
 pub struct SkippedCheck {
     /// The check.
     pub check: String,
-    /// What it could not read, and why.
+    /// The part that it could not read, and the reason.
     pub why: String,
     /// A remedy, if there is one.
     pub remedy: Option<String>,

@@ -1,6 +1,6 @@
 //! The batch size of a service: smaller after a statement timeout.
 //!
-//! What each row costs depends on the application: the row may have a trigger, or rows that refer to it by a foreign key
+//! The cost of each row depends on the application: the row may have a trigger, or rows that refer to it by a foreign key
 //! without an index. A statement that times out does nothing, and would time out each time. Where a statement for a
 //! single job times out, that job is [set aside](super::set_aside).
 

@@ -24,7 +24,7 @@ const REST: Duration = Duration::from_secs(1);
 
 /// The statement of a service.
 pub(super) trait Step: Sync {
-    /// What it does to jobs, for the log.
+    /// Its effect on jobs as a verb, for the log.
     const VERB: &'static str;
     type Done: Send;
 

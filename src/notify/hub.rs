@@ -31,7 +31,7 @@ const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 /// Notifications of all places of a database, each with its schema. `None`: of all schemas.
 type Heard = (Option<Arc<str>>, Notification);
 
-/// What the runners of a database share.
+/// The session that listens for all runners of a database.
 #[derive(Debug)]
 pub(crate) struct ListenHub {
     options: PgConnectOptions,

@@ -33,7 +33,7 @@ impl Channels {
         Self { job: store::job_channel(schema), control: store::control_channel(schema) }
     }
 
-    /// What a notification says. `None`: it is on another channel.
+    /// The meaning of a notification. `None`: it is on another channel.
     pub(super) fn read(&self, channel: &str, payload: &str) -> Option<Notification> {
         match channel {
             channel if channel == self.job => Some(Notification::Jobs { queue: payload.to_owned() }),

@@ -29,7 +29,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How often a process looks which other processes live.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What separates the name of a process from the part that no other process has.
+/// Stands between the name of a process and the part that no other process has.
 const MARK: &str = " places-";
 
 type Build = dyn Fn(Client) -> Runner + Send + Sync;
@@ -50,11 +50,11 @@ pub struct PlacesHandle {
     states: Arc<Mutex<BTreeMap<PlaceName, PlaceState>>>,
     stopping: CancellationToken,
     tasks: TaskTracker,
-    /// What the stops of the runners answered.
+    /// The errors of the stops of the runners.
     failures: Arc<Mutex<Vec<Error>>>,
 }
 
-/// What the process does in a place.
+/// The state of a process in a place.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum PlaceState {
@@ -108,7 +108,7 @@ impl PlacesRunner {
         self
     }
 
-    /// What the runners are called in the tables `runner`, before a part that tells this process from others. Default:
+    /// The name of the runners in the tables `runner`, before a part that tells this process from others. Default:
     /// `uniqueue` and the process id.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -126,7 +126,7 @@ impl PlacesRunner {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidRunner`], as for [`Runner::start`]: nothing is started. What is wrong with one place is in
+    /// [`Error::InvalidRunner`], as for [`Runner::start`]: nothing is started. The problem of one place is in
     /// [`PlacesHandle::states`].
     pub async fn start(self) -> Result<PlacesHandle> {
         let Self { places, build, name, slots, most_runners } = self;
@@ -192,7 +192,7 @@ impl PlacesRunner {
 }
 
 impl PlacesHandle {
-    /// What the process does in each place, by name.
+    /// The state of the process in each place, by name.
     #[must_use]
     pub fn states(&self) -> BTreeMap<PlaceName, PlaceState> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -305,7 +305,7 @@ struct Processes {
     places: Places,
     name: String,
     most_runners: usize,
-    /// Those that each place saw last. A place that does not answer says nothing new.
+    /// The processes that each place saw last. A place that does not answer keeps its list.
     seen: Vec<BTreeSet<String>>,
 }
 

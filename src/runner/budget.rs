@@ -65,7 +65,7 @@ impl Budget {
 }
 
 impl Share {
-    /// What wakes the producer of the place.
+    /// The signal that wakes the producer of the place.
     pub(super) fn wake(&self) -> Arc<Notify> {
         Arc::clone(&self.state().accounts[self.place].wake)
     }

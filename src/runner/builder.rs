@@ -1,4 +1,4 @@
-//! Building a runner: its queues, its workers and their context. What else can be set is in [`options`](super::options).
+//! Building a runner: its queues, its workers and their context. Other options are in [`options`](super::options).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub struct Runner {
     pub(super) is_listening: bool,
     /// Its part of a budget that runners of several places share. `None`: its queues alone limit it.
     pub(super) share: Option<Share>,
-    /// What listens for it. `None`: its own session does.
+    /// The session that listens for it. `None`: its own session does.
     pub(super) hub: Option<Arc<ListenHub>>,
 }
 
@@ -173,7 +173,7 @@ impl Runner {
         self
     }
 
-    /// What the runner is called in the table `runner`. Default: `uniqueue` and the process id.
+    /// The runner's name in the table `runner`. Default: `uniqueue` and the process id.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self

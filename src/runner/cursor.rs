@@ -44,7 +44,7 @@ pub(super) enum Depth {
     Full,
 }
 
-/// What the producer remembers of its scans.
+/// The producer's memory of its scans.
 pub(super) struct Cursor {
     full: Due,
     recent: Due,

@@ -15,7 +15,7 @@ use crate::client::answer;
 use crate::error::Error;
 use crate::store::{self, GroupVisit, QueueDemand, SuspectLimit};
 
-/// What the producer has learned from fetches that failed.
+/// The producer's memory of fetches that failed.
 pub(super) struct Failures {
     limit: JobLimit,
     aside: SetAside,
@@ -29,7 +29,7 @@ impl Failures {
         Self { limit: JobLimit::none(), aside: SetAside::default(), queues: FailingQueues::default(), was_alone: false }
     }
 
-    /// What to fetch next.
+    /// The jobs to fetch next.
     pub(super) fn wanted(&mut self, shared: &Shared, plan: Plan) -> Wanted {
         let now = Instant::now();
         if let Some(wanted) = self.alone(shared, plan, now) {

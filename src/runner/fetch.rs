@@ -25,7 +25,7 @@ use crate::worker::Stop;
 /// From this number of jobs on, a fetch sends two statements at once.
 const ENOUGH_FOR_TWO: usize = 1_000;
 
-/// What came of a fetch.
+/// The result of a fetch.
 pub(super) struct FetchResult {
     pub(super) jobs: usize,
     /// The bytes of their values.
@@ -40,7 +40,7 @@ pub(super) struct FetchResult {
     pub(super) has_alone: bool,
 }
 
-/// What to fetch.
+/// The jobs to fetch.
 pub(super) struct Wanted {
     /// Empty: nothing.
     pub(super) slots: Vec<QueueDemand>,
@@ -70,7 +70,7 @@ fn free_of(slots: &[QueueDemand]) -> usize {
     slots.iter().fold(0, |sum, slots| sum.saturating_add(slots.free))
 }
 
-/// What the queues want now of what the plan allows.
+/// The jobs that the queues want now and the plan allows.
 pub(super) fn wanted(shared: &Shared, plan: Plan) -> Wanted {
     match plan {
         Plan::Open { suspects, ahead } => Wanted::of(free_slots(shared, ahead), SuspectLimit::AtMost(suspects)),

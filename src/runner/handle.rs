@@ -110,7 +110,7 @@ impl RunnerHandle {
 
     /// Stops in order: fetches no more, waits for what runs, records every result.
     ///
-    /// What still runs after the [stop timeout](crate::Runner::stop_timeout) is told to stop
+    /// Work that still runs after the [stop timeout](crate::Runner::stop_timeout) is told to stop
     /// ([`StopReason::Stopping`]), and dropped at its next `.await` after the
     /// [grace](crate::Runner::stop_grace). It is given back without using up the attempt. So jobs
     /// run no longer than the stop timeout and the grace. Recording their results takes as long as the database does, and

@@ -1,4 +1,4 @@
-//! What follows a statement that failed: it can have worked all the same, and only its answer was lost.
+//! Recovery from a statement that failed: it may have worked, and only its answer was lost.
 //!
 //! - A fetch: the jobs that it took run, according to the database, and no task works them. [`LostFetches`] gives
 //!   them back.

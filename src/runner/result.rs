@@ -15,8 +15,8 @@ use crate::state::JobState;
 use crate::store::{FinishedStates, RunResult, Verdict};
 use crate::worker::Stop;
 
-/// The most bytes of outputs, errors and progress in one statement, unless a single result has more. What JSON escapes is
-/// sent as six times as many bytes, and PostgreSQL reads messages of at most 1 GB.
+/// The most bytes of outputs, errors and progress in one statement, unless a single result has more. A character that JSON
+/// escapes is sent as six times as many bytes, and PostgreSQL reads messages of at most 1 GB.
 const BYTES: usize = 16 << 20;
 
 /// A run that ended.
@@ -125,7 +125,7 @@ pub(super) fn warn_of_stale(dropped: &[(JobId, u16)]) {
     }
 }
 
-/// What a verdict came to, given the state that the job is in since.
+/// The event of a verdict, given the state that the job is in since.
 fn happened(verdict: Verdict, state: JobState) -> Happened {
     let is_discarded = state == JobState::Discarded;
     match verdict {

@@ -1,6 +1,6 @@
 //! The runs in hand: jobs that were fetched and whose results are not recorded yet.
 //!
-//! Whatever takes a running job away (a cancellation, a rescue, a deletion) notifies its runner, which then asks the
+//! A cancellation, a rescue or a deletion of a running job notifies its runner, which then asks the
 //! database which of its runs are still its own, and stops the others. It asks at each heartbeat as well, so that a
 //! notification that was lost, or never sent, costs a quarter of a lease and nothing else.
 //!

@@ -12,8 +12,8 @@
 //!
 //! Invariants:
 //! - A job is discarded only for a damaged value or its size: a single statement for this job failed more than once, while
-//!   the database answered other statements. What may pass by itself, such as an error of the application's trigger, costs
-//!   no job.
+//!   the database answered other statements. An error that may pass by itself, such as one of the application's trigger,
+//!   costs no job.
 //! - Jobs are tried within half of a fetch's time. So the job at fault is set aside within a lease, and the jobs that were
 //!   fetched with it go on.
 
@@ -83,7 +83,7 @@ enum NextTrial {
     Discard { reason: String },
 }
 
-/// What came of a search for the job at fault.
+/// The result of a search for the job at fault.
 pub(super) struct CulpritSearch {
     pub(super) set_aside: usize,
     /// How many jobs can be started as far as they were tried. Where all were tried: any number.

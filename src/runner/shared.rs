@@ -1,4 +1,4 @@
-//! What the parts of one runner share, grouped by the parts that need it.
+//! The data that the parts of one runner share, grouped by the parts that need them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ pub(super) struct Shared {
     pub(super) tasks: Tasks,
 }
 
-/// What an attempt needs.
+/// The data that an attempt needs.
 pub(super) struct Workers {
     pub(super) registry: Registry,
     /// The kinds that have a worker here. Others are left to other runners. `None`: any kind has one.
@@ -79,7 +79,7 @@ pub(super) struct PollSettings {
     pub(super) is_listening: bool,
 }
 
-/// What the tasks of the runner tell each other.
+/// The signals between the tasks of the runner.
 #[derive(Default)]
 pub(super) struct Signals {
     /// Wakes the producer: a notification came.

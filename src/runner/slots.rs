@@ -41,7 +41,7 @@ pub(super) struct UnstartedJob {
 /// A queue that the runner works, and how much of it at once.
 pub(super) struct QueueSlots {
     pub(super) name: QueueName,
-    /// What its jobs take besides: slots of a budget.
+    /// The budget of which its jobs take slots as well.
     share: Option<Share>,
     slots: Mutex<Slots>,
 }

@@ -48,7 +48,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The pause doubles up to this, so that a suspect that is locked for long does not stop the others again and again.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
-/// What the runner may fetch now.
+/// The jobs that the runner may fetch now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Plan {
     /// Other jobs, and suspects up to this number.

@@ -1,4 +1,4 @@
-//! What becomes of a job when its attempt ends: what the worker said, and why it was stopped.
+//! The verdict on an attempt that ended: from the worker's result, and the reason why it was stopped.
 //!
 //! | the worker | not stopped | `Stopping` | `TimedOut` | `Cancelled`, `LeaseLost` |
 //! |---|---|---|---|---|
@@ -41,7 +41,7 @@ pub(super) enum WorkEnd {
     Dropped,
 }
 
-/// What it takes to judge an attempt.
+/// The facts by which an attempt is judged.
 pub(super) struct Judge<'a> {
     pub(super) attempt: &'a Attempt,
     pub(super) retry_policy: &'a dyn Fn() -> RetryPolicy,

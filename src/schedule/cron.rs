@@ -151,7 +151,7 @@ struct Stretch {
     begins_at: i64,
     ends_at: i64,
     offset: i64,
-    /// What the clock would show at the begin if it had not been put forward or back. `None`: nothing was before.
+    /// The time that the clock would show at the begin if it had not been put forward or back. `None`: nothing was before.
     reached: Option<i64>,
 }
 

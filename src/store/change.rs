@@ -14,7 +14,7 @@ use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
 use crate::unique::{RefusedRetry, StateSet};
 
-/// What an operator can do to jobs.
+/// An operator's change of jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb {
     Cancel,
@@ -41,7 +41,7 @@ impl Verb {
     }
 }
 
-/// What became of the jobs of a change.
+/// The result of a change.
 #[derive(Clone, Debug)]
 pub(crate) struct Changes {
     pub(crate) changed: Vec<Changed>,

@@ -1,4 +1,4 @@
-//! What an insert would do.
+//! The effect that an insert would have.
 
 use serde_json::value::RawValue;
 use sqlx::{PgConnection, Row};
@@ -12,14 +12,14 @@ use crate::error::Result;
 use crate::ident::JobId;
 use crate::unique::{Duplicate, InsertOutcome, StateSet};
 
-/// What an insert would do with a row.
+/// The effect that an insert of a row would have.
 #[derive(Debug)]
 pub(crate) struct Explained {
     pub(crate) outcome: InsertOutcome,
     pub(crate) replaced: Option<JobId>,
     /// The job that claims the key.
     pub(crate) holder: Option<Duplicate>,
-    /// What an update would make of the holder.
+    /// The args that an update would give to the holder.
     pub(crate) new_args: Option<Box<RawValue>>,
     pub(crate) new_scheduled_at: Option<OffsetDateTime>,
 }

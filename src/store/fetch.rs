@@ -73,7 +73,7 @@ pub(crate) struct Position {
     pub(crate) id: Uuid,
 }
 
-/// What a fetch is to take.
+/// The jobs that a fetch is to take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand<'a> {
     pub(crate) slots: &'a [QueueDemand],

@@ -20,7 +20,7 @@ use crate::job::JobRow;
 use crate::state::JobState;
 use crate::unique::StateSet;
 
-/// What a fetch took, and what its scan was.
+/// The jobs that a fetch took, and the course of its scan.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     /// The jobs, in the order of work. All of them are running since the fetch.
@@ -65,12 +65,12 @@ impl Fetched {
         ids.any(|taken| taken.as_uuid() == id)
     }
 
-    /// What came of the visit of a queue's groups. None: they were not visited.
+    /// The result of the visit of a queue's groups. None: they were not visited.
     pub(crate) fn visit_of(&self, queue: &QueueName) -> Option<&Visited> {
         self.visited.iter().find(|visited| visited.queue == *queue)
     }
 
-    /// What two statements took that were sent at once.
+    /// The answers of two statements that were sent at once, as one.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.jobs.extend(other.jobs);
         self.jobs.sort_by(order_of_work);
@@ -90,7 +90,7 @@ impl Fetched {
     }
 }
 
-/// What came of a visit of the groups of a queue.
+/// The result of a visit of the groups of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Visited {
     pub(crate) queue: QueueName,
@@ -114,7 +114,7 @@ pub(crate) struct Unreadable {
     pub(crate) problem: String,
 }
 
-/// What a fetch learned besides its jobs.
+/// The facts that a fetch returns besides its jobs.
 #[derive(Deserialize)]
 struct Facts {
     #[serde(with = "time::serde::rfc3339")]
@@ -127,7 +127,7 @@ struct Facts {
     discarded: Option<HashSet<Uuid>>,
 }
 
-/// What a fetch learned of a queue with a guard.
+/// The facts that a fetch returns of a queue with a guard.
 #[derive(Deserialize)]
 struct QueueFacts {
     name: String,

@@ -14,7 +14,7 @@ use crate::ident::{JobId, QueueName};
 use crate::job::JobRow;
 use crate::state::JobState;
 
-/// What the testing kit expects of a job. `None`: any value matches.
+/// The values that the testing kit expects of a job. `None`: any value matches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Criteria {
     pub(crate) kind: Option<String>,

@@ -61,7 +61,7 @@ impl From<String> for StoredError {
 }
 
 impl Verdict {
-    /// What it holds back.
+    /// The queue or the group that it holds back.
     pub(crate) const fn hold(&self) -> Option<&Hold> {
         match self {
             Self::Snooze { hold, .. } => hold.as_ref(),
@@ -87,7 +87,7 @@ pub(crate) struct RunResult {
     /// The number of the run. The result counts only while the job has it.
     pub(crate) run: u32,
     pub(crate) verdict: Verdict,
-    /// What the run reported last, where that is not stored yet.
+    /// The last progress of the run, if it is not stored yet.
     pub(crate) progress: Option<Value>,
     /// Whether the row goes if the run completed the job.
     pub(crate) is_deleted: bool,
@@ -183,7 +183,7 @@ async fn hold_back(connection: &mut PgConnection, statements: &Statements, resul
     Ok(())
 }
 
-/// What runs have to store, as the statement takes it: an array for each column.
+/// The results of runs, as the statement takes them: an array for each column.
 #[derive(Default)]
 struct Outcomes<'a> {
     names: Vec<&'static str>,

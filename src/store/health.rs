@@ -279,7 +279,7 @@ pub(crate) struct StuckJobCount {
     /// The one that has been stuck for longest.
     pub(crate) job: Uuid,
     pub(crate) kind: String,
-    /// What keeps it.
+    /// The obstacle, as a sentence.
     pub(crate) reason: String,
 }
 

@@ -98,7 +98,7 @@ async fn deploys(connection: &mut PgConnection, statements: &Statements, since: 
     rows.iter().map(deploy).collect()
 }
 
-/// What happened to each kind, the kinds with the most failures first.
+/// The history of each kind, the kinds with the most failures first.
 pub(crate) async fn history_by_kind(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -113,7 +113,7 @@ pub(crate) async fn history_by_kind(
     rows.iter().map(of_kind).collect()
 }
 
-/// What happened in each queue, by name.
+/// The history of each queue, by name.
 pub(crate) async fn history_by_queue(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -125,7 +125,7 @@ pub(crate) async fn history_by_queue(
     by_queue(&rows)
 }
 
-/// What happened in each queue since it was first used, by name.
+/// The history of each queue since it was first used, by name.
 pub(crate) async fn history_totals(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -64,7 +64,7 @@ pub(crate) struct Rescued {
     pub(crate) attempt: u16,
     /// `retryable`, or `discarded` for its crashes or when another job holds its key.
     pub(crate) state: JobState,
-    /// What the job's `errors` say.
+    /// The text of the job's last error.
     pub(crate) error: String,
 }
 
@@ -204,7 +204,7 @@ pub(crate) struct IdRange {
     pub(crate) limit: i64,
 }
 
-/// What pruning a range did.
+/// The result of pruning a range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pruned {
     pub(crate) deleted: i64,

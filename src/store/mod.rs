@@ -2,7 +2,7 @@
 //!
 //! Every statement is a file in `sql/`. The marker `/* schema */` before a name becomes the queue's schema. The files
 //! stay valid SQL that way, and need no `search_path`. The marker `/* columns */j.*` becomes the columns of the job `j`
-//! that [`row::job_row`] reads. What several statements have in common stands beside them: the conditions of a filter in
+//! that [`row::job_row`] reads. The parts that several statements share stand beside them: the conditions of a filter in
 //! `matching.sql`, and the jobs of an insert, of which each becomes a `new_job`, in `new_job.sql` and `new_jobs.sql`.
 //! The functions here take a connection and plain values, and return plain values.
 

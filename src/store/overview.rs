@@ -54,7 +54,7 @@ fn runner(row: &PgRow) -> Result<RunnerInfo> {
 /// The order of a list of groups.
 #[derive(Clone, Debug)]
 pub(crate) enum GroupOrder {
-    /// Those that are held up first.
+    /// Groups that are held up first.
     HeldUp,
     /// By the names of their queues and by their keys, after this queue and key.
     Name { after: (String, String) },

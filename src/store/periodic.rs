@@ -180,7 +180,7 @@ fn periodic_row(row: &PgRow) -> Result<PeriodicRow> {
     })
 }
 
-/// What an operator can do to a periodic job.
+/// An operator's change of a periodic job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PeriodicVerb {
     Pause,

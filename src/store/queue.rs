@@ -23,7 +23,7 @@ const LOOK_AT: i32 = 20_000;
 /// A retention of 900 years or more, in seconds, counts as for ever. A thousand years differ by how months are counted.
 const LONG: f64 = 900.0 * 365.0 * 86_400.0;
 
-/// What can be done to a queue.
+/// A change of a queue's settings, or a look at them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum QueueVerb {
     /// Reads the settings, and changes nothing.

@@ -123,7 +123,7 @@ pub(super) fn errors(row: &PgRow, place: usize) -> Result<Vec<AttemptError>> {
     Ok(whole.map(AttemptError::from).into_iter().collect())
 }
 
-/// A value that no key is made from. What `serde_json` cannot hold, such as the number 1e400, is read as its text.
+/// A value that no key is made from. A number that `serde_json` cannot hold, such as 1e400, is read as its text.
 pub(super) fn value(row: &PgRow, place: usize) -> Result<Option<Value>> {
     if let Ok(value) = row.try_get(place) {
         return Ok(value);

@@ -26,7 +26,7 @@ pub(crate) async fn next_jobs(
     rows.iter().map(|row| Ok((row.try_get("id")?, QueueName::from_stored(row.try_get("queue")?)))).collect()
 }
 
-/// What came of a job that was tried.
+/// The result of the trial of a job.
 #[derive(Debug)]
 pub(crate) struct Tried {
     pub(crate) id: Uuid,

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ident::{JobId, QueueName};
 use crate::why::{FirstJob, Obstacle, ObstacleCode};
 
-/// What keeps a job from starting. Empty: there is no such job.
+/// The obstacles that keep a job from starting. Empty: there is no such job.
 pub(crate) async fn why(connection: &mut PgConnection, statements: &Statements, id: JobId) -> Result<Vec<Obstacle>> {
     let rows = query(&statements.why).bind(id.as_uuid()).fetch_all(connection).await?;
     rows.iter().map(obstacle).collect()
@@ -27,7 +27,7 @@ pub(crate) async fn why_first(
     rows.iter().map(|row| Ok((job(row)?, obstacle(row)?))).collect()
 }
 
-/// What keeps the first available job of a queue from starting. `None`: no job is available.
+/// The obstacles of the first available job of a queue. `None`: no job is available.
 pub(crate) async fn why_queue(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -3,7 +3,7 @@
 /// Asserts that jobs are in the queue, and returns their rows, oldest first.
 ///
 /// The first argument is a [`testing::Database`](crate::testing::Database) or a [`Client`](crate::Client). The second is
-/// the kind: a job type, text, or `_` for any. The others are expected properties, each named as a method of
+/// the kind: a job type, text, or `_` for any. Further arguments are expected properties, each named as a method of
 /// [`Expectation`](crate::testing::Expectation): `queue`, `args`, `meta`, `state`, `priority`, `scheduled_at`,
 /// `scheduled_in`, `unique_key`, `group`, `id`, `count`, and `tx` to read inside a transaction that has not committed. `args` and
 /// `meta` must be contained in the job's. They can be written as JSON.

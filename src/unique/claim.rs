@@ -23,7 +23,7 @@ pub struct Claim {
     pub discard_on_reentry: bool,
     /// The reaction of this insert to a holder.
     pub on_conflict: OnConflict,
-    /// What the insert changes of a waiting holder. Counts only where `on_conflict` is `Update`.
+    /// The changes of a waiting holder by the insert. Counts only where `on_conflict` is `Update`.
     pub update: Update,
 }
 

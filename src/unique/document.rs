@@ -42,7 +42,7 @@ const MEMBERS: [&str; 19] = [
     "max_delay",
 ];
 
-/// What a key can be made from.
+/// The parts that a key can be made from.
 const KEYS: [&str; 4] = ["type", "queue", "args", "meta"];
 
 /// Reads a policy; `on_conflict` is for documents that name neither that nor a preset.
@@ -131,7 +131,7 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
-    /// What the key is made from.
+    /// The parts that the key is made from.
     fn keys(&self) -> &[&str] {
         self.keys.as_deref().unwrap_or_else(|| self.like.map_or(&["type"], Preset::keys))
     }

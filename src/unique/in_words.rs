@@ -41,7 +41,7 @@ impl UniquePolicy {
         words.join("; ")
     }
 
-    /// What jobs with one key have in common.
+    /// The parts in which jobs with one key are equal.
     fn sameness(&self) -> String {
         match &self.key {
             Some(Ok(key)) => return format!("key {key:?}"),

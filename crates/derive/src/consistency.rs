@@ -1,6 +1,6 @@
 //! The consistency of the unique options.
 //!
-//! The rules between the terms of a claim are those of the library, from `uniqueue-policy`. The others are about the type
+//! The rules between the terms of a claim are those of the library, from `uniqueue-policy`. Other rules are about the type
 //! and the attribute.
 //!
 //! A combination that can never work, or is surely a mistake, is an error. A combination that works

@@ -117,7 +117,7 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// A job takes one of `period`, `ttl` and `window`. Lengths of time are short, such as `"90s"`, `"1h30m"`, `"7d"` or
 /// `"500ms"` (units `w`, `d`, `h`, `m`, `s`, `ms`, `us`), or in ISO 8601, such as `"PT15M"`, at most 100 years. A `period`
-/// or a `ttl` may have calendar years and months, such as `"P1M"`, which are added in UTC. The other lengths have none.
+/// or a `ttl` may have calendar years and months, such as `"P1M"`, which are added in UTC. Other lengths have none.
 ///
 /// The words and the lengths are those of a policy's JSON document. In `states`, `active` means `running`, as there.
 ///

@@ -61,7 +61,7 @@ words! {
 words! {
     member "outcome";
 
-    /// What became of an insert, or would: the word that `insert_job` answers in SQL.
+    /// The outcome of an insert: the word that `insert_job` answers in SQL.
     pub enum InsertOutcome {
         /// The job was inserted.
         Inserted = "inserted",

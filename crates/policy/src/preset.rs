@@ -32,7 +32,7 @@ impl Preset {
         }
     }
 
-    /// What a duplicate does.
+    /// The answer to a duplicate.
     #[must_use]
     pub const fn on_conflict(self) -> OnConflict {
         match self {
@@ -41,7 +41,7 @@ impl Preset {
         }
     }
 
-    /// What the key is made from, as a document's `keys` name it.
+    /// The parts that the key is made from, as a document's `keys` name it.
     #[must_use]
     pub const fn keys(self) -> &'static [&'static str] {
         match self {

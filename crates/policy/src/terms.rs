@@ -23,11 +23,11 @@ pub struct Terms {
     pub window: Option<Duration>,
     /// Whether the start of the job ends the claim.
     pub until_start: bool,
-    /// What the job does when it comes back and another one has its key.
+    /// The reaction of the job if it comes back and another job has its key.
     pub on_reentry: OnReentry,
-    /// What a duplicate does.
+    /// The answer to a duplicate.
     pub on_conflict: OnConflict,
-    /// What it changes. Counts only where `on_conflict` is `Update`.
+    /// The changes by a duplicate. Counts only where `on_conflict` is `Update`.
     pub update: Update,
 }
 
@@ -40,7 +40,7 @@ pub struct Problem {
     pub reason: String,
     /// The members whose values are at fault.
     pub values: Vec<(&'static str, String)>,
-    /// What to do.
+    /// The remedy.
     pub hint: &'static str,
 }
 

@@ -17,7 +17,7 @@ words! {
     }
 }
 
-/// What a duplicate does to a waiting holder, under [`OnConflict::Update`](crate::OnConflict::Update).
+/// The changes of a waiting holder by a duplicate, under [`OnConflict::Update`](crate::OnConflict::Update).
 ///
 /// ```
 /// use std::time::Duration;

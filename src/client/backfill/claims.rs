@@ -1,4 +1,4 @@
-//! What a backfill of unique keys does with a batch.
+//! A backfill of unique keys: its treatment of a batch.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What a backfill of groups does with a job and with a batch.
+//! A backfill of groups: its treatment of a job and of a batch.
 
 use serde_json::Value;
 use sqlx::PgConnection;

@@ -20,7 +20,7 @@ pub(super) enum KeyMaker {
     Kind(fn(&str) -> Result<Option<Unique>>, Option<UniquePolicy>),
 }
 
-/// What a backfill does with a job.
+/// The decision of a backfill about a job.
 #[derive(Debug)]
 pub(super) enum Judgement {
     /// It has the key and terms of the policy.

@@ -75,7 +75,7 @@ impl<'a> Backfill<'a> {
         self
     }
 
-    /// What becomes of a job whose key another job claims, most often an older one. Default:
+    /// The fate of a job whose key another job claims, most often an older one. Default:
     /// [`OnCollision::GoOn`].
     pub fn on_collision(mut self, on_collision: OnCollision) -> Self {
         self.on_collision = on_collision;

@@ -24,9 +24,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The default number of jobs that are changed in one transaction.
 pub(super) const BATCH: u32 = 200;
 
-/// What a backfill gives to jobs.
+/// The rule by which a backfill gives jobs a key or a group.
 pub(super) trait Rule: Send {
-    /// What a job is given.
+    /// The key or the group of a job.
     type Given: Send;
 
     /// The final states of jobs that are judged as well.
@@ -43,7 +43,7 @@ pub(super) trait Rule: Send {
     ) -> impl Future<Output = Result<Vec<JobId>>> + Send;
 }
 
-/// What a backfill does with a job.
+/// The decision of a backfill about a job.
 pub(super) enum Judged<G> {
     /// It is no concern of the backfill, and is not counted.
     Passed,

@@ -1,4 +1,4 @@
-//! What a process counts of history until it writes it.
+//! The counts of a process until it writes them to the history.
 //!
 //! ```text
 //! series ──take, each minute──▶ gathered ──batch──▶ in flight ──answer──▶ written
@@ -32,7 +32,7 @@ const MAX_SERIES: usize = 10_000;
 /// The most rows that wait to be written, besides those in flight.
 const MAX_GATHERED: usize = 20_000;
 
-/// What was counted of one kind in one queue since it was taken last.
+/// The counts of one kind in one queue since they were taken last.
 #[derive(Debug)]
 pub(crate) struct Series {
     kind: Kind,
@@ -156,7 +156,7 @@ impl HistoryCounter {
         }
     }
 
-    /// What waits to be sent.
+    /// The counts that wait to be sent.
     pub(super) fn to_send(&self) -> Vec<Gathered> {
         lock(&self.gathered).drain(..).collect()
     }

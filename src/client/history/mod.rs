@@ -109,7 +109,7 @@ fn span_of_sums(since: Duration) -> HistorySpan {
 }
 
 impl Client {
-    /// What happened to jobs in the last time: inserts, duplicates, results, and how long runs waited and took, step by step.
+    /// The history of jobs in the last time: inserts, duplicates, results, and how long runs waited and took, step by step.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -129,8 +129,8 @@ impl Client {
         Request::with(self, query, |client, connection, query| Box::pin(query.ask(client, connection))).of_statements(2)
     }
 
-    /// What happened to each kind in the last time, the kinds with the most failures first, then the busiest ones. At most
-    /// `limit` kinds. Counted are whole minutes up to two hours, and else whole hours.
+    /// The history of each kind in the last time, the kinds with the most failures first, then the busiest ones. At most
+    /// `limit` kinds, in whole minutes up to two hours, and else in whole hours.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Client {
         })
     }
 
-    /// What happened in each queue in the last time, by name. Counted are whole minutes up to two hours, and else whole hours.
+    /// The history of each queue in the last time, by name, in whole minutes up to two hours, and else in whole hours.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Client {
         })
     }
 
-    /// What happened in each queue since it was first used, by name. These counts only grow, as the counters of a metrics
+    /// The history of each queue since it was first used, by name. These counts only grow, as the counters of a metrics
     /// system do.
     ///
     /// # Errors

@@ -71,7 +71,7 @@ impl FoldedBatch {
         Self { edges: of_leaders(edges, &self.leaders), ..self }
     }
 
-    /// What goes to the database, and for each input the row that is sent for it. `is_each`: the inputs are of several
+    /// The batch for the database, and for each input the row that is sent for it. `is_each`: the inputs are of several
     /// callers.
     pub(super) fn into_parts(self, is_each: bool) -> (store::InsertBatch, Vec<usize>) {
         let folded = self.folded();

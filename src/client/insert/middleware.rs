@@ -41,7 +41,7 @@ pub trait InsertMiddleware: Send + Sync + 'static {
 #[must_use = "nothing is inserted unless this is run"]
 pub struct NextInsert<'a> {
     pub(super) middleware: &'a [Arc<dyn AnyInsertMiddleware>],
-    /// What comes after the middleware.
+    /// The insert behind the middleware.
     pub(super) insert: Box<dyn FnOnce(Vec<NewJob>) -> Inserting<'a> + Send + 'a>,
 }
 

@@ -1,4 +1,4 @@
-//! What JSON can say and PostgreSQL's `jsonb` cannot hold: half of a surrogate pair, and numbers with too many digits.
+//! JSON that PostgreSQL's `jsonb` cannot hold: half of a surrogate pair, and numbers with too many digits.
 //!
 //! Rust's strings and doubles have neither. JSON text that a caller brings can have both.
 

@@ -1,6 +1,6 @@
 //! Args and meta: whether `jsonb` holds them, and whether what it holds can be read back.
 //!
-//! What is refused here is what `insert_job` refuses in the database: a job that no Rust program
+//! The client refuses the values that `insert_job` refuses in the database: a job that no Rust program
 //! can read would fail every page of a list that it is on.
 
 use std::io;

@@ -113,7 +113,7 @@ pub(in crate::client) fn needs_clock(options: &InsertOptions, defaults: &InsertO
     is_windowed && !matches!(options.start.or(defaults.start), Some(Start::At(_)))
 }
 
-/// Makes rows of jobs. What those of a batch often have in common is made once.
+/// Makes rows of jobs. A value that many jobs of a batch share is made once.
 struct RowMaker {
     /// The database's time, where a key depends on it.
     now: Option<OffsetDateTime>,
@@ -304,7 +304,7 @@ fn check_year(option: &'static str, at: OffsetDateTime) -> Result<()> {
     Err(Error::InvalidOption { option, problem: "must be in the years 1 to 9000", given: at.to_string() })
 }
 
-/// What a policy may look at, its JSON not yet read.
+/// The parts of a job that a policy may read, as JSON text.
 pub(super) struct Unread<'a> {
     pub(super) kind: &'a Kind,
     pub(super) queue: &'a QueueName,

@@ -66,7 +66,7 @@ fn rejections(answers: &[Option<Answer>], leaders: &[usize]) -> Vec<Option<Rejec
     leaders.iter().enumerate().map(rejection).collect()
 }
 
-/// Gives every input the answer of the row that was sent for it. The first gets what became of the row. Those that were
+/// Gives every input the answer of the row that was sent for it. The first gets the outcome of the row. Inputs that were
 /// folded onto it are duplicates of it.
 fn deal(mut answers: Vec<Option<Answer>>, leaders: &[usize]) -> Vec<Option<Inserted>> {
     let mut to_come = vec![0_usize; answers.len()];

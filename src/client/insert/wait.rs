@@ -38,7 +38,7 @@ impl<'a> Insert<'a> {
     ///
     /// # Errors
     ///
-    /// Those of the insert. [`Error::ResultsNotKept`](crate::Error::ResultsNotKept) where the queue, or a live runner, deletes
+    /// The errors of the insert. [`Error::ResultsNotKept`](crate::Error::ResultsNotKept) where the queue, or a live runner, deletes
     /// jobs as they complete; [`Error::InvalidOption`](crate::Error::InvalidOption) together with [`Insert::tx`]. Nothing was
     /// inserted then.
     pub fn wait(self, timeout: Duration) -> InsertAndWait<'a> {

@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::ident::JobId;
 use crate::wait_result::Waited;
 
-/// Who waits for which job.
+/// The waits of this client by job.
 #[derive(Debug, Default)]
 pub(in crate::client) struct Waiters {
     state: Mutex<Waiting>,

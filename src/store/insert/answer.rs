@@ -1,4 +1,4 @@
-//! What became of rows that were sent, as the database says.
+//! The database's answers to rows that were sent.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::ident::JobId;
 use crate::job::JobRow;
 use crate::store::row::{Stored, job_row};
 
-/// What became of one row.
+/// The outcome of one row.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum RowOutcome {
     Inserted,
@@ -30,7 +30,7 @@ pub(crate) enum RowOutcome {
     Rejected,
 }
 
-/// What became of one row, and the job that answers it: its own, or the holder.
+/// The outcome of one row, and the job that answers it: its own, or the holder.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) outcome: RowOutcome,
@@ -106,7 +106,7 @@ pub(super) fn index(place: i32) -> usize {
     usize::try_from(place - 1).unwrap_or_default()
 }
 
-/// What the database decided of a new job.
+/// The values of a new job that the database chose.
 fn entered(answer: &PgRow) -> Result<Entered> {
     Ok(Entered {
         state: answer.try_get::<&str, _>("new_state")?.parse()?,

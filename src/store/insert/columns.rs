@@ -43,7 +43,7 @@ struct Times {
     pendings: Vec<bool>,
 }
 
-/// What the rows claim.
+/// The claims of the rows.
 struct ClaimColumns<'a> {
     keys: Vec<Option<&'a str>>,
     states: Vec<Option<i16>>,

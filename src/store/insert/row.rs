@@ -161,7 +161,7 @@ impl NewRow {
     }
 }
 
-/// What the database decided of a new job.
+/// The values of a new job that the database chose.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entered {
     pub(super) state: JobState,

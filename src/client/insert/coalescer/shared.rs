@@ -68,7 +68,7 @@ pub(super) async fn send_shared(
     }
 }
 
-/// Of inserts whose statement a full queue refused, those to send again in one statement. Those that the queue has no room
+/// The inserts to send again in one statement, after a full queue refused theirs. Inserts that the queue has no room
 /// for are refused. A job with a key may be a duplicate, and one with a time may be scheduled. A full queue refuses neither,
 /// so each of them is sent alone.
 fn with_room(
@@ -132,8 +132,8 @@ impl SharedInsert {
     }
 }
 
-/// Whether the database refused the statement, so that nothing of it counts. What a pooler says of a lost connection, or
-/// a server that is shutting down, leaves that open.
+/// Whether the database refused the statement, so that nothing of it counts. An error of a pooler about a lost connection,
+/// or of a server that is shutting down, leaves that open.
 fn did_nothing(error: &Error) -> bool {
     match error {
         Error::Busy { .. } | Error::QueueFull { .. } => true,
@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server says, with this code.
+    /// An error of a server with this code.
     #[derive(Debug)]
     struct Said(&'static str);
 

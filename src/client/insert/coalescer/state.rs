@@ -1,4 +1,4 @@
-//! What the coalescer of one client keeps: the inserts that wait, and how many senders there are.
+//! The state of the coalescer of one client: the inserts that wait, and how many senders there are.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use crate::store::NewRow;
 /// The most statements under way at once: while one commits, the next runs.
 const MAX_SENDERS: usize = 2;
 
-/// So many inserts must wait before a second statement runs beside the first. Fewer are better off with the next one:
+/// The number of waiting inserts from which a second statement runs beside the first. Fewer wait for the next one, because
 /// a statement and a commit cost what many rows do.
 const MIN_WAITING_FOR_SECOND: usize = 64;
 
@@ -50,7 +50,7 @@ pub(super) struct SharedInsert {
     pub(super) answer: oneshot::Sender<Reply>,
 }
 
-/// What a caller receives.
+/// The reply that a caller receives.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
