@@ -162,7 +162,7 @@ COMMENT ON COLUMN job.max_attempts IS 'The number of attempts before the job is 
 COMMENT ON COLUMN job.crashes IS 'How many times in a row a runner died while it had the job. A job with a number above 0 is a suspect. Runners fetch suspects a few at a time.';
 COMMENT ON COLUMN job.unique_states IS 'Bitmask of the states in which the job claims its key. See _state_bit and state_names. 0: the claim was given up for good.';
 COMMENT ON COLUMN job.until_start IS 'Whether the claim ends for good when a runner fetches the job.';
-COMMENT ON COLUMN job.discard_on_reentry IS 'What happens when the job comes back to its unique states and another job holds the key. True: the job is discarded. False: it goes on without a claim.';
+COMMENT ON COLUMN job.discard_on_reentry IS 'The job''s reaction if it comes back to its unique states and another job holds the key. True: the job is discarded. False: it goes on without a claim.';
 COMMENT ON COLUMN job.unique_yielded IS 'Whether the job goes on without its claim, because another job held the key when this one came back to its unique states.';
 COMMENT ON COLUMN job.claims IS 'Whether the job claims its unique key, if unique_until has not passed. Generated. At most one row per key has true. A key without unique_states makes this null, which is an error.';
 COMMENT ON COLUMN job.kind IS 'The name of the job''s type.';

@@ -53,7 +53,7 @@ COMMENT ON COLUMN runner.periodic IS 'The periodic jobs that the runner''s code 
 COMMENT ON COLUMN runner.registered IS 'The kinds that the runner registered when it started, each with its kind.digest. Two live runners with different digests overwrite each other''s registration.';
 COMMENT ON COLUMN runner.knows_groups IS 'Whether the runner enforces limits of groups. The column has no default, so a runner of a version without groups cannot enter.';
 COMMENT ON COLUMN runner.remote IS
-    'What fetch_jobs remembers of a remote worker: the group of each queue after which the next fetch begins (after), until when the worker starts nothing so that a suspect can run alone (drains_until), when it may do so again (rests_until), and jobs that could not be started or read (aside), each with the time until which it is left alone (until) and how often in a row it could not be read (unreadable). Null: a runner of the library.';
+    'The memory of fetch_jobs of a remote worker: the group of each queue after which the next fetch begins (after), until when the worker starts nothing so that a suspect can run alone (drains_until), when it may do so again (rests_until), and jobs that could not be started or read (aside), each with the time until which it is left alone (until) and how often in a row it could not be read (unreadable). Null: a runner of the library.';
 COMMENT ON COLUMN runner.version IS 'The version of the application, as Runner::version gave it. Null: the runner did not say.';
 COMMENT ON COLUMN runner.host IS 'The name of the machine that the runner runs on. Null: the runner did not say.';
 COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row per runner.';

@@ -109,7 +109,7 @@ CREATE TYPE group_search AS (
     next_at timestamptz
 );
 COMMENT ON TYPE group_search IS
-    'What a fetch looks for among the groups of a queue, and what it has found so far. The first columns are the arguments of _jobs_of_groups. are_rated: whether a group of the queue can be held or without a token. turn_levels, turn_places: for each priority, the position at which the jobs without a group have their turn. ran_out_part, ran_out_at: the group at which the visits ran out, and its part of the ring.';
+    'The search of a fetch among the groups of a queue, with the jobs that it has found so far. The first columns are the arguments of _jobs_of_groups. are_rated: whether a group of the queue can be held or without a token. turn_levels, turn_places: for each priority, the position at which the jobs without a group have their turn. ran_out_part, ran_out_at: the group at which the visits ran out, and its part of the ring.';
 
 CREATE FUNCTION _choose_heads(search group_search, settings queue, level smallint, above smallint[]) RETURNS group_search
     LANGUAGE plpgsql VOLATILE

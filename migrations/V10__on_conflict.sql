@@ -530,7 +530,7 @@ CREATE FUNCTION _next_step(
         ELSE 'reject'
     END;
 COMMENT ON FUNCTION _next_step(text, job_state, timestamptz, timestamptz, timestamptz) IS
-    'What an insert does with the job that claims its key: insert, release, ignore, cover, update, replace or reject. on_conflict: the word without parameters. holder_state null: no job claims the key.';
+    'The effect of an insert on the job that claims its key: insert, release, ignore, cover, update, replace or reject. on_conflict: the word without parameters. holder_state null: no job claims the key.';
 
 CREATE FUNCTION _has_schedule(
     state job_state, attempt integer, created_at timestamptz, scheduled_at timestamptz

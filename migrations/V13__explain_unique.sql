@@ -147,7 +147,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _explain_insert(new_job) IS
-    'What _settle_jobs would do with one job, without locks or writes. holder: the job that claims the key. new_args, new_scheduled_at: those of the holder after an update. The function for users is explain_unique.';
+    'The effect that _settle_jobs would have for one job, without locks or writes. holder: the job that claims the key. new_args, new_scheduled_at: the values of the holder after an update. The function for users is explain_unique.';
 
 CREATE FUNCTION explain_unique(
     kind text,
@@ -193,7 +193,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION explain_unique(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
-    'What insert_job would do with the same arguments, and why. It locks and writes nothing, so another transaction may change the answer before the insert.
+    'The effect that insert_job would have with the same arguments, and the reason. It locks and writes nothing, so another transaction may change the answer before the insert.
 canonical: the text whose SHA-256 is the key. Null: a raw key.
 would_claim_in: the states in which the new job would claim the key. A raw key is claimed while the job is active, unless the policy says otherwise.
 outcome, replaced: as insert_job would return them. inserted also means that a job already has the id, or that an update finds the holder full.

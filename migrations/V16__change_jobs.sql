@@ -19,7 +19,7 @@ COMMENT ON COLUMN change_log.jobs IS 'How many jobs were changed. Null: the chan
 COMMENT ON COLUMN change_log.actor IS 'The name of the actor, as the caller gave it.';
 COMMENT ON COLUMN change_log.verb IS 'The name of the change, such as cancel, retry or pause_queue.';
 COMMENT ON COLUMN change_log.subject IS
-    'What was changed: the first 100 ids, the filter, or the name of a queue, kind, key or periodic job with the new value.';
+    'The subject of the change: the first 100 ids, the filter, or the name of a queue, kind, key or periodic job with the new value.';
 COMMENT ON CONSTRAINT change_log_pkey ON change_log IS 'One row per change. The latest changes have the highest ids.';
 
 CREATE FUNCTION _end_jobs(ids uuid[], states text[], end_state job_state)

@@ -331,7 +331,7 @@ COMMENT ON COLUMN unique_claim.queue IS 'The queue of the holder.';
 COMMENT ON COLUMN unique_claim.state IS 'The state of the holder.';
 COMMENT ON COLUMN unique_claim.claims_in IS 'The states in which the holder claims the key.';
 COMMENT ON COLUMN unique_claim.claimed_until IS 'When the claim expires. Null: the claim has no time limit and ends with the holder''s state.';
-COMMENT ON COLUMN unique_claim.frees IS 'What ends the claim, as a sentence.';
+COMMENT ON COLUMN unique_claim.frees IS 'The event that ends the claim, as a sentence.';
 COMMENT ON COLUMN unique_claim.created_at IS 'When the holder was inserted.';
 COMMENT ON COLUMN unique_claim.age IS 'The time since the holder was inserted.';
 COMMENT ON COLUMN unique_claim.scheduled_at IS 'The earliest time at which the holder may run.';

@@ -169,7 +169,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _queue_obstacles(text, timestamptz) IS
-    'What keeps every job of a queue from starting, as codes and details. not_before: returns only obstacles that last beyond this time, if it is in the future.';
+    'The obstacles that keep every job of a queue from starting, as codes and details. not_before: returns only obstacles that last beyond this time, if it is in the future.';
 
 CREATE FUNCTION _kind_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE sql STABLE

@@ -111,7 +111,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _group_obstacles(text, text, uuid) IS
-    'What keeps the first job of a group from starting, as codes and details. The later jobs of the group wait for the same.';
+    'The obstacles that keep the first job of a group from starting, as codes and details. The later jobs of the group wait for the same.';
 
 CREATE FUNCTION _own_obstacles(given_id uuid, given_queue text, given_kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
@@ -134,7 +134,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _own_obstacles(uuid, text, text) IS
-    'What keeps one job from starting in any place of its queue, as codes and details: its kind, its crashes, a lock on its row.';
+    'The obstacles that keep one job from starting in any place of its queue, as codes and details: its kind, its crashes, a lock on its row.';
 
 CREATE FUNCTION _jobs_before(
     given_id uuid, queue_name text, group_key text, given_priority smallint, due_at timestamptz, given_crashes smallint
@@ -320,7 +320,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _place_obstacles(uuid) IS
-    'What an available job waits for within its group and its queue, as codes and details.';
+    'The obstacles of an available job within its group and its queue, as codes and details.';
 
 CREATE FUNCTION why_waiting(id uuid) RETURNS TABLE (code text, reason text, remedy text, details jsonb)
     LANGUAGE plpgsql STABLE

@@ -129,4 +129,4 @@ COMMENT ON COLUMN stuck_job.stuck_for IS 'The time since then.';
 COMMENT ON COLUMN stuck_job.code IS
     'Why, as a code of why_waiting: runner_died; running, for over an hour; not_promoted, for over a minute; queue_paused; queue_unworked; kind_unknown; suspect; locked; not_taken, where runners of the queue have room or start later jobs.';
 COMMENT ON COLUMN stuck_job.reason IS 'The same as a sentence.';
-COMMENT ON COLUMN stuck_job.remedy IS 'What to do. Often a SQL statement.';
+COMMENT ON COLUMN stuck_job.remedy IS 'The remedy. Often a SQL statement.';

@@ -30,7 +30,7 @@ CREATE TABLE history (
     CONSTRAINT history_pkey PRIMARY KEY (span, kind, queue, at)
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05);
 COMMENT ON TABLE history IS
-    'What happened to jobs, by minute for 7 days and by hour for 90 days. The views history_minute and history_hour are made for reading. A process of the library writes its counts once a minute, so the last two minutes are incomplete.';
+    'The counts of events of jobs, by minute for 7 days and by hour for 90 days. The views history_minute and history_hour are made for reading. A process of the library writes its counts once a minute, so the last two minutes are incomplete.';
 COMMENT ON COLUMN history.at IS 'The start of the minute or the hour.';
 COMMENT ON COLUMN history.inserted IS 'The number of inserted jobs. Inserts in a transaction that rolled back count if the library made them, and not if insert_job or insert_jobs did.';
 COMMENT ON COLUMN history.duplicates IS 'The number of inserts that were duplicates. Those of an insert that raises an error are not counted.';
@@ -62,7 +62,7 @@ CREATE TABLE history_total (
     runs bigint[] NOT NULL,
     CONSTRAINT history_total_pkey PRIMARY KEY (queue)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE history_total IS 'What happened to jobs of each queue since it was first used. The counts only grow, as a metrics system needs them.';
+COMMENT ON TABLE history_total IS 'The counts of events of the jobs of each queue since it was first used. The counts only grow, as a metrics system needs them.';
 COMMENT ON COLUMN history_total.inserted IS 'As history.inserted.';
 COMMENT ON COLUMN history_total.duplicates IS 'As history.duplicates.';
 COMMENT ON COLUMN history_total.completed IS 'As history.completed.';
@@ -448,7 +448,7 @@ FROM (VALUES ('minute' COLLATE "C")) AS s (span)
 JOIN history AS h ON h.span = s.span
 WHERE h.kind <> '';
 COMMENT ON VIEW history_minute IS
-    'What happened to jobs in each minute of the last 7 days, by queue and kind. A minute in which nothing happened has no row. The last two minutes are incomplete.';
+    'The counts of events of jobs in each minute of the last 7 days, by queue and kind. A minute in which nothing happened has no row. The last two minutes are incomplete.';
 COMMENT ON COLUMN history_minute.at IS 'The start of the minute.';
 COMMENT ON COLUMN history_minute.queue IS 'The queue.';
 COMMENT ON COLUMN history_minute.kind IS 'The kind.';
@@ -475,7 +475,7 @@ FROM (VALUES ('hour' COLLATE "C")) AS s (span)
 JOIN history AS h ON h.span = s.span
 WHERE h.kind <> '';
 COMMENT ON VIEW history_hour IS
-    'What happened to jobs in each hour of the last 90 days, by queue and kind. An hour in which nothing happened has no row. The running hour is incomplete.';
+    'The counts of events of jobs in each hour of the last 90 days, by queue and kind. An hour in which nothing happened has no row. The running hour is incomplete.';
 COMMENT ON COLUMN history_hour.at IS 'The start of the hour.';
 COMMENT ON COLUMN history_hour.queue IS 'The queue.';
 COMMENT ON COLUMN history_hour.kind IS 'The kind.';
