@@ -92,7 +92,7 @@ struct Options {
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
 
-    /// What to do with slots that passed without a live runner [a new one: latest]
+    /// How to treat slots that passed without a live runner [a new one: latest]
     #[arg(long, value_name = "WHICH")]
     catch_up: Option<CatchUpArgument>,
 

@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 
 /// List the groups of queues, and what holds each up.
 ///
-/// It lists groups that have available or running jobs. Those whose first job waits for something come first, the longest
+/// It lists groups that have available or running jobs. Groups whose first job waits for something come first, the longest
 /// first, of the first 1,000 by queue, priority and key. Counts stop at 1,001.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -268,7 +268,7 @@ pub(super) struct BackfillArguments {
     #[arg(long)]
     pub(super) rekey: bool,
 
-    /// What to do with a job whose key another job claims
+    /// How to treat a job whose key another job claims
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub(super) on_collision: Collisions,
 
