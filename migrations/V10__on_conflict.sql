@@ -60,7 +60,8 @@ CREATE FUNCTION _claims_waiting(
     state job_state, unique_until timestamptz, expires_at timestamptz, at timestamptz
 ) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN _is_waiting(state) AND (unique_until > at) IS NOT FALSE AND (expires_at > at) IS NOT FALSE;
+    -- A volatile argument that is used twice keeps a function from being inlined, and callers pass clock_timestamp().
+    RETURN _is_waiting(state) AND (least(unique_until, expires_at) > at) IS NOT FALSE;
 COMMENT ON FUNCTION _claims_waiting(job_state, timestamptz, timestamptz, timestamptz) IS
     'Whether a job with these columns that claims its key may be changed or covered by a duplicate: it waits, and neither its claim nor the job has expired.';
 
@@ -674,9 +675,9 @@ BEGIN
             END IF;
             IF step = 'insert' AND given.unique_key IS NOT NULL THEN
                 SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
-                step := _next_step(
-                    on_conflict, holder.state, holder.unique_until, holder.expires_at, clock_timestamp()
-                );
+                IF FOUND THEN
+                    step := _next_step(on_conflict, holder.state, holder.unique_until, holder.expires_at, arrived);
+                END IF;
             END IF;
 
             IF step IN ('answer', 'ignore', 'reject') THEN
