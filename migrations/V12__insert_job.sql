@@ -239,11 +239,10 @@ BEGIN
             TABLE = 'job',
             CONSTRAINT = 'job_unique_key';
     END IF;
-    INSERT INTO history_tally (at, inserted, duplicates, completed, failed, discarded, kind, queue, waits, runs)
-    VALUES (
-        clock_timestamp(), (answer.outcome = 'inserted')::integer, (answer.outcome <> 'inserted')::integer, 0, 0, 0,
-        given.kind, given.queue, '{}', '{}'
-    );
+    IF answer.outcome = 'inserted' THEN
+        INSERT INTO history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
+        VALUES (clock_timestamp(), 1, 0, 0, 0, given.kind, given.queue, '{}', '{}');
+    END IF;
     RETURN (
         answer.id, answer.state, answer.outcome <> 'inserted', answer.replaced, answer.unique_key, answer.outcome
     )::inserted_job;
@@ -473,14 +472,12 @@ BEGIN
             CONSTRAINT = 'job_unique_key';
     END IF;
     -- An answer without a place stands for every job that no other names.
-    INSERT INTO history_tally (at, inserted, duplicates, completed, failed, discarded, kind, queue, waits, runs)
-    SELECT
-        clock_timestamp(), count(*) FILTER (WHERE a.outcome IS NULL OR a.outcome = 'inserted'),
-        count(*) FILTER (WHERE a.outcome <> 'inserted'), 0, 0, 0, u.kind, u.queue, '{}', '{}'
+    INSERT INTO history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
+    SELECT clock_timestamp(), count(*), 0, 0, 0, u.kind COLLATE "C", u.queue COLLATE "C", '{}', '{}'
     FROM unnest(batch) AS u
     LEFT JOIN unnest(answers) AS a ON a.place = u.place
-    WHERE a.outcome IS NOT NULL OR (answers[1]).outcome IS DISTINCT FROM 'rejected'
-    GROUP BY u.kind, u.queue;
+    WHERE a.outcome = 'inserted' OR (a.outcome IS NULL AND (answers[1]).outcome IS DISTINCT FROM 'rejected')
+    GROUP BY u.kind COLLATE "C", u.queue COLLATE "C";
     RETURN QUERY
     SELECT
         u.place - 1,

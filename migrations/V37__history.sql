@@ -33,7 +33,7 @@ COMMENT ON TABLE history IS
     'The counts of events of jobs, by minute for 7 days and by hour for 90 days. The views history_minute and history_hour are made for reading. A process of the library writes its counts once a minute, so the last two minutes are incomplete.';
 COMMENT ON COLUMN history.at IS 'The start of the minute or the hour.';
 COMMENT ON COLUMN history.inserted IS 'The number of inserted jobs. Inserts in a transaction that rolled back count if the library made them, and not if insert_job or insert_jobs did.';
-COMMENT ON COLUMN history.duplicates IS 'The number of inserts that were duplicates. Those of an insert that raises an error are not counted.';
+COMMENT ON COLUMN history.duplicates IS 'The number of inserts through the library that were duplicates. Duplicates of insert_job and insert_jobs write nothing and are not counted here: see audit_duplicates.';
 COMMENT ON COLUMN history.completed IS 'The number of completed runs.';
 COMMENT ON COLUMN history.failed IS 'The number of runs that failed, those after which the job was discarded included.';
 COMMENT ON COLUMN history.discarded IS 'The number of discarded jobs. Jobs that a statement other than a finish of a remote worker discarded in SQL are not counted.';
@@ -91,7 +91,6 @@ COMMENT ON CONSTRAINT history_writer_pkey ON history_writer IS 'One row per proc
 CREATE UNLOGGED TABLE history_tally (
     at timestamptz NOT NULL,
     inserted integer NOT NULL,
-    duplicates integer NOT NULL,
     completed integer NOT NULL,
     failed integer NOT NULL,
     discarded integer NOT NULL,
@@ -104,7 +103,6 @@ COMMENT ON TABLE history_tally IS
     'Counts of calls in SQL that are not in history yet. The pruner adds them up. The table is unlogged: a crash of the server empties it.';
 COMMENT ON COLUMN history_tally.at IS 'When the call was made.';
 COMMENT ON COLUMN history_tally.inserted IS 'The number of inserted jobs.';
-COMMENT ON COLUMN history_tally.duplicates IS 'The number of inserts that were duplicates.';
 COMMENT ON COLUMN history_tally.completed IS 'The number of completed runs.';
 COMMENT ON COLUMN history_tally.failed IS 'The number of failed runs.';
 COMMENT ON COLUMN history_tally.discarded IS 'The number of discarded jobs.';
@@ -305,9 +303,9 @@ AS $$
 DECLARE
     tallied integer;
 BEGIN
-    INSERT INTO history_tally (at, inserted, duplicates, completed, failed, discarded, kind, queue, waits, runs)
+    INSERT INTO history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
     SELECT
-        clock_timestamp(), 0, 0, count(*) FILTER (WHERE e.state = 'completed'), count(*) FILTER (WHERE e.id = ANY (_tally_runs.failed)),
+        clock_timestamp(), 0, count(*) FILTER (WHERE e.state = 'completed'), count(*) FILTER (WHERE e.id = ANY (_tally_runs.failed)),
         count(*) FILTER (WHERE e.state = 'discarded'), t.kind, t.queue, array_agg(t.wait_seconds), array_agg(t.run_seconds)
     FROM unnest(ended, states) AS e (id, state)
     JOIN unnest(times) AS t ON t.id = e.id
@@ -337,7 +335,7 @@ BEGIN
         ),
         spread AS (
             SELECT
-                date_trunc('minute', t.at) AS at, l.kind, l.queue, t.inserted, t.duplicates, t.completed, t.failed, t.discarded, t.waits, t.runs
+                date_trunc('minute', t.at) AS at, l.kind, l.queue, t.inserted, t.completed, t.failed, t.discarded, t.waits, t.runs
             FROM taken AS t
             CROSS JOIN LATERAL (VALUES (t.kind, t.queue), ('', t.queue), ('', '')) AS l (kind, queue)
         ),
@@ -351,8 +349,8 @@ BEGIN
         ),
         counted AS (
             SELECT
-                s.at, s.kind, s.queue, sum(s.inserted) AS inserted, sum(s.duplicates) AS duplicates,
-                sum(s.completed) AS completed, sum(s.failed) AS failed, sum(s.discarded) AS discarded, count(*) AS tallies
+                s.at, s.kind, s.queue, sum(s.inserted) AS inserted, sum(s.completed) AS completed, sum(s.failed) AS failed,
+                sum(s.discarded) AS discarded, count(*) AS tallies
             FROM spread AS s
             GROUP BY s.at, s.kind, s.queue
         )

@@ -103,7 +103,7 @@ impl Histogram {
 pub struct HistoryCounts {
     /// Inserted jobs. An insert in a caller's transaction through this library counts also where that rolls back.
     pub inserted: u64,
-    /// Inserts that were duplicates. A rejected one that raises an error in SQL is not counted.
+    /// Inserts through this library that were duplicates. Those of `insert_job` and `insert_jobs` in SQL are not counted.
     pub duplicates: u64,
     /// Completed runs.
     pub completed: u64,
