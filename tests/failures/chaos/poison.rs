@@ -6,7 +6,7 @@ use uniqueue::NewJob;
 
 use support::process::{Order, RunnerProcess};
 use support::work::{Deed, Work};
-use support::{Database, WAIT, soak};
+use support::{Database, WAIT, eventually, soak};
 
 const LEASE: Duration = Duration::from_secs(1);
 
@@ -159,6 +159,10 @@ async fn a_kill_of_a_healthy_process_uses_up_no_attempt_and_all_is_worked_soon_a
         assert!(began.elapsed() < WAIT, "nothing is fetched ahead");
     }
     victim.kill();
+    // The server finishes the statements that the process had sent.
+    let busy = "SELECT count(*) FROM pg_stat_activity
+        WHERE state = 'active' AND query LIKE '%{schema}%' AND pid <> pg_backend_pid()";
+    eventually!(database.number(busy).await == 0, "a statement of the killed process does not end");
     let lost = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await;
     let killed = Instant::now();
     work_off(&database, &order).await;
