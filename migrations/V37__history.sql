@@ -1,11 +1,12 @@
--- History: what happened to jobs, by minute and by hour, for each kind and queue.
+-- History: what happened to jobs, by minute, by hour and by day, for each kind and queue.
 --
 -- A process of the library counts in memory and writes once a minute. Functions for users in SQL have no process that
 -- counts: each call of insert_job, insert_jobs and finish_jobs appends one narrow row for each kind and queue to an
 -- unlogged table without an index, in the caller's transaction. This row costs insert_job a fortieth. The pruner adds these rows up.
 --
--- Each count is written to seven rows: to the minute and to the hour of the kind in its queue, of the queue, and of
--- all queues, and to the total of the queue. So a chart of a queue reads no row of a kind, and no service has to roll minutes up.
+-- Each count is written to ten rows: to the minute, the hour and the day of the kind in its queue, of the queue, and of
+-- all queues, and to the total of the queue. So a chart of a queue reads no row of a kind, the comparison of a thousand kinds
+-- over a week reads seven rows of each, and no service has to roll minutes up.
 
 CREATE FUNCTION _history_bounds() RETURNS double precision[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -30,8 +31,8 @@ CREATE TABLE history (
     CONSTRAINT history_pkey PRIMARY KEY (span, kind, queue, at)
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05);
 COMMENT ON TABLE history IS
-    'The counts of events of jobs, by minute for 7 days and by hour for 90 days. The views history_minute and history_hour are made for reading. A process of the library writes its counts once a minute, so the last two minutes are incomplete.';
-COMMENT ON COLUMN history.at IS 'The start of the minute or the hour.';
+    'The counts of events of jobs, by minute for 7 days, and by hour and by day for 90 days. The views history_minute and history_hour are made for reading. A process of the library writes its counts once a minute, so the last two minutes are incomplete.';
+COMMENT ON COLUMN history.at IS 'The start of the minute, the hour or the day. A day begins at 00:00 UTC.';
 COMMENT ON COLUMN history.inserted IS 'The number of inserted jobs. Inserts in a transaction that rolled back count if the library made them, and not if insert_job or insert_jobs did.';
 COMMENT ON COLUMN history.duplicates IS 'The number of inserts through the library that were duplicates. Duplicates of insert_job and insert_jobs write nothing and are not counted here: see audit_duplicates.';
 COMMENT ON COLUMN history.completed IS 'The number of completed runs.';
@@ -39,12 +40,12 @@ COMMENT ON COLUMN history.failed IS 'The number of runs that failed, those after
 COMMENT ON COLUMN history.discarded IS 'The number of discarded jobs. Jobs that a statement other than a finish of a remote worker discarded in SQL are not counted.';
 COMMENT ON COLUMN history.wait_seconds IS 'The sum of the waits in waits, in seconds.';
 COMMENT ON COLUMN history.run_seconds IS 'The sum of the times in runs, in seconds.';
-COMMENT ON COLUMN history.span IS 'minute or hour.';
+COMMENT ON COLUMN history.span IS 'minute, hour or day.';
 COMMENT ON COLUMN history.kind IS 'The kind. Empty: all kinds.';
 COMMENT ON COLUMN history.queue IS 'The queue. Empty: all queues.';
 COMMENT ON COLUMN history.waits IS 'How long ended runs had waited from when their job was due: a histogram with the bounds of _history_bounds. Zeros at the end are left out.';
 COMMENT ON COLUMN history.runs IS 'How long ended runs took: a histogram as waits.';
-COMMENT ON CONSTRAINT history_pkey ON history IS 'One row per kind and queue in each minute and hour. Serves the history of one kind or one queue.';
+COMMENT ON CONSTRAINT history_pkey ON history IS 'One row per kind and queue in each minute, hour and day. Serves the history of one kind or one queue.';
 
 CREATE INDEX history_at ON history (span, at);
 COMMENT ON INDEX history_at IS 'Serves the comparison of all kinds or queues in a time, and the pruner.';
@@ -196,7 +197,8 @@ BEGIN
     )
     CROSS JOIN LATERAL (VALUES
         ('minute', minute),
-        ('hour', date_trunc('hour', minute, 'UTC'))
+        ('hour', date_trunc('hour', minute, 'UTC')),
+        ('day', date_trunc('day', minute, 'UTC'))
     ) AS s (span, at)
     WHERE octet_length(c.kind) <= 128 AND octet_length(c.queue) <= 128
     -- One order everywhere, so that two writers cannot deadlock.
@@ -239,7 +241,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _add_history(timestamptz, jsonb) IS
-    'Adds counts to the rows of a minute and of its hour, and to the totals of the queues. counts: an array of objects with the columns of history, each kind and queue once. The caller gives the sums over kinds and queues as well, with an empty kind and queue. Returns the number of written rows of history.';
+    'Adds counts to the rows of a minute, of its hour and of its day, and to the totals of the queues. counts: an array of objects with the columns of history, each kind and queue once. The caller gives the sums over kinds and queues as well, with an empty kind and queue. Returns the number of written rows of history.';
 
 CREATE FUNCTION _write_history(writer uuid, batch bigint, minutes jsonb) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -384,7 +386,10 @@ DECLARE
     kept record;
 BEGIN
     folded := _fold_history(size);
-    FOR kept IN SELECT * FROM (VALUES ('minute', interval '7 days'), ('hour', interval '90 days')) AS k (span, keep) LOOP
+    FOR kept IN
+        SELECT k.span, k.keep
+        FROM (VALUES ('minute', interval '7 days'), ('hour', interval '90 days'), ('day', interval '91 days')) AS k (span, keep)
+    LOOP
         DELETE FROM history AS h
         WHERE h.ctid = ANY (ARRAY(
             SELECT o.ctid
@@ -401,7 +406,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _tend_history(integer) IS
-    'Adds up to size rows of history_tally to history, and deletes up to size minutes after 7 days and hours after 90 days. Returns the number of added rows. The pruner calls it.';
+    'Adds up to size rows of history_tally to history, and deletes up to size minutes after 7 days, hours after 90 days and days after 91 days. Returns the number of added rows. The pruner calls it.';
 REVOKE EXECUTE ON FUNCTION _tend_history(integer) FROM PUBLIC;
 
 CREATE FUNCTION _history_percentile(counts integer[], share double precision) RETURNS double precision

@@ -19,6 +19,7 @@ use crate::ident::{Kind, QueueName};
 pub(crate) enum HistorySpan {
     Minute,
     Hour,
+    Day,
 }
 
 impl HistorySpan {
@@ -26,6 +27,7 @@ impl HistorySpan {
         match self {
             Self::Minute => "minute",
             Self::Hour => "hour",
+            Self::Day => "day",
         }
     }
 }

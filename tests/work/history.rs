@@ -63,6 +63,11 @@ async fn a_minute_counts_what_happened_by_kind_and_queue() {
     let kinds = client.history_by_kind(HOUR, 10).await.unwrap();
     assert_eq!(kinds.iter().map(|of| of.kind.as_str()).collect::<Vec<_>>(), ["grade", "plain"], "failing kinds first");
     assert_eq!(numbers(&kinds[1].counts), [1, 2, 0, 0, 0]);
+    // Minutes, hours and days tell the same.
+    for since in [24 * HOUR, 7 * 24 * HOUR] {
+        assert_eq!(client.history_by_kind(since, 10).await.unwrap(), kinds);
+        assert_eq!(client.history_by_queue(since).await.unwrap(), client.history_by_queue(HOUR).await.unwrap());
+    }
     let queues = client.history_by_queue(24 * HOUR).await.unwrap();
     assert_eq!(queues.iter().map(|of| of.queue.as_str()).collect::<Vec<_>>(), ["default", "other"]);
     assert_eq!(numbers(&queues[0].counts), [5, 2, 2, 3, 2]);
@@ -175,17 +180,17 @@ async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit() {
 }
 
 #[tokio::test]
-async fn minutes_are_kept_for_a_week_and_hours_for_ninety_days() {
+async fn minutes_are_kept_for_a_week_and_hours_and_days_for_ninety_days() {
     let database = Database::new().await;
     database
         .execute(
             "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
             SELECT date_trunc(span, now()) - day * interval '1 day', 1, 0, 0, 0, 0, 0, 0, span, '', '', '{}', '{}'
-            FROM (VALUES ('minute'), ('hour')) AS s (span), generate_series(1, 100) AS day",
+            FROM (VALUES ('minute'), ('hour'), ('day')) AS s (span), generate_series(1, 100) AS day",
         )
         .await;
     database.execute("SELECT {schema}._tend_history()").await;
-    for (span, days) in [("minute", 6), ("hour", 89)] {
+    for (span, days) in [("minute", 6), ("hour", 89), ("day", 90)] {
         let left = database.number(&format!("SELECT count(*) FROM {{schema}}.history WHERE span = '{span}'")).await;
         assert!((days..=days + 1).contains(&left), "{span}: {left}");
     }
@@ -207,7 +212,7 @@ async fn a_kind_takes_less_than_a_megabyte_a_day() {
             "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
             SELECT date_trunc(span, now()) - n * ('1 ' || span)::interval, 1000, 10, 990, 10, 1, 99.5, 99.5, span, 'email.send',
                 'notifications', array_fill(50, ARRAY[20]), array_fill(50, ARRAY[20])
-            FROM (VALUES ('minute', 1440), ('hour', 24)) AS s (span, steps), generate_series(steps, 1, -1) AS n",
+            FROM (VALUES ('minute', 1440), ('hour', 24), ('day', 1)) AS s (span, steps), generate_series(steps, 1, -1) AS n",
         )
         .await;
     let took = database.number(size).await - before;

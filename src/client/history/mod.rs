@@ -103,9 +103,13 @@ fn default_step(since: Duration) -> Duration {
     }
 }
 
-/// The rows from which sums over a time are made.
+/// The rows from which sums over a time are made: at most 120 of each kind in each queue.
 fn span_of_sums(since: Duration) -> HistorySpan {
-    if since <= 2 * HOUR { HistorySpan::Minute } else { HistorySpan::Hour }
+    match since {
+        since if since <= 2 * HOUR => HistorySpan::Minute,
+        since if since <= 2 * DAY => HistorySpan::Hour,
+        _ => HistorySpan::Day,
+    }
 }
 
 impl Client {
@@ -130,7 +134,8 @@ impl Client {
     }
 
     /// The history of each kind in the last time, the kinds with the most failures first, then the busiest ones. At most
-    /// `limit` kinds, in whole minutes up to two hours, and else in whole hours.
+    /// `limit` kinds, in whole minutes up to two hours, in whole hours up to two days, and else in whole days in UTC from the
+    /// start of the first one on.
     ///
     /// # Errors
     ///
@@ -144,7 +149,8 @@ impl Client {
         })
     }
 
-    /// The history of each queue in the last time, by name, in whole minutes up to two hours, and else in whole hours.
+    /// The history of each queue in the last time, by name, in the same minutes, hours or days as
+    /// [`history_by_kind`](Client::history_by_kind).
     ///
     /// # Errors
     ///

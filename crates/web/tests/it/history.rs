@@ -107,20 +107,33 @@ async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried() {
     assert!(!get(&reader, "/kind?kind=mail").await.body.contains("action=\"/bulk\""));
 }
 
+/// Reads the list of kinds over a week as the library does. Returns the pages of the buffer cache that it took.
+async fn pages_of_the_week(database: &Database) -> u64 {
+    let statement = include_str!("../../../../src/store/sql/history_by_kind.sql");
+    let statement = statement.replace("/* schema */", &format!("{}.", database.schema().as_str()));
+    let statement = statement.replace("$1", "'day'").replace("$2", "interval '7 days'").replace("$3", "50");
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}");
+    let plan: serde_json::Value =
+        sqlx::query_scalar(sqlx::AssertSqlSafe(explain)).fetch_one(database.pool()).await.unwrap();
+    let read = |name: &str| plan[0]["Plan"][name].as_u64().unwrap();
+    assert_eq!(plan[0]["Plan"]["Actual Rows"].as_f64(), Some(50.0), "{plan}");
+    read("Shared Hit Blocks") + read("Shared Read Blocks")
+}
+
 #[tokio::test]
-async fn a_day_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_quick() {
+async fn a_week_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_quick() {
     let database = Database::new().await.unwrap();
-    // Every minute of an hour and every hour of a day, of a thousand kinds, each in one of a hundred queues.
+    // Every minute of an hour, every hour of two days and every day of a week, of a thousand kinds, each in one of a hundred
+    // queues.
     execute(
         &database,
         "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
         SELECT s.at, 10, 1, 9, n % 3, 0, 1, 1, s.span, 'kind ' || n, 'queue ' || n % 100, '{0,0,5,4,1,1}', '{0,0,0,5,4,1,1}'
-        FROM generate_series(1, 1000) AS n
-        CROSS JOIN (
-            SELECT 'minute' AS span, date_trunc('minute', now()) - m * interval '1 minute' AS at FROM generate_series(0, 60) AS m
-            UNION ALL
-            SELECT 'hour', date_trunc('hour', now()) - h * interval '1 hour' FROM generate_series(0, 24) AS h
-        ) AS s;
+        FROM (
+            SELECT t.span, date_trunc(t.span, now(), 'UTC') - n * ('1 ' || t.span)::interval AS at
+            FROM (VALUES ('day', 7), ('hour', 48), ('minute', 60)) AS t (span, steps), generate_series(t.steps, 0, -1) AS n
+        ) AS s
+        CROSS JOIN generate_series(1, 1000) AS n;
         INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
         SELECT date_trunc('minute', now()) - m * interval '1 minute', 100, 10, 90, 10, 0, 1, 1, 'minute', '',
             CASE q WHEN 100 THEN '' ELSE 'queue ' || q END, '{0,0,5,4,1,1,9,9,9,9}', '{0,0,0,5,4,1,1,9,9,9,9}'
@@ -128,16 +141,18 @@ async fn a_day_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_qu
         ANALYZE {schema}.history",
     )
     .await;
-    let router = uniqueue_web::router(database.client().clone());
+    let pages = pages_of_the_week(&database).await;
+    assert!(pages < 1_000, "the kinds of a week take {pages} pages");
     let longest = if cfg!(debug_assertions) { Duration::from_millis(500) } else { Duration::from_millis(100) };
     for path in
-        ["/history", "/history?range=24h", "/history?range=7d", "/kind?kind=kind%207", "/kind?kind=kind%207&range=24h"]
+        ["/history?range=1h", "/history?range=24h", "/history?range=7d", "/kind?kind=kind%207", "/kind?kind=kind%207&range=7d"]
     {
-        get(&router, path).await;
         // The quickest of a few: other tests run meanwhile.
         let mut quickest = Duration::MAX;
         for _ in 0..5 {
-            tokio::time::sleep(Duration::from_millis(2_050)).await;
+            // A dashboard of its own shares no answer with the ones before.
+            let router = uniqueue_web::router(database.client().clone());
+            get(&router, "/health/live").await;
             let began = Instant::now();
             let answer = get(&router, path).await;
             quickest = quickest.min(began.elapsed());
