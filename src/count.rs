@@ -5,30 +5,33 @@ use std::iter::Sum;
 
 use serde::Serialize;
 
-/// A number of jobs, exact or a lower bound. Counting stops at a limit, because a queue may hold ten
+/// A number of jobs: exact, an estimate, or a lower bound. Counting stops at a limit, because a queue may hold ten
 /// million jobs.
 ///
 /// ```
 /// use uniqueue::JobCount;
 ///
 /// assert_eq!(JobCount::Exactly(42).to_string(), "42");
-/// assert_eq!(JobCount::AtLeast(10_000).to_string(), "10000+");
+/// assert_eq!(JobCount::About(537_261).to_string(), "~537 k");
+/// assert_eq!(JobCount::AtLeast(10_000).to_string(), "> 10 k");
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobCount {
     /// All jobs were counted.
     Exactly(u64),
+    /// Counting stopped, and the number is estimated from a sample of the table, which may differ by a tenth or more.
+    About(u64),
     /// Counting stopped here, and there may be more jobs.
     AtLeast(u64),
 }
 
 impl JobCount {
-    /// Returns the number of jobs that were counted.
+    /// Returns the number of jobs that were counted, or of the estimate.
     #[must_use]
     pub const fn counted(self) -> u64 {
         match self {
-            JobCount::Exactly(counted) | JobCount::AtLeast(counted) => counted,
+            JobCount::Exactly(counted) | JobCount::About(counted) | JobCount::AtLeast(counted) => counted,
         }
     }
 
@@ -42,24 +45,76 @@ impl JobCount {
     pub(crate) fn up_to(up_to: u64, found: u64) -> Self {
         if found > up_to { JobCount::AtLeast(up_to) } else { JobCount::Exactly(found) }
     }
+
+    /// The estimate of a sample in place of a lower bound. An estimate below the bound is wrong, and is not taken.
+    pub(crate) fn or_about(self, estimate: u64) -> Self {
+        match self {
+            JobCount::AtLeast(counted) if estimate >= counted => JobCount::About(estimate),
+            known => known,
+        }
+    }
 }
 
-/// The sum is exact if every count is.
+/// The sum is exact if every count is, and else an estimate if one count is.
 impl Sum for JobCount {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(JobCount::Exactly(0), |sum, count| {
             let counted = sum.counted().saturating_add(count.counted());
-            match sum.is_exact() && count.is_exact() {
-                true => JobCount::Exactly(counted),
-                false => JobCount::AtLeast(counted),
+            match (sum, count) {
+                (JobCount::Exactly(_), JobCount::Exactly(_)) => JobCount::Exactly(counted),
+                (JobCount::About(_), _) | (_, JobCount::About(_)) => JobCount::About(counted),
+                _ => JobCount::AtLeast(counted),
             }
         })
     }
 }
 
+/// An exact number with all its digits, `~` and a rounded estimate, or `>` and a rounded lower bound.
 impl fmt::Display for JobCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let more = if self.is_exact() { "" } else { "+" };
-        f.pad(&format!("{}{more}", self.counted()))
+        f.pad(&match *self {
+            JobCount::Exactly(counted) => counted.to_string(),
+            JobCount::About(estimate) => format!("~{}", rounded(estimate)),
+            JobCount::AtLeast(counted) => format!("> {}", rounded(counted)),
+        })
+    }
+}
+
+/// A number of at most three digits and its unit.
+fn rounded(number: u64) -> String {
+    let of = |unit: f64| number as f64 / unit;
+    match number {
+        0..1_000 => number.to_string(),
+        1_000..9_950 => format!("{:.1} k", of(1e3)),
+        9_950..999_500 => format!("{:.0} k", of(1e3)),
+        999_500..9_950_000 => format!("{:.1} M", of(1e6)),
+        _ => format!("{:.0} M", of(1e6)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_takes_the_place_of_a_lower_bound_that_it_exceeds() {
+        assert_eq!(JobCount::AtLeast(9_719).or_about(537_261).to_string(), "~537 k");
+        assert_eq!(JobCount::AtLeast(9_719).or_about(4_000).to_string(), "> 9.7 k");
+        assert_eq!(JobCount::AtLeast(0).or_about(0).to_string(), "~0");
+        assert_eq!(JobCount::Exactly(9_719).or_about(537_261), JobCount::Exactly(9_719));
+    }
+
+    #[test]
+    fn a_sum_is_as_sure_as_its_least_sure_part() {
+        use JobCount::{About, AtLeast, Exactly};
+        assert_eq!([Exactly(1), Exactly(2)].into_iter().sum::<JobCount>(), Exactly(3));
+        assert_eq!([Exactly(1), AtLeast(2)].into_iter().sum::<JobCount>(), AtLeast(3));
+        assert_eq!([AtLeast(1), About(2), Exactly(3)].into_iter().sum::<JobCount>(), About(6));
+    }
+
+    #[test]
+    fn a_rounded_number_has_at_most_three_digits() {
+        let shown = [999, 1_000, 9_949, 9_950, 537_261, 999_499, 999_500, 9_950_000, 12_345_678].map(rounded);
+        assert_eq!(shown, ["999", "1.0 k", "9.9 k", "10 k", "537 k", "999 k", "1.0 M", "10 M", "12 M"]);
     }
 }

@@ -93,4 +93,17 @@ impl QueueInfo {
             JobState::Scheduled => self.scheduled,
         }
     }
+
+    pub(crate) const fn count_mut(&mut self, state: JobState) -> &mut JobCount {
+        match state {
+            JobState::Available => &mut self.available,
+            JobState::Cancelled => &mut self.cancelled,
+            JobState::Completed => &mut self.completed,
+            JobState::Discarded => &mut self.discarded,
+            JobState::Pending => &mut self.pending,
+            JobState::Retryable => &mut self.retryable,
+            JobState::Running => &mut self.running,
+            JobState::Scheduled => &mut self.scheduled,
+        }
+    }
 }

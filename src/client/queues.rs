@@ -364,8 +364,8 @@ impl Client {
 
     /// Lists every queue that has settings, a live runner or jobs, by name, with its jobs by state.
     ///
-    /// It is equally quick for a queue of ten million jobs: counts stop at a limit and then are lower bounds
-    /// ([`JobCount`](crate::JobCount)). Final and pending jobs are counted among the last 20,000 inserted, waiting ones
+    /// It is equally quick for a queue of ten million jobs: counts stop at a limit, and beyond it are estimated
+    /// from 500 pages of the table ([`JobCount`](crate::JobCount)). Final and pending jobs are counted among the last 20,000 inserted, waiting ones
     /// among the first 20,000 to be due, discarded ones among the last 20,000. A queue that has only older final jobs
     /// is missing.
     ///

@@ -43,8 +43,7 @@ pub(super) fn all_waiting(
 /// Several queues with available jobs, and no live runner at all.
 fn without_runners(schema: &SchemaName, queues: &[&QueueInfo], limits: &Thresholds) -> Finding {
     let oldest = queues.iter().filter_map(|queue| queue.oldest_available_age).max().unwrap_or_default();
-    let jobs = queues.iter().map(|queue| queue.available.counted()).sum();
-    let is_exact = queues.iter().all(|queue| queue.available.is_exact());
+    let jobs = queues.iter().map(|queue| queue.available).sum();
     let names: Vec<_> = queues.iter().map(|queue| plain(queue.settings.name.as_str())).collect();
     let more = match names.len().saturating_sub(NAMED_QUEUES) {
         0 => String::new(),
@@ -52,7 +51,7 @@ fn without_runners(schema: &SchemaName, queues: &[&QueueInfo], limits: &Threshol
     };
     let seen = format!(
         "no runner is alive, with {} available in queues {}{more}, the oldest for {}",
-        counted_jobs(jobs, is_exact),
+        counted_jobs(jobs),
         names.iter().take(NAMED_QUEUES).map(String::as_str).collect::<Vec<_>>().join(", "),
         age(oldest.as_secs_f64())
     );
@@ -73,7 +72,7 @@ fn waiting(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds, now: Off
     let late = limits.waiting.judge(&oldest);
     let waiting = format!(
         "{} available, the oldest for {}",
-        counted_jobs(queue.available.counted(), queue.available.is_exact()),
+        counted_jobs(queue.available),
         age(oldest.as_secs_f64())
     );
     let found = if queue.settings.paused_at.is_some() {
@@ -108,7 +107,7 @@ fn waiting(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds, now: Off
         )
     } else {
         let mut severity = late?;
-        let running = counted_jobs(queue.running.counted(), queue.running.is_exact());
+        let running = counted_jobs(queue.running);
         let runners = counted(queue.runners, "live runner works", "live runners work");
         let mut seen = format!("{waiting}; {runners} it, {running} running");
         let full = queue.settings.limit.filter(|limit| queue.running.counted() >= u64::from(*limit));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::count::JobCount;
 use crate::ident::SchemaName;
 use crate::period::format_duration;
 
@@ -47,12 +48,12 @@ pub(super) fn bytes(bytes: u64) -> String {
     format!("{} {}", thousands(size), UNITS[unit])
 }
 
-/// A number of jobs. `5+ jobs`: there may be more.
-pub(super) fn counted_jobs(number: u64, is_exact: bool) -> String {
-    match (number, is_exact) {
-        (1, true) => "1 job".to_owned(),
-        (number, true) => format!("{} jobs", thousands(number)),
-        (number, false) => format!("{}+ jobs", thousands(number)),
+/// A number of jobs: `5,120 jobs`, `~537 k jobs`, `> 10 k jobs`.
+pub(super) fn counted_jobs(count: JobCount) -> String {
+    match count {
+        JobCount::Exactly(1) => "1 job".to_owned(),
+        JobCount::Exactly(number) => format!("{} jobs", thousands(number)),
+        inexact => format!("{inexact} jobs"),
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::finding::{Finding, FindingCode, Remedy, Severity};
 use super::thresholds::Thresholds;
 use super::wording::{age, command, counted, counted_jobs, plain, shell, thousands};
+use crate::count::JobCount;
 use crate::ident::SchemaName;
 use crate::store::{
     self, ExpiredJobs, IdleClaims, Neglected, Overdue, RunnerSeen, SlowJobs, StuckJobCount, SuspectJobs, UnknownKind,
@@ -55,7 +56,7 @@ pub(super) fn unknown_kind(schema: &SchemaName, unknown: &UnknownKind, limits: &
     let severity = limits.waiting.judge_age(unknown.oldest_age).map_or(Severity::Notice, |_| Severity::Warning);
     let seen = format!(
         "{} available in queue {queue}, the oldest for {}, and no live runner of the queue has a worker for the kind",
-        counted_jobs(unknown.jobs.unsigned_abs(), true),
+        counted_jobs(JobCount::Exactly(unknown.jobs.unsigned_abs())),
         age(unknown.oldest_age)
     );
     let remedy = Remedy::advice(
@@ -73,7 +74,7 @@ pub(super) fn unknown_kind(schema: &SchemaName, unknown: &UnknownKind, limits: &
 pub(super) fn stuck(schema: &SchemaName, stuck: &StuckJobCount, limits: &Thresholds) -> Option<Finding> {
     let subject = format!("queue {}", plain(&stuck.queue));
     // The list ends at a thousand a reason.
-    let jobs = counted_jobs(stuck.jobs.unsigned_abs(), stuck.jobs < 1_000);
+    let jobs = counted_jobs(JobCount::up_to(999, stuck.jobs.unsigned_abs()));
     let (job, oldest, kind) = (stuck.job, age(stuck.oldest_age), plain(&stuck.kind));
     let seen = format!(
         "{jobs} for up to {oldest}, such as {job} of kind {kind}: {}",
@@ -121,7 +122,7 @@ pub(super) fn suspects(schema: &SchemaName, suspects: &SuspectJobs) -> Finding {
     let were = if *is_discarded { "discarded after" } else { "suspected after" };
     let seen = format!(
         "{} of queue {} {were} crashes of their runners, up to {crashes} in a row, such as {job}",
-        counted_jobs(jobs.unsigned_abs(), true),
+        counted_jobs(JobCount::Exactly(jobs.unsigned_abs())),
         plain(queue)
     );
     let severity = if *is_discarded { Severity::Notice } else { Severity::Warning };
@@ -137,7 +138,7 @@ pub(super) fn expired(schema: &SchemaName, expired: &ExpiredJobs) -> Finding {
     let ExpiredJobs { kind, queue, jobs, job } = expired;
     let seen = format!(
         "{} of queue {} expired before they started in the last hour, such as {job}",
-        counted_jobs(jobs.unsigned_abs(), true),
+        counted_jobs(JobCount::Exactly(jobs.unsigned_abs())),
         plain(queue)
     );
     let remedy = Remedy::advice(
@@ -157,7 +158,7 @@ pub(super) fn unreadable(schema: &SchemaName, unreadable: &UnreadableJobs) -> Fi
     };
     let seen = format!(
         "{} of queue {} {are}, such as {job}: {}",
-        counted_jobs(jobs.unsigned_abs(), true),
+        counted_jobs(JobCount::Exactly(jobs.unsigned_abs())),
         plain(queue),
         plain(problem)
     );

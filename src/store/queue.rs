@@ -1,5 +1,6 @@
 //! Queues: their settings, and what is in them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use sqlx::postgres::{PgArguments, PgRow};
@@ -14,6 +15,7 @@ use crate::ident::QueueName;
 use crate::queue::{QueueInfo, QueueSettings};
 use crate::rate::Rate;
 use crate::retention::Keep;
+use crate::state::JobState;
 
 type Setting = Query<'static, Postgres, PgArguments>;
 
@@ -164,14 +166,39 @@ pub(crate) async fn remove_queue(
     Ok(query(&statements.remove_queue).bind(name.as_str()).execute(connection).await?.rows_affected() > 0)
 }
 
-/// Every queue, its jobs counted no further than `up_to`.
+/// The pages of the table from which jobs are estimated where counting stopped: 4 MB, which take about 7 ms.
+const SAMPLED_PAGES: f64 = 500.0;
+
+/// Every queue, its jobs counted no further than `up_to`, and estimated beyond.
 pub(crate) async fn list_queues(
     connection: &mut PgConnection,
     statements: &Statements,
     up_to: i32,
 ) -> Result<Vec<QueueInfo>> {
     let rows = query(&statements.list_queues).bind(up_to).bind(LOOK_AT).fetch_all(connection).await?;
-    rows.iter().map(|row| info(row, u64::from(up_to.unsigned_abs()))).collect()
+    let mut queues: Vec<_> = rows.iter().map(|row| info(row, u64::from(up_to.unsigned_abs()))).collect::<Result<_>>()?;
+    if queues.iter().any(|queue| JobState::ALL.iter().any(|state| !queue.count(*state).is_exact())) {
+        estimate(connection, statements, &mut queues).await?;
+    }
+    Ok(queues)
+}
+
+/// Puts estimates in place of lower bounds. A queue and state of which no sampled page has a job keeps its bound.
+async fn estimate(connection: &mut PgConnection, statements: &Statements, queues: &mut [QueueInfo]) -> Result<()> {
+    let mut estimates = HashMap::new();
+    for row in query(&statements.estimate_jobs).bind(SAMPLED_PAGES).fetch_all(connection).await? {
+        let (queue, state): (String, &str) = (row.try_get("queue")?, row.try_get("state")?);
+        estimates.insert((queue, state.to_owned()), row.try_get::<i64, _>("jobs")?.unsigned_abs());
+    }
+    for queue in queues {
+        for state in JobState::ALL {
+            let name = (queue.settings.name.to_string(), state.as_str().to_owned());
+            let estimate = estimates.get(&name).copied().unwrap_or(0);
+            let count = queue.count_mut(state);
+            *count = count.or_about(estimate);
+        }
+    }
+    Ok(())
 }
 
 fn settings(row: &PgRow) -> Result<QueueSettings> {

@@ -85,6 +85,7 @@ statements! {
     end_connections,
     end_future_times,
     enter_queue,
+    estimate_jobs,
     expire,
     expired_jobs,
     explain_unique,

@@ -56,7 +56,7 @@ async fn numbers_are_those_of_the_jobs() {
     let stats = client.stats().sample(10).count_up_to(20).await.unwrap();
     let times = stats.finished.unwrap();
     assert_eq!((times.jobs, times.wait.p50.as_secs()), (10, 95));
-    assert_eq!(stats.jobs[&JobState::Completed], JobCount::AtLeast(20));
+    assert_eq!(stats.jobs[&JobState::Completed], JobCount::About(50));
     // Each queue has ten.
     assert_eq!(stats.jobs[&JobState::Available], JobCount::Exactly(30));
 }
@@ -156,7 +156,8 @@ async fn a_rate_is_of_what_could_be_seen() {
     let over = stats.rates.inserted_over.as_secs_f64();
     assert!((10.0..60.0).contains(&over), "{over}");
     assert!((stats.rates.inserted - 20_000.0 / over).abs() < 1.0, "{:?}", stats.rates);
-    assert_eq!(stats.jobs[&JobState::Available], JobCount::AtLeast(10_000));
+    let JobCount::About(available) = stats.jobs[&JobState::Available] else { panic!("{:?}", stats.jobs) };
+    assert!((15_000..40_000).contains(&available), "{available}");
 }
 
 #[tokio::test]

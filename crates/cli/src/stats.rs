@@ -23,7 +23,7 @@ const HEADER_EVERY: u64 = 20;
 /// Show jobs by state, rates and waits.
 ///
 /// It prints the jobs by state, the rates, the age of the oldest available job, and how long jobs waited and ran. It is as
-/// fast with ten million jobs: a + marks a count that stopped early.
+/// fast with ten million jobs: beyond 10,000 a number is estimated from a part of the table, as ~537 k.
 ///
 /// Inserted jobs are counted in the table, over --within, without jobs that are deleted already. Completed and failed jobs
 /// are reported by live runners with their heartbeats, four times a lease (20 s by default), and cover the time between the
@@ -200,14 +200,13 @@ fn failures(failed: f64, text: &str) -> Cell {
 }
 
 fn number(state: JobState, jobs: JobCount) -> Cell {
-    let more = if jobs.is_exact() { "" } else { "+" };
     let style = match state {
         _ if jobs.counted() == 0 => Style::Faint,
         JobState::Discarded => Style::Bad,
         JobState::Retryable => Style::Warn,
         _ => Style::Plain,
     };
-    Cell::new(format!("{}{more}", count(jobs.counted()))).style(style)
+    Cell::new(output::jobs(jobs)).style(style)
 }
 
 /// Writes a rate with its significant digits.
@@ -222,10 +221,7 @@ fn rate(rate: f64) -> String {
 
 /// One line of --watch. The columns have fixed widths, so that all lines are aligned.
 fn line(stats: &Stats, has_header: bool, width: Option<usize>) -> String {
-    let jobs = |state: JobState| {
-        let jobs = stats.jobs.get(&state).copied().unwrap_or(JobCount::Exactly(0));
-        format!("{}{}", count(jobs.counted()), if jobs.is_exact() { "" } else { "+" })
-    };
+    let jobs = |state: JobState| output::jobs(stats.jobs.get(&state).copied().unwrap_or(JobCount::Exactly(0)));
     let wait = stats
         .finished
         .map(|finished| (format_duration(finished.wait.p50), format_duration(finished.wait.p99)))

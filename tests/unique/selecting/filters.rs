@@ -175,7 +175,7 @@ async fn a_count_says_where_it_stopped() {
     let database = Database::new().await;
     database.client.insert_many((0..25).map(|_| job("a"))).await.unwrap();
     for (up_to, counted, text) in
-        [(24, JobCount::AtLeast(24), "24+"), (25, JobCount::Exactly(25), "25"), (0, JobCount::AtLeast(0), "0+")]
+        [(24, JobCount::AtLeast(24), "> 24"), (25, JobCount::Exactly(25), "25"), (0, JobCount::AtLeast(0), "> 0")]
     {
         let count = database.client.count_jobs(JobFilter::all(), up_to).await.unwrap();
         assert_eq!((count, count.to_string().as_str()), (counted, text));

@@ -20,6 +20,7 @@ use std::ops::ControlFlow;
 
 use indicatif::HumanCount;
 use serde::Serialize;
+use uniqueue::JobCount;
 
 pub(crate) use self::bar::Bar;
 pub(crate) use self::cell::Cell;
@@ -115,6 +116,11 @@ pub(crate) fn table(header: &[String], is_number: &[bool], rows: &[Vec<String>])
 /// Writes a count with thousands separators.
 pub(crate) fn count(number: u64) -> String {
     HumanCount(number).to_string()
+}
+
+/// Writes a number of jobs: `12,345`, an estimate as `~537 k`, a lower bound as `> 10 k`.
+pub(crate) fn jobs(jobs: JobCount) -> String {
+    if jobs.is_exact() { count(jobs.counted()) } else { jobs.to_string() }
 }
 
 /// Writes a count of things: `1 job`, `2,000 jobs`.

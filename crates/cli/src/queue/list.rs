@@ -14,8 +14,8 @@ use crate::verdict::Verdict;
 /// List the queues and their jobs.
 ///
 /// It lists every queue that has settings, a live runner or jobs. It is as fast for a queue with ten million jobs: a count
-/// stops at --count-up-to, and states without an index by queue are counted among the newest 20,000 jobs. A + marks a count
-/// that may be too low.
+/// stops at --count-up-to, and states without an index by queue are counted among the newest 20,000 jobs. Beyond, a number is
+/// estimated from a part of the table, as ~537 k, or is a lower bound, as > 10 k.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ListArguments {
@@ -37,7 +37,7 @@ live runner works them); at its limit; working; waiting (jobs are available and 
 of each group may run at once, and fair where the groups take turns. rate: how many jobs may start in a time, and how many
 of each group. max waiting: the limit of available jobs. These are shown where a queue has one. oldest: how long the oldest
 available job has been due.
-With --json it prints one queue a line. Counts are {\"exactly\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
+With --json it prints one queue a line. Counts are {\"exactly\": n}, {\"about\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
 
 Examples:
   uniqueue queue list
@@ -162,7 +162,6 @@ fn status(info: &QueueInfo, now: OffsetDateTime) -> Cell {
 }
 
 fn number(jobs: JobCount, style: Style) -> Cell {
-    let more = if jobs.is_exact() { "" } else { "+" };
     let style = if jobs.counted() == 0 { Style::Faint } else { style };
-    Cell::new(format!("{}{more}", count(jobs.counted()))).style(style)
+    Cell::new(output::jobs(jobs)).style(style)
 }

@@ -15,9 +15,9 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// A number of jobs. Where counting stopped, the sign before it says so.
+/// A number of jobs. The sign before it says whether it is an estimate or a lower bound.
 pub(crate) fn count(count: JobCount) -> String {
-    if count.is_exact() { grouped(count.counted()) } else { format!("> {}", short_count(count.counted())) }
+    if count.is_exact() { grouped(count.counted()) } else { count.to_string() }
 }
 
 /// A number in few characters: thousands are rounded.
@@ -49,7 +49,10 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1,234,567");
-        assert_eq!(count(JobCount::AtLeast(10_000)), "> 10 k");
+        assert_eq!(
+            [JobCount::Exactly(9_719), JobCount::About(537_261), JobCount::AtLeast(10_000)].map(count),
+            ["9,719", "~537 k", "> 10 k"]
+        );
         assert_eq!(
             [999, 1_000, 9_949, 9_950, 537_261, 999_500].map(short_count),
             ["999", "1.0 k", "9.9 k", "10 k", "537 k", "1.0 M"]

@@ -132,5 +132,6 @@ pub(super) fn describe_count(count: JobCount) -> String {
     match count {
         JobCount::Exactly(count) => output::counted(count, "job"),
         JobCount::AtLeast(count) => format!("more than {}", output::counted(count, "job")),
+        JobCount::About(_) => format!("{count} jobs"),
     }
 }

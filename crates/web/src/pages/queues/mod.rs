@@ -32,7 +32,7 @@ const STATES: [JobState; 6] = [
 ];
 
 /// How the jobs of queues are counted.
-const COUNTS: &str = "A count that begins with > ended early. Final jobs are counted among the last 20,000.";
+const COUNTS: &str = "~ marks an estimate from a part of the table, and > a lower bound: counting ends at 10,000, and that of final jobs at the last 20,000.";
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Shown {
     let body = page.sample().await.map(|snapshot| table(&page, &snapshot, &fields)).unwrap_or_default();
