@@ -29,6 +29,7 @@ mod kind;
 mod manual;
 mod migrate;
 mod output;
+mod own_name;
 mod periodic;
 mod places;
 mod policy_argument;

@@ -10,6 +10,7 @@ use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Style, Table, format_relative, printable};
+use crate::own_name::in_own_name;
 use crate::verdict::Verdict;
 
 mod define;
@@ -152,7 +153,7 @@ fn table(rows: &[PeriodicRow], now: OffsetDateTime) -> Table {
         Column::text("from").optional(),
     ];
     if has_problems {
-        columns.push(Column::long("problem"));
+        columns.push(Column::why("problem"));
     }
     let mut table = Table::new(columns);
     for row in rows {
@@ -205,8 +206,8 @@ async fn change(change: Change, name: &str, database: &DatabaseArguments) -> Res
     let database = Database::open_migrated(database).await?;
     let periodic = database.client.periodic();
     let (is_there, word) = match change {
-        Change::Pause => (periodic.pause(name).await?, "paused"),
-        Change::Resume => (periodic.resume(name).await?, "resumed"),
+        Change::Pause => (in_own_name!(periodic.pause(name)).await?, "paused"),
+        Change::Resume => (in_own_name!(periodic.resume(name)).await?, "resumed"),
         Change::Remove => (periodic.remove(name).await?, "removed"),
     };
     database.close().await?;

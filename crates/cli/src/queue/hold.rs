@@ -7,6 +7,7 @@ use super::set::{note_unknown_queue, print_group, print_settings};
 use crate::database::{Database, DatabaseArguments};
 use crate::failure::Failure;
 use crate::output::format_time;
+use crate::own_name::in_own_name;
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
 
@@ -53,12 +54,12 @@ pub(super) async fn run(arguments: HoldArguments) -> Result<Verdict, Failure> {
     let before = handle.settings().await?;
     match group {
         Some(group) => {
-            handle.hold_group(&group, hold_for).await?;
+            in_own_name!(handle.hold_group(&group, hold_for)).await?;
             let line = json!({ "queue": name, "group": group, "seconds": hold_for.as_secs_f64() });
             print_group(&name, &group, json, line, &format!("is held for {}", DurationArgument(hold_for)))?;
         }
         None => {
-            let settings = handle.hold(hold_for).await?;
+            let settings = in_own_name!(handle.hold(hold_for)).await?;
             print_settings(&settings, json, |settings| match settings.held_until {
                 Some(until) => format!("is held until {}; running jobs are finished", format_time(until)),
                 None => "is not held".to_owned(),

@@ -7,6 +7,7 @@ use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::output::count;
+use crate::own_name::in_own_name;
 use crate::verdict::Verdict;
 
 /// Limit how many available jobs a queue may have.
@@ -47,7 +48,7 @@ pub(super) async fn run(arguments: MaxWaitingArguments) -> Result<Verdict, Failu
     let json = database.json;
     let database = Database::open_migrated(&database).await?;
     let before = database.client.queue(&name).settings().await?;
-    let settings = database.client.queue(&name).max_waiting(limit).await?;
+    let settings = in_own_name!(database.client.queue(&name).max_waiting(limit)).await?;
     print_settings(&settings, json, |settings| match settings.max_waiting {
         Some(1) => "takes inserts until 1 job waits".to_owned(),
         Some(limit) => format!("takes inserts until {} jobs wait", count(u64::from(limit))),

@@ -8,6 +8,7 @@ use uniqueue::{QueueSettings, Rate};
 use super::set::{note_unknown_queue, print_settings};
 use crate::database::{Database, DatabaseArguments};
 use crate::failure::Failure;
+use crate::own_name::in_own_name;
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
 
@@ -77,7 +78,8 @@ pub(super) async fn run(arguments: RateArguments) -> Result<Verdict, Failure> {
     let database = Database::open_migrated(&database).await?;
     let handle = database.client.queue(&name);
     let before = handle.settings().await?;
-    let settings = if per_group { handle.group_rate(rate).await? } else { handle.rate(rate).await? };
+    let change = if per_group { handle.group_rate(rate) } else { handle.rate(rate) };
+    let settings = in_own_name!(change).await?;
     print_settings(&settings, json, |settings| sentence(settings, per_group))?;
     note_unknown_queue(&database.client, &before).await;
     database.close().await?;

@@ -11,13 +11,15 @@ use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::output::{self, format_duration, format_time, printable};
+use crate::own_name::in_own_name;
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
 
 /// Stop fetching from queues, on every runner.
 ///
 /// Running jobs are finished. A queue need not exist yet. If no live runner works a queue and it has no recent job, a note on
-/// standard error asks whether its name is right. A queue that is paused already keeps the time of its pause.
+/// standard error asks whether its name is right. A queue that is paused already keeps the time of its pause. The pause is
+/// stored with the name in UNIQUEUE_ACTOR, or else that of the system's user.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …, \"changed\"}.
@@ -206,7 +208,7 @@ pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure>
     for name in &names {
         let mut tx = database.client.pool().begin().await?;
         let before = database.client.queue(name).settings().tx(&mut tx).await?;
-        let pause = database.client.queue(name).pause();
+        let pause = in_own_name!(database.client.queue(name).pause());
         let pause = reason.iter().fold(pause, |pause, reason| pause.reason(reason));
         let settings = pause.tx(&mut tx).await?;
         tx.commit().await?;
@@ -230,14 +232,14 @@ pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failur
     let database = Database::open_migrated(&database).await?;
     for name in &names {
         if let Some(group) = &group {
-            let changed = database.client.queue(name).resume_group(group).await?;
+            let changed = in_own_name!(database.client.queue(name).resume_group(group)).await?;
             let text = if changed { "is resumed" } else { "was not held" };
             print_group(name, group, json, json!({ "queue": name, "group": group, "changed": changed }), text)?;
             continue;
         }
         let mut tx = database.client.pool().begin().await?;
         let before = database.client.queue(name).settings().tx(&mut tx).await?;
-        let settings = database.client.queue(name).resume().tx(&mut tx).await?;
+        let settings = in_own_name!(database.client.queue(name).resume()).tx(&mut tx).await?;
         tx.commit().await?;
         let changed = before.paused_at.is_some() || before.held_until.is_some();
         print_change(&settings, changed, json, |_| {
@@ -259,10 +261,10 @@ pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure>
     let mut settings = before.clone();
     if let Some(Limit(limit)) = limit {
         let change = if per_group { handle.group_limit(limit) } else { handle.limit(limit) };
-        settings = change.tx(&mut tx).await?;
+        settings = in_own_name!(change).tx(&mut tx).await?;
     }
     if let Some(fair) = fair {
-        settings = handle.fair(matches!(fair, YesOrNo::Yes)).tx(&mut tx).await?;
+        settings = in_own_name!(handle.fair(matches!(fair, YesOrNo::Yes))).tx(&mut tx).await?;
     }
     tx.commit().await?;
     print_settings(&settings, json, |settings| limits(settings, limit.is_some(), per_group, fair.is_some()))?;
@@ -299,14 +301,14 @@ pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, 
     let before = handle.settings().tx(&mut tx).await?;
     let is_change = as_runners_say || [completed, cancelled, discarded].iter().any(Option::is_some);
     let mut settings = match as_runners_say {
-        true => handle.retention(None).tx(&mut tx).await?,
+        true => in_own_name!(handle.retention(None)).tx(&mut tx).await?,
         false => before.clone(),
     };
     for (state, given) in
         [(JobState::Completed, completed), (JobState::Cancelled, cancelled), (JobState::Discarded, discarded)]
     {
         if let Some(KeepArgument(keep)) = given {
-            settings = handle.keep(state, keep).tx(&mut tx).await?;
+            settings = in_own_name!(handle.keep(state, keep)).tx(&mut tx).await?;
         }
     }
     tx.commit().await?;

@@ -11,6 +11,7 @@ use super::poll::{QUERY_TIMEOUT, one_line};
 use super::state::{Action, Update};
 use crate::failure::Failure;
 use crate::output;
+use crate::own_name::in_own_name;
 
 /// Runs an action and sends its result.
 pub(super) async fn run(client: Client, action: Action, updates: mpsc::Sender<Update>) {
@@ -31,11 +32,11 @@ pub(super) async fn run(client: Client, action: Action, updates: mpsc::Sender<Up
 async fn perform(client: &Client, action: &Action, updates: &mpsc::Sender<Update>) -> Result<Update, Failure> {
     let notice = match action {
         Action::Pause(queue) => {
-            client.queue(queue).pause().await?;
+            in_own_name!(client.queue(queue).pause()).await?;
             format!("queue {queue} is paused")
         }
         Action::Resume(queue) => {
-            client.queue(queue).resume().await?;
+            in_own_name!(client.queue(queue).resume()).await?;
             format!("queue {queue} is resumed")
         }
         Action::Cancel(job) => match client.cancel(*job).await?.len() {

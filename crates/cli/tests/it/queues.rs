@@ -23,7 +23,7 @@ impl Queues {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = uniqueue();
-        command.args(words).env("DATABASE_URL", &self.url);
+        command.args(words).env("DATABASE_URL", &self.url).env("UNIQUEUE_ACTOR", "ben");
         command
     }
 

@@ -21,8 +21,13 @@ async fn queues_are_paused_limited_and_keep_their_jobs() {
     assert!(paused[0]["paused_at"].is_string() && paused[0]["changed"] == json!(false), "{paused:?}");
     let text = queues.text(&["queue", "pause", "emails"], 0);
     assert!(text.starts_with("queue emails was paused already, since 20"), "{text}");
+    let why = ["queue", "pause", "emails", "--reason", "the provider is down"];
+    assert!(queues.command(&why).env("UNIQUEUE_ACTOR", "ada").status().unwrap().success());
     let text = queues.text(&["queue", "list"], 0);
     assert!(text.lines().filter(|line| line.contains("| paused ")).count() == 2, "{text}");
+    assert!(text.contains("| ben: the provider is down"), "{text}");
+    let log = "SELECT DISTINCT actor || ' ' || verb || ' ' || (subject ->> 'queue') FROM uniqueue.change_log WHERE subject ->> 'queue' = 'emails'";
+    assert_eq!(texts(&queues.url, log).await.len(), 2, "a pause by ben, and one by ada");
     assert_eq!(queues.text(&["queue", "resume", odd], 0), format!("queue {odd} is resumed\n"));
     assert_eq!(queues.text(&["queue", "resume", odd], 0), format!("queue {odd} was not paused\n"));
     let resumed = queues.lines(&["queue", "resume", "emails", "--json"]);
