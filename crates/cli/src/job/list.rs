@@ -103,7 +103,8 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
     Ok(Verdict::Fine)
 }
 
-/// Lays jobs out as a table. The last column has their errors or their args, or why they wait where that is known.
+/// Lays jobs out as a table. The last column has their errors or their args, or why they wait where that is known. A narrow
+/// terminal keeps errors and reasons, and leaves out other columns.
 pub(super) fn table(jobs: &[JobRow], why: Option<&HashMap<JobId, Obstacle>>, now: OffsetDateTime) -> Table {
     let has_errors = jobs.iter().any(|job| !job.errors.is_empty());
     let last = if why.is_some() {
@@ -114,12 +115,15 @@ pub(super) fn table(jobs: &[JobRow], why: Option<&HashMap<JobId, Obstacle>>, now
         "args"
     };
     let has_groups = jobs.iter().any(|job| job.group_key.is_some());
-    let mut columns =
-        vec![Column::text("id"), Column::text("state"), Column::long("kind"), Column::long("queue").optional()];
+    let says_why = why.is_some() || has_errors;
+    let (state, when) = (Column::text("state"), Column::text("when"));
+    let (state, when) = if says_why { (state.optional(), when.optional()) } else { (state, when) };
+    let mut columns = vec![Column::text("id"), state, Column::long("kind"), Column::long("queue").optional()];
     if has_groups {
         columns.push(Column::long("group").optional());
     }
-    columns.extend([Column::number("attempt").optional(), Column::text("when"), Column::long(last).optional()]);
+    let last = if says_why { Column::why(last) } else { Column::long(last).optional() };
+    columns.extend([Column::number("attempt").optional(), when, last]);
     let mut table = Table::new(columns);
     for job in jobs {
         let last = match why {

@@ -19,8 +19,9 @@ use super::wrap::wrap;
 /// The variable by which a process that merges the outputs of others asks for their tables as JSON.
 pub(crate) const TABLES_AS_JSON: &str = "UNIQUEUE_TABLES_AS_JSON";
 
-/// The narrowest that a long column is cut to.
+/// The narrowest that a long column is cut to, and one that says why.
 const MIN_WIDTH: usize = 8;
+const MIN_WHY_WIDTH: usize = 24;
 
 /// The widest that a long column is, also in a pipe. Every line of a table is as wide as its widest cell, and args may take
 /// megabytes.
@@ -32,6 +33,8 @@ pub(crate) struct Column {
     name: String,
     kind: ColumnKind,
     is_optional: bool,
+    /// The narrowest that it is cut to.
+    min_width: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,6 +60,11 @@ impl Column {
         Self::new(name, ColumnKind::Long)
     }
 
+    /// Text of any length that the list is read for: a reason, an error. It is never left out, and stays readable.
+    pub(crate) fn why(name: impl Into<String>) -> Self {
+        Self { min_width: MIN_WHY_WIDTH, ..Self::long(name) }
+    }
+
     /// Leaves the column out where the terminal has no room for it.
     #[must_use]
     pub(crate) fn optional(mut self) -> Self {
@@ -65,7 +73,7 @@ impl Column {
     }
 
     fn new(name: impl Into<String>, kind: ColumnKind) -> Self {
-        Self { name: name.into(), kind, is_optional: false }
+        Self { name: name.into(), kind, is_optional: false, min_width: MIN_WIDTH }
     }
 }
 
@@ -104,7 +112,7 @@ impl Table {
             ColumnKind::Long => "long",
         };
         let column =
-            |column: &Column| json!({"name": column.name, "kind": kind(column.kind), "optional": column.is_optional});
+            |column: &Column| json!({"name": column.name, "kind": kind(column.kind), "optional": column.is_optional, "min": column.min_width});
         let row = |row: &Vec<Cell>| row.iter().map(|cell| cell.text.clone()).collect::<Vec<_>>();
         let (columns, rows): (Vec<_>, Vec<_>) =
             (self.columns.iter().map(column).collect(), self.rows.iter().map(row).collect());
@@ -120,7 +128,8 @@ impl Table {
                 Some("long") => ColumnKind::Long,
                 _ => ColumnKind::Text,
             };
-            Column { is_optional: column["optional"] == true, ..Column::new(name, kind) }
+            let min_width = column["min"].as_u64().map_or(MIN_WIDTH, |min| min as usize);
+            Column { is_optional: column["optional"] == true, min_width, ..Column::new(name, kind) }
         };
         let mut table = Self::new(columns.iter().map(column));
         rows.into_iter().for_each(|row| table.row(row));
@@ -172,13 +181,14 @@ impl Table {
         // Each cell has a blank on each side, and a bar stands between two cells.
         let total = |widths: &[usize]| widths.iter().sum::<usize>() + (3 * widths.len()).saturating_sub(1);
         while total(&widths) > limit {
-            let is_long = |at: &usize| self.columns[shown[*at]].kind == ColumnKind::Long && widths[*at] > MIN_WIDTH;
+            let min = |at: usize| self.columns[shown[at]].min_width;
+            let is_long = |at: &usize| self.columns[shown[*at]].kind == ColumnKind::Long && widths[*at] > min(*at);
             let widest = (0..widths.len()).filter(is_long).max_by_key(|at| widths[*at])?;
             // The widest column shrinks until the table fits, or until another long column is wider.
             let surplus = total(&widths) - limit;
             let second =
                 (0..widths.len()).filter(|at| *at != widest && is_long(at)).map(|at| widths[at]).max().unwrap_or(0);
-            let down_to = widths[widest].saturating_sub(surplus).max(second.min(widths[widest] - 1)).max(MIN_WIDTH);
+            let down_to = widths[widest].saturating_sub(surplus).max(second.min(widths[widest] - 1)).max(min(widest));
             widths[widest] = down_to;
         }
         Some(widths)
@@ -297,6 +307,15 @@ mod tests {
         let narrower = " id   | state\n------+---------\n 0190 | running\n(1 row) no room\nfor: queue, args";
         assert_eq!(table.draw(Some(17)), narrower);
         assert!(table.draw(Some(15)).starts_with("-[ 1 ]-\nid    | 0190\nqueue | a-long-name\n"));
+    }
+
+    #[test]
+    fn the_column_that_says_why_stays_and_is_readable() {
+        let mut table = Table::new([Column::text("id"), Column::text("state").optional(), Column::why("why")]);
+        table.row(["0190", "retryable", "the queue is paused by ada: the provider is down"]);
+        let narrow = " id   | why\n------+---------------------------\n 0190 | the queue is paused by a…\n(1 row) no room for: state";
+        assert_eq!(table.draw(Some(34)), narrow);
+        assert!(table.draw(Some(31)).starts_with("-[ 1 ]-\n"));
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn table(groups: &[GroupInfo], now: OffsetDateTime) -> Table {
         Column::number("waiting"),
         Column::text("first").optional(),
         Column::text("since").optional(),
-        Column::long("held by").optional(),
+        Column::why("held by"),
         Column::text("until").optional(),
     ]);
     for group in groups {

@@ -35,7 +35,7 @@ const EXAMPLES: &str = "\
 is: the status, as in the view queue_status. It is paused; held, with the end of the hold; no runner (it has jobs, and no
 live runner works them); at its limit; working; waiting (jobs are available and none runs); or idle. groups: how many jobs
 of each group may run at once, and fair where the groups take turns. rate: how many jobs may start in a time, and how many
-of each group. max waiting: the limit of available jobs. These are shown where a queue has one. oldest: how long the oldest
+of each group. by, and why: who paused the queue, and the reason. max waiting: the limit of available jobs. These are shown where a queue has one. oldest: how long the oldest
 available job has been due.
 With --json it prints one queue a line. Counts are {\"exactly\": n}, {\"about\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
 
@@ -71,7 +71,11 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
     let has_groups = queues.iter().any(|info| info.settings.group_limit.is_some() || info.settings.fair);
     let has_max_waiting = queues.iter().any(|info| info.settings.max_waiting.is_some());
     let has_rate = queues.iter().any(|info| info.settings.rate.is_some() || info.settings.group_rate.is_some());
+    let has_why = queues.iter().any(|info| !why_paused(&info.settings).is_empty());
     let mut columns = vec![Column::long("queue"), Column::text("is")];
+    if has_why {
+        columns.push(Column::why("by, and why"));
+    }
     if has_groups {
         columns.push(Column::text("groups").optional());
     }
@@ -96,6 +100,9 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
     let mut table = Table::new(columns);
     for info in queues {
         let mut cells = vec![Cell::new(&info.settings.name), status(info, now)];
+        if has_why {
+            cells.push(Cell::new(why_paused(&info.settings)));
+        }
         if has_groups {
             cells.push(Cell::new(groups(&info.settings)));
         }
@@ -120,6 +127,12 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// Who paused a queue, and why. Empty where neither was said.
+fn why_paused(settings: &QueueSettings) -> String {
+    let parts = [settings.paused_by.as_deref(), settings.pause_reason.as_deref()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
 /// The limit of each group of a queue, and whether its groups take turns.
