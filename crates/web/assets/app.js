@@ -76,7 +76,8 @@ async function readAgain(force = false) {
       ignoreActiveValue: true,
       callbacks: {
         beforeNodeMorphed: (old) => !(old.hasAttribute?.("data-keep")),
-        beforeAttributeUpdated: (name, node) => name !== "data-ready" && !(name === "open" && node.matches("details")),
+        beforeAttributeUpdated: (name, node) =>
+          name !== "data-ready" && !(name === "open" && node.matches("details")) && !(name === "class" && node.matches(".points i")),
         beforeNodeRemoved: (node) => !node.matches?.(".copy"),
       },
     });

@@ -4,7 +4,6 @@
 //! looked at costs nothing, and fifty open tabs cost what one does. It also knows whether the database answers, so that in
 //! an outage no page waits for it.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,15 +12,21 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, Result};
+use uniqueue::{Client, History, Result};
 
-use crate::snapshot::{Deploy, Doctor, OLD, POINTS, Point, SampleFailure, Seen, Snapshot};
+use crate::snapshot::{Deploy, Doctor, OLD, SampleFailure, Seen, Snapshot};
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// The time between two diagnoses, which take about twenty statements.
 const DIAGNOSE_EVERY: Duration = Duration::from_secs(30);
+
+/// The time between two looks at the history, which grows once a minute.
+const HISTORY_EVERY: Duration = Duration::from_secs(20);
+
+/// The history that the overview shows.
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The longest that one sample or one check takes.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -137,10 +142,10 @@ impl Sampler {
     }
 
     async fn sample_all(&self, doctor: &watch::Sender<Doctor>) {
-        let mut history = VecDeque::new();
+        let mut hour = None;
         while self.is_wanted() {
             let found = doctor.borrow().clone();
-            match timeout(TIMEOUT, self.sample(&mut history, found)).await {
+            match timeout(TIMEOUT, self.sample(&mut hour, found)).await {
                 Ok(Ok(snapshot)) => {
                     // First: a tab that hears of the sample reads what is new.
                     self.next_round();
@@ -153,7 +158,8 @@ impl Sampler {
         }
     }
 
-    async fn sample(&self, history: &mut VecDeque<Point>, doctor: Doctor) -> Result<Snapshot> {
+    /// Takes a sample. `hour`: the history of the last hour, and when it was read.
+    async fn sample(&self, hour: &mut Option<(Instant, Arc<History>)>, doctor: Doctor) -> Result<Snapshot> {
         let taken_at = Instant::now();
         let stats = self.client.stats().await?;
         let queues = self.client.queues().await?;
@@ -161,19 +167,11 @@ impl Sampler {
         let waiting_inserts = self.client.waiting_inserts().await.ok().map(|waiting| waiting.len());
         let audited = self.client.audited_kinds().await.unwrap_or_default();
         let totals = self.client.history_totals().await.unwrap_or_default();
-        let available = queues.iter().map(|queue| queue.available.counted() as f64).sum();
-        if history.len() == POINTS {
-            history.pop_front();
+        if hour.as_ref().is_none_or(|(read_at, _)| read_at.elapsed() > HISTORY_EVERY) {
+            *hour = self.client.history(HOUR).await.ok().map(|history| (taken_at, Arc::new(history)));
         }
-        let rates = &stats.rates;
-        history.push_back(Point {
-            inserted: rates.inserted,
-            completed: rates.completed,
-            failed: rates.failed,
-            available,
-        });
-        let history = history.clone();
-        Ok(Snapshot { taken_at, stats, queues, waiting_inserts, audited, totals, doctor, history })
+        let hour = hour.as_ref().map(|(_, history)| Arc::clone(history));
+        Ok(Snapshot { taken_at, stats, queues, waiting_inserts, audited, totals, doctor, hour })
     }
 
     /// Keeps the last snapshot, and says why there is no newer one.

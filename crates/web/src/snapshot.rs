@@ -1,14 +1,10 @@
 //! What the sampler saw last.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
-use uniqueue::{AuditedKind, Diagnosis, QueueHistory, QueueInfo, RunnerInfo, Stats};
-
-/// How many points the sparklines have.
-pub(crate) const POINTS: usize = 90;
+use uniqueue::{AuditedKind, Diagnosis, History, QueueHistory, QueueInfo, RunnerInfo, Stats};
 
 /// The age at which a sample is old: two samples after it are missing.
 pub(crate) const OLD: Duration = Duration::from_secs(6);
@@ -59,8 +55,8 @@ pub(crate) struct Snapshot {
     pub(crate) totals: Vec<QueueHistory>,
     /// What `doctor` found last, which is asked less often.
     pub(crate) doctor: Doctor,
-    /// The last points, the newest last.
-    pub(crate) history: VecDeque<Point>,
+    /// The history of the last hour. `None`: the role may not see it.
+    pub(crate) hour: Option<Arc<History>>,
 }
 
 /// The last look of `doctor`.
@@ -97,17 +93,4 @@ impl Snapshot {
     pub(crate) fn now(&self) -> OffsetDateTime {
         self.stats.asked_at + self.taken_at.elapsed()
     }
-}
-
-/// A point of the sparklines.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Point {
-    /// Jobs inserted a second.
-    pub(crate) inserted: f64,
-    /// Jobs completed a second.
-    pub(crate) completed: f64,
-    /// Attempts failed a second.
-    pub(crate) failed: f64,
-    /// Available jobs.
-    pub(crate) available: f64,
 }

@@ -1,6 +1,5 @@
 //! Pieces of HTML that pages share.
 
-mod chart;
 mod cli;
 mod hostile;
 mod json;
@@ -13,7 +12,6 @@ mod state;
 mod time;
 mod time_chart;
 
-pub(crate) use self::chart::sparkline;
 pub(crate) use self::cli::{argument, cli, quoted};
 pub(crate) use self::hostile::{Cell, Hostile, Start, plain};
 pub(crate) use self::json::{block, json};

@@ -68,20 +68,40 @@ fn by_kind(page: &Page, kinds: &[KindHistory], word: &str) -> Markup {
         let HistoryCounts { inserted, duplicates, completed, failed, discarded, .. } = of.counts;
         let name = of.kind.as_str();
         html! { tr {
-            th scope="row" { a href=(page.link(&url("/kind", &[("kind", name), ("range", word)]))) { (Cell(name)) } }
-            td.num { (grouped(inserted)) } td.num { (grouped(duplicates)) } td.num { (grouped(completed)) }
-            td.num { (grouped(failed)) } td.num { (grouped(discarded)) }
-            td.num { @if let Some(share) = of.counts.failed_share() { (format!("{:.1} %", share * 100.0)) } }
+            th.l1 scope="row" { a.row-link href=(page.link(&url("/kind", &[("kind", name), ("range", word)]))) { (Cell(name)) } }
+            td.num.l2 data-is="inserted" { (grouped(inserted)) } td.num { (grouped(duplicates)) } td.num.l2 data-is="completed" { (grouped(completed)) }
+            td.num.r1 data-is="failed" { (grouped(failed)) } td.num { (grouped(discarded)) }
+            td.num.r2 { @if let Some(share) = of.counts.failed_share() { (format!("{:.1} %", share * 100.0)) } }
         } }
     });
     html! {
         @if !kinds.is_empty() {
             h2 { "By kind, those with the most failures first" }
-            div.scroll { table {
+            div.scroll { table.lines {
                 thead { tr { th { "Kind" } th.num { "Inserted" } th.num { "Duplicates" } th.num { "Completed" } th.num { "Failed" } th.num { "Discarded" } th.num { "Failing" } } }
                 tbody { (rows.html) }
             } }
             (rows.note())
+        }
+    }
+}
+
+/// The charts of the last hour on the overview. Each range leads to its page.
+pub(super) fn last_hour(page: &Page, history: &History) -> Markup {
+    html! {
+        h2 { "History" }
+        (ranges(page, Of { kind: None, queue: None, path: "/history" }, RANGES[0].0))
+        (charts(history))
+    }
+}
+
+/// Links to the ranges.
+fn ranges(page: &Page, of: Of<'_>, current: &str) -> Markup {
+    html! {
+        nav.ranges aria-label="Time" {
+            @for (word, ..) in RANGES {
+                a href=(page.link(&of.url(word))) aria-current=[(word == current).then_some("true")] { (word) }
+            }
         }
     }
 }
@@ -106,11 +126,7 @@ pub(super) async fn section_of(page: &Page, fields: &Fields, of: Of<'_>) -> Resu
     let answer: Arc<Timed<History>> = page.shared(&page.app.answers.of(key), ask).await?;
     let is_counted = !answer.of.total().is_empty();
     let html = html! {
-        nav.ranges aria-label="Time" {
-            @for (other, ..) in RANGES {
-                a href=(page.link(&of.url(other))) aria-current=[(other == word).then_some("true")] { (other) }
-            }
-        }
+        (ranges(page, of, word))
         (charts(&answer.of))
     };
     Ok((html, is_counted))

@@ -1,14 +1,17 @@
 //! The state of the queue at a glance: what is wrong first.
 
+use std::time::Duration;
+
 use maud::{Markup, html};
 use uniqueue::{JobState, Percentiles};
 
 use super::findings::{Remedies, findings};
+use super::history;
 use super::jobs::written;
 use crate::fields::url;
-use crate::html::{Document, Hostile, Shown, ago, cli, count, document, grouped, rate, span, sparkline, state};
+use crate::html::{Document, Hostile, Shown, ago, cli, count, document, grouped, rate, span, state};
 use crate::page::Page;
-use crate::snapshot::{POINTS, Point, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// The most findings on the page, so that the numbers below stay in sight.
 const FINDINGS: usize = 6;
@@ -32,12 +35,7 @@ fn overview(page: &Page, snapshot: &Snapshot) -> Markup {
                 }
             }
         }
-        section.charts aria-label="Rates" {
-            (chart(snapshot, "Inserted", "/s", "s-available", stats.rates.inserted, |point| point.inserted))
-            (chart(snapshot, "Completed", "/s", "s-completed", stats.rates.completed, |point| point.completed))
-            (chart(snapshot, "Failed attempts", "/s", "s-discarded", stats.rates.failed, |point| point.failed))
-            (chart(snapshot, "Available", "", "s-scheduled", 0.0, |point| point.available))
-        }
+        @if let Some(hour) = &snapshot.hour { (history::last_hour(page, hour)) }
         section.columns {
             div.panel {
                 h2 { "Times" }
@@ -56,6 +54,9 @@ fn overview(page: &Page, snapshot: &Snapshot) -> Markup {
                 h2 { "Workers" }
                 dl.facts {
                     dt { "Runners" } dd { (grouped(stats.runners)) }
+                    dt { "Inserted" } dd { (rate(stats.rates.inserted)) "/s over the last " (span(stats.rates.inserted_over)) }
+                    dt { "Completed" } dd { (worked(stats.rates.completed, stats.rates.worked_over)) }
+                    dt { "Failed" } dd { (worked(stats.rates.failed, stats.rates.worked_over)) }
                     dt { "Oldest available job" }
                     dd { @match stats.oldest_available_age { Some(age) => { "due for " (span(age)) } None => "none" } }
                     dt { "Queues" } dd { (snapshot.queues.len()) }
@@ -88,15 +89,9 @@ fn failed_since(page: &Page, snapshot: &Snapshot) -> Markup {
     }
 }
 
-fn chart(snapshot: &Snapshot, name: &str, unit: &str, class: &str, now: f64, of: fn(&Point) -> f64) -> Markup {
-    let values: Vec<f64> = snapshot.history.iter().map(of).collect();
-    let shown = if unit.is_empty() { grouped(values.last().copied().unwrap_or_default() as u64) } else { rate(now) };
-    html! {
-        div.panel.chart {
-            div.chart-head { h2 { (name) } b.number { (shown) @if !unit.is_empty() { small { (unit) } } } }
-            (sparkline(&format!("{name}, the last {} samples", values.len()), class, &values, POINTS))
-        }
-    }
+/// A rate that live runners report with their heartbeats.
+fn worked(number: f64, over: Option<Duration>) -> Markup {
+    html! { @match over { Some(over) => { (rate(number)) "/s over the last " (span(over)) }, None => "no live runner has reported" } }
 }
 
 fn percentiles(name: &str, times: Percentiles) -> Markup {

@@ -57,7 +57,10 @@ const ROWS: &str = "
         'attempt', 3, 'error', 'declined',
         'at', to_char((now() - (args ->> 'ago')::interval) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
     ))
-    WHERE kind = 'charge'";
+    WHERE kind = 'charge';
+    SELECT {schema}._add_history(
+        now() - interval '9 hours', '[{\"kind\": \"\", \"queue\": \"\", \"inserted\": 731, \"completed\": 714, \"failed\": 17}]'
+    )";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_s_questions_take_few_clicks_with_scripts_and_without() {
@@ -106,6 +109,12 @@ async fn an_operator_s_questions_take_few_clicks_with_scripts_and_without() {
         for (id, state) in failed.iter().zip(states) {
             assert_eq!(client.job(*id).await.unwrap().unwrap().state, state);
         }
+
+        // What did last night look like?
+        operator.begin().await;
+        operator.click(Locator::LinkText("24h")).await;
+        operator.sees(&["731 inserted", "17 failed", "Failures", "UTC"]).await;
+        assert_eq!(operator.clicks, 1);
 
         // Which customer blocks the line? Are the new workers well?
         for (link, texts) in [

@@ -3,6 +3,7 @@
 
 mod accessible;
 mod actions;
+mod charts;
 mod driver;
 mod ending;
 mod journey;
