@@ -124,7 +124,7 @@ fn subject_path(subject: &str) -> Option<String> {
     let (sort, name) = subject.split_once(' ')?;
     match sort {
         "queue" => Some(url("/queue", &[("queue", name)])),
-        "kind" => Some(url("/jobs", &[("kind", name), ("since", "all")])),
+        "kind" => Some(url("/kind", &[("kind", name)])),
         "runner" => Some("/runners".to_owned()),
         "periodic" => Some("/periodic".to_owned()),
         "session" => Some("/waiting".to_owned()),

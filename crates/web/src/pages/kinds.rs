@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
-use uniqueue::{KindRow, UniquePolicy};
+use uniqueue::{JobFilter, KindRow, UniquePolicy};
 
 use super::history::{self, Of};
 use super::{error_groups, failing};
@@ -26,12 +26,12 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let rows = fitting(&kinds, ROWS, |kind| {
         let name = kind.name.as_str();
         html! { tr {
-            th scope="row" { a href=(page.link(&url("/kind", &[("kind", name)]))) { (Cell(name)) } }
-            td.clip { @if let Some(queue) = &kind.queue { (Cell(queue)) } @else { span.note { "default" } } }
+            th.l1 scope="row" { a.row-link href=(page.link(&url("/kind", &[("kind", name)]))) { (Cell(name)) } }
+            td.clip.r1 { @if let Some(queue) = &kind.queue { (Cell(queue)) } @else { span.note { "default" } } }
             td.num { (kind.priority.unwrap_or(0)) }
             td.num { (kind.max_attempts.unwrap_or(25)) }
-            td { @match words(kind.policy()) { Some(words) => (Cell(&words)), None => span.note { "not unique" } } }
-            td.num { (ago(kind.registered_at, now.max(kind.registered_at))) }
+            td.l2.wrap { @match words(kind.policy()) { Some(words) => (Cell(&words)), None => span.note { "not unique" } } }
+            td.num.r2 { (ago(kind.registered_at, now.max(kind.registered_at))) }
             td.clip { (Cell(&kind.registered_by)) }
         } }
     });
@@ -42,7 +42,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
                 code { "Client::register" } " and " code { "register_kind" } " in SQL."
             }
         } @else {
-            div.scroll { table {
+            div.scroll { table.lines {
                 thead { tr { th { "Kind" } th { "Queue" } th.num { "Priority" } th.num { "Attempts" } th { "Unique" } th.num { "Registered" } th { "By" } } }
                 tbody { (rows.html) }
             } }
@@ -69,10 +69,8 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
             one.is_alive && one.kinds.as_ref().is_some_and(|kinds| kinds.iter().any(|kind| kind.as_str() == name))
         })
         .collect();
-    if kind.is_none() && failing.is_none() && !is_known && runners.is_empty() {
-        return Err(Failure::NotFound(
-            "kind: it is neither registered nor worked, and nothing was counted of it in this time",
-        ));
+    if kind.is_none() && failing.is_none() && !is_known && runners.is_empty() && !has_jobs(&page, name).await? {
+        return Err(Failure::NotFound("kind: it is neither registered nor worked, and no job of it was found"));
     }
     let link = |path: &str, pairs: &[(&str, &str)]| page.link(&url(path, &[&[("kind", name)], pairs].concat()));
     let body = html! {
@@ -132,6 +130,15 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
         @if kind.is_some() { (cli(&format!("uniqueue kind show {}", argument(name)))) }
     };
     Ok(document(&page, Document { title: &format!("Kind {name}"), is_live: false, actions: html! {}, body }))
+}
+
+/// Whether a job of the kind is found within the time of a look-up. Kinds have no index.
+async fn has_jobs(page: &Page, name: &str) -> Result<bool, Failure> {
+    match page.client().jobs(JobFilter::new().kind(name)).limit(1).timeout(LOOK_UP).await {
+        Ok(jobs) => Ok(!jobs.is_empty()),
+        Err(error) if error.is_statement_timeout() => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What an insert takes from a registered kind.

@@ -46,7 +46,7 @@ async fn each_sort_of_thing_is_found_by_one_box() {
         ("customer:42", "/group?queue=emails&group=customer%3A42"),
         ("welcome:", "/key?key=welcome%3A1"),
         ("emails", "/queue?queue=emails"),
-        ("l.send", "/jobs?kind=email.send&since=all"),
+        ("l.send", "/kind?kind=email.send"),
     ] {
         assert_eq!(search(&router, typed).await, found, "{typed}");
     }

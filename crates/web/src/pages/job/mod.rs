@@ -148,13 +148,12 @@ async fn holder(page: &Page, key: &str) -> Result<Option<Holder>, Failure> {
 }
 
 fn facts(page: &Page, job: &JobRow, now: OffsetDateTime) -> Markup {
-    let list = |name, value: &str| page.link(&url("/jobs", &[(name, value)]));
     html! {
         section.panel {
             h2 { "Job" }
             dl.facts {
-                dt { "Kind" } dd { a href=(list("kind", job.kind.as_str())) { (Hostile(&job.kind)) } }
-                dt { "Queue" } dd { a href=(list("queue", job.queue.as_str())) { (Hostile(&job.queue)) } }
+                dt { "Kind" } dd { a href=(page.link(&url("/kind", &[("kind", job.kind.as_str())]))) { (Hostile(&job.kind)) } }
+                dt { "Queue" } dd { a href=(page.link(&url("/queue", &[("queue", job.queue.as_str())]))) { (Hostile(&job.queue)) } }
                 @if let Some(group) = &job.group_key {
                     dt { "Group" }
                     dd {

@@ -53,7 +53,7 @@ impl Found {
         let job = self.by_id.first().or_else(|| self.in_args.as_ref()?.jobs.first());
         let of_job = job.map(|job| format!("/jobs/{}", job.id));
         let of_queue = || self.queues.first().map(|queue| url("/queue", &[("queue", queue)]));
-        let of_kind = || self.kinds.first().map(|kind| url("/jobs", &[("kind", kind), ("since", "all")]));
+        let of_kind = || self.kinds.first().map(|kind| url("/kind", &[("kind", kind)]));
         let of_group = || {
             let group = self.groups.first()?;
             Some(url("/group", &[("queue", group.queue.as_str()), ("group", &group.name)]))
@@ -75,17 +75,17 @@ impl Found {
 /// Queues, kinds and groups.
 fn names(page: &Page, found: &Found) -> Markup {
     let queues = fitting(&found.queues, found.queues.len(), |name| {
-        html! { tr { td { a.row-link href=(page.link(&url("/queue", &[("queue", name.as_str())]))) { (Cell(name)) } } } }
+        html! { tr { td.l1 { a.row-link href=(page.link(&url("/queue", &[("queue", name.as_str())]))) { (Cell(name)) } } } }
     });
     let kinds = fitting(&found.kinds, found.kinds.len(), |name| {
         html! { tr {
-            td { a.row-link href=(page.link(&url("/jobs", &[("kind", name.as_str()), ("since", "all")]))) { (Cell(name)) } }
+            td.l1 { a.row-link href=(page.link(&url("/kind", &[("kind", name.as_str())]))) { (Cell(name)) } }
         } }
     });
     let groups = fitting(&found.groups, found.groups.len(), |Group { queue, name, jobs }| {
         html! { tr {
-            td { a.row-link href=(group_url(page, queue, name)) { (Cell(name)) } " " span.note { "queue " (Cell(queue)) } }
-            td.num { (grouped(*jobs)) " waiting or running" }
+            td.l1 { a.row-link href=(group_url(page, queue, name)) { (Cell(name)) } " " span.note { "queue " (Cell(queue)) } }
+            td.num.r1 { (grouped(*jobs)) " waiting or running" }
         } }
     });
     html! {
@@ -100,16 +100,16 @@ fn names(page: &Page, found: &Found) -> Markup {
 fn keys(page: &Page, found: &Found) -> Markup {
     let rows = fitting(&found.keys, found.keys.len(), |held| {
         html! { tr {
-            td.clip { (key_cell(page, &held.claim.unique_key)) }
-            td.nowrap { (job_link(page, held.claim.holder)) " " (state(held.claim.holder_state)) }
-            td.clip { (Cell(&held.kind)) }
+            td.clip.l1 { (key_cell(page, &held.claim.unique_key)) }
+            td.nowrap.l2 { (job_link(page, held.claim.holder)) " " (state(held.claim.holder_state)) }
+            td.clip.r2 { (Cell(&held.kind)) }
         } }
     });
     html! { @if !found.keys.is_empty() { (section("Unique keys that are held", rows.html)) } }
 }
 
 fn section(title: &str, rows: Markup) -> Markup {
-    html! { section { h2.above { (title) } div.scroll { table { tbody { (rows) } } } } }
+    html! { section { h2.above { (title) } div.scroll { table.lines { tbody { (rows) } } } } }
 }
 
 fn jobs(page: &Page, found: &Found, typed: &str) -> Markup {
