@@ -87,7 +87,7 @@ pub(crate) fn job_rows(page: &Page, jobs: &[JobRow], now: OffsetDateTime, has_bo
     let rows = fitting(jobs, jobs.len(), |job| job_row(page, job, now, has_boxes, has_failed));
     let html = html! {
         div.scroll {
-            table.jobs {
+            table.lines {
                 thead {
                     tr {
                         @if has_boxes {
@@ -117,13 +117,13 @@ fn job_row(page: &Page, job: &JobRow, now: OffsetDateTime, has_boxes: bool, has_
                 td.c-box { input type="checkbox" name="id" value=(job.id) aria-label={ "Tick job " (short(job.id)) }; }
             }
             td.nowrap.c-id { a.mono.row-link href=(page.link(&format!("/jobs/{}", job.id))) title=(job.id) { (short(job.id)) } }
-            td.clip.c-kind { (Cell(&job.kind)) }
-            td.nowrap.c-state { (state(job.state)) }
-            td.clip.c-queue { (Cell(&job.queue)) }
-            td.clip.mono.c-args { (Start(job.args.get(), ARGS)) }
-            td.num.c-attempt { (job.attempt) "/" (job.max_attempts) }
-            @if has_failed { td.num.c-failed { @if let Some(at) = last_failure(job) { (ago(at, now)) } } }
-            td.num.c-at { (ago(job.created_at, now)) }
+            td.clip.l1 { (Cell(&job.kind)) }
+            td.nowrap.r1 { (state(job.state)) }
+            td.clip { (Cell(&job.queue)) }
+            td.clip.mono.l2 { (Start(job.args.get(), ARGS)) }
+            td.num { (job.attempt) "/" (job.max_attempts) }
+            @if has_failed { td.num { @if let Some(at) = last_failure(job) { (ago(at, now)) } } }
+            td.num.r2 { (ago(job.created_at, now)) }
         }
     }
 }

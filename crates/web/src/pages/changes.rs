@@ -26,11 +26,11 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     changes.truncate(ROWS as usize);
     let rows = fitting(&changes, changes.len(), |one| {
         html! { tr {
-            td.nowrap { (ago(one.at, now)) }
-            td.clip { a href=(page.link(&url("/changes", &[("actor", one.actor.as_str())]))) { (Cell(&one.actor)) } }
-            td.nowrap { (Cell(&one.verb)) }
+            td.nowrap.r2 { (ago(one.at, now)) }
+            td.clip.r1 { a href=(page.link(&url("/changes", &[("actor", one.actor.as_str())]))) { (Cell(&one.actor)) } }
+            td.nowrap.l1 { (Cell(&one.verb)) }
             td.num { @if let Some(jobs) = one.jobs { (grouped(jobs)) } }
-            td.clip.mono { (Cell(&subject(&one.subject))) }
+            td.clip.mono.l2 { (Cell(&subject(&one.subject))) }
         } }
     });
     let last = rows.shown.checked_sub(1).filter(|_| has_more || rows.shown < rows.of);
@@ -44,7 +44,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
         @if changes.is_empty() {
             p.panel.empty { "No change was logged yet. Changes by users with a name are." }
         } @else {
-            div.scroll { table {
+            div.scroll { table.lines {
                 thead { tr { th { "When" } th { "User" } th { "Change" } th.num { "Jobs" } th { "Of what" } } }
                 tbody { (rows.html) }
             } }

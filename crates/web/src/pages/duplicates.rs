@@ -28,11 +28,11 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     counters.sort_by_key(|counter| std::cmp::Reverse(counter.suppressed));
     let rows = fitting(&counters, counters.len(), |one| {
         html! { tr {
-            td.clip { (key_cell(&page, &one.unique_key)) }
-            td.clip { (Cell(&one.kind)) }
-            td.num { b { (grouped(one.suppressed)) } }
+            td.clip.l1 { (key_cell(&page, &one.unique_key)) }
+            td.clip.l2 { (Cell(&one.kind)) }
+            td.num.r1 data-is="suppressed" { b { (grouped(one.suppressed)) } }
             td.num { (ago(one.first_at, now)) }
-            td.num { (ago(one.last_at, now)) }
+            td.num.r2 { (ago(one.last_at, now)) }
             td.nowrap { (job_link(&page, one.last_holder)) }
         } }
     });
@@ -49,7 +49,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
         @if !counters.is_empty() {
             section {
                 h2.above { "Keys" }
-                div.scroll { table {
+                div.scroll { table.lines {
                     thead { tr { th { "Key" } th { "Kind" } th.num { "Suppressed" } th.num { "First" } th.num { "Last" } th { "Last holder" } } }
                     tbody { (rows.html) }
                 } }
@@ -65,15 +65,15 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
 fn audited(page: &Page, kinds: &[AuditedKind], now: OffsetDateTime) -> Markup {
     let rows = fitting(kinds, ROWS as usize, |one| {
         html! { tr {
-            th scope="row" { a href=(page.link(&crate::fields::url("/duplicates", &[("kind", one.kind.as_str())]))) { (Cell(&one.kind)) } }
-            td {
+            th.l1 scope="row" { a href=(page.link(&crate::fields::url("/duplicates", &[("kind", one.kind.as_str())]))) { (Cell(&one.kind)) } }
+            td.l2 {
                 @if one.is_audited { "since " (ago(one.since, now)) } @else { "stopped" }
                 @if one.tally_is_full { " " span.badge.warning { "the buffer is full" } }
             }
-            td.num { b { (grouped(one.suppressed)) } }
+            td.num.r1 data-is="suppressed" { b { (grouped(one.suppressed)) } }
             td.num { (per_hour(one, now)) }
-            td.num { @if let Some(at) = one.last_at { (ago(at, now)) } }
-            td {
+            td.num.r2 { @if let Some(at) = one.last_at { (ago(at, now)) } }
+            td.own-line {
                 @if page.may(Right::Audit) && one.is_audited {
                     form.row method="post" action=(page.link("/duplicates/audit")) {
                         input type="hidden" name="kind" value=(one.kind);
@@ -84,7 +84,7 @@ fn audited(page: &Page, kinds: &[AuditedKind], now: OffsetDateTime) -> Markup {
         } }
     });
     html! {
-        div.scroll { table {
+        div.scroll { table.lines {
             thead { tr { th { "Kind" } th { "Counted" } th.num { "Suppressed" } th.num { "Rate" } th.num { "Last" } th { span.sr { "Change" } } } }
             tbody { (rows.html) }
         } }

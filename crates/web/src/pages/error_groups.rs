@@ -37,19 +37,19 @@ pub(super) async fn section(page: &Page, kind: &str) -> Result<Markup, Failure> 
     let may = page.may(Right::Change);
     let rows: Rows = fitting(&groups, GROUPS, |group| {
         html! { tr {
-            th scope="row" class="mono wrap" {
+            th scope="row" class="mono wrap l1" {
                 @if page.app.redact.is_none() { (Cell(&group.message)) } @else { span.note { "hidden" } }
             }
-            td.num { (grouped(group.jobs.len() as u64)) }
-            td.num { (ago(group.last_at, now)) }
-            td.nowrap { (job_link(page, group.last_job)) }
-            @if may { td.nowrap { (change(page, kind, group)) } }
+            td.num.r1 data-is="jobs" { (grouped(group.jobs.len() as u64)) }
+            td.num.r2 { (ago(group.last_at, now)) }
+            td.nowrap.l2 { (job_link(page, group.last_job)) }
+            @if may { td.nowrap.own-line { (change(page, kind, group)) } }
         } }
     });
     Ok(html! {
         @if !groups.is_empty() {
             h2 { "Errors" }
-            div.scroll { table {
+            div.scroll { table.lines {
                 thead { tr { th { "Message" } th.num { "Jobs" } th.num { "Last" } th { "Last job" } @if may { th { span.sr { "Change" } } } } }
                 tbody { (rows.html) }
             } }

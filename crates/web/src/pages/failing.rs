@@ -40,18 +40,18 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let jobs = |kind: &str, state| page.link(&url("/jobs", &[("kind", kind), ("state", state), ("since", "all")]));
     let rows = fitting(kinds, ROWS, |one| {
         html! { tr id={ "kind-" (hex(one.kind.as_str())) } {
-            th scope="row" { a href=(page.link(&url("/kind", &[("kind", one.kind.as_str())]))) { (Cell(&one.kind)) } }
+            th.l1 scope="row" { a.row-link href=(page.link(&url("/kind", &[("kind", one.kind.as_str())]))) { (Cell(&one.kind)) } }
             td.clip { @for (at, queue) in one.queues.iter().take(QUEUES).enumerate() { @if at > 0 { ", " } (Cell(queue)) } }
-            td.num { a.plain href=(jobs(one.kind.as_str(), "retryable")) { (grouped(one.retryable)) } }
-            td.num { a.plain href=(jobs(one.kind.as_str(), "discarded")) { (grouped(one.discarded)) } }
-            td.num { @if let Some(at) = one.last_failed_at { (ago(at, now)) } }
-            td.clip.mono { @if page.app.redact.is_none() { (Cell(&first_line(one.last_error.as_deref()))) } @else { span.note { "hidden" } } }
+            td.num.r1 data-is="retryable" { a.plain href=(jobs(one.kind.as_str(), "retryable")) { (grouped(one.retryable)) } }
+            td.num.r1 data-is="discarded" { a.plain href=(jobs(one.kind.as_str(), "discarded")) { (grouped(one.discarded)) } }
+            td.num.r2 { @if let Some(at) = one.last_failed_at { (ago(at, now)) } }
+            td.clip.mono.l2 { @if page.app.redact.is_none() { (Cell(&first_line(one.last_error.as_deref()))) } @else { span.note { "hidden" } } }
             td.nowrap { @if let Some(id) = one.last_job { (job_link(&page, id)) } }
         } }
     });
     let body = html! {
         @if kinds.is_empty() { p.panel.empty { "No job waits for a retry, and none was discarded." } } @else {
-            div.scroll { table {
+            div.scroll { table.lines {
                 thead { tr { th { "Kind" } th { "Queues" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last error" } th { "Last job" } } }
                 tbody { (rows.html) }
             } }
@@ -72,18 +72,18 @@ fn by_code(page: &Page, codes: &[FailingCode], now: OffsetDateTime) -> Markup {
     };
     let rows = fitting(codes, ROWS, |one| {
         html! { tr {
-            th scope="row" { (Cell(&one.kind)) }
-            td.mono { @match &one.code { Some(code) => a href=(jobs(one)) { (Cell(code)) }, None => span.note { "none" } } }
-            td.num { (grouped(one.retryable)) }
-            td.num { (grouped(one.discarded)) }
-            td.num { @if let Some(at) = one.last_failed_at { (ago(at, now)) } }
+            th.l1 scope="row" { (Cell(&one.kind)) }
+            td.mono.l2 { @match &one.code { Some(code) => a href=(jobs(one)) { (Cell(code)) }, None => span.note { "none" } } }
+            td.num.r1 data-is="retryable" { (grouped(one.retryable)) }
+            td.num.r1 data-is="discarded" { (grouped(one.discarded)) }
+            td.num.r2 { @if let Some(at) = one.last_failed_at { (ago(at, now)) } }
             td.nowrap { @if let Some(id) = one.last_job { (job_link(page, id)) } }
         } }
     });
     html! {
         @if codes.iter().any(|one| one.code.is_some()) {
             h2 { "By code" }
-            div.scroll { table {
+            div.scroll { table.lines {
                 thead { tr { th { "Kind" } th { "Code" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last job" } } }
                 tbody { (rows.html) }
             } }

@@ -4,13 +4,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{GroupInfo, HeldGroup};
+use uniqueue::{GroupInfo, HeldGroup, JobCount};
 
 use super::queues::held;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
-    Cell, Document, Hostile, Rows, Shown, ago, argument, cli, countdown, document, fitting, grouped, job_link,
+    Cell, Document, Hostile, Rows, Shown, ago, argument, cli, count, countdown, document, fitting, grouped, job_link,
     named_job,
 };
 use crate::page::{LOOK_UP, Page};
@@ -193,20 +193,20 @@ fn table(page: &Page, groups: &[GroupInfo], now: OffsetDateTime) -> Rows {
         html! {
             @let queue = one.queue.as_str();
             tr id={ "group-" (row_id(one)) } {
-                td.clip { a href=(group_url(page, queue, &one.group)) { (Cell(&one.group)) } }
+                td.clip.l1 { a.row-link href=(group_url(page, queue, &one.group)) { (Cell(&one.group)) } }
                 td.clip { a.plain href=(page.link(&url("/queue", &[("queue", queue)]))) { (Cell(queue)) } }
-                td.num { (jobs(page, one, "running", one.running)) }
+                td.num.r1 data-is="run" { (jobs(page, one, "running", one.running)) }
                 td.num { (limit(one)) }
-                td.num { (jobs(page, one, "available", one.waiting)) }
+                td.num.r1 data-is="wait" { (jobs(page, one, "available", one.waiting)) }
                 td.nowrap { @if let Some(head) = one.head { (job_link(page, head)) } }
                 td.clip { @if let Some(kind) = &one.head_kind { (Cell(kind)) } }
-                td.num { @if let Some(since) = one.head_since { (ago(since, now)) } }
-                td.nowrap { (held_up(page, one, now)) }
+                td.num.r2 { @if let Some(since) = one.head_since { (ago(since, now)) } }
+                td.nowrap.l2.wrap { (held_up(page, one, now)) }
             }
         }
     });
     let html = html! {
-        div.scroll { table {
+        div.scroll { table.lines {
             thead { tr {
                 th { "Group" } th { "Queue" } th.num { "Running" } th.num { "Limit" } th.num { "Waiting" }
                 th { "First job" } th { "Kind" } th.num { "Since" } th { "Held up by" }
@@ -231,7 +231,7 @@ pub(super) fn jobs(page: &Page, group: &GroupInfo, state: &str, jobs: u64) -> Ma
     html! {
         @match jobs {
             0 => "0",
-            COUNTED_TO.. => a.plain href=(page.link(&url("/jobs", &pairs))) { (grouped(COUNTED_TO - 1)) "+" },
+            COUNTED_TO.. => a.plain href=(page.link(&url("/jobs", &pairs))) { (count(JobCount::AtLeast(COUNTED_TO - 1))) },
             _ => a.plain href=(page.link(&url("/jobs", &pairs))) { (grouped(jobs)) },
         }
     }

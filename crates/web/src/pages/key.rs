@@ -159,18 +159,18 @@ fn rows(page: &Page, jobs: &[JobRow], held: Option<&KeyHolder>, now: OffsetDateT
     let rows = fitting(jobs, jobs.len(), |job| {
         html! {
             tr id={ "job-" (job.id) } {
-                td.nowrap { (job_link(page, job.id)) }
+                td.nowrap.l1 { (job_link(page, job.id)) }
                 td.clip { (Cell(&job.kind)) }
-                td.nowrap { (state(job.state)) }
-                td { (why(job, held, now)) }
-                td.num { (ago(job.created_at, now)) }
+                td.nowrap.r1 { (state(job.state)) }
+                td.l2.wrap { (why(job, held, now)) }
+                td.num.r2 { (ago(job.created_at, now)) }
             }
         }
     });
     html! {
         @if jobs.is_empty() { p.empty { "No job has it." } } @else {
             div.scroll {
-                table {
+                table.lines {
                     thead { tr { th { "Job" } th { "Kind" } th { "State" } th { "Claims it" } th.num { "Inserted" } } }
                     tbody { (rows.html) }
                 }

@@ -37,13 +37,13 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let rows = fitting(&keys, keys.len(), |key| {
         html! {
             tr {
-                td.clip { (key_cell(&page, &key.claim.unique_key)) }
+                td.clip.l1 { (key_cell(&page, &key.claim.unique_key)) }
                 td.nowrap { (job_link(&page, key.claim.holder)) }
-                td.nowrap { (state(key.claim.holder_state)) }
-                td.clip { (Cell(&key.kind)) }
+                td.nowrap.r1 { (state(key.claim.holder_state)) }
+                td.clip.l2 { (Cell(&key.kind)) }
                 td.clip { (Cell(&key.queue)) }
                 td.clip title=(key.claim.frees()) { (key.claim.frees()) }
-                td.num { (ago(key.created_at, now)) }
+                td.num.r2 { (ago(key.created_at, now)) }
             }
         }
     });
@@ -70,7 +70,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
             }
         } @else {
             div.scroll {
-                table {
+                table.lines {
                     thead { tr { th { "Key" } th { "Holder" } th { "State" } th { "Kind" } th { "Queue" } th { "Free" } th.num { "Held" } } }
                     tbody { (rows.html) }
                 }

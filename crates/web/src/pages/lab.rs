@@ -184,10 +184,10 @@ fn life(job: &JobRow) -> Vec<(JobState, OffsetDateTime)> {
 fn tried(page: &Page, replay: &Replay, now: OffsetDateTime) -> Markup {
     let rows = fitting(&replay.collisions, NAMED, |one| {
         html! { tr {
-            td.nowrap { (job_link(page, one.job)) }
-            td.num { (ago(one.inserted, now)) }
-            td.nowrap { (state(one.state)) }
-            td.nowrap { (job_link(page, one.other)) }
+            td.nowrap.l1 { (job_link(page, one.job)) }
+            td.num.r1 { (ago(one.inserted, now)) }
+            td.nowrap.r2 { (state(one.state)) }
+            td.nowrap.l2 { (job_link(page, one.other)) }
             td.clip { (key_cell(page, &one.key)) }
         } }
     });
@@ -208,7 +208,7 @@ fn tried(page: &Page, replay: &Replay, now: OffsetDateTime) -> Markup {
                 @if replay.unfit > 0 { dt { "No key can be made" } dd { (grouped(replay.unfit)) } }
             }
             @if rows.shown > 0 {
-                div.scroll { table {
+                div.scroll { table.lines {
                     thead { tr { th { "Job" } th.num { "Inserted" } th { "State now" } th { "Would have met" } th { "Key" } } }
                     tbody { (rows.html) }
                 } }

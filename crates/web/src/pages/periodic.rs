@@ -22,17 +22,17 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let may = page.may(Right::Periodic);
     let rows = fitting(&jobs, ROWS, |job| {
         html! { tr {
-            th scope="row" {
+            th.l1 scope="row" {
                 (Cell(&job.name))
                 @if job.paused_at.is_some() { " " span.badge.warning { "paused" } }
                 @if let Some(problem) = &job.problem { p.note.bad { (Start(problem, PROBLEM)) } }
             }
             td.clip { (Cell(&job.kind)) }
-            td { code { (Cell(&job.schedule)) } " " span.note { (Cell(&job.time_zone)) } }
-            td.num { @match job.next_at { Some(at) if job.paused_at.is_none() => (ago(at, now)), _ => "" } }
-            td.num { @if let Some(at) = job.last_at { (ago(at, now)) } }
+            td.l2 { code { (Cell(&job.schedule)) } " " span.note { (Cell(&job.time_zone)) } }
+            td.num.r1 { @match job.next_at { Some(at) if job.paused_at.is_none() => (ago(at, now)), _ => "" } }
+            td.num.r2 { @if let Some(at) = job.last_at { (ago(at, now)) } }
             td.nowrap { @if let Some(id) = job.last_job { (job_link(&page, id)) } }
-            @if may { td {
+            @if may { td.own-line {
                 form.row method="post" action=(page.link("/periodic/change")) {
                     input type="hidden" name="name" value=(job.name);
                     @if job.paused_at.is_some() { (submit("verb", "resume", "Resume", "")) } @else { (submit("verb", "pause", "Pause", "")) }
@@ -46,7 +46,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
         @if jobs.is_empty() {
             p.panel.empty { "There is no periodic job. Runners define them when they start, and " code { "uniqueue periodic add" } " does." }
         } @else {
-            div.scroll { table {
+            div.scroll { table.lines {
                 thead { tr { th { "Name" } th { "Kind" } th { "Schedule" } th.num { "Next" } th.num { "Last" } th { "Last job" } @if may { th { "Change" } } } }
                 tbody { (rows.html) }
             } }

@@ -32,12 +32,12 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let (now, runners) = (answer.now(), &answer.of);
     let rows = fitting(runners, ROWS, |one| {
         html! { tr id={ "runner-" (one.id) } {
-            th scope="row" {
+            th.l1 scope="row" {
                 a.row-link href=(page.link(&url("/running", &[("runner", &one.name)]))) { (Cell(&one.name)) }
                 @if let Some(host) = one.host.as_ref().filter(|host| !one.name.contains(host.as_str())) { " " span.note { (Cell(host)) } }
             }
-            td.clip.mono { @if let Some(version) = &one.version { (Cell(version)) } }
-            td.nowrap {
+            td.clip.mono.l2 { @if let Some(version) = &one.version { (Cell(version)) } }
+            td.nowrap.r1 {
                 @if !one.is_alive { span.badge.critical { "dead" } }
                 @else if running(one) > 0 { span.state.s-running { "runs " (grouped(running(one))) } }
                 @else { span.state.s-pending { "idle" } }
@@ -50,7 +50,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
                 @if one.queues.len() > QUEUES { " and " (one.queues.len() - QUEUES) " more" }
             }
             td.clip { @if let Some(kinds) = &one.kinds { (Cell(&kinds.iter().take(KINDS).map(|kind| kind.as_str()).collect::<Vec<_>>().join(", "))) } @else { span.note { "any" } } }
-            td.num { @if let Some(age) = one.heartbeat_age { (span(age)) " ago" } }
+            td.num.r2 { @if let Some(age) = one.heartbeat_age { (span(age)) " ago" } }
             td.num { @match one.lease_left { Some(left) => { (span(left)) " left" } None => "ran out" } }
             td.num { (grouped(one.completed)) }
             td.num { (grouped(one.failed)) }
@@ -62,7 +62,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
             p.panel.empty { "No runner has registered. Jobs wait until one starts." }
         } @else {
             // Nothing else in it takes the focus, which a keyboard needs to scroll it.
-            div.scroll tabindex="0" role="region" aria-label="Runners" { table {
+            div.scroll tabindex="0" role="region" aria-label="Runners" { table.lines {
                 thead { tr { th { "Runner" } th { "Version" } th { "State" } th { "Queues" } th { "Kinds" } th.num { "Heartbeat" } th.num { "Lease" } th.num { "Completed" } th.num { "Failed" } th.num { "Started" } } }
                 tbody { (rows.html) }
             } }

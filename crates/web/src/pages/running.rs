@@ -25,16 +25,16 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let is_shown = page.app.redact.is_none();
     let rows = fitting(&jobs, ROWS as usize, |job| {
         html! { tr id={ "job-" (job.id) } {
-            td.nowrap { a.mono.row-link href=(page.link(&format!("/jobs/{}", job.id))) title=(job.id) { (short(job.id)) } }
-            td.clip { (Cell(&job.kind)) }
+            td.nowrap.c-id { a.mono.row-link href=(page.link(&format!("/jobs/{}", job.id))) title=(job.id) { (short(job.id)) } }
+            td.clip.l1 { (Cell(&job.kind)) }
             td.clip { (Cell(&job.queue)) }
-            td.num { (job.running_for.map(span).unwrap_or_default()) }
+            td.num.r1 { (job.running_for.map(span).unwrap_or_default()) }
             td.num { (job.attempt) "/" (job.max_attempts) }
-            td.clip {
+            td.clip.l2 {
                 (Cell(job.runner.as_deref().unwrap_or("gone")))
                 @if !job.runner_is_alive { " " span.badge.critical { "dead" } }
             }
-            td.clip.mono { @if is_shown { @if let Some(progress) = &job.progress { (Cell(&progress.to_string())) } } }
+            td.clip.mono.r2 { @if is_shown { @if let Some(progress) = &job.progress { (Cell(&progress.to_string())) } } }
             td.clip { @if let Some(key) = &job.unique_key { (key_cell(&page, key)) } }
         } }
     });
@@ -43,7 +43,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
             p { "On runner " b { (Hostile(runner)) } ". " a.inline href=(page.link("/running")) { "All running jobs" } }
         }
         @if jobs.is_empty() { p.panel.empty { "No job runs now." } } @else {
-            div.scroll { table {
+            div.scroll { table.lines {
                 thead { tr { th { "Job" } th { "Kind" } th { "Queue" } th.num { "Running for" } th.num { "Attempt" } th { "Runner" } th { "Progress" } th { "Key" } } }
                 tbody { (rows.html) }
             } }

@@ -14,14 +14,14 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let waiting = page.shared(&page.app.answers.one(), ask).await?;
     let rows = fitting(&waiting, ROWS, |one| {
         html! { tr id={ "waiting-" (one.pid) } {
-            td.num { (one.waiting_for.map(span).unwrap_or_default()) }
+            td.num.r1 { (one.waiting_for.map(span).unwrap_or_default()) }
             td { (one.pid) " " (Cell(one.application.as_deref().unwrap_or_default())) }
             td { (one.waits_for) @if let Some(holder) = one.holder { " " (job_link(&page, holder)) } }
-            td.clip { @if let Some(key) = &one.unique_key { (key_cell(&page, key)) } }
-            td { @match one.blocker_pid { Some(pid) => (pid), None => "a prepared transaction" }
+            td.clip.l1 { @if let Some(key) = &one.unique_key { (key_cell(&page, key)) } }
+            td.l2.wrap { @match one.blocker_pid { Some(pid) => (pid), None => "a prepared transaction" }
                 " " (Cell(one.blocker_application.as_deref().unwrap_or_default()))
                 @if let Some(state) = &one.blocker_state { span.note { " " (state) } } }
-            td.num { (one.blocker_open_for.map(span).unwrap_or_default()) }
+            td.num.r2 data-is="open" { (one.blocker_open_for.map(span).unwrap_or_default()) }
             td.clip.mono { (Cell(one.blocker_query.as_deref().unwrap_or_default())) }
         } }
     });
@@ -29,7 +29,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
         @if waiting.is_empty() {
             p.panel.empty { "No insert waits. An insert waits when another transaction inserts the same key, or changes its holder, and has not ended." }
         } @else {
-            div.scroll { table {
+            div.scroll { table.lines {
                 thead { tr { th { "Waits" } th { "Session" } th { "For" } th { "Key" } th { "Held up by" } th { "Open for" } th { "Its statement" } } }
                 tbody { (rows.html) }
             } }

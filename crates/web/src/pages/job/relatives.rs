@@ -30,10 +30,10 @@ impl Relatives {
         }
         let row = |id, kind: Option<&str>, in_state: Option<JobState>, condition: AfterCondition| {
             html! { tr {
-                td.nowrap { (job_link(page, id)) }
-                td.clip { @if let Some(kind) = kind { (Cell(kind)) } }
-                td.nowrap { @match in_state { Some(one) => (state(one)), None => span.note { "deleted" } } }
-                td.nowrap { (words(condition)) }
+                td.nowrap.l1 { (job_link(page, id)) }
+                td.clip.l2 { @if let Some(kind) = kind { (Cell(kind)) } }
+                td.nowrap.r1 { @match in_state { Some(one) => (state(one)), None => span.note { "deleted" } } }
+                td.nowrap.r2 { (words(condition)) }
             } }
         };
         let parents = fitting(&self.parents, ROWS, |one| {
@@ -46,7 +46,7 @@ impl Relatives {
                 @for (title, rows) in [("Runs after", &parents), ("Before", &children)] {
                     @if rows.of > 0 {
                         h2 { (title) }
-                        div.scroll { table {
+                        div.scroll { table.lines {
                             thead { tr { th { "Job" } th { "Kind" } th { "State" } th { "When" } } }
                             tbody { (rows.html) }
                         } }

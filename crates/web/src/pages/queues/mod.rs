@@ -65,7 +65,7 @@ fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
         }
         @if queues.is_empty() { p.panel.empty { "No queue begins so. " a href=(page.link("/queues")) { "All queues" } } }
         @else { div.scroll {
-            table {
+            table.lines {
                 thead {
                     tr {
                         th { "Queue" } @for one in STATES { th.num.word { (one) } }
@@ -86,22 +86,31 @@ fn row(page: &Page, queue: &QueueInfo, now: OffsetDateTime) -> Markup {
     let name = settings.name.as_str();
     html! {
         tr id={ "queue-" (hex(name)) } {
-            th scope="row" {
+            th.l1 scope="row" {
                 a.row-link href=(page.link(&url("/queue", &[("queue", name)]))) { (Hostile(name)) }
                 @if settings.paused_at.is_some() { " " span.badge.warning title=[settings.pause_reason.as_deref()] { "paused" } }
                 @if let Some(until) = settings.held_until { " " (held(until, now)) }
                 @if settings.fair { " " span.badge title="Its groups take turns within a priority" { "fair" } }
             }
-            @for one in STATES { td.num {
+            @for one in STATES { td.num.(place(one)) data-is=(one) {
                 (jobs(page, queue, one))
                 @if let (JobState::Available, Some(most)) = (one, settings.max_waiting) {
                     span.note title="Inserts are refused at this number of available jobs" { " of " (grouped(u64::from(most))) }
                 }
             } }
-            td.num { (queue.oldest_available_age.map(span).unwrap_or_default()) }
+            td.num.r2 data-is="old" { (queue.oldest_available_age.map(span).unwrap_or_default()) }
             td.num { (grouped(queue.runners)) }
             td.limits { (limits(settings)) }
         }
+    }
+}
+
+/// The place of a count in the two lines of a row on a phone.
+const fn place(state: JobState) -> &'static str {
+    match state {
+        JobState::Available => "r1",
+        JobState::Running | JobState::Retryable | JobState::Discarded => "l2",
+        _ => "",
     }
 }
 

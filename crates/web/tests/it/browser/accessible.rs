@@ -32,6 +32,9 @@ const KEYS: &str = "?keys";
 /// A 4k screen, where a page has the same contents as at 1280 pixels.
 const WIDEST: u32 = 3840;
 
+/// The width of a phone, where a row of a list has two lines.
+const PHONE: u32 = 360;
+
 /// The serious barriers of a page that has the script.
 async fn serious(browser: &Browser) -> Vec<Value> {
     let script = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']})\
@@ -107,7 +110,7 @@ async fn no_page_has_a_serious_barrier() {
         browser.set_window_size(1280, 900).await.unwrap();
         browser.goto(&service.url("")).await.unwrap();
         choose(&browser, theme).await;
-        for width in [1280, 360, WIDEST] {
+        for width in [1280, PHONE, WIDEST] {
             browser.set_window_size(width, 900).await.unwrap();
             for page in &pages {
                 let (path, has_keys) = page.strip_suffix(KEYS).map_or((page.as_str(), false), |path| (path, true));
@@ -123,6 +126,11 @@ async fn no_page_has_a_serious_barrier() {
                 let script = "return document.documentElement.scrollWidth > document.documentElement.clientWidth";
                 if browser.execute(script, Vec::new()).await.unwrap() == true {
                     problems.push(format!("{page} {theme} {width}: the page is wider than its window"));
+                }
+                let script = "return [...document.querySelectorAll('.scroll:has(table.lines)')]\
+                     .some((list) => list.scrollWidth > list.clientWidth)";
+                if width == PHONE && browser.execute(script, Vec::new()).await.unwrap() == true {
+                    problems.push(format!("{page} {theme} {width}: a list is wider than a phone"));
                 }
             }
         }
