@@ -39,6 +39,9 @@ async fn pictures() {
     }
     let shots: Vec<Shot> = vec![
         ("overview", String::new(), "Available"),
+        ("history", "/history?range=24h".to_owned(), "By kind"),
+        ("kind", "/kind?kind=email.send&range=24h".to_owned(), "Errors"),
+        ("search", "/search?q=user_id".to_owned(), "Searched"),
         ("jobs", "/jobs".to_owned(), "A plan is shown"),
         ("job", format!("/jobs/{job}"), "History"),
         ("key", format!("/key?key={}", scene::KEY), "Next attempt"),
@@ -73,7 +76,7 @@ async fn pictures() {
             }
         }
     } else {
-        for (name, theme, width) in [("overview", "dark", 1280), ("jobs", "light", 1280), ("key", "light", 1280)] {
+        for (name, theme, width) in [("overview", "dark", 1280), ("history", "light", 1280), ("jobs", "light", 1280), ("key", "light", 1280)] {
             let shot = shots.iter().find(|(known, ..)| *known == name).unwrap();
             scene::pass(&database, ROUNDS).await;
             draw(&browser, &service, shot, theme, width, &directory, false).await;

@@ -79,6 +79,31 @@ const JOBS: &str = "
             END AS state
     ) AS k";
 
+/// The history of a day, with a worse hour in the night and after the last deploy.
+const HISTORY: &str = "
+    SELECT {schema}._add_history(date_trunc('minute', now()) - n * interval '1 minute', (
+        SELECT jsonb_agg(jsonb_build_object(
+            'kind', k.kind, 'queue', k.queue, 'inserted', c.jobs, 'duplicates', c.jobs / 12, 'completed', c.jobs - c.failed,
+            'failed', c.failed, 'discarded', c.failed / 6, 'waits', w.waits, 'runs', w.runs, 'wait_seconds', c.jobs, 'run_seconds', c.jobs
+        ))
+        FROM (VALUES
+            ('email.send', 'emails', 0.35, 1), ('search.index', 'search', 0.5, 0), ('report.build', 'reports', 0.15, 0),
+            ('', 'emails', 0.35, 1), ('', 'search', 0.5, 0), ('', 'reports', 0.15, 0), ('', '', 1, 1)
+        ) AS k (kind, queue, share, fails)
+        CROSS JOIN LATERAL (
+            SELECT
+                (k.share * (420 + 260 * sin(n / 190.0) + 40 * sin(n / 3.0)))::integer AS jobs,
+                CASE WHEN n % 1440 BETWEEN 8 AND 26 OR n BETWEEN 600 AND 660 THEN k.fails * (20 + n % 7) ELSE n % 5 * k.fails END AS failed
+        ) AS c
+        CROSS JOIN LATERAL (
+            SELECT ARRAY[0, 0, c.jobs / 3, c.jobs / 3, c.jobs / 5, c.jobs / 9, c.failed] AS waits,
+                ARRAY[0, 0, 0, c.jobs / 9, c.jobs / 3, c.jobs / 3, c.jobs / 8, c.failed, c.failed / 4] AS runs
+        ) AS w
+    ))
+    FROM (SELECT * FROM generate_series(1, 90) UNION ALL SELECT * FROM generate_series(100, 1500, 10)) AS s (n);
+    INSERT INTO {schema}.deploy (at, version)
+    VALUES (now() - interval '11 hours', '2.4.0'), (now() - interval '26 minutes', '2.4.1')";
+
 /// Changes the database between two samples: inserts jobs, and lets runners report their counts.
 const ROUND: &str = "
     INSERT INTO {schema}.job (id, kind, queue, args)
@@ -109,6 +134,7 @@ pub(super) async fn fill(database: &Database) -> JobId {
     let digest = || NewJob::new("digest.send", &serde_json::json!({"audience": "all"})).queue("emails");
     client.periodic().define(PeriodicJob::cron("daily-digest", "0 9 * * MON-FRI", digest())).await.unwrap();
     run(database, JOBS).await;
+    run(database, HISTORY).await;
     let now = client.database_time().await.unwrap();
     let key = uniqueue::UniqueKey::raw(KEY).period(std::time::Duration::from_secs(7_200));
     let id = uuid::Uuid::from_u128(JobId::first_at(now).as_uuid().as_u128() | 0x7c41_8a52_0d6e_91f3_4b27);
