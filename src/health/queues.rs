@@ -70,11 +70,7 @@ fn waiting(schema: &SchemaName, queue: &QueueInfo, limits: &Thresholds, now: Off
     let name = queue.settings.name.as_str();
     let subject = format!("queue {}", plain(name));
     let late = limits.waiting.judge(&oldest);
-    let waiting = format!(
-        "{} available, the oldest for {}",
-        counted_jobs(queue.available),
-        age(oldest.as_secs_f64())
-    );
+    let waiting = format!("{} available, the oldest for {}", counted_jobs(queue.available), age(oldest.as_secs_f64()));
     let found = if queue.settings.paused_at.is_some() {
         // The pause may be intended.
         let severity = if late.is_some() { Severity::Warning } else { Severity::Notice };

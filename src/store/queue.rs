@@ -175,8 +175,9 @@ pub(crate) async fn list_queues(
     statements: &Statements,
     up_to: i32,
 ) -> Result<Vec<QueueInfo>> {
-    let rows = query(&statements.list_queues).bind(up_to).bind(LOOK_AT).fetch_all(connection).await?;
-    let mut queues: Vec<_> = rows.iter().map(|row| info(row, u64::from(up_to.unsigned_abs()))).collect::<Result<_>>()?;
+    let rows = query(&statements.list_queues).bind(up_to).bind(LOOK_AT).fetch_all(&mut *connection).await?;
+    let mut queues: Vec<_> =
+        rows.iter().map(|row| info(row, u64::from(up_to.unsigned_abs()))).collect::<Result<_>>()?;
     if queues.iter().any(|queue| JobState::ALL.iter().any(|state| !queue.count(*state).is_exact())) {
         estimate(connection, statements, &mut queues).await?;
     }

@@ -16,7 +16,11 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// The name, type and meaning of each metric, in the order of the page. `docs/operate/web.md` lists them.
 pub(crate) const METRICS: [(&str, &str, &str); 32] = [
-    ("uniqueue_jobs", "gauge", "Jobs by queue and state, an estimate or a lower bound where uniqueue_jobs_capped is 1."),
+    (
+        "uniqueue_jobs",
+        "gauge",
+        "Jobs by queue and state, an estimate or a lower bound where uniqueue_jobs_capped is 1.",
+    ),
     ("uniqueue_jobs_capped", "gauge", "Whether the count of this queue and state ended at a limit."),
     ("uniqueue_oldest_available_age_seconds", "gauge", "How long the oldest available job of a queue has been due."),
     ("uniqueue_queue_paused", "gauge", "Whether the queue is paused."),

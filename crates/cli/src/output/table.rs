@@ -111,8 +111,7 @@ impl Table {
             ColumnKind::Number => "number",
             ColumnKind::Long => "long",
         };
-        let column =
-            |column: &Column| json!({"name": column.name, "kind": kind(column.kind), "optional": column.is_optional, "min": column.min_width});
+        let column = |column: &Column| json!({"name": column.name, "kind": kind(column.kind), "optional": column.is_optional, "min": column.min_width});
         let row = |row: &Vec<Cell>| row.iter().map(|cell| cell.text.clone()).collect::<Vec<_>>();
         let (columns, rows): (Vec<_>, Vec<_>) =
             (self.columns.iter().map(column).collect(), self.rows.iter().map(row).collect());

@@ -44,6 +44,7 @@ async fn each_sort_of_thing_is_found_by_one_box() {
         ("user.id: 4217", &to),
         ("4217", &to),
         ("customer:42", "/group?queue=emails&group=customer%3A42"),
+        ("omer:4", "/group?queue=emails&group=customer%3A42"),
         ("welcome:", "/key?key=welcome%3A1"),
         ("emails", "/queue?queue=emails"),
         ("l.send", "/kind?kind=email.send"),
@@ -60,6 +61,7 @@ async fn each_sort_of_thing_is_found_by_one_box() {
     assert!(page.contains("Nothing was found for") && page.contains("of any time"), "{page}");
     let names = get(&router, "/suggest?q=em").await.body;
     assert_eq!(names, r#"["email.send","emails"]"#);
+    assert_eq!(get(&router, "/suggest?q=SEND").await.body, r#"["email.send"]"#);
     assert_eq!(get(&router, "/suggest?q=em&of=queues").await.body, r#"["emails"]"#);
 }
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::IntoFuture;
 use std::sync::Arc;
+use std::time::Duration;
 
 use time::OffsetDateTime;
 use tokio::time::Instant;
-use uniqueue::{JobFilter, JobId, JobRow, JobState, KeyHolder, MAX_KEY_BYTES};
+use uniqueue::{GroupInfo, JobFilter, JobId, JobRow, JobState, KeyHolder, MAX_KEY_BYTES};
 use uuid::Uuid;
 
 use crate::failure::Failure;
@@ -18,6 +19,12 @@ const MOST: usize = 10;
 
 /// The most jobs among which the last digits of an id are searched.
 const AMONG: u32 = 1_000;
+
+/// The most groups whose names are searched for a part.
+const GROUPS: u32 = 500;
+
+/// How long a kind is known after its last job.
+const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 /// The fewest digits of an id.
 const DIGITS: usize = 4;
@@ -37,6 +44,7 @@ pub(super) struct Found {
 }
 
 /// A group with jobs that wait or run.
+#[derive(Clone)]
 pub(super) struct Group {
     pub(super) queue: String,
     pub(super) name: String,
@@ -72,6 +80,7 @@ pub(super) async fn find(page: &Page, typed: &str) -> Result<Found, Failure> {
         None if !(ids.is_some() && is_found(&by_id)) => Some(in_args(page, typed, now).await),
         _ => None,
     };
+    let groups = groups.map(|groups| if groups.is_empty() { named_like(&names.groups, typed) } else { groups });
     let has_failed = by_id.is_err() || groups.is_err() || keys.is_err() || matches!(in_args, Some(Err(_)));
     Ok(Found {
         now,
@@ -143,6 +152,12 @@ async fn groups(page: &Page, name: &str, queues: &BTreeSet<String>) -> Result<Ve
     Ok(found.into_iter().map(|(queue, jobs)| Group { queue, name: name.to_owned(), jobs }).collect())
 }
 
+/// The waiting groups that have what is typed in their names.
+fn named_like(groups: &[Group], typed: &str) -> Vec<Group> {
+    let lower = typed.to_lowercase();
+    groups.iter().filter(|group| group.name.to_lowercase().contains(&lower)).take(MOST).cloned().collect()
+}
+
 async fn keys(page: &Page, typed: &str) -> Result<Vec<KeyHolder>, Failure> {
     Ok(page.client().claims().prefix(typed).limit(MOST as u32).timeout(LOOK_UP).await?)
 }
@@ -160,11 +175,12 @@ async fn in_args(page: &Page, typed: &str, now: OffsetDateTime) -> Result<InArgs
 pub(super) struct Names {
     pub(super) queues: BTreeSet<String>,
     pub(super) kinds: BTreeSet<String>,
-    pub(super) groups: BTreeSet<String>,
+    /// The waiting groups that have waited longest.
+    groups: Vec<Group>,
 }
 
-/// The queues with jobs, runners or settings. The kinds that are registered, that live runners work, that fail, or of which
-/// the last jobs are. The groups that wait.
+/// The queues with jobs, runners or settings. The kinds that are registered, that live runners work, that fail, of which
+/// the last jobs are, or that the history of a week has. The groups that wait.
 async fn names(page: &Page) -> Arc<Names> {
     let ask = async {
         let client = page.client();
@@ -172,12 +188,13 @@ async fn names(page: &Page) -> Arc<Names> {
             Some(snapshot) => snapshot.queues.iter().map(|queue| queue.settings.name.to_string()).collect(),
             None => BTreeSet::new(),
         };
-        let (registered, runners, failing, last, groups) = tokio::join!(
+        let (registered, runners, failing, last, counted, groups) = tokio::join!(
             client.kinds().list().timeout(LOOK_UP).into_future(),
             client.runners().timeout(LOOK_UP).into_future(),
             client.failing_kinds().timeout(LOOK_UP).into_future(),
             client.jobs(JobFilter::all()).limit(AMONG).timeout(LOOK_UP).into_future(),
-            client.groups().limit(100).timeout(LOOK_UP).into_future(),
+            client.history_by_kind(WEEK, AMONG).timeout(LOOK_UP).into_future(),
+            client.groups().limit(GROUPS).timeout(LOOK_UP).into_future(),
         );
         let mut kinds: BTreeSet<_> = registered.into_iter().flatten().map(|kind| kind.name.to_string()).collect();
         kinds.extend(
@@ -185,18 +202,26 @@ async fn names(page: &Page) -> Arc<Names> {
         );
         kinds.extend(failing.into_iter().flatten().map(|kind| kind.kind.to_string()));
         kinds.extend(last.into_iter().flatten().map(|job| job.kind.to_string()));
-        let groups = groups.into_iter().flatten().map(|group| group.group).collect();
+        kinds.extend(counted.into_iter().flatten().map(|of| of.kind.to_string()));
+        let group =
+            |one: GroupInfo| Group { queue: one.queue.to_string(), name: one.group, jobs: one.running + one.waiting };
+        let groups = groups.into_iter().flatten().map(group).collect();
         Ok(Names { queues, kinds, groups })
     };
     page.shared(&page.app.answers.one(), ask).await.unwrap_or_default()
 }
 
-/// The names that begin with what is typed, of one sort or of all.
+/// The names that have what is typed in them, of one sort or of all. Those that begin so come first.
 pub(super) async fn suggestions(page: &Page, typed: &str, of: Option<&str>) -> Vec<String> {
     let names = names(page).await;
-    let sorts = [("kinds", &names.kinds), ("queues", &names.queues), ("groups", &names.groups)];
+    let groups = names.groups.iter().map(|group| group.name.clone()).collect();
+    let sorts = [("kinds", &names.kinds), ("queues", &names.queues), ("groups", &groups)];
     let asked = sorts.into_iter().filter(|(sort, _)| of.is_none_or(|of| of == *sort)).flat_map(|(_, names)| names);
-    asked.filter(|name| name.starts_with(typed)).take(2 * MOST).cloned().collect()
+    let lower = typed.to_lowercase();
+    let mut found: Vec<_> = asked.filter(|name| name.to_lowercase().contains(&lower)).cloned().collect();
+    found.sort_by_key(|name| !name.to_lowercase().starts_with(&lower));
+    found.truncate(2 * MOST);
+    found
 }
 
 #[cfg(test)]

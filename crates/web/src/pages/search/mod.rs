@@ -174,7 +174,7 @@ fn help() -> Markup {
     }
 }
 
-/// The names that begin with what is typed, for the browser to propose.
+/// The names that have what is typed in them, for the browser to propose.
 pub(crate) async fn suggest(page: Page, fields: Fields) -> Result<Response, Failure> {
     let typed = fields.get("q").unwrap_or_default();
     let names = serde_json::to_string(&find::suggestions(&page, typed, fields.get("of")).await).unwrap_or_default();

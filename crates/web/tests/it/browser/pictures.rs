@@ -76,7 +76,9 @@ async fn pictures() {
             }
         }
     } else {
-        for (name, theme, width) in [("overview", "dark", 1280), ("history", "light", 1280), ("jobs", "light", 1280), ("key", "light", 1280)] {
+        for (name, theme, width) in
+            [("overview", "dark", 1280), ("history", "light", 1280), ("jobs", "light", 1280), ("key", "light", 1280)]
+        {
             let shot = shots.iter().find(|(known, ..)| *known == name).unwrap();
             scene::pass(&database, ROUNDS).await;
             draw(&browser, &service, shot, theme, width, &directory, false).await;
