@@ -133,7 +133,8 @@ async fn a_week_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_q
             SELECT t.span, date_trunc(t.span, now(), 'UTC') - n * ('1 ' || t.span)::interval AS at
             FROM (VALUES ('day', 7), ('hour', 48), ('minute', 60)) AS t (span, steps), generate_series(t.steps, 0, -1) AS n
         ) AS s
-        CROSS JOIN generate_series(1, 1000) AS n;
+        CROSS JOIN generate_series(1, 1000) AS n
+        ORDER BY s.at;
         INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
         SELECT date_trunc('minute', now()) - m * interval '1 minute', 100, 10, 90, 10, 0, 1, 1, 'minute', '',
             CASE q WHEN 100 THEN '' ELSE 'queue ' || q END, '{0,0,5,4,1,1,9,9,9,9}', '{0,0,0,5,4,1,1,9,9,9,9}'

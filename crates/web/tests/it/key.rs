@@ -26,7 +26,7 @@ async fn insert(client: &Client, job: NewJob) -> JobId {
 async fn claims(router: &Router, key: &str, id: JobId) -> String {
     let page = get(router, &format!("/key?key={key}")).await.body;
     let row = page.split(&format!("<tr id=\"job-{id}\">")).nth(1).unwrap_or_else(|| panic!("{id}: {page}"));
-    row.split("<td>").nth(1).unwrap().split("</td>").next().unwrap().to_owned()
+    row.split("<td class=\"l2 wrap\">").nth(1).unwrap().split("</td>").next().unwrap().to_owned()
 }
 
 #[tokio::test]

@@ -299,11 +299,11 @@ async fn the_policy_lab_says_how_far_it_came_when_its_time_is_over() {
 async fn many_readers_cost_one_sampler() {
     let database = Database::builder().max_connections(1).build().await.unwrap();
     let router = uniqueue_web::router(database.client().clone());
-    assert!(get(&router, "/").await.body.contains("Available"));
+    assert!(get(&router, "/").await.body.contains("available"));
     // Without a connection the overview still answers: it is drawn from the sample.
     let connection = database.pool().acquire().await.unwrap();
     for _ in 0..50 {
-        assert!(timeout(WAIT, get(&router, "/")).await.unwrap().body.contains("Available"));
+        assert!(timeout(WAIT, get(&router, "/")).await.unwrap().body.contains("available"));
     }
     drop(connection);
 }

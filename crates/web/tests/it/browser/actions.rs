@@ -107,7 +107,7 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
         shows(&browser, text).await;
     }
     trouble.end().await;
-    for (path, text) in [("", "Available"), ("/queues", "Limits"), ("/doctor", "checks"), ("/changes", "run_periodic")]
+    for (path, text) in [("", "available"), ("/queues", "Limits"), ("/doctor", "checks"), ("/changes", "run_periodic")]
     {
         go(path, text).await;
     }

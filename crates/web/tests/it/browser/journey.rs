@@ -23,7 +23,7 @@ async fn an_operator_finds_changes_and_follows_jobs() {
 
     // Keys lead to the list, a row to its job, and the back button to the list.
     browser.goto(&service.url("")).await.unwrap();
-    shows(&browser, "Available").await;
+    shows(&browser, "available").await;
     keys(&browser, "gj").await;
     shows(&browser, "The same on the command line").await;
     keys(&browser, "j").await;

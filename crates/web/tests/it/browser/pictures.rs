@@ -32,13 +32,13 @@ async fn pictures() {
     let service = Service::start(database.client().clone(), 0).await;
     let browser = driver.session(1280, 860, true).await;
     browser.goto(&service.url("")).await.unwrap();
-    shows(&browser, "Available").await;
+    shows(&browser, "available").await;
     for round in 0..ROUNDS {
         scene::pass(&database, round).await;
         sleep(Duration::from_secs(2)).await;
     }
     let shots: Vec<Shot> = vec![
-        ("overview", String::new(), "Available"),
+        ("overview", String::new(), "available"),
         ("history", "/history?range=24h".to_owned(), "By kind"),
         ("kind", "/kind?kind=email.send&range=24h".to_owned(), "Errors"),
         ("search", "/search?q=user_id".to_owned(), "Searched"),

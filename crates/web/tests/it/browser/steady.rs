@@ -41,7 +41,7 @@ async fn nothing_moves_on_a_page_that_follows_the_queue() {
         // What the doctor found comes once, with its first look.
         browser.goto(&service.url("")).await.unwrap();
         browser.wait().at_most(WAIT).for_element(Locator::Css("section.findings")).await.unwrap();
-        for (path, count) in [("", "Available"), ("/queues", "default"), ("/queue?queue=default", "default")] {
+        for (path, count) in [("", "available"), ("/queues", "default"), ("/queue?queue=default", "default")] {
             browser.goto(&service.url(path)).await.unwrap();
             shows(&browser, count).await;
             browser.execute(WATCH, Vec::new()).await.unwrap();
