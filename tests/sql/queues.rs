@@ -325,9 +325,10 @@ async fn jobs_beyond_the_limit_of_counting_are_estimated_from_a_sample_of_the_ta
     let database = Database::new().await;
     let many = "INSERT INTO {schema}.job (id, kind, queue, state, finalized_at)
         SELECT {schema}.new_job_id(), 'a', CASE WHEN n <= 60000 THEN 'deep' ELSE 'low' END, 'completed', now()
-        FROM generate_series(1, 100000) AS n;
-        INSERT INTO {schema}.job (id, kind, queue) SELECT {schema}.new_job_id(), 'a', 'deep' FROM generate_series(1, 20000)";
+        FROM generate_series(1, 100000) AS n";
     database.execute(many).await;
+    let available = "INSERT INTO {schema}.job (id, kind, queue) SELECT {schema}.new_job_id(), 'a', 'deep' FROM generate_series(1, 20000)";
+    database.execute(available).await;
     let queues = database.client.queues().await.unwrap();
     let [deep, low] = queues.as_slice() else { panic!("{queues:?}") };
     for (count, jobs) in [(deep.available, 20_000), (deep.completed, 60_000), (low.completed, 40_000)] {
