@@ -80,6 +80,7 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
         ("/runners", "No runner has registered."),
         ("/failing", "No job waits for a retry"),
         ("/waiting", "No insert waits."),
+        ("/history", "until the start"),
     ] {
         go(path, text).await;
     }

@@ -14,8 +14,8 @@ use super::driver::{Driver, choose, shows};
 use super::scene;
 use super::service::Service;
 
-/// Samples before the first picture, for the charts.
-const ROUNDS: u32 = 40;
+/// Changes before the first picture.
+const ROUNDS: u32 = 3;
 
 /// A page: its name, its path, and a text that it shows.
 type Shot = (&'static str, String, &'static str);
