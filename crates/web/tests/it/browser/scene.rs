@@ -92,15 +92,15 @@ const HISTORY: &str = "
         ) AS k (kind, queue, share, fails)
         CROSS JOIN LATERAL (
             SELECT
-                (k.share * (420 + 260 * sin(n / 190.0) + 40 * sin(n / 3.0)))::integer AS jobs,
-                CASE WHEN n % 1440 BETWEEN 8 AND 26 OR n BETWEEN 600 AND 660 THEN k.fails * (20 + n % 7) ELSE n % 5 * k.fails END AS failed
+                (s.minutes * k.share * (420 + 260 * sin(n / 190.0) + 40 * sin(n / 3.0)))::integer AS jobs,
+                CASE WHEN n % 1440 BETWEEN 8 AND 26 OR n BETWEEN 600 AND 660 THEN k.fails * s.minutes * (20 + n % 7) ELSE n % 5 * k.fails * s.minutes END AS failed
         ) AS c
         CROSS JOIN LATERAL (
             SELECT ARRAY[0, 0, c.jobs / 3, c.jobs / 3, c.jobs / 5, c.jobs / 9, c.failed] AS waits,
                 ARRAY[0, 0, 0, c.jobs / 9, c.jobs / 3, c.jobs / 3, c.jobs / 8, c.failed, c.failed / 4] AS runs
         ) AS w
     ))
-    FROM (SELECT * FROM generate_series(1, 90) UNION ALL SELECT * FROM generate_series(100, 1500, 10)) AS s (n);
+    FROM (SELECT n, 1 FROM generate_series(1, 90) AS n UNION ALL SELECT n, 10 FROM generate_series(100, 1500, 10) AS n) AS s (n, minutes);
     INSERT INTO {schema}.deploy (at, version)
     VALUES (now() - interval '11 hours', '2.4.0'), (now() - interval '26 minutes', '2.4.1')";
 
