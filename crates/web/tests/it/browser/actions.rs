@@ -76,11 +76,11 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
     press(&browser, "resume", "Pause").await;
     press(&browser, "run", "Inserted, or met").await;
     for (path, text) in [
+        ("/history", "until the start"),
         ("/running", "No job runs now."),
         ("/runners", "No runner has registered."),
         ("/failing", "No job waits for a retry"),
         ("/waiting", "No insert waits."),
-        ("/history", "until the start"),
     ] {
         go(path, text).await;
     }

@@ -113,7 +113,7 @@ async fn an_operator_s_questions_take_few_clicks_with_scripts_and_without() {
         // What did last night look like?
         operator.begin().await;
         operator.click(Locator::LinkText("24h")).await;
-        operator.sees(&["731 inserted", "17 failed", "Failures", "UTC"]).await;
+        operator.sees(&["714 completed", "17 failed", "Failures", "UTC"]).await;
         assert_eq!(operator.clicks, 1);
 
         // Which customer blocks the line? Are the new workers well?
