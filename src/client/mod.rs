@@ -17,6 +17,7 @@ mod held_groups;
 pub(crate) mod history;
 mod insert;
 mod jobs;
+mod kind_cache;
 mod kinds;
 mod look_up;
 #[cfg(feature = "metrics")]
@@ -60,6 +61,7 @@ pub use self::held_groups::HeldGroups;
 pub use self::history::HistoryRequest;
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
 pub use self::jobs::Jobs;
+pub use self::kind_cache::KindCache;
 pub use self::kinds::Kinds;
 #[cfg(feature = "migrate")]
 pub use self::migration::Migration;

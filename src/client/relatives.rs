@@ -1,5 +1,7 @@
 //! Parents, children and descendants of jobs.
 
+use std::collections::HashMap;
+
 use super::{Client, Request};
 use crate::after::{JobChild, JobParent};
 use crate::ident::JobId;
@@ -14,7 +16,24 @@ impl Client {
     /// [`Error::Database`](crate::Error::Database).
     pub fn parents(&self, id: impl Into<JobId>) -> Request<'_, Vec<JobParent>> {
         let id = id.into();
-        Request::new(self, move |client, connection| Box::pin(store::parents_of(connection, client.statements(), id)))
+        Request::new(self, move |client, connection| {
+            Box::pin(async move {
+                let mut parents = store::parents_of(connection, client.statements(), &[id]).await?;
+                Ok(parents.remove(&id).unwrap_or_default())
+            })
+        })
+    }
+
+    /// The [parents](Self::parents) of many jobs, by the ids of the jobs, in one statement. A job without parents is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn parents_of(&self, ids: impl IntoIterator<Item = JobId>) -> Request<'_, HashMap<JobId, Vec<JobParent>>> {
+        let ids: Vec<_> = ids.into_iter().collect();
+        Request::new(self, move |client, connection| {
+            Box::pin(async move { store::parents_of(connection, client.statements(), &ids).await })
+        })
     }
 
     /// Up to `limit` jobs that run after a job.

@@ -1,8 +1,13 @@
 //! The verbs of remote workers: programs that fetch and finish jobs without a runner, on behalf of others.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
+use sqlx::{Connection, PgConnection};
+
 use super::{Client, Request};
+use crate::error::Result;
 use crate::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
 use crate::store::{self, RemoteFetch};
 
@@ -14,13 +19,24 @@ use crate::store::{self, RemoteFetch};
 pub type FetchJobs<'a> = Request<'a, Vec<FetchedJob>, FetchQuery>;
 
 /// The options of a fetch of a remote worker.
-#[derive(Debug)]
-pub struct FetchQuery(RemoteFetch);
+pub struct FetchQuery {
+    wanted: RemoteFetch,
+    reserve_each: Option<ReserveEach>,
+}
+
+/// The reservation of one job. `None`: that of the whole fetch.
+type ReserveEach = Box<dyn Fn(&FetchedJob) -> Option<Duration> + Send + Sync>;
+
+impl fmt::Debug for FetchQuery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FetchQuery").field("wanted", &self.wanted).finish_non_exhaustive()
+    }
+}
 
 impl FetchJobs<'_> {
     /// The most jobs: 1 to 1,000. Default: 1.
     pub fn count(mut self, count: u32) -> Self {
-        self.options.0.count = count;
+        self.options.wanted.count = count;
         self
     }
 
@@ -30,20 +46,39 @@ impl FetchJobs<'_> {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        self.options.0.kinds = Some(kinds.into_iter().map(Into::into).collect());
+        self.options.wanted.kinds = Some(kinds.into_iter().map(Into::into).collect());
         self
     }
 
     /// How long the jobs belong to the worker: 1 second to 1 day. Default: 1 minute. After it they are taken back, unless
     /// [`Client::extend_jobs`] extends the time.
     pub fn reserve(mut self, reserve: Duration) -> Self {
-        self.options.0.reserve = reserve;
+        self.options.wanted.reserve = reserve;
+        self
+    }
+
+    /// Reserves each job for as long as this function says, by its meta for example: 1 second to 1 day. `None`: for the
+    /// time of [`reserve`](Self::reserve). Default: all jobs have the time of the fetch.
+    ///
+    /// The fetch is one transaction with the reservations, so a process that dies leaves no job reserved for longer than its
+    /// own time. Jobs of the same time share a statement.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use uniqueue::Client;
+    /// # async fn run(client: Client) -> uniqueue::Result<()> {
+    /// let jobs = client.fetch_jobs(["videos"], "worker-1").count(10);
+    /// let jobs = jobs.reserve_each(|job| Some(Duration::from_secs(job.meta.get("seconds")?.as_u64()?))).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn reserve_each(mut self, of: impl Fn(&FetchedJob) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        self.options.reserve_each = Some(Box::new(of));
         self
     }
 
     /// If the fetch returns no job, the next insert wakes the worker, which waits with [`WakeUps`](crate::WakeUps).
     pub fn listens(mut self) -> Self {
-        self.options.0.listens = true;
+        self.options.wanted.listens = true;
         self
     }
 }
@@ -83,9 +118,8 @@ impl Client {
             reserve: Duration::from_secs(60),
             listens: false,
         };
-        Request::with(self, FetchQuery(wanted), |client, connection, FetchQuery(wanted)| {
-            Box::pin(store::fetch_jobs(connection, client.statements(), wanted))
-        })
+        let query = FetchQuery { wanted, reserve_each: None };
+        Request::with(self, query, |client, connection, query| Box::pin(fetch(client, connection, query)))
     }
 
     /// Ends runs of jobs that [`fetch_jobs`](Self::fetch_jobs) returned. Returns one answer for each result, in the given
@@ -141,4 +175,43 @@ impl Client {
             Box::pin(async move { store::stop_worker(connection, client.statements(), &worker).await })
         })
     }
+}
+
+async fn fetch(client: &Client, connection: &mut PgConnection, query: FetchQuery) -> Result<Vec<FetchedJob>> {
+    let FetchQuery { wanted, reserve_each } = query;
+    match reserve_each {
+        None => store::fetch_jobs(connection, client.statements(), wanted).await,
+        // The caller's transaction ends both.
+        Some(of) if connection.is_in_transaction() => fetch_and_reserve(client, connection, wanted, of).await,
+        Some(of) => {
+            let mut tx = store::begin_read_committed(connection).await?;
+            let jobs = fetch_and_reserve(client, &mut tx, wanted, of).await?;
+            tx.commit().await?;
+            Ok(jobs)
+        }
+    }
+}
+
+async fn fetch_and_reserve(
+    client: &Client,
+    connection: &mut PgConnection,
+    wanted: RemoteFetch,
+    of: ReserveEach,
+) -> Result<Vec<FetchedJob>> {
+    let reserve = wanted.reserve;
+    let mut jobs = store::fetch_jobs(connection, client.statements(), wanted).await?;
+    let mut others: BTreeMap<Duration, Vec<JobRun>> = BTreeMap::new();
+    for job in &jobs {
+        if let Some(own) = of(job).filter(|own| *own != reserve) {
+            others.entry(own).or_default().push(job.run);
+        }
+    }
+    for (own, runs) in others {
+        for held in store::extend_jobs(connection, client.statements(), &runs, own).await? {
+            if let (Some(until), Some(job)) = (held.reserved_until, jobs.iter_mut().find(|job| job.run == held.run)) {
+                job.reserved_until = until;
+            }
+        }
+    }
+    Ok(jobs)
 }

@@ -1,5 +1,7 @@
 //! Parents, children and descendants of jobs.
 
+use std::collections::HashMap;
+
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
@@ -10,24 +12,26 @@ use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
 
-/// The jobs that a job runs after.
+/// The jobs that these jobs run after, by the ids of the children.
 pub(crate) async fn parents_of(
     connection: &mut PgConnection,
     statements: &Statements,
-    id: JobId,
-) -> Result<Vec<JobParent>> {
-    let rows = query(&statements.parents_of).bind(id.as_uuid()).fetch_all(connection).await?;
-    let parent = |row: &PgRow| {
-        Ok(JobParent {
+    ids: &[JobId],
+) -> Result<HashMap<JobId, Vec<JobParent>>> {
+    let ids: Vec<_> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = query(&statements.parents_of).bind(ids).fetch_all(connection).await?;
+    let mut parents: HashMap<_, Vec<_>> = HashMap::new();
+    for row in &rows {
+        parents.entry(JobId::from(row.try_get::<Uuid, _>("child")?)).or_default().push(JobParent {
             id: job_id(row)?,
             kind: row.try_get::<Option<&str>, _>("kind")?.map(Kind::from_stored),
             state: state(row, "state")?,
             condition: AfterCondition::from_stored(row.try_get("condition")?),
             outcome: state(row, "outcome")?,
             output: row.try_get("output")?,
-        })
-    };
-    rows.iter().map(parent).collect()
+        });
+    }
+    Ok(parents)
 }
 
 /// Up to `limit` jobs that run after a job.

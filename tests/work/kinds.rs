@@ -9,11 +9,11 @@ use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::task::JoinSet;
 use uniqueue::{
-    Client, FindingCode, InsertOptions, Job, JobFilter, JobState, NewJob, OnConflict, PeriodicChange, PeriodicJob,
-    RetryPolicy, RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
+    Client, FindingCode, InsertOptions, Job, JobFilter, JobState, KindCache, NewJob, OnConflict, PeriodicChange,
+    PeriodicJob, RetryPolicy, RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
 };
 
-use support::{Database, WAIT, job, quick};
+use support::{Database, WAIT, counting_statements, eventually, job, quick};
 
 /// The first version of a kind.
 #[derive(Debug, Deserialize, Job, Serialize)]
@@ -322,4 +322,16 @@ async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothin
     new.stop().await.unwrap();
     let left = client.count_jobs(JobFilter::new().states(JobState::Available), 10).await.unwrap();
     assert_eq!(left.to_string(), "0");
+}
+
+#[tokio::test]
+async fn a_cache_of_the_kinds_asks_the_database_rarely_and_sees_a_change_soon() {
+    let database = Database::new().await;
+    database.client.register::<Mail>().await.unwrap();
+    let cache = KindCache::new(database.client.clone());
+    let priority = async || cache.kinds().await.unwrap().get("mail").unwrap().priority;
+    let (found, sent) = counting_statements(async { (priority().await, priority().await) }).await;
+    assert_eq!((found, sent), ((Some(3), Some(3)), 1));
+    database.execute("UPDATE {schema}.kind SET priority = 4 WHERE name = 'mail'").await;
+    eventually!(priority().await == Some(4), "the change is not seen");
 }

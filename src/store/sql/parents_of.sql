@@ -1,4 +1,5 @@
--- The jobs that the job $1 runs after.
-SELECT p.id, p.kind, p.state, p.condition, p.outcome, p.output
-FROM /* schema */parents_of($1) AS p
-ORDER BY p.id
+-- The jobs that the jobs $1 run after.
+SELECT c.id AS child, p.id, p.kind, p.state, p.condition, p.outcome, p.output
+FROM unnest($1::uuid[]) AS c (id)
+CROSS JOIN LATERAL /* schema */parents_of(c.id) AS p
+ORDER BY c.id, p.id

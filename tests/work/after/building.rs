@@ -9,7 +9,7 @@ use uniqueue::{
 };
 
 use super::{after, insert, settle, states};
-use support::{Database, WAIT, job};
+use support::{Database, WAIT, counting_statements, job};
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "count")]
@@ -98,6 +98,21 @@ async fn keys_inside_a_graph_mean_their_holders() {
     settle(&database).await;
     let parents = database.client.parents(inserted[1].id()).await.unwrap();
     assert_eq!(parents[0].id, inserted[2].id());
+}
+
+#[tokio::test]
+async fn the_parents_of_many_jobs_are_read_in_one_statement() {
+    let database = Database::new().await;
+    let (one, two) = (job("a"), job("b"));
+    let (of_both, of_one) = (job("c").after(&one).after_final(&two), job("d").after(&one));
+    let ids: Vec<_> =
+        database.client.insert_many([one, two, of_both, of_one]).await.unwrap().iter().map(|job| job.id()).collect();
+    let (parents, sent) = counting_statements(async { database.client.parents_of(ids.clone()).await.unwrap() }).await;
+    assert_eq!((parents.len(), sent), (2, 1));
+    for child in &ids[2..] {
+        assert_eq!(parents[child], database.client.parents(*child).await.unwrap());
+    }
+    assert_eq!(parents[&ids[2]].len(), 2);
 }
 
 #[tokio::test]

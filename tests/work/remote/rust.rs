@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::timeout;
-use uniqueue::{JobError, JobResult, JobState, NewJob, WakeUp, WakeUps};
+use uniqueue::{FetchedJob, JobError, JobResult, JobState, NewJob, WakeUp, WakeUps};
 
 use super::run_out;
-use support::{Database, WAIT, job};
+use support::{Database, WAIT, job, statements_of};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -108,4 +108,39 @@ async fn an_insert_wakes_a_worker_that_found_nothing() {
     client.cancel(id).await.unwrap();
     let taken = WakeUp::TakenAway { worker: fetched.worker.to_string() };
     assert_eq!(timeout(WAIT, wake_ups.next()).await.unwrap(), taken);
+}
+
+#[tokio::test]
+async fn each_job_can_be_reserved_for_its_own_time_in_the_transaction_of_the_fetch() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let lengths = [None, Some(30), Some(3_600), Some(30)];
+    client
+        .insert_many(lengths.map(|seconds| match seconds {
+            Some(seconds) => job("j").meta("seconds", seconds),
+            None => job("j"),
+        }))
+        .await
+        .unwrap();
+    let own = |job: &FetchedJob| Some(Duration::from_secs(job.meta.get("seconds")?.as_u64()?));
+    let fetch = || client.fetch_jobs(["default"], "w").count(4).reserve(MINUTE).reserve_each(own);
+    // The transaction of the caller ends the reservations as well.
+    let mut tx = client.pool().begin().await.unwrap();
+    assert_eq!(fetch().tx(&mut tx).await.unwrap().len(), 4);
+    tx.rollback().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await, 0);
+    let fetching = statements_of(async { fetch().await.unwrap() });
+    let (jobs, statements) = fetching.await;
+    assert_eq!((statements.len(), statements[3].as_str()), (4, "COMMIT"), "{statements:?}");
+    assert_eq!(statements.iter().filter(|text| text.contains("extend_jobs")).count(), 2, "one for each time");
+    for (job, seconds) in jobs.iter().zip(lengths) {
+        let row = client.job(job.run.id).await.unwrap().unwrap();
+        let stored = format!(
+            "SELECT extract(epoch FROM reserved_until - attempted_at)::bigint FROM {{schema}}.job WHERE id = '{}'",
+            row.id
+        );
+        assert_eq!(database.number(&stored).await, seconds.unwrap_or(60), "{seconds:?}");
+        let left = (job.reserved_until - time::OffsetDateTime::now_utc()).whole_seconds();
+        assert!((left - seconds.unwrap_or(60)).abs() <= 15, "{left}");
+    }
 }
