@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use uniqueue::Client;
+use uniqueue::{Client, KindCache};
 
 use crate::connection_limit::ConnectionLimit;
 use crate::counts::Counts;
 use crate::fetches::Fetches;
 use crate::hello::Users;
-use crate::kinds::Kinds;
 use crate::limits::Limits;
 use crate::reserved::AllReserved;
 use crate::results::Results;
@@ -27,7 +26,7 @@ pub(crate) struct Door {
     pub(crate) connection_limit: ConnectionLimit,
     pub(crate) workers: Arc<Workers>,
     pub(crate) reserved: AllReserved,
-    pub(crate) kinds: Kinds,
+    pub(crate) kinds: KindCache,
     pub(crate) fetches: Fetches,
     pub(crate) results: Results,
     pub(crate) counts: Counts,
@@ -46,13 +45,13 @@ impl Door {
         stop: CancellationToken,
     ) -> Self {
         Self {
+            kinds: KindCache::new(client.clone()),
             client,
             users,
             limits,
             connection_limit: ConnectionLimit::new(limits.connections),
             workers: Arc::default(),
             reserved: AllReserved::default(),
-            kinds: Kinds::default(),
             fetches,
             results,
             counts: Counts::new(),

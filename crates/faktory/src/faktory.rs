@@ -99,9 +99,6 @@ impl Faktory {
         }
         drop(queue);
         services.spawn(upkeep(Arc::clone(&door)));
-        if let Err(error) = door.kinds.read(&client).await {
-            tracing::warn!(%error, "cannot read the registered kinds yet");
-        }
         tokio::pin!(stop);
         loop {
             let (stream, peer) = tokio::select! {
@@ -148,7 +145,7 @@ where
     door.connection_limit.leave(&stranger);
 }
 
-/// Does the maintenance, and refreshes the state that connections share, until the server stops.
+/// Does the maintenance, and forgets old runs, until the server stops.
 async fn upkeep(door: Arc<Door>) {
     let maintain = async {
         let Some(maintainer) = door.stop.run_until_cancelled(maintainer(&door.client)).await else { return };
@@ -161,10 +158,9 @@ async fn upkeep(door: Arc<Door>) {
             door.reserved.forget(OffsetDateTime::now_utc());
         }
     };
-    let refresh = async { tokio::join!(forget, door.kinds.watch(&door.client)) };
     tokio::select! {
         () = maintain => {}
-        _ = refresh => {}
+        () = forget => {}
     }
 }
 

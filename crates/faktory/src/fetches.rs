@@ -21,8 +21,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use uniqueue::{Client, FetchedJob, JobResult, WakeUp, WakeUps};
 
+use crate::fetched::Fetched;
+use crate::payload::{OWN, RESERVE};
 use crate::refusal::Refusal;
-use crate::reserved::kept;
 use crate::sent::RESERVE_FOR;
 
 /// The most jobs of one call, and the most calls at once.
@@ -41,7 +42,7 @@ pub(crate) struct Wanted {
     pub(crate) queues: Vec<String>,
 }
 
-type Answer = oneshot::Sender<Result<FetchedJob, Refusal>>;
+type Answer = oneshot::Sender<Result<Fetched, Refusal>>;
 
 /// Asks for jobs.
 #[derive(Clone, Debug)]
@@ -55,7 +56,7 @@ impl Fetches {
     }
 
     /// Asks for one job. The answer comes when there is one.
-    pub(crate) async fn ask(&self, wanted: Wanted) -> oneshot::Receiver<Result<FetchedJob, Refusal>> {
+    pub(crate) async fn ask(&self, wanted: Wanted) -> oneshot::Receiver<Result<Fetched, Refusal>> {
         let (answer, receiver) = oneshot::channel();
         // Without a receiver the answer is dropped, which the connection sees.
         let _ = self.0.send((wanted, answer)).await;
@@ -120,7 +121,7 @@ pub(crate) async fn run(client: Client, mut requests: Requests, stop: Cancellati
     }
 }
 
-type Called = (Wanted, Result<Vec<FetchedJob>, Refusal>);
+type Called = (Wanted, Result<Vec<Fetched>, Refusal>);
 
 /// Begins the calls that are due.
 fn start(client: &Arc<Client>, all: &mut HashMap<Wanted, Waiting>, calls: &mut JoinSet<Called>) {
@@ -142,29 +143,18 @@ fn start(client: &Arc<Client>, all: &mut HashMap<Wanted, Waiting>, calls: &mut J
 }
 
 /// Starts jobs, each reserved for as long as it says.
-async fn fetch(client: &Client, wanted: &Wanted, count: usize) -> Result<Vec<FetchedJob>, Refusal> {
+async fn fetch(client: &Client, wanted: &Wanted, count: usize) -> Result<Vec<Fetched>, Refusal> {
     let Wanted { worker, queues } = wanted;
     let fetch = client.fetch_jobs(queues.iter().cloned(), worker.as_str());
     let count = u32::try_from(count).unwrap_or(1);
-    let mut jobs = fetch.count(count).reserve(Duration::from_secs(RESERVE_FOR)).listens().await?;
-    let mut others: HashMap<u64, Vec<_>> = HashMap::new();
-    for job in &jobs {
-        if let Some(seconds) = kept(&job.meta).and_then(|kept| kept.reserve_for).filter(|it| *it != RESERVE_FOR) {
-            others.entry(seconds).or_default().push(job.run);
-        }
-    }
-    for (seconds, runs) in others {
-        match client.extend_jobs(runs, Duration::from_secs(seconds)).await {
-            Ok(held) => {
-                for (run, until) in held.iter().filter_map(|held| Some((held.run, held.reserved_until?))) {
-                    jobs.iter_mut().filter(|job| job.run == run).for_each(|job| job.reserved_until = until);
-                }
-            }
-            // The jobs are the worker's, for another time than they say.
-            Err(error) => tracing::warn!(%error, "cannot reserve jobs for as long as they say"),
-        }
-    }
-    Ok(jobs)
+    let fetch = fetch.count(count).reserve(Duration::from_secs(RESERVE_FOR)).reserve_each(own_reservation).listens();
+    Ok(fetch.await?.into_iter().map(Fetched::from).collect())
+}
+
+/// The reservation that a job asks for itself. A value that was changed by hand counts within the limits.
+fn own_reservation(job: &FetchedJob) -> Option<Duration> {
+    let seconds = job.meta.get(OWN)?.get("reserve_for")?.as_u64()?;
+    Some(Duration::from_secs(seconds.clamp(*RESERVE.start(), *RESERVE.end())))
 }
 
 /// Gives each job to a connection that waits for it. Jobs without a connection go back to their queues.
@@ -172,7 +162,7 @@ async fn give(
     client: &Client,
     all: &mut HashMap<Wanted, Waiting>,
     wanted: Wanted,
-    jobs: Result<Vec<FetchedJob>, Refusal>,
+    jobs: Result<Vec<Fetched>, Refusal>,
 ) {
     let mut waiting = all.get_mut(&wanted);
     if let Some(waiting) = &mut waiting {
@@ -193,10 +183,10 @@ async fn give(
                 // A connection that has left meanwhile takes none.
                 while let Some(unsent) = job.take() {
                     let Some(answer) = next() else {
-                        left.push(JobResult::give_back(unsent.run));
+                        left.push(JobResult::give_back(unsent.job.run));
                         break;
                     };
-                    let run = unsent.run;
+                    let run = unsent.job.run;
                     match answer.send(Ok(unsent)) {
                         Ok(()) => {}
                         Err(Ok(unsent)) => job = Some(unsent),

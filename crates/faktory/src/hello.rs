@@ -76,14 +76,30 @@ pub(crate) struct Challenge {
     iterations: u32,
 }
 
+/// The answer of a client.
 #[derive(Deserialize)]
-struct Hello {
+pub(crate) struct Hello {
     #[serde(default)]
     v: Option<u8>,
     #[serde(default)]
     wid: Option<String>,
     #[serde(default)]
     pwdhash: Option<String>,
+}
+
+/// Reads the answer of a client.
+pub(crate) fn parse(line: &[u8]) -> Result<Hello, Refusal> {
+    let text = std::str::from_utf8(line).ok().and_then(|line| line.strip_prefix("HELLO "));
+    let text = text.ok_or_else(|| Refusal::new("Invalid greeting: send HELLO first"))?;
+    let hello: Hello = read("HELLO", text)?;
+    if hello.v.is_some_and(|v| v != 2) {
+        return Err(Refusal::new("Invalid HELLO: the protocol is version 2"));
+    }
+    let wid = hello.wid.as_deref().unwrap_or_default();
+    if wid.len() > MAX_WID || wid.chars().any(char::is_control) {
+        return Err(Refusal::new(format!("Invalid wid: must have at most {MAX_WID} bytes")));
+    }
+    Ok(hello)
 }
 
 impl Users {
@@ -117,16 +133,8 @@ impl Users {
         challenge: Option<Challenge>,
         peer: Option<IpAddr>,
     ) -> Result<Identity, Refusal> {
-        let text = std::str::from_utf8(line).ok().and_then(|line| line.strip_prefix("HELLO "));
-        let text = text.ok_or_else(|| Refusal::new("Invalid greeting: send HELLO first"))?;
-        let Hello { v, wid, pwdhash } = read("HELLO", text)?;
-        if v.is_some_and(|v| v != 2) {
-            return Err(Refusal::new("Invalid HELLO: the protocol is version 2"));
-        }
+        let Hello { wid, pwdhash, .. } = parse(line)?;
         let wid = wid.unwrap_or_default();
-        if wid.len() > MAX_WID || wid.chars().any(char::is_control) {
-            return Err(Refusal::new(format!("Invalid wid: must have at most {MAX_WID} bytes")));
-        }
         let Some(challenge) = challenge else {
             return Ok(Identity { name: "faktory".to_owned(), rights: Rights::All, wid });
         };

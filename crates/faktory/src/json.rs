@@ -15,6 +15,11 @@ pub(crate) fn read<T: DeserializeOwned>(verb: &str, text: &str) -> Result<T, Ref
     if is_too_deep(text) {
         return Err(Refusal::new(format!("Invalid {verb}: nested deeper than {MAX_DEPTH}")));
     }
+    parse(verb, text)
+}
+
+/// Reads JSON whose depth was checked.
+pub(crate) fn parse<T: DeserializeOwned>(verb: &str, text: &str) -> Result<T, Refusal> {
     serde_json::from_str(text).map_err(|error| {
         let shown: String = text.chars().take(SHOWN).collect();
         Refusal::new(format!("Invalid {verb}: {error}: {shown}"))

@@ -27,12 +27,13 @@ mod connection_limit;
 mod counts;
 mod door;
 mod faktory;
+mod fetched;
 mod fetches;
+mod fuzz;
 mod glob;
 mod hello;
 mod info;
 mod json;
-mod kinds;
 mod limits;
 mod line;
 mod mutate;
@@ -49,8 +50,8 @@ mod session;
 mod verdict;
 mod workers;
 
-#[doc(hidden)]
-pub use self::command::fuzz;
 pub use self::faktory::Faktory;
+#[doc(hidden)]
+pub use self::fuzz::fuzz;
 pub use self::hello::{Guard, Rights};
 pub use self::limits::Limits;

@@ -7,9 +7,8 @@ use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
 
 use crate::command::{Mutation, MutationFilter, MutationVerb, Target};
 use crate::glob;
-use crate::payload::OWN;
+use crate::payload::{OWN, jid, kept};
 use crate::refusal::Refusal;
-use crate::reserved::kept;
 use crate::sent;
 
 /// How many jobs are looked at and changed at a time.
@@ -56,7 +55,7 @@ fn is_meant(row: &JobRow, filter: &MutationFilter) -> bool {
     }
     match filter.jids.as_deref() {
         Some(jids) if !jids.is_empty() && !is_given(&filter.jobtype) => {
-            let jid = sent::jid(row.id, kept(&row.meta).as_ref());
+            let jid = jid(row.id, kept(&row.meta).as_ref());
             jids.contains(&jid)
         }
         _ => true,

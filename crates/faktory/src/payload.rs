@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use uniqueue::{Kind, NewJob, OnConflict, QueueName};
+use uniqueue::{JobId, Kind, NewJob, OnConflict, QueueName};
 
 use crate::options::{Unique, unique};
 use crate::refusal::Refusal;
@@ -27,7 +27,7 @@ pub(crate) const RETRIES: i64 = 25;
 const MAX_RETRIES: i64 = 32_766;
 
 /// The limits of `reserve_for`, in seconds.
-const RESERVE: std::ops::RangeInclusive<u64> = 60..=86_400;
+pub(crate) const RESERVE: std::ops::RangeInclusive<u64> = 60..=86_400;
 
 /// A pushed job.
 #[derive(Debug, Deserialize)]
@@ -118,6 +118,19 @@ impl Payload {
         }
         let kept = serde_json::to_value(kept).map_err(|error| Refusal::new(error.to_string()))?;
         Ok(job.meta(OWN, kept))
+    }
+}
+
+/// Reads the members that the meta of a pushed job keeps. `None`: the job was not pushed by a client of Faktory.
+pub(crate) fn kept(meta: &Map<String, Value>) -> Option<Kept> {
+    Kept::deserialize(meta.get(OWN)?).ok()
+}
+
+/// The id by which clients know a job: their own, or that of a job that did not come through a door.
+pub(crate) fn jid(id: JobId, kept: Option<&Kept>) -> String {
+    match kept {
+        Some(kept) if !kept.jid.is_empty() => kept.jid.clone(),
+        _ => id.to_string(),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Pushing jobs.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use uniqueue::{Inserted, NewJob};
+use uniqueue::{Inserted, KindRow, NewJob};
 
 use crate::door::Door;
 use crate::json;
@@ -13,7 +13,8 @@ use crate::refusal::Refusal;
 
 /// Pushes one job.
 pub(crate) async fn push(door: &Door, payload: Payload) -> Result<(), Refusal> {
-    let job = prepare(door, payload)?;
+    let kinds = door.kinds.kinds().await?;
+    let job = prepare(&kinds, payload)?;
     answer(&door.client.insert(job).await?)
 }
 
@@ -23,17 +24,27 @@ pub(crate) async fn push_many(door: &Door, items: &[Box<RawValue>]) -> Result<BT
     struct Named {
         jid: String,
     }
+    let kinds = door.kinds.kinds().await?;
     let mut refused = BTreeMap::new();
     let (mut jids, mut jobs) = (Vec::new(), Vec::new());
     for item in items {
-        let Named { jid } = json::read("PUSHB", item.get())?;
-        let job = json::read::<Payload>("PUSHB", item.get()).and_then(|payload| prepare(door, payload));
-        match job {
-            Ok(job) => {
-                jids.push(jid);
-                jobs.push(job);
+        // The depth of the whole command was checked.
+        match json::parse::<Payload>("PUSHB", item.get()) {
+            Ok(payload) => {
+                let jid = payload.jid.clone();
+                match prepare(&kinds, payload) {
+                    Ok(job) => {
+                        jids.push(jid);
+                        jobs.push(job);
+                    }
+                    Err(refusal) => note(&mut refused, jid, &refusal),
+                }
             }
-            Err(refusal) => note(&mut refused, jid, &refusal),
+            // A job with a member of the wrong type is refused by its id. One without an id fails the command.
+            Err(refusal) => {
+                let Named { jid } = json::parse("PUSHB", item.get())?;
+                note(&mut refused, jid, &refusal);
+            }
         }
     }
     let answers: Vec<Result<(), Refusal>> = loop {
@@ -76,8 +87,7 @@ fn note(refused: &mut BTreeMap<String, String>, jid: String, refusal: &Refusal) 
 }
 
 /// The job that is inserted, with what its registered kind says.
-fn prepare(door: &Door, payload: Payload) -> Result<NewJob, Refusal> {
-    let kinds = door.kinds.all();
+fn prepare(kinds: &HashMap<String, KindRow>, payload: Payload) -> Result<NewJob, Refusal> {
     let kind = kinds.get(payload.jobtype());
     let job = payload.job(kind.is_some())?;
     Ok(match kind {

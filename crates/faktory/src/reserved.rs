@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use time::{Duration, OffsetDateTime};
-use uniqueue::{Client, FetchedJob, JobFilter, JobId, JobRow, JobRun, JobState};
+use uniqueue::{Client, JobFilter, JobId, JobRow, JobRun, JobState};
 use uuid::Uuid;
 
-use crate::payload::{Kept, OWN};
+use crate::fetched::Fetched;
+use crate::payload::{Kept, OWN, kept};
 use crate::refusal::Refusal;
 
 /// How long a run is remembered after its reservation: a late result may still count.
@@ -31,15 +32,16 @@ pub(crate) struct Reserved {
 pub(crate) struct AllReserved(Mutex<HashMap<String, Vec<Reserved>>>);
 
 impl AllReserved {
-    pub(crate) fn add(&self, jid: &str, job: &FetchedJob, wid: &str) {
+    pub(crate) fn add(&self, fetched: &Fetched, wid: &str) {
+        let Fetched { job, kept, jid } = fetched;
         let reserved = Reserved {
             run: job.run,
             attempt: job.attempt,
-            kept: kept(&job.meta),
+            kept: kept.clone(),
             wid: wid.to_owned(),
             until: job.reserved_until,
         };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(jid.to_owned()).or_default().push(reserved);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(jid.clone()).or_default().push(reserved);
     }
 
     /// The latest run of a job that a worker has.
@@ -100,9 +102,4 @@ async fn is_of(client: &Client, row: &JobRow, wid: &str) -> Result<bool, Refusal
     let Some(worker): Option<Uuid> = row.worker else { return Ok(false) };
     let runners = client.runners().await?;
     Ok(runners.iter().any(|runner| runner.id == worker && runner.name == wid))
-}
-
-/// Reads the members that the meta of a pushed job keeps.
-pub(crate) fn kept(meta: &serde_json::Map<String, serde_json::Value>) -> Option<Kept> {
-    <Kept as serde::Deserialize>::deserialize(meta.get(OWN)?).ok()
 }

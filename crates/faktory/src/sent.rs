@@ -5,10 +5,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use uniqueue::{AttemptError, FetchedJob, JobId, JobRow};
+use uniqueue::{AttemptError, FetchedJob, JobRow};
 
-use crate::payload::{Kept, OWN, sent_args};
-use crate::reserved::kept;
+use crate::fetched::Fetched;
+use crate::payload::{Kept, OWN, jid, kept, sent_args};
 
 /// How long a job is reserved that does not say how long, in seconds.
 pub(crate) const RESERVE_FOR: u64 = 1_800;
@@ -47,7 +47,8 @@ struct Failure<'a> {
 
 /// The columns that a fetched job and a row of a list share.
 struct Source<'a> {
-    id: JobId,
+    jid: &'a str,
+    kept: Option<&'a Kept>,
     queue: &'a str,
     kind: &'a str,
     args: &'a RawValue,
@@ -59,19 +60,13 @@ struct Source<'a> {
     is_waiting: bool,
 }
 
-/// The id by which clients know a job: their own, or that of a job that did not come through a door.
-pub(crate) fn jid(id: JobId, kept: Option<&Kept>) -> String {
-    match kept {
-        Some(kept) if !kept.jid.is_empty() => kept.jid.clone(),
-        _ => id.to_string(),
-    }
-}
-
 /// The JSON of a job for the worker that fetched it.
-pub(crate) fn of_fetched(job: &FetchedJob) -> String {
-    let FetchedJob { run, queue, kind, args, meta, created_at, scheduled_at, max_attempts, errors, .. } = job;
-    json(Source {
-        id: run.id,
+pub(crate) fn of_fetched(fetched: &Fetched) -> String {
+    let Fetched { job, kept, jid } = fetched;
+    let FetchedJob { queue, kind, args, meta, created_at, scheduled_at, max_attempts, errors, .. } = job;
+    json(&Source {
+        jid,
+        kept: kept.as_ref(),
         queue: queue.as_str(),
         kind: kind.as_str(),
         args,
@@ -86,8 +81,10 @@ pub(crate) fn of_fetched(job: &FetchedJob) -> String {
 
 /// The JSON of a job that waits or is dead, for patterns.
 pub(crate) fn of_row(row: &JobRow) -> String {
-    json(Source {
-        id: row.id,
+    let kept = kept(&row.meta);
+    json(&Source {
+        jid: &jid(row.id, kept.as_ref()),
+        kept: kept.as_ref(),
         queue: row.queue.as_str(),
         kind: row.kind.as_str(),
         args: &row.args,
@@ -100,13 +97,11 @@ pub(crate) fn of_row(row: &JobRow) -> String {
     })
 }
 
-fn json(source: Source<'_>) -> String {
-    let own = kept(source.meta);
-    let jid = jid(source.id, own.as_ref());
-    let own = own.unwrap_or_default();
+fn json(source: &Source<'_>) -> String {
+    let own = source.kept;
     let mut custom = source.meta.clone();
     custom.remove(OWN);
-    let retry = own.retry.unwrap_or(i64::from(source.max_attempts) - 1);
+    let retry = own.and_then(|own| own.retry).unwrap_or(i64::from(source.max_attempts) - 1);
     let failure = source.errors.last().map(|error| {
         let retry_count = error.attempt.saturating_sub(1);
         Failure {
@@ -120,15 +115,15 @@ fn json(source: Source<'_>) -> String {
         }
     });
     let sent = Sent {
-        jid: &jid,
+        jid: source.jid,
         queue: source.queue,
         jobtype: source.kind,
         args: compact(&sent_args(source.args)),
-        created_at: own.created_at.unwrap_or_else(|| rfc3339(source.created_at)),
+        created_at: own.and_then(|own| own.created_at.clone()).unwrap_or_else(|| rfc3339(source.created_at)),
         enqueued_at: rfc3339(source.scheduled_at),
-        reserve_for: own.reserve_for.unwrap_or(RESERVE_FOR),
+        reserve_for: own.and_then(|own| own.reserve_for).unwrap_or(RESERVE_FOR),
         retry,
-        backtrace: own.backtrace,
+        backtrace: own.and_then(|own| own.backtrace),
         failure,
         custom,
     };

@@ -11,10 +11,11 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use uniqueue::{FetchedJob, JobResult, JobRun};
+use uniqueue::{JobResult, JobRun};
 
 use crate::command::{Command, QueueVerb};
 use crate::door::Door;
+use crate::fetched::Fetched;
 use crate::fetches::{Wanted, give_back};
 use crate::hello::{Challenge, Identity, Rights};
 use crate::info::info;
@@ -24,7 +25,6 @@ use crate::push::{push, push_many};
 use crate::queues::queue;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
-use crate::reserved::kept;
 use crate::sent;
 use crate::verdict;
 use crate::workers::{Connected, WorkerState};
@@ -189,26 +189,25 @@ impl<S: AsyncRead + AsyncWrite + Send> Session<'_, S> {
         };
         // A job that came at that moment is in the channel.
         answer.close();
-        let job = match fetched.or_else(|| answer.try_recv().ok()) {
+        let fetched = match fetched.or_else(|| answer.try_recv().ok()) {
             None => return if is_there { self.reply(&Reply::Null).await.map(|()| true) } else { Ok(false) },
             Some(Err(refusal)) => {
                 // A worker that asks again at once must not do so in a loop.
                 sleep(FETCH_WAIT / 2).await;
                 return self.reply(&Reply::from(refusal)).await.map(|()| true);
             }
-            Some(Ok(job)) => job,
+            Some(Ok(fetched)) => fetched,
         };
-        let (jid, run) = (sent::jid(job.run.id, kept(&job.meta).as_ref()), job.run);
-        if is_there && self.send(&jid, &job, &worker).await.is_ok() {
+        if is_there && self.send(&fetched, &worker).await.is_ok() {
             return Ok(true);
         }
-        take_back(door, &jid, run).await;
+        take_back(door, &fetched.jid, fetched.job.run).await;
         Ok(false)
     }
 
-    async fn send(&mut self, jid: &str, job: &FetchedJob, worker: &str) -> io::Result<()> {
-        self.door.reserved.add(jid, job, worker);
-        self.reply(&Reply::Value(sent::of_fetched(job))).await
+    async fn send(&mut self, fetched: &Fetched, worker: &str) -> io::Result<()> {
+        self.door.reserved.add(fetched, worker);
+        self.reply(&Reply::Value(sent::of_fetched(fetched))).await
     }
 }
 

@@ -32,20 +32,11 @@ pub(crate) async fn ack(door: &Door, jid: &str, worker: &str) -> Result<(), Refu
 
 /// Fails a job: it is retried, dead or gone, by its `retry`.
 pub(crate) async fn fail(door: &Door, failure: Failure, worker: &str) -> Result<(), Refusal> {
-    let Failure { jid, errtype, message, backtrace } = failure;
+    let jid = failure.jid.clone();
     let Some(reserved) = door.reserved.find(&door.client, &jid, worker).await? else {
         return Err(Refusal::new(format!("Job not found {jid}")));
     };
-    let message =
-        message.filter(|message| !message.is_empty()).unwrap_or_else(|| "failed without a message".to_owned());
-    let mut error = JobError::new(start(&message, MAX_MESSAGE).to_owned());
-    if let Some(errtype) = errtype.filter(|errtype| !errtype.is_empty()) {
-        error = error.error_type(errtype);
-    }
-    let lines = reserved.kept.as_ref().and_then(|kept| kept.backtrace).unwrap_or(0);
-    if let Some(kept) = kept_lines(backtrace.unwrap_or_default(), lines) {
-        error = error.details(json!({ "backtrace": kept }));
-    }
+    let error = job_error(failure, reserved.kept.as_ref().and_then(|kept| kept.backtrace).unwrap_or(0));
     let result = match reserved.kept.as_ref().map(|kept| kept.retry) {
         // Neither tried again nor kept among the dead.
         Some(Some(0)) => JobResult::cancel(reserved.run, error),
@@ -57,6 +48,21 @@ pub(crate) async fn fail(door: &Door, failure: Failure, worker: &str) -> Result<
     door.counts.processed.fetch_add(1, Ordering::Relaxed);
     door.counts.failures.fetch_add(1, Ordering::Relaxed);
     Ok(())
+}
+
+/// The error that a worker reports, with so many lines of its backtrace.
+pub(crate) fn job_error(failure: Failure, lines: u64) -> JobError {
+    let Failure { errtype, message, backtrace, .. } = failure;
+    let message =
+        message.filter(|message| !message.is_empty()).unwrap_or_else(|| "failed without a message".to_owned());
+    let mut error = JobError::new(start(&message, MAX_MESSAGE).to_owned());
+    if let Some(errtype) = errtype.filter(|errtype| !errtype.is_empty()) {
+        error = error.error_type(errtype);
+    }
+    match kept_lines(backtrace.unwrap_or_default(), lines) {
+        Some(kept) => error.details(json!({ "backtrace": kept })),
+        None => error,
+    }
 }
 
 async fn finish(door: &Door, jid: &str, reserved: &Reserved, result: JobResult) -> Result<(), Refusal> {
