@@ -17,6 +17,9 @@ use crate::problem::Problem;
 /// The media type of OJS.
 const MEDIA_TYPE: &str = "application/openjobspec+json";
 
+/// The header of the version, which every answer of the router has.
+const VERSION: &str = "ojs-version";
+
 /// An answer with a body.
 pub(crate) struct Answer {
     status: StatusCode,
@@ -59,7 +62,7 @@ impl IntoResponse for Answer {
 
 /// Answers a request, and completes the answer.
 pub(crate) async fn complete(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let request_id = format!("req_{}", Uuid::now_v7());
+    let request_id = request_id();
     let accepts = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = if accepts.trim() == "application/json" { "application/json" } else { MEDIA_TYPE };
     let mut response = match refusal(&door, &request) {
@@ -77,15 +80,48 @@ pub(crate) async fn complete(State(door): State<Arc<Door>>, request: Request, ne
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         *response.body_mut() = Body::from(problem.body(&request_id).to_string());
     }
+    finish(&mut response, media_type, request_id);
+    response
+}
+
+/// Completes the headers of an answer.
+fn finish(response: &mut Response, media_type: &'static str, request_id: String) {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert("ojs-version", HeaderValue::from_static("1.0"));
+    headers.insert(VERSION, HeaderValue::from_static("1.0"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Ok(request_id) = HeaderValue::try_from(request_id) {
         headers.insert("x-request-id", request_id);
     }
+}
+
+/// Gives a refusal of the server around the router the body and the headers of OJS. An answer of the router, or of a status
+/// below 400, stays as it is.
+///
+/// A server that checks credentials or limits requests itself answers clients that the router never sees:
+///
+/// ```
+/// use axum::http::StatusCode;
+/// use axum::response::IntoResponse;
+///
+/// let refusal = uniqueue_ojs::in_ojs_words((StatusCode::UNAUTHORIZED, "no token").into_response());
+/// assert_eq!(refusal.headers()["content-type"], "application/openjobspec+json");
+/// ```
+pub fn in_ojs_words(response: Response) -> Response {
+    let status = response.status();
+    if !(status.is_client_error() || status.is_server_error()) || response.headers().contains_key(VERSION) {
+        return response;
+    }
+    let request_id = request_id();
+    let mut response = response.map(|_| Body::from(Problem::of_status(status).body(&request_id).to_string()));
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+    finish(&mut response, MEDIA_TYPE, request_id);
     response
+}
+
+fn request_id() -> String {
+    format!("req_{}", Uuid::now_v7())
 }
 
 /// Why a request gets no further.

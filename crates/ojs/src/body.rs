@@ -2,6 +2,7 @@
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
+use axum::http::header;
 use serde_json::{Map, Value};
 
 use crate::problem::Problem;
@@ -16,11 +17,23 @@ impl<S: Sync> FromRequest<S> for Object {
     type Rejection = Problem;
 
     async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Problem> {
+        let given = request.headers().get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+        if let Some(given) = given.filter(|given| !is_json(given)) {
+            return Err(Problem::invalid(format!(
+                "unsupported Content-Type: must be application/openjobspec+json or application/json: {given:?}"
+            )));
+        }
         let bytes = to_bytes(request.into_body(), MAX_BODY).await.map_err(|_| {
             Problem::payload(format!("the body is larger than {MAX_BODY} bytes, or was not sent whole"))
         })?;
         read(&bytes).map(Self)
     }
+}
+
+/// Whether a media type is JSON. Parameters, such as the character set, do not count.
+fn is_json(media_type: &str) -> bool {
+    let name = media_type.split(';').next().unwrap_or_default().trim();
+    ["application/openjobspec+json", "application/json"].iter().any(|json| name.eq_ignore_ascii_case(json))
 }
 
 /// Reads a body.

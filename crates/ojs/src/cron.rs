@@ -50,10 +50,10 @@ pub(crate) async fn register(State(door): State<Arc<Door>>, Object(body): Object
         .filter(|(name, _)| !OF_ENTRY.contains(&name.as_str()))
         .map(|(n, v)| (n.clone(), v.clone()))
         .collect();
-    let envelope = envelope::read(&template, None, None)?;
+    let envelope = envelope::read(&template)?;
     // Each run takes the defaults of its registered kind, so the entry does not store them.
-    let kind = door.known_kinds.find(&door.client, &[&envelope.kind]).await?.remove(0);
-    let job = match kind.is_none() && !envelope.has_retry {
+    let has_defaults = door.kinds.kinds().await?.contains_key(&envelope.kind) || envelope.has_retry;
+    let job = match !has_defaults {
         true => envelope.job.max_attempts(DEFAULT_ATTEMPTS),
         false => envelope.job,
     };

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::shape::Shape;
+
 /// The name of the member.
 pub(crate) const MEMBER: &str = "ojs.door";
 
@@ -33,6 +35,9 @@ pub(crate) struct Details {
     /// The workflow that the job belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workflow: Option<Uuid>,
+    /// How the results of the jobs that it ran after are nested, where some of them come from a workflow in its workflow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parents: Option<Vec<Shape>>,
 }
 
 impl Details {

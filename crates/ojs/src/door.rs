@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use axum::extract::Request;
 use tokio_util::task::AbortOnDropHandle;
-use uniqueue::Client;
+use uniqueue::{Client, KindCache};
 
 use crate::access::Access;
 use crate::deadlines::Deadlines;
-use crate::known_kinds::KnownKinds;
 use crate::rate_limit::SetRates;
 use crate::runs::Runs;
 use crate::store::Store;
@@ -26,7 +25,7 @@ pub(crate) struct Door {
     pub(crate) deadlines: Deadlines,
     /// The task that notes the ends of workflows.
     pub(crate) _settling: AbortOnDropHandle<()>,
-    pub(crate) known_kinds: KnownKinds,
+    pub(crate) kinds: KindCache,
     pub(crate) set_rates: SetRates,
     pub(crate) started_at: Instant,
     /// When the database was asked last, and what it answered.

@@ -9,6 +9,7 @@ use crate::fields::{Fields, wrong};
 use crate::problem::Problem;
 use crate::rate_limit::QueueRate;
 use crate::retry::RetryPolicy;
+use crate::shape::Shape;
 use crate::{times, unique};
 
 /// The members that this version of OJS knows, at the top of a document. Members that the server sets are ignored.
@@ -57,6 +58,9 @@ const KNOWN: [&str; 42] = [
     "callbacks",
 ];
 
+/// The words for priorities, as the conformance suites have them.
+const NAMED_PRIORITIES: [(&str, i16); 3] = [("HIGH", 10), ("NORMAL", 0), ("LOW", -10)];
+
 /// The longest type or queue.
 const MAX_NAME: usize = 128;
 
@@ -71,12 +75,26 @@ pub(crate) struct Envelope {
     pub(crate) has_retry: bool,
 }
 
-/// Reads a document. `defaults`: the options of its workflow.
-pub(crate) fn read(
-    document: &Map<String, Value>,
-    defaults: Option<&Map<String, Value>>,
-    workflow: Option<Uuid>,
-) -> Result<Envelope, Problem> {
+/// The workflow of a job.
+pub(crate) struct OfWorkflow<'a> {
+    pub(crate) id: Uuid,
+    /// The options of the workflow.
+    pub(crate) options: Option<&'a Map<String, Value>>,
+    /// See [`Details::parents`].
+    pub(crate) parents: Option<Vec<Shape>>,
+}
+
+/// Reads a document.
+pub(crate) fn read(document: &Map<String, Value>) -> Result<Envelope, Problem> {
+    read_of(document, None)
+}
+
+/// Reads the document of a job of a workflow.
+pub(crate) fn read_of(document: &Map<String, Value>, workflow: Option<OfWorkflow<'_>>) -> Result<Envelope, Problem> {
+    let (defaults, workflow, parents) = match workflow {
+        Some(OfWorkflow { id, options, parents }) => (options, Some(id), parents),
+        None => (None, None, None),
+    };
     let fields = Fields::new(document, defaults)?;
     let kind = kind(document)?;
     let id = id(document)?;
@@ -87,10 +105,8 @@ pub(crate) fn read(
         return Err(wrong("queue", must_be, &json!(queue)));
     }
     job = job.queue(queue);
-    if let Some(priority) = fields.get("priority") {
-        let in_range = priority.as_i64().filter(|priority| (-100..=100).contains(priority));
-        let in_range = in_range.and_then(|priority| i16::try_from(priority).ok());
-        job = job.priority(in_range.ok_or_else(|| wrong("priority", "a whole number from -100 to 100", priority))?);
+    if let Some(given) = fields.get("priority") {
+        job = job.priority(priority(given)?);
     }
     let retry = fields.object("retry")?;
     if let Some(retry) = retry {
@@ -116,6 +132,7 @@ pub(crate) fn read(
         metadata: fields.object("metadata")?.cloned(),
         unknown: unknown.map(|(name, value)| (name.clone(), value.clone())).collect(),
         workflow,
+        parents,
     };
     if details != Details::default() {
         let details = serde_json::to_value(details).map_err(|error| Problem::invalid(error.to_string()))?;
@@ -137,6 +154,19 @@ fn kind(document: &Map<String, Value>) -> Result<&str, Problem> {
             Err(wrong("type", must_be, other))
         }
     }
+}
+
+/// A priority: a number, or a word for one.
+fn priority(given: &Value) -> Result<i16, Problem> {
+    let number = match given.as_str() {
+        Some(word) => {
+            NAMED_PRIORITIES.iter().find(|(name, _)| word.eq_ignore_ascii_case(name)).map(|(_, number)| *number)
+        }
+        None => {
+            given.as_i64().filter(|number| (-100..=100).contains(number)).and_then(|number| i16::try_from(number).ok())
+        }
+    };
+    number.ok_or_else(|| wrong("priority", "a whole number from -100 to 100, or HIGH, NORMAL or LOW", given))
 }
 
 fn is_kind(kind: &str) -> bool {
@@ -200,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_full_document_is_read() {
-        assert!(read(&crate::body::read(FULL.as_bytes()).unwrap(), None, None).is_ok());
+        assert!(read(&crate::body::read(FULL.as_bytes()).unwrap()).is_ok());
     }
 
     proptest! {
@@ -211,7 +241,7 @@ mod tests {
                 bytes[place] = byte;
             }
             if let Ok(document) = crate::body::read(&bytes) {
-                let _ = read(&document, None, None);
+                let _ = read(&document);
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Events of jobs, as far as the rows of the jobs tell them: the insert, the latest start, every failed attempt and the end.
+//! Events of jobs and workflows, as far as their rows tell them: of a job the insert, the latest start, every failed attempt and
+//! the end, of a workflow the insert, the first start and the end.
 
 use std::sync::Arc;
 
@@ -11,10 +12,15 @@ use uniqueue::{JobFilter, JobRow, JobState};
 use crate::answer::{Answer, Answered};
 use crate::door::Door;
 use crate::paging::read_limit;
+use crate::problem::Problem;
+use crate::state::state_name;
+use crate::store::Workflow;
 use crate::times::text;
+use crate::workflow::{self, Rows};
 
-/// The most jobs whose events are looked through.
+/// The most jobs and the most workflows whose events are looked through.
 const JOBS: u32 = 1_000;
+const WORKFLOWS: i64 = 100;
 
 /// The query of the list.
 #[derive(Debug, Deserialize)]
@@ -24,46 +30,92 @@ pub(crate) struct Wanted {
     limit: Option<String>,
 }
 
-/// `GET /events`: of the newest 1,000 jobs, the newest events first.
+impl Wanted {
+    /// Whether an event of this type is wanted.
+    fn has(&self, of_type: &str) -> bool {
+        self.types.as_deref().is_none_or(|types| types.split(',').any(|wanted| wanted.trim() == of_type))
+    }
+}
+
+/// `GET /events`: of the newest 1,000 jobs and 100 workflows, the newest events first. A workflow is in no queue.
 pub(crate) async fn list(State(door): State<Arc<Door>>, Query(wanted): Query<Wanted>) -> Answered {
     let limit = read_limit(wanted.limit.as_deref())? as usize;
-    let mut filter = JobFilter::all();
-    if let Some(queues) = &wanted.queues {
-        filter = filter.queues(queues.split(',').map(str::trim));
+    let mut events = Vec::new();
+    let has_any = |types: &[&str]| types.iter().any(|of_type| wanted.has(of_type));
+    if has_any(&JOB_EVENTS) {
+        let mut filter = JobFilter::all();
+        if let Some(queues) = &wanted.queues {
+            filter = filter.queues(queues.split(',').map(str::trim));
+        }
+        events.extend(door.client.jobs(filter).limit(JOBS).await?.iter().flat_map(events_of_job));
     }
-    let types: Option<Vec<_>> = wanted.types.as_deref().map(|types| types.split(',').map(str::trim).collect());
-    let rows = door.client.jobs(filter).limit(JOBS).await?;
-    let mut events: Vec<_> = rows.iter().flat_map(events_of).collect();
-    events.retain(|(of_type, _, _)| types.as_ref().is_none_or(|types| types.contains(of_type)));
-    events.sort_by_key(|(_, at, _)| std::cmp::Reverse(*at));
+    if wanted.queues.is_none() && has_any(&WORKFLOW_EVENTS) {
+        events.extend(of_workflows(&door).await?);
+    }
+    events.retain(|event| wanted.has(event.of_type));
+    // Of one moment the last event comes first, too.
+    events.reverse();
+    events.sort_by_key(|event| std::cmp::Reverse(event.at));
     let has_more = events.len() > limit;
-    let shown: Vec<_> = events.into_iter().take(limit).map(|(_, _, event)| event).collect();
+    let shown: Vec<_> = events.into_iter().take(limit).map(Event::shown).collect();
     Ok(Answer::ok(json!({ "events": shown, "pagination": { "has_more": has_more } })))
 }
 
-type Event = (&'static str, OffsetDateTime, Value);
+/// The types of events.
+const JOB_EVENTS: [&str; 7] =
+    ["job.enqueued", "job.started", "job.failed", "job.retrying", "job.completed", "job.cancelled", "job.discarded"];
+const WORKFLOW_EVENTS: [&str; 5] =
+    ["workflow.created", "workflow.started", "workflow.completed", "workflow.failed", "workflow.cancelled"];
 
-fn events_of(row: &JobRow) -> Vec<Event> {
+/// Something that happened.
+struct Event {
+    of_type: &'static str,
+    at: OffsetDateTime,
+    subject: String,
+    /// Tells it from other events of its type and subject.
+    number: u16,
+    data: Value,
+}
+
+impl Event {
+    fn shown(self) -> Value {
+        let Self { of_type, at, subject, number, mut data } = self;
+        data["timestamp"] = json!(text(at));
+        json!({
+            "specversion": "1.0", "id": format!("{subject}:{of_type}:{number}"), "type": of_type, "source": "uniqueue",
+            "subject": subject, "time": text(at), "timestamp": text(at), "data": data,
+        })
+    }
+}
+
+fn events_of_job(row: &JobRow) -> Vec<Event> {
     let mut events = Vec::new();
-    let mut add = |of_type: &'static str, at: OffsetDateTime, attempt: u16, more: Value| {
+    let mut add = |of_type: &'static str, at: OffsetDateTime, attempt: u16, state: &str, more: Value| {
         let mut data = json!({
-            "job_id": row.id, "job_type": row.kind.as_str(), "queue": row.queue.as_str(), "attempt": attempt,
+            "job_id": row.id, "job_type": row.kind.as_str(), "queue": row.queue.as_str(), "attempt": attempt, "state": state,
         });
         for (name, value) in more.as_object().into_iter().flatten() {
             data[name] = value.clone();
         }
-        let event = json!({
-            "specversion": "1.0", "id": format!("{}:{of_type}:{attempt}", row.id), "type": of_type, "source": "uniqueue",
-            "subject": row.id, "time": text(at), "data": data,
-        });
-        events.push((of_type, at, event));
+        events.push(Event { of_type, at, subject: row.id.to_string(), number: attempt, data });
     };
-    add("job.enqueued", row.created_at, 0, json!({}));
+    // The row does not tell the state after the insert once the job has gone on.
+    let first = match row.state {
+        JobState::Scheduled | JobState::Pending if row.attempted_at.is_none() => state_name(row.state),
+        _ => "available",
+    };
+    add("job.enqueued", row.created_at, 0, first, json!({}));
     if let Some(at) = row.attempted_at {
-        add("job.started", at, row.attempt, json!({}));
+        add("job.started", at, row.attempt, "active", json!({}));
     }
-    for error in &row.errors {
-        add("job.failed", error.at, error.attempt, json!({ "error": { "code": error.code, "message": error.error } }));
+    for (place, error) in row.errors.iter().enumerate() {
+        let is_last = place + 1 == row.errors.len() && row.state == JobState::Discarded;
+        let state = if is_last { "discarded" } else { "retryable" };
+        let about = json!({ "error": { "code": error.code, "message": error.error } });
+        add("job.failed", error.at, error.attempt, state, about.clone());
+        if !is_last {
+            add("job.retrying", error.at, error.attempt, state, about);
+        }
     }
     if let Some(at) = row.finalized_at {
         let of_type = match row.state {
@@ -73,7 +125,37 @@ fn events_of(row: &JobRow) -> Vec<Event> {
         };
         let duration = row.attempted_at.map(|started_at| (at - started_at).whole_milliseconds().max(0));
         let duration = duration.and_then(|millis| u64::try_from(millis).ok());
-        add(of_type, at, row.attempt, json!({ "duration_ms": duration.unwrap_or_default() }));
+        let about = json!({ "duration_ms": duration.unwrap_or_default() });
+        add(of_type, at, row.attempt, state_name(row.state), about);
+    }
+    events
+}
+
+/// The events of the newest workflows. The end of one that has just ended is noted.
+async fn of_workflows(door: &Door) -> Result<Vec<Event>, Problem> {
+    let newest = door.store.newest_workflows(WORKFLOWS).await?;
+    let loaded = workflow::load_all(&door.client, &door.store, newest).await?;
+    Ok(loaded.iter().flat_map(|(workflow, rows)| events_of_workflow(workflow, rows)).collect())
+}
+
+fn events_of_workflow(workflow: &Workflow, rows: &Rows) -> Vec<Event> {
+    let Workflow { id, kind, name, state, created_at, ended_at, .. } = workflow;
+    let mut events = Vec::new();
+    let mut add = |of_type: &'static str, at: OffsetDateTime, state: &str| {
+        let data = json!({ "workflow_id": id, "workflow_type": kind, "workflow_name": name, "state": state });
+        events.push(Event { of_type, at, subject: id.to_string(), number: 0, data });
+    };
+    add("workflow.created", *created_at, "pending");
+    if let Some(at) = rows.values().filter_map(|row| row.attempted_at).min() {
+        add("workflow.started", at, "running");
+    }
+    if let Some(at) = ended_at {
+        let of_type = match state.as_str() {
+            "completed" => "workflow.completed",
+            "cancelled" => "workflow.cancelled",
+            _ => "workflow.failed",
+        };
+        add(of_type, *at, state);
     }
     events
 }

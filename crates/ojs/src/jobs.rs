@@ -9,6 +9,7 @@ use uniqueue::{Client, Inserted, JobId, JobRow, JobState, NewJob};
 
 use crate::answer::{Answer, Answered};
 use crate::body::Object;
+use crate::details::Details;
 use crate::door::Door;
 use crate::envelope::{self, Envelope, known_id};
 use crate::fields::wrong;
@@ -21,7 +22,7 @@ const MAX_BATCH: usize = 1_000;
 
 /// `POST /jobs`
 pub(crate) async fn enqueue(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
-    let envelope = envelope::read(&body, None, None)?;
+    let envelope = envelope::read(&body)?;
     let id = envelope.id;
     let job = prepare(&door, vec![envelope]).await?.remove(0);
     let inserted = match door.client.insert(job).await {
@@ -62,8 +63,7 @@ fn refused(error: uniqueue::Error, id: JobId) -> Problem {
 /// Completes jobs: what they leave out comes from their registered kinds. A job of another kind gets OJS's number of attempts.
 /// Gives queues the rates that jobs ask for.
 pub(crate) async fn prepare(door: &Door, envelopes: Vec<Envelope>) -> Result<Vec<NewJob>, Problem> {
-    let kinds: Vec<_> = envelopes.iter().map(|envelope| envelope.kind.as_str()).collect();
-    let kinds = door.known_kinds.find(&door.client, &kinds).await?;
+    let kinds = door.kinds.kinds().await?;
     // Each queue is set once: the last job that asks for a rate decides.
     let rates: BTreeMap<_, _> =
         envelopes.iter().filter_map(|one| one.rate.as_ref()).map(|rate| (rate.queue(), rate)).collect();
@@ -71,9 +71,9 @@ pub(crate) async fn prepare(door: &Door, envelopes: Vec<Envelope>) -> Result<Vec
         door.set_rates.set(&door.client, rate).await?;
     }
     let mut jobs = Vec::with_capacity(envelopes.len());
-    for (envelope, kind) in envelopes.into_iter().zip(kinds) {
+    for envelope in envelopes {
         let job = envelope.job.id(envelope.id);
-        jobs.push(match kind {
+        jobs.push(match kinds.get(&envelope.kind) {
             Some(kind) => kind.fill_in(job)?,
             None if envelope.has_retry => job,
             None => job.max_attempts(DEFAULT_ATTEMPTS),
@@ -87,7 +87,7 @@ pub(crate) async fn enqueue_batch(State(door): State<Arc<Door>>, Object(body): O
     let documents = documents(&body, "jobs", MAX_BATCH)?;
     let mut envelopes = Vec::with_capacity(documents.len());
     for (index, document) in documents.into_iter().enumerate() {
-        let envelope = envelope::read(document, None, None);
+        let envelope = envelope::read(document);
         envelopes.push(envelope.map_err(|problem| problem.at_index(index))?);
     }
     let jobs = prepare(&door, envelopes).await?;
@@ -129,7 +129,10 @@ pub(crate) async fn find(client: &Client, what: &str, id: JobId) -> Result<JobRo
 pub(crate) async fn show(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
     let row = find(&door.client, "job", known_id("job", &id)?).await?;
     let mut shown = show::job(&row);
-    if let Some(results) = parents::results(door.client.parents(row.id), &row.meta).await? {
+    let details = Details::of(&row.meta);
+    if details.workflow.is_some()
+        && let Some(results) = parents::results(door.client.parents(row.id).await?, &details)
+    {
         shown["parent_results"] = results;
     }
     Ok(Answer::ok(json!({ "job": shown })))

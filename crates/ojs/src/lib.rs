@@ -31,8 +31,8 @@ mod duration;
 mod envelope;
 mod events;
 mod fields;
+mod fuzz;
 mod jobs;
-mod known_kinds;
 mod ojs;
 mod paging;
 mod parents;
@@ -42,6 +42,7 @@ mod rate_limit;
 mod retry;
 mod routes;
 mod runs;
+mod shape;
 mod show;
 mod state;
 mod store;
@@ -52,4 +53,7 @@ mod workers;
 mod workflow;
 
 pub use self::access::Access;
+pub use self::answer::in_ojs_words;
+#[doc(hidden)]
+pub use self::fuzz::fuzz;
 pub use self::ojs::Ojs;

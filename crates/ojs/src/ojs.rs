@@ -6,12 +6,11 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::Request;
-use uniqueue::{Client, Result, SchemaName};
+use uniqueue::{Client, KindCache, Result, SchemaName};
 
 use crate::access::Access;
 use crate::deadlines::Deadlines;
 use crate::door::{AccessFn, Door};
-use crate::known_kinds::KnownKinds;
 use crate::rate_limit::SetRates;
 use crate::routes;
 use crate::runs::Runs;
@@ -69,11 +68,11 @@ impl Ojs {
         let door = Arc::new(Door {
             deadlines: Deadlines::start(client.clone(), Arc::clone(&runs)),
             _settling: workflow::start_settling(client.clone(), store.clone()),
+            kinds: KindCache::new(client.clone()),
             client,
             store,
             access,
             runs,
-            known_kinds: KnownKinds::default(),
             set_rates: SetRates::default(),
             started_at: Instant::now(),
             health: Mutex::default(),

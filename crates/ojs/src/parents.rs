@@ -1,21 +1,26 @@
 //! The results of the jobs that a job ran after.
 
-use serde_json::{Map, Value};
-use uniqueue::{JobParent, Request};
+use serde_json::Value;
+use uniqueue::JobParent;
 
 use crate::details::Details;
-use crate::problem::Problem;
+use crate::shape::Shape;
 
 /// The results of the jobs that a job of a workflow ran after, in the order of the workflow. `None`: it ran after none.
-/// `parents` is sent for jobs of workflows only.
-pub(crate) async fn results(
-    parents: Request<'_, Vec<JobParent>>,
-    meta: &Map<String, Value>,
-) -> Result<Option<Value>, Problem> {
-    if Details::of(meta).workflow.is_none() {
-        return Ok(None);
+pub(crate) fn results(parents: Vec<JobParent>, details: &Details) -> Option<Value> {
+    if parents.is_empty() {
+        return None;
     }
+    let count = parents.len();
     // Ids are made in the order of the workflow.
-    let results: Vec<_> = parents.await?.into_iter().map(|parent| parent.output.unwrap_or_default()).collect();
-    Ok((!results.is_empty()).then_some(Value::Array(results)))
+    let mut results = parents.into_iter().map(|parent| parent.output.unwrap_or_default());
+    // A parent that was a duplicate can be the parent of two steps, so there may be fewer than the steps say.
+    let shapes = details.parents.as_ref().filter(|shapes| shapes.iter().map(Shape::jobs).sum::<usize>() == count);
+    Some(Value::Array(match shapes {
+        Some(shapes) => {
+            let filled = shapes.iter().map(|shape| (shape, shape.fill(&mut results)));
+            filled.filter(|(shape, _)| **shape != Shape::HIDDEN).map(|(_, result)| result).collect()
+        }
+        None => results.collect(),
+    }))
 }

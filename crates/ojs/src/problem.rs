@@ -1,6 +1,6 @@
 //! The answer to a request that cannot be done, in the words of OJS.
 
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use uniqueue::{Error, JobId};
@@ -85,11 +85,36 @@ impl Problem {
         self.detail("index", index)
     }
 
+    /// The problem that a plain answer with this status stands for: one of a server around the router.
+    pub(crate) fn of_status(status: StatusCode) -> Self {
+        let (code, message) = match status {
+            StatusCode::UNAUTHORIZED => {
+                ("unauthenticated", "credentials are needed, or those that were sent are wrong")
+            }
+            StatusCode::FORBIDDEN => ("forbidden", "these credentials do not allow the request"),
+            StatusCode::TOO_MANY_REQUESTS => ("rate_limited", "too many wrong credentials came from this address"),
+            StatusCode::PAYLOAD_TOO_LARGE => ("invalid_payload", "the body is too large, or was not sent whole"),
+            StatusCode::REQUEST_TIMEOUT => ("invalid_request", "the request was sent too slowly"),
+            StatusCode::SERVICE_UNAVAILABLE => ("backend_error", "too many requests are worked on"),
+            status if status.is_server_error() => ("backend_error", "the server failed; its log has the error"),
+            _ => ("invalid_request", "the request cannot be read"),
+        };
+        let problem = Self::new(status, code, message);
+        match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::REQUEST_TIMEOUT => {
+                problem.retryable()
+            }
+            _ => problem,
+        }
+    }
+
     /// The body of the answer.
     pub(crate) fn body(&self, request_id: &str) -> Value {
         let Self { status, code, message, is_retryable, hint, details } = self;
         let of_type = match *status {
-            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => "validation_error",
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE => {
+                "validation_error"
+            }
             _ => code,
         };
         let mut error = json!({
@@ -106,9 +131,15 @@ impl Problem {
     }
 }
 
+/// How long a client waits before it tries again, in seconds.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
+        if [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&self.status) {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
         response.extensions_mut().insert(self);
         response
     }

@@ -1,14 +1,21 @@
 //! Queues: listed, counted, paused and resumed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
 use uniqueue::{JobState, QueueInfo};
 
 use crate::answer::{Answer, Answered};
 use crate::door::Door;
+use crate::problem::Problem;
 use crate::state::state_name;
+use crate::times;
+
+/// The time of the throughput.
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// `GET /queues`
 pub(crate) async fn list(State(door): State<Arc<Door>>) -> Answered {
@@ -45,16 +52,33 @@ pub(crate) async fn stats(State(door): State<Arc<Door>>, Path(name): Path<String
     let queues = door.client.queues().await?;
     let info = queues.iter().find(|info| info.settings.name.as_str() == name);
     let mut queue = shown(&name, info.is_some_and(|info| info.settings.paused_at.is_some()));
-    let counts = counts(info);
-    queue.extend(counts.clone());
-    Ok(Answer::ok(json!({ "queue": queue, "stats": counts })))
+    let mut stats = counts(info);
+    queue.extend(stats.clone());
+    stats.extend(throughput(&door, &name).await?);
+    let now = times::text(OffsetDateTime::now_utc());
+    Ok(Answer::ok(json!({ "queue": queue, "stats": stats, "computed_at": now })))
+}
+
+/// What happened in a queue within the last hour. Processes count for up to a minute before they store the counts.
+async fn throughput(door: &Door, name: &str) -> Result<Map<String, Value>, Problem> {
+    let history = door.client.history(HOUR).queue(name).await?;
+    let all = history.total();
+    let millis = |length: Option<Duration>| length.map(|length| length.as_secs_f64() * 1_000.0);
+    let per_second = all.completed as f64 / HOUR.as_secs_f64();
+    Ok(Map::from_iter([
+        ("completed_last_hour".to_owned(), json!(all.completed)),
+        ("failed_last_hour".to_owned(), json!(all.failed)),
+        ("avg_duration_ms".to_owned(), json!(millis(all.run.mean()))),
+        ("avg_wait_ms".to_owned(), json!(millis(all.wait.mean()))),
+        ("throughput_per_second".to_owned(), json!(per_second)),
+    ]))
 }
 
 /// `POST /queues/{name}/pause`
 pub(crate) async fn pause(State(door): State<Arc<Door>>, Path(name): Path<String>) -> Answered {
     let settings = door.client.queue(&name).pause().await?;
     let mut queue = shown(&name, true);
-    queue.insert("paused_at".to_owned(), json!(settings.paused_at.map(crate::times::text)));
+    queue.insert("paused_at".to_owned(), json!(settings.paused_at.map(times::text)));
     Ok(Answer::ok(json!({ "queue": queue })))
 }
 

@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde_json::{Map, Value};
 use uniqueue::{Client, JobId, JobRow, JobRun, JobState};
 
-use crate::details::Details;
+use crate::details::{Details, MEMBER};
 use crate::problem::Problem;
 use crate::retry::RetryPolicy;
 
@@ -49,17 +50,24 @@ impl Held {
     /// How long the job is reserved from now on: as it says itself, else as the request does. Never past its deadline by more
     /// than a second, which is the shortest reservation.
     pub(crate) fn reserve(&self, asked: Option<Duration>) -> Duration {
-        reserve(&self.details, asked, self.deadline)
+        let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        reserve(self.details.visibility(), asked, left)
     }
 }
 
-/// See [`Held::reserve`].
-pub(crate) fn reserve(details: &Details, asked: Option<Duration>, deadline: Option<Instant>) -> Duration {
-    let wanted = details.visibility().or(asked).unwrap_or(DEFAULT);
+/// How long a fetch reserves a job with this meta.
+pub(crate) fn reserve_at_fetch(meta: &Map<String, Value>, asked: Option<Duration>) -> Duration {
+    let of = |name: &str| Some(Duration::from_millis(meta.get(MEMBER)?.get(name)?.as_u64()?));
+    reserve(of("visibility_timeout_ms"), asked, of("timeout_ms"))
+}
+
+/// See [`Held::reserve`]. `left`: the time until the deadline.
+fn reserve(visibility: Option<Duration>, asked: Option<Duration>, left: Option<Duration>) -> Duration {
+    let wanted = visibility.or(asked).unwrap_or(DEFAULT);
     // The deadline's own task comes first, where this process lives on. In whole half seconds, so that one statement reserves
     // all jobs with the same timeout.
-    let left = deadline.map_or(LONGEST, |at| {
-        let halves = at.saturating_duration_since(Instant::now()).as_millis() / 500 + 2;
+    let left = left.map_or(LONGEST, |left| {
+        let halves = left.as_millis() / 500 + 2;
         Duration::from_millis(500 * u64::try_from(halves).unwrap_or(u64::MAX / 500))
     });
     wanted.min(left).clamp(Duration::from_secs(1), LONGEST)

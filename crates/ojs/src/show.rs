@@ -24,11 +24,13 @@ struct Parts<'a> {
     started_at: Option<OffsetDateTime>,
     errors: &'a [AttemptError],
     progress: Option<&'a Value>,
+    details: &'a Details,
 }
 
 /// A stored job.
 pub(crate) fn job(row: &JobRow) -> Value {
     let mut shown = parts(&Parts {
+        details: &Details::of(&row.meta),
         id: row.id,
         kind: row.kind.as_str(),
         queue: row.queue.as_str(),
@@ -64,9 +66,10 @@ pub(crate) fn job(row: &JobRow) -> Value {
     Value::Object(shown)
 }
 
-/// A job that was just fetched, and reserved for so long.
-pub(crate) fn fetched(job: &FetchedJob, started_at: OffsetDateTime) -> Map<String, Value> {
+/// A job that was just fetched.
+pub(crate) fn fetched(job: &FetchedJob, details: &Details, started_at: OffsetDateTime) -> Map<String, Value> {
     let mut shown = parts(&Parts {
+        details,
         id: job.run.id,
         kind: job.kind.as_str(),
         queue: job.queue.as_str(),
@@ -86,7 +89,7 @@ pub(crate) fn fetched(job: &FetchedJob, started_at: OffsetDateTime) -> Map<Strin
 }
 
 fn parts(job: &Parts<'_>) -> Map<String, Value> {
-    let details = Details::of(job.meta);
+    let details = job.details;
     let mut shown = details.unknown.clone();
     let mut put = |name: &str, value: Value| drop(shown.insert(name.to_owned(), value));
     let meta: Map<_, _> =
@@ -108,11 +111,11 @@ fn parts(job: &Parts<'_>) -> Map<String, Value> {
     for (name, value) in [
         ("started_at", job.started_at.map(|at| json!(text(at)))),
         ("progress", job.progress.cloned()),
-        ("retry", details.retry.map(Value::Object)),
+        ("retry", details.retry.clone().map(Value::Object)),
         ("timeout_ms", details.timeout_ms.map(Value::from)),
         ("visibility_timeout_ms", details.visibility_timeout_ms.map(Value::from)),
-        ("tags", details.tags.map(Value::Array)),
-        ("metadata", details.metadata.map(Value::Object)),
+        ("tags", details.tags.clone().map(Value::Array)),
+        ("metadata", details.metadata.clone().map(Value::Object)),
         ("workflow_id", details.workflow.map(|id| json!(id))),
     ] {
         if let Some(value) = value {

@@ -149,6 +149,13 @@ impl Store {
         rows.iter().map(workflow).collect()
     }
 
+    /// The newest workflows first.
+    pub(crate) async fn newest_workflows(&self, most: i64) -> sqlx::Result<Vec<Workflow>> {
+        let sql = "SELECT id, kind, name, parts, state, created_at, ended_at FROM /* door */workflow ORDER BY id DESC LIMIT $1";
+        let rows = sqlx::query(self.sql(sql)).bind(most).fetch_all(&self.pool).await?;
+        rows.iter().map(workflow).collect()
+    }
+
     /// Notes the end of a running workflow. Returns whether it ran.
     pub(crate) async fn end_workflow(&self, id: Uuid, state: &str) -> sqlx::Result<bool> {
         let sql = "UPDATE /* door */workflow SET state = $2, ended_at = clock_timestamp() WHERE id = $1 AND state = 'running'";

@@ -1,6 +1,6 @@
 //! Workers: fetch, report and send heartbeats.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::envelope::known_id;
 use crate::fields::{Fields, wrong};
 use crate::jobs::find;
 use crate::problem::Problem;
-use crate::runs::{self, Held, LONGEST, NAMELESS, not_active};
+use crate::runs::{self, Held, LONGEST, NAMELESS, not_active, reserve_at_fetch};
 use crate::{parents, show, state, times};
 
 /// The most jobs of a fetch, and of a heartbeat.
@@ -38,54 +38,45 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
         },
     };
     let asked = fields.length("visibility_timeout_ms", "visibility_timeout")?;
-    let reserve = asked.unwrap_or(runs::DEFAULT).clamp(Duration::from_secs(1), LONGEST);
-    // In one transaction, so that no job is reserved for longer than it says, wherever this process dies.
+    // In one transaction, so that no job is fetched whose parents cannot be read.
     let mut tx = door.client.pool().begin().await?;
     let fetched_at = Instant::now();
     let jobs = door
         .client
         .fetch_jobs(queues, named.as_deref().unwrap_or(NAMELESS))
         .count(count)
-        .reserve(reserve)
+        .reserve(asked.unwrap_or(runs::DEFAULT).clamp(Duration::from_secs(1), LONGEST))
+        .reserve_each(move |job| Some(reserve_at_fetch(&job.meta, asked)))
         .tx(&mut tx)
         .await?;
-    let mut held = Vec::with_capacity(jobs.len());
-    let mut others: BTreeMap<Duration, Vec<JobRun>> = BTreeMap::new();
-    for job in &jobs {
-        let details = Details::of(&job.meta);
-        let deadline = details.timeout().map(|timeout| fetched_at + timeout);
-        let own = runs::reserve(&details, asked, deadline);
-        if own != reserve {
-            others.entry(own).or_default().push(job.run);
-        }
-        let FetchedJob { run, attempt, .. } = *job;
-        let (worker, until) = (named.clone(), fetched_at + own);
-        held.push(Held { run, worker, attempt, details, deadline, until });
-    }
-    for (own, runs) in others {
-        door.client.extend_jobs(runs, own).tx(&mut tx).await?;
-    }
-    let mut shown = Vec::with_capacity(jobs.len());
-    for job in &jobs {
-        let mut answer = show::fetched(job, started_at(job, reserve));
-        if let Some(results) = parents::results(door.client.parents(job.run.id).tx(&mut tx), &job.meta).await? {
+    let jobs: Vec<_> = jobs.into_iter().map(|job| (Details::of(&job.meta), job)).collect();
+    let of_workflows: Vec<_> =
+        jobs.iter().filter(|(details, _)| details.workflow.is_some()).map(|(_, job)| job.run.id).collect();
+    let mut parents = match of_workflows.is_empty() {
+        true => HashMap::new(),
+        false => door.client.parents_of(of_workflows).tx(&mut tx).await?,
+    };
+    tx.commit().await?;
+    let (mut shown, mut held, mut deadlines) = (Vec::new(), Vec::new(), Vec::new());
+    for (details, job) in jobs {
+        let FetchedJob { run, attempt, reserved_until, .. } = job;
+        let own = reserve_at_fetch(&job.meta, asked);
+        let mut answer = show::fetched(&job, &details, reserved_until - own);
+        if let Some(results) = parents::results(parents.remove(&run.id).unwrap_or_default(), &details) {
             answer.insert("parent_results".to_owned(), results);
         }
         shown.push(Value::Object(answer));
+        let deadline = details.timeout().map(|timeout| fetched_at + timeout);
+        deadlines.extend(deadline.map(|at| (at, run)));
+        let (worker, until) = (named.clone(), fetched_at + own);
+        held.push(Held { run, worker, attempt, details, deadline, until });
     }
-    tx.commit().await?;
-    let deadlines: Vec<_> = held.iter().filter_map(|held| Some((held.deadline?, held.run))).collect();
     // First, since a deadline counts only for a run that is remembered.
     door.runs.add(held);
     for (at, run) in deadlines {
         door.deadlines.add(at, run);
     }
     Ok(Answer::ok(json!({ "jobs": shown })))
-}
-
-/// When a job was started, by the database's clock.
-fn started_at(job: &FetchedJob, reserve: Duration) -> OffsetDateTime {
-    job.reserved_until - reserve
 }
 
 /// `POST /workers/ack`

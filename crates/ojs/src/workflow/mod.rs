@@ -1,26 +1,28 @@
-//! Workflows: chains, groups, batches with callbacks, and graphs of named steps. Their jobs wait for each other in the queue
-//! (`after`), so a workflow goes on without this door.
+//! Workflows: chains, groups, batches with callbacks, and graphs of named steps, also in each other. Their jobs wait for each
+//! other in the queue (`after`), so a workflow goes on without this door.
 
 mod plan;
+mod show;
 mod state;
 
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use serde_json::{Value, json};
+use serde_json::json;
 use time::OffsetDateTime;
 use tokio_util::task::AbortOnDropHandle;
 use uniqueue::{Client, JobFilter, JobId, JobState, StateSet};
 use uuid::Uuid;
 
-use self::plan::Plan;
-use self::state::{Part, Progress, Rows};
+pub(crate) use self::plan::read as plan;
+use self::show::shown;
+pub(crate) use self::state::Rows;
+use self::state::{Part, Progress};
 use crate::answer::{Answer, Answered};
 use crate::body::Object;
 use crate::door::Door;
 use crate::jobs::prepare;
 use crate::problem::Problem;
-use crate::state::state_of;
 use crate::store::{Store, Workflow};
 use crate::times;
 
@@ -28,40 +30,84 @@ use crate::times;
 const SETTLE_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
 const PAGE: i64 = 500;
 
+/// The most jobs of many workflows that one statement reads.
+const JOBS_AT_ONCE: usize = 5_000;
+
 /// `POST /workflows`
 pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
     let id = Uuid::now_v7();
-    let Plan { kind, name, envelopes, edges, parts } = plan::read(&body, id)?;
-    let jobs = plan::connect(prepare(&door, envelopes).await?, &edges);
+    let mut plan = plan(&body, id)?;
+    let jobs = prepare(&door, plan.take_envelopes()).await?;
+    let jobs = plan.connect(jobs);
     let mut tx = door.store.pool.begin().await?;
     let inserted = door.client.insert_many(jobs).tx(&mut tx).await?;
     // A job that is a duplicate stands for the holder of its key.
-    let parts: Vec<_> = parts.into_iter().zip(&inserted).map(|(part, job)| Part { job: job.id(), ..part }).collect();
+    let mut ids = inserted.iter().map(|inserted| inserted.id());
+    plan.parts.iter_mut().for_each(|part| part.identify(&mut ids));
     let created_at = inserted.first().map_or_else(OffsetDateTime::now_utc, |first| first.job.created_at);
-    let stored = serde_json::to_value(&parts).map_err(|error| Problem::invalid(error.to_string()))?;
-    let (state, ended_at) = ("running".to_owned(), None);
-    let workflow = Workflow { id, kind: kind.to_owned(), name, parts: stored, state, created_at, ended_at };
+    let parts = serde_json::to_value(&plan.parts).map_err(|error| Problem::invalid(error.to_string()))?;
+    let (kind, name, state) = (plan.kind.to_owned(), plan.name.take(), "running".to_owned());
+    let workflow = Workflow { id, kind, name, parts, state, created_at, ended_at: None };
     door.store.add_workflow(&mut tx, &workflow).await?;
     tx.commit().await?;
     let rows = inserted.into_iter().map(|inserted| (inserted.job.id, inserted.job)).collect();
-    let shown = shown(&workflow, &parts, &rows);
+    let shown = shown(&workflow, &plan.parts, &rows);
     Ok(Answer::created(json!({ "workflow": shown })).at(format!("/ojs/v1/workflows/{id}")))
 }
 
 /// A workflow with the rows of its jobs. A workflow that has just ended is noted as ended.
-async fn load(client: &Client, store: &Store, mut workflow: Workflow) -> Result<(Workflow, Vec<Part>, Rows), Problem> {
-    let parts: Vec<Part> = serde_json::from_value(workflow.parts.clone()).unwrap_or_default();
-    let ids: Vec<JobId> = parts.iter().map(|part| part.job).collect();
+async fn load(client: &Client, store: &Store, workflow: Workflow) -> Result<(Workflow, Vec<Part>, Rows), Problem> {
+    let parts = parts_of(&workflow);
+    let rows = rows_of(client, ids(&parts)).await?;
+    Ok((note_end(store, workflow, &parts, &rows).await?, parts, rows))
+}
+
+/// The same of the first of these workflows, up to a number of jobs, which are read in one statement.
+pub(crate) async fn load_all(
+    client: &Client,
+    store: &Store,
+    workflows: Vec<Workflow>,
+) -> Result<Vec<(Workflow, Rows)>, Problem> {
+    let mut room = JOBS_AT_ONCE;
+    let with_parts = workflows.into_iter().map(|workflow| (parts_of(&workflow), workflow));
+    let read: Vec<_> = with_parts
+        .take_while(|(parts, _)| {
+            room = room.saturating_sub(ids(parts).len());
+            room > 0
+        })
+        .collect();
+    let all = rows_of(client, read.iter().flat_map(|(parts, _)| ids(parts)).collect()).await?;
+    let mut loaded = Vec::with_capacity(read.len());
+    for (parts, workflow) in read {
+        // The holder of a unique key can be a job of several workflows.
+        let rows = ids(&parts).into_iter().filter_map(|id| Some((id, all.get(&id)?.clone()))).collect();
+        loaded.push((note_end(store, workflow, &parts, &rows).await?, rows));
+    }
+    Ok(loaded)
+}
+
+fn parts_of(workflow: &Workflow) -> Vec<Part> {
+    serde_json::from_value(workflow.parts.clone()).unwrap_or_default()
+}
+
+async fn rows_of(client: &Client, ids: Vec<JobId>) -> Result<Rows, Problem> {
+    if ids.is_empty() {
+        return Ok(Rows::new());
+    }
     let most = u32::try_from(ids.len()).unwrap_or(u32::MAX);
     let rows = client.jobs(JobFilter::new().ids(ids)).limit(most).await?;
-    let rows: Rows = rows.into_iter().map(|row| (row.id, row)).collect();
-    let progress = Progress::of(&parts, &rows);
+    Ok(rows.into_iter().map(|row| (row.id, row)).collect())
+}
+
+/// Notes the end of a workflow whose jobs have ended.
+async fn note_end(store: &Store, mut workflow: Workflow, parts: &[Part], rows: &Rows) -> Result<Workflow, Problem> {
+    let progress = Progress::of(parts, rows);
     if workflow.state == "running" && progress.state() != "running" {
         store.end_workflow(workflow.id, progress.state()).await?;
         workflow.state = progress.state().to_owned();
         workflow.ended_at = Some(OffsetDateTime::now_utc());
     }
-    Ok((workflow, parts, rows))
+    Ok(workflow)
 }
 
 async fn find(door: &Door, id: &str) -> Result<(Workflow, Vec<Part>, Rows), Problem> {
@@ -84,8 +130,7 @@ pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>
         return Err(Problem::conflict(format!("workflow {id} has ended: its state is {}", workflow.state))
             .detail("current_state", workflow.state));
     }
-    let ids: Vec<_> = parts.iter().map(|part| part.job).collect();
-    let cancelled = door.client.cancel(ids).await?.len();
+    let cancelled = door.client.cancel(ids(&parts)).await?.len();
     let (workflow, parts, rows) = find(&door, &id).await?;
     let mut shown = shown(&workflow, &parts, &rows);
     shown["steps_cancelled"] = json!(cancelled);
@@ -94,39 +139,9 @@ pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>
     Ok(Answer::ok(json!({ "workflow": shown })))
 }
 
-/// A workflow as OJS shows it.
-fn shown(workflow: &Workflow, parts: &[Part], rows: &Rows) -> Value {
-    let Workflow { id, kind, name, state, created_at, ended_at, .. } = workflow;
-    let progress = Progress::of(parts, rows);
-    let item = |part: &Part| {
-        let row = rows.get(&part.job);
-        let mut shown = json!({ "id": part.name, "job_id": part.job, "role": part.role });
-        match row {
-            Some(row) => {
-                shown["type"] = json!(row.kind.as_str());
-                shown["state"] = json!(state_of(row.state, &row.errors));
-                shown["started_at"] = json!(row.attempted_at.map(times::text));
-                shown["completed_at"] = json!(row.finalized_at.map(times::text));
-                shown["result"] = row.output.clone().unwrap_or_default();
-            }
-            // The retention of its queue deleted it.
-            None => shown["state"] = json!("deleted"),
-        }
-        shown
-    };
-    let items: Vec<_> = parts.iter().map(item).collect();
-    let mut shown = json!({
-        "id": id, "type": kind, "name": name, "state": state, "created_at": times::text(*created_at),
-    });
-    let plural = if ["chain", "graph"].contains(&kind.as_str()) { "steps" } else { "jobs" };
-    shown[plural] = json!(items);
-    shown[format!("{plural}_total")] = json!(progress.total);
-    shown[format!("{plural}_completed")] = json!(progress.completed);
-    shown[format!("{plural}_failed")] = json!(progress.failed);
-    if let Some(at) = ended_at {
-        shown["completed_at"] = json!(times::text(*at));
-    }
-    shown
+/// The jobs of parts.
+fn ids(parts: &[Part]) -> Vec<JobId> {
+    parts.iter().flat_map(Part::jobs).map(|(job, _)| job).collect()
 }
 
 /// Notes the ends of running workflows. One count for each workflow tells whether it still runs.
@@ -137,8 +152,8 @@ async fn settle(client: &Client, store: &Store) -> Result<(), Problem> {
         let Some(last) = running.last() else { return Ok(()) };
         after = last.id;
         for workflow in running {
-            let parts: Vec<Part> = serde_json::from_value(workflow.parts.clone()).unwrap_or_default();
-            let unfinished = JobFilter::new().ids(parts.iter().map(|part| part.job)).states(unfinished());
+            let parts = parts_of(&workflow);
+            let unfinished = JobFilter::new().ids(ids(&parts)).states(unfinished());
             if client.count_jobs(unfinished, 1).await?.counted() == 0 {
                 load(client, store, workflow).await?;
             }

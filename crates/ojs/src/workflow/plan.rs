@@ -1,4 +1,4 @@
-//! Reading a workflow: its jobs, and which of them run after which.
+//! Reading a workflow: its jobs, and which of them run after which. Workflows can stand in workflows, as steps and as jobs.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,18 @@ use uniqueue::{AfterCondition, NewJob};
 use uuid::Uuid;
 
 use super::state::{Part, Role};
-use crate::envelope::{self, Envelope};
+use crate::envelope::{self, Envelope, OfWorkflow};
 use crate::fields::{object, wrong};
 use crate::jobs::documents;
 use crate::problem::Problem;
+use crate::shape::Shape;
 
-/// The most jobs of a workflow.
+/// The most jobs of a workflow, and the most pairs of a job and a job that it runs after.
 const MOST: usize = 1_000;
+const MOST_EDGES: usize = 10_000;
+
+/// How many workflows can stand in each other, the outermost one included.
+const MOST_NESTED: usize = 5;
 
 /// The callbacks of a batch, with how its jobs must end.
 const CALLBACKS: [(&str, Role, AfterCondition); 3] = [
@@ -22,47 +27,74 @@ const CALLBACKS: [(&str, Role, AfterCondition); 3] = [
     ("on_failure", Role::OnFailure, AfterCondition::Failed),
 ];
 
-/// The jobs before a job, by their places, and how they must end.
-pub(super) type Edges = Vec<(Vec<usize>, AfterCondition)>;
+/// The jobs that a job runs after, by their places, and how each must end.
+type Edges = Vec<(usize, AfterCondition)>;
 
 /// A workflow as it was asked for. The jobs come after all that they wait for.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub(super) kind: &'static str,
     pub(super) name: Option<String>,
-    pub(super) envelopes: Vec<Envelope>,
-    pub(super) edges: Edges,
+    envelopes: Vec<Envelope>,
+    /// The edges of each job.
+    edges: Vec<Edges>,
+    /// Their jobs are in the order of the envelopes.
     pub(super) parts: Vec<Part>,
 }
 
 /// Reads a workflow.
-pub(super) fn read(body: &Map<String, Value>, id: Uuid) -> Result<Plan, Problem> {
+pub(crate) fn read(body: &Map<String, Value>, id: Uuid) -> Result<Plan, Problem> {
     let name = body.get("name").and_then(Value::as_str).map(str::to_owned);
-    let options = object(body, "options")?;
-    let mut plan = Plan { kind: "graph", name, envelopes: Vec::new(), edges: Vec::new(), parts: Vec::new() };
-    match body.get("type").and_then(Value::as_str) {
-        Some("chain") => {
-            plan.kind = "chain";
-            for (place, step) in documents(body, "steps", MOST)?.into_iter().enumerate() {
-                let before = place.checked_sub(1).into_iter().collect();
-                plan.add(step, options, id, step_name(step, place), Role::Step, (before, AfterCondition::Completed))?;
-            }
+    let mut reader = Reader { id, envelopes: Vec::new(), edges: Vec::new() };
+    let read = reader.workflow(body, None, &Before::default(), 1)?;
+    let Reader { envelopes, edges, .. } = reader;
+    Ok(Plan { kind: read.kind, name, envelopes, edges, parts: read.parts })
+}
+
+/// What a step waits for.
+#[derive(Clone, Default)]
+struct Before {
+    edges: Edges,
+    /// How the results of these jobs are nested.
+    shapes: Vec<Shape>,
+}
+
+/// The end of a step.
+#[derive(Clone)]
+struct End {
+    /// The jobs that end last. The step has completed where all of them have.
+    jobs: Vec<usize>,
+    shape: Shape,
+    /// Whether the completion of these jobs is that of the step.
+    is_exact: bool,
+}
+
+impl Before {
+    /// Waits for one more step.
+    fn add(&mut self, end: &End) -> Result<(), Problem> {
+        if !end.is_exact {
+            return Err(Problem::unsupported(
+                "no step can run after a batch with on_success or on_failure: give it on_complete alone",
+            ));
         }
-        Some(kind @ ("group" | "batch")) => {
-            plan.kind = if kind == "group" { "group" } else { "batch" };
-            for (place, job) in documents(body, "jobs", MOST)?.into_iter().enumerate() {
-                plan.add(job, options, id, step_name(job, place), Role::Job, (Vec::new(), AfterCondition::Completed))?;
-            }
-            if kind == "batch" {
-                plan.add_callbacks(object(body, "callbacks")?, options, id)?;
-            }
-        }
-        None if body.contains_key("steps") => plan.add_graph(&documents(body, "steps", MOST)?, options, id)?,
-        _ => {
-            let given = body.get("type").cloned().unwrap_or_default();
-            return Err(wrong("type", "chain, group or batch, or absent beside steps with depends_on", &given));
-        }
+        self.edges.extend(end.jobs.iter().map(|job| (*job, AfterCondition::Completed)));
+        self.shapes.push(end.shape.clone());
+        Ok(())
     }
-    Ok(plan)
+
+    fn of<'e>(ends: impl IntoIterator<Item = &'e End>) -> Result<Self, Problem> {
+        let mut before = Self::default();
+        for end in ends {
+            before.add(end)?;
+        }
+        Ok(before)
+    }
+}
+
+/// A workflow that was read.
+struct Read {
+    kind: &'static str,
+    parts: Vec<Part>,
+    end: End,
 }
 
 /// The name of a step: its own, else its place.
@@ -70,98 +102,230 @@ fn step_name(step: &Map<String, Value>, place: usize) -> String {
     step.get("id").and_then(Value::as_str).map_or_else(|| place.to_string(), str::to_owned)
 }
 
-impl Plan {
-    fn add(
+struct Reader {
+    /// The id of the workflow.
+    id: Uuid,
+    envelopes: Vec<Envelope>,
+    edges: Vec<Edges>,
+}
+
+type Options<'a> = Option<&'a Map<String, Value>>;
+
+impl Reader {
+    /// Reads a workflow whose first jobs run after `before`. Its own options come before those of the workflow around it.
+    fn workflow(
+        &mut self,
+        body: &Map<String, Value>,
+        options: Options<'_>,
+        before: &Before,
+        depth: usize,
+    ) -> Result<Read, Problem> {
+        if depth > MOST_NESTED {
+            return Err(Problem::invalid(format!("workflows are nested deeper than {MOST_NESTED} levels")));
+        }
+        let options = object(body, "options")?.or(options);
+        match body.get("type").and_then(Value::as_str) {
+            Some("chain") => self.chain(body, options, before, depth),
+            Some("group") => self.group("group", body, options, before, depth),
+            Some("batch") => self.batch(body, options, before, depth),
+            None if body.contains_key("steps") => self.graph(body, options, before, depth),
+            _ => {
+                let given = body.get("type").cloned().unwrap_or_default();
+                Err(wrong("type", "chain, group or batch, or absent beside steps with depends_on", &given))
+            }
+        }
+    }
+
+    fn chain(
+        &mut self,
+        body: &Map<String, Value>,
+        options: Options<'_>,
+        before: &Before,
+        depth: usize,
+    ) -> Result<Read, Problem> {
+        let (mut parts, mut last) = (Vec::new(), None);
+        for (place, step) in documents(body, "steps", MOST)?.into_iter().enumerate() {
+            let before = match &last {
+                Some(end) => Before::of([end])?,
+                None => before.clone(),
+            };
+            let (part, end) = self.step(step, options, step_name(step, place), Role::Step, &before, depth)?;
+            parts.push(part);
+            last = Some(end);
+        }
+        let end = last.ok_or_else(|| Problem::invalid("a chain needs steps"))?;
+        Ok(Read { kind: "chain", parts, end })
+    }
+
+    fn group(
+        &mut self,
+        kind: &'static str,
+        body: &Map<String, Value>,
+        options: Options<'_>,
+        before: &Before,
+        depth: usize,
+    ) -> Result<Read, Problem> {
+        let (mut parts, mut ends) = (Vec::new(), Vec::new());
+        for (place, job) in documents(body, "jobs", MOST)?.into_iter().enumerate() {
+            let (part, end) = self.step(job, options, step_name(job, place), Role::Job, before, depth)?;
+            parts.push(part);
+            ends.push(end);
+        }
+        let is_exact = ends.iter().all(|end| end.is_exact);
+        let shape = Shape::Workflow(ends.iter().map(|end| end.shape.clone()).collect());
+        let jobs = ends.into_iter().flat_map(|end| end.jobs).collect();
+        Ok(Read { kind, parts, end: End { jobs, shape, is_exact } })
+    }
+
+    fn batch(
+        &mut self,
+        body: &Map<String, Value>,
+        options: Options<'_>,
+        before: &Before,
+        depth: usize,
+    ) -> Result<Read, Problem> {
+        let Read { kind, mut parts, end } = self.group("batch", body, options, before, depth)?;
+        let none = || Problem::invalid("a batch needs callbacks: on_complete, on_success or on_failure");
+        let callbacks = object(body, "callbacks")?.ok_or_else(none)?;
+        // Where a step before the batch fails, its jobs are cancelled, and so are its callbacks.
+        let mut awaited = before.clone();
+        awaited.shapes = vec![Shape::HIDDEN; before.edges.len()];
+        awaited.add(&end)?;
+        // The results of the jobs are not nested for its own callbacks.
+        if let Some(Shape::Workflow(jobs)) = awaited.shapes.pop() {
+            awaited.shapes.extend(jobs);
+        }
+        let mut last = None;
+        for (name, role, condition) in CALLBACKS {
+            if let Some(callback) = object(callbacks, name)? {
+                let mut awaited = awaited.clone();
+                awaited.edges.iter_mut().skip(before.edges.len()).for_each(|edge| edge.1 = condition);
+                let (part, end) = self.job(callback, options, name.to_owned(), role, &awaited)?;
+                parts.push(part);
+                // Of two callbacks one is cancelled, and the batch completes all the same.
+                let is_exact = role == Role::OnComplete && !callbacks.keys().any(|other| other != name);
+                last = Some(End { is_exact, ..end });
+            }
+        }
+        Ok(Read { kind, parts, end: last.ok_or_else(none)? })
+    }
+
+    /// Reads steps that name those they depend on, in an order in which each comes after all of those.
+    fn graph(
+        &mut self,
+        body: &Map<String, Value>,
+        options: Options<'_>,
+        before: &Before,
+        depth: usize,
+    ) -> Result<Read, Problem> {
+        let mut left = Vec::new();
+        for (place, step) in documents(body, "steps", MOST)?.into_iter().enumerate() {
+            let given = step.get("depends_on").cloned().unwrap_or_else(|| json!([]));
+            let names: Vec<String> = serde_json::from_value(given.clone())
+                .map_err(|_| wrong("depends_on", "an array of the ids of other steps", &given))?;
+            left.push((step_name(step, place), names, step));
+        }
+        let (mut parts, mut ends, mut awaited) = (Vec::new(), HashMap::new(), Vec::new());
+        while !left.is_empty() {
+            let is_ready = |(_, names, _): &(String, Vec<String>, _)| names.iter().all(|name| ends.contains_key(name));
+            let (ready, waiting): (Vec<_>, Vec<_>) = left.into_iter().partition(is_ready);
+            if ready.is_empty() {
+                let names = waiting.first().map(|(_, names, _)| names.clone()).unwrap_or_default();
+                return Err(Problem::invalid(format!(
+                    "steps wait for each other, or for one that is missing: {names:?}"
+                )));
+            }
+            for (name, names, step) in ready {
+                let before = match names.is_empty() {
+                    true => before.clone(),
+                    false => Before::of(names.iter().filter_map(|name| ends.get(name)))?,
+                };
+                let (part, end) = self.step(step, options, name.clone(), Role::Step, &before, depth)?;
+                parts.push(part);
+                if ends.insert(name.clone(), end).is_some() {
+                    return Err(Problem::invalid(format!("two steps have one id: {name:?}")));
+                }
+                awaited.extend(names);
+            }
+            left = waiting;
+        }
+        awaited.iter().for_each(|name| drop(ends.remove(name)));
+        let mut last: Vec<_> = ends.into_values().collect();
+        last.sort_by(|one, other| one.jobs.cmp(&other.jobs));
+        let end = End {
+            is_exact: last.iter().all(|end| end.is_exact),
+            shape: Shape::Workflow(last.iter().map(|end| end.shape.clone()).collect()),
+            jobs: last.into_iter().flat_map(|end| end.jobs).collect(),
+        };
+        Ok(Read { kind: "graph", parts, end })
+    }
+
+    /// Reads a step: a job, or a workflow.
+    fn step(
         &mut self,
         document: &Map<String, Value>,
-        options: Option<&Map<String, Value>>,
-        workflow: Uuid,
+        options: Options<'_>,
         name: String,
         role: Role,
-        after: (Vec<usize>, AfterCondition),
-    ) -> Result<(), Problem> {
-        if ["steps", "jobs"].iter().any(|nested| document.contains_key(*nested)) {
-            return Err(Problem::unsupported(format!("step {name:?} is a workflow: workflows cannot be nested")));
+        before: &Before,
+        depth: usize,
+    ) -> Result<(Part, End), Problem> {
+        if !["steps", "jobs"].iter().any(|nested| document.contains_key(*nested)) {
+            return self.job(document, options, name, role, before);
+        }
+        let Read { kind, parts, end } = self.workflow(document, options, before, depth + 1)?;
+        Ok((Part::Workflow { name, role, kind: kind.to_owned(), parts }, end))
+    }
+
+    fn job(
+        &mut self,
+        document: &Map<String, Value>,
+        options: Options<'_>,
+        name: String,
+        role: Role,
+        before: &Before,
+    ) -> Result<(Part, End), Problem> {
+        let place = self.envelopes.len();
+        let edges = self.edges.iter().map(Vec::len).sum::<usize>() + before.edges.len();
+        if place == MOST || edges > MOST_EDGES {
+            return Err(Problem::invalid(format!(
+                "the workflow is too large: at most {MOST} jobs, and {MOST_EDGES} pairs of a job and a job that it runs after"
+            )));
         }
         let mut document = document.clone();
         // The id of a step is its name in the workflow.
         document.remove("id");
-        let place = self.parts.len();
-        let envelope = envelope::read(&document, options, Some(workflow)).map_err(|problem| problem.at_index(place))?;
-        self.parts.push(Part { name, role, job: envelope.id });
+        let is_nested = before.shapes.iter().any(|shape| *shape != Shape::JOB);
+        let parents = is_nested.then(|| before.shapes.clone());
+        let envelope = envelope::read_of(&document, Some(OfWorkflow { id: self.id, options, parents }))
+            .map_err(|problem| problem.at_index(place))?;
+        let part = Part::Job { name, role, job: envelope.id };
         self.envelopes.push(envelope);
-        self.edges.push(after);
-        Ok(())
-    }
-
-    fn add_callbacks(
-        &mut self,
-        callbacks: Option<&Map<String, Value>>,
-        options: Option<&Map<String, Value>>,
-        workflow: Uuid,
-    ) -> Result<(), Problem> {
-        let all: Vec<_> = (0..self.parts.len()).collect();
-        let none = || Problem::invalid("a batch needs callbacks: on_complete, on_success or on_failure");
-        let callbacks = callbacks.ok_or_else(none)?;
-        for (name, role, condition) in CALLBACKS {
-            if let Some(callback) = object(callbacks, name)? {
-                self.add(callback, options, workflow, name.to_owned(), role, (all.clone(), condition))?;
-            }
-        }
-        if self.parts.len() == all.len() { Err(none()) } else { Ok(()) }
-    }
-
-    /// Adds steps that name those they depend on, in an order in which each comes after all of those.
-    fn add_graph(
-        &mut self,
-        steps: &[&Map<String, Value>],
-        options: Option<&Map<String, Value>>,
-        workflow: Uuid,
-    ) -> Result<(), Problem> {
-        let mut left = Vec::with_capacity(steps.len());
-        for (place, step) in steps.iter().enumerate() {
-            let given = step.get("depends_on").cloned().unwrap_or_else(|| json!([]));
-            let before: Vec<String> = serde_json::from_value(given.clone())
-                .map_err(|_| wrong("depends_on", "an array of the ids of other steps", &given))?;
-            left.push((step_name(step, place), before, *step));
-        }
-        let mut places: HashMap<String, usize> = HashMap::new();
-        while !left.is_empty() {
-            let is_ready = |(_, before, _): &(String, Vec<String>, &Map<String, Value>)| {
-                before.iter().all(|name| places.contains_key(name))
-            };
-            let (ready, waiting): (Vec<_>, Vec<_>) = left.into_iter().partition(is_ready);
-            let Some((_, before, _)) = ready.first().or(waiting.first()) else { break };
-            if ready.is_empty() {
-                return Err(Problem::invalid(format!(
-                    "steps wait for each other, or for one that is missing: {before:?}"
-                )));
-            }
-            for (name, before, step) in ready {
-                let after = before.iter().filter_map(|name| places.get(name).copied()).collect();
-                if places.insert(name.clone(), self.parts.len()).is_some() {
-                    return Err(Problem::invalid(format!("two steps have one id: {name:?}")));
-                }
-                self.add(step, options, workflow, name, Role::Step, (after, AfterCondition::Completed))?;
-            }
-            left = waiting;
-        }
-        Ok(())
+        self.edges.push(before.edges.clone());
+        Ok((part, End { jobs: vec![place], shape: Shape::JOB, is_exact: true }))
     }
 }
 
-/// Lets jobs wait for the jobs before them.
-pub(super) fn connect(jobs: Vec<NewJob>, edges: &Edges) -> Vec<NewJob> {
-    let mut connected: Vec<NewJob> = Vec::with_capacity(jobs.len());
-    for (mut job, (before, condition)) in jobs.into_iter().zip(edges) {
-        for parent in before.iter().filter_map(|place| connected.get(*place)) {
-            job = match condition {
-                AfterCondition::Final => job.after_final(parent),
-                AfterCondition::Failed => job.after_failed(parent),
-                _ => job.after(parent),
-            };
-        }
-        connected.push(job);
+impl Plan {
+    /// Takes the jobs, which are not connected yet.
+    pub(super) fn take_envelopes(&mut self) -> Vec<Envelope> {
+        std::mem::take(&mut self.envelopes)
     }
-    connected
+
+    /// Lets its jobs wait for the jobs before them.
+    pub(super) fn connect(&self, jobs: Vec<NewJob>) -> Vec<NewJob> {
+        let mut connected: Vec<NewJob> = Vec::with_capacity(jobs.len());
+        for (mut job, edges) in jobs.into_iter().zip(&self.edges) {
+            for (place, condition) in edges {
+                let Some(parent) = connected.get(*place) else { continue };
+                job = match condition {
+                    AfterCondition::Final => job.after_final(parent),
+                    AfterCondition::Failed => job.after_failed(parent),
+                    _ => job.after(parent),
+                };
+            }
+            connected.push(job);
+        }
+        connected
+    }
 }

@@ -22,18 +22,73 @@ impl Role {
     }
 }
 
-/// One job of a workflow.
+/// One job of a workflow, or a workflow in it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub(crate) struct Part {
-    pub(crate) name: String,
-    pub(crate) role: Role,
-    pub(crate) job: JobId,
+#[serde(untagged)]
+pub(crate) enum Part {
+    Job { name: String, role: Role, job: JobId },
+    Workflow { name: String, role: Role, kind: String, parts: Vec<Part> },
 }
 
 /// The rows of a workflow's jobs that still exist.
 pub(crate) type Rows = HashMap<JobId, JobRow>;
 
-/// The counts of a workflow.
+impl Part {
+    /// Its jobs, in the order in which they were read, each with its role.
+    pub(crate) fn jobs(&self) -> Vec<(JobId, Role)> {
+        match self {
+            Self::Job { job, role, .. } => vec![(*job, *role)],
+            Self::Workflow { parts, .. } => parts.iter().flat_map(Self::jobs).collect(),
+        }
+    }
+
+    /// Gives its jobs the next of these ids.
+    pub(crate) fn identify(&mut self, ids: &mut impl Iterator<Item = JobId>) {
+        match self {
+            Self::Job { job, .. } => *job = ids.next().unwrap_or(*job),
+            Self::Workflow { parts, .. } => parts.iter_mut().for_each(|part| part.identify(ids)),
+        }
+    }
+
+    const fn role(&self) -> Role {
+        match self {
+            Self::Job { role, .. } | Self::Workflow { role, .. } => *role,
+        }
+    }
+
+    /// How it ended. `None`: it has not.
+    pub(crate) fn end(&self, rows: &Rows) -> Option<End> {
+        match self {
+            // A job that is deleted counts as completed: retention keeps discarded jobs longest, and the end of a workflow is
+            // noted long before.
+            Self::Job { job, .. } => match rows.get(job).map_or(JobState::Completed, |row| row.state) {
+                JobState::Completed => Some(End::Completed),
+                JobState::Discarded => Some(End::Failed),
+                JobState::Cancelled => Some(End::Cancelled),
+                _ => None,
+            },
+            // Also a batch, whose callbacks are cancelled where it never began.
+            Self::Workflow { parts, .. } if parts.iter().all(|part| part.end(rows) == Some(End::Cancelled)) => {
+                Some(End::Cancelled)
+            }
+            Self::Workflow { parts, .. } => match Progress::of(parts, rows).state() {
+                "running" => None,
+                "completed" => Some(End::Completed),
+                _ => Some(End::Failed),
+            },
+        }
+    }
+}
+
+/// How a job or a workflow in a workflow ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum End {
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+/// The counts of a workflow. A workflow in it counts as one.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// Jobs that are no callbacks.
@@ -46,23 +101,20 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A job that is deleted counts as completed: retention keeps discarded jobs longest, and the end of a workflow is noted
-    /// long before.
     pub(crate) fn of(parts: &[Part], rows: &Rows) -> Self {
         let mut progress = Self::default();
         for part in parts {
-            let state = rows.get(&part.job).map_or(JobState::Completed, |row| row.state);
-            progress.has_unfinished |= !state.is_final();
-            let has_failed = matches!(state, JobState::Discarded | JobState::Cancelled);
-            if part.role.is_callback() {
+            let end = part.end(rows);
+            progress.has_unfinished |= end.is_none();
+            if part.role().is_callback() {
                 progress.has_callbacks = true;
                 // The callback of the other outcome is cancelled, and has not failed.
-                progress.has_failed_callback |= state == JobState::Discarded;
+                progress.has_failed_callback |= end == Some(End::Failed);
                 continue;
             }
             progress.total += 1;
-            progress.completed += usize::from(state == JobState::Completed);
-            progress.failed += usize::from(has_failed);
+            progress.completed += usize::from(end == Some(End::Completed));
+            progress.failed += usize::from(matches!(end, Some(End::Failed | End::Cancelled)));
         }
         progress
     }
@@ -77,4 +129,19 @@ impl Progress {
             _ => "failed",
         }
     }
+}
+
+/// The jobs of parts, callbacks left out, by whether they completed or failed.
+pub(crate) fn count_jobs(parts: &[Part], rows: &Rows) -> (usize, usize, usize) {
+    let jobs = parts.iter().flat_map(Part::jobs).filter(|(_, role)| !role.is_callback());
+    let (mut total, mut completed, mut failed) = (0, 0, 0);
+    for (job, _) in jobs {
+        total += 1;
+        match rows.get(&job).map_or(JobState::Completed, |row| row.state) {
+            JobState::Completed => completed += 1,
+            JobState::Discarded | JobState::Cancelled => failed += 1,
+            _ => {}
+        }
+    }
+    (total, completed, failed)
 }
