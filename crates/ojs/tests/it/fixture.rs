@@ -42,15 +42,7 @@ impl Door {
 
     /// Sends a request with these bytes as its body.
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(String, String)], body: Vec<u8>) -> Answer {
-        let mut request = Request::builder().method(method).uri(path);
-        for (name, value) in headers {
-            request = request.header(name, value);
-        }
-        let answer = self.router.clone().oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
-        let (parts, body) = answer.into_parts();
-        let bytes = body.collect().await.unwrap().to_bytes();
-        let body = serde_json::from_slice(&bytes).ok();
-        Answer { status: parts.status.as_u16(), headers: parts.headers, is_empty: bytes.is_empty(), body }
+        send_to(self.router.clone(), method, path, headers, body).await
     }
 
     /// Sends a request to `/ojs/v1`, and returns the status and the body.
@@ -89,6 +81,24 @@ impl Door {
         assert_eq!(status, 200, "{answer}");
         answer["job"].clone()
     }
+}
+
+async fn send_to(router: Router, method: &str, path: &str, headers: &[(String, String)], body: Vec<u8>) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let answer = router.oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
+    let (parts, body) = answer.into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    let body = serde_json::from_slice(&bytes).ok();
+    Answer { status: parts.status.as_u16(), headers: parts.headers, is_empty: bytes.is_empty(), body }
+}
+
+/// Posts a body to `/ojs/v1` of any router, and returns the status and the body.
+pub(crate) async fn post_to(router: Router, path: &str, body: &Value) -> (u16, Value) {
+    let answer = send_to(router, "POST", &format!("/ojs/v1{path}"), &[], body.to_string().into_bytes()).await;
+    (answer.status, answer.body.unwrap_or_default())
 }
 
 pub(crate) fn text(value: &Value) -> String {

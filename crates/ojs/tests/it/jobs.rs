@@ -145,3 +145,101 @@ async fn doors_that_start_at_once_make_one_schema() {
     let (a, b, c, d) = tokio::join!(start(), start(), start(), start());
     assert!([a, b, c, d].into_iter().all(|started| started.is_ok()));
 }
+
+#[tokio::test]
+async fn words_name_priorities() {
+    let door = Door::open(3).await;
+    for (word, number) in [("HIGH", 10), ("NORMAL", 0), ("low", -10)] {
+        let id = door.enqueue(&json!({ "type": "a", "args": [], "options": { "priority": word } })).await;
+        assert_eq!(door.job(&id).await["priority"], number);
+    }
+    let (status, answer) = door.post("/jobs", &json!({ "type": "a", "args": [], "priority": "urgent" })).await;
+    assert!(status == 400 && answer["error"]["message"].as_str().unwrap().contains("HIGH, NORMAL or LOW"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_of_another_media_type_is_refused() {
+    let door = Door::open(3).await;
+    let body = json!({ "type": "a", "args": [] }).to_string().into_bytes();
+    for (media_type, status) in [
+        ("application/json", 201),
+        ("Application/OpenJobSpec+JSON; charset=utf-8", 201),
+        ("text/plain", 400),
+        ("application/x-www-form-urlencoded", 400),
+    ] {
+        let headers = [("content-type".to_owned(), media_type.to_owned())];
+        let answer = door.send("POST", "/ojs/v1/jobs", &headers, body.clone()).await;
+        assert_eq!(answer.status, status, "{media_type}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn statistics_tell_what_was_done_in_the_last_hour() {
+    let door = Door::open(3).await;
+    for outcome in ["ack", "nack"] {
+        let id = door.enqueue(&json!({ "type": "a", "args": [] })).await;
+        door.fetch("default", "w", 1).await;
+        let report = json!({ "job_id": id, "error": { "code": "x", "message": "y" } });
+        assert_eq!(door.post(&format!("/workers/{outcome}"), &report).await.0, 200);
+    }
+    door.database.client.stop_worker("w").await.unwrap();
+    let began = std::time::Instant::now();
+    loop {
+        let (status, answer) = door.get("/queues/default/stats").await;
+        assert_eq!(status, 200, "{answer}");
+        let stats = &answer["stats"];
+        if stats["completed_last_hour"] == 1 && stats["failed_last_hour"] == 1 {
+            assert!(
+                stats["throughput_per_second"].as_f64().unwrap() > 0.0 && stats["avg_wait_ms"].is_number(),
+                "{stats}"
+            );
+            break;
+        }
+        assert!(began.elapsed() < test_support::WAIT, "{answer}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn refusals_of_a_server_around_the_router_are_in_the_words_of_ojs() {
+    use axum::http::StatusCode;
+    use axum::response::IntoResponse;
+    use http_body_util::BodyExt;
+    for (status, code, retryable) in [
+        (StatusCode::UNAUTHORIZED, "unauthenticated", false),
+        (StatusCode::TOO_MANY_REQUESTS, "rate_limited", true),
+        (StatusCode::PAYLOAD_TOO_LARGE, "invalid_payload", false),
+        (StatusCode::REQUEST_TIMEOUT, "invalid_request", true),
+        (StatusCode::SERVICE_UNAVAILABLE, "backend_error", true),
+    ] {
+        let plain = (status, [("retry-after", "7")], "plain text").into_response();
+        let answer = uniqueue_ojs::in_ojs_words(plain);
+        let (head, body) = answer.into_parts();
+        assert!(head.status == status && head.headers["retry-after"] == "7");
+        assert_eq!(head.headers["content-type"], "application/openjobspec+json");
+        let body: Value = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
+        let error = &body["error"];
+        assert_eq!((&error["code"], &error["retryable"]), (&json!(code), &json!(retryable)), "{body}");
+        assert_eq!(json!(head.headers["x-request-id"].to_str().unwrap()), error["request_id"]);
+    }
+    let fine = uniqueue_ojs::in_ojs_words((StatusCode::OK, "fine").into_response());
+    assert_eq!(fine.headers()["content-type"], "text/plain; charset=utf-8");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inserts_that_wait_for_a_slow_database_are_each_answered_once() {
+    let door = std::sync::Arc::new(Door::open(4).await);
+    let mut holder = door.database.pool().begin().await.unwrap();
+    let lock = door.database.sql("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE");
+    sqlx::query(lock).execute(&mut *holder).await.unwrap();
+    let mut inserts = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        let door = std::sync::Arc::clone(&door);
+        inserts.spawn(async move { door.post("/jobs", &json!({ "type": "a", "args": [number] })).await.0 });
+    }
+    // Far more than the pool has connections, all of which wait.
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    drop(holder);
+    assert_eq!(inserts.join_all().await, [201; 50]);
+    assert_eq!(door.database.number("SELECT count(*) FROM {schema}.job").await, 50);
+}

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
+mod events;
 mod fixture;
+mod fuzzing;
 mod jobs;
 mod matcher;
+mod nested;
 mod path;
 mod play;
 mod suites;

@@ -1,5 +1,6 @@
 //! The conformance suites of Open Job Spec, levels 0 to 4: every step, and each test with a queue of its own. The tests run side
-//! by side, so that the delays which they declare overlap. They take as long as the longest of them, 130 s.
+//! by side, so that the delays which they declare overlap. The clock is moved for delays of a minute and more (`play::wait`). With
+//! `UNIQUEUE_OJS_DELAYS=real` those pass, too, and the tests take as long as the longest of them, 130 s.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,13 @@
 //! The scenarios that the specification of unique jobs demands (section 14), and crowds that insert one key.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::fixture::{Door, text};
+use crate::fixture::{Door, post_to, text};
 
 fn email(unique: Value) -> Value {
     json!({ "type": "email.send", "args": { "user_id": 42, "locale": "en" }, "unique": unique })
@@ -145,46 +146,72 @@ async fn scenario_10_a_job_that_waits_for_its_retry_is_a_duplicate() {
     assert_eq!((status, &answer["error"]["details"]["existing_job_state"]), (409, &json!("retryable")));
 }
 
-/// Sends a hundred identical inserts at once. Returns how many of each status.
-async fn crowd(strategy: &str) -> (Arc<Door>, Vec<(u16, Value)>) {
-    let door = Arc::new(Door::open(10).await);
+/// Sends a hundred identical inserts at once, to two processes of the door. Returns the answers.
+async fn crowd(door: &Arc<Door>, strategy: &str) -> Vec<(u16, Value)> {
+    let other = uniqueue_ojs::Ojs::new(door.database.client.clone()).start().await.unwrap();
     let job = email(json!({ "keys": ["type", "args"], "on_conflict": strategy }));
     let mut inserts = JoinSet::new();
-    for _ in 0..100 {
-        let (door, job) = (Arc::clone(&door), job.clone());
-        inserts.spawn(async move { door.post("/jobs", &job).await });
+    for number in 0..100 {
+        let (door, job) = (Arc::clone(door), job.clone());
+        let router = if number % 2 == 0 { door.router.clone() } else { other.clone() };
+        inserts.spawn(async move { post_to(router, "/jobs", &job).await });
     }
-    let answers = inserts.join_all().await;
-    (door, answers)
+    inserts.join_all().await
 }
 
-fn count(answers: &[(u16, Value)], status: u16) -> usize {
-    answers.iter().filter(|(found, _)| *found == status).count()
+fn counts(answers: &[(u16, Value)]) -> BTreeMap<u16, usize> {
+    answers.iter().fold(BTreeMap::new(), |mut counts, (status, _)| {
+        *counts.entry(*status).or_default() += 1;
+        counts
+    })
+}
+
+/// The number of jobs in a state.
+async fn in_state(door: &Door, state: &str) -> i64 {
+    door.database.number(&format!("SELECT count(*) FROM {{schema}}.job WHERE state = '{state}'")).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scenario_11_of_a_hundred_at_once_one_is_enqueued_and_the_others_are_rejected() {
-    let (_, answers) = crowd("reject").await;
-    assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 99), "{answers:?}");
+    let door = Arc::new(Door::open(10).await);
+    let answers = crowd(&door, "reject").await;
+    assert_eq!(counts(&answers), BTreeMap::from([(201, 1), (409, 99)]), "{answers:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_hundred_at_once_one_is_enqueued_and_the_others_get_it_with_ignore() {
-    let (_, answers) = crowd("ignore").await;
-    assert_eq!((count(&answers, 201), count(&answers, 200)), (1, 99), "{answers:?}");
-    let ids: std::collections::BTreeSet<_> = answers.iter().map(|(_, answer)| text(&answer["job"]["id"])).collect();
+    let door = Arc::new(Door::open(10).await);
+    let answers = crowd(&door, "ignore").await;
+    assert_eq!(counts(&answers), BTreeMap::from([(200, 99), (201, 1)]), "{answers:?}");
+    let ids: BTreeSet<_> = answers.iter().map(|(_, answer)| text(&answer["job"]["id"])).collect();
     assert_eq!(ids.len(), 1);
 }
 
+/// The specification demands that each of them replaces the one before it: a duplicate with `replace` must cancel the job and
+/// enqueue the new one, which is answered with 201 (section 5.2, L4-UNIQ-003). So none is a duplicate that keeps its job.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_hundred_at_once_the_last_one_lives_with_replace() {
     for strategy in ["replace", "replace_except_schedule"] {
-        let (door, answers) = crowd(strategy).await;
-        // Each replaces the one before it, so all are enqueued, and one is left.
-        assert_eq!(count(&answers, 201), 100, "{strategy}: {answers:?}");
-        let states = "SELECT count(*) FROM {schema}.job WHERE state = ";
-        assert_eq!(door.database.number(&format!("{states}'available'")).await, 1);
-        assert_eq!(door.database.number(&format!("{states}'cancelled'")).await, 99);
+        let door = Arc::new(Door::open(10).await);
+        let answers = crowd(&door, strategy).await;
+        assert_eq!(counts(&answers), BTreeMap::from([(201, 100)]), "{strategy}: {answers:?}");
+        assert_eq!((in_state(&door, "available").await, in_state(&door, "cancelled").await), (1, 99));
+        // A chain without a fork: each job but the first replaced another one.
+        let replaced: BTreeSet<_> = answers.iter().map(|(_, answer)| answer["replaced_job_id"].to_string()).collect();
+        assert_eq!(replaced.len(), 100, "{strategy}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_hundred_at_once_none_replaces_an_active_job() {
+    for (strategy, status) in [("reject", 409), ("ignore", 200), ("replace", 409), ("replace_except_schedule", 409)] {
+        let door = Arc::new(Door::open(10).await);
+        let active = door.enqueue(&email(json!({ "keys": ["type", "args"] }))).await;
+        door.fetch("default", "w", 1).await;
+        let answers = crowd(&door, strategy).await;
+        assert_eq!(counts(&answers), BTreeMap::from([(status, 100)]), "{strategy}: {answers:?}");
+        assert_eq!(door.job(&active).await["state"], "active");
+        assert_eq!(in_state(&door, "available").await, 0);
     }
 }
 

@@ -11,7 +11,7 @@ fn step(id: &str, after: &[&str]) -> Value {
 }
 
 /// Fetches the one job of a queue as soon as there is one.
-async fn next(door: &Door, queue: &str) -> Value {
+pub(crate) async fn next(door: &Door, queue: &str) -> Value {
     let began = Instant::now();
     loop {
         if let Some(job) = door.fetch(queue, "w", 1).await.pop() {
@@ -22,7 +22,7 @@ async fn next(door: &Door, queue: &str) -> Value {
     }
 }
 
-async fn complete(door: &Door, job: &Value, result: Value) {
+pub(crate) async fn complete(door: &Door, job: &Value, result: Value) {
     let (status, answer) = door.post("/workers/ack", &json!({ "job_id": job["id"], "result": result })).await;
     assert_eq!(status, 200, "{answer}");
 }

@@ -1,0 +1,149 @@
+//! Workflows in workflows.
+
+use serde_json::{Value, json};
+
+use crate::fixture::{Door, text};
+use crate::workflows::{complete, next};
+
+/// A job in a queue of its own name.
+fn job(queue: &str) -> Value {
+    json!({ "type": "step", "args": [queue], "options": { "queue": queue, "retry": { "max_attempts": 1 } } })
+}
+
+fn chain(steps: &[Value]) -> Value {
+    json!({ "type": "chain", "steps": steps })
+}
+
+fn group(jobs: &[Value]) -> Value {
+    json!({ "type": "group", "jobs": jobs })
+}
+
+async fn create(door: &Door, workflow: &Value) -> String {
+    let (status, answer) = door.post("/workflows", workflow).await;
+    assert_eq!(status, 201, "{answer}");
+    format!("/workflows/{}", text(&answer["workflow"]["id"]))
+}
+
+async fn fail(door: &Door, job: &Value) {
+    let report = json!({ "job_id": job["id"], "error": { "code": "broken", "message": "no luck" } });
+    assert_eq!(door.post("/workers/nack", &report).await.1["state"], "discarded");
+}
+
+/// The workflow as soon as it is in a state.
+async fn until(door: &Door, path: &str, state: &str) -> Value {
+    let began = std::time::Instant::now();
+    loop {
+        let (_, mut answer) = door.get(path).await;
+        if answer["workflow"]["state"] == state {
+            return answer["workflow"].take();
+        }
+        assert!(began.elapsed() < test_support::WAIT, "not {state}: {answer}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_group_in_a_chain_runs_after_the_step_before_it_and_its_results_are_one_result() {
+    let door = Door::open(3).await;
+    let path = create(&door, &chain(&[job("extract"), group(&[job("csv"), job("pdf")]), job("load")])).await;
+    assert!(door.fetch("csv", "w", 1).await.is_empty());
+    complete(&door, &next(&door, "extract").await, json!({ "report": 1 })).await;
+    for queue in ["csv", "pdf"] {
+        let job = next(&door, queue).await;
+        assert_eq!(job["parent_results"], json!([{ "report": 1 }]));
+        assert!(door.fetch("load", "w", 1).await.is_empty());
+        complete(&door, &job, json!({ "path": queue })).await;
+    }
+    let load = next(&door, "load").await;
+    assert_eq!(load["parent_results"], json!([{ "0": { "path": "csv" }, "1": { "path": "pdf" } }]));
+    let (_, answer) = door.get(&path).await;
+    let inner = &answer["workflow"]["steps"][1];
+    assert_eq!(
+        (&inner["type"], &inner["state"], &inner["jobs_completed"]),
+        (&json!("group"), &json!("completed"), &json!(2))
+    );
+    complete(&door, &load, Value::Null).await;
+    let workflow = until(&door, &path, "completed").await;
+    assert_eq!((&workflow["steps_total"], &workflow["steps_completed"]), (&json!(3), &json!(3)));
+    let counts = &workflow["metadata"];
+    assert_eq!(
+        (&counts["job_count"], &counts["completed_count"], &counts["failed_count"]),
+        (&json!(4), &json!(4), &json!(0))
+    );
+}
+
+#[tokio::test]
+async fn a_chain_in_a_group_that_fails_stops_alone_and_fails_the_group() {
+    let door = Door::open(3).await;
+    let chains = [chain(&[job("a1"), job("a2")]), chain(&[job("b1"), job("b2")])];
+    let path = create(&door, &group(&chains)).await;
+    let failing = next(&door, "a1").await;
+    fail(&door, &failing).await;
+    for queue in ["b1", "b2"] {
+        complete(&door, &next(&door, queue).await, Value::Null).await;
+    }
+    let workflow = until(&door, &path, "failed").await;
+    let states: Vec<_> = (0..2).map(|place| workflow["jobs"][place]["state"].clone()).collect();
+    assert_eq!(states, [json!("failed"), json!("completed")]);
+    assert_eq!(workflow["jobs"][0]["steps"][1]["state"], "cancelled");
+    assert_eq!(workflow["failed_job_ids"], json!([failing["id"]]));
+    assert_eq!(
+        (&workflow["errors"][0]["code"], &workflow["errors"][0]["message"]),
+        (&json!("broken"), &json!("no luck"))
+    );
+    assert!(door.fetch("a2", "w", 1).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_in_a_chain_is_awaited_with_its_callback_and_cancelled_with_the_chain() {
+    let door = Door::open(3).await;
+    let batch = json!({ "type": "batch", "jobs": [job("one")], "callbacks": { "on_complete": job("after") } });
+    let steps = chain(&[job("first"), batch, job("last")]);
+    create(&door, &steps).await;
+    for queue in ["first", "one"] {
+        complete(&door, &next(&door, queue).await, json!(queue)).await;
+    }
+    let callback = next(&door, "after").await;
+    assert_eq!(callback["parent_results"], json!(["one"]), "those of its own jobs");
+    assert!(door.fetch("last", "w", 1).await.is_empty());
+    complete(&door, &callback, json!("after")).await;
+    let last = next(&door, "last").await;
+    assert_eq!(last["parent_results"], json!(["after"]));
+    complete(&door, &last, Value::Null).await;
+    // Where the first step fails, the callback is no end of the batch, which never began.
+    let path = create(&door, &steps).await;
+    fail(&door, &next(&door, "first").await).await;
+    let workflow = until(&door, &path, "failed").await;
+    assert_eq!((&workflow["failed_step_index"], &workflow["steps"][1]["state"]), (&json!(0), &json!("cancelled")));
+    assert_eq!(door.database.number("SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'").await, 3);
+}
+
+#[tokio::test]
+async fn a_workflow_that_cannot_be_is_refused_when_it_is_created() {
+    let door = Door::open(3).await;
+    let mut deep = job("a");
+    for _ in 0..6 {
+        deep = chain(&[deep]);
+    }
+    let callbacks = json!({ "on_success": job("ok") });
+    let batch = json!({ "type": "batch", "jobs": [job("one")], "callbacks": callbacks });
+    let many = |count: usize| group(&vec![job("a"); count]);
+    for (workflow, status, text) in [
+        (deep.clone(), 400, "deeper than 5 levels"),
+        (chain(&[batch, job("last")]), 422, "on_complete alone"),
+        (chain(&[many(101), many(100)]), 400, "too large"),
+        (chain(&[many(500), many(501)]), 400, "too large"),
+        (chain(&[json!({ "type": "step", "steps": [job("a")] })]), 400, "chain, group or batch"),
+    ] {
+        let (found, answer) = door.post("/workflows", &workflow).await;
+        assert!(found == status && answer["error"]["message"].as_str().unwrap().contains(text), "{text}: {answer}");
+    }
+    assert_eq!(door.database.number("SELECT count(*) FROM {schema}.job").await, 0);
+    // Five levels are allowed, and cancelled as one.
+    let path = create(&door, &deep["steps"][0]).await;
+    let (_, answer) = door.call("DELETE", &path, &Value::Null).await;
+    assert_eq!(
+        (&answer["workflow"]["state"], &answer["workflow"]["steps_cancelled"]),
+        (&json!("cancelled"), &json!(1))
+    );
+}
