@@ -50,11 +50,13 @@ const READ_ANSWER: Duration = Duration::from_secs(60);
 /// The time between two warnings that all places are taken.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// The limits of all connections.
+/// The limits of all connections, and the words in which a door refuses what exceeds them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The most requests at once, and about the most open connections.
     pub(super) most: u32,
+    /// Rewrites the answers of the server to those of the door. The dashboard's stay as they are.
+    pub(super) words: fn(Response) -> Response,
     /// How long a client may take to send the head of a request, from the end of the one before, and its body.
     pub(super) read: Duration,
 }
@@ -126,8 +128,14 @@ pub(super) async fn serve<L, S, F>(
     open.shutdown().await;
 }
 
-/// Answers a request with the router.
+/// Answers a request in the words of its door.
 async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response, Infallible> {
+    let words = shared.limits.words;
+    route(shared, request).await.map(words)
+}
+
+/// Answers a request with the router.
+async fn route(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response, Infallible> {
     let mut router = shared.router.clone();
     if is_probe(request.uri()) {
         // A probe needs no permit, and its connection can lose its place meanwhile.

@@ -73,7 +73,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         None => pool::given_url(&arguments).await?,
     };
     let client = pool::open(&url, &arguments)?;
-    let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0 };
+    let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0, words: |answer| answer };
     let checks = Arc::new(Checks::new(credentials));
     let faktory = faktory.map(|listening| FaktoryDoor::new(listening, &url, &arguments, &checks)).transpose()?;
     let ojs = match ojs {

@@ -58,6 +58,7 @@ impl OjsDoor {
         checks: &Arc<Checks>,
         limits: Limits,
     ) -> Result<Self, Failure> {
+        let limits = Limits { words: uniqueue_ojs::in_ojs_words, ..limits };
         let client = pool::open_with(url, arguments, CONNECTIONS, STATEMENT_TIMEOUT)?;
         let maintainer = Maintainer::new(client.clone()).name("uniqueue serve --ojs");
         let maintainer = maintainer.promote_interval(PROMOTE_INTERVAL).rescue_interval(RESCUE_INTERVAL).start().await?;
