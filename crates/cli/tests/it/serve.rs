@@ -5,6 +5,7 @@ mod faktory;
 mod life;
 mod limits;
 mod ojs;
+mod speed;
 
 use std::fs;
 use std::io::{Read, Write};

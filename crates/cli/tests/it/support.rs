@@ -95,6 +95,11 @@ impl Foreground {
         status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok())
     }
 
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal and waits for the end.
     pub(crate) fn stop(mut self, signal: &str) -> ExitStatus {
         let id = self.child.id().to_string();

@@ -14,10 +14,10 @@ use crate::support::{database, directory, execute, run, texts};
 const TOKEN: &str = "correct-horse-battery";
 
 /// A client that sends lines. An error where the server has gone.
-struct Client(BufReader<TcpStream>);
+pub(super) struct Client(BufReader<TcpStream>);
 
 impl Client {
-    fn connect(address: &str, token: Option<&str>) -> std::io::Result<Self> {
+    pub(super) fn connect(address: &str, token: Option<&str>) -> std::io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(WAIT))?;
         let mut client = Self(BufReader::new(stream));
@@ -35,14 +35,18 @@ impl Client {
         }
     }
 
-    fn send(&mut self, line: &str) -> std::io::Result<String> {
+    pub(super) fn send(&mut self, line: &str) -> std::io::Result<String> {
         self.0.get_mut().write_all(format!("{line}\r\n").as_bytes())?;
         self.line()
     }
 
-    /// The id of the next job. None: there was none for two seconds.
     fn fetch(&mut self) -> std::io::Result<Option<String>> {
-        if self.send("FETCH default")? == "$-1" {
+        self.fetch_from("default")
+    }
+
+    /// The id of the next job. None: there was none for two seconds.
+    pub(super) fn fetch_from(&mut self, queue: &str) -> std::io::Result<Option<String>> {
+        if self.send(&format!("FETCH {queue}"))? == "$-1" {
             return Ok(None);
         }
         let job: serde_json::Value = serde_json::from_str(&self.line()?)?;
@@ -59,7 +63,7 @@ fn hash(token: &str, hi: &str) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn address(server: &Server) -> String {
+pub(super) fn address(server: &Server) -> String {
     let url = server.foreground.object["faktory"].as_str().unwrap();
     url.split("://").nth(1).unwrap().to_owned()
 }

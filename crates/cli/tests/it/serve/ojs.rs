@@ -1,31 +1,44 @@
 //! `uniqueue serve --ojs`: its own address, and the credentials of the dashboard.
 
-use std::io::{Read, Write};
+use std::collections::BTreeSet;
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection, raw_sql};
 
-use super::{Server, WAIT, file, refusal};
-use crate::support::directory;
+use super::{Server, WAIT, basic, file, hashed, refusal};
+use crate::support::{database, directory, run, texts};
 
 /// Sends a request to a door. Returns the status and the body.
 fn ask(address: &str, method: &str, path: &str, headers: &[&str], body: &str) -> (u16, Value) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(WAIT)).unwrap();
+    try_ask(address, method, path, headers, body).unwrap()
+}
+
+/// The same to a door that may be killed meanwhile.
+fn try_ask(address: &str, method: &str, path: &str, headers: &[&str], body: &str) -> io::Result<(u16, Value)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(WAIT))?;
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let length = body.len();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
     );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    let body = answer.split_once("\r\n\r\n").unwrap().1;
-    (status, serde_json::from_str(body).unwrap_or_default())
+    stream.write_all(request.as_bytes())?;
+    read_answer(&mut stream)
 }
 
-fn address_of(server: &Server) -> String {
+fn read_answer(stream: &mut TcpStream) -> io::Result<(u16, Value)> {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Ok((status, serde_json::from_str(body).map_err(|_| io::ErrorKind::UnexpectedEof)?))
+}
+
+pub(super) fn address_of(server: &Server) -> String {
     let url = server.foreground.object["ojs"].as_str().unwrap();
     url.split("://").nth(1).unwrap().trim_end_matches('/').to_owned()
 }
@@ -65,4 +78,169 @@ async fn open_job_spec_is_spoken_beside_the_dashboard_with_its_credentials() {
 fn a_door_that_other_machines_reach_needs_credentials() {
     let said = refusal(&["--listen", "127.0.0.1:0", "--ojs", "0.0.0.0:0"]);
     assert!(said.contains("nothing asks for credentials: 0.0.0.0:0"), "{said}");
+}
+
+#[tokio::test]
+async fn refusals_of_credentials_and_limits_have_the_body_of_open_job_spec() {
+    let files = directory();
+    let users = file(&files, "users", &hashed("anna", "tea at five"));
+    let options = ["--ojs", "127.0.0.1:0", "--basic-auth", &users, "--request-timeout", "500ms"];
+    let server = Server::start(&options).await;
+    let door = address_of(&server);
+    let list = |headers: &[&str]| ask(&door, "GET", "/ojs/v1/queues", headers, "");
+    let (status, answer) = list(&[]);
+    assert_eq!((status, &answer["error"]["code"]), (401, &json!("unauthenticated")), "{answer}");
+    // A body that does not come whole.
+    let mut slow = TcpStream::connect(&door).unwrap();
+    let right = basic("anna:tea at five");
+    let head = "POST /ojs/v1/jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 100\r\n";
+    write!(slow, "{head}{right}\r\n\r\n{{").unwrap();
+    let (status, answer) = read_answer(&mut slow).unwrap();
+    assert_eq!((status, &answer["error"]["retryable"]), (408, &json!(true)), "{answer}");
+    let delayed = (0..14).map(|number| list(&[&basic(&format!("anna:tea at {number:02}"))])).last().unwrap();
+    let (status, answer) = delayed;
+    let error = &answer["error"];
+    assert_eq!((status, &error["code"], &error["retryable"]), (429, &json!("rate_limited"), &json!(true)), "{answer}");
+    assert!(error["request_id"].as_str().unwrap().starts_with("req_") && error["docs_url"].is_string(), "{answer}");
+    assert_eq!(list(&[&right]).0, 200, "a password that is known to be right is not delayed");
+    // The dashboard keeps its own words.
+    assert_eq!(server.get("/", &[]).body, "credentials are needed\n");
+}
+
+/// The time for which jobs are reserved that do not say how long, and of the others, in milliseconds.
+const RESERVED: u64 = 3_000;
+const OWN: u64 = 4_000;
+
+/// The ids of an answer's jobs.
+fn ids(answer: &Value) -> Vec<String> {
+    let jobs = answer["jobs"].as_array().or(answer["workflow"]["steps"].as_array());
+    let id =
+        |job: &Value| job["id"].as_str().filter(|id| id.len() == 36).or(job["job_id"].as_str()).unwrap().to_owned();
+    jobs.map_or_else(|| vec![id(&answer["job"])], |jobs| jobs.iter().map(id).collect())
+}
+
+/// Fetches jobs. Returns their ids.
+fn fetch(door: &str, worker: &str) -> io::Result<Vec<String>> {
+    let body = json!({ "queues": ["default"], "worker_id": worker, "count": 2, "visibility_timeout_ms": RESERVED });
+    let (status, answer) = try_ask(door, "POST", "/ojs/v1/workers/fetch", &[], &body.to_string())?;
+    assert_eq!(status, 200, "{answer}");
+    Ok(ids(&answer))
+}
+
+/// Acknowledges a job. Returns whether that counted.
+fn ack(door: &str, worker: &str, id: &str) -> io::Result<bool> {
+    let body = json!({ "job_id": id, "worker_id": worker, "result": id });
+    Ok(try_ask(door, "POST", "/ojs/v1/workers/ack", &[], &body.to_string())?.0 == 200)
+}
+
+/// Enqueues, fetches and acknowledges until the door is gone. Returns the acknowledged inserts, and the acknowledged results.
+fn load(door: &str, name: usize, is_busy: &AtomicBool) -> (Vec<String>, Vec<String>) {
+    let (mut enqueued, mut completed) = (Vec::new(), Vec::new());
+    let (worker, job) = (format!("w{name}"), json!({ "type": "t", "args": [] }));
+    let mut work = || -> io::Result<()> {
+        for number in 0.. {
+            let own = json!({ "type": "t", "args": [], "options": { "visibility_timeout_ms": OWN } });
+            let (path, body) = match number % 3 {
+                0 => ("/ojs/v1/jobs", own),
+                1 => ("/ojs/v1/jobs/batch", json!({ "jobs": [job, own] })),
+                _ => ("/ojs/v1/workflows", json!({ "type": "chain", "steps": [job, job] })),
+            };
+            let (status, answer) = try_ask(door, "POST", path, &[], &body.to_string())?;
+            assert_eq!(status, 201, "{answer}");
+            enqueued.extend(ids(&answer));
+            for id in fetch(door, &worker)? {
+                if ack(door, &worker, &id)? {
+                    completed.push(id);
+                }
+            }
+            is_busy.store(number > 20, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    let _ = work();
+    (enqueued, completed)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_acknowledged_job_is_lost_or_stuck_when_the_door_is_killed() {
+    let url = database().await;
+    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let options = ["--ojs", "127.0.0.1:0", "--database-url", &url];
+    let server = Server::start_on(&options);
+    let (door, is_busy) = (address_of(&server), Arc::new(AtomicBool::new(false)));
+    let clients: Vec<_> = (0..4)
+        .map(|name| {
+            let (door, is_busy) = (door.clone(), Arc::clone(&is_busy));
+            std::thread::spawn(move || load(&door, name, &is_busy))
+        })
+        .collect();
+    test_support::eventually!(is_busy.load(Ordering::Relaxed), "no client has worked jobs");
+    server.foreground.stop("KILL");
+    let (mut enqueued, mut completed) = (BTreeSet::new(), BTreeSet::new());
+    for client in clients {
+        let (of_inserts, of_results) = client.join().unwrap();
+        enqueued.extend(of_inserts);
+        completed.extend(of_results);
+    }
+    let stored = |condition: &str| format!("SELECT id::text FROM uniqueue.job WHERE {condition}");
+    let all: BTreeSet<_> = texts(&url, &stored("true")).await.into_iter().collect();
+    assert!(enqueued.len() > 60 && enqueued.is_subset(&all), "{:?}", enqueued.difference(&all));
+    let done: BTreeSet<_> = texts(&url, &stored("state = 'completed'")).await.into_iter().collect();
+    assert!(completed.len() > 20 && completed.is_subset(&done), "{:?}", completed.difference(&done));
+    // Each fetched job is reserved for its own time, wherever the door was when it died.
+    let longer = format!(
+        "state = 'running' AND (reserved_until IS NULL OR reserved_until - attempted_at > interval '1 ms'
+             * (coalesce((meta #>> '{{ojs.door,visibility_timeout_ms}}')::integer, {RESERVED}) + 500))"
+    );
+    assert_eq!(texts(&url, &stored(&longer)).await, [""; 0]);
+    // Another door continues. Jobs that were out come back when their reservations end, one by one.
+    let server = Server::start_on(&options);
+    let door = address_of(&server);
+    test_support::eventually!(
+        let left = texts(&url, "SELECT id::text FROM uniqueue.job WHERE state <> 'completed'").await;
+        {
+            for id in fetch(&door, "next").unwrap() {
+                assert!(ack(&door, "next", &id).unwrap());
+            }
+            left.is_empty()
+        },
+        "{left:?}"
+    );
+}
+
+#[tokio::test]
+async fn silent_connections_displace_no_probe_of_the_door() {
+    let server = Server::start(&["--ojs", "127.0.0.1:0", "--max-clients", "4", "--request-timeout", "1h"]).await;
+    let door = address_of(&server);
+    let silent: Vec<_> = (0..60)
+        .map(|_| {
+            let mut stream = TcpStream::connect(&door).unwrap();
+            stream.write_all(b"POST /ojs/v1/jobs HTTP/1.1\r\n").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(ask(&door, "GET", "/ojs/v1/health", &[], "").0, 200);
+    assert_eq!(ask(&door, "POST", "/ojs/v1/jobs", &[], r#"{"type":"a","args":[]}"#).0, 201);
+    drop(silent);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_ends_the_requests_that_are_under_way() {
+    let url = database().await;
+    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let server = Server::start_on(&["--ojs", "127.0.0.1:0", "--database-url", &url]);
+    let door = address_of(&server);
+    let mut holder = PgConnection::connect(&url).await.unwrap();
+    raw_sql("BEGIN; LOCK TABLE uniqueue.job IN ACCESS EXCLUSIVE MODE").execute(&mut holder).await.unwrap();
+    let to = door.clone();
+    let request =
+        tokio::task::spawn_blocking(move || ask(&to, "POST", "/ojs/v1/jobs", &[], r#"{"type":"a","args":[]}"#));
+    let waits = "SELECT pid::text FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%insert%'";
+    test_support::eventually!(!texts(&url, waits).await.is_empty(), "the insert does not wait");
+    let stopping = tokio::task::spawn_blocking(move || server.foreground.stop("TERM"));
+    test_support::eventually!(TcpStream::connect(&door).is_err(), "the door still listens");
+    raw_sql("COMMIT").execute(&mut holder).await.unwrap();
+    assert_eq!(request.await.unwrap().0, 201);
+    assert_eq!(stopping.await.unwrap().code(), Some(0));
+    assert_eq!(texts(&url, "SELECT kind FROM uniqueue.job").await, ["a"]);
 }
