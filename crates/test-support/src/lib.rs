@@ -14,6 +14,7 @@ mod eventually;
 mod frames;
 mod keeper;
 mod log;
+pub mod mutations;
 pub mod odd;
 pub mod process;
 pub mod proxy;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
+use test_support::dice::Dice;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use uniqueue_faktory::{Guard, Limits, Rights};
 
 use crate::support::{Raw, Server, job};
@@ -153,4 +154,56 @@ async fn a_database_that_is_away_is_an_error_and_the_server_goes_on_when_it_is_b
     server.database.execute("ALTER TABLE {schema}.away RENAME TO job").await;
     assert_eq!(client.push(job("12345678", "t")).await, "OK");
     assert_eq!(client.fetch("default").await["jid"], "12345678");
+}
+
+#[tokio::test]
+async fn random_bytes_stop_neither_a_stranger_nor_a_client_beside_it() {
+    let server = Server::start().await;
+    let mut other = server.client().await;
+    for number in 0..60 {
+        let mut dice = Dice::new(39, number);
+        let bytes: Vec<u8> = (0..=dice.below(3_000)).map(|_| dice.below(256) as u8).collect();
+        let mut client = if number % 2 == 0 { server.client().await } else { Raw::connect(server.address).await };
+        // The server may have closed the connection meanwhile.
+        let _ = client.0.get_mut().write_all(&bytes).await;
+        let _ = client.0.get_mut().shutdown().await;
+        assert_eq!(other.push(job(&format!("job-{number:06}"), "t")).await, "OK");
+        let _ = client.0.read_to_end(&mut Vec::new()).await;
+    }
+    assert_eq!(server.database.number("SELECT count(*) FROM {schema}.job").await, 60);
+}
+
+/// More than the buffers of both ends of a connection hold.
+const MUCH: usize = 64 * 1024 * 1024;
+
+#[tokio::test]
+async fn a_database_that_is_slow_slows_a_client_that_does_not_wait_for_its_replies() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    let mut holder = server.database.pool().begin().await.unwrap();
+    sqlx::query(server.database.sql("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE"))
+        .execute(&mut *holder)
+        .await
+        .unwrap();
+    let line = |number: usize| {
+        let job = json!({"jid": format!("job-{number:08}"), "jobtype": "t", "args": ["a".repeat(10_000)]});
+        format!("PUSH {job}\r\n")
+    };
+    // The server reads the next command when the one before it is answered, so its memory does not grow.
+    let (mut written, mut sent) = (0, 0);
+    while written < MUCH {
+        let line = line(sent);
+        let writing = client.0.get_mut().write_all(line.as_bytes());
+        if tokio::time::timeout(Duration::from_millis(500), writing).await.is_err() {
+            break;
+        }
+        written += line.len();
+        sent += 1;
+    }
+    assert!(written < MUCH, "the server took {written} bytes");
+    drop(holder);
+    for number in 0..sent {
+        assert_eq!(client.read().await, "OK", "{number}");
+    }
+    assert_eq!(server.database.number("SELECT count(*) FROM {schema}.job").await, sent as i64);
 }

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod client;
+mod fuzzing;
 mod languages;
 mod limits;
 mod mutating;
 mod protocol;
-mod speed;
 mod support;
 mod uniqueness;
 mod working;
