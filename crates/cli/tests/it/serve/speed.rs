@@ -71,27 +71,34 @@ impl Http {
     }
 }
 
-/// The processor time of processes so far: those with this id, or all with this name.
-fn processor_time(id: Option<u32>, name: &str) -> Duration {
+/// The id of a process's parent, and its processor time so far. `None`: it has ended.
+fn process(id: u32) -> Option<(u32, Duration)> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let fields: Vec<_> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    // A tick is a hundredth of a second.
+    let ticks = fields[11].parse::<u32>().unwrap() + fields[12].parse::<u32>().unwrap();
+    Some((fields[1].parse().unwrap(), Duration::from_millis(10) * ticks))
+}
+
+/// The processor time of all backends and services of a server.
+fn of_database(postmaster: u32) -> Duration {
     let ids =
         fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok());
-    let ticks = ids.filter(|found| id.is_none_or(|id| id == *found)).filter_map(|found| {
-        let stat = fs::read_to_string(format!("/proc/{found}/stat")).ok()?;
-        let (named, rest) = stat.rsplit_once(") ")?;
-        let fields: Vec<_> = rest.split(' ').collect();
-        let is_meant = id.is_some() || named.split_once('(')?.1 == name;
-        is_meant.then(|| fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap())
-    });
-    Duration::from_millis(10) * u32::try_from(ticks.sum::<u64>()).unwrap()
+    ids.filter_map(process).filter(|(parent, _)| *parent == postmaster).map(|(_, time)| time).sum()
+}
+
+/// The processes whose time is measured.
+struct Processes {
+    server: Server,
+    postmaster: u32,
 }
 
 /// Works on each connection in a thread of its own until `JOBS` jobs are done, and prints how many a second, and the processor time of
 /// each job. `each` gets the number of its connection, and takes jobs with [`take`].
-fn measure(name: &str, server: &Server, each: impl Fn(usize, &AtomicUsize) + Sync) {
-    let times = || {
-        let own = processor_time(Some(std::process::id()), "");
-        [own, processor_time(Some(server.foreground.id()), ""), processor_time(None, "postgres")]
-    };
+fn measure(name: &str, processes: &Processes, each: impl Fn(usize, &AtomicUsize) + Sync) {
+    let Processes { server, postmaster } = processes;
+    let of = |id| process(id).unwrap().1;
+    let times = || [of(std::process::id()), of(server.foreground.id()), of_database(*postmaster)];
     let (left, before, began) = (AtomicUsize::new(JOBS), times(), Instant::now());
     std::thread::scope(|scope| {
         for number in 0..CONNECTIONS {
@@ -100,7 +107,7 @@ fn measure(name: &str, server: &Server, each: impl Fn(usize, &AtomicUsize) + Syn
         }
     });
     let rate = JOBS as f64 / began.elapsed().as_secs_f64();
-    let of_each = |(after, before): (Duration, Duration)| (after - before).as_micros() as usize / JOBS;
+    let of_each = |(after, before): (Duration, Duration)| after.saturating_sub(before).as_micros() as usize / JOBS;
     let [client, door, database] = times().into_iter().zip(before).map(of_each).collect::<Vec<_>>().try_into().unwrap();
     println!("{name:<34}{rate:>9.0}/s{client:>9} µs client{door:>7} µs door{database:>7} µs database");
 }
@@ -164,18 +171,21 @@ async fn jobs_a_second_through_each_door() {
     let server = Server::start_on(&doors);
     let client = Client::connect(&url).await.unwrap();
     let runtime = Handle::current();
-    tokio::task::spawn_blocking(move || measure_all(&server, &client, &runtime)).await.unwrap();
+    let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(client.pool()).await.unwrap();
+    let postmaster = process(backend.unsigned_abs()).unwrap().0;
+    let processes = Processes { server, postmaster };
+    tokio::task::spawn_blocking(move || measure_all(&processes, &client, &runtime)).await.unwrap();
 }
 
-fn measure_all(server: &Server, client: &Client, runtime: &Handle) {
-    let (faktory, ojs) = (address(server), address_of(server));
+fn measure_all(processes: &Processes, client: &Client, runtime: &Handle) {
+    let (faktory, ojs) = (address(&processes.server), address_of(&processes.server));
     let native = |queue: &str| NewJob::new("t", &json!([])).queue(queue);
-    measure("native: insert", server, |_, left| {
+    measure("native: insert", processes, |_, left| {
         while take(left, 1) > 0 {
             runtime.block_on(async { client.insert(native("native")).await }).unwrap();
         }
     });
-    measure("native: fetch and complete", server, |number, left| {
+    measure("native: fetch and complete", processes, |number, left| {
         while take(left, 1) > 0 {
             runtime.block_on(async {
                 let mut jobs = Vec::new();
@@ -186,13 +196,13 @@ fn measure_all(server: &Server, client: &Client, runtime: &Handle) {
             });
         }
     });
-    measure("native: insert by 100", server, |_, left| {
+    measure("native: insert by 100", processes, |_, left| {
         while let count @ 1.. = take(left, BATCH) {
             let jobs: Vec<_> = (0..count).map(|_| native("native-many")).collect();
             runtime.block_on(async { client.insert_many(jobs).await }).unwrap();
         }
     });
-    measure("native: fetch and complete by 100", server, |number, left| {
+    measure("native: fetch and complete by 100", processes, |number, left| {
         while let mut wanted @ 1.. = take(left, BATCH) {
             while wanted > 0 {
                 let count = u32::try_from(wanted).unwrap();
@@ -203,7 +213,7 @@ fn measure_all(server: &Server, client: &Client, runtime: &Handle) {
             }
         }
     });
-    measure("Faktory: PUSH", server, |number, left| {
+    measure("Faktory: PUSH", processes, |number, left| {
         let mut client = faktory::Client::connect(&faktory, None).unwrap();
         for job in 0.. {
             if take(left, 1) == 0 {
@@ -212,19 +222,19 @@ fn measure_all(server: &Server, client: &Client, runtime: &Handle) {
             push(&mut client, "default", &format!("job-{number}-{job:06}"));
         }
     });
-    measure("Faktory: FETCH and ACK", server, |_, left| {
+    measure("Faktory: FETCH and ACK", processes, |_, left| {
         let mut client = faktory::Client::connect(&faktory, None).unwrap();
         while take(left, 1) > 0 {
             work_one(&mut client, "default");
         }
     });
-    measure("OJS: enqueue", server, |_, left| {
+    measure("OJS: enqueue", processes, |_, left| {
         let mut client = Http::connect(&ojs);
         while take(left, 1) > 0 {
             client.post("/jobs", &json!({ "type": "t", "args": [], "queue": "ojs" }));
         }
     });
-    measure("OJS: fetch and ack", server, |number, left| {
+    measure("OJS: fetch and ack", processes, |number, left| {
         let (mut client, worker) = (Http::connect(&ojs), format!("w{number}"));
         while take(left, 1) > 0 {
             let job = loop {
@@ -235,14 +245,14 @@ fn measure_all(server: &Server, client: &Client, runtime: &Handle) {
             client.ack(&job, &worker);
         }
     });
-    measure("OJS: enqueue by 100", server, |_, left| {
+    measure("OJS: enqueue by 100", processes, |_, left| {
         let mut client = Http::connect(&ojs);
         while let count @ 1.. = take(left, BATCH) {
             let jobs = vec![json!({ "type": "t", "args": [], "queue": "ojs-many" }); count];
             client.post("/jobs/batch", &json!({ "jobs": jobs }));
         }
     });
-    measure("OJS: fetch by 100, ack", server, |number, left| {
+    measure("OJS: fetch by 100, ack", processes, |number, left| {
         let (mut client, worker) = (Http::connect(&ojs), format!("w{number}"));
         while let mut wanted @ 1.. = take(left, BATCH) {
             while wanted > 0 {
