@@ -1,5 +1,6 @@
 //! The history of jobs: counts over time, and histograms of how long runs waited and took.
 
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use time::OffsetDateTime;
@@ -181,6 +182,28 @@ pub struct History {
 }
 
 impl History {
+    /// The histories of several places together, each of the same time in the same steps. `None`: of no place.
+    #[must_use]
+    pub fn merged(all: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut all = all.into_iter();
+        let mut merged = all.next()?;
+        let mut points: BTreeMap<_, _> = merged.points.drain(..).map(|point| (point.at, point.counts)).collect();
+        for Self { since, until, step: _, points: others, deploys } in all {
+            merged.since = merged.since.min(since);
+            merged.until = merged.until.max(until);
+            for point in others {
+                points.entry(point.at).or_default().merge(&point.counts);
+            }
+            merged.deploys.extend(deploys);
+        }
+        merged.points = points.into_iter().map(|(at, counts)| HistoryPoint { at, counts }).collect();
+        // A version comes to each place at a time of its own. The first one counts.
+        merged.deploys.sort_by_key(|deploy| deploy.at);
+        let mut seen = HashSet::new();
+        merged.deploys.retain(|deploy| seen.insert(deploy.version.clone()));
+        Some(merged)
+    }
+
     /// The sum of all steps.
     #[must_use]
     pub fn total(&self) -> HistoryCounts {
@@ -241,6 +264,27 @@ mod tests {
         }
         assert_eq!((histogram.buckets[0], histogram.buckets[1], histogram.buckets[BUCKETS - 1]), (1, 1, 1));
         assert_eq!(histogram.quantile(1.0), Some(Duration::from_secs(50_000)));
+    }
+
+    #[test]
+    fn places_are_merged_step_by_step() {
+        let at = |minute: i64| OffsetDateTime::UNIX_EPOCH + time::Duration::minutes(minute);
+        let place = |first: i64, version: &str| {
+            let mut counts = HistoryCounts { completed: 2, ..HistoryCounts::default() };
+            counts.wait.add(Duration::from_millis(30));
+            let points = (first..first + 3).map(|minute| HistoryPoint { at: at(minute), counts }).collect();
+            let deploys = vec![Deploy { at: at(first), version: version.to_owned() }];
+            History { since: at(first), until: at(first + 3), step: Duration::from_secs(60), points, deploys }
+        };
+        // The clock of one place is a step ahead.
+        let merged = History::merged([place(1, "2"), place(0, "2"), place(0, "1")]).unwrap();
+        assert_eq!((merged.since, merged.until), (at(0), at(4)));
+        let completed: Vec<_> = merged.points.iter().map(|point| (point.at, point.counts.completed)).collect();
+        assert_eq!(completed, [(at(0), 4), (at(1), 6), (at(2), 6), (at(3), 2)]);
+        assert_eq!(merged.total().wait.count(), 9);
+        let deploys: Vec<_> = merged.deploys.iter().map(|deploy| (deploy.at, deploy.version.as_str())).collect();
+        assert_eq!(deploys, [(at(0), "2"), (at(0), "1")]);
+        assert_eq!(History::merged([]), None);
     }
 
     #[test]

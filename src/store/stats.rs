@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
 
-use super::row::Stored;
 use super::{Statements, interval, query};
 use crate::error::Result;
-use crate::stats::{Finished, Percentiles};
+use crate::stats::{Finished, FinishedJob};
 
 /// The number of jobs that are read where no index serves.
 const LOOK_AT: i64 = 20_000;
@@ -57,13 +57,11 @@ pub(crate) async fn stats_finished(
     // Not prepared: a generic plan would not know the limits.
     let query = query(&statements.stats_finished).persistent(false).bind(LOOK_AT).bind(sample);
     let row = query.fetch_one(connection).await?;
-    let jobs: i64 = row.try_get("jobs")?;
-    let Some(Stored(since)) = row.try_get("since")? else { return Ok(None) };
     let seconds = |column| Ok::<_, sqlx::Error>(row.try_get::<Option<Vec<f64>>, _>(column)?.unwrap_or_default());
-    Ok(Some(Finished {
-        jobs: jobs.unsigned_abs(),
-        since,
-        wait: Percentiles::of(&seconds("waits")?),
-        run: Percentiles::of(&seconds("runs")?),
-    }))
+    let length = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    let at = |seconds: f64| OffsetDateTime::UNIX_EPOCH.saturating_add(time::Duration::saturating_seconds_f64(seconds));
+    let jobs = seconds("finalized")?.into_iter().zip(seconds("waits")?).zip(seconds("runs")?);
+    let job =
+        |((finalized, wait), run)| FinishedJob { finalized_at: at(finalized), wait: length(wait), run: length(run) };
+    Ok(Finished::of(jobs.map(job).collect()))
 }

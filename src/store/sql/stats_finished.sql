@@ -40,8 +40,7 @@ finished AS (
     LIMIT $2
 )
 SELECT
-    count(*) AS jobs,
-    min(f.finalized_at) AS since,
-    percentile_disc(ARRAY[0.5, 0.9, 0.99, 1.0]) WITHIN GROUP (ORDER BY f.wait) AS waits,
-    percentile_disc(ARRAY[0.5, 0.9, 0.99, 1.0]) WITHIN GROUP (ORDER BY f.run) AS runs
+    array_agg(extract(epoch FROM f.finalized_at)::double precision) AS finalized,
+    array_agg(f.wait) AS waits,
+    array_agg(f.run) AS runs
 FROM finished AS f
