@@ -23,7 +23,7 @@ mod notification;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Acquire, PgConnection, PgPool};
 
 pub(crate) use self::hub::ListenHub;
@@ -31,6 +31,7 @@ pub(crate) use self::notification::Notification;
 
 use self::hub::Hearing;
 use self::notification::Channels;
+use crate::client::own_connections::OwnConnections;
 use crate::error::Result;
 use crate::ident::SchemaName;
 use crate::store;
@@ -40,7 +41,7 @@ const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
 /// A runner's own connection.
 pub(crate) struct RunnerSession {
-    options: PgConnectOptions,
+    own: OwnConnections,
     /// The channels to listen on. `None`: the session does not listen.
     channels: Option<Channels>,
     /// Notifications that another connection hears.
@@ -59,18 +60,18 @@ struct Up {
 
 impl RunnerSession {
     /// A session that is down, and will listen when it is up.
-    pub(crate) fn listening(options: PgConnectOptions, schema: &SchemaName) -> Self {
-        Self { channels: Some(Channels::of(schema)), ..Self::without_listening(options) }
+    pub(crate) fn listening(own: OwnConnections, schema: &SchemaName) -> Self {
+        Self { channels: Some(Channels::of(schema)), ..Self::without_listening(own) }
     }
 
     /// A session that is down, of a runner that a hub of its database tells of notifications.
-    pub(crate) fn hearing(options: PgConnectOptions, schema: &SchemaName, hub: &Arc<ListenHub>) -> Self {
-        Self { hearing: Some(hub.hear(schema)), ..Self::without_listening(options) }
+    pub(crate) fn hearing(own: OwnConnections, schema: &SchemaName, hub: &Arc<ListenHub>) -> Self {
+        Self { hearing: Some(hub.hear(schema)), ..Self::without_listening(own) }
     }
 
     /// A session that is down, and never listens.
-    pub(crate) fn without_listening(options: PgConnectOptions) -> Self {
-        Self { options, channels: None, hearing: None, longest: None, up: None, is_new: false }
+    pub(crate) fn without_listening(own: OwnConnections) -> Self {
+        Self { own, channels: None, hearing: None, longest: None, up: None, is_new: false }
     }
 
     /// Sets the statement timeout. Not behind a transaction pooler, where session settings would reach other clients.
@@ -142,9 +143,10 @@ impl RunnerSession {
 
     async fn connect(&self) -> Result<Up> {
         // A listener needs a pool. This pool never has another connection.
-        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.options.clone());
+        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.own.options.clone());
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.eager_reconnect(false);
+        self.own.check(listener.acquire().await?).await?;
         if let Some(Channels { job, control }) = &self.channels {
             listener.listen_all([job.as_str(), control.as_str()]).await?;
         }

@@ -49,8 +49,7 @@ impl WakeUps {
     /// For workers of this client's schema. Nothing is sent yet.
     #[must_use]
     pub fn new(client: &Client) -> Self {
-        let options = client.pool().connect_options().as_ref().clone();
-        Self(RunnerSession::listening(options, client.schema()))
+        Self(RunnerSession::listening(client.own_connections(), client.schema()))
     }
 
     /// Waits for the next wake-up. A lost connection is opened again, once a second. May be cancelled at any time.

@@ -25,6 +25,7 @@ mod metrics;
 #[cfg(feature = "migrate")]
 mod migration;
 mod overview;
+pub(crate) mod own_connections;
 mod passed;
 #[cfg(feature = "periodic")]
 mod periodic;

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
 
 use crate::client::answer;
+use crate::client::own_connections::OwnConnections;
 use crate::error::Result;
 use crate::store;
 
@@ -20,7 +21,7 @@ pub(super) const LONGEST_RUN: Duration = Duration::from_secs(10);
 /// does nothing on a dead network: there the connection is [replaced](SharedConnection::replace).
 #[derive(Clone, Debug)]
 pub(crate) struct SharedConnection {
-    options: PgConnectOptions,
+    own: OwnConnections,
     /// Replaced as a whole, since closing a dead connection can hang until the operating system
     /// gives up on it.
     pool: Arc<RwLock<PgPool>>,
@@ -30,9 +31,9 @@ pub(crate) struct SharedConnection {
 impl SharedConnection {
     /// A connection that is opened when it is first needed. Without a session of its own (behind a
     /// transaction pooler), every transaction sets its limits anew.
-    pub(crate) fn new(options: PgConnectOptions, has_session: bool) -> Self {
-        let pool = Arc::new(RwLock::new(pool_of_one(&options, has_session)));
-        Self { options, pool, has_session }
+    pub(crate) fn new(own: OwnConnections, has_session: bool) -> Self {
+        let pool = Arc::new(RwLock::new(pool_of_one(&own, has_session)));
+        Self { own, pool, has_session }
     }
 
     /// The connection, for the statements of one run.
@@ -53,7 +54,7 @@ impl SharedConnection {
 
     /// Opens a connection for one run with long statements.
     pub(crate) async fn open_another(&self) -> Result<PgConnection> {
-        answer::connect(&self.options).await
+        answer::within(answer::CONNECT_TIMEOUT, self.own.open()).await
     }
 
     /// Waits for work over the connection, no longer than a run may take. Services that also work over
@@ -70,20 +71,23 @@ impl SharedConnection {
 
     /// Drops the connection. The next session opens a new one.
     pub(crate) fn replace(&self) {
-        *self.pool.write().unwrap_or_else(PoisonError::into_inner) = pool_of_one(&self.options, self.has_session);
+        *self.pool.write().unwrap_or_else(PoisonError::into_inner) = pool_of_one(&self.own, self.has_session);
     }
 }
 
-fn pool_of_one(options: &PgConnectOptions, has_session: bool) -> PgPool {
-    let pool = answer::checking_returns(answer::checking(PgPoolOptions::new()))
+fn pool_of_one(own: &OwnConnections, has_session: bool) -> PgPool {
+    let checking = own.clone();
+    answer::checking_returns(answer::checking(PgPoolOptions::new()))
         .max_connections(1)
-        .acquire_timeout(LONGEST_RUN);
-    let pool = if has_session {
-        pool.after_connect(|connection, _| Box::pin(async move { store::bound(connection).await }))
-    } else {
-        pool
-    };
-    pool.connect_lazy_with(options.clone())
+        .acquire_timeout(LONGEST_RUN)
+        .after_connect(move |connection, _| {
+            let own = checking.clone();
+            Box::pin(async move {
+                own.check(connection).await?;
+                if has_session { store::bound(connection).await } else { Ok(()) }
+            })
+        })
+        .connect_lazy_with(own.options.clone())
 }
 
 /// The shared connection while one service uses it.

@@ -24,13 +24,13 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::answer;
+use crate::client::own_connections::OwnConnections;
 use crate::error::{Error, Result};
 use crate::store::{self, Pooling, Statements};
 
@@ -50,7 +50,7 @@ const MAX_LIFETIME: Duration = Duration::from_mins(30);
 
 /// The connections over which a runner fetches and records results.
 pub(super) struct Connections {
-    options: PgConnectOptions,
+    own: OwnConnections,
     permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Idle>>>,
     timeout: Duration,
@@ -70,10 +70,10 @@ struct Idle {
 
 impl Connections {
     /// Connections that are opened when they are needed, for a runner with a lease of this term.
-    pub(super) fn new(options: PgConnectOptions, term: Duration) -> Self {
+    pub(super) fn new(own: OwnConnections, term: Duration) -> Self {
         let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let (timeout, hurry) = (term / 2, CancellationToken::new());
-        Self { options, permits, idle: Arc::default(), timeout, hurry, has_sessions: false }
+        Self { own, permits, idle: Arc::default(), timeout, hurry, has_sessions: false }
     }
 
     /// From now on answers are awaited half as long, so that a stop has time for a second try.
@@ -136,7 +136,7 @@ impl Connections {
                 return Ok((connection, opened_at));
             }
         }
-        let mut connection = PgConnection::connect_with(&self.options).await?;
+        let mut connection = self.own.open().await?;
         if self.has_sessions {
             store::plan_by_index(&mut connection, self.longest_statement()).await?;
         }

@@ -86,13 +86,13 @@ impl Maintainer {
     pub async fn start(self) -> Result<MaintainerHandle> {
         let Self { client, name, rescue_interval, has_session, settings } = self;
         client.check_schema().await?;
-        let options = (*client.pool().connect_options()).clone();
+        let own = client.own_connections();
         let holder = Holder {
             id: Uuid::now_v7(),
             runner: name,
             statements: client.statements().clone(),
             client,
-            connection: SharedConnection::new(options, has_session),
+            connection: SharedConnection::new(own, has_session),
         };
         let (background, stop) = (TaskTracker::new(), CancellationToken::new());
         // The rescuer rests for half of a lease.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sqlx::postgres::PgConnectOptions;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,6 +23,7 @@ use super::suspects::Suspects;
 use super::telemetry::Telemetry;
 use super::{completer, heartbeat, panics, producer, progress, registration};
 use crate::client::answer;
+use crate::client::own_connections::OwnConnections;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::maintenance::{Holder, MAX_CRASHES, SharedConnection};
@@ -51,12 +51,12 @@ impl Runner {
         let registered =
             registration::register(&self.client, &self.workers, &name, self.timeout, self.retry_policy).await;
         panics::remember_places();
-        let mut connections = Connections::new(self.connect_options(), self.lease);
+        let mut connections = Connections::new(self.own_connections(), self.lease);
         let has_sessions = connections.begin(statements, self.is_listening).await?;
         let mut session = match (self.is_listening, &self.hub) {
-            (true, Some(hub)) => RunnerSession::hearing(self.connect_options(), self.client.schema(), hub),
-            (true, None) => RunnerSession::listening(self.connect_options(), self.client.schema()),
-            (false, _) => RunnerSession::without_listening(self.connect_options()),
+            (true, Some(hub)) => RunnerSession::hearing(self.own_connections(), self.client.schema(), hub),
+            (true, None) => RunnerSession::listening(self.own_connections(), self.client.schema()),
+            (false, _) => RunnerSession::without_listening(self.own_connections()),
         };
         if has_sessions {
             session.end_after(heartbeat::longest_statement(self.lease));
@@ -107,8 +107,8 @@ impl Runner {
 
     /// For the runner's own connections: the session, maintenance's, and those for fetches and results. They are apart, so that
     /// a slow maintenance statement costs no lease.
-    fn connect_options(&self) -> PgConnectOptions {
-        (*self.client.pool().connect_options()).clone()
+    fn own_connections(&self) -> OwnConnections {
+        self.client.own_connections()
     }
 
     /// Starts the runner. It goes on until [`RunnerHandle::stop`].
@@ -121,7 +121,7 @@ impl Runner {
     /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
         let (shared, results, session) = self.enter().await?;
-        let connection = SharedConnection::new(self.connect_options(), self.is_listening);
+        let connection = SharedConnection::new(self.own_connections(), self.is_listening);
 
         // The heartbeat and progress stop only when the last result is recorded. Maintenance stops with the fetches, so that
         // another runner takes it over meanwhile.

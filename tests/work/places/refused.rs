@@ -1,11 +1,14 @@
 //! A client whose map is wrong is refused, and so is a transaction that is open elsewhere.
 
+use std::time::Duration;
+
 use sqlx::{Connection, PgConnection, raw_sql};
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, Error, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, UniquePolicy};
 
 use super::{map, open, ready};
-use support::{Task, job};
+use support::proxy::Proxy;
+use support::{Task, eventually, job};
 
 /// The texts of the errors of a check.
 async fn problems(places: &Places) -> Vec<String> {
@@ -104,6 +107,52 @@ async fn a_transaction_of_another_place_is_refused() {
     let mut elsewhere = PgConnection::connect(support::url().await).await.unwrap();
     let error = a.insert(job("task")).tx(&mut elsewhere).await.unwrap_err();
     assert!(matches!(error, Error::WrongPlace { found: None, .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runner_that_is_led_to_another_place_works_nothing_there() {
+    let (right, wrong) = (Postgres::start().await.unwrap(), Postgres::start().await.unwrap());
+    let proxy = Proxy::before(right.url()).await;
+    let map = |name: &str, url: &str| PlaceMap::new([PlaceAddress::new(name, url).unwrap()]).unwrap();
+    let elsewhere = ready(map("b", wrong.url())).await;
+    let places = ready(map("a", &proxy.url())).await;
+    let build = |client| {
+        let runner = Runner::new(client).queue("default", 2).worker(async |_: uniqueue::RunningJob<Task>| {});
+        runner.lease(Duration::from_secs(1)).poll_interval(Duration::from_millis(50))
+    };
+    let runner = places.runner(build).start().await.unwrap();
+    let (a, b) = (places.at("a").unwrap(), elsewhere.at("b").unwrap());
+    let works = async || {
+        let id =
+            eventually!(let inserted = a.insert(Task { n: 1 }).await; inserted.is_ok(), "{inserted:?}").unwrap().id();
+        eventually!(
+            let job = a.job(id).await.ok().flatten();
+            job.as_ref().is_some_and(|job| job.state == uniqueue::JobState::Completed), "{job:?}"
+        );
+    };
+    works().await;
+    let waiting = b.insert(Task { n: 2 }).await.unwrap().id();
+    let sessions = async || {
+        let sessions = "SELECT sum(sessions)::bigint FROM pg_stat_database";
+        sqlx::query_scalar::<_, i64>(sessions).fetch_one(b.pool()).await.unwrap()
+    };
+    let before = sessions().await;
+    proxy.lead_to(wrong.url());
+    proxy.close_silent_after(Duration::from_millis(1));
+    proxy.freeze();
+    // The runner comes there again and again, and leaves at once.
+    eventually!(let now = sessions().await; now > before + 8, "{now} after {before}");
+    let error =
+        eventually!(let inserted = a.insert(Task { n: 3 }).await; inserted.is_err(), "{inserted:?}").unwrap_err();
+    assert!(matches!(error, Error::MapMismatch { .. }) || error.is_retryable(), "{error}");
+    assert_eq!(b.job(waiting).await.unwrap().unwrap().state, uniqueue::JobState::Available);
+    assert!(b.runners().await.unwrap().is_empty());
+    // It comes back by itself.
+    proxy.lead_to(right.url());
+    works().await;
+    runner.stop().await.unwrap();
+    right.stop().await.unwrap();
+    wrong.stop().await.unwrap();
 }
 
 #[tokio::test]

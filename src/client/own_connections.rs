@@ -1,0 +1,41 @@
+//! Connections that runners and maintainers open beside the client's pool.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection, PgConnection};
+
+use super::Client;
+use super::place_guard::PlaceGuard;
+use crate::error::Result;
+
+/// Where the connections lead to. Of a place's client, each new one asks where it is, as those of the pool do, so that a
+/// runner which is led to another server works no job there.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnConnections {
+    pub(crate) options: PgConnectOptions,
+    place: Option<Arc<PlaceGuard>>,
+}
+
+impl Client {
+    pub(crate) fn own_connections(&self) -> OwnConnections {
+        OwnConnections { options: (*self.pool().connect_options()).clone(), place: self.inner.place.clone() }
+    }
+}
+
+impl OwnConnections {
+    /// Opens a connection.
+    pub(crate) async fn open(&self) -> Result<PgConnection> {
+        let mut connection = PgConnection::connect_with(&self.options).await?;
+        self.check(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// Checks a new connection. An error says that the server was not reached: it is tried again until the right one is there.
+    pub(crate) async fn check(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
+        let Some(place) = &self.place else { return Ok(()) };
+        place.look(connection).await?;
+        place.check().map_err(|error| io::Error::new(ErrorKind::ConnectionRefused, error.to_string()).into())
+    }
+}
