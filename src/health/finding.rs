@@ -161,6 +161,16 @@ codes! {
     Encoding = "encoding",
     /// The database is a standby.
     Standby = "standby",
+    /// A place does not answer.
+    PlaceDown = "place_down",
+    /// A schema is not the place that the map says.
+    PlaceMismatch = "place_mismatch",
+    /// The schema of a place has another version than this library.
+    PlaceVersion = "place_version",
+    /// Places that share hashed values have different settings.
+    PlaceSettings = "place_settings",
+    /// A unique key is claimed in several of the places that share hashed values.
+    KeyInPlaces = "key_in_places",
     /// A check timed out or failed.
     CheckFailed = "check_failed",
 }

@@ -11,6 +11,7 @@
 //! - `groups`: groups whose first job has waited long.
 //! - `full`: queues at their limit of waiting jobs.
 //! - `environment`: notifications, poolers, clocks.
+//! - `places`: places of a map, compared with each other.
 
 mod database;
 mod diagnose;
@@ -20,6 +21,7 @@ mod finding;
 mod groups;
 mod kinds;
 mod periodic;
+pub(crate) mod places;
 mod queues;
 mod thresholds;
 mod wording;

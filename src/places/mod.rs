@@ -5,11 +5,12 @@
 //!
 //! Invariants:
 //! - A job declares one way to its place. A place that is down gets its jobs later, and no other place gets them meanwhile.
-//! - The pool of a place's client asks each new connection where it is, and gives out none of another place. The own
-//!   connections of runners and maintainers are checked once, at their start.
+//! - The pool of a place's client asks each new connection where it is, and gives out none of another place. So do runners and
+//!   maintainers with their own connections.
 
 mod assignment;
 mod doubled;
+mod findings;
 mod insert;
 mod insert_many;
 mod map;
@@ -76,6 +77,7 @@ struct Inner {
 pub struct PlacesBuilder {
     client: ClientBuilder,
     connect_timeout: Duration,
+    settings: Vec<(String, String)>,
 }
 
 impl Places {
@@ -87,7 +89,7 @@ impl Places {
 
     /// Places whose clients have other options.
     pub fn builder() -> PlacesBuilder {
-        PlacesBuilder { client: Client::builder(), connect_timeout: Duration::from_secs(10) }
+        PlacesBuilder { client: Client::builder(), connect_timeout: Duration::from_secs(10), settings: Vec::new() }
     }
 
     /// The map.
@@ -311,12 +313,20 @@ impl PlacesBuilder {
         self
     }
 
+    /// Settings of every session of these places, such as `statement_timeout`, beside those of the URLs.
+    pub fn settings<N: Into<String>, V: Into<String>>(mut self, settings: impl IntoIterator<Item = (N, V)>) -> Self {
+        self.settings.extend(settings.into_iter().map(|(name, value)| (name.into(), value.into())));
+        self
+    }
+
     /// The places of a map.
     #[must_use]
     pub fn build(self, map: PlaceMap) -> Places {
         let client = |(index, place): (usize, &PlaceAddress)| {
             let builder = self.client.clone().schema(place.schema_name().clone());
-            builder.of_place(place.connect_options().clone(), map.identity(index), self.connect_timeout)
+            let options =
+                place.connect_options().clone().options(self.settings.iter().map(|(name, value)| (name, value)));
+            builder.of_place(options, map.identity(index), self.connect_timeout)
         };
         let clients = map.places().enumerate().map(client).collect();
         Places { inner: Arc::new(Inner { map, clients, answered: AtomicUsize::new(0) }) }

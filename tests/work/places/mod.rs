@@ -6,6 +6,7 @@ mod many_servers;
 mod moving;
 mod refused;
 mod runner;
+mod together;
 
 use std::time::Duration;
 

@@ -1,0 +1,63 @@
+//! All places at once: their statistics, and what only a comparison finds.
+
+use std::time::Duration;
+
+use serde_json::json;
+use uniqueue::{FindingCode, JobState, NewJob, PlaceMap, Runner, RunningJob, Stats, UniqueKey};
+
+use super::{map, nowhere, open, ready};
+use support::Task;
+
+#[tokio::test]
+async fn a_comparison_finds_what_no_place_sees_by_itself() {
+    let hashed = ["a", "b", "newer"];
+    let whole = map(&["named", "a", "b", "newer", "other"], &hashed).await;
+    let places = ready(whole.clone()).await;
+    assert!(places.diagnose().await.is_empty(), "{:?}", places.diagnose().await);
+    let at = |name: &str| places.at(name).unwrap();
+    let key = || NewJob::new("by.hand", &json!({})).unique_key(UniqueKey::raw("one"));
+    for place in ["a", "b", "named"] {
+        at(place).insert(key()).await.unwrap();
+    }
+    at("a").queue("mail").limit(Some(3)).await.unwrap();
+    at("named").queue("post").limit(Some(3)).await.unwrap();
+    let version =
+        "INSERT INTO uniqueue.schema_history (version, name, applied_on, checksum) VALUES (9999, 'x', '', '1')";
+    sqlx::query(version).execute(at("newer").pool()).await.unwrap();
+    sqlx::query("UPDATE uniqueue.place SET name = 'another'").execute(at("other").pool()).await.unwrap();
+    let places = open(PlaceMap::new(whole.places().cloned().chain([nowhere("gone")])).unwrap().hashed(hashed).unwrap());
+    let mut found: Vec<_> = places.diagnose().await.into_iter().map(|one| (one.code, one.subject, one.seen)).collect();
+    found.sort_by_key(|(code, ..)| code.as_str());
+    let codes: Vec<_> = found.iter().map(|(code, subject, _)| (*code, subject.as_str())).collect();
+    assert_eq!(
+        codes,
+        [
+            (FindingCode::KeyInPlaces, "key one"),
+            (FindingCode::PlaceDown, "place gone"),
+            (FindingCode::PlaceMismatch, "place other"),
+            (FindingCode::PlaceSettings, "queue mail"),
+            (FindingCode::PlaceVersion, "place newer"),
+        ]
+    );
+    assert_eq!(found[0].2, "it is claimed in a, b");
+    assert_eq!(found[3].2, "limit is 3 in a, and not set in b");
+}
+
+#[tokio::test]
+async fn statistics_of_all_places_are_those_of_one_sample() {
+    let places = ready(map(&["a", "b"], &["a", "b"]).await).await;
+    for (_, client) in places.iter() {
+        client.insert_many((0..30).map(|n| Task { n })).await.unwrap();
+    }
+    let build = |client| Runner::new(client).queue("default", 4).worker(async |_: RunningJob<Task>| {});
+    let runner = places.runner(build).start().await.unwrap();
+    super::runner::until_worked(&places).await;
+    let answers = places.ask(|client| async move { client.stats().sample(20).await }).await;
+    let stats = Stats::merged(answers.into_iter().map(|(_, stats)| stats.unwrap())).unwrap();
+    assert_eq!(stats.runners, 2);
+    assert_eq!(stats.jobs[&JobState::Completed].counted(), 60);
+    let finished = stats.finished.unwrap();
+    assert_eq!(finished.jobs, 20);
+    assert!(finished.run.p50 <= finished.run.max && finished.run.max < Duration::from_secs(60));
+    runner.stop().await.unwrap();
+}
