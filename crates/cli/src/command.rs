@@ -1,6 +1,7 @@
 //! The list of commands, and which module runs each.
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use uniqueue::{PlaceMap, Places};
 
 use crate::db::{self, DbArguments};
 use crate::demo::{self, DemoArguments};
@@ -124,7 +125,11 @@ pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdi
         Command::Places(_) | Command::Completions(_) | Command::Man(_) | Command::Demo(_) | Command::Db(_)
     );
     if !is_local && (place.is_some() || places.as_ref().is_some_and(|places| !places.is_empty())) {
-        return places::in_places(&places::map(places.as_deref())?, place.as_deref());
+        let map = places::map(places.as_deref())?;
+        return match place {
+            Some(place) => places::in_place(&map, place),
+            None => run_in_all(command, map).await,
+        };
     }
     match command {
         Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
@@ -138,12 +143,32 @@ pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdi
         Command::Periodic(arguments) => or_unanswered(may_have_changed, periodic::run(arguments)).await,
         Command::Places(arguments) => or_interrupted(may_have_changed, places::run(arguments, places.as_deref())).await,
         Command::Queue(arguments) => or_unanswered(may_have_changed, queue::run(arguments)).await,
-        Command::Serve(arguments) => serve::run(*arguments).await,
-        Command::Stats(arguments) if arguments.is_watch() => until_interrupted(stats::run(arguments)).await,
-        Command::Stats(arguments) => or_interrupted(nothing_changed, stats::run(arguments)).await,
+        Command::Serve(arguments) => serve::run(*arguments, None).await,
+        Command::Stats(arguments) if arguments.is_watch() => until_interrupted(stats::run(arguments, None)).await,
+        Command::Stats(arguments) => or_interrupted(nothing_changed, stats::run(arguments, None)).await,
         Command::Top(arguments) => or_interrupted(may_have_changed, top::run(arguments)).await,
         Command::Unique(arguments) => unique::run(arguments).await,
         Command::Work(arguments) => work::run(*arguments).await,
+    }
+}
+
+/// Runs a command over all places of a map.
+async fn run_in_all(command: Command, map: PlaceMap) -> Result<Verdict, Failure> {
+    match command {
+        Command::Doctor(arguments) => {
+            let each = places::in_all(&map, None)?;
+            let across = or_interrupted(nothing_changed, doctor::across(*arguments, Places::new(map))).await?;
+            Ok(each.or_worse(across))
+        }
+        Command::Serve(arguments) => serve::run(*arguments, Some(map)).await,
+        Command::Job(arguments) => places::in_all(&map, arguments.page()),
+        Command::Stats(arguments) if arguments.is_watch() => {
+            until_interrupted(stats::run(arguments, Some(Places::new(map)))).await
+        }
+        Command::Stats(arguments) => {
+            or_interrupted(nothing_changed, stats::run(arguments, Some(Places::new(map)))).await
+        }
+        _ => places::in_all(&map, None),
     }
 }
 

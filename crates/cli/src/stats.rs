@@ -1,18 +1,18 @@
 //! `uniqueue stats`: jobs by state, rates and waits, once or at an interval.
 
 mod since;
+mod source;
 
 use std::collections::BTreeMap;
 
 use clap::Args;
 use serde::Serialize;
-use uniqueue::{Client, JobCount, JobState, Percentiles, Stats};
+use uniqueue::{JobCount, JobState, Percentiles, Places, Stats};
 
 use self::since::Past;
-use crate::database::Database;
+use self::source::Source;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::interrupt::{answered, nothing_changed};
 use crate::output::{self, Cell, Column, Record, Style, Table, count, format_duration, format_time};
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
@@ -89,35 +89,34 @@ impl StatsArguments {
     }
 }
 
-/// Prints the numbers.
-pub(crate) async fn run(arguments: StatsArguments) -> Result<Verdict, Failure> {
-    let database = Database::open_migrated(&arguments.database).await?;
+/// Prints the numbers of the database, or of all places together.
+pub(crate) async fn run(arguments: StatsArguments, places: Option<Places>) -> Result<Verdict, Failure> {
+    let source = Source::open(&arguments.database, places).await?;
     let json = arguments.database.json;
     if let Some(DurationArgument(since)) = arguments.since {
-        let asking = Past::ask(&database.client, since, arguments.kind, arguments.queue);
-        let past = answered(nothing_changed, asking).await?;
-        database.close().await?;
+        let past = Past::ask(&source, since, arguments.kind, arguments.queue).await?;
+        let verdict = source.close().await?;
         match json {
             true => output::print_json(&past.numbers())?,
             false => output::print(&past.text())?,
         }
-        return Ok(Verdict::Fine);
+        return Ok(verdict);
     }
     let Some(DurationArgument(interval)) = arguments.watch else {
-        let stats = query(&database.client, &arguments).await?;
-        database.close().await?;
+        let stats = query(&source, &arguments).await?;
+        let verdict = source.close().await?;
         match json {
             true => output::print_json(&Numbers::of(&stats))?,
             false => output::print(&text(&stats))?,
         }
-        return Ok(Verdict::Fine);
+        return Ok(verdict);
     };
     let mut ticks = tokio::time::interval(interval);
     // After a slow query the next one starts an interval later, not at once.
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     for printed in 0_u64.. {
         ticks.tick().await;
-        let stats = query(&database.client, &arguments).await?;
+        let stats = query(&source, &arguments).await?;
         let lines = match json {
             true => output::json_lines([Numbers::of(&stats)])?,
             false => line(&stats, printed.is_multiple_of(HEADER_EVERY), output::width()),
@@ -126,14 +125,15 @@ pub(crate) async fn run(arguments: StatsArguments) -> Result<Verdict, Failure> {
             break;
         }
     }
-    database.close().await?;
-    Ok(Verdict::Fine)
+    source.close().await
 }
 
-async fn query(client: &Client, arguments: &StatsArguments) -> Result<Stats, Failure> {
-    let StatsArguments { within: DurationArgument(within), sample, count_up_to, .. } = arguments;
-    let asking = async { Ok(client.stats().within(*within).sample(*sample).count_up_to(*count_up_to).await?) };
-    answered(nothing_changed, asking).await
+async fn query(source: &Source, arguments: &StatsArguments) -> Result<Stats, Failure> {
+    let &StatsArguments { within: DurationArgument(within), sample, count_up_to, .. } = arguments;
+    let ask = |client: uniqueue::Client| async move {
+        client.stats().within(within).sample(sample).count_up_to(count_up_to).await
+    };
+    source.ask(ask, Stats::merged).await
 }
 
 /// Reads a length of time, or a number of seconds.
@@ -224,10 +224,12 @@ fn line(stats: &Stats, has_header: bool, width: Option<usize>) -> String {
     let jobs = |state: JobState| output::jobs(stats.jobs.get(&state).copied().unwrap_or(JobCount::Exactly(0)));
     let wait = stats
         .finished
+        .as_ref()
         .map(|finished| (format_duration(finished.wait.p50), format_duration(finished.wait.p99)))
         .unwrap_or_default();
     let run = stats
         .finished
+        .as_ref()
         .map(|finished| (format_duration(finished.run.p50), format_duration(finished.run.p99)))
         .unwrap_or_default();
     let worked = |number: f64| if stats.rates.worked_over.is_some() { rate(number) } else { "?".to_owned() };
@@ -323,7 +325,7 @@ impl Numbers {
                 failed: known.map(|_| rates.failed),
                 worked_over: known,
             },
-            finished: stats.finished.map(|finished| FinishedNumbers {
+            finished: stats.finished.as_ref().map(|finished| FinishedNumbers {
                 jobs: finished.jobs,
                 since: format_time(finished.since),
                 wait: lengths(&finished.wait),

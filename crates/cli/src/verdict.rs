@@ -15,6 +15,19 @@ pub(crate) enum Verdict {
     Unseen,
 }
 
+impl Verdict {
+    /// The worse of two verdicts.
+    pub(crate) fn or_worse(self, other: Self) -> Self {
+        let rank = |verdict: Self| match verdict {
+            Self::Fine => 0,
+            Self::Unseen => 1,
+            Self::NotFine => 2,
+            Self::Critical => 3,
+        };
+        if rank(other) > rank(self) { other } else { self }
+    }
+}
+
 impl From<Verdict> for ExitCode {
     fn from(verdict: Verdict) -> Self {
         match verdict {

@@ -6,7 +6,7 @@ mod text;
 pub(crate) use self::args::DoctorArguments;
 
 use serde::Serialize;
-use uniqueue::{Diagnosis, Severity};
+use uniqueue::{Diagnosis, Finding, Places, Severity};
 
 use crate::database::Database;
 use crate::failure::Failure;
@@ -32,6 +32,31 @@ pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> 
         Severity::Critical => Verdict::Critical,
         _ => Verdict::NotFine,
     })
+}
+
+/// Compares all places with each other, and prints the findings below those of each place.
+pub(crate) async fn across(arguments: DoctorArguments, places: Places) -> Result<Verdict, Failure> {
+    let findings = places.diagnose().await;
+    let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
+    if arguments.database.json {
+        output::print_json_line(&Across { place: None, worst, findings: &findings })?;
+    } else {
+        output::print(&text::across(&findings, arguments.remedies))?;
+    }
+    Ok(match worst {
+        worst if !arguments.fail_on.is_met_by(worst) => Verdict::Fine,
+        Severity::Critical => Verdict::Critical,
+        _ => Verdict::NotFine,
+    })
+}
+
+/// The last line with --json, over several places.
+#[derive(Serialize)]
+struct Across<'a> {
+    /// None of them.
+    place: Option<&'a str>,
+    worst: Severity,
+    findings: &'a [Finding],
 }
 
 /// The output with --json.

@@ -41,6 +41,21 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
     text
 }
 
+/// The findings about places together: as text, or as comments of a script.
+pub(super) fn across(findings: &[Finding], is_script: bool) -> String {
+    if is_script {
+        return findings.iter().map(remedy).collect();
+    }
+    let mut text = "\nall places\n".to_owned();
+    for finding in findings {
+        text.push_str(&of_finding(finding));
+    }
+    if findings.is_empty() {
+        text.push_str(&format!("{}: nothing differs\n", paint(Style::Good, Severity::Ok.as_str())));
+    }
+    text
+}
+
 fn of_finding(finding: &Finding) -> String {
     let Finding { code, severity, subject, seen, remedy, .. } = finding;
     let mut text = format!(
@@ -76,20 +91,23 @@ fn paragraph(text: &str) -> String {
 
 /// All remedies as a script for psql.
 pub(super) fn remedies(diagnosis: &Diagnosis) -> String {
-    let mut text = String::new();
-    for Finding { code, severity, subject, seen, remedy, .. } in &diagnosis.findings {
-        text.push_str(&format!("-- {severity} {code}: {}: {}\n", printable(subject), printable(seen)));
-        text.push_str(&format!("-- {}.\n", printable(&remedy.advice)));
-        if let Some(command) = &remedy.command {
-            text.push_str(&format!("-- $ {}\n", printable(command)));
-        }
-        if let Some(sql) = &remedy.sql {
-            text.push_str(sql);
-            text.push('\n');
-        }
+    let mut text: String = diagnosis.findings.iter().map(remedy).collect();
+    text.push_str(&format!("-- {diagnosis}\n"));
+    text
+}
+
+fn remedy(finding: &Finding) -> String {
+    let Finding { code, severity, subject, seen, remedy, .. } = finding;
+    let mut text = format!("-- {severity} {code}: {}: {}\n", printable(subject), printable(seen));
+    text.push_str(&format!("-- {}.\n", printable(&remedy.advice)));
+    if let Some(command) = &remedy.command {
+        text.push_str(&format!("-- $ {}\n", printable(command)));
+    }
+    if let Some(sql) = &remedy.sql {
+        text.push_str(sql);
         text.push('\n');
     }
-    text.push_str(&format!("-- {diagnosis}\n"));
+    text.push('\n');
     text
 }
 

@@ -13,6 +13,7 @@ use crate::database::Database;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Table};
+use crate::places::PageOfIds;
 use crate::verdict::Verdict;
 
 /// List jobs, a page at a time.
@@ -67,6 +68,13 @@ Exit codes:
   2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
+impl ListArguments {
+    /// The page that it prints.
+    pub(super) fn page(&self) -> PageOfIds {
+        PageOfIds { limit: self.limit, is_oldest_first: self.oldest_first }
+    }
+}
+
 /// Prints a page.
 pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
     let ListArguments { ids, filter, limit, after, oldest_first, why, database } = arguments;
@@ -94,7 +102,7 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
     } else {
         let now = client.database_time().await?;
         let mut text = table(&page, why.as_ref(), now).text();
-        if let Some(last) = page.last().filter(|_| page.len() as u64 == u64::from(limit)) {
+        if let Some(last) = page.last().filter(|_| page.len() as u64 == u64::from(limit) && !output::is_merged()) {
             text.push_str(&output::next_page(&last.id.to_string()));
         }
         output::print(&text)?;

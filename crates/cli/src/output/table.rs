@@ -19,6 +19,11 @@ use super::wrap::wrap;
 /// The variable by which a process that merges the outputs of others asks for their tables as JSON.
 pub(crate) const TABLES_AS_JSON: &str = "UNIQUEUE_TABLES_AS_JSON";
 
+/// Whether another process merges the output of this one.
+pub(crate) fn is_merged() -> bool {
+    std::env::var_os(TABLES_AS_JSON).is_some()
+}
+
 /// The narrowest that a long column is cut to, and one that says why.
 const MIN_WIDTH: usize = 8;
 const MIN_WHY_WIDTH: usize = 24;
@@ -98,7 +103,7 @@ impl Table {
 
     /// The table for standard output, with the number of rows below it.
     pub(crate) fn text(&self) -> String {
-        if std::env::var_os(TABLES_AS_JSON).is_some() {
+        if is_merged() {
             return format!("{}\n", self.json());
         }
         format!("{}\n", self.draw(width()))
@@ -137,7 +142,7 @@ impl Table {
 
     /// The table for standard output without the number of rows, for a table that always has the same rows.
     pub(crate) fn text_without_count(&self) -> String {
-        if std::env::var_os(TABLES_AS_JSON).is_some() {
+        if is_merged() {
             return self.json().to_string();
         }
         let drawn = self.draw(width());

@@ -1,7 +1,7 @@
 //! Running a command in one place of a map, or in all at once.
 //!
 //! Each place gets a process of this command, so that a command knows nothing of places. With all places their outputs are
-//! merged: objects and rows get the place's name, and rows that begin with an id are put in the order of the ids.
+//! merged: objects and rows get the place's name. A page of jobs has the first jobs of all places, in order.
 
 use std::ffi::OsString;
 use std::process::{Command, Output};
@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::output::{self, TABLES_AS_JSON, Table};
 use crate::verdict::Verdict;
 
-/// The commands that ask all places. They change nothing.
-const READING: [&str; 10] = [
+/// The commands that ask all places in this way. They change nothing.
+const READING: [&str; 9] = [
     "doctor",
     "job list",
     "job show",
@@ -23,9 +23,16 @@ const READING: [&str; 10] = [
     "queue groups",
     "queue list",
     "queue status",
-    "stats",
     "unique audit",
 ];
+
+/// A page of a list in the order of ids.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageOfIds {
+    /// The most rows.
+    pub(crate) limit: u32,
+    pub(crate) is_oldest_first: bool,
+}
 
 /// Reads the map that the command line names: a file, or the JSON document itself.
 pub(crate) fn map(given: Option<&str>) -> Result<PlaceMap, Failure> {
@@ -36,34 +43,30 @@ pub(crate) fn map(given: Option<&str>) -> Result<PlaceMap, Failure> {
     }
 }
 
-/// Runs the command line in the place of this name, or in all places.
-pub(crate) fn in_places(map: &PlaceMap, place: Option<&str>) -> Result<Verdict, Failure> {
-    let arguments = own_arguments(std::env::args_os().skip(1));
-    match place {
-        Some(name) => {
-            let Some(place) = map.places().find(|place| place.name().as_str() == name) else {
-                let known = map.places().map(|place| place.name().as_str()).collect::<Vec<_>>().join(", ");
-                return Err(Failure::refused(format!("unknown place: {name:?}"), format!("the places are {known}")));
-            };
-            let status = command(place, &arguments)?.status();
-            let status = status.map_err(|error| Failure::environment("cannot run in a place", "try again", error))?;
-            Ok(verdict(status.code()).unwrap_or_else(|| std::process::exit(status.code().unwrap_or(130))))
-        }
-        None => in_all(map, &arguments),
-    }
+/// Runs the command line in the place of this name.
+pub(crate) fn in_place(map: &PlaceMap, name: &str) -> Result<Verdict, Failure> {
+    let Some(place) = map.places().find(|place| place.name().as_str() == name) else {
+        let known = map.places().map(|place| place.name().as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Failure::refused(format!("unknown place: {name:?}"), format!("the places are {known}")));
+    };
+    let status = command(place, &own_arguments())?.status();
+    let status = status.map_err(|error| Failure::environment("cannot run in a place", "try again", error))?;
+    Ok(verdict(status.code()).unwrap_or_else(|| std::process::exit(status.code().unwrap_or(130))))
 }
 
-fn in_all(map: &PlaceMap, arguments: &[OsString]) -> Result<Verdict, Failure> {
+/// Runs the command line in all places at once, and merges what they print.
+pub(crate) fn in_all(map: &PlaceMap, page: Option<PageOfIds>) -> Result<Verdict, Failure> {
+    let arguments = own_arguments();
     let words: Vec<_> = arguments.iter().filter_map(|argument| argument.to_str()).take(2).collect();
     let is_reading = READING.iter().any(|known| words.join(" ") == *known || words.first() == Some(known));
     if !is_reading || arguments.iter().any(|argument| argument == "--watch") {
         return Err(Failure::refused(
             "this command works in one place at a time",
-            "name it with --place; the commands that ask all places are doctor, stats and the lists",
+            "name it with --place; the commands that ask all places are doctor, stats, serve and the lists",
         ));
     }
     let places: Vec<_> = map.places().collect();
-    let commands = places.iter().map(|place| command(place, arguments)).collect::<Result<Vec<_>, _>>()?;
+    let commands = places.iter().map(|place| command(place, &arguments)).collect::<Result<Vec<_>, _>>()?;
     let outputs: Vec<std::io::Result<Output>> = std::thread::scope(|scope| {
         let running: Vec<_> = commands
             .into_iter()
@@ -72,19 +75,18 @@ fn in_all(map: &PlaceMap, arguments: &[OsString]) -> Result<Verdict, Failure> {
         running.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()))).collect()
     });
     let mut merged = Merged::default();
-    let mut worst = 0;
+    let mut worst = Verdict::Fine;
     for (place, output) in places.iter().zip(outputs) {
         let output = output.map_err(|error| Failure::environment("cannot run in a place", "try again", error))?;
-        let code = output.status.code().unwrap_or(1);
         // A place that does not answer is something wrong that was found.
-        worst = worst.max(if code == 2 { 1 } else { code });
+        worst = worst.or_worse(verdict(output.status.code()).unwrap_or(Verdict::NotFine));
         for line in String::from_utf8_lossy(&output.stderr).lines() {
             output::print_to_stderr(&format!("place {}: {line}", place.name()));
         }
         merged.add(place.name().as_str(), &String::from_utf8_lossy(&output.stdout));
     }
-    output::print(&merged.text()?)?;
-    Ok(verdict(Some(worst)).unwrap_or(Verdict::NotFine))
+    output::print(&merged.text(page)?)?;
+    Ok(worst)
 }
 
 /// This command in a place.
@@ -100,10 +102,13 @@ fn command(place: &PlaceAddress, arguments: &[OsString]) -> Result<Command, Fail
     Ok(command)
 }
 
-/// The command line without the options that are about places.
-fn own_arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+fn own_arguments() -> Vec<OsString> {
+    without_places(std::env::args_os().skip(1))
+}
+
+/// A command line without the options that are about places.
+fn without_places(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut own = Vec::new();
-    let mut given = given;
     while let Some(argument) = given.next() {
         match argument.to_str() {
             Some("--places" | "--place") => drop(given.next()),
@@ -178,20 +183,19 @@ impl Merged {
         }
     }
 
-    fn text(mut self) -> Result<String, Failure> {
-        let ids = |value: &Value| value.get("id").and_then(Value::as_str).map(str::to_owned);
-        if self.objects.iter().all(|object| ids(object).is_some()) {
-            in_order(&mut self.objects, |object| ids(object).unwrap_or_default());
+    fn text(mut self, page: Option<PageOfIds>) -> Result<String, Failure> {
+        let mut last = None;
+        if let Some(page) = page {
+            page.cut(&mut self.objects, |object| object["id"].as_str().unwrap_or_default().to_owned());
+            last = page.cut(&mut self.rows, |row| row.get(1).cloned().unwrap_or_default());
         }
         let mut text = output::json_lines(&self.objects)?;
         if !self.columns.is_empty() {
-            if self.columns[0]["name"] == "id" {
-                in_order(&mut self.rows, |row| row.get(1).cloned().unwrap_or_default());
-            }
             let place = json!({"name": "place", "kind": "text", "optional": false});
             let columns: Vec<_> = [place].into_iter().chain(self.columns).collect();
             text.push_str(&Table::of_json(&columns, self.rows).text());
         }
+        text.extend(last.map(|last| output::next_page(&last)));
         if !self.text.is_empty() {
             text.push_str(&format!("{}\n", self.text.trim_end()));
         }
@@ -199,12 +203,16 @@ impl Merged {
     }
 }
 
-/// Merges lists that are each in the order of their ids, rising or falling.
-fn in_order<T>(items: &mut [T], id: impl Fn(&T) -> String) {
-    let is_rising = items.windows(2).filter(|pair| id(&pair[0]) < id(&pair[1])).count() * 2 >= items.len();
-    items.sort_by_cached_key(&id);
-    if !is_rising {
-        items.reverse();
+impl PageOfIds {
+    /// Makes one page of the pages of all places. Each place gave its first rows, so the first ones of all are among them.
+    /// Answers with the last id of a full page.
+    fn cut<T>(self, items: &mut Vec<T>, id: impl Fn(&T) -> String) -> Option<String> {
+        items.sort_by_cached_key(&id);
+        if !self.is_oldest_first {
+            items.reverse();
+        }
+        items.truncate(self.limit as usize);
+        items.last().filter(|_| items.len() == self.limit as usize).map(&id)
     }
 }
 
@@ -223,18 +231,27 @@ mod tests {
     #[test]
     fn options_about_places_do_not_reach_a_place() {
         let given = ["job", "--places", "f", "list", "--place=a", "--limit", "3", "--places=x"].map(OsString::from);
-        assert_eq!(own_arguments(given.into_iter()), ["job", "list", "--limit", "3"]);
+        assert_eq!(without_places(given.into_iter()), ["job", "list", "--limit", "3"]);
     }
 
     #[test]
-    fn lists_are_merged_in_the_order_of_their_ids() {
-        let mut merged = Merged::default();
-        merged.add("a", "{\"id\":\"5\"}\n{\"id\":\"2\"}\n");
-        merged.add("b", "{\"id\":\"4\"}\n{\"id\":\"1\"}\n");
-        let text = merged.text().unwrap();
-        let ids: Vec<Value> =
-            text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].take()).collect();
-        assert_eq!(ids, ["5", "4", "2", "1"]);
+    fn a_page_of_all_places_has_their_first_rows_in_order() {
+        let page = |is_oldest_first, places: [&str; 2]| {
+            let mut merged = Merged::default();
+            for (place, ids) in ["a", "b"].into_iter().zip(places) {
+                let lines: String = ids.chars().map(|id| format!("{{\"id\":\"{id}\"}}\n")).collect();
+                merged.add(place, &lines);
+            }
+            let text = merged.text(Some(PageOfIds { limit: 3, is_oldest_first })).unwrap();
+            let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
+            text.lines().map(id).collect::<String>()
+        };
+        assert_eq!(page(false, ["952", "841"]), "985");
+        assert_eq!(page(true, ["259", "148"]), "124");
+        assert_eq!(page(false, ["9", "8"]), "98");
+        let mut full: Vec<u8> = (0..9).collect();
+        let last = PageOfIds { limit: 3, is_oldest_first: true }.cut(&mut full, ToString::to_string);
+        assert_eq!((full, last.as_deref()), (vec![0, 1, 2], Some("2")));
     }
 
     #[test]
@@ -245,7 +262,7 @@ mod tests {
         merged.add("a", &table(json!([column("queue"), column("args")]), json!(["q", "{}"])));
         merged
             .add("b", &format!("{}\nnext page", table(json!([column("queue"), column("error")]), json!(["r", "no"]))));
-        let text = merged.text().unwrap();
+        let text = merged.text(None).unwrap();
         assert_eq!(
             text,
             " place | queue | args | error\n-------+-------+------+-------\n a     | q     | {}   |\n b     | r     |      | no\n(2 rows)\nplace b\nnext page\n"

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use uniqueue::{Client, JobState, PlaceName, Places, Result};
 
-pub(crate) use self::each::{in_places, map};
+pub(crate) use self::each::{PageOfIds, in_all, in_place, map};
 
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Style, Table, count};

@@ -11,6 +11,8 @@ use crate::time_argument::DurationArgument;
 
 /// Serve the dashboard, with metrics and health checks.
 ///
+/// With --places it serves all places of a map, each with its own pages, and pages over all of them.
+///
 /// Without credentials it listens on this machine only, and every user of the machine can make every change. Another
 /// address needs --basic-auth, --bearer-token or --trusted-header. It runs until Ctrl-C or SIGTERM.
 #[derive(Debug, Args)]

@@ -27,7 +27,7 @@ use std::time::Duration;
 use axum::Router;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, shutdown_signal};
+use uniqueue::{PlaceMap, shutdown_signal};
 use uniqueue_web::{Access, Web};
 
 pub(crate) use self::args::ServeArguments;
@@ -45,14 +45,17 @@ use crate::verdict::Verdict;
 /// How long requests may take after an interrupt.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Serves until an interrupt.
-pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
+/// Serves a queue, or all places of a map, until an interrupt.
+pub(crate) async fn run(arguments: ServeArguments, map: Option<PlaceMap>) -> Result<Verdict, Failure> {
     if let Some(user) = &arguments.hash_password {
         output::print(&format!("{}\n", password::line(user)?))?;
         return Ok(Verdict::Fine);
     }
     let credentials = Credentials::read(&arguments)?;
     check_trusted_header(&arguments)?;
+    if map.is_some() {
+        check_one_place(&arguments)?;
+    }
     let tls = tls::read(&arguments)?;
     let listening = Listening::open(&arguments, &credentials, tls.as_ref()).await?;
     let faktory = faktory::listen(&arguments, &credentials, tls.as_ref()).await?;
@@ -64,6 +67,21 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         shutdown_signal().await;
         signal.cancel();
     });
+    let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0, words: |answer| answer };
+    let checks = Arc::new(Checks::new(credentials));
+    if let Some(map) = map {
+        let places = pool::open_places(map, &arguments);
+        announce(&arguments, &listening, None, None)?;
+        let router = router(Web::over(places.clone()), &checks, &arguments, limits, &stop);
+        tokio::select! {
+            () = listening.serve(router, limits, stop.clone()) => {}
+            () = too_long_after(&stop) => {}
+        }
+        for (_, client) in places.iter() {
+            client.pool().close().await;
+        }
+        return Ok(Verdict::Fine);
+    }
     let demo = match arguments.demo {
         true => Some(Demo::start(&arguments.database).await?),
         false => None,
@@ -73,15 +91,13 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         None => pool::given_url(&arguments).await?,
     };
     let client = pool::open(&url, &arguments)?;
-    let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0, words: |answer| answer };
-    let checks = Arc::new(Checks::new(credentials));
     let faktory = faktory.map(|listening| FaktoryDoor::new(listening, &url, &arguments, &checks)).transpose()?;
     let ojs = match ojs {
         Some(listening) => Some(OjsDoor::start(listening, &url, &arguments, &checks, limits).await?),
         None => None,
     };
     announce(&arguments, &listening, faktory.as_ref(), ojs.as_ref())?;
-    let router = router(client.clone(), &checks, &arguments, limits, &stop);
+    let router = router(Web::new(client.clone()), &checks, &arguments, limits, &stop);
     tokio::select! {
         () = serve(listening.serve(router, limits, stop.clone()), faktory, ojs, &stop) => {}
         () = too_long_after(&stop) => {}
@@ -121,13 +137,13 @@ async fn too_long_after(stop: &CancellationToken) {
 
 /// The dashboard behind the check of credentials.
 fn router(
-    client: Client,
+    web: Web,
     checks: &Arc<Checks>,
     arguments: &ServeArguments,
     limits: Limits,
     stop: &CancellationToken,
 ) -> Router {
-    let mut web = Web::new(client)
+    let mut web = web
         .access(|parts| match parts.extensions.get::<User>() {
             Some(User { name, rights }) => {
                 let access = match rights {
@@ -149,6 +165,19 @@ fn router(
         web = web.read_only();
     }
     authenticate::around(connections::around(web.router(), limits), checks)
+}
+
+/// Refuses what serves one queue where a map names several.
+fn check_one_place(arguments: &ServeArguments) -> Result<(), Failure> {
+    let one =
+        [("--demo", arguments.demo), ("--faktory", arguments.faktory.is_some()), ("--ojs", arguments.ojs.is_some())];
+    match one.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => Err(Failure::refused(
+            format!("{option} serves one place"),
+            "name the place with --place, or leave the option out",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a trusted header that every client could send.

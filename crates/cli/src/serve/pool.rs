@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use sqlx::postgres::PgPoolOptions;
-use uniqueue::Client;
+use uniqueue::{Client, PlaceMap, Places};
 
 use super::args::ServeArguments;
 use crate::database::Database;
@@ -35,15 +35,32 @@ pub(super) fn open_with(
     connections: u32,
     timeout: Duration,
 ) -> Result<Client, Failure> {
-    let timeout = format!("{}ms", timeout.as_millis().max(1));
-    let mut settings = vec![("statement_timeout", timeout.as_str()), ("idle_in_transaction_session_timeout", "60s")];
-    if arguments.read_only {
-        settings.push(("default_transaction_read_only", "on"));
-    }
-    let options = Client::connect_options(url)?.application_name("uniqueue serve").options(settings);
+    let options =
+        Client::connect_options(url)?.application_name("uniqueue serve").options(settings(arguments, timeout));
     let pool =
         PgPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE_TIMEOUT).connect_lazy_with(options);
     Ok(Client::builder().schema(arguments.database.schema.clone()).pool(pool))
+}
+
+/// The places of a map, each with a pool and limits as the pool of a dashboard has them.
+pub(super) fn open_places(map: PlaceMap, arguments: &ServeArguments) -> Places {
+    Places::builder()
+        .max_connections(arguments.connections)
+        .connect_timeout(ACQUIRE_TIMEOUT)
+        .settings(settings(arguments, arguments.statement_timeout.0))
+        .build(map)
+}
+
+/// The settings of a session.
+fn settings(arguments: &ServeArguments, timeout: Duration) -> Vec<(&'static str, String)> {
+    let mut settings = vec![
+        ("statement_timeout", format!("{}ms", timeout.as_millis().max(1))),
+        ("idle_in_transaction_session_timeout", "60s".to_owned()),
+    ];
+    if arguments.read_only {
+        settings.push(("default_transaction_read_only", "on".to_owned()));
+    }
+    settings
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! `uniqueue stats --since`: the history of jobs in steps, and by kind.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use uniqueue::{Client, Deploy, Histogram, History, HistoryCounts, KindHistory};
+use uniqueue::{Client, Deploy, Histogram, History, HistoryCounts, Kind};
 
+use super::source::Source;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Style, Table, count, format_duration, format_time};
 
@@ -21,29 +24,48 @@ const KINDS: u32 = 20;
 pub(super) struct Past {
     history: History,
     /// Empty where one kind was asked for.
-    kinds: Vec<KindHistory>,
+    kinds: Vec<(Kind, HistoryCounts)>,
 }
 
 impl Past {
     pub(super) async fn ask(
-        client: &Client,
+        source: &Source,
         since: Duration,
         kind: Option<String>,
         queue: Option<String>,
     ) -> Result<Self, Failure> {
         let step = STEPS.map(|minutes| Duration::from_secs(minutes * 60)).into_iter();
         let step = step.clone().find(|step| since.as_secs() <= step.as_secs() * LINES).or(step.last());
-        let mut asking = client.history(since).step(step.unwrap_or(since));
-        let is_narrowed = kind.is_some() || queue.is_some();
-        if let Some(kind) = kind {
-            asking = asking.kind(kind);
+        let ask = |client: Client| {
+            let (kind, queue) = (kind.clone(), queue.clone());
+            async move {
+                let is_narrowed = kind.is_some() || queue.is_some();
+                let mut asking = client.history(since).step(step.unwrap_or(since));
+                if let Some(kind) = kind {
+                    asking = asking.kind(kind);
+                }
+                if let Some(queue) = queue {
+                    asking = asking.queue(queue);
+                }
+                let history = asking.await?;
+                let kinds = if is_narrowed { Vec::new() } else { client.history_by_kind(since, KINDS).await? };
+                Ok(Self { history, kinds: kinds.into_iter().map(|of| (of.kind, of.counts)).collect() })
+            }
+        };
+        source.ask(ask, Self::merged).await
+    }
+
+    /// The history of several places together.
+    fn merged(all: Vec<Self>) -> Option<Self> {
+        let (histories, kinds): (Vec<_>, Vec<_>) = all.into_iter().map(|past| (past.history, past.kinds)).unzip();
+        let mut sums: BTreeMap<Kind, HistoryCounts> = BTreeMap::new();
+        for (kind, counts) in kinds.into_iter().flatten() {
+            sums.entry(kind).or_default().merge(&counts);
         }
-        if let Some(queue) = queue {
-            asking = asking.queue(queue);
-        }
-        let history = asking.await?;
-        let kinds = if is_narrowed { Vec::new() } else { client.history_by_kind(since, KINDS).await? };
-        Ok(Self { history, kinds })
+        let mut kinds: Vec<_> = sums.into_iter().collect();
+        kinds.sort_by_key(|(_, counts)| Reverse((counts.failed, counts.completed, counts.inserted)));
+        kinds.truncate(KINDS as usize);
+        History::merged(histories).map(|history| Self { history, kinds })
     }
 
     pub(super) fn text(&self) -> String {
@@ -63,7 +85,7 @@ impl Past {
         }
         if !self.kinds.is_empty() {
             let mut kinds = Table::new([Column::text("kind")].into_iter().chain(numbers()));
-            for KindHistory { kind, counts, .. } in &self.kinds {
+            for (kind, counts) in &self.kinds {
                 kinds.row([Cell::new(output::printable(kind.as_str()))].into_iter().chain(cells(counts)));
             }
             text.push_str(&format!("\n{}\n", kinds.text_without_count()));
@@ -74,7 +96,8 @@ impl Past {
     pub(super) fn numbers(&self) -> impl Serialize {
         let History { since, until, step, points, deploys, .. } = &self.history;
         let points = points.iter().map(|point| Step { at: format_time(point.at), counts: Counts::of(&point.counts) });
-        let kinds = self.kinds.iter().map(|of| OfKind { kind: of.kind.to_string(), counts: Counts::of(&of.counts) });
+        let kinds =
+            self.kinds.iter().map(|(kind, counts)| OfKind { kind: kind.to_string(), counts: Counts::of(counts) });
         let deploys = deploys.iter().map(|of| Mark { at: format_time(of.at), version: of.version.clone() });
         PastNumbers {
             since: format_time(*since),

@@ -1,10 +1,12 @@
 //! The commands over several places.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::support::{database, directory, uniqueue};
+use crate::support::{Foreground, database, directory, uniqueue};
 
 /// Runs a command with a map. Answers with its exit code and its output.
 fn run(map: &str, arguments: &[&str]) -> (i32, String, String) {
@@ -54,13 +56,36 @@ async fn every_command_asks_all_places_or_one() {
     assert!(jobs.is_sorted_by(|one, next| one["id"].as_str() > next["id"].as_str()));
     let (_, text, _) = run(&map, &["job", "list"]);
     assert!(text.starts_with(" place | id ") && text.ends_with("(3 rows)\n"), "{text}");
+    // A page has the first jobs of all places, and the next one goes on behind its last.
+    let (_, text, _) = run(&map, &["job", "list", "--limit", "2"]);
+    let next = format!("--limit 2 --places {map} --after={}\n", jobs[1]["id"].as_str().unwrap());
+    assert!(text.contains("\n(2 rows)\nnext: ") && text.ends_with(&next), "{text}");
+    let (_, text, _) =
+        run(&map, &["job", "list", "--json", "--limit", "1", "--after", jobs[1]["id"].as_str().unwrap()]);
+    assert_eq!(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect::<Vec<_>>(), jobs[2..]);
     let (_, text, _) = run(&map, &["queue", "list"]);
     assert!(text.contains(" a     | default") && text.contains(" b     | default"), "{text}");
     let (_, text, _) = run(&map, &["places", "status"]);
     assert!(text.contains(" all   |       0 |         3 |"), "{text}");
     let (code, text, _) = run(&map, &["doctor", "--json"]);
-    let first: Value = serde_json::Deserializer::from_str(&text).into_iter().next().unwrap().unwrap();
-    assert_eq!((code, first["place"].as_str()), (0, Some("a")), "{text}");
+    let each: Vec<Value> = serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect();
+    let named: Vec<_> = each.iter().map(|line| line["place"].as_str()).collect();
+    assert_eq!((code, named), (0, vec![Some("a"), Some("b"), None]), "{text}");
+    assert_eq!((&each[2]["worst"], &each[2]["findings"]), (&json!("ok"), &json!([])));
+    // What no place sees by itself.
+    assert_eq!(run(&map, &["queue", "limit", "email", "3", "--place", "a"]).0, 0);
+    let (code, text, _) = run(&map, &["doctor"]);
+    let found = "all places\nwarning  place_settings  queue email\n  limit is 3 in a, and not set in b\n";
+    assert!(code == 1 && text.contains(found), "{text}");
+    assert_eq!(run(&map, &["doctor", "--fail-on", "critical"]).0, 0);
+
+    // Counts are summed.
+    let (code, text, error) = run(&map, &["stats", "--json"]);
+    let stats: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &stats["jobs"]["available"]["exactly"], error.as_str()), (0, &json!(3), ""), "{text}");
+    let (_, text, _) = run(&map, &["stats", "--since", "1h", "--json"]);
+    let past: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(past["kinds"][0]["inserted"], 3, "{text}");
 
     // A place that does not answer is named, and the others are listed.
     let gone = place("gone", "postgres://nobody@127.0.0.1:1/none");
@@ -70,6 +95,14 @@ async fn every_command_asks_all_places_or_one() {
         code == 1 && text.ends_with("(3 rows)\n") && error.contains("place gone: error: cannot connect to"),
         "{error}"
     );
+    let (code, text, error) = run(&hole, &["stats"]);
+    assert!(
+        code == 1 && text.contains(" available |    3\n") && error.contains("place gone: error: place gone is down"),
+        "{text}{error}"
+    );
+    let (code, text, _) = run(&hole, &["doctor", "--json"]);
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(code == 1 && last["findings"].to_string().contains("place_down"), "{text}");
     // Another map is refused.
     let other = write("other.json", json!({"places": [place("a", &a), place("b", &b)], "hashed": ["b", "a"]}));
     let (code, text, _) = run(&other, &["places", "check"]);
@@ -78,4 +111,33 @@ async fn every_command_asks_all_places_or_one() {
     assert!(code == 1 && text.lines().all(|line| line.contains("\"ok\":false")), "{text}");
     let (code, _, error) = run("{}", &["places", "check"]);
     assert!(code == 2 && error.contains("invalid map of places"), "{error}");
+}
+
+#[tokio::test]
+async fn the_dashboard_serves_all_places() {
+    let directory = directory();
+    let (a, b) = (database().await, database().await);
+    let map = directory.path().join("map.json");
+    fs::write(&map, json!({"places": [{"name": "a", "url": a}, {"name": "b", "url": b}]}).to_string()).unwrap();
+    let map = map.to_str().unwrap();
+    assert_eq!(run(map, &["places", "migrate"]).0, 0);
+    assert_eq!(run(map, &["job", "insert", "email", "--place", "b"]).0, 0);
+    let mut command = uniqueue();
+    command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--places", map]);
+    let server = Foreground::start(&mut command);
+    let address = server.object["url"].as_str().unwrap().split("://").nth(1).unwrap().trim_end_matches('/').to_owned();
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(get("/").contains("href=\"/place:b\""));
+    assert!(get("/jobs").contains("href=\"/place:b/jobs/"));
+    assert!(get("/metrics").contains("uniqueue_jobs{place=\"b\",queue=\"default\",state=\"available\"} 1"));
+    drop(server);
+    // Other doors serve one place.
+    let (code, _, error) = run(map, &["serve", "--ojs", "127.0.0.1:0", "--listen", "127.0.0.1:0"]);
+    assert!(code == 2 && error.contains("--ojs serves one place"), "{error}");
 }
