@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use axum::http::request::Parts;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use uniqueue::{Client, JobRow};
+use tokio_util::task::AbortOnDropHandle;
+use uniqueue::{Client, JobRow, PlaceName};
 
 use crate::access::Access;
+use crate::across::Across;
 use crate::bulk::Plans;
 use crate::clock::Clock;
 use crate::sampler::Sampler;
 use crate::shared::Answers;
+use crate::snapshot::Seen;
 
 /// See [`Web::access`](crate::Web::access).
 pub(crate) type AccessFn = dyn Fn(&Parts) -> Access + Send + Sync;
@@ -18,9 +21,34 @@ pub(crate) type AccessFn = dyn Fn(&Parts) -> Access + Send + Sync;
 /// See [`Web::redact`](crate::Web::redact).
 pub(crate) type RedactFn = dyn Fn(&mut JobRow) + Send + Sync;
 
+/// What the pages of a dashboard are about.
+pub(crate) enum Scope {
+    /// The only queue.
+    One,
+    /// A place of several.
+    Place { names: Arc<[PlaceName]>, at: usize },
+    /// All places.
+    All(AllPlaces),
+}
+
+/// The places of the pages over all of them, each with what its own pages share.
+pub(crate) struct AllPlaces {
+    pub(crate) names: Arc<[PlaceName]>,
+    pub(crate) apps: Vec<Arc<App>>,
+    pub(crate) across: Arc<Across>,
+}
+
+impl AllPlaces {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&PlaceName, &Arc<App>)> {
+        self.names.iter().zip(&self.apps)
+    }
+}
+
 /// What all requests share. The tasks of a dashboard end when this is dropped.
 pub(crate) struct App {
+    /// The queue. Over all places it is that of the first one, and pages ask each place instead.
     pub(crate) client: Client,
+    pub(crate) scope: Scope,
     pub(crate) access: Arc<AccessFn>,
     pub(crate) redact: Option<Arc<RedactFn>>,
     pub(crate) is_read_only: bool,
@@ -38,6 +66,29 @@ impl App {
     pub(crate) fn access_of(&self, parts: &Parts) -> Access {
         let access = (self.access)(parts);
         if self.is_read_only { access.reading() } else { access }
+    }
+
+    /// The places, where these are the pages over all of them.
+    pub(crate) fn all_places(&self) -> Option<&AllPlaces> {
+        match &self.scope {
+            Scope::All(all) => Some(all),
+            _ => None,
+        }
+    }
+
+    /// The latest sample of the queue, or of each place.
+    pub(crate) async fn latest(&self) -> Vec<(Option<PlaceName>, Seen)> {
+        let Some(all) = self.all_places() else { return vec![(None, self.sampler.latest().await)] };
+        let sample = |(name, app): (&PlaceName, &Arc<Self>)| {
+            let (name, sampler) = (name.clone(), Arc::clone(&app.sampler));
+            AbortOnDropHandle::new(tokio::spawn(async move { (Some(name), sampler.latest().await) }))
+        };
+        let samples: Vec<_> = all.iter().map(sample).collect();
+        let mut seen = Vec::new();
+        for sample in samples {
+            seen.extend(sample.await);
+        }
+        seen
     }
 
     /// A job as it may be shown.

@@ -67,6 +67,19 @@ pub(crate) fn told(error: &Error) -> String {
     }
 }
 
+impl Failure {
+    /// The failure of a part of a page.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Forbidden => "you do not have the right to see it".to_owned(),
+            Self::NotFound(what) => format!("there is no such {what}"),
+            Self::Bad(why) => why.clone(),
+            Self::Database(error) => error.to_string(),
+            Self::Away(why) => why.clone().unwrap_or_else(|| "it does not answer".to_owned()),
+        }
+    }
+}
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let (status, title, text) = match self {

@@ -89,7 +89,7 @@ async fn answered(app: &App, method: &Method, answer: impl Future<Output = Respo
         Ok(response) => response,
         Err(_) => Failure::Away(failure.map(|failure| failure.why)).into_response(),
     };
-    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE && app.all_places().is_none() {
         // The sampler finds out whether the next page needs to wait.
         app.sampler.want();
     }

@@ -21,7 +21,9 @@
 //! changes nothing. [`Web::access`] grants more, [`Web::host`] adds names.
 
 mod access;
+mod across;
 mod app;
+mod asked;
 mod assets;
 mod bulk;
 mod clock;

@@ -1,4 +1,5 @@
-//! `/metrics`: the latest sample as OpenMetrics text. A scrape sends no query.
+//! `/metrics`: the latest sample as OpenMetrics text. A scrape sends no query. Over several places each value has a label
+//! with its place.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use uniqueue::{Histogram, HistoryCounts, JobState, QueueHistory, QueueInfo, QueueSettings, Rate, Severity};
+use uniqueue::{Histogram, HistoryCounts, JobState, PlaceName, QueueHistory, QueueInfo, QueueSettings, Rate, Severity};
 
 use crate::app::App;
 use crate::snapshot::{Seen, Snapshot};
@@ -80,31 +81,42 @@ pub(crate) const METRICS: [(&str, &str, &str); 32] = [
 
 /// The latest sample. Without one only the build and a failed sample.
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Response {
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], text(&app.sampler.latest().await)).into_response()
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], text(&app.latest().await)).into_response()
 }
 
-/// The page of a sample.
-pub(crate) fn text(seen: &Seen) -> String {
-    let mut page = Page(String::new());
+/// The page of a sample, or of one of each place.
+pub(crate) fn text(samples: &[(Option<PlaceName>, Seen)]) -> String {
+    let mut page = Page { text: String::new(), place: None };
     for (name, kind, meaning) in METRICS {
         page.describe(name, kind, meaning);
-        match (name, &seen.snapshot) {
-            ("uniqueue_build", _) => page.value("uniqueue_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0),
-            ("uniqueue_sample_failed", _) => page.value(name, &[], flag(seen.problem().is_some())),
-            (name, Some(snapshot)) => page.series(name, snapshot),
-            (_, None) => {}
+        if name == "uniqueue_build" {
+            page.place = None;
+            page.value("uniqueue_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+            continue;
+        }
+        for (place, seen) in samples {
+            page.place = place.as_ref();
+            match (name, &seen.snapshot) {
+                ("uniqueue_sample_failed", _) => page.value(name, &[], flag(seen.problem().is_some())),
+                (name, Some(snapshot)) => page.series(name, snapshot),
+                (_, None) => {}
+            }
         }
     }
-    page.0.push_str("# EOF\n");
-    page.0
+    page.text.push_str("# EOF\n");
+    page.text
 }
 
-struct Page(String);
+struct Page<'a> {
+    text: String,
+    /// The label of the values that follow.
+    place: Option<&'a PlaceName>,
+}
 
-impl Page {
+impl Page<'_> {
     fn describe(&mut self, name: &str, kind: &str, meaning: &str) {
         let unit = if name.ends_with("_seconds") { format!("# UNIT {name} seconds\n") } else { String::new() };
-        let _ = write!(self.0, "# TYPE {name} {kind}\n{unit}# HELP {name} {meaning}\n");
+        let _ = write!(self.text, "# TYPE {name} {kind}\n{unit}# HELP {name} {meaning}\n");
     }
 
     fn series(&mut self, name: &str, snapshot: &Snapshot) {
@@ -205,15 +217,17 @@ impl Page {
     }
 
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        self.0.push_str(name);
-        for (index, (label, text)) in labels.iter().enumerate() {
-            self.0.push(if index == 0 { '{' } else { ',' });
-            let _ = write!(self.0, "{label}=\"{}\"", escaped(text));
+        self.text.push_str(name);
+        let labels = self.place.map(|place| ("place", place.as_str())).into_iter().chain(labels.iter().copied());
+        let mut start = '{';
+        for (label, text) in labels {
+            self.text.push(std::mem::replace(&mut start, ','));
+            let _ = write!(self.text, "{label}=\"{}\"", escaped(text));
         }
-        if !labels.is_empty() {
-            self.0.push('}');
+        if start == ',' {
+            self.text.push('}');
         }
-        let _ = writeln!(self.0, " {value}");
+        let _ = writeln!(self.text, " {value}");
     }
 }
 
@@ -291,7 +305,7 @@ mod tests {
 
     #[test]
     fn without_a_sample_the_page_says_so() {
-        let page = text(&Seen::default());
+        let page = text(&[(None, Seen::default())]);
         assert!(page.contains("\nuniqueue_sample_failed 1\n"), "{page}");
         assert!(page.contains("\nuniqueue_build_info{version=\""), "{page}");
         assert!(page.ends_with("# EOF\n"), "{page}");

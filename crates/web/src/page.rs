@@ -8,10 +8,10 @@ use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect, Response};
 use time::OffsetDateTime;
-use uniqueue::Client;
+use uniqueue::{Client, PlaceName};
 
 use crate::access::{Access, Right};
-use crate::app::App;
+use crate::app::{App, Scope};
 use crate::failure::Failure;
 use crate::shared::Answer;
 use crate::snapshot::{Seen, Snapshot};
@@ -70,6 +70,8 @@ pub(crate) struct Page {
     pub(crate) here: String,
     /// The sample from which the page is made, and what is wrong with it.
     pub(crate) seen: OnceLock<Seen>,
+    /// The place of these rows, on a page over all places.
+    pub(crate) among: Option<PlaceName>,
     prefix: String,
 }
 
@@ -125,9 +127,31 @@ impl Page {
         format!("{}{path}", self.prefix)
     }
 
-    /// The path under which the dashboard is mounted.
+    /// The path under which the dashboard is mounted, with all its places.
+    pub(crate) fn base(&self) -> &str {
+        match &self.app.scope {
+            Scope::Place { names, at } => self.prefix.strip_suffix(&place_path(&names[*at])).unwrap_or(&self.prefix),
+            _ => &self.prefix,
+        }
+    }
+
+    /// The path of its cookies.
     pub(crate) fn cookie_path(&self) -> &str {
-        if self.prefix.is_empty() { "/" } else { &self.prefix }
+        if self.base().is_empty() { "/" } else { self.base() }
+    }
+
+    /// The same request to the pages of a place, from the pages over all of them.
+    pub(crate) fn in_place(&self, name: &PlaceName, app: &Arc<App>) -> Self {
+        Self {
+            app: Arc::clone(app),
+            access: self.access.clone(),
+            theme: self.theme,
+            is_local_time: self.is_local_time,
+            here: self.here.clone(),
+            seen: OnceLock::new(),
+            among: Some(name.clone()),
+            prefix: format!("{}{}", self.prefix, place_path(name)),
+        }
     }
 
     /// Sends the browser to another page of the dashboard. A path that would lead elsewhere leads to the overview.
@@ -159,7 +183,7 @@ impl FromRequestParts<Arc<App>> for Page {
         let here = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let cookies = parts.headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
         let (app, theme, seen) = (Arc::clone(app), Theme::System, OnceLock::new());
-        let mut page = Self { app, access, theme, is_local_time: false, here, seen, prefix };
+        let mut page = Self { app, access, theme, is_local_time: false, here, seen, among: None, prefix };
         for (name, value) in cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='))
         {
             match name {
@@ -170,6 +194,19 @@ impl FromRequestParts<Arc<App>> for Page {
         }
         Ok(page)
     }
+}
+
+/// The path of the pages of a place. It ends with the name, percent-encoded.
+pub(crate) fn place_path(name: &PlaceName) -> String {
+    let mut path = "/place:".to_owned();
+    for byte in name.as_str().bytes() {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => path.push(char::from(byte)),
+            byte if byte.is_ascii_alphanumeric() => path.push(char::from(byte)),
+            byte => path.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    path
 }
 
 /// The part of the path that the application's router took away.
@@ -196,6 +233,13 @@ mod tests {
         assert_eq!(prefix_of("/queue/", "/"), "/queue");
         assert_eq!(prefix_of("/", "/"), "");
         assert_eq!(prefix_of("/jobs", "/jobs"), "");
+    }
+
+    #[test]
+    fn a_place_of_any_name_has_a_path_of_its_own() {
+        let path = |name| place_path(&PlaceName::new(name).unwrap());
+        assert_eq!(path("eu-1"), "/place:eu-1");
+        assert_eq!(path("../ä {x}"), "/place:..%2F%C3%A4%20%7Bx%7D");
     }
 
     #[test]

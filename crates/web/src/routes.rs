@@ -24,13 +24,13 @@ pub struct Route {
 }
 
 macro_rules! routes {
-    ($($method:ident $path:literal $needs:expr => $handler:path,)*) => {
-        /// Every route.
-        pub(crate) const ROUTES: &[Route] =
+    ($routes:ident $router:ident; $($method:ident $path:literal $needs:expr => $handler:path,)*) => {
+        /// Every route of this router.
+        pub(crate) const $routes: &[Route] =
             &[$(Route { method: stringify!($method), path: $path, needs: $needs }),*];
 
         /// The router of the table.
-        pub(crate) fn router(app: &Arc<App>) -> Router {
+        pub(crate) fn $router(app: &Arc<App>) -> Router {
             let gate_of = |needs| from_fn_with_state(Gate { app: Arc::clone(app), needs }, gate);
             Router::new()
                 $(.route($path, on(MethodFilter::$method, $handler).layer(gate_of($needs))))*
@@ -39,7 +39,28 @@ macro_rules! routes {
     };
 }
 
+// The pages over all places. Changes are made on the pages of a place.
 routes! {
+    OVER_PLACES over_places;
+    GET "/" Needs::Read => pages::places::show,
+    GET "/search" Needs::Read => pages::search::show,
+    GET "/suggest" Needs::Read => pages::search::suggest,
+    GET "/jobs" Needs::Read => pages::jobs::list,
+    GET "/jobs/{id}" Needs::Read => pages::places::job,
+    GET "/queues" Needs::Read => pages::queues::list,
+    GET "/history" Needs::Read => pages::history::show,
+    GET "/running" Needs::Read => pages::running::list,
+    GET "/runners" Needs::Read => pages::runners::list,
+    GET "/doctor" Needs::Read => pages::doctor::show,
+    POST "/settings" Needs::Read => pages::settings::change,
+    GET "/metrics" Needs::Read => metrics::show,
+    GET "/health/live" Needs::Nothing => health::live,
+    GET "/health/ready" Needs::Nothing => health::ready,
+    GET "/assets/{version}/{name}" Needs::Nothing => assets::serve,
+}
+
+routes! {
+    ROUTES router;
     GET "/" Needs::Read => pages::overview::show,
     GET "/search" Needs::Read => pages::search::show,
     GET "/suggest" Needs::Read => pages::search::suggest,

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::request::Parts;
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, JobRow};
+use uniqueue::{Client, JobRow, Places};
 
 use crate::access::Access;
-use crate::app::{AccessFn, App, RedactFn};
+use crate::across::Across;
+use crate::app::{AccessFn, AllPlaces, App, RedactFn, Scope};
 use crate::bulk::Plans;
 use crate::clock::Clock;
 use crate::guard;
+use crate::page::place_path;
 use crate::routes::{self, Route};
 use crate::sampler::Sampler;
 use crate::shared::Answers;
@@ -30,10 +32,17 @@ pub fn router(client: Client) -> Router {
     Web::new(client).router()
 }
 
+/// The queues of a dashboard.
+#[derive(Debug)]
+enum Queues {
+    One(Client),
+    Places(Places),
+}
+
 /// Makes a dashboard.
 #[must_use = "a dashboard answers nothing until its router is served"]
 pub struct Web {
-    client: Client,
+    queues: Queues,
     access: Arc<AccessFn>,
     redact: Option<Arc<RedactFn>>,
     is_read_only: bool,
@@ -47,7 +56,7 @@ pub struct Web {
 impl fmt::Debug for Web {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Web")
-            .field("client", &self.client)
+            .field("queues", &self.queues)
             .field("is_read_only", &self.is_read_only)
             .field("hosts", &self.hosts)
             .finish_non_exhaustive()
@@ -57,8 +66,28 @@ impl fmt::Debug for Web {
 impl Web {
     /// A dashboard for the queue of a client. It reads over the client's pool.
     pub fn new(client: Client) -> Self {
+        Self::of(Queues::One(client))
+    }
+
+    /// A dashboard for several places. Its overview has a row for each, its lists have the jobs, queues and runners of all,
+    /// and each place has the pages of a dashboard of its own below `/place:NAME`. Each change is made in one place. A place that
+    /// does not answer is named, and the pages show the others. It reads over the pools of the places.
+    ///
+    /// ```no_run
+    /// # fn run() -> uniqueue::Result<()> {
+    /// use uniqueue::{PlaceMap, Places};
+    /// use uniqueue_web::Web;
+    ///
+    /// let router = Web::over(Places::new(PlaceMap::from_file("places.json")?)).router();
+    /// # Ok(()) }
+    /// ```
+    pub fn over(places: Places) -> Self {
+        Self::of(Queues::Places(places))
+    }
+
+    fn of(queues: Queues) -> Self {
         Self {
-            client,
+            queues,
             access: Arc::new(|_| Access::read()),
             redact: None,
             is_read_only: false,
@@ -133,10 +162,16 @@ impl Web {
         self
     }
 
-    /// Every route of the dashboard, with what it needs.
+    /// Every route of the dashboard of a queue, with what it needs. Over several places these stand below the path of each place.
     #[must_use]
     pub fn routes() -> &'static [Route] {
         routes::ROUTES
+    }
+
+    /// Every route of the pages over all places, with what it needs.
+    #[must_use]
+    pub fn routes_over_places() -> &'static [Route] {
+        routes::OVER_PLACES
     }
 
     /// The router.
@@ -144,11 +179,9 @@ impl Web {
     /// # Panics
     ///
     /// With [`Web::shutdown`] and outside of a Tokio runtime.
-    pub fn router(self) -> Router {
-        let Self { client, access, redact, is_read_only, hosts, origins, prefix, csp, stop: signal } = self;
-        let prefix = prefix.map(|prefix| prefix.trim_end_matches('/').to_owned());
+    pub fn router(mut self) -> Router {
         let stop = CancellationToken::new();
-        if let Some(signal) = signal {
+        if let Some(signal) = self.stop.take() {
             let stop = stop.clone();
             tokio::spawn(async move {
                 tokio::select! {
@@ -157,19 +190,47 @@ impl Web {
                 }
             });
         }
+        self.prefix = self.prefix.map(|prefix| prefix.trim_end_matches('/').to_owned());
+        let router = match &self.queues {
+            Queues::One(client) => routes::router(&self.app(client, Scope::One, "", stop)),
+            Queues::Places(places) => self.over_places(places, &stop),
+        };
+        guard::around(router, self.hosts, &self.origins, &self.csp)
+    }
+
+    /// The pages over all places, and those of each place.
+    fn over_places(&self, places: &Places, stop: &CancellationToken) -> Router {
+        let (names, clients): (Vec<_>, Vec<_>) = places.iter().map(|(name, client)| (name.clone(), client)).unzip();
+        let names: Arc<[_]> = names.into();
+        let mut router = Router::new();
+        let mut apps = Vec::new();
+        for (at, client) in clients.iter().enumerate() {
+            let path = place_path(&names[at]);
+            let scope = Scope::Place { names: Arc::clone(&names), at };
+            let app = self.app(client, scope, &path, stop.child_token());
+            router = router.nest(&path, routes::router(&app));
+            apps.push(app);
+        }
+        let across = Arc::new(Across::new(places.clone(), stop.child_token()));
+        let scope = Scope::All(AllPlaces { names, apps, across });
+        router.merge(routes::over_places(&self.app(clients[0], scope, "", stop.clone())))
+    }
+
+    /// What the requests to the pages of a scope share.
+    fn app(&self, client: &Client, scope: Scope, path: &str, stop: CancellationToken) -> Arc<App> {
         let sampler = Arc::new(Sampler::new(client.clone(), stop.clone()));
-        let app = Arc::new(App {
-            client,
-            access,
-            redact,
-            is_read_only,
-            prefix,
+        Arc::new(App {
+            client: client.clone(),
+            scope,
+            access: Arc::clone(&self.access),
+            redact: self.redact.clone(),
+            is_read_only: self.is_read_only,
+            prefix: self.prefix.as_ref().map(|prefix| format!("{prefix}{path}")),
             stop: stop.drop_guard(),
             plans: Plans::default(),
             sampler,
             answers: Answers::default(),
             clock: Clock::default(),
-        });
-        guard::around(routes::router(&app), hosts, &origins, &csp)
+        })
     }
 }

@@ -7,10 +7,11 @@ use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 use uniqueue::JobState;
 
-use super::{Hostile, ago, plain, short_count};
+use super::{Cell, Hostile, ago, plain, short_count};
+use crate::app::Scope;
 use crate::assets;
 use crate::fields::Fields;
-use crate::page::{Page, Theme};
+use crate::page::{Page, Theme, place_path};
 use crate::snapshot::Seen;
 
 /// The parts that differ from page to page.
@@ -62,6 +63,22 @@ const NAVIGATION: &[(&str, &[Entry])] = &[
     ),
 ];
 
+/// The pages that there are over all places.
+const OVER_PLACES: [&str; 7] = ["/", "/history", "/doctor", "/jobs", "/running", "/runners", "/queues"];
+
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    NAVIGATION.iter().flat_map(|(_, entries)| *entries)
+}
+
+/// The navigation of this page, by groups.
+fn navigation_of(page: &Page) -> impl Iterator<Item = (&'static str, Vec<&'static Entry>)> {
+    let is_over = page.app.all_places().is_some();
+    let shown = move |entry: &&Entry| !is_over || OVER_PLACES.contains(&entry.0);
+    let groups =
+        NAVIGATION.iter().map(move |(group, entries)| (*group, entries.iter().filter(shown).collect::<Vec<_>>()));
+    groups.filter(|(_, entries)| !entries.is_empty())
+}
+
 /// A page, and its status: 503 where it shows old data.
 pub(crate) type Shown = (StatusCode, Html<String>);
 
@@ -88,6 +105,7 @@ pub(crate) fn document(page: &Page, document: Document<'_>) -> Shown {
                 a.skip href="#main" { "Skip to the content" }
                 header.side {
                     a.brand href=(page.link("/")) { img src=(asset("icon.svg")) alt="" width="18" height="18"; "uniqueue" }
+                    (switcher(page))
                     (search(page))
                     (navigation(page))
                     (settings(page))
@@ -104,7 +122,7 @@ pub(crate) fn document(page: &Page, document: Document<'_>) -> Shown {
                     @if let Some(seen) = old { (away(seen)) }
                     (body)
                 }
-                (keys())
+                (keys(page))
                 @for sort in ["names", "kinds", "queues", "groups"] { datalist id=(sort) {} }
             }
         }
@@ -121,6 +139,33 @@ fn away(seen: &Seen) -> Markup {
             @match &seen.snapshot {
                 Some(snapshot) => { "What stands here was read " (ago(snapshot.stats.asked_at, snapshot.now())) "." }
                 None => "This page fills when it can.",
+            }
+        }
+    }
+}
+
+/// The places to choose from. The choice keeps the page, where it is a list.
+fn switcher(page: &Page) -> Markup {
+    let (names, at) = match &page.app.scope {
+        Scope::One => return html! {},
+        Scope::Place { names, at } => (names, Some(*at)),
+        Scope::All(all) => (&all.names, None),
+    };
+    let entry = entries().find(|(path, ..)| *path == page.path());
+    let list = entry.map_or("/", |(path, ..)| *path);
+    let over = entry.filter(|(path, ..)| OVER_PLACES.contains(path)).map_or("/", |(path, ..)| *path);
+    let to = |place: &str, path: &str| match (format!("{}{place}", page.base()), path) {
+        (base, "/") if !base.is_empty() => base,
+        (base, path) => format!("{base}{path}"),
+    };
+    html! {
+        details.places {
+            summary { @match at { Some(at) => { "Place " b { (Cell(names[at].as_str())) } } None => b { "All places" } } }
+            ul {
+                li { a href=(to("", over)) aria-current=[at.is_none().then_some("true")] { "All places" } }
+                @for (index, name) in names.iter().enumerate() {
+                    li { a href=(to(&place_path(name), list)) aria-current=[(at == Some(index)).then_some("true")] { (Cell(name.as_str())) } }
+                }
             }
         }
     }
@@ -165,10 +210,10 @@ fn badge(page: &Page, path: &str) -> Option<(u64, &'static str)> {
 fn navigation(page: &Page) -> Markup {
     html! {
         nav aria-label="Pages" {
-            @for (group, entries) in NAVIGATION {
+            @for (group, entries) in navigation_of(page) {
                 div.group {
                     @if !group.is_empty() { span.group-name { (group) } }
-                    @for (path, name, key) in *entries {
+                    @for (path, name, key) in entries {
                         @let is_here = page.path() == *path || *path != "/" && page.path().starts_with(&format!("{path}/"))
                             || path.strip_suffix('s') == Some(page.path());
                         a href=(page.link(path)) aria-current=[is_here.then_some("page")] data-go=(key) {
@@ -201,15 +246,15 @@ fn settings(page: &Page) -> Markup {
 }
 
 /// The list of keys, which a script shows.
-fn keys() -> Markup {
+fn keys(page: &Page) -> Markup {
     html! {
         dialog id="keys" aria-labelledby="keys-title" {
             h2 id="keys-title" { "Keys" }
             dl.keys {
                 dt { kbd { "?" } } dd { "This list" }
                 dt { kbd { "g" } " then a letter" } dd { "Go to a page" }
-                @for (_, entries) in NAVIGATION {
-                    @for (_, name, key) in *entries { dt { kbd { "g" } " " kbd { (key) } } dd { (name) } }
+                @for (_, entries) in navigation_of(page) {
+                    @for (_, name, key) in entries { dt { kbd { "g" } " " kbd { (key) } } dd { (name) } }
                 }
                 dt { kbd { "/" } } dd { "Search everything" }
                 dt { kbd { "j" } " " kbd { "k" } } dd { "Next and previous row" }

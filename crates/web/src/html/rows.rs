@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow};
 
-use super::{Cell, Hostile, Start, ago, state};
+use super::{Cell, Hostile, Start, ago, place_cell, place_head, state};
 use crate::fields::url;
 use crate::page::Page;
 
@@ -49,11 +49,6 @@ pub(crate) fn short(id: JobId) -> String {
     format!("{}…{}", &text[..8], &text[text.len() - 6..])
 }
 
-/// An id for a name of any characters, so that rows keep their place when the page is read again.
-pub(crate) fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A link to a job.
 pub(crate) fn job_link(page: &Page, id: JobId) -> Markup {
     html! { a.mono href=(page.link(&format!("/jobs/{id}"))) title=(id) { (short(id)) } }
@@ -83,8 +78,14 @@ pub(crate) fn submit(name: &str, value: &str, label: &str, class: &str) -> Marku
 
 /// A table of jobs. With boxes to tick, it stands in a form.
 pub(crate) fn job_rows(page: &Page, jobs: &[JobRow], now: OffsetDateTime, has_boxes: bool) -> Rows {
-    let has_failed = jobs.iter().any(|job| last_failure(job).is_some());
-    let rows = fitting(jobs, jobs.len(), |job| job_row(page, job, now, has_boxes, has_failed));
+    let jobs: Vec<_> = jobs.iter().map(|job| (page, now, job)).collect();
+    job_table(page, &jobs, has_boxes)
+}
+
+/// A table of jobs, each with the page of its place and the time there.
+pub(crate) fn job_table(page: &Page, jobs: &[(&Page, OffsetDateTime, &JobRow)], has_boxes: bool) -> Rows {
+    let has_failed = jobs.iter().any(|(.., job)| last_failure(job).is_some());
+    let rows = fitting(jobs, jobs.len(), |(page, now, job)| job_row(page, job, *now, has_boxes, has_failed));
     let html = html! {
         div.scroll {
             table.lines {
@@ -93,6 +94,7 @@ pub(crate) fn job_rows(page: &Page, jobs: &[JobRow], now: OffsetDateTime, has_bo
                         @if has_boxes {
                             th { input type="checkbox" data-tick-all data-script aria-label="Tick all rows"; }
                         }
+                        (place_head(page))
                         th { "Job" } th { "Kind" } th { "State" } th { "Queue" } th { "Args" }
                         th.num { "Attempt" } @if has_failed { th.num { "Last failure" } } th.num { "Inserted" }
                     }
@@ -116,6 +118,7 @@ fn job_row(page: &Page, job: &JobRow, now: OffsetDateTime, has_boxes: bool, has_
             @if has_boxes {
                 td.c-box { input type="checkbox" name="id" value=(job.id) aria-label={ "Tick job " (short(job.id)) }; }
             }
+            (place_cell(page))
             td.nowrap.c-id { a.mono.row-link href=(page.link(&format!("/jobs/{}", job.id))) title=(job.id) { (short(job.id)) } }
             td.clip.l1 { (Cell(&job.kind)) }
             td.nowrap.r1 { (state(job.state)) }

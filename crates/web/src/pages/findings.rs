@@ -1,7 +1,7 @@
 //! The findings of `doctor`, one line for each code.
 
 use maud::{Markup, html};
-use uniqueue::{Diagnosis, Finding, Severity};
+use uniqueue::{Finding, Severity};
 
 use crate::fields::url;
 use crate::html::{Hostile, ago, fitting};
@@ -35,16 +35,17 @@ pub(super) fn findings(page: &Page, snapshot: &Snapshot, most: usize, remedies: 
                     "The doctor found nothing in " (diagnosis.checks.len()) " checks, " (ago(diagnosis.at, snapshot.now())) "."
                 }
             }
-            Some(diagnosis) => (list(page, diagnosis, most, remedies)),
+            Some(diagnosis) => (list(page, &diagnosis.findings, most, remedies)),
             None if failure.is_some() => {}
             None => p.callout.ok { "The doctor is looking at the queue." },
         }
     }
 }
 
-fn list(page: &Page, diagnosis: &Diagnosis, most: usize, remedies: Remedies) -> Markup {
+/// These findings, by their codes.
+pub(super) fn list(page: &Page, findings: &[Finding], most: usize, remedies: Remedies) -> Markup {
     let mut codes: Vec<Vec<&Finding>> = Vec::new();
-    for finding in &diagnosis.findings {
+    for finding in findings {
         match codes.iter_mut().find(|of| of[0].code == finding.code && of[0].severity == finding.severity) {
             Some(of) => of.push(finding),
             None => codes.push(vec![finding]),
@@ -97,7 +98,7 @@ fn one_code(page: &Page, of: &[&Finding], remedies: Remedies) -> Markup {
 /// The subject of a finding. In a line that opens, the subject has no link.
 fn subject(page: &Page, finding: &Finding, is_link: bool) -> Markup {
     html! {
-        @match subject_path(&finding.subject).filter(|_| is_link) {
+        @match subject_path(page, &finding.subject).filter(|_| is_link) {
             Some(path) => a.inline href=(page.link(&path)) { b { (Hostile(&finding.subject)) } },
             None => b { (Hostile(&finding.subject)) },
         }
@@ -109,7 +110,7 @@ fn each(page: &Page, of: &[&Finding], remedies: Remedies) -> Markup {
     let shown = fitting(of, SHOWN, |one| {
         html! { div.remedy {
             @if of.len() > 1 { p { (subject(page, one, true)) ": " (Hostile(&one.seen)) } }
-            @else if remedies == Remedies::Folded && subject_path(&one.subject).is_some() { p { (subject(page, one, true)) } }
+            @else if remedies == Remedies::Folded && subject_path(page, &one.subject).is_some() { p { (subject(page, one, true)) } }
             p { (Hostile(&one.remedy.advice)) }
             @for text in [&one.remedy.command, &one.remedy.sql].into_iter().flatten() {
                 pre data-copy { code { (Hostile(text)) } }
@@ -119,9 +120,9 @@ fn each(page: &Page, of: &[&Finding], remedies: Remedies) -> Markup {
     html! { (shown.html) (shown.note()) }
 }
 
-/// The page of what a finding is about.
-fn subject_path(subject: &str) -> Option<String> {
-    let (sort, name) = subject.split_once(' ')?;
+/// The page of what a finding is about. What is about several places has none.
+fn subject_path(page: &Page, subject: &str) -> Option<String> {
+    let (sort, name) = subject.split_once(' ').filter(|_| page.app.all_places().is_none())?;
     match sort {
         "queue" => Some(url("/queue", &[("queue", name)])),
         "kind" => Some(url("/kind", &[("kind", name)])),

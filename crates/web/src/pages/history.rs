@@ -1,5 +1,6 @@
 //! History: charts of an hour, a day or a week, for all jobs, a kind or a queue.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,17 +47,31 @@ fn range(fields: &Fields) -> (&'static str, Duration, Duration) {
 }
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
-    let (word, since, _) = range(&fields);
-    let of = Of { kind: None, queue: None, path: "/history" };
-    let charts = section(&page, &fields, of).await?;
-    let ask = async {
-        let kinds = page.client().history_by_kind(since, KINDS).timeout(LOOK_UP).await?;
-        Ok(Timed::new(page.now().await?, kinds))
+    const OF: Of<'static> = Of { kind: None, queue: None, path: "/history" };
+    let page = Arc::new(page);
+    let (word, since, step) = range(&fields);
+    let ask = |page: Arc<Page>| async move {
+        let history = read(&page, (word, since, step), OF).await?;
+        let ask = async {
+            let kinds = page.client().history_by_kind(since, KINDS).timeout(LOOK_UP).await?;
+            Ok(Timed::new(page.now().await?, kinds))
+        };
+        Ok((history, page.shared(&page.app.answers.of(word), ask).await?))
     };
-    let kinds = page.shared(&page.app.answers.of(word), ask).await?;
+    let asked = page.ask(ask).await?;
+    let history = History::merged(asked.answers.iter().map(|(_, (history, _))| history.of.clone()));
+    let mut kinds: Vec<KindHistory> = Vec::new();
+    for of in asked.answers.iter().flat_map(|(_, (_, kinds))| &kinds.of) {
+        match kinds.iter_mut().find(|kind| kind.kind == of.kind) {
+            Some(kind) => kind.counts.merge(&of.counts),
+            None => kinds.push(of.clone()),
+        }
+    }
+    kinds.sort_by_key(|of| Reverse(of.counts.failed));
     let body = html! {
-        (charts)
-        (by_kind(&page, &kinds.of, word))
+        (asked.silent())
+        @if let Some(history) = &history { (drawn(&page, word, OF, history)) }
+        (by_kind(&page, &kinds, word))
         (cli(&format!("uniqueue stats --since {word}")))
     };
     Ok(document(&page, Document { title: "History", is_live: true, actions: html! {}, body }))
@@ -68,7 +83,10 @@ fn by_kind(page: &Page, kinds: &[KindHistory], word: &str) -> Markup {
         let HistoryCounts { inserted, duplicates, completed, failed, discarded, .. } = of.counts;
         let name = of.kind.as_str();
         html! { tr {
-            th.l1 scope="row" { a.row-link href=(page.link(&url("/kind", &[("kind", name), ("range", word)]))) { (Cell(name)) } }
+            th.l1 scope="row" {
+                @if page.app.all_places().is_some() { (Cell(name)) }
+                @else { a.row-link href=(page.link(&url("/kind", &[("kind", name), ("range", word)]))) { (Cell(name)) } }
+            }
             td.num.l2 data-is="inserted" { (grouped(inserted)) } td.num { (grouped(duplicates)) } td.num.l2 data-is="completed" { (grouped(completed)) }
             td.num.r1 data-is="failed" { (grouped(failed)) } td.num { (grouped(discarded)) }
             td.num.r2 { @if let Some(share) = of.counts.failed_share() { (format!("{:.1} %", share * 100.0)) } }
@@ -113,7 +131,16 @@ pub(super) async fn section(page: &Page, fields: &Fields, of: Of<'_>) -> Result<
 
 /// The same, and whether anything was counted.
 pub(super) async fn section_of(page: &Page, fields: &Fields, of: Of<'_>) -> Result<(Markup, bool), Failure> {
-    let (word, since, step) = range(fields);
+    let range = range(fields);
+    let answer = read(page, range, of).await?;
+    Ok((drawn(page, range.0, of, &answer.of), !answer.of.total().is_empty()))
+}
+
+async fn read(
+    page: &Page,
+    (word, since, step): (&'static str, Duration, Duration),
+    of: Of<'_>,
+) -> Result<Arc<Timed<History>>, Failure> {
     let mut asking = page.client().history(since).step(step).timeout(LOOK_UP);
     if let Some(kind) = of.kind {
         asking = asking.kind(kind);
@@ -123,13 +150,14 @@ pub(super) async fn section_of(page: &Page, fields: &Fields, of: Of<'_>) -> Resu
     }
     let ask = async { Ok(Timed::new(page.now().await?, asking.await?)) };
     let key = (word, of.kind.map(ToOwned::to_owned), of.queue.map(ToOwned::to_owned));
-    let answer: Arc<Timed<History>> = page.shared(&page.app.answers.of(key), ask).await?;
-    let is_counted = !answer.of.total().is_empty();
-    let html = html! {
+    page.shared(&page.app.answers.of(key), ask).await
+}
+
+fn drawn(page: &Page, word: &str, of: Of<'_>, history: &History) -> Markup {
+    html! {
         (ranges(page, of, word))
-        (charts(&answer.of))
-    };
-    Ok((html, is_counted))
+        (charts(history))
+    }
 }
 
 fn charts(history: &History) -> Markup {

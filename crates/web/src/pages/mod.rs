@@ -20,6 +20,7 @@ pub(crate) mod kinds;
 mod lab;
 pub(crate) mod overview;
 pub(crate) mod periodic;
+pub(crate) mod places;
 pub(crate) mod queues;
 pub(crate) mod runners;
 pub(crate) mod running;

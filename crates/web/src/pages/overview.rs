@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use uniqueue::{JobState, Percentiles};
+use uniqueue::{JobState, Percentiles, Stats};
 
 use super::findings::{Remedies, findings};
 use super::history;
@@ -37,19 +37,7 @@ fn overview(page: &Page, snapshot: &Snapshot) -> Markup {
         }
         @if let Some(hour) = &snapshot.hour { (history::last_hour(page, hour)) }
         section.columns {
-            div.panel {
-                h2 { "Times" }
-                @match &stats.finished {
-                    Some(finished) => {
-                        table.times {
-                            thead { tr { th { span.sr { "Time" } } th.num { "p50" } th.num { "p90" } th.num { "p99" } th.num { "max" } } }
-                            tbody { (percentiles("waited", finished.wait)) (percentiles("ran", finished.run)) }
-                        }
-                        p.note { "The last " (grouped(finished.jobs)) " finished jobs, since " (ago(finished.since, stats.asked_at)) "." }
-                    }
-                    None => p.empty { "No job has finished yet. Times appear with the first one." }
-                }
-            }
+            (times(stats))
             div.panel {
                 h2 { "Workers" }
                 dl.facts {
@@ -92,6 +80,25 @@ fn failed_since(page: &Page, snapshot: &Snapshot) -> Markup {
 /// A rate that live runners report with their heartbeats.
 fn worked(number: f64, over: Option<Duration>) -> Markup {
     html! { @match over { Some(over) => { (rate(number)) "/s over the last " (span(over)) }, None => "no live runner has reported" } }
+}
+
+/// How long jobs waited and ran.
+pub(super) fn times(stats: &Stats) -> Markup {
+    html! {
+        div.panel {
+            h2 { "Times" }
+            @match &stats.finished {
+                Some(finished) => {
+                    table.times {
+                        thead { tr { th { span.sr { "Time" } } th.num { "p50" } th.num { "p90" } th.num { "p99" } th.num { "max" } } }
+                        tbody { (percentiles("waited", finished.wait)) (percentiles("ran", finished.run)) }
+                    }
+                    p.note { "The last " (grouped(finished.jobs)) " finished jobs, since " (ago(finished.since, stats.asked_at)) "." }
+                }
+                None => p.empty { "No job has finished yet. Times appear with the first one." }
+            }
+        }
+    }
 }
 
 fn percentiles(name: &str, times: Percentiles) -> Markup {

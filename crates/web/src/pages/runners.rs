@@ -1,11 +1,13 @@
 //! Runners and their queues.
 
+use std::sync::Arc;
+
 use maud::html;
 use uniqueue::RunnerInfo;
 
 use crate::failure::Failure;
 use crate::fields::url;
-use crate::html::{Cell, Document, Shown, ago, document, fitting, grouped, span};
+use crate::html::{Cell, Document, Shown, ago, document, fitting, grouped, place_cell, place_head, span};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -23,15 +25,23 @@ fn running(runner: &RunnerInfo) -> u64 {
     runner.queues.iter().map(|queue| queue.running).sum()
 }
 
-pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
+async fn registered(page: Arc<Page>) -> Result<Arc<Timed<Vec<RunnerInfo>>>, Failure> {
     let ask = async {
         let of = page.client().runners().timeout(LOOK_UP).await?;
         Ok(Timed::new(page.now().await?, of))
     };
-    let answer = page.shared(&page.app.answers.one(), ask).await?;
-    let (now, runners) = (answer.now(), &answer.of);
-    let rows = fitting(runners, ROWS, |one| {
+    page.shared(&page.app.answers.one(), ask).await
+}
+
+pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
+    let page = Arc::new(page);
+    let asked = page.ask(registered).await?;
+    let mut runners: Vec<_> =
+        asked.answers.iter().flat_map(|(page, of)| of.of.iter().map(move |one| (page, of.now(), one))).collect();
+    runners.sort_by_key(|(.., one)| !one.is_alive);
+    let rows = fitting(&runners, ROWS, |(page, now, one)| {
         html! { tr id={ "runner-" (one.id) } {
+            (place_cell(page))
             th.l1 scope="row" {
                 a.row-link href=(page.link(&url("/running", &[("runner", &one.name)]))) { (Cell(&one.name)) }
                 @if let Some(host) = one.host.as_ref().filter(|host| !one.name.contains(host.as_str())) { " " span.note { (Cell(host)) } }
@@ -54,16 +64,17 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
             td.num { @match one.lease_left { Some(left) => { (span(left)) " left" } None => "ran out" } }
             td.num { (grouped(one.completed)) }
             td.num { (grouped(one.failed)) }
-            td.num { (ago(one.started_at, now)) }
+            td.num { (ago(one.started_at, *now)) }
         } }
     });
     let body = html! {
+        (asked.silent())
         @if runners.is_empty() {
             p.panel.empty { "No runner has registered. Jobs wait until one starts." }
         } @else {
             // Nothing else in it takes the focus, which a keyboard needs to scroll it.
             div.scroll tabindex="0" role="region" aria-label="Runners" { table.lines {
-                thead { tr { th { "Runner" } th { "Version" } th { "State" } th { "Queues" } th { "Kinds" } th.num { "Heartbeat" } th.num { "Lease" } th.num { "Completed" } th.num { "Failed" } th.num { "Started" } } }
+                thead { tr { (place_head(&page)) th { "Runner" } th { "Version" } th { "State" } th { "Queues" } th { "Kinds" } th.num { "Heartbeat" } th.num { "Lease" } th.num { "Completed" } th.num { "Failed" } th.num { "Started" } } }
                 tbody { (rows.html) }
             } }
             (rows.note())

@@ -1,10 +1,16 @@
 //! Running jobs, the longest first.
 
+use std::cmp::Reverse;
+use std::sync::Arc;
+
 use maud::html;
+use uniqueue::RunningJobInfo;
 
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Cell, Document, Hostile, Shown, cli, document, fitting, key_cell, short, span};
+use crate::html::{
+    Cell, Document, Hostile, Shown, cli, document, fitting, key_cell, place_cell, place_head, short, span,
+};
 use crate::page::{LOOK_UP, Page};
 
 /// The most jobs on the page.
@@ -13,18 +19,28 @@ const ROWS: u32 = 100;
 /// The number of running jobs among which the jobs of one runner are searched.
 const AMONG: u32 = 1_000;
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
-    let runner = fields.get("runner");
+/// The running jobs of a queue, of all its runners or of one.
+async fn running(page: Arc<Page>, runner: Option<String>) -> Result<Arc<Vec<RunningJobInfo>>, Failure> {
     let ask = async {
         let most = if runner.is_some() { AMONG } else { ROWS };
         let mut jobs = page.client().running_jobs(most).timeout(LOOK_UP).await?;
-        jobs.retain(|job| runner.is_none_or(|runner| job.runner.as_deref() == Some(runner)));
+        jobs.retain(|job| runner.is_none() || job.runner == runner);
         Ok(jobs)
     };
-    let jobs = page.shared(&page.app.answers.of(runner.map(ToOwned::to_owned)), ask).await?;
+    page.shared(&page.app.answers.of(runner.clone()), ask).await
+}
+
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
+    let runner = fields.get("runner");
+    let page = Arc::new(page);
+    let asked = page.ask(|page| running(page, runner.map(ToOwned::to_owned))).await?;
+    let mut jobs: Vec<_> =
+        asked.answers.iter().flat_map(|(page, jobs)| jobs.iter().map(move |job| (page, job))).collect();
+    jobs.sort_by_key(|(_, job)| Reverse(job.running_for));
     let is_shown = page.app.redact.is_none();
-    let rows = fitting(&jobs, ROWS as usize, |job| {
+    let rows = fitting(&jobs, ROWS as usize, |(page, job)| {
         html! { tr id={ "job-" (job.id) } {
+            (place_cell(page))
             td.nowrap.c-id { a.mono.row-link href=(page.link(&format!("/jobs/{}", job.id))) title=(job.id) { (short(job.id)) } }
             td.clip.l1 { (Cell(&job.kind)) }
             td.clip { (Cell(&job.queue)) }
@@ -35,16 +51,17 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
                 @if !job.runner_is_alive { " " span.badge.critical { "dead" } }
             }
             td.clip.mono.r2 { @if is_shown { @if let Some(progress) = &job.progress { (Cell(&progress.to_string())) } } }
-            td.clip { @if let Some(key) = &job.unique_key { (key_cell(&page, key)) } }
+            td.clip { @if let Some(key) = &job.unique_key { (key_cell(page, key)) } }
         } }
     });
     let body = html! {
         @if let Some(runner) = runner {
             p { "On runner " b { (Hostile(runner)) } ". " a.inline href=(page.link("/running")) { "All running jobs" } }
         }
+        (asked.silent())
         @if jobs.is_empty() { p.panel.empty { "No job runs now." } } @else {
             div.scroll { table.lines {
-                thead { tr { th { "Job" } th { "Kind" } th { "Queue" } th.num { "Running for" } th.num { "Attempt" } th { "Runner" } th { "Progress" } th { "Key" } } }
+                thead { tr { (place_head(&page)) th { "Job" } th { "Kind" } th { "Queue" } th.num { "Running for" } th.num { "Attempt" } th { "Runner" } th { "Progress" } th { "Key" } } }
                 tbody { (rows.html) }
             } }
             @if rows.shown < rows.of || rows.of == ROWS as usize { p.note { "The " (rows.shown) " that run longest." } }

@@ -15,6 +15,7 @@ mod numbers;
 mod outage;
 mod overview;
 mod pages;
+mod places;
 mod rights;
 mod search;
 mod sizes;

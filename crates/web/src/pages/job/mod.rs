@@ -29,7 +29,7 @@ use crate::shared::Timed;
 /// The part of the path that names the job.
 #[derive(Deserialize)]
 pub(crate) struct JobPath {
-    id: JobId,
+    pub(super) id: JobId,
 }
 
 /// The most bytes of HTML of each part of a job. With all of them the page has less than 100 KB.

@@ -7,9 +7,11 @@ mod query;
 mod range;
 mod read;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use maud::{Markup, html};
+use time::OffsetDateTime;
 use tokio::time::Instant;
 use uniqueue::JobRow;
 
@@ -17,11 +19,11 @@ pub(crate) use self::args::member;
 pub(crate) use self::export::export;
 pub(crate) use self::query::JobQuery;
 pub(crate) use self::range::{CLOCKS, Range, SINCE, written};
-pub(crate) use self::read::{Cut, Found, read};
+pub(crate) use self::read::{Cut, read};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Shown, at, cli, document, job_rows, submit};
+use crate::html::{Document, Hostile, Shown, at, cli, document, job_table, submit};
 use crate::page::{LOOK_UP, Page};
 
 /// The most jobs on a page.
@@ -31,24 +33,46 @@ const ROWS: u32 = 50;
 const SEARCH: Duration = LOOK_UP.checked_sub(Duration::from_millis(100)).unwrap();
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
-    let query = JobQuery::read(&fields)?;
+    let (page, query) = (Arc::new(page), Arc::new(JobQuery::read(&fields)?));
     check_args(&page, &query)?;
     let deadline = Instant::now() + SEARCH;
-    let now = page.now().await?;
-    let Found { jobs, cut } = read(&page, &query, now, ROWS + 1, deadline).await?;
+    let ask = |page: Arc<Page>| {
+        let query = Arc::clone(&query);
+        async move {
+            let now = page.now().await?;
+            let found = read(&page, &query, now, ROWS + 1, deadline).await?;
+            let jobs: Vec<_> = found.jobs.into_iter().map(|job| page.app.redacted(job)).collect();
+            Ok((now, jobs, found.cut))
+        }
+    };
+    let asked = page.ask(ask).await?;
+    let mut jobs: Vec<(&Page, OffsetDateTime, &JobRow)> = Vec::new();
+    for (page, (now, of, _)) in &asked.answers {
+        jobs.extend(of.iter().map(|job| (page.as_ref(), *now, job)));
+    }
+    if page.app.all_places().is_some() {
+        // The first jobs of all places are among the first ones of each.
+        jobs.sort_by_key(|(.., job)| job.id);
+        if !query.is_oldest_first {
+            jobs.reverse();
+        }
+    }
     let has_more = jobs.len() > ROWS as usize;
-    let jobs: Vec<JobRow> = jobs.into_iter().take(ROWS as usize).map(|job| page.app.redacted(job)).collect();
-    let rows = job_rows(&page, &jobs, now, page.may(Right::Change));
+    jobs.truncate(ROWS as usize);
+    let may_change = page.may(Right::Change) && page.app.all_places().is_none();
+    let rows = job_table(&page, &jobs, may_change);
     let last = rows.shown.checked_sub(1).filter(|_| has_more || rows.shown < rows.of);
-    let next = last.map(|last| query.after(jobs[last].id));
+    let next = last.map(|last| query.after(jobs[last].2.id));
+    let cuts: Vec<_> = asked.answers.iter().filter_map(|(page, (.., cut))| Some((page, cut.as_ref()?))).collect();
     let body = html! {
         (filters::filters(&page, &query))
-        @if let Some(cut) = &cut { (stopped(&page, &query, cut)) }
+        (asked.silent())
+        @for (page, cut) in &cuts { (stopped(page, &query, cut)) }
         @if jobs.is_empty() {
-            @if cut.is_none() { (nothing(&page, &query)) }
+            @if cuts.is_empty() { (nothing(&page, &query)) }
         } @else {
             form method="post" action=(page.link("/bulk")) {
-                (bulk_bar(&page, &query))
+                @if may_change { (bulk_bar(&page, &query)) }
                 (rows.html)
             }
         }
@@ -59,8 +83,10 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
         (cli(&query.command()))
     };
     let actions = html! {
-        @for (format, name) in [("csv", "CSV"), ("jsonl", "JSON lines")] {
-            a.button.quiet href=(page.link(&query.url_of("/jobs/export", &[("format", format)]))) download { "Export " (name) }
+        @if page.app.all_places().is_none() {
+            @for (format, name) in [("csv", "CSV"), ("jsonl", "JSON lines")] {
+                a.button.quiet href=(page.link(&query.url_of("/jobs/export", &[("format", format)]))) download { "Export " (name) }
+            }
         }
     };
     Ok(document(&page, Document { title: "Jobs", is_live: false, actions, body }))
@@ -78,6 +104,7 @@ pub(super) fn check_args(page: &Page, query: &JobQuery) -> Result<(), Failure> {
 pub(crate) fn stopped(page: &Page, query: &JobQuery, cut: &Cut) -> Markup {
     html! {
         p.callout.warning role="alert" {
+            @if let Some(place) = &page.among { b { "Place " (Hostile(place.as_str())) } ": " }
             "The search would take longer than " (LOOK_UP.as_secs()) " s and was stopped. "
             @match cut {
                 Cut::Whole => "Choose a shorter time, a state or a queue.",
@@ -93,9 +120,6 @@ pub(crate) fn stopped(page: &Page, query: &JobQuery, cut: &Cut) -> Markup {
 
 /// The changes that the ticked rows, or all jobs of the filter, can get.
 fn bulk_bar(page: &Page, query: &JobQuery) -> Markup {
-    if !page.may(Right::Change) {
-        return html! {};
-    }
     html! {
         @for (name, value) in query.pairs() {
             @if name != "after" && name != "whole" { input type="hidden" name=(name) value=(value); }
@@ -130,7 +154,11 @@ fn nothing(page: &Page, query: &JobQuery) -> Markup {
             } @else if query.pairs().len() > 1 {
                 p { a.inline href=(page.link("/jobs?since=all")) { "Remove all conditions" } "." }
             } @else {
-                p { "Insert one: " a.inline href=(page.link("/insert")) { "Insert" } ", or " code { "uniqueue job insert" } "." }
+                p {
+                    "Insert one: "
+                    @if page.app.all_places().is_none() { a.inline href=(page.link("/insert")) { "Insert" } ", or " }
+                    code { "uniqueue job insert" } "."
+                }
             }
         }
     }

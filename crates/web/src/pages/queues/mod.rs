@@ -5,6 +5,8 @@ mod forms;
 mod one;
 mod rate;
 
+use std::sync::Arc;
+
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{JobState, Keep, QueueInfo, QueueSettings, Rate};
@@ -13,8 +15,11 @@ pub(crate) use self::change::change;
 pub(super) use self::forms::HOLD;
 pub(crate) use self::one::show;
 pub(super) use self::rate::rate;
+use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, Shown, cli, count, countdown, document, fitting, grouped, hex, span};
+use crate::html::{
+    Document, Hostile, Shown, cli, count, countdown, document, fitting, grouped, place_cell, place_head, row_id, span,
+};
 use crate::page::Page;
 use crate::snapshot::Snapshot;
 
@@ -34,30 +39,49 @@ const STATES: [JobState; 6] = [
 /// How the jobs of queues are counted.
 const COUNTS: &str = "~ marks an estimate from a part of the table, and > a lower bound: counting ends at 10,000, and that of final jobs at the last 20,000.";
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Shown {
-    let body = page.sample().await.map(|snapshot| table(&page, &snapshot, &fields)).unwrap_or_default();
-    document(&page, Document { title: "Queues", is_live: true, actions: html! {}, body })
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
+    let page = Arc::new(page);
+    let asked = page.ask(|page| async move { Ok(page.sample().await) }).await?;
+    let samples: Vec<_> =
+        asked.answers.iter().filter_map(|(page, sample)| Some((page.as_ref(), sample.as_deref()?))).collect();
+    let body = html! {
+        (asked.silent())
+        @if !samples.is_empty() { (table(&page, &samples, &fields)) }
+    };
+    Ok(document(&page, Document { title: "Queues", is_live: true, actions: html! {}, body }))
 }
 
-fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
-    if snapshot.queues.is_empty() {
+/// The name of a queue and its place, in the order of the list.
+fn order<'a>(page: &'a Page, queue: &'a QueueInfo) -> (&'a str, Option<&'a str>) {
+    (queue.settings.name.as_str(), page.among.as_ref().map(|place| place.as_str()))
+}
+
+fn table(page: &Page, samples: &[(&Page, &Snapshot)], fields: &Fields) -> Markup {
+    let mut queues: Vec<(&Page, OffsetDateTime, &QueueInfo)> = Vec::new();
+    for (of, snapshot) in samples {
+        queues.extend(snapshot.queues.iter().map(|queue| (*of, snapshot.now(), queue)));
+    }
+    let all = queues.len();
+    if all == 0 {
         return html! { p.panel.empty { "There is no queue yet. A queue appears with its first job, its first runner or its first setting." } };
     }
     let (prefix, after) = (fields.get("prefix"), fields.get("after"));
-    let mut queues: Vec<_> = snapshot.queues.iter().collect();
-    queues.sort_by_key(|queue| queue.settings.name.as_str());
-    queues.retain(|queue| {
-        let name = queue.settings.name.as_str();
-        prefix.is_none_or(|prefix| name.starts_with(prefix)) && after.is_none_or(|after| name > after)
+    // A page may end between the places of one name.
+    let after = after.map(|name| (name, fields.get("place")));
+    queues.sort_by_key(|(page, _, queue)| order(*page, *queue));
+    queues.retain(|(page, _, queue)| {
+        prefix.is_none_or(|prefix| queue.settings.name.as_str().starts_with(prefix))
+            && after.is_none_or(|after| order(*page, *queue) > after)
     });
-    let rows = fitting(&queues, ROWS, |queue| row(page, queue, snapshot.now()));
+    let rows = fitting(&queues, ROWS, |(page, now, queue)| row(page, queue, *now));
     let next = (rows.shown < rows.of).then(|| {
-        let mut pairs = vec![("after", queues[rows.shown - 1].settings.name.as_str())];
-        pairs.extend(prefix.map(|prefix| ("prefix", prefix)));
-        url("/queues", &pairs)
+        let (page, _, queue) = &queues[rows.shown - 1];
+        let (name, place) = order(*page, *queue);
+        let pairs = [("after", Some(name)), ("place", place), ("prefix", prefix)];
+        url("/queues", &pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect::<Vec<_>>())
     });
     html! {
-        @if snapshot.queues.len() > ROWS {
+        @if all > ROWS {
             form.row.search method="get" action=(page.link("/queues")) role="search" {
                 input name="prefix" value=[prefix] placeholder="queue begins with" aria-label="Queue begins with" size="24";
                 button { "Search" }
@@ -68,6 +92,7 @@ fn table(page: &Page, snapshot: &Snapshot, fields: &Fields) -> Markup {
             table.lines {
                 thead {
                     tr {
+                        (place_head(page))
                         th { "Queue" } @for one in STATES { th.num.word { (one) } }
                         th.num { "Oldest" } th.num { "Runners" } th { "Limits" }
                     }
@@ -85,7 +110,8 @@ fn row(page: &Page, queue: &QueueInfo, now: OffsetDateTime) -> Markup {
     let settings = &queue.settings;
     let name = settings.name.as_str();
     html! {
-        tr id={ "queue-" (hex(name)) } {
+        tr id=(row_id(page, "queue", name)) {
+            (place_cell(page))
             th.l1 scope="row" {
                 a.row-link href=(page.link(&url("/queue", &[("queue", name)]))) { (Hostile(name)) }
                 @if settings.paused_at.is_some() { " " span.badge.warning title=[settings.pause_reason.as_deref()] { "paused" } }

@@ -2,6 +2,9 @@
 
 mod find;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
@@ -26,19 +29,38 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Response, Failure
         let title = "Search";
         return Ok(document(&page, Document { title, is_live: false, actions: html! {}, body: help() }).into_response());
     }
-    let found = find(&page, typed).await?;
-    if let Some(path) = found.only() {
-        return Ok(page.go_to(&path));
+    let page = Arc::new(page);
+    let ask = |page: Arc<Page>| {
+        let typed = typed.to_owned();
+        async move { find(&page, &typed).await }
+    };
+    let asked = page.ask(ask).await?;
+    let hits: Vec<_> = asked.answers.iter().filter(|(_, found)| !found.is_empty()).collect();
+    if let [(of, found)] = hits[..]
+        && let Some(path) = found.only()
+    {
+        return Ok(of.go_to(&path));
     }
     let title = format!("Search: {}", crate::html::plain(typed));
     let body = html! {
-        (names(&page, &found))
-        (keys(&page, &found))
-        (jobs(&page, &found, typed))
-        @if found.is_empty() { div.panel.empty { p { "Nothing was found for " b { (Hostile(typed)) } "." } (help()) } }
-        (searched(&page, &found, typed))
+        (asked.silent())
+        @for (of, found) in &asked.answers {
+            @if !found.is_empty() || of.among.is_none() {
+                @if let Some(place) = &of.among { h2 { "Place " a href=(of.link("/")) { (Cell(place.as_str())) } } }
+                (names(of, found))
+                (keys(of, found))
+                (jobs(of, found, typed))
+                @if hits.is_empty() { (nothing(typed)) }
+                (searched(of, found, typed))
+            }
+        }
+        @if hits.is_empty() && page.app.all_places().is_some() { (nothing(typed)) }
     };
     Ok(document(&page, Document { title: &title, is_live: false, actions: html! {}, body }).into_response())
+}
+
+fn nothing(typed: &str) -> Markup {
+    html! { div.panel.empty { p { "Nothing was found for " b { (Hostile(typed)) } "." } (help()) } }
 }
 
 impl Found {
@@ -177,6 +199,14 @@ fn help() -> Markup {
 /// The names that have what is typed in them, for the browser to propose.
 pub(crate) async fn suggest(page: Page, fields: Fields) -> Result<Response, Failure> {
     let typed = fields.get("q").unwrap_or_default();
-    let names = serde_json::to_string(&find::suggestions(&page, typed, fields.get("of")).await).unwrap_or_default();
+    let page = Arc::new(page);
+    let ask = |page: Arc<Page>| {
+        let (typed, of) = (typed.to_owned(), fields.get("of").map(ToOwned::to_owned));
+        async move { Ok(find::suggestions(&page, &typed, of.as_deref()).await) }
+    };
+    let mut seen = BTreeSet::new();
+    let mut names: Vec<_> = page.ask(ask).await?.answers.into_iter().flat_map(|(_, names)| names).collect();
+    names.retain(|name| seen.insert(name.clone()));
+    let names = serde_json::to_string(&names).unwrap_or_default();
     Ok(([(header::CONTENT_TYPE, "application/json")], names).into_response())
 }

@@ -1,0 +1,108 @@
+//! All places at a glance: a row for each, and their sums.
+
+use std::sync::Arc;
+
+use axum::extract::Path;
+use axum::response::Response;
+use maud::{Markup, html};
+use uniqueue::{JobState, PlaceName, Severity, Stats};
+
+use super::findings::{Remedies, list};
+use super::job::JobPath;
+use super::overview::times;
+use crate::app::AllPlaces;
+use crate::asked::Asked;
+use crate::failure::Failure;
+use crate::html::{Cell, Document, Hostile, Shown, cli, count, document, grouped, rate, row_id, span};
+use crate::page::{LOOK_UP, Page};
+use crate::snapshot::Snapshot;
+
+/// The states that the table shows.
+const STATES: [JobState; 5] =
+    [JobState::Available, JobState::Running, JobState::Retryable, JobState::Scheduled, JobState::Discarded];
+
+/// The most findings on the page.
+const FINDINGS: usize = 6;
+
+type Samples = Asked<Option<Arc<Snapshot>>>;
+
+pub(crate) async fn show(page: Page) -> Result<Shown, Failure> {
+    let page = Arc::new(page);
+    let Some(all) = page.app.all_places() else { return Err(Failure::NotFound("page")) };
+    let asked = page.ask(|page| async move { Ok(page.sample().await) }).await?;
+    let across = all.across.latest().await;
+    let body = html! {
+        @if let Some(found) = &across { (list(&page, found, FINDINGS, Remedies::Folded)) }
+        (table(&page, all, &asked))
+        @if let Some(stats) = merged(&asked) { section.columns { (times(&stats)) } }
+        (cli("uniqueue places status --places FILE"))
+    };
+    Ok(document(&page, Document { title: "All places", is_live: true, actions: html! {}, body }))
+}
+
+fn merged(asked: &Samples) -> Option<Stats> {
+    Stats::merged(asked.answers.iter().filter_map(|(_, sample)| sample.as_ref()).map(|sample| sample.stats.clone()))
+}
+
+fn table(page: &Page, all: &AllPlaces, asked: &Samples) -> Markup {
+    let sample = |name: &PlaceName| asked.answers.iter().find(|(of, _)| of.among.as_ref() == Some(name));
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { "Place" }
+                @for one in STATES { th.num.word { (one) } }
+                th.num { "Oldest" } th.num { "Inserted/s" } th.num { "Completed/s" } th.num { "Failed/s" } th.num { "Runners" } th { "Doctor" }
+            } }
+            tbody {
+                @for (name, app) in all.iter() {
+                    @let of = page.in_place(name, app);
+                    tr id=(row_id(&of, "place", "")) {
+                        th scope="row" { a.row-link href=(of.link("/")) { (Cell(name.as_str())) } }
+                        @if let Some((_, Some(sample))) = sample(name) { (numbers(&sample.stats)) }
+                        @else { @for _ in 0..STATES.len() + 5 { td.num { "?" } } }
+                        td {
+                            @if let Some(problem) = asked.problem_of(name) { span.badge.critical { "down" } " " (Hostile(problem)) }
+                            @else if let Some((of, Some(sample))) = sample(name) { (worst(of, sample)) }
+                        }
+                    }
+                }
+                @if let Some(stats) = merged(asked) {
+                    tr id="place-sum" { th scope="row" { "All places" } (numbers(&stats)) td {} }
+                }
+            }
+        } }
+    }
+}
+
+fn numbers(stats: &Stats) -> Markup {
+    html! {
+        @for one in STATES { td.num { (stats.jobs.get(&one).copied().map(count).unwrap_or_default()) } }
+        td.num { (stats.oldest_available_age.map(span).unwrap_or_default()) }
+        @for one in [stats.rates.inserted, stats.rates.completed, stats.rates.failed] { td.num { (rate(one)) } }
+        td.num { (grouped(stats.runners)) }
+    }
+}
+
+/// The worst of the findings in a place.
+fn worst(page: &Page, sample: &Snapshot) -> Markup {
+    let Some(diagnosis) = &sample.doctor.diagnosis else { return html! {} };
+    let worst = diagnosis.worst();
+    let class = match worst {
+        Severity::Critical => "badge critical",
+        Severity::Warning => "badge warning",
+        _ => "note",
+    };
+    html! { @if worst > Severity::Ok { a href=(page.link("/doctor")) { span class=(class) { (worst.as_str()) } " " (diagnosis.findings.len()) } } }
+}
+
+/// Opens the page of a job in its place.
+pub(crate) async fn job(page: Page, Path(JobPath { id }): Path<JobPath>) -> Result<Response, Failure> {
+    let page = Arc::new(page);
+    let ask = |page: Arc<Page>| async move { Ok(page.client().job(id).timeout(LOOK_UP).await?.is_some()) };
+    let asked = page.ask(ask).await?;
+    match asked.answers.iter().find(|(_, has_job)| *has_job) {
+        Some((of, _)) => Ok(of.go_to(&format!("/jobs/{id}"))),
+        None if asked.is_whole() => Err(Failure::NotFound("job")),
+        None => Err(Failure::Away(Some("a place that does not answer may have it".to_owned()))),
+    }
+}
