@@ -1,6 +1,6 @@
 //! A place moves to another server while it is in use.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -10,7 +10,9 @@ use std::time::Duration;
 use sqlx::Row;
 use tokio::sync::watch;
 use uniqueue::embedded::{Durability, Postgres};
-use uniqueue::{JobId, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, RunningJob, UniqueKey, UniqueScope};
+use uniqueue::{
+    Client, JobId, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, RunningJob, UniqueKey, UniqueScope,
+};
 
 use super::{open, ready, unfinished};
 use support::{Task, WAIT, eventually, tools};
@@ -19,6 +21,12 @@ async fn server() -> Postgres {
     let settings = [("wal_level", "logical"), ("max_wal_senders", "10"), ("max_replication_slots", "10")];
     let server = Postgres::builder().durability(Durability::Durable).max_connections(100);
     settings.iter().fold(server, |server, (name, value)| server.setting(*name, *value)).start().await.unwrap()
+}
+
+/// How many inserts the history knows, by queue.
+async fn inserted(client: &Client) -> BTreeMap<String, u64> {
+    let totals = client.history_totals().await.unwrap();
+    totals.into_iter().map(|of| (of.queue.to_string(), of.counts.inserted)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,6 +81,14 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
     };
     eventually!(let done = worked(before.clone()).await; done > 50, "{done}");
 
+    // What the process counted, and what a call in SQL did that is not added up yet.
+    let old_client = before.at("a").unwrap();
+    let in_sql = "SELECT uniqueue.insert_job('task', '{\"n\": 1}', queue => 'by_sql')";
+    sqlx::query(in_sql).execute(old_client.pool()).await.unwrap();
+    sqlx::query("DELETE FROM uniqueue.job WHERE queue = 'by_sql'").execute(old_client.pool()).await.unwrap();
+    old_client.write_history().await.unwrap();
+    let counted = inserted(old_client).await;
+    assert!(counted["default"] > 0, "{counted:?}");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/move-place");
     let (from, to) = (old.url().to_owned(), new.url().to_owned());
     let moving = tokio::task::spawn_blocking(move || Command::new(script).args([from, to]).output().unwrap());
@@ -93,6 +109,9 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
         acknowledged.extend(inserter.await.unwrap());
     }
     let client = after.at("a").unwrap();
+    let moved = inserted(client).await;
+    assert!(moved["default"] >= counted["default"], "{moved:?}, and before {counted:?}");
+    assert_eq!(moved.get("by_sql"), Some(&1), "{moved:?}");
     eventually!(
         let left = client.count_jobs(unfinished(), 1_000).await.unwrap().counted();
         left == 0, "{left}"
