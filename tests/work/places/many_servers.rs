@@ -196,10 +196,16 @@ async fn no_key_is_claimed_twice_and_nothing_is_lost_in_eight_places_on_four_ser
             }
         }));
     }
-    // A process with another map, which is refused all the time.
+    // Processes with other maps, which are refused all the time: another list, and places that are swapped.
     let mut reversed = NAMES;
     reversed.reverse();
-    let wrong = super::open(map.clone().hashed(reversed).unwrap());
+    let swapped = map
+        .places()
+        .zip(reversed)
+        .map(|(place, name)| PlaceAddress::new(name, place.url()).unwrap().schema(place.schema_name().clone()));
+    let swapped = PlaceMap::new(swapped).unwrap().hashed(NAMES).unwrap();
+    let wrong = [map.clone().hashed(reversed).unwrap(), swapped].map(super::open);
+    let mut refusals = 0;
     let mut dice = Dice::new(7, 9);
     for _ in 0..soak(4, 40) {
         let server = usize::try_from(dice.below(4)).unwrap();
@@ -220,14 +226,18 @@ async fn no_key_is_claimed_twice_and_nothing_is_lost_in_eight_places_on_four_ser
                 servers[server].proxy.cut(&mut dice, 20);
             }
         }
-        let refused = wrong.insert(NewJob::new("deed", &()).place(PlaceBy::Id)).await.unwrap_err();
-        assert!(matches!(refused, Error::MapMismatch { .. }) || refused.is_retryable(), "{refused}");
+        for wrong in &wrong {
+            let refused = wrong.insert(NewJob::new("deed", &()).place(PlaceBy::Id)).await.unwrap_err();
+            assert!(matches!(refused, Error::MapMismatch { .. }) || refused.is_retryable(), "{refused}");
+            refusals += u32::from(matches!(refused, Error::MapMismatch { .. }));
+        }
         tokio::time::sleep(dice.millis(300, 800)).await;
     }
     is_over.store(true, Ordering::Relaxed);
     for inserter in inserters {
         inserter.await.unwrap();
     }
+    assert!(refusals > 0);
     let rows = finished(&places).await;
     let acknowledged = acknowledged.lock().await;
     assert!(acknowledged.len() > 100, "{}", acknowledged.len());
