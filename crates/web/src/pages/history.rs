@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use maud::{Markup, html};
-use uniqueue::{History, HistoryCounts, KindHistory};
+use uniqueue::{History, HistoryCounts, HistoryPoint, KindHistory};
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
@@ -17,6 +17,9 @@ use crate::shared::Timed;
 
 /// The ranges to choose from: the word in the URL, and the lengths in minutes of the range and of a step.
 const RANGES: [(&str, u64, u64); 3] = [("1h", 60, 1), ("24h", 1_440, 30), ("7d", 10_080, 180)];
+
+/// The age at which all processes have written a minute.
+const UNWRITTEN: time::Duration = time::Duration::minutes(2);
 
 /// The most kinds in the table.
 const KINDS: u32 = 50;
@@ -164,11 +167,16 @@ fn charts(history: &History) -> Markup {
     let starts: Vec<_> = history.points.iter().map(|point| point.at).collect();
     let marks: Vec<_> = history.deploys.iter().map(|deploy| (deploy.at, deploy.version.as_str())).collect();
     let axis = Axis { starts: &starts, step: history.step, marks: &marks };
-    let minutes = history.step.as_secs_f64() / 60.0;
+    // The last step has not passed whole, and its last minutes are not all written.
+    let passed = |point: &HistoryPoint| (history.until - point.at).min(history.step.try_into().unwrap_or_default());
+    let rate = |point: &HistoryPoint, jobs: u64| {
+        let is_written = history.until - point.at >= UNWRITTEN;
+        is_written.then(|| jobs as f64 / (passed(point).as_seconds_f64() / 60.0))
+    };
     let rates = |name, class, of: fn(&HistoryCounts) -> u64| Line {
         name,
         class,
-        values: history.points.iter().map(|point| Some(of(&point.counts) as f64 / minutes)).collect(),
+        values: history.points.iter().map(|point| rate(point, of(&point.counts))).collect(),
     };
     let went = [
         rates("inserted", "l-inserted", |counts| counts.inserted),

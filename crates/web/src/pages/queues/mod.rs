@@ -135,7 +135,7 @@ fn row(page: &Page, queue: &QueueInfo, now: OffsetDateTime) -> Markup {
 const fn place(state: JobState) -> &'static str {
     match state {
         JobState::Available => "r1",
-        JobState::Running | JobState::Retryable | JobState::Discarded => "l2",
+        JobState::Retryable | JobState::Discarded => "l2",
         _ => "",
     }
 }
