@@ -56,7 +56,7 @@ async fn charts_have_axes_units_a_range_and_a_read_out_of_each_point() {
     }
     assert_eq!(hour.matches("<figure").count(), 4);
     let week = get(&router, "/history?range=7d").await.body;
-    assert!(week.contains("aria-current=\"true\">7d</a>") && week.contains("inserted 0.2"), "{week}");
+    assert!(week.contains("aria-current=\"true\">7d</a>") && week.contains("40 inserted, 0 duplicates"), "{week}");
     for page in ["/kind?kind=mail&range=24h", "/queue?queue=default"] {
         let body = get(&router, page).await.body;
         // The queue has no job, so it has no page.
