@@ -104,7 +104,7 @@ impl Histogram {
 pub struct HistoryCounts {
     /// Inserted jobs. An insert in a caller's transaction through this library counts also where that rolls back.
     pub inserted: u64,
-    /// Inserts through this library that were duplicates. Those of `insert_job` and `insert_jobs` in SQL are not counted.
+    /// Inserts that were duplicates, through this library or `insert_job` and `insert_jobs` in SQL.
     pub duplicates: u64,
     /// Completed runs.
     pub completed: u64,

@@ -19,7 +19,7 @@ const KEYS: u32 = 10_000;
 /// The most keys that are named.
 const NAMED: usize = 20;
 
-/// What is compared of a place: the settings of its queues and its kinds, by name.
+/// The parts of a place that are compared: the settings of its queues and its kinds, by name.
 #[derive(Default)]
 struct Facts(BTreeMap<String, BTreeMap<String, String>>);
 
@@ -86,7 +86,7 @@ fn of_queue(settings: &QueueSettings) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// What inserts take from a kind.
+/// The values that inserts take from a kind.
 fn of_kind(kind: &KindRow) -> BTreeMap<String, String> {
     let Ok(Value::Object(mut members)) = serde_json::to_value(kind) else { return BTreeMap::new() };
     for registration in ["name", "registered_at", "registered_by", "changed_at"] {
