@@ -104,7 +104,7 @@ impl Histogram {
 pub struct HistoryCounts {
     /// Inserted jobs. An insert in a caller's transaction through this library counts also where that rolls back.
     pub inserted: u64,
-    /// Inserts that were duplicates, through this library or `insert_job` and `insert_jobs` in SQL.
+    /// Inserts through this library that were duplicates. A duplicate of `insert_job` or `insert_jobs` in SQL is not counted.
     pub duplicates: u64,
     /// Completed runs.
     pub completed: u64,

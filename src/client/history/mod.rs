@@ -126,8 +126,8 @@ impl Client {
     /// ```
     ///
     /// Each process counts in memory and writes once a minute, so the last two minutes are incomplete, and a process that is
-    /// killed loses the counts of its last minute. The database counts remote workers and inserts in SQL. Minutes are kept for
-    /// 7 days, and hours for 90 days. The views `history_minute` and `history_hour` have the same.
+    /// killed loses the counts of its last minute. The database counts remote workers and inserts in SQL, without duplicates.
+    /// Minutes are kept for 7 days, and hours for 90 days. The views `history_minute` and `history_hour` have the same.
     pub fn history(&self, since: Duration) -> HistoryRequest<'_> {
         let query = HistoryQuery { since, step: None, kind: None, queue: None };
         Request::with(self, query, |client, connection, query| Box::pin(query.ask(client, connection))).of_statements(2)
