@@ -191,10 +191,7 @@ async fn due_jobs_that_nobody_promotes_and_long_ones_are_told() {
         .await;
     database.pass(Duration::from_secs(300)).await;
     let due = find(&database, Thresholds::new(), FindingCode::JobOverdue, Severity::Warning, "queue default").await;
-    assert!(
-        due.seen.starts_with("1 job for up to 4m") && due.seen.contains("has made it available"),
-        "{due:?}"
-    );
+    assert!(due.seen.starts_with("1 job for up to 4m") && due.seen.contains("has made it available"), "{due:?}");
     let long = find(&database, Thresholds::new(), FindingCode::JobLong, Severity::Notice, "queue default").await;
     assert!(long.seen.contains("3h") && long.seen.contains(&running.to_string()), "{long:?}");
     paste(&database, long.remedy.sql.as_deref().unwrap()).await;
