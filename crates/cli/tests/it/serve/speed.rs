@@ -126,10 +126,14 @@ fn print_pickup(name: &str, mut lengths: Vec<Duration>) {
 }
 
 /// Inserts jobs one after another while a worker waits. `next` waits for a job and returns when it came.
-fn measure_pickup(name: &str, mut insert: impl FnMut(usize), mut next: impl FnMut() -> Instant + Send) {
+fn measure_pickup(name: &str, mut insert: impl FnMut(usize), next: impl FnMut() -> Instant + Send) {
     let (sender, receiver) = std::sync::mpsc::channel();
+    let runtime = Handle::current();
     let lengths = std::thread::scope(|scope| {
         scope.spawn(move || {
+            // A listening connection is dropped within a runtime.
+            let _entered = runtime.enter();
+            let mut next = next;
             for _ in 0..PICKED_UP {
                 sender.send(next()).unwrap();
             }
