@@ -382,10 +382,11 @@ AS $$
 DECLARE
     -- A constant, so that the index serves.
     instant CONSTANT timestamptz := clock_timestamp();
-    folded integer;
+    most integer;
+    deleted integer;
     kept record;
 BEGIN
-    folded := _fold_history(size);
+    most := _fold_history(size);
     FOR kept IN
         SELECT k.span, k.keep
         FROM (VALUES ('minute', interval '7 days'), ('hour', interval '90 days'), ('day', interval '91 days')) AS k (span, keep)
@@ -399,14 +400,16 @@ BEGIN
             LIMIT size
             FOR UPDATE SKIP LOCKED
         ));
+        GET DIAGNOSTICS deleted = ROW_COUNT;
+        most := greatest(most, deleted);
     END LOOP;
     DELETE FROM history_writer AS w WHERE w.written_at < clock_timestamp() - interval '7 days';
     DELETE FROM deploy AS d WHERE d.at < clock_timestamp() - interval '90 days';
-    RETURN folded;
+    RETURN most;
 END
 $$;
 COMMENT ON FUNCTION _tend_history(integer) IS
-    'Adds up to size rows of history_tally to history, and deletes up to size minutes after 7 days, hours after 90 days and days after 91 days. Returns the number of added rows. The pruner calls it.';
+    'Adds up to size rows of history_tally to history, and deletes up to size minutes after 7 days, hours after 90 days and days after 91 days. Returns the greatest of these numbers of rows. If it is size, there may be more. The pruner calls it until there are none.';
 REVOKE EXECUTE ON FUNCTION _tend_history(integer) FROM PUBLIC;
 
 CREATE FUNCTION _history_percentile(counts integer[], share double precision) RETURNS double precision

@@ -26,8 +26,13 @@ const VISITS: u32 = 50;
 /// A visit deletes little if less than one in this many of its jobs went.
 const FEW: i64 = 10;
 
-/// The most records of suppressed duplicates that one statement folds, and the most such statements in a round.
+/// The most records of suppressed duplicates that one statement folds.
 const RECORDS_TO_FOLD: i32 = 10_000;
+
+/// The most counts of calls in SQL that one statement adds to the history, and the most old rows that it deletes.
+const COUNTS_TO_FOLD: i32 = 10_000;
+
+/// The most statements of each of these in a round.
 const FOLDS: u32 = 20;
 
 /// The most rows of groups that one statement deletes.
@@ -163,14 +168,18 @@ impl Pruner {
         Ok(Pruned { deleted, remaining: jobs - deleted, reached, next_in })
     }
 
-    /// Folds the records of suppressed duplicates since the last round, and prunes the log of changes and what is remembered
-    /// of groups. Last, so that a failure of the audit keeps no job
-    /// from being pruned.
+    /// Folds the records of suppressed duplicates since the last round, tends the history, and prunes the log of changes and
+    /// what is remembered of groups. Last, so that a failure of the audit keeps no job from being pruned.
     async fn end_round(&self, holder: &Holder) -> Result<Duration> {
         let mut session = holder.connection.session().await?;
         for _ in 0..FOLDS {
             let folded = store::fold_duplicates(session.connection(), &holder.statements, RECORDS_TO_FOLD).await?;
             if folded < RECORDS_TO_FOLD {
+                break;
+            }
+        }
+        for _ in 0..FOLDS {
+            if store::tend_history(session.connection(), &holder.statements, COUNTS_TO_FOLD).await? < COUNTS_TO_FOLD {
                 break;
             }
         }

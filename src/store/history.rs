@@ -56,6 +56,12 @@ async fn send_history(
     Ok(())
 }
 
+/// Adds up to `limit` counts of calls in SQL to the history, and deletes old rows. Returns `limit` if there may be more.
+pub(crate) async fn tend_history(connection: &mut PgConnection, statements: &Statements, limit: i32) -> Result<i32> {
+    let row = query(&statements.tend_history).persistent(false).bind(limit).fetch_one(connection).await?;
+    Ok(row.try_get("tended")?)
+}
+
 /// The history of the last time in steps.
 pub(crate) async fn history(
     connection: &mut PgConnection,

@@ -89,7 +89,7 @@ pub(crate) use self::health::{
     unknown_kinds,
 };
 pub(crate) use self::history::{
-    HistorySpan, history, history_by_kind, history_by_queue, history_totals, write_history,
+    HistorySpan, history, history_by_kind, history_by_queue, history_totals, tend_history, write_history,
 };
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
 use self::interval::lock_timeout;

@@ -231,6 +231,7 @@ statements! {
     store_progress,
     suppressed_duplicates,
     take_service,
+    tend_history,
     #[cfg(feature = "testing")]
     time_shifts,
     try_jobs,

@@ -180,6 +180,36 @@ async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit() {
 }
 
 #[tokio::test]
+async fn a_round_of_the_pruner_adds_all_counts_of_sql_to_the_history() {
+    let database = Database::new().await;
+    database
+        .execute(
+            "INSERT INTO {schema}.history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
+            SELECT now(), 1, 0, 0, 0, 'a', 'default', '{}', '{}' FROM generate_series(1, 25000)",
+        )
+        .await;
+    let worker = |_: RunningJob<Task>| async {};
+    let runner = quick(&database.client).prune_interval(24 * HOUR).worker(worker).start().await.unwrap();
+    database.until("SELECT count(*) FROM {schema}.history_tally", 0).await;
+    runner.stop().await.unwrap();
+    assert_eq!(total(&database.client).await.inserted, 25_000);
+}
+
+#[tokio::test]
+async fn a_full_delete_of_old_minutes_says_that_there_may_be_more() {
+    let database = Database::new().await;
+    database
+        .execute(
+            "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
+            SELECT date_trunc('minute', now()) - interval '8 days' - n * interval '1 minute', 1, 0, 0, 0, 0, 0, 0, 'minute', '', '', '{}', '{}'
+            FROM generate_series(1, 25) AS n",
+        )
+        .await;
+    let tend = async || database.number("SELECT {schema}._tend_history(10)::bigint").await;
+    assert_eq!([tend().await, tend().await, tend().await], [10, 10, 5]);
+}
+
+#[tokio::test]
 async fn minutes_are_kept_for_a_week_and_hours_and_days_for_ninety_days() {
     let database = Database::new().await;
     database
