@@ -285,8 +285,15 @@ BEGIN
     RETURN ARRAY(
         SELECT (
             j.id,
-            greatest(extract(epoch FROM j.attempted_at - j.scheduled_at), 0)::double precision,
-            greatest(extract(epoch FROM clock_timestamp() - j.attempted_at), 0)::double precision,
+            -- Up to PostgreSQL 16 infinite times have no difference.
+            CASE
+                WHEN isfinite(j.attempted_at) AND isfinite(j.scheduled_at)
+                    THEN greatest(extract(epoch FROM j.attempted_at - j.scheduled_at), 0)::double precision
+            END,
+            CASE
+                WHEN isfinite(j.attempted_at)
+                    THEN greatest(extract(epoch FROM clock_timestamp() - j.attempted_at), 0)::double precision
+            END,
             j.kind,
             j.queue
         )::running_times
@@ -295,7 +302,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _running_times(uuid[]) IS 'The times of those of these jobs that run. A finish asks before it ends them, because a retry changes scheduled_at.';
+COMMENT ON FUNCTION _running_times(uuid[]) IS 'The times of those of these jobs that run. Null: one of the times between which it is measured is infinite. A finish asks before it ends them, because a retry changes scheduled_at.';
 
 CREATE FUNCTION _tally_runs(times running_times[], ended uuid[], states text[], failed uuid[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE

@@ -99,10 +99,13 @@ impl JobTelemetry {
     }
 }
 
+/// A job that was due at -infinity is read as due in the year 0. Its wait must not outweigh all others in a sum.
+const LONGEST_WAIT: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 /// How long a job waited for this attempt after it was due.
 pub(super) fn waited(row: &JobRow) -> Duration {
     let waited = row.attempted_at.unwrap_or(row.scheduled_at) - row.scheduled_at;
-    waited.try_into().unwrap_or_default()
+    Duration::try_from(waited).unwrap_or_default().min(LONGEST_WAIT)
 }
 
 /// Whether metrics are counted or a subscriber listens. Otherwise no event is made.

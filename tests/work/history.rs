@@ -180,6 +180,17 @@ async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit() {
 }
 
 #[tokio::test]
+async fn a_job_that_was_due_before_all_time_waited_ten_years() {
+    let database = Database::new().await;
+    let id = database.client.insert(Task { n: 1 }).await.unwrap().id();
+    database.execute("UPDATE {schema}.job SET scheduled_at = '-infinity'").await;
+    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    database.client.wait(id).timeout(WAIT).await.unwrap();
+    runner.stop().await.unwrap();
+    assert_eq!(total(&database.client).await.wait.sum(), 10 * 365 * 24 * HOUR);
+}
+
+#[tokio::test]
 async fn a_round_of_the_pruner_adds_all_counts_of_sql_to_the_history() {
     let database = Database::new().await;
     database

@@ -44,6 +44,21 @@ async fn each_outcome_does_to_the_job_what_it_does_in_a_runner() {
 }
 
 #[tokio::test]
+async fn a_job_that_was_due_before_all_time_ends_and_its_wait_is_not_counted() {
+    let database = Database::new().await;
+    database.client.insert(job("j")).await.unwrap();
+    database.execute("UPDATE {schema}.job SET scheduled_at = '-infinity'").await;
+    let worker = Remote::new(&database, "w");
+    let fetched = worker.fetch_one().await;
+    assert_eq!(worker.complete(&fetched).await, (true, "completed".to_owned()));
+    assert_eq!(database.text("SELECT waits::text FROM {schema}.history_tally").await, "{NULL}");
+    database.execute("SELECT {schema}._tend_history()").await;
+    let counts = database.client.history_totals().await.unwrap().remove(0).counts;
+    assert_eq!((counts.completed, counts.wait.count(), counts.run.count()), (1, 0, 1));
+    assert!(counts.wait.sum().is_zero());
+}
+
+#[tokio::test]
 async fn a_job_without_an_attempt_left_is_discarded() {
     let database = Database::new().await;
     let (worker, first) = one(&database).await;
