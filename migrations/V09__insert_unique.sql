@@ -69,7 +69,7 @@ CREATE TYPE insert_answer AS (
     earlier integer
 );
 COMMENT ON TYPE insert_answer IS
-    'The result of one insert. place: the position in the batch. Null: the answer of every place that no other row names. outcome: inserted, duplicate, updated, covered, rejected or busy. For all but inserted and busy, job is the holder. busy: max_wait ran out and nothing was inserted. replaced: the job that the new job replaced. id, state, unique_key: of the new job or of the holder. created_at, scheduled_at, unique_until: of the new job. job: the row that answers. Null: it is the new job, stored as it was given. earlier: the place of the job of the same batch that a rejected job met.';
+    'The result of one insert. place: the position in the batch. Null: the answer of every place that no other row names. outcome: inserted, duplicate, updated, covered, rejected or busy. For all but inserted and busy, job is the holder. busy: max_wait ran out and nothing was inserted. replaced: the job that the new job replaced. id, state, unique_key: of the new job or of the holder. created_at, scheduled_at, unique_until: of the new job. created_at is null if a job with the id was there before. scheduled_at and unique_until are null in a batch that was inserted one by one, where job has them. job: the row that answers. Null: it is the new job, stored as it was given. earlier: the place of the job of the same batch that a rejected job met.';
 
 CREATE FUNCTION _not_by_scan(claims boolean) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE

@@ -270,7 +270,7 @@ BEGIN
     -- Each job as it is now, and once: a holder of many updates is large.
     RETURN QUERY
     SELECT
-        a.place, a.outcome, a.replaced, a.id, coalesce(j.state, a.state), NULL::timestamptz, NULL::timestamptz,
+        a.place, a.outcome, a.replaced, a.id, coalesce(j.state, a.state), a.created_at, NULL::timestamptz,
         NULL::timestamptz, a.unique_key, CASE WHEN a.is_first THEN coalesce(j.job, a.job) END, e.place
     FROM (
         SELECT u.*, row_number() OVER (PARTITION BY u.id ORDER BY u.place) = 1 AS is_first

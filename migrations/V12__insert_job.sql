@@ -239,7 +239,8 @@ BEGIN
             TABLE = 'job',
             CONSTRAINT = 'job_unique_key';
     END IF;
-    IF answer.outcome = 'inserted' THEN
+    -- A job that was there before has no created_at here: its insert was sent again.
+    IF answer.outcome = 'inserted' AND answer.created_at IS NOT NULL THEN
         INSERT INTO history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
         VALUES (clock_timestamp(), 1, 0, 0, 0, given.kind, given.queue, '{}', '{}');
     END IF;
@@ -471,12 +472,13 @@ BEGIN
             TABLE = 'job',
             CONSTRAINT = 'job_unique_key';
     END IF;
-    -- An answer without a place stands for every job that no other names.
+    -- An answer without a place stands for every job that no other names, here and below.
     INSERT INTO history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
     SELECT clock_timestamp(), count(*), 0, 0, 0, u.kind COLLATE "C", u.queue COLLATE "C", '{}', '{}'
     FROM unnest(batch) AS u
     LEFT JOIN unnest(answers) AS a ON a.place = u.place
-    WHERE a.outcome = 'inserted' OR (a.outcome IS NULL AND (answers[1]).outcome IS DISTINCT FROM 'rejected')
+    WHERE (a.outcome = 'inserted' AND a.created_at IS NOT NULL)
+        OR (a.outcome IS NULL AND (answers[1]).outcome IS DISTINCT FROM 'rejected')
     GROUP BY u.kind COLLATE "C", u.queue COLLATE "C";
     RETURN QUERY
     SELECT

@@ -321,6 +321,9 @@ pub struct Inserted {
     /// When the database returned this, by its clock.
     #[serde(with = "time::serde::rfc3339")]
     pub answered_at: OffsetDateTime,
+    /// Whether the insert made the job. Not where it was sent again with its id.
+    #[serde(skip)]
+    pub(crate) is_new: bool,
 }
 
 impl Inserted {

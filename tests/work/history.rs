@@ -180,6 +180,38 @@ async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit() {
 }
 
 #[tokio::test]
+async fn an_insert_that_is_sent_again_with_its_id_counts_once() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let (alone, key) = (uniqueue::JobId::generate(), uniqueue::JobId::generate());
+    let keyed = || job("keyed").id(key).unique_key(UniqueKey::raw("k"));
+    for _ in 0..2 {
+        client.insert(job("alone").id(alone)).await.unwrap();
+        client.insert_many([job("alone").id(alone), job("alone"), keyed()]).await.unwrap();
+    }
+    client.write_history().await.unwrap();
+    let of_kind = async |kind: &str| numbers(&client.history(HOUR).kind(kind).await.unwrap().total());
+    assert_eq!(of_kind("alone").await, [3, 0, 0, 0, 0]);
+    assert_eq!(of_kind("keyed").await, [1, 0, 0, 0, 0]);
+
+    let (one, many) = (uniqueue::JobId::generate(), uniqueue::JobId::generate());
+    for _ in 0..2 {
+        database.execute(&format!("SELECT {{schema}}.insert_job('one', id => '{one}')")).await;
+        let jobs =
+            format!(r#"[{{"kind": "many", "id": "{many}"}}, {{"kind": "many", "id": "{many}"}}, {{"kind": "many"}}]"#);
+        database.execute(&format!("SELECT FROM {{schema}}.insert_jobs('{jobs}')")).await;
+    }
+    database.execute("SELECT {schema}._tend_history()").await;
+    assert_eq!(of_kind("one").await, [1, 0, 0, 0, 0]);
+    assert_eq!(of_kind("many").await, [3, 0, 0, 0, 0]);
+    // Jobs that are settled one by one count all the same.
+    let replace = r#"[{"kind": "new", "unique_policy": {"key": "a", "on_conflict": "replace"}}, {"kind": "new"}]"#;
+    database.execute(&format!("SELECT FROM {{schema}}.insert_jobs('{replace}')")).await;
+    database.execute("SELECT {schema}._tend_history()").await;
+    assert_eq!(of_kind("new").await, [2, 0, 0, 0, 0]);
+}
+
+#[tokio::test]
 async fn a_job_that_was_due_before_all_time_waited_ten_years() {
     let database = Database::new().await;
     let id = database.client.insert(Task { n: 1 }).await.unwrap().id();

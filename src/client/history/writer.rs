@@ -62,10 +62,11 @@ impl Client {
         let like = |a: &Inserted, b: &Inserted| a.job.kind == b.job.kind && a.job.queue == b.job.queue;
         for run in answers.chunk_by(like) {
             if let Some(series) = self.history_counter().series(&run[0].job.kind, &run[0].job.queue) {
-                let duplicates = run.iter().filter(|answer| answer.duplicate).count() as u64;
+                // An insert that was sent again with its id is neither.
+                let count = |is: fn(&&Inserted) -> bool| run.iter().filter(is).count() as u64;
                 series.count(|counts| {
-                    counts.inserted += run.len() as u64 - duplicates;
-                    counts.duplicates += duplicates;
+                    counts.inserted += count(|answer| answer.is_new);
+                    counts.duplicates += count(|answer| answer.duplicate);
                 });
             }
         }

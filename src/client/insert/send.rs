@@ -83,6 +83,7 @@ fn deal(mut answers: Vec<Option<Answer>>, leaders: &[usize]) -> Vec<Option<Inser
                 || matches!(answer.outcome, RowOutcome::Duplicate | RowOutcome::Updated | RowOutcome::Covered),
             covered: answer.outcome == RowOutcome::Covered,
             updated: answer.outcome == RowOutcome::Updated,
+            is_new: is_first && answer.is_new,
             replaced: answer.replaced.filter(|_| is_first),
             answered_at: answer.answered_at,
         })

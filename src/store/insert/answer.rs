@@ -34,6 +34,8 @@ pub(crate) enum RowOutcome {
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) outcome: RowOutcome,
+    /// Whether the job is new. Not where a job with the given id was there before, which is also `Inserted`.
+    pub(crate) is_new: bool,
     pub(crate) replaced: Option<JobId>,
     /// Of a rejected row, the place of the row of the batch that it met, counted from 0. That one was not inserted, either.
     pub(crate) earlier: Option<usize>,
@@ -47,7 +49,14 @@ impl Answer {
     pub(super) fn of_plain(row: NewRow, answer: &PgRow) -> Result<Self> {
         let job = row.into_job(entered(answer)?);
         let answered_at = job.created_at;
-        Ok(Self { outcome: RowOutcome::Inserted, replaced: None, earlier: None, answered_at, job: Some(job) })
+        Ok(Self {
+            outcome: RowOutcome::Inserted,
+            is_new: true,
+            replaced: None,
+            earlier: None,
+            answered_at,
+            job: Some(job),
+        })
     }
 
     /// Reads the answer of a row of the other ways, which may come with a job that was there before.
@@ -55,14 +64,16 @@ impl Answer {
         let outcome = outcome(answer)?;
         let job = match outcome {
             _ if answer.try_get::<Option<Uuid>, _>("id")?.is_some() => Some(job_row(answer)?),
-            RowOutcome::Inserted if answer.try_get::<Option<Stored>, _>("new_created_at")?.is_some() => {
+            RowOutcome::Inserted if answer.try_get::<Option<Stored>, _>("new_scheduled_at")?.is_some() => {
                 Some(row.into_job(entered(answer)?))
             }
             _ => None,
         };
+        let is_new =
+            outcome == RowOutcome::Inserted && answer.try_get::<Option<Stored>, _>("new_created_at")?.is_some();
         let replaced = answer.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from);
         let earlier = answer.try_get::<Option<i32>, _>("earlier")?.map(index);
-        Ok(Self { outcome, replaced, earlier, job, answered_at: answer.try_get("answered_at")? })
+        Ok(Self { outcome, is_new, replaced, earlier, job, answered_at: answer.try_get("answered_at")? })
     }
 }
 
