@@ -177,6 +177,17 @@ RIGHT JOIN generate_series(
 $$;
 COMMENT ON FUNCTION _histogram(double precision[]) IS 'The histogram of these times, with the bounds of _history_bounds. Zeros at the end are left out.';
 
+CREATE FUNCTION _lock_history() RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('uniqueue.history'), to_regclass('history')::oid::integer);
+END
+$$;
+COMMENT ON FUNCTION _lock_history() IS
+    'Waits until no other transaction writes history. Two of them that write several days could deadlock. It delays no transaction that would not wait anyway: all of them write the row of the day.';
+
 CREATE FUNCTION _add_history(minute timestamptz, counts jsonb) RETURNS integer
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -201,8 +212,6 @@ BEGIN
         ('day', date_trunc('day', minute, 'UTC'))
     ) AS s (span, at)
     WHERE octet_length(c.kind) <= 128 AND octet_length(c.queue) <= 128
-    -- One order everywhere, so that two writers cannot deadlock.
-    ORDER BY s.span COLLATE "C", c.kind COLLATE "C", c.queue COLLATE "C"
     ON CONFLICT (span, kind, queue, at) DO UPDATE SET
         inserted = h.inserted + excluded.inserted,
         duplicates = h.duplicates + excluded.duplicates,
@@ -226,7 +235,6 @@ BEGIN
         wait_seconds double precision, run_seconds double precision, waits bigint[], runs bigint[]
     )
     WHERE c.kind = '' AND octet_length(c.queue) BETWEEN 1 AND 128
-    ORDER BY c.queue COLLATE "C"
     ON CONFLICT (queue) DO UPDATE SET
         inserted = t.inserted + excluded.inserted,
         duplicates = t.duplicates + excluded.duplicates,
@@ -241,7 +249,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _add_history(timestamptz, jsonb) IS
-    'Adds counts to the rows of a minute, of its hour and of its day, and to the totals of the queues. counts: an array of objects with the columns of history, each kind and queue once. The caller gives the sums over kinds and queues as well, with an empty kind and queue. Returns the number of written rows of history.';
+    'Adds counts to the rows of a minute, of its hour and of its day, and to the totals of the queues. counts: an array of objects with the columns of history, each kind and queue once. The caller gives the sums over kinds and queues as well, with an empty kind and queue. The caller has called _lock_history. Returns the number of written rows of history.';
 
 CREATE FUNCTION _write_history(writer uuid, batch bigint, minutes jsonb) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -253,6 +261,7 @@ AS $$
 DECLARE
     given record;
 BEGIN
+    PERFORM _lock_history();
     -- The fence: a batch that was committed before its answer was lost is sent again with its number.
     INSERT INTO history_writer AS w (id, batch, written_at)
     VALUES (writer, _write_history.batch, clock_timestamp())
@@ -335,6 +344,7 @@ DECLARE
     given record;
     folded integer := 0;
 BEGIN
+    PERFORM _lock_history();
     -- The sums over kinds and queues are made here, as a process of the library makes them.
     FOR given IN
         WITH taken AS (

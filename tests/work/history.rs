@@ -141,6 +141,30 @@ async fn writers_of_the_same_rows_wait_for_each_other_and_lose_nothing() {
     assert_eq!(database.client.history_totals().await.unwrap()[0].counts.inserted, 8 * 5 * 3);
 }
 
+#[tokio::test]
+async fn writers_of_several_days_do_not_deadlock() {
+    let database = Database::new().await;
+    let counts = r#"(SELECT jsonb_agg(jsonb_build_object('kind', '', 'queue', q, 'inserted', 1))
+        FROM (SELECT 'q' || n FROM generate_series(1, 50) AS n UNION ALL SELECT '') AS q (q))"#;
+    // One writer is late: it writes the totals with its first day, and then comes to the day of the other writer.
+    let minute = |age: u32| format!("jsonb_build_object('age', {age}, 'counts', {counts})");
+    let (late, prompt) = (format!("{}, {}, {}", minute(172_800), minute(86_400), minute(0)), minute(0));
+    let writes = [&late, &prompt, &late, &prompt].into_iter().enumerate().map(|(number, minutes)| {
+        let write = format!(
+            "SELECT {{schema}}._write_history('00000000-0000-0000-0000-00000000000{number}', $1, jsonb_build_array({minutes}))"
+        );
+        let (write, pool) = (database.sql(&write), database.pool());
+        async move {
+            for batch in 1..=20_i64 {
+                sqlx::query(write.clone()).bind(batch).execute(pool).await.unwrap();
+            }
+        }
+    });
+    futures_of(writes).await;
+    let written = database.number("SELECT inserted FROM {schema}.history_total WHERE queue = 'q1'").await;
+    assert_eq!(written, 20 * (3 + 1 + 3 + 1));
+}
+
 async fn futures_of(futures: impl Iterator<Item = impl Future<Output = ()>>) {
     let mut all: Vec<_> = futures.map(Box::pin).collect();
     std::future::poll_fn(|context| {
