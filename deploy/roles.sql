@@ -47,6 +47,7 @@ GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_stat
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO operator;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO operator;
 GRANT SELECT ON uniqueue.history, uniqueue.history_total, uniqueue.history_minute, uniqueue.history_hour, uniqueue.deploy TO operator;
+GRANT DELETE ON uniqueue.history_total TO operator;
 GRANT EXECUTE ON FUNCTION uniqueue._write_history TO operator;
 
 -- Reader. Inspects everything, changes nothing.

@@ -63,7 +63,7 @@ CREATE TABLE history_total (
     runs bigint[] NOT NULL,
     CONSTRAINT history_total_pkey PRIMARY KEY (queue)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE history_total IS 'The counts of events of the jobs of each queue since it was first used. The counts only grow, as a metrics system needs them.';
+COMMENT ON TABLE history_total IS 'The counts of events of the jobs of each queue since it was first used. The counts only grow, as a metrics system needs them. The row of a queue is deleted when the queue is removed, and after 91 days without an event.';
 COMMENT ON COLUMN history_total.inserted IS 'As history.inserted.';
 COMMENT ON COLUMN history_total.duplicates IS 'As history.duplicates.';
 COMMENT ON COLUMN history_total.completed IS 'As history.completed.';
@@ -422,11 +422,16 @@ BEGIN
     END LOOP;
     DELETE FROM history_writer AS w WHERE w.written_at < clock_timestamp() - interval '7 days';
     DELETE FROM deploy AS d WHERE d.at < clock_timestamp() - interval '90 days';
+    -- A queue that is not used any more. _fold_history keeps other writers away until the end of the transaction.
+    DELETE FROM history_total AS t
+    WHERE NOT EXISTS (
+        SELECT FROM history AS h WHERE h.span = 'day' COLLATE "C" AND h.kind = '' COLLATE "C" AND h.queue = t.queue
+    );
     RETURN most;
 END
 $$;
 COMMENT ON FUNCTION _tend_history(integer) IS
-    'Adds up to size rows of history_tally to history, and deletes up to size minutes after 7 days, hours after 90 days and days after 91 days. Returns the greatest of these numbers of rows. If it is size, there may be more. The pruner calls it until there are none.';
+    'Adds up to size rows of history_tally to history, and deletes up to size minutes after 7 days, hours after 90 days and days after 91 days. Deletes the totals of queues that have no day left. Returns the greatest of these numbers of rows. If it is size, there may be more. The pruner calls it until there are none.';
 REVOKE EXECUTE ON FUNCTION _tend_history(integer) FROM PUBLIC;
 
 CREATE FUNCTION _history_percentile(counts integer[], share double precision) RETURNS double precision

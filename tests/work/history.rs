@@ -204,6 +204,21 @@ async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit() {
 }
 
 #[tokio::test]
+async fn totals_of_a_queue_go_with_its_settings_or_its_last_day() {
+    let database = Database::new().await;
+    let client = &database.client;
+    for queue in ["removed", "unused", "used"] {
+        client.insert(job("a").queue(queue)).await.unwrap();
+    }
+    client.write_history().await.unwrap();
+    assert!(!client.queue("removed").remove().await.unwrap(), "it has no settings");
+    database.execute("DELETE FROM {schema}.history WHERE queue = 'unused' AND span = 'day'").await;
+    database.execute("SELECT {schema}._tend_history()").await;
+    let totals = client.history_totals().await.unwrap();
+    assert_eq!(totals.iter().map(|of| of.queue.as_str()).collect::<Vec<_>>(), ["used"]);
+}
+
+#[tokio::test]
 async fn an_insert_that_is_sent_again_with_its_id_counts_once() {
     let database = Database::new().await;
     let client = &database.client;

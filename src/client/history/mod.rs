@@ -165,7 +165,7 @@ impl Client {
     }
 
     /// The history of each queue since it was first used, by name. These counts only grow, as the counters of a metrics
-    /// system do.
+    /// system do. A queue that was [removed](crate::Queue::remove), or had no event for 91 days, begins anew.
     ///
     /// # Errors
     ///
