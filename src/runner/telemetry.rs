@@ -57,8 +57,8 @@ pub(super) struct JobTelemetry {
     pub(super) kind: Kind,
     queue: QueueName,
     meter: JobMeter,
-    /// Made at the first result.
-    series: OnceLock<Option<Arc<Series>>>,
+    /// Made at the first result for which there was room.
+    series: OnceLock<Arc<Series>>,
 }
 
 impl JobTelemetry {
@@ -83,9 +83,10 @@ impl JobTelemetry {
     /// Counts a result in the history. After a batch of results the client is told
     /// ([`note_counts`](Client::note_counts)).
     pub(super) fn count(&self, client: &Client, count: impl FnOnce(&mut HistoryCounts)) {
-        let series = self.series.get_or_init(|| client.history_counter().series(&self.kind, &self.queue));
-        if let Some(series) = series {
+        if let Some(series) = self.series.get() {
             series.count(count);
+        } else if let Some(series) = client.history_counter().series(&self.kind, &self.queue) {
+            self.series.get_or_init(|| series).count(count);
         }
     }
 

@@ -6,9 +6,10 @@
 //!                                                     └──┘ lost answer, or refused: sent again with the same number
 //! ```
 //!
-//! Invariants: counting takes a lock of one series, and neither allocates nor waits for the database. A batch that may have
-//! been committed is sent again unchanged, with its number, and the database counts it once. Memory is bounded: at most
-//! [`MAX_SERIES`] series, and while the database takes no batch the oldest minutes are added together.
+//! Invariants: An insert looks its series up under one short lock; a result of a runner locks only its series. Neither waits
+//! for the database. A batch that may have been committed is sent again unchanged, with its number, and the database counts
+//! it once. Memory is bounded: at most [`MAX_SERIES`] series, and while the database takes no batch the oldest minutes are
+//! added together.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +51,14 @@ impl Series {
     }
 }
 
+/// All series, by kind.
+#[derive(Debug, Default)]
+struct AllSeries {
+    by_kind: HashMap<String, Vec<Arc<Series>>>,
+    /// The number of series.
+    len: usize,
+}
+
 /// The counts of a process in a span of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Gathered {
@@ -71,7 +80,7 @@ pub(crate) struct HistoryCounter {
     pub(crate) writer: Uuid,
     /// How often it is written.
     pub(super) interval: Duration,
-    series: Mutex<HashMap<String, Vec<Arc<Series>>>>,
+    series: Mutex<AllSeries>,
     gathered: Mutex<VecDeque<Gathered>>,
     /// When the counts begin that are not taken yet. `None`: there are none.
     since: Mutex<Option<Instant>>,
@@ -98,15 +107,17 @@ impl HistoryCounter {
 
     /// The series of a kind in a queue. `None`: there are too many.
     pub(crate) fn series(&self, kind: &Kind, queue: &QueueName) -> Option<Arc<Series>> {
-        let mut series = lock(&self.series);
-        if let Some(known) = series.get(kind.as_str()).and_then(|of_kind| of_kind.iter().find(|s| s.queue == *queue)) {
+        let mut all = lock(&self.series);
+        let of_kind = all.by_kind.get(kind.as_str()).map_or(&[][..], Vec::as_slice);
+        if let Some(known) = of_kind.iter().find(|series| series.queue == *queue) {
             return Some(Arc::clone(known));
         }
-        if series.values().map(Vec::len).sum::<usize>() >= MAX_SERIES {
+        if all.len >= MAX_SERIES {
             return None;
         }
         let new = Arc::new(Series { kind: kind.clone(), queue: queue.clone(), counts: Mutex::default() });
-        series.entry(kind.as_str().to_owned()).or_default().push(Arc::clone(&new));
+        all.by_kind.entry(kind.as_str().to_owned()).or_default().push(Arc::clone(&new));
+        all.len += 1;
         Some(new)
     }
 
@@ -130,7 +141,8 @@ impl HistoryCounter {
         self.is_counting.store(false, Ordering::Release);
         let began = lock(&self.since).take().unwrap_or(now);
         let mut counts = BTreeMap::new();
-        lock(&self.series).retain(|_, of_kind| {
+        let mut all = lock(&self.series);
+        all.by_kind.retain(|_, of_kind| {
             of_kind.retain(|series| {
                 let taken = series.take();
                 let is_resting = taken.is_empty();
@@ -142,6 +154,8 @@ impl HistoryCounter {
             });
             !of_kind.is_empty()
         });
+        all.len = all.by_kind.values().map(Vec::len).sum();
+        drop(all);
         if counts.is_empty() {
             return;
         }
@@ -215,7 +229,7 @@ mod tests {
         assert!(counter.series(&names(MAX_SERIES + 11).0, &names(0).1).is_none());
         counter.take(Instant::now());
         assert_eq!(inserted(&counter.to_send()), MAX_SERIES as u64);
-        // Those that rest make room.
+        // Series without new counts make room.
         counter.take(Instant::now());
         assert!(counter.series(&names(MAX_SERIES + 11).0, &names(0).1).is_some());
     }

@@ -135,7 +135,7 @@ async fn write(mut writing: Writing) {
         }
         let history = client.history_counter();
         history.is_writing.store(false, Ordering::Release);
-        // What was counted meanwhile saw that the task runs.
+        // A count made meanwhile saw a running task and started none.
         if !history.has_counts() || history.is_writing.swap(true, Ordering::AcqRel) {
             // Another task may have the right by now.
             writing.is_given_up = true;
