@@ -104,7 +104,7 @@ async fn a_batch_counts_once_though_its_answer_was_lost() {
     client.write_history().await.unwrap_err();
     struck.await.unwrap();
     eventually!(total(&database.client).await.inserted == 1, "the statement did not arrive");
-    // What was counted meanwhile is another batch.
+    // Counts made meanwhile are another batch.
     client.insert(Task { n: 2 }).await.unwrap();
     client.write_history().await.unwrap();
     assert_eq!(total(&database.client).await.inserted, 2);

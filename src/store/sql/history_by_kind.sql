@@ -1,4 +1,4 @@
--- What happened to each kind in the last $2, from rows of span $1: at most $3 kinds, those with the most failures first.
+-- The counts of each kind in the last $2, from rows of span $1: at most $3 kinds, the kinds with the most failures first.
 SELECT
     h.kind, sum(h.inserted)::bigint AS inserted, sum(h.duplicates)::bigint AS duplicates,
     sum(h.completed)::bigint AS completed, sum(h.failed)::bigint AS failed, sum(h.discarded)::bigint AS discarded
