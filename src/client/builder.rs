@@ -128,7 +128,7 @@ impl ClientBuilder {
             other => other,
         });
         connection?.close().await?;
-        let pool = self.own_pool().connect_lazy_with(options);
+        let pool = self.own_pool(None).connect_lazy_with(options);
         let statements = Statements::new(self.schema.clone());
         Ok(self.build(pool, statements, None, true))
     }
@@ -139,26 +139,35 @@ impl ClientBuilder {
         let statements = Statements::new(self.schema.clone());
         let guard = Arc::new(PlaceGuard::new(identity, statements.place_identity()));
         let asked = Arc::clone(&guard);
-        let pool = self.own_pool().acquire_timeout(limit).after_connect(move |connection, _| {
+        let pool = self.own_pool(Some(Arc::clone(&guard))).acquire_timeout(limit);
+        let pool = pool.after_connect(move |connection, _| {
             let asked = Arc::clone(&asked);
-            Box::pin(async move { asked.look(connection).await })
+            // A connection that is elsewhere is refused when it is handed out, with an error that says so.
+            Box::pin(async move { asked.look(connection).await.map(|_| ()) })
         });
         self.build(pool.connect_lazy_with(options), statements, Some(guard), true)
     }
 
-    fn own_pool(&self) -> PgPoolOptions {
+    fn own_pool(&self, place: Option<Arc<PlaceGuard>>) -> PgPoolOptions {
         answer::checking_returns(PgPoolOptions::new())
             .max_connections(self.max_connections.unwrap_or(10))
             // The check below is a ping as well.
             .test_before_acquire(false)
-            .before_acquire(|connection, _| Box::pin(is_usable(connection)))
+            .before_acquire(move |connection, _| Box::pin(is_usable(connection, place.clone())))
     }
 }
 
-/// Whether an idle connection may be used again: it answers in time, and no transaction is open on it.
-async fn is_usable(connection: &mut PgConnection) -> sqlx::Result<bool> {
-    match tokio::time::timeout(answer::CHECK_TIMEOUT, store::has_open_transaction(connection)).await {
-        Ok(Ok(is_open)) => Ok(!is_open),
+/// Whether an idle connection may be used again: it answers in time, no transaction is open on it, and it is in the place.
+async fn is_usable(connection: &mut PgConnection, place: Option<Arc<PlaceGuard>>) -> sqlx::Result<bool> {
+    let asking = async {
+        let is_free = !store::has_open_transaction(connection).await?;
+        match place {
+            Some(place) if is_free => place.is_usable(connection).await,
+            _ => Ok(is_free),
+        }
+    };
+    match tokio::time::timeout(answer::CHECK_TIMEOUT, asking).await {
+        Ok(Ok(is_usable)) => Ok(is_usable),
         Ok(Err(error)) => {
             tracing::debug!(%error, "an idle connection does not answer any more");
             Ok(false)

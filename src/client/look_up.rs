@@ -26,8 +26,8 @@ impl<'a> Source<'a> {
         Ok(match (connection, timeout) {
             // A transaction ends the setting with itself, also behind a pooler and where the call is dropped.
             (None, Some(timeout)) => {
-                let transaction = store::begin_look_up(client.pool(), timeout).await?;
-                client.check_place()?;
+                let mut transaction = store::begin_look_up(client.pool(), timeout).await?;
+                client.check_place(&mut transaction).await?;
                 LookUp::Transaction(transaction)
             }
             (connection, None) => LookUp::Unlimited(client.connection_or(connection).await?),

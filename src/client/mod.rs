@@ -269,7 +269,7 @@ impl Client {
             let mut connection = answer::acquire(&self.inner.pool, self.inner.is_own_pool).await?;
             // The client's own pool checks connections itself.
             if self.inner.is_own_pool {
-                if let Err(error) = self.check_place() {
+                if let Err(error) = self.check_place(&mut connection).await {
                     connection.close_on_drop();
                     return Err(error);
                 }

@@ -35,7 +35,7 @@ impl OwnConnections {
     /// Checks a new connection. An error says that the server was not reached: it is tried again until the right one is there.
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let Some(place) = &self.place else { return Ok(()) };
-        place.look(connection).await?;
-        place.check().map_err(|error| io::Error::new(ErrorKind::ConnectionRefused, error.to_string()).into())
+        let Some(elsewhere) = place.look(connection).await? else { return Ok(()) };
+        Err(io::Error::new(ErrorKind::ConnectionRefused, place.mismatch(elsewhere).to_string()).into())
     }
 }

@@ -13,9 +13,12 @@ impl Client {
         self.inner.place.as_ref().map(|place| place.name())
     }
 
-    /// Whether the pool leads to the place that the client is for.
-    pub(super) fn check_place(&self) -> Result<()> {
-        self.inner.place.as_ref().map_or(Ok(()), |place| place.check())
+    /// Whether a connection of the pool is in the place that the client is for.
+    pub(super) async fn check_place(&self, connection: &mut PgConnection) -> Result<()> {
+        match &self.inner.place {
+            None => Ok(()),
+            Some(place) => place.check(connection).await,
+        }
     }
 
     /// Whether a connection of the caller's is in the place that the client is for. It costs a look-up, and nothing where

@@ -156,6 +156,30 @@ async fn a_runner_that_is_led_to_another_place_works_nothing_there() {
 }
 
 #[tokio::test]
+async fn a_connection_to_another_place_is_not_used_though_a_later_one_was_right() {
+    let (right, wrong) = (Postgres::start().await.unwrap(), Postgres::start().await.unwrap());
+    let proxy = Proxy::before(right.url()).await;
+    let map = |name: &str, url: &str| PlaceMap::new([PlaceAddress::new(name, url).unwrap()]).unwrap();
+    let elsewhere = ready(map("b", wrong.url())).await;
+    ready(map("a", &proxy.url())).await;
+    let places = open(map("a", &proxy.url()));
+    let a = places.at("a").unwrap();
+    proxy.lead_to(wrong.url());
+    let wrong_one = a.pool().acquire().await.unwrap();
+    proxy.lead_to(right.url());
+    let right_one = a.pool().acquire().await.unwrap();
+    drop(wrong_one);
+    eventually!(a.pool().num_idle() == 1, "not returned");
+    let id = a.insert(job("task")).await.unwrap().id();
+    assert!(a.job(id).await.unwrap().is_some());
+    let b = elsewhere.at("b").unwrap();
+    assert_eq!(b.count_jobs(uniqueue::JobFilter::all(), 10).await.unwrap().counted(), 0);
+    drop(right_one);
+    right.stop().await.unwrap();
+    wrong.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_key_that_the_clock_decides_does_not_decide_the_place() {
     let places = ready(map(&["a", "b"], &["a", "b"]).await).await;
     let windowed = || {
