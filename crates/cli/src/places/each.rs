@@ -4,6 +4,7 @@
 //! merged: objects and rows get the place's name. A page of jobs has the first jobs of all places, in order.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 use serde_json::{Map, Value, json};
@@ -43,15 +44,18 @@ pub(crate) fn map(given: Option<&str>) -> Result<PlaceMap, Failure> {
     }
 }
 
-/// Runs the command line in the place of this name.
+/// Runs the command line in the place of this name. It takes over this process, so that signals reach it.
+///
+/// # Errors
+///
+/// It returns only if the command line is refused or cannot run.
 pub(crate) fn in_place(map: &PlaceMap, name: &str) -> Result<Verdict, Failure> {
     let Some(place) = map.places().find(|place| place.name().as_str() == name) else {
         let known = map.places().map(|place| place.name().as_str()).collect::<Vec<_>>().join(", ");
         return Err(Failure::refused(format!("unknown place: {name:?}"), format!("the places are {known}")));
     };
-    let status = command(place, &own_arguments())?.status();
-    let status = status.map_err(|error| Failure::environment("cannot run in a place", "try again", error))?;
-    Ok(verdict(status.code()).unwrap_or_else(|| std::process::exit(status.code().unwrap_or(130))))
+    let error = command(place, &own_arguments())?.exec();
+    Err(Failure::environment("cannot run in a place", "try again", error))
 }
 
 /// Runs the command line in all places at once, and merges what they print.

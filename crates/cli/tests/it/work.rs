@@ -280,6 +280,25 @@ async fn a_stop_waits_for_running_jobs_and_a_second_signal_gives_them_back() {
 }
 
 #[tokio::test]
+async fn a_signal_stops_the_work_in_a_place_in_order() {
+    let site = Site::new().await;
+    let map = json!({"places": [{"name": "a", "url": site.url}]}).to_string();
+    let named = site.command(&["places", "init", "--places", &map]).output().unwrap();
+    assert!(named.status.success(), "{named:?}");
+    let directory = crate::support::directory();
+    let go_on = directory.path().join("go-on");
+    let id = site.insert("{}").await;
+    let script = format!("while [ ! -e {} ]; do sleep 0.02; done", go_on.display());
+    let mut working = site.work(&["--places", &map, "--place", "a"], &script);
+    site.until(&id, "running").await;
+    working.signal("TERM");
+    std::fs::write(&go_on, "").unwrap();
+    assert_eq!(working.attempt()["outcome"], "completed");
+    assert_eq!(working.child.wait().unwrap().code(), Some(0));
+    assert_eq!(site.job(&id, "state").await, "completed");
+}
+
+#[tokio::test]
 async fn several_jobs_run_at_once_and_other_kinds_are_left_alone() {
     let site = Site::new().await;
     let other = "SELECT id::text FROM uniqueue.insert_job('other', queue => 'q')";
