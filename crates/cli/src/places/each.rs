@@ -115,6 +115,12 @@ fn without_places(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut own = Vec::new();
     while let Some(argument) = given.next() {
         match argument.to_str() {
+            // What stands behind it belongs to a program.
+            Some("--") => {
+                own.push(argument);
+                own.extend(given);
+                break;
+            }
             Some("--places" | "--place") => drop(given.next()),
             Some(text) if text.starts_with("--places=") || text.starts_with("--place=") => {}
             _ => own.push(argument),
@@ -236,6 +242,8 @@ mod tests {
     fn options_about_places_do_not_reach_a_place() {
         let given = ["job", "--places", "f", "list", "--place=a", "--limit", "3", "--places=x"].map(OsString::from);
         assert_eq!(without_places(given.into_iter()), ["job", "list", "--limit", "3"]);
+        let given = ["work", "--place", "a", "--", "./job", "--place", "berlin"].map(OsString::from);
+        assert_eq!(without_places(given.into_iter()), ["work", "--", "./job", "--place", "berlin"]);
     }
 
     #[test]
