@@ -1,6 +1,7 @@
 //! The list of commands, and which module runs each.
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use uniqueue::{PlaceMap, Places};
 
 use crate::db::{self, DbArguments};
@@ -49,6 +50,10 @@ pub(crate) struct PlacesChoice {
     /// Work in this place of --places
     #[arg(long, global = true, value_name = "NAME")]
     place: Option<String>,
+
+    /// Whether the command line names a database or a schema itself.
+    #[arg(skip)]
+    names_database: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -101,8 +106,21 @@ pub(crate) fn parse() -> (Command, PlacesChoice) {
         ColorChoice::Never => clap::ColorChoice::Never,
     });
     let matches = command.try_get_matches().unwrap_or_else(|error| refuse(&error));
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error));
+    let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error));
+    arguments.places.names_database = names_database(&matches);
     (arguments.command, arguments.places)
+}
+
+/// Whether the command line itself, and not only the environment, names a database or a schema.
+fn names_database(matches: &ArgMatches) -> bool {
+    let is_given = |id: &str| {
+        // Not every command has the option.
+        matches.try_contains_id(id).is_ok_and(|is_there| is_there)
+            && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    is_given("database_url")
+        || is_given("schema")
+        || matches.subcommand().is_some_and(|(_, matches)| names_database(matches))
 }
 
 /// Prints help, or an error without the passwords of the command line, and ends the process.
@@ -119,12 +137,15 @@ fn refuse(error: &clap::Error) -> ! {
 
 /// Runs a command.
 pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdict, Failure> {
-    let PlacesChoice { places, place } = choice;
+    let PlacesChoice { places, place, names_database } = choice;
     let is_local = matches!(
         command,
         Command::Places(_) | Command::Completions(_) | Command::Man(_) | Command::Demo(_) | Command::Db(_)
     );
     if !is_local && (place.is_some() || places.as_ref().is_some_and(|places| !places.is_empty())) {
+        if *names_database {
+            return Err(Failure::refused("--places names the databases", "leave out --database-url and --schema"));
+        }
         let map = places::map(places.as_deref())?;
         return match place {
             Some(place) => places::in_place(&map, place),

@@ -48,6 +48,15 @@ async fn every_command_asks_all_places_or_one() {
     let (code, _, error) = run(&map, &["job", "list", "--place", "c"]);
     assert!(code == 2 && error.contains("unknown place: \"c\"\nhint: the places are a, b"), "{error}");
 
+    // An address beside the map would reach another database than that of the place.
+    for option in [["--database-url", &b], ["--schema", "other"]] {
+        for place in [&["--place", "a"][..], &[]] {
+            let (code, _, error) = run(&map, &[&["job", "list"][..], &option, place].concat());
+            let refused = "error: --places names the databases\nhint: leave out --database-url and --schema\n";
+            assert_eq!((code, error.as_str()), (2, refused));
+        }
+    }
+
     // Lists are merged, in order.
     let (code, text, error) = run(&map, &["job", "list", "--json"]);
     assert_eq!((code, error.as_str()), (0, ""));
