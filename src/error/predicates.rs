@@ -71,6 +71,11 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("40001"))
     }
 
+    /// Whether the role lacks a privilege for the statement.
+    pub(crate) fn is_privilege_missing(&self) -> bool {
+        matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42501"))
+    }
+
     /// Whether a statement timed out waiting for a lock.
     pub(crate) fn is_lock_timeout(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))

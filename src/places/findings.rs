@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Places;
 use crate::client::{Client, answer};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::health::{Finding, places};
 use crate::ident::PlaceName;
 use crate::kind::KindRow;
@@ -38,7 +38,7 @@ impl Places {
         for (index, (place, facts)) in facts.into_iter().enumerate() {
             match facts {
                 Err(error) => findings.push(places::refused(&place, &error)),
-                Ok(facts) if self.map().identity(index).hashed.is_some() => compared.push((place, facts)),
+                Ok(Some(facts)) if self.map().identity(index).hashed.is_some() => compared.push((place, facts)),
                 Ok(_) => {}
             }
         }
@@ -48,15 +48,18 @@ impl Places {
     }
 }
 
-async fn facts(client: Client) -> Result<Facts> {
+/// `None`: the role may not see them.
+async fn facts(client: Client) -> Result<Option<Facts>> {
     client.check_schema().await?;
-    // A role that may not see them does not compare them.
+    let reading = async { Ok::<_, Error>((client.queues().count_up_to(1).await?, client.kinds().list().await?)) };
     let asking = async {
-        let queues = client.queues().count_up_to(1).await.unwrap_or_default();
-        let kinds = client.kinds().list().await.unwrap_or_default();
+        let (queues, kinds) = match reading.await {
+            Err(error) if error.is_privilege_missing() => return Ok(None),
+            read => read?,
+        };
         let queues = queues.iter().map(|queue| (format!("queue {}", queue.settings.name), of_queue(&queue.settings)));
         let kinds = kinds.iter().map(|kind| (format!("kind {}", kind.name), of_kind(kind)));
-        Ok(Facts(queues.chain(kinds).collect()))
+        Ok(Some(Facts(queues.chain(kinds).collect())))
     };
     answer::within(answer::QUERY_TIMEOUT, asking).await
 }

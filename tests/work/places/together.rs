@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{FindingCode, JobState, NewJob, PlaceMap, Runner, RunningJob, Stats, UniqueKey};
+use uniqueue::{FindingCode, JobState, NewJob, PlaceAddress, PlaceMap, Runner, RunningJob, Stats, UniqueKey};
 
 use super::{map, nowhere, open, ready};
 use support::Task;
@@ -41,6 +41,32 @@ async fn a_comparison_finds_what_no_place_sees_by_itself() {
     );
     assert_eq!(found[0].2, "it is claimed in a, b");
     assert_eq!(found[3].2, "limit is 3 in a, and not set in b");
+}
+
+#[tokio::test]
+async fn a_place_whose_role_may_not_read_settings_is_not_compared() {
+    let whole = map(&["a", "b"], &["a", "b"]).await;
+    let places = ready(whole.clone()).await;
+    places.at("a").unwrap().queue("mail").limit(Some(3)).await.unwrap();
+    assert_eq!(places.diagnose().await.len(), 1);
+    let role = format!("blind_{}", uuid::Uuid::now_v7().simple());
+    for statement in [
+        format!("CREATE ROLE {role} LOGIN"),
+        format!("GRANT USAGE ON SCHEMA uniqueue TO {role}"),
+        format!("GRANT SELECT ON ALL TABLES IN SCHEMA uniqueue TO {role}"),
+        format!("REVOKE SELECT ON uniqueue.queue FROM {role}"),
+    ] {
+        sqlx::query(sqlx::AssertSqlSafe(statement)).execute(places.at("b").unwrap().pool()).await.unwrap();
+    }
+    let blind = whole.places().map(|place| match place.name().as_str() {
+        "b" => PlaceAddress::new("b", &place.url().replacen("//postgres@", &format!("//{role}@"), 1)).unwrap(),
+        _ => place.clone(),
+    });
+    let places = open(PlaceMap::new(blind).unwrap().hashed(["a", "b"]).unwrap());
+    let refused = places.at("b").unwrap().queues().await.unwrap_err().to_string();
+    assert!(refused.contains("permission denied"), "{refused}");
+    let found = places.diagnose().await;
+    assert!(found.is_empty(), "{found:?}");
 }
 
 #[tokio::test]
