@@ -50,7 +50,7 @@ pub struct PlacesHandle {
     states: Arc<Mutex<BTreeMap<PlaceName, PlaceState>>>,
     stopping: CancellationToken,
     tasks: TaskTracker,
-    /// The errors of the stops of the runners.
+    /// The errors of the runners that were stopped with the process.
     failures: Arc<Mutex<Vec<Error>>>,
 }
 
@@ -255,7 +255,7 @@ impl Place {
                         () = stopping.cancelled() => {}
                         () = taken_away(&mut assignment, self.index) => {}
                     }
-                    self.stop(handle).await;
+                    self.stop(handle, &stopping).await;
                 }
                 Err(error) => {
                     tracing::warn!(place = %self.place(), %error, "the runner of a place cannot start, trying again");
@@ -277,10 +277,13 @@ impl Place {
         runner
     }
 
-    async fn stop(&self, handle: RunnerHandle) {
+    async fn stop(&self, handle: RunnerHandle, stopping: &CancellationToken) {
         if let Err(error) = self.places.settle(self.index, handle.stop().await) {
             tracing::warn!(place = %self.place(), %error, "the runner of a place could not be taken out");
-            self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+            // A place that goes to other processes is no failure of a later stop.
+            if stopping.is_cancelled() {
+                self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+            }
         }
     }
 
