@@ -51,6 +51,10 @@ pub(crate) struct PlacesChoice {
     #[arg(long, global = true, value_name = "NAME")]
     place: Option<String>,
 
+    /// The name of the command, such as `job list`.
+    #[arg(skip)]
+    name: String,
+
     /// Whether the command line names a database or a schema itself.
     #[arg(skip)]
     names_database: bool,
@@ -107,8 +111,15 @@ pub(crate) fn parse() -> (Command, PlacesChoice) {
     });
     let matches = command.try_get_matches().unwrap_or_else(|error| refuse(&error));
     let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error));
+    arguments.places.name = name(&matches);
     arguments.places.names_database = names_database(&matches);
     (arguments.command, arguments.places)
+}
+
+/// The name of a command, without options that stand before it.
+fn name(matches: &ArgMatches) -> String {
+    let commands = std::iter::successors(matches.subcommand(), |(_, matches)| matches.subcommand());
+    commands.map(|(name, _)| name).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether the command line itself, and not only the environment, names a database or a schema.
@@ -137,7 +148,7 @@ fn refuse(error: &clap::Error) -> ! {
 
 /// Runs a command.
 pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdict, Failure> {
-    let PlacesChoice { places, place, names_database } = choice;
+    let PlacesChoice { places, place, name, names_database } = choice;
     let is_local = matches!(
         command,
         Command::Places(_) | Command::Completions(_) | Command::Man(_) | Command::Demo(_) | Command::Db(_)
@@ -149,7 +160,7 @@ pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdi
         let map = places::map(places.as_deref())?;
         return match place {
             Some(place) => places::in_place(&map, place),
-            None => run_in_all(command, map).await,
+            None => run_in_all(command, name, map).await,
         };
     }
     match command {
@@ -174,22 +185,22 @@ pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdi
 }
 
 /// Runs a command over all places of a map.
-async fn run_in_all(command: Command, map: PlaceMap) -> Result<Verdict, Failure> {
+async fn run_in_all(command: Command, name: &str, map: PlaceMap) -> Result<Verdict, Failure> {
     match command {
         Command::Doctor(arguments) => {
-            let each = places::in_all(&map, None)?;
+            let each = places::in_all(&map, name, None)?;
             let across = or_interrupted(nothing_changed, doctor::across(*arguments, Places::new(map))).await?;
             Ok(each.or_worse(across))
         }
         Command::Serve(arguments) => serve::run(*arguments, Some(map)).await,
-        Command::Job(arguments) => places::in_all(&map, arguments.page()),
+        Command::Job(arguments) => places::in_all(&map, name, arguments.page()),
         Command::Stats(arguments) if arguments.is_watch() => {
             until_interrupted(stats::run(arguments, Some(Places::new(map)))).await
         }
         Command::Stats(arguments) => {
             or_interrupted(nothing_changed, stats::run(arguments, Some(Places::new(map)))).await
         }
-        _ => places::in_all(&map, None),
+        _ => places::in_all(&map, name, None),
     }
 }
 

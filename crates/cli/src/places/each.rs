@@ -58,12 +58,10 @@ pub(crate) fn in_place(map: &PlaceMap, name: &str) -> Result<Verdict, Failure> {
     Err(Failure::environment("cannot run in a place", "try again", error))
 }
 
-/// Runs the command line in all places at once, and merges what they print.
-pub(crate) fn in_all(map: &PlaceMap, page: Option<PageOfIds>) -> Result<Verdict, Failure> {
+/// Runs the command line, which is that of the command of this name, in all places at once, and merges what they print.
+pub(crate) fn in_all(map: &PlaceMap, name: &str, page: Option<PageOfIds>) -> Result<Verdict, Failure> {
     let arguments = own_arguments();
-    let words: Vec<_> = arguments.iter().filter_map(|argument| argument.to_str()).take(2).collect();
-    let is_reading = READING.iter().any(|known| words.join(" ") == *known || words.first() == Some(known));
-    if !is_reading || arguments.iter().any(|argument| argument == "--watch") {
+    if !READING.contains(&name) || arguments.iter().any(|argument| argument == "--watch") {
         return Err(Failure::refused(
             "this command works in one place at a time",
             "name it with --place; the commands that ask all places are doctor, stats, serve and the lists",
