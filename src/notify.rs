@@ -29,15 +29,12 @@ use sqlx::{Acquire, PgConnection, PgPool};
 pub(crate) use self::hub::ListenHub;
 pub(crate) use self::notification::Notification;
 
-use self::hub::Hearing;
+use self::hub::{Hearing, RECONNECT_WAIT};
 use self::notification::Channels;
 use crate::client::own_connections::OwnConnections;
 use crate::error::Result;
 use crate::ident::SchemaName;
 use crate::store;
-
-/// The wait before a lost session is tried again.
-const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
 /// A runner's own connection.
 pub(crate) struct RunnerSession {

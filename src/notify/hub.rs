@@ -26,7 +26,7 @@ const BUFFER: usize = 1_024;
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The wait before a lost connection is opened again.
-const RECONNECT_WAIT: Duration = Duration::from_secs(1);
+pub(super) const RECONNECT_WAIT: Duration = Duration::from_secs(1);
 
 /// Notifications of all places of a database, each with its schema. `None`: of all schemas.
 type Heard = (Option<Arc<str>>, Notification);
@@ -58,10 +58,17 @@ impl ListenHub {
 
     /// Listens until it is to stop.
     pub(crate) async fn listen(self: Arc<Self>, stopping: CancellationToken) {
+        let channels: Vec<(Arc<str>, Channels)> =
+            self.schemas.iter().map(|schema| (Arc::from(schema.as_str()), Channels::of(schema))).collect();
         let listening = async {
             loop {
-                if let Err(error) = self.listen_once().await {
-                    tracing::warn!(%error, "lost the connection that listens for notifications: polling goes on");
+                match self.connect(&channels).await {
+                    Ok(listener) => {
+                        if let Err(error) = self.hear_until_lost(listener, &channels).await {
+                            tracing::warn!(%error, "lost the connection that listens for notifications: polling goes on");
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, "cannot listen for notifications yet, trying again"),
                 }
                 tokio::time::sleep(RECONNECT_WAIT).await;
             }
@@ -72,9 +79,7 @@ impl ListenHub {
         }
     }
 
-    async fn listen_once(&self) -> Result<()> {
-        let channels: Vec<_> =
-            self.schemas.iter().map(|schema| (Arc::from(schema.as_str()), Channels::of(schema))).collect();
+    async fn connect(&self, channels: &[(Arc<str>, Channels)]) -> Result<PgListener> {
         let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.options.clone());
         let names: Vec<&str> =
             channels.iter().flat_map(|(_, names)| [names.job.as_str(), names.control.as_str()]).collect();
@@ -84,7 +89,11 @@ impl ListenHub {
             listener.listen_all(names).await?;
             Ok(listener)
         };
-        let mut listener = answer::within(answer::CONNECT_TIMEOUT, connecting).await?;
+        answer::within(answer::CONNECT_TIMEOUT, connecting).await
+    }
+
+    /// Passes on what is heard, until the connection is lost.
+    async fn hear_until_lost(&self, mut listener: PgListener, channels: &[(Arc<str>, Channels)]) -> Result<()> {
         let _ = self.heard.send((None, Notification::Gap));
         loop {
             match tokio::time::timeout(CHECK_INTERVAL, listener.try_recv()).await {
