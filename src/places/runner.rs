@@ -237,6 +237,7 @@ impl Place {
         let mut wait = FIRST_WAIT;
         while !stopping.is_cancelled() {
             if !assignment.borrow_and_update()[self.index] {
+                self.share.close();
                 self.tell(PlaceState::Standby);
                 tokio::select! {
                     () = stopping.cancelled() => return,
@@ -250,14 +251,17 @@ impl Place {
             match self.places.settle(self.index, started) {
                 Ok(handle) => {
                     wait = FIRST_WAIT;
+                    self.share.open();
                     self.tell(PlaceState::Working(handle.id()));
                     tokio::select! {
                         () = stopping.cancelled() => {}
                         () = taken_away(&mut assignment, self.index) => {}
                     }
                     self.stop(handle, &stopping).await;
+                    self.share.close();
                 }
                 Err(error) => {
+                    self.share.close();
                     tracing::warn!(place = %self.place(), %error, "the runner of a place cannot start, trying again");
                     self.tell(PlaceState::Down(error.to_string()));
                     tokio::select! {

@@ -1,6 +1,8 @@
 //! A budget of slots that the runners of several places share.
 //!
 //! Each place may always run one job: its floor. All further slots are borrowed, one for each job, and given back at its end.
+//! A place that this process does not work now, because others do or it is down, has its share closed. Its floor can be
+//! borrowed.
 //! Each place is *sated*, *hungry* (it has jobs, or would look for jobs, and no slot is free), or *woken* (a slot was given
 //! back for it).
 //!
@@ -25,13 +27,14 @@ pub(crate) struct Budget {
 
 #[derive(Debug)]
 struct State {
-    /// The slots that no place has borrowed.
-    free: usize,
+    slots: usize,
     accounts: Vec<Account>,
 }
 
 #[derive(Debug)]
 struct Account {
+    /// Whether a slot is set aside as its floor.
+    is_open: bool,
     running: usize,
     /// The slots that the fetch being prepared counts on already.
     asked: usize,
@@ -55,16 +58,27 @@ pub(crate) struct Share {
 }
 
 impl Budget {
-    /// A budget of so many slots, and the share of each place. With fewer slots than places each has its floor all the same.
+    /// A budget of so many slots, and the share of each place, which is open. With fewer slots than places each has its floor
+    /// all the same.
     pub(crate) fn shares(slots: usize, places: usize) -> Vec<Share> {
-        let account = || Account { running: 0, asked: 0, hunger: Hunger::Sated, wake: Arc::default() };
+        let account = || Account { is_open: true, running: 0, asked: 0, hunger: Hunger::Sated, wake: Arc::default() };
         let accounts = std::iter::repeat_with(account).take(places).collect();
-        let budget = Arc::new(Self { state: Mutex::new(State { free: slots.saturating_sub(places), accounts }) });
+        let budget = Arc::new(Self { state: Mutex::new(State { slots, accounts }) });
         (0..places).map(|place| Share { budget: Arc::clone(&budget), place }).collect()
     }
 }
 
 impl Share {
+    /// Sets the floor aside: the place is worked.
+    pub(crate) fn open(&self) {
+        self.state().accounts[self.place].is_open = true;
+    }
+
+    /// Leaves the floor to other places: the place is not worked.
+    pub(crate) fn close(&self) {
+        self.freeing(|account| account.is_open = false);
+    }
+
     /// The signal that wakes the producer of the place.
     pub(super) fn wake(&self) -> Arc<Notify> {
         Arc::clone(&self.state().accounts[self.place].wake)
@@ -78,20 +92,22 @@ impl Share {
             return false;
         }
         let account = &mut state.accounts[self.place];
-        let is_borrowed = account.running > 0;
         account.running += 1;
         account.hunger = Hunger::Sated;
-        state.free -= usize::from(is_borrowed);
         true
     }
 
     /// Gives the slot of a job back.
     pub(super) fn release(&self) {
+        self.freeing(|account| account.running -= 1);
+    }
+
+    /// Changes the account, and wakes another place if that frees a slot.
+    fn freeing(&self, change: impl FnOnce(&mut Account)) {
         let mut state = self.state();
-        let account = &mut state.accounts[self.place];
-        account.running -= 1;
-        if account.running > 0 {
-            state.free += 1;
+        let before = state.free();
+        change(&mut state.accounts[self.place]);
+        if state.free() > before {
             self.wake_another(&mut state);
         }
     }
@@ -117,7 +133,8 @@ impl Share {
     /// The place has no jobs for more slots.
     pub(super) fn sate(&self) {
         let mut state = self.state();
-        if std::mem::replace(&mut state.accounts[self.place].hunger, Hunger::Sated) != Hunger::Sated && state.free > 0 {
+        if std::mem::replace(&mut state.accounts[self.place].hunger, Hunger::Sated) != Hunger::Sated && state.free() > 0
+        {
             self.wake_another(&mut state);
         }
     }
@@ -152,6 +169,11 @@ impl Share {
 }
 
 impl State {
+    /// The slots that no place has borrowed.
+    fn free(&self) -> usize {
+        self.slots.saturating_sub(self.accounts.iter().map(Account::used).sum())
+    }
+
     /// How many jobs more a place may start now.
     fn room(&self, place: usize, now: Instant) -> usize {
         let own = &self.accounts[place];
@@ -159,11 +181,19 @@ impl State {
             matches!(other.hunger, Hunger::Woken(at) if now.saturating_duration_since(at) < WOKEN)
                 && other.running < own.running
         });
-        usize::from(own.running == 0) + if must_yield { 0 } else { self.free }
+        let floor = usize::from(own.running == 0);
+        // A place whose share is closed takes its floor from the slots that are free.
+        let is_floor_free = own.used() < own.running + floor;
+        floor + if must_yield { 0 } else { self.free().saturating_sub(usize::from(is_floor_free)) }
     }
 }
 
 impl Account {
+    /// Its jobs, and its floor while that is set aside.
+    fn used(&self) -> usize {
+        self.running.max(usize::from(self.is_open))
+    }
+
     fn starve(&mut self) {
         if self.hunger == Hunger::Sated {
             self.hunger = Hunger::Hungry;
@@ -216,6 +246,21 @@ mod tests {
         let now = Instant::now();
         assert_eq!(state.room(0, now), 0);
         assert_eq!(state.room(0, now + WOKEN), 1);
+    }
+
+    #[test]
+    fn a_place_that_is_not_worked_leaves_its_floor_to_the_others() {
+        let shares = Budget::shares(4, 2);
+        assert_eq!(takes(&shares[0]), 3);
+        shares[1].close();
+        assert_eq!(takes(&shares[0]), 1);
+        // It comes back at once, and the others give up a slot when a job ends.
+        shares[1].open();
+        assert_eq!(takes(&shares[1]), 1);
+        shares[0].release();
+        assert!(!shares[0].take());
+        shares[0].release();
+        assert!(shares[1].take());
     }
 
     #[test]
