@@ -11,9 +11,11 @@
 mod assignment;
 mod doubled;
 mod findings;
+mod hubs;
 mod insert;
 mod insert_many;
 mod map;
+mod processes;
 mod runner;
 
 use std::sync::Arc;

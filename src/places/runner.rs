@@ -14,8 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+use super::Places;
 use super::assignment::assigned;
-use super::{PlaceAddress, Places};
+use super::hubs::hubs;
+use super::processes::{MARK, Processes};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::PlaceName;
@@ -25,12 +27,6 @@ use crate::runner::{Budget, Runner, RunnerHandle, Share};
 /// The waits before a runner that could not start is tried again.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-
-/// How often a process looks which other processes live.
-const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Stands between the name of a process and the part that no other process has.
-const MARK: &str = " places-";
 
 type Build = dyn Fn(Client) -> Runner + Send + Sync;
 
@@ -156,10 +152,9 @@ impl PlacesRunner {
             }
         }
         let first =
-            assigned(places.map().places().map(PlaceAddress::name), &BTreeSet::new(), &name, most_runners.max(count));
+            assigned(places.iter().map(|(name, _)| name), &BTreeSet::new(), &name, most_runners.max(count));
         let (assign, assignment) = watch::channel(first);
-        let processes =
-            Processes { places: places.clone(), name: name.clone(), most_runners, seen: vec![BTreeSet::new(); count] };
+        let processes = Processes::new(places.clone(), name.clone(), most_runners);
         tasks.spawn(processes.look(assign, stopping.clone()));
         for ((index, hub), share) in hubs.into_iter().enumerate().zip(Budget::shares(slots, count)) {
             let place = Place {
@@ -305,60 +300,6 @@ async fn taken_away(assignment: &mut watch::Receiver<Vec<bool>>, index: usize) {
     if assignment.wait_for(|assigned| !assigned[index]).await.is_err() {
         std::future::pending::<()>().await;
     }
-}
-
-/// The live processes that work places.
-struct Processes {
-    places: Places,
-    name: String,
-    most_runners: usize,
-    /// The processes that each place saw last. A place that does not answer keeps its list.
-    seen: Vec<BTreeSet<String>>,
-}
-
-impl Processes {
-    /// Looks again and again which processes live, and assigns the places.
-    async fn look(mut self, assign: watch::Sender<Vec<bool>>, stopping: CancellationToken) {
-        let looking = async {
-            loop {
-                let answers = self.places.ask(|client| async move { client.runners().await }).await;
-                for (seen, (_, answer)) in self.seen.iter_mut().zip(answers) {
-                    if let Ok(runners) = answer {
-                        let alive = runners.into_iter().filter(|runner| runner.is_alive && runner.name.contains(MARK));
-                        *seen = alive.map(|runner| runner.name).collect();
-                    }
-                }
-                let processes = self.seen.iter().flatten().cloned().collect();
-                let places = self.places.map().places().map(PlaceAddress::name);
-                let now = assigned(places, &processes, &self.name, self.most_runners);
-                assign.send_if_modified(|before| std::mem::replace(before, now.clone()) != now);
-                tokio::time::sleep(LOOK_INTERVAL).await;
-            }
-        };
-        tokio::select! {
-            () = stopping.cancelled() => {}
-            () = looking => {}
-        }
-    }
-}
-
-/// For each place the hub of its database, where it is not the only place there.
-fn hubs(places: &Places) -> Vec<Option<Arc<ListenHub>>> {
-    let database = |place: &PlaceAddress| {
-        let (socket, host, port, name) = place.database();
-        let user = place.connect_options().get_username();
-        format!("{socket:?} {host} {port} {name} {user}")
-    };
-    let mut schemas: BTreeMap<String, Vec<_>> = BTreeMap::new();
-    for place in places.map().places() {
-        schemas.entry(database(place)).or_default().push(place);
-    }
-    let hub = |of: Vec<&PlaceAddress>| {
-        let names = of.iter().map(|place| place.schema_name().clone()).collect();
-        (of.len() > 1).then(|| Arc::new(ListenHub::new(of[0].connect_options().clone(), names)))
-    };
-    let hubs: BTreeMap<_, _> = schemas.into_iter().map(|(database, of)| (database, hub(of))).collect();
-    places.map().places().map(|place| hubs.get(&database(place)).cloned().flatten()).collect()
 }
 
 impl fmt::Debug for PlacesRunner {

@@ -1,0 +1,56 @@
+//! Which processes work places now, and which places this one works of them.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::assignment::assigned;
+use super::{PlaceAddress, Places};
+
+/// How often a process looks which other processes live.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Stands between the name of a process and the part that no other process has.
+pub(super) const MARK: &str = " places-";
+
+/// The live processes that work places.
+pub(super) struct Processes {
+    places: Places,
+    name: String,
+    most_runners: usize,
+    /// The processes that each place saw last. A place that does not answer keeps its list.
+    seen: Vec<BTreeSet<String>>,
+}
+
+impl Processes {
+    pub(super) fn new(places: Places, name: String, most_runners: usize) -> Self {
+        let seen = vec![BTreeSet::new(); places.inner.clients.len()];
+        Self { places, name, most_runners, seen }
+    }
+
+    /// Looks again and again which processes live, and assigns the places.
+    pub(super) async fn look(mut self, assign: watch::Sender<Vec<bool>>, stopping: CancellationToken) {
+        let looking = async {
+            loop {
+                let answers = self.places.ask(|client| async move { client.runners().await }).await;
+                for (seen, (_, answer)) in self.seen.iter_mut().zip(answers) {
+                    if let Ok(runners) = answer {
+                        let alive = runners.into_iter().filter(|runner| runner.is_alive && runner.name.contains(MARK));
+                        *seen = alive.map(|runner| runner.name).collect();
+                    }
+                }
+                let processes = self.seen.iter().flatten().cloned().collect();
+                let places = self.places.map().places().map(PlaceAddress::name);
+                let now = assigned(places, &processes, &self.name, self.most_runners);
+                assign.send_if_modified(|before| std::mem::replace(before, now.clone()) != now);
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+        };
+        tokio::select! {
+            () = stopping.cancelled() => {}
+            () = looking => {}
+        }
+    }
+}
