@@ -8,9 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::assignment::assigned;
 use super::{PlaceAddress, Places};
+use crate::client::{Client, answer};
 
 /// How often a process looks which other processes live.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long the first look waits for the places.
+pub(super) const FIRST_LOOK: Duration = Duration::from_secs(2);
 
 /// Stands between the name of a process and the part that no other process has.
 pub(super) const MARK: &str = " places-";
@@ -34,23 +38,30 @@ impl Processes {
     pub(super) async fn look(mut self, assign: watch::Sender<Vec<bool>>, stopping: CancellationToken) {
         let looking = async {
             loop {
-                let answers = self.places.ask(|client| async move { client.runners().await }).await;
-                for (seen, (_, answer)) in self.seen.iter_mut().zip(answers) {
-                    if let Ok(runners) = answer {
-                        let alive = runners.into_iter().filter(|runner| runner.is_alive && runner.name.contains(MARK));
-                        *seen = alive.map(|runner| runner.name).collect();
-                    }
-                }
-                let processes = self.seen.iter().flatten().cloned().collect();
-                let places = self.places.map().places().map(PlaceAddress::name);
-                let now = assigned(places, &processes, &self.name, self.most_runners);
-                assign.send_if_modified(|before| std::mem::replace(before, now.clone()) != now);
                 tokio::time::sleep(LOOK_INTERVAL).await;
+                let now = self.assignment(LOOK_INTERVAL).await;
+                assign.send_if_modified(|before| std::mem::replace(before, now.clone()) != now);
             }
         };
         tokio::select! {
             () = stopping.cancelled() => {}
             () = looking => {}
         }
+    }
+
+    /// Whether this process works each place, by the processes that live. A place that does not answer within the limit keeps
+    /// those that it saw last.
+    pub(super) async fn assignment(&mut self, limit: Duration) -> Vec<bool> {
+        let look = |client: Client| async move { answer::within(limit, client.runners().into_future()).await };
+        let answers = self.places.ask(look).await;
+        for (seen, (_, answer)) in self.seen.iter_mut().zip(answers) {
+            if let Ok(runners) = answer {
+                let alive = runners.into_iter().filter(|runner| runner.is_alive && runner.name.contains(MARK));
+                *seen = alive.map(|runner| runner.name).collect();
+            }
+        }
+        let processes = self.seen.iter().flatten().cloned().collect();
+        let places = self.places.map().places().map(PlaceAddress::name);
+        assigned(places, &processes, &self.name, self.most_runners)
     }
 }

@@ -15,9 +15,8 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::Places;
-use super::assignment::assigned;
 use super::hubs::hubs;
-use super::processes::{MARK, Processes};
+use super::processes::{FIRST_LOOK, MARK, Processes};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::PlaceName;
@@ -118,7 +117,8 @@ impl PlacesRunner {
         self
     }
 
-    /// Starts the runners. A place that does not answer does not keep the others from work.
+    /// Starts the runners, after a look which other processes live. A place that does not answer does not keep the others from
+    /// work for more than 2 s.
     ///
     /// # Errors
     ///
@@ -134,6 +134,9 @@ impl PlacesRunner {
         // Ids of one moment begin alike.
         let own = Uuid::now_v7().simple().to_string();
         let name = format!("{name}{MARK}{}", &own[20..]);
+        // Else each new process would begin in every place, before it knows of others.
+        let mut processes = Processes::new(places.clone(), name.clone(), most_runners);
+        let first = processes.assignment(FIRST_LOOK).await;
         let stopping = CancellationToken::new();
         let tasks = TaskTracker::new();
         let handle = PlacesHandle {
@@ -151,10 +154,7 @@ impl PlacesRunner {
                 tasks.spawn(Arc::clone(hub).listen(stopping.clone()));
             }
         }
-        let first =
-            assigned(places.iter().map(|(name, _)| name), &BTreeSet::new(), &name, most_runners.max(count));
         let (assign, assignment) = watch::channel(first);
-        let processes = Processes::new(places.clone(), name.clone(), most_runners);
         tasks.spawn(processes.look(assign, stopping.clone()));
         for ((index, hub), share) in hubs.into_iter().enumerate().zip(Budget::shares(slots, count)) {
             let place = Place {

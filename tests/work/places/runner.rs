@@ -143,6 +143,15 @@ async fn a_place_that_cannot_be_worked_stops_only_itself_and_comes_back() {
 }
 
 #[tokio::test]
+async fn a_start_waits_for_a_place_that_does_not_answer_for_seconds_only() {
+    // Its clients wait 10 s for a connection.
+    let places = Places::new(PlaceMap::new([nowhere("gone")]).unwrap());
+    let start = places.runner(quick).start();
+    let handle = tokio::time::timeout(Duration::from_secs(7), start).await.unwrap().unwrap();
+    handle.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_periodic_job_is_defined_in_the_place_of_its_name() {
     let places = in_one_database(&["a", "b", "c"]).await;
     let build = |client: Client| {
