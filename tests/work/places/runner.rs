@@ -219,10 +219,11 @@ async fn with_many_processes_each_place_is_worked_by_two_and_a_death_is_made_up_
     for (place, client) in places.iter() {
         eventually!(
             let alive = client.runners().await.unwrap().iter().filter(|runner| runner.is_alive).count();
-            alive >= 2, "{place}: {alive} work"
+            alive == 2, "{place}: {alive} work"
         );
         insert(client, 5).await;
     }
+    assert!(handles.iter().flat_map(PlacesHandle::states).any(|(_, now)| now == PlaceState::Standby));
     until_worked(&places).await;
     for handle in handles.drain(1..) {
         handle.stop().await.unwrap();
