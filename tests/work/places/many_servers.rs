@@ -165,8 +165,8 @@ async fn no_key_is_claimed_twice_and_nothing_is_lost_in_eight_places_on_four_ser
     };
     let mut runners: Vec<_> = (0..2).map(|number| RunnerProcess::start(&order(number))).collect();
     let is_over = Arc::new(AtomicBool::new(false));
-    // Of each id what was answered, and its key.
-    let acknowledged = Arc::new(Mutex::new(BTreeMap::<JobId, (String, bool)>::new()));
+    // Of each id that was sent its key, and the id that was answered.
+    let acknowledged = Arc::new(Mutex::new(BTreeMap::<JobId, (String, JobId)>::new()));
     let mut inserters = Vec::new();
     for user in 0..3 {
         let (is_over, acknowledged, places) = (Arc::clone(&is_over), Arc::clone(&acknowledged), places.clone());
@@ -188,11 +188,11 @@ async fn no_key_is_claimed_twice_and_nothing_is_lost_in_eight_places_on_four_ser
                 };
                 if dice.percent(20)
                     && let Ok(again) = places.insert(job()).await
-                    && !first.value.duplicate
+                    && first.value.id() == id
                 {
                     assert_eq!((again.place, again.value.id()), (first.place, id));
                 }
-                acknowledged.lock().await.insert(id, (key, first.value.duplicate));
+                acknowledged.lock().await.insert(id, (key, first.value.id()));
             }
         }));
     }
@@ -248,8 +248,9 @@ async fn no_key_is_claimed_twice_and_nothing_is_lost_in_eight_places_on_four_ser
         assert_eq!(places.map().place_of(key).unwrap().as_str(), place, "{key}");
         assert_eq!(row.state, JobState::Completed, "{:?}", row.errors);
     }
-    for (id, (key, was_duplicate)) in acknowledged.iter() {
-        assert!(*was_duplicate || ids.contains(id), "{id} of {key} is lost");
+    // An insert whose answer was lost is a duplicate of itself when it is sent again.
+    for (sent, (key, id)) in acknowledged.iter() {
+        assert!(ids.contains(id), "{id} of {key}, the answer to {sent}, is lost");
     }
     for runner in &mut runners {
         runner.signal("TERM");
