@@ -6,6 +6,9 @@ use super::Places;
 use crate::ident::PlaceName;
 
 impl Places {
+    /// How many keys of each place [`Places::diagnose`] and `uniqueue places check` compare.
+    pub const COMPARED_KEYS: u32 = 10_000;
+
     /// Finds unique keys that more than one of the hashed places claims, among the first `limit` keys of each in the order of
     /// their bytes. A kind that goes by its unique key never makes such keys. An insert that bypasses
     /// [`Places::insert`], such as by SQL in the wrong place, can. A place that does not answer is left out.

@@ -13,9 +13,6 @@ use crate::kind::KindRow;
 use crate::queue::QueueSettings;
 use crate::retention::Keep;
 
-/// How many keys of each place are compared.
-const KEYS: u32 = 10_000;
-
 /// The most keys that are named.
 const NAMED: usize = 20;
 
@@ -28,11 +25,12 @@ impl Places {
     ///
     /// - places that do not answer, are not the place that the map says, or have another version of the schema;
     /// - among the places that share hashed values: queues whose settings differ, kinds that are registered differently, and
-    ///   [keys that several of them claim](Places::doubled_keys), among the first 10,000 keys of each.
+    ///   [keys that several of them claim](Places::doubled_keys), among the first 10,000 keys of each
+    ///   ([`Places::COMPARED_KEYS`]).
     ///
     /// The problems of each place itself: [`Client::diagnose`]. It changes nothing. A place has 10 s for each answer.
     pub async fn diagnose(&self) -> Vec<Finding> {
-        let (facts, doubled) = tokio::join!(self.ask(facts), self.doubled_keys(KEYS));
+        let (facts, doubled) = tokio::join!(self.ask(facts), self.doubled_keys(Self::COMPARED_KEYS));
         let mut findings: Vec<_> = doubled.iter().take(NAMED).map(|(key, of)| places::doubled_key(key, of)).collect();
         let mut compared = Vec::new();
         for (index, (place, facts)) in facts.into_iter().enumerate() {

@@ -132,12 +132,9 @@ pub(crate) async fn run(arguments: PlacesArguments, places: Option<&str>) -> Res
     }
 }
 
-/// How many keys of each place are compared with those of the others.
-const COMPARED_KEYS: u32 = 10_000;
-
 async fn check(json: bool, places: &Places) -> Result<Verdict, Failure> {
     let verdict = report(json, places, places.check().await, |()| "well".to_owned())?;
-    let doubled = places.doubled_keys(COMPARED_KEYS).await;
+    let doubled = places.doubled_keys(Places::COMPARED_KEYS).await;
     for (key, places) in &doubled {
         let names = places.iter().map(PlaceName::as_str).collect::<Vec<_>>().join(", ");
         output::print_to_stderr(&format!("the unique key {key:?} is claimed in several hashed places: {names}"));
