@@ -1,6 +1,6 @@
 //! The history of jobs: counts over time, and histograms of how long runs waited and took.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use time::OffsetDateTime;
@@ -197,10 +197,9 @@ impl History {
             merged.deploys.extend(deploys);
         }
         merged.points = points.into_iter().map(|(at, counts)| HistoryPoint { at, counts }).collect();
-        // A version comes to each place at a time of its own. The first one counts.
+        // A version comes to each place at a time of its own. The first one counts, until another version comes.
         merged.deploys.sort_by_key(|deploy| deploy.at);
-        let mut seen = HashSet::new();
-        merged.deploys.retain(|deploy| seen.insert(deploy.version.clone()));
+        merged.deploys.dedup_by(|later, earlier| later.version == earlier.version);
         Some(merged)
     }
 
@@ -283,7 +282,7 @@ mod tests {
         assert_eq!(completed, [(at(0), 4), (at(1), 6), (at(2), 6), (at(3), 2)]);
         assert_eq!(merged.total().wait.count(), 9);
         let deploys: Vec<_> = merged.deploys.iter().map(|deploy| (deploy.at, deploy.version.as_str())).collect();
-        assert_eq!(deploys, [(at(0), "2"), (at(0), "1")]);
+        assert_eq!(deploys, [(at(0), "2"), (at(0), "1"), (at(1), "2")]);
         assert_eq!(History::merged([]), None);
     }
 

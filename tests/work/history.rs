@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::{Connection, Row};
-use uniqueue::{Client, HistoryCounts, Job, Outcome, RunningJob, SchemaName, UniqueKey};
+use uniqueue::{Client, History, HistoryCounts, Job, Outcome, RunningJob, SchemaName, UniqueKey};
 
 use super::remote::Remote;
 use support::proxy::{Fault, Proxy};
@@ -345,8 +345,11 @@ async fn the_first_runner_of_a_new_version_marks_a_deploy() {
     }
     let again = start("1.1").await.unwrap();
     again.stop().await.unwrap();
-    let deploys = database.client.history(HOUR).await.unwrap().deploys;
-    assert_eq!(deploys.iter().map(|deploy| deploy.version.as_str()).collect::<Vec<_>>(), ["1.0", "1.1"]);
+    let rollback = start("1.0").await.unwrap();
+    rollback.stop().await.unwrap();
+    let history = History::merged([database.client.history(HOUR).await.unwrap()]).unwrap();
+    let versions: Vec<_> = history.deploys.iter().map(|deploy| deploy.version.as_str()).collect();
+    assert_eq!(versions, ["1.0", "1.1", "1.0"]);
 }
 
 #[tokio::test]
