@@ -62,7 +62,8 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let failing = failing.of.kinds.iter().find(|one| one.kind.as_str() == name);
     let errors = error_groups::section(&page, name).await?;
     let of = Of { kind: Some(name), queue: None, path: "/kind" };
-    let (history, is_known) = history::section_of(&page, &fields, of).await?;
+    // The page stands without it, as where the role may not read it.
+    let (history, is_known) = history::section_of(&page, &fields, of).await.unwrap_or_default();
     let runners = page.client().runners().timeout(LOOK_UP).await?;
     let runners: Vec<_> = (runners.iter())
         .filter(|one| {

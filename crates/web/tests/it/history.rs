@@ -107,6 +107,17 @@ async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried() {
     assert!(!get(&reader, "/kind?kind=mail").await.body.contains("action=\"/bulk\""));
 }
 
+#[tokio::test]
+async fn the_page_of_a_kind_stands_without_the_history() {
+    let database = Database::new().await.unwrap();
+    failed(&database, "bad address").await;
+    execute(&database, "ALTER TABLE {schema}.history RENAME TO hidden").await;
+    let router = uniqueue_web::router(database.client().clone());
+    let answer = get(&router, "/kind?kind=mail").await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert!(answer.body.contains("bad address"), "{}", answer.body);
+}
+
 /// Reads the list of kinds over a week as the library does. Returns the pages of the buffer cache that it took.
 async fn pages_of_the_week(database: &Database) -> u64 {
     let statement = include_str!("../../../../src/store/sql/history_by_kind.sql");
