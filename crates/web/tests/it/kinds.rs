@@ -48,6 +48,18 @@ async fn kinds_are_listed_and_each_has_a_page() {
 }
 
 #[tokio::test]
+async fn a_kind_that_ran_this_week_has_a_page_though_no_job_of_it_is_left() {
+    let database = Database::new().await.unwrap();
+    let add = r#"SELECT {schema}._add_history(now() - interval '2 days', jsonb_build_array(
+        '{"kind": "gone", "queue": "default", "inserted": 1, "completed": 1, "waits": [1], "runs": [1]}'::jsonb))"#;
+    let add = add.replace("{schema}", database.schema().as_str());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(add)).execute(database.pool()).await.unwrap();
+    let router = uniqueue_web::router(database.client().clone());
+    assert_eq!(get(&router, "/kind?kind=gone").await.status, StatusCode::OK);
+    assert_eq!(get(&router, "/kind?kind=never").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
 async fn r22_the_forms_begin_from_the_registered_kind() {
     let database = registered().await;
     let router = Web::new(database.client().clone()).access(|_| Access::all()).router();
