@@ -18,6 +18,8 @@ use crate::shared::Timed;
 /// The ranges to choose from: the word in the URL, and the lengths in minutes of the range and of a step.
 const RANGES: [(&str, u64, u64); 3] = [("1h", 60, 1), ("24h", 1_440, 30), ("7d", 10_080, 180)];
 
+pub(super) const HOUR: Duration = Duration::from_secs(3_600);
+
 /// The age at which all processes have written a minute.
 const UNWRITTEN: time::Duration = time::Duration::minutes(2);
 
@@ -134,9 +136,13 @@ pub(super) async fn section(page: &Page, fields: &Fields, of: Of<'_>) -> Result<
 
 /// The same, and whether anything was counted.
 pub(super) async fn section_of(page: &Page, fields: &Fields, of: Of<'_>) -> Result<(Markup, bool), Failure> {
-    let range = range(fields);
-    let answer = read(page, range, of).await?;
-    Ok((drawn(page, range.0, of, &answer.of), !answer.of.total().is_empty()))
+    let (word, since, mut step) = range(fields);
+    // A kind has rows of each of its queues only: the minutes of a day in a hundred queues are 144,000 rows.
+    if of.kind.is_some() && since > HOUR {
+        step = step.max(HOUR);
+    }
+    let answer = read(page, (word, since, step), of).await?;
+    Ok((drawn(page, word, of, &answer.of), !answer.of.total().is_empty()))
 }
 
 async fn read(

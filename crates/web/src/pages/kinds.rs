@@ -22,8 +22,6 @@ const RUNNERS: usize = 20;
 /// The most bytes of a policy's document.
 const POLICY: usize = 12_000;
 
-const HOUR: Duration = Duration::from_secs(3_600);
-
 /// The time in which a kind that ran has a page.
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
@@ -143,7 +141,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
 
 /// Whether anything of the kind was counted in the last week. `false` where the role may not read the history.
 async fn ran_this_week(page: &Page, name: &str) -> bool {
-    match page.client().history(WEEK).step(HOUR).kind(name).timeout(LOOK_UP).await {
+    match page.client().history(WEEK).step(history::HOUR).kind(name).timeout(LOOK_UP).await {
         Ok(history) => !history.total().is_empty(),
         Err(error) => error.is_statement_timeout(),
     }
