@@ -145,7 +145,7 @@ impl Page<'_> {
             "uniqueue_queue_run_seconds" => self.histograms(name, totals, |counts| &counts.run),
             name if total(name).is_some() => {
                 let Some(count) = total(name) else { return };
-                for of in totals {
+                for of in totals.iter() {
                     self.value(&format!("{name}_total"), &[("queue", of.queue.as_str())], count(&of.counts) as f64);
                 }
             }

@@ -4,6 +4,7 @@
 //! looked at costs nothing, and fifty open tabs cost what one does. It also knows whether the database answers, so that in
 //! an outage no page waits for it.
 
+use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, History, Result};
+use uniqueue::{Client, History, QueueHistory, Result};
 
 use crate::snapshot::{Deploy, Doctor, OLD, SampleFailure, Seen, Snapshot};
 
@@ -55,6 +56,32 @@ struct Task {
     started_at: Instant,
     wanted_at: Instant,
     handle: Option<JoinHandle<()>>,
+}
+
+/// The parts of a sample that grow once a minute.
+#[derive(Default)]
+struct Past {
+    totals: Kept<Vec<QueueHistory>>,
+    hour: Kept<History>,
+}
+
+/// An answer and when it was read. `None`: there is none.
+struct Kept<T>(Option<(Instant, Arc<T>)>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> Kept<T> {
+    /// The answer, read again where it is old. `None`: it could not be read, as where the role may not read it.
+    async fn renewed(&mut self, ask: impl IntoFuture<Output = Result<T>>) -> Option<Arc<T>> {
+        if self.0.as_ref().is_none_or(|(read_at, _)| read_at.elapsed() > HISTORY_EVERY) {
+            self.0 = ask.await.ok().map(|answer| (Instant::now(), Arc::new(answer)));
+        }
+        self.0.as_ref().map(|(_, answer)| Arc::clone(answer))
+    }
 }
 
 impl Sampler {
@@ -142,10 +169,10 @@ impl Sampler {
     }
 
     async fn sample_all(&self, doctor: &watch::Sender<Doctor>) {
-        let mut hour = None;
+        let mut past = Past::default();
         while self.is_wanted() {
             let found = doctor.borrow().clone();
-            match timeout(TIMEOUT, self.sample(&mut hour, found)).await {
+            match timeout(TIMEOUT, self.sample(&mut past, found)).await {
                 Ok(Ok(snapshot)) => {
                     // First: a tab that hears of the sample reads what is new.
                     self.next_round();
@@ -158,19 +185,15 @@ impl Sampler {
         }
     }
 
-    /// Takes a sample. `hour`: the history of the last hour, and when it was read.
-    async fn sample(&self, hour: &mut Option<(Instant, Arc<History>)>, doctor: Doctor) -> Result<Snapshot> {
+    async fn sample(&self, past: &mut Past, doctor: Doctor) -> Result<Snapshot> {
         let taken_at = Instant::now();
         let stats = self.client.stats().await?;
         let queues = self.client.queues().await?;
         // A role that may not see these still sees the rest.
         let waiting_inserts = self.client.waiting_inserts().await.ok().map(|waiting| waiting.len());
         let audited = self.client.audited_kinds().await.unwrap_or_default();
-        let totals = self.client.history_totals().await.unwrap_or_default();
-        if hour.as_ref().is_none_or(|(read_at, _)| read_at.elapsed() > HISTORY_EVERY) {
-            *hour = self.client.history(HOUR).await.ok().map(|history| (taken_at, Arc::new(history)));
-        }
-        let hour = hour.as_ref().map(|(_, history)| Arc::clone(history));
+        let totals = past.totals.renewed(self.client.history_totals()).await.unwrap_or_default();
+        let hour = past.hour.renewed(self.client.history(HOUR)).await;
         Ok(Snapshot { taken_at, stats, queues, waiting_inserts, audited, totals, doctor, hour })
     }
 

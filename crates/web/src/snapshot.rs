@@ -52,7 +52,7 @@ pub(crate) struct Snapshot {
     /// The kinds whose suppressed duplicates are counted.
     pub(crate) audited: Vec<AuditedKind>,
     /// What was counted of each queue since it was first used. Empty: the role may not see it.
-    pub(crate) totals: Vec<QueueHistory>,
+    pub(crate) totals: Arc<Vec<QueueHistory>>,
     /// What `doctor` found last, which is asked less often.
     pub(crate) doctor: Doctor,
     /// The history of the last hour. `None`: the role may not see it.
