@@ -1,5 +1,6 @@
 //! The history of jobs: counts over time, and histograms of how long runs waited and took.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -223,6 +224,22 @@ pub struct KindHistory {
     pub counts: HistoryCounts,
 }
 
+impl KindHistory {
+    /// The histories of the kinds of several places together, the kinds with the most failures first, then the busiest
+    /// ones, as [`Client::history_by_kind`](crate::Client::history_by_kind) returns those of one place.
+    #[must_use]
+    pub fn merged(all: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let mut sums: BTreeMap<Kind, HistoryCounts> = BTreeMap::new();
+        for Self { kind, counts } in all {
+            sums.entry(kind).or_default().merge(&counts);
+        }
+        let mut kinds: Vec<_> = sums.into_iter().map(|(kind, counts)| Self { kind, counts }).collect();
+        // Kinds with the same counts stay in the order of their names.
+        kinds.sort_by_key(|Self { counts, .. }| Reverse((counts.failed, counts.completed, counts.inserted)));
+        kinds
+    }
+}
+
 /// The history of one queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -284,6 +301,16 @@ mod tests {
         let deploys: Vec<_> = merged.deploys.iter().map(|deploy| (deploy.at, deploy.version.as_str())).collect();
         assert_eq!(deploys, [(at(0), "2"), (at(0), "1"), (at(1), "2")]);
         assert_eq!(History::merged([]), None);
+    }
+
+    #[test]
+    fn kinds_of_places_are_summed_and_those_that_fail_come_first() {
+        let of = |kind: &str, failed, completed| KindHistory {
+            kind: Kind::from_stored(kind),
+            counts: HistoryCounts { failed, completed, ..HistoryCounts::default() },
+        };
+        let merged = KindHistory::merged([of("d", 0, 1), of("c", 0, 1), of("b", 2, 0), of("a", 1, 9), of("a", 1, 0)]);
+        assert_eq!(merged, [of("a", 2, 9), of("b", 2, 0), of("c", 0, 1), of("d", 0, 1)]);
     }
 
     #[test]

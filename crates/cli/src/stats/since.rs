@@ -1,11 +1,9 @@
 //! `uniqueue stats --since`: the history of jobs in steps, and by kind.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use uniqueue::{Client, Deploy, Histogram, History, HistoryCounts, Kind};
+use uniqueue::{Client, Deploy, Histogram, History, HistoryCounts, KindHistory};
 
 use super::source::Source;
 use crate::failure::Failure;
@@ -24,7 +22,7 @@ const KINDS: u32 = 20;
 pub(super) struct Past {
     history: History,
     /// Empty where one kind was asked for.
-    kinds: Vec<(Kind, HistoryCounts)>,
+    kinds: Vec<KindHistory>,
 }
 
 impl Past {
@@ -49,7 +47,7 @@ impl Past {
                 }
                 let history = asking.await?;
                 let kinds = if is_narrowed { Vec::new() } else { client.history_by_kind(since, KINDS).await? };
-                Ok(Self { history, kinds: kinds.into_iter().map(|of| (of.kind, of.counts)).collect() })
+                Ok(Self { history, kinds })
             }
         };
         source.ask(ask, Self::merged).await
@@ -58,12 +56,7 @@ impl Past {
     /// The history of several places together.
     fn merged(all: Vec<Self>) -> Option<Self> {
         let (histories, kinds): (Vec<_>, Vec<_>) = all.into_iter().map(|past| (past.history, past.kinds)).unzip();
-        let mut sums: BTreeMap<Kind, HistoryCounts> = BTreeMap::new();
-        for (kind, counts) in kinds.into_iter().flatten() {
-            sums.entry(kind).or_default().merge(&counts);
-        }
-        let mut kinds: Vec<_> = sums.into_iter().collect();
-        kinds.sort_by_key(|(_, counts)| Reverse((counts.failed, counts.completed, counts.inserted)));
+        let mut kinds = KindHistory::merged(kinds.into_iter().flatten());
         kinds.truncate(KINDS as usize);
         History::merged(histories).map(|history| Self { history, kinds })
     }
@@ -85,7 +78,7 @@ impl Past {
         }
         if !self.kinds.is_empty() {
             let mut kinds = Table::new([Column::text("kind")].into_iter().chain(numbers()));
-            for (kind, counts) in &self.kinds {
+            for KindHistory { kind, counts, .. } in &self.kinds {
                 kinds.row([Cell::new(output::printable(kind.as_str()))].into_iter().chain(cells(counts)));
             }
             text.push_str(&format!("\n{}\n", kinds.text_without_count()));
@@ -97,7 +90,7 @@ impl Past {
         let History { since, until, step, points, deploys, .. } = &self.history;
         let points = points.iter().map(|point| Step { at: format_time(point.at), counts: Counts::of(&point.counts) });
         let kinds =
-            self.kinds.iter().map(|(kind, counts)| OfKind { kind: kind.to_string(), counts: Counts::of(counts) });
+            self.kinds.iter().map(|of| OfKind { kind: of.kind.to_string(), counts: Counts::of(&of.counts) });
         let deploys = deploys.iter().map(|of| Mark { at: format_time(of.at), version: of.version.clone() });
         PastNumbers {
             since: format_time(*since),

@@ -1,6 +1,5 @@
 //! History: charts of an hour, a day or a week, for all jobs, a kind or a queue.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,14 +64,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     };
     let asked = page.ask(ask).await?;
     let history = History::merged(asked.answers.iter().map(|(_, (history, _))| history.of.clone()));
-    let mut kinds: Vec<KindHistory> = Vec::new();
-    for of in asked.answers.iter().flat_map(|(_, (_, kinds))| &kinds.of) {
-        match kinds.iter_mut().find(|kind| kind.kind == of.kind) {
-            Some(kind) => kind.counts.merge(&of.counts),
-            None => kinds.push(of.clone()),
-        }
-    }
-    kinds.sort_by_key(|of| Reverse(of.counts.failed));
+    let kinds = KindHistory::merged(asked.answers.iter().flat_map(|(_, (_, kinds))| kinds.of.iter().cloned()));
     let body = html! {
         (asked.silent())
         @if let Some(history) = &history { (drawn(&page, word, OF, history)) }
