@@ -122,6 +122,12 @@ impl Page<'_> {
     fn series(&mut self, name: &str, snapshot: &Snapshot) {
         let Snapshot { stats, queues, doctor, waiting_inserts, audited, totals, .. } = snapshot;
         let rates = &stats.rates;
+        if let Some(count) = total(name) {
+            for of in totals.iter() {
+                self.value(&format!("{name}_total"), &[("queue", of.queue.as_str())], count(&of.counts) as f64);
+            }
+            return;
+        }
         match name {
             "uniqueue_jobs" | "uniqueue_jobs_capped" => {
                 for queue in queues {
@@ -143,12 +149,6 @@ impl Page<'_> {
             "uniqueue_queue_runners" => self.of_queues(name, queues, |queue| Some(queue.runners as f64)),
             "uniqueue_queue_wait_seconds" => self.histograms(name, totals, |counts| &counts.wait),
             "uniqueue_queue_run_seconds" => self.histograms(name, totals, |counts| &counts.run),
-            name if total(name).is_some() => {
-                let Some(count) = total(name) else { return };
-                for of in totals.iter() {
-                    self.value(&format!("{name}_total"), &[("queue", of.queue.as_str())], count(&of.counts) as f64);
-                }
-            }
             name if name.starts_with("uniqueue_queue_") => {
                 self.of_queues(name, queues, |queue| setting(name, &queue.settings));
             }
@@ -201,7 +201,8 @@ impl Page<'_> {
         }
     }
 
-    /// A histogram of each queue. A bucket counts what is not longer than its bound.
+    /// A histogram of each queue. A bucket counts times below its bound. Prometheus reads the bound as included, which
+    /// differs for equal times only.
     fn histograms(&mut self, name: &str, totals: &[QueueHistory], of: fn(&HistoryCounts) -> &Histogram) {
         for one in totals {
             let (queue, histogram) = (one.queue.as_str(), of(&one.counts));
