@@ -136,7 +136,7 @@ impl Database {
 
     /// Closes every connection, and stops the server if this command started it.
     pub(crate) async fn close(self) -> Result<(), Failure> {
-        // What this process counted is a part of the history only, so the command does not fail for it.
+        // The counts of this process are a small part of the history, so the command does not fail without them.
         let _ = tokio::time::timeout(Duration::from_secs(2), self.client.write_history()).await;
         self.client.pool().close().await;
         // A connection that fails to close is gone as well.

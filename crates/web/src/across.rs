@@ -1,4 +1,4 @@
-//! What comparing all places with each other finds. Like a diagnosis it is made again only while pages ask for it.
+//! The findings of a comparison of all places. They are renewed only while pages ask for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -21,7 +21,7 @@ pub(crate) type AccessFn = dyn Fn(&Parts) -> Access + Send + Sync;
 /// See [`Web::redact`](crate::Web::redact).
 pub(crate) type RedactFn = dyn Fn(&mut JobRow) + Send + Sync;
 
-/// What the pages of a dashboard are about.
+/// The subject of a dashboard's pages.
 pub(crate) enum Scope {
     /// The only queue.
     One,

@@ -51,7 +51,7 @@ pub(crate) struct Snapshot {
     pub(crate) waiting_inserts: Option<usize>,
     /// The kinds whose suppressed duplicates are counted.
     pub(crate) audited: Vec<AuditedKind>,
-    /// What was counted of each queue since it was first used. Empty: the role may not see it.
+    /// The counts of each queue since it was first used. Empty: the role may not see them.
     pub(crate) totals: Arc<Vec<QueueHistory>>,
     /// What `doctor` found last, which is asked less often.
     pub(crate) doctor: Doctor,

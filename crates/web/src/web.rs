@@ -216,7 +216,7 @@ impl Web {
         router.merge(routes::over_places(&self.app(clients[0], scope, "", stop.clone())))
     }
 
-    /// What the requests to the pages of a scope share.
+    /// The state that the requests to the pages of a scope share.
     fn app(&self, client: &Client, scope: Scope, path: &str, stop: CancellationToken) -> Arc<App> {
         let sampler = Arc::new(Sampler::new(client.clone(), stop.clone()));
         Arc::new(App {

@@ -129,7 +129,7 @@ fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
     table
 }
 
-/// Who paused a queue, and why. Empty where neither was said.
+/// The person who paused a queue, and the reason. Empty if neither is stored.
 fn why_paused(settings: &QueueSettings) -> String {
     let parts = [settings.paused_by.as_deref(), settings.pause_reason.as_deref()];
     parts.into_iter().flatten().collect::<Vec<_>>().join(": ")

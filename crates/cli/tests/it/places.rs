@@ -83,7 +83,7 @@ async fn every_command_asks_all_places_or_one() {
     let named: Vec<_> = each.iter().map(|line| line["place"].as_str()).collect();
     assert_eq!((code, named), (0, vec![Some("a"), Some("b"), None]), "{text}");
     assert_eq!((&each[2]["worst"], &each[2]["findings"]), (&json!("ok"), &json!([])));
-    // What no place sees by itself.
+    // Findings that need a comparison of places.
     assert_eq!(run(&map, &["queue", "limit", "email", "3", "--place", "a"]).0, 0);
     let (code, text, _) = run(&map, &["doctor"]);
     let found = "all places\nwarning  place_settings  queue email\n  limit is 3 in a, and not set in b\n";

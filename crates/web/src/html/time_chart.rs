@@ -26,7 +26,7 @@ pub(crate) struct Line {
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// What the values of a chart are.
+/// The unit of a chart's values.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Unit {
     /// Jobs in a minute, from zero on.
@@ -121,7 +121,7 @@ impl Axis<'_> {
         (0.0..=1.0).contains(&place).then_some(place)
     }
 
-    /// What was deployed last in a step.
+    /// The last version deployed in a step.
     fn mark(&self, at: usize) -> Option<&str> {
         let of = |mark: &&(OffsetDateTime, &str)| mark.0 >= self.starts[at] && mark.0 < self.starts[at] + self.step;
         self.marks.iter().rev().take(MARKS).find(of).map(|(_, version)| *version)

@@ -120,7 +120,7 @@ fn each(page: &Page, of: &[&Finding], remedies: Remedies) -> Markup {
     html! { (shown.html) (shown.note()) }
 }
 
-/// The page of what a finding is about. What is about several places has none.
+/// The page of a finding's subject. A finding about several places has none.
 fn subject_path(page: &Page, subject: &str) -> Option<String> {
     let (sort, name) = subject.split_once(' ').filter(|_| page.app.all_places().is_none())?;
     match sort {

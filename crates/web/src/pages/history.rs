@@ -25,7 +25,7 @@ const UNWRITTEN: time::Duration = time::Duration::minutes(2);
 /// The most kinds in the table.
 const KINDS: u32 = 50;
 
-/// What the history is of.
+/// The kind or the queue that a history is of. Neither: all jobs.
 #[derive(Clone, Copy)]
 pub(super) struct Of<'a> {
     pub(super) kind: Option<&'a str>,

@@ -156,7 +156,7 @@ async fn has_jobs(page: &Page, name: &str) -> Result<bool, Failure> {
     }
 }
 
-/// What an insert takes from a registered kind.
+/// The options that an insert takes from a registered kind.
 fn taken(page: &Page, kind: &KindRow) -> Markup {
     html! {
         section.panel {

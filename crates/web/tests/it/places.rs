@@ -62,7 +62,7 @@ async fn the_overview_has_a_row_a_place_and_their_sums() {
     assert_eq!(available(&row("class=\"row-link\" href=\"/place:b%2F%C3%A4\"")), "4");
     assert!(row("class=\"row-link\" href=\"/place:gone\"").contains("down"), "{page}");
     assert_eq!(available(&row("id=\"place-sum\"")), "7");
-    // What only a look at all places finds.
+    // Findings that need a comparison of places.
     eventually!(let page = get(&router, "/").await.body; page.contains("place_down"), "{page}");
 
     // A place has the pages of a dashboard of its own, and the switcher keeps the page.

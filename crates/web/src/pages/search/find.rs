@@ -211,7 +211,7 @@ async fn names(page: &Page) -> Arc<Names> {
     page.shared(&page.app.answers.one(), ask).await.unwrap_or_default()
 }
 
-/// The names that have what is typed in them, of one sort or of all. Those that begin so come first.
+/// The names that contain the typed text, of one sort or of all. Names that begin with it come first.
 pub(super) async fn suggestions(page: &Page, typed: &str, of: Option<&str>) -> Vec<String> {
     let names = names(page).await;
     let groups = names.groups.iter().map(|group| group.name.clone()).collect();
