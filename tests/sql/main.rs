@@ -5,6 +5,7 @@
 mod backup;
 mod costs;
 mod encodings;
+mod estimates;
 mod fetching;
 mod guide;
 mod health;
