@@ -97,7 +97,7 @@ impl Comparison {
     }
 }
 
-/// What the runs of all rounds measured.
+/// The measurements of the runs of all rounds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rounds {
     pub(crate) ours: Vec<Measure>,

@@ -86,7 +86,7 @@ impl Facts {
         })
     }
 
-    /// What makes the numbers worth less.
+    /// The circumstances that make the numbers worth less.
     pub(crate) fn warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
         if self.build == "debug" {

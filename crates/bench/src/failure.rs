@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     /// The bench was interrupted by Ctrl-C or SIGTERM.
     #[error("interrupted: {left}")]
     Interrupted {
-        /// What the bench leaves.
+        /// The state that the bench leaves.
         left: String,
     },
 }

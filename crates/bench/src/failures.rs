@@ -1,4 +1,4 @@
-//! What ends a bench before its end.
+//! The failures that end a bench early.
 
 use crate::failure::Failure;
 

@@ -15,13 +15,13 @@ pub(crate) struct NoOp {
     pub(crate) pad: String,
 }
 
-/// What the jobs of a run have in common.
+/// The properties that the jobs of a run share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     /// Bytes of args beyond the number.
     pub(crate) pad: usize,
     pub(crate) keys: Keys,
-    /// What a duplicate does to its holder.
+    /// The effect of a duplicate on its holder.
     pub(crate) on_conflict: OnConflict,
     pub(crate) priority: i16,
 }

@@ -17,7 +17,7 @@ pub(crate) struct Meter {
     server_cpu: Option<Duration>,
 }
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measure {
     pub(crate) jobs: u64,

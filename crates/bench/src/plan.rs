@@ -43,7 +43,7 @@ pub(crate) struct Plan {
     pub(crate) comparison: Comparison,
 }
 
-/// What tells the lines of a workload apart.
+/// The settings in which the lines of a workload differ.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub(crate) struct Variant {
     /// Tasks that insert at once.

@@ -27,7 +27,7 @@ pub(crate) struct Point {
     bare_us_per_job: Option<f64>,
     ratio: Option<f64>,
     bare: Option<Summary>,
-    /// What EXPLAIN shows of our statements, by name.
+    /// The plans that EXPLAIN shows of our statements, by name.
     pub(crate) plans: BTreeMap<&'static str, Vec<String>>,
     #[serde(flatten)]
     facts: Facts,

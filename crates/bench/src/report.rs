@@ -34,7 +34,7 @@ pub(crate) struct Line {
     facts: Facts,
 }
 
-/// What most readers look for, of `bare` and `plain`.
+/// The ratios that most readers look for, of `bare` and `plain`.
 #[derive(Debug, Serialize)]
 struct Ratios {
     bare_per_second: Option<f64>,
@@ -66,7 +66,7 @@ pub(crate) struct TargetCheck {
     pub(crate) met: Option<bool>,
 }
 
-/// What a round measured of each side.
+/// The figures of each side in a round.
 #[derive(Debug, Serialize)]
 struct Round {
     ours: Figures,

@@ -85,7 +85,7 @@ fn costs_cells(line: &Line) -> Vec<String> {
     cells
 }
 
-/// What tells the line from others of its workload.
+/// The words that tell a line from other lines of its workload.
 fn variant(line: &Line) -> String {
     let variant = line.variant;
     match (variant.tasks, variant.runners, variant.slots) {

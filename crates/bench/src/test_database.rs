@@ -20,7 +20,7 @@ use crate::statement::{CREATE_PLAIN_TABLE, Table};
 const SETTINGS: [(&str, &str); 3] =
     [("shared_buffers", "512MB"), ("max_wal_size", "8GB"), ("checkpoint_timeout", "30min")];
 
-/// What a runner sets on its own connections: plans are made once, by index, and never compiled.
+/// The settings of a runner's own connections: plans are made once, by index, and never compiled.
 pub(crate) const RUNNER_SETTINGS: &str =
     "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 

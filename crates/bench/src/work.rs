@@ -19,7 +19,7 @@ pub(crate) struct Work {
     /// The run ends after this many jobs.
     pub(crate) n: u64,
     pub(crate) queues: u32,
-    /// What becomes of completed jobs.
+    /// The treatment of completed jobs.
     pub(crate) keep: Keep,
     /// Whether another transaction holds a snapshot that is older than the first fetch.
     pub(crate) is_snapshot_held: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Loops {
     pub(crate) batch: u32,
 }
 
-/// What becomes of completed jobs.
+/// The treatment of completed jobs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Keep {
     Rows,

@@ -68,7 +68,7 @@ pub(crate) enum Workload {
     EndToEnd,
 }
 
-/// What a workload should reach.
+/// The aim of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Target {
     /// Our rate over the counterpart's, at least.
@@ -77,7 +77,7 @@ pub(crate) enum Target {
     P99(f64),
 }
 
-/// What a workload is measured for several values of: one line each.
+/// The option of which a workload is measured for several values: one line each.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Series {
     None,
@@ -173,7 +173,7 @@ impl Workload {
         }
     }
 
-    /// What the workload should reach; `None`: its figures are only reported.
+    /// The aim of the workload. `None`: its figures are only reported.
     pub(crate) fn target(self, tasks: Option<usize>) -> Option<Target> {
         let by_tasks = |few, many| match tasks {
             Some(16) => Some(Target::Ratio(few)),

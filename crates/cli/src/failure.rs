@@ -25,7 +25,7 @@ pub(crate) enum Failure {
     /// The command was interrupted by Ctrl-C or SIGTERM.
     #[error("interrupted: {left}")]
     Interrupted {
-        /// What the command leaves.
+        /// The state in which the command leaves the database.
         left: String,
     },
 }

@@ -64,12 +64,12 @@ pub(crate) async fn answered<T>(
     }
 }
 
-/// What is left by a command that only reads, or that changes everything in one transaction.
+/// The state that a command leaves that only reads, or that changes everything in one transaction.
 pub(crate) fn nothing_changed() -> String {
     "nothing was changed".to_owned()
 }
 
-/// What is left by a command that may have sent its statement.
+/// The state that a command leaves that may have sent its statement.
 pub(crate) fn may_have_changed() -> String {
     "the change may have been made".to_owned()
 }

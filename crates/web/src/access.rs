@@ -24,7 +24,7 @@ impl Right {
         &[Right::Change, Right::Delete, Right::Insert, Right::Queues, Right::Periodic, Right::Audit];
 }
 
-/// What a route needs.
+/// The right that a route needs.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Needs {
@@ -36,7 +36,7 @@ pub enum Needs {
     Right(Right),
 }
 
-/// What a request may see and do, as the function of [`Web::access`](crate::Web::access) answers it.
+/// The rights of a request, as the function of [`Web::access`](crate::Web::access) answers them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Access {

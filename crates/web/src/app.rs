@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl AllPlaces {
     }
 }
 
-/// What all requests share. The tasks of a dashboard end when this is dropped.
+/// The state that all requests share. The tasks of a dashboard end when this is dropped.
 pub(crate) struct App {
     /// The queue. Over all places it is that of the first one, and pages ask each place instead.
     pub(crate) client: Client,
@@ -62,7 +62,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// What a request may see and do.
+    /// The rights of a request.
     pub(crate) fn access_of(&self, parts: &Parts) -> Access {
         let access = (self.access)(parts);
         if self.is_read_only { access.reading() } else { access }

@@ -24,7 +24,7 @@ const STATEMENT: Duration = Duration::from_secs(60);
 /// Changes of more jobs than this are confirmed by typing.
 const TYPED_ABOVE: u64 = 1_000;
 
-/// What a plan does.
+/// The change that a plan makes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum BulkVerb {
     Retry,

@@ -1,4 +1,4 @@
-//! What a request gets that cannot be answered.
+//! The answers to requests that fail.
 
 use std::sync::Arc;
 

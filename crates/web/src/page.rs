@@ -1,4 +1,4 @@
-//! What a handler knows of its request: the visitor, the links, the settings.
+//! The request as a handler sees it: the visitor, the links, the settings.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

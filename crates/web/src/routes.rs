@@ -19,7 +19,7 @@ pub struct Route {
     pub method: &'static str,
     /// Its path, as axum writes it.
     pub path: &'static str,
-    /// What a request needs.
+    /// The right that a request needs.
     pub needs: Needs,
 }
 

@@ -1,4 +1,4 @@
-//! What the sampler saw last.
+//! The latest sample.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub(crate) struct Snapshot {
     pub(crate) audited: Vec<AuditedKind>,
     /// The counts of each queue since it was first used. Empty: the role may not see them.
     pub(crate) totals: Arc<Vec<QueueHistory>>,
-    /// What `doctor` found last, which is asked less often.
+    /// The last findings of `doctor`, which is asked less often.
     pub(crate) doctor: Doctor,
     /// The history of the last hour. `None`: the role may not see it.
     pub(crate) hour: Option<Arc<History>>,

@@ -19,7 +19,7 @@ use crate::statement::Table;
 use crate::test_database::TestDatabase;
 use crate::work::{Keep, Loops, Runners, Work, check, waiting};
 
-/// What the process prints when its runner has started.
+/// The line that the process prints when its runner has started.
 const READY: &str = "ready\n";
 
 /// How often the bench asks whether all jobs are done.

@@ -72,7 +72,7 @@ pub(crate) struct Worker {
     queues: Arc<[String]>,
     /// Jobs that one fetch takes of each queue.
     batch: i64,
-    /// What stands in the rows that it works. The plain table does not know it.
+    /// The id in the rows that it works. The plain table does not have it.
     id: Uuid,
 }
 

@@ -1,10 +1,10 @@
-//! What a sweep lets grow, and at which points it measures.
+//! The number that grows in a sweep, and the points at which it measures.
 
 mod run;
 
 use clap::ValueEnum;
 
-/// What grows.
+/// The number that grows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(super) enum Sweep {
     /// jobs in the table, kept or waiting

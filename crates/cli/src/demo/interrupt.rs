@@ -60,7 +60,7 @@ impl Interrupt {
         }
     }
 
-    /// What the demo leaves.
+    /// The state that an interrupted demo leaves.
     pub(super) fn left(&self) -> String {
         match self.is_throw_away {
             true => "the throw-away database and all results are removed".to_owned(),

@@ -5,7 +5,7 @@ use crate::output::{own_command, shell_word};
 
 use super::args::DemoArguments;
 
-/// What the commands are made from.
+/// The parts of the commands to try next.
 pub(super) struct Next {
     command: String,
     /// The directory or file, if one was given.

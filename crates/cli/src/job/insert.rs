@@ -158,7 +158,7 @@ struct Outcome<'a> {
     waited: Option<Waiting<'a>>,
 }
 
-/// What --wait adds.
+/// The fields that --wait adds.
 #[derive(Debug, Serialize)]
 struct Waiting<'a> {
     waited: &'static str,

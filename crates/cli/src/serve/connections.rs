@@ -61,7 +61,7 @@ pub(super) struct Limits {
     pub(super) read: Duration,
 }
 
-/// What the requests of all connections share.
+/// The state that the requests of all connections share.
 struct Shared {
     router: Router,
     limits: Limits,

@@ -17,7 +17,7 @@ const MIN_TOKEN: usize = 16;
 /// The last field of a line whose user may only read.
 const READ: &str = "read";
 
-/// What a user may do.
+/// The rights of a user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Rights {
     Read,

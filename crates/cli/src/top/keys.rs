@@ -7,7 +7,7 @@ use super::state::{Action, Overlay, Pane, Retry, State};
 /// How many rows or lines page up and page down move.
 const PAGE: usize = 10;
 
-/// What the loop does after a key.
+/// The loop's next step after a key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Effect {
     Redraw,

@@ -104,7 +104,7 @@ pub(super) enum Overlay {
     Text { title: String, lines: Vec<String>, scroll: usize },
 }
 
-/// What the sparklines show: one value for each snapshot.
+/// The values of the sparklines: one for each snapshot.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// Tenths of jobs a second.

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::{self, Answer, Bar, Cell, Column, Record, Style, Table};
 use crate::verdict::Verdict;
 
-/// What an interrupted backfill leaves.
+/// The state that an interrupted backfill leaves.
 pub(crate) fn left() -> String {
     "finished batches stay; run it again for the rest".to_owned()
 }

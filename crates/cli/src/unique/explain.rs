@@ -100,7 +100,7 @@ fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> Record {
     record
 }
 
-/// What the insert would do.
+/// The effect that the insert would have.
 fn answer(explanation: &Explanation, waits_for: Option<&Blocker>) -> Cell {
     let Explanation { outcome, unique_key, replaced, holder, .. } = explanation;
     let state = holder.as_ref().map(|holder| holder.holder_state);

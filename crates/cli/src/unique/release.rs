@@ -19,7 +19,7 @@ struct Release {
     released: bool,
 }
 
-/// What an interrupted release leaves.
+/// The state that an interrupted release leaves.
 pub(super) fn left() -> String {
     "the claim may have been released; check with `uniqueue unique show`".to_owned()
 }

@@ -1,4 +1,4 @@
-//! What a program says of its job, as an outcome.
+//! The answer of a program to its job, as an outcome.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is wrong is said on standard error, with a remedy, and by exit code 2.
+//! Wrong use is reported on standard error, with a remedy, and by exit code 2.
 
 use std::time::{Duration, Instant};
 

@@ -20,7 +20,7 @@ struct SendInvoice {
 /// Set to write the outputs of the page anew: `GOLDEN=overwrite cargo test -p uniqueue-cli --test it incident`.
 const OVERWRITE: &str = "GOLDEN";
 
-/// What the deployment inserts and does not commit, and the shop waits for.
+/// The insert that the deployment does not commit, and that the shop waits for.
 const CLOSE: &str = "SELECT duplicate FROM uniqueue.insert_job('report.close', queue => 'billing', \
     unique_policy => '{\"key\": \"report:2026-11\"}')";
 

@@ -71,7 +71,7 @@ fn text_of(command: &mut Command, code: i32) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What a command that could not do its work says.
+/// The message of a command that could not do its work.
 fn refused(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();

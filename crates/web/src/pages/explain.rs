@@ -1,4 +1,4 @@
-//! What an insert would do, and what a policy would have done with the jobs that are there.
+//! The outcome of an insert before it is made, and of a policy for the stored jobs.
 
 use maud::{Markup, html};
 use serde_json::value::RawValue;

@@ -24,7 +24,7 @@ pub(super) struct Failing {
     codes: Vec<FailingCode>,
 }
 
-/// What failed, which all open pages share.
+/// The failing kinds, which all open pages share.
 pub(super) async fn found(page: &Page) -> Result<Arc<Timed<Failing>>, Failure> {
     let ask = async {
         let kinds = page.client().failing_kinds().timeout(LOOK_UP).await?;

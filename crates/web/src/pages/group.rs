@@ -14,14 +14,14 @@ use crate::html::{Document, Hostile, Shown, ago, cli, document, job_link, length
 use crate::page::{LOOK_UP, Page, by};
 use crate::shared::Timed;
 
-/// What a change of this page did: the word in the URL, and the sentence.
+/// The result of each change of this page: the word in the URL, and the sentence.
 const DONE: [(&str, &str); 3] = [
     ("hold", "The group is held. Its running jobs are finished. A hold that ends later stays."),
     ("resume", "The hold has ended."),
     ("none", "The group was not held."),
 ];
 
-/// What the database knows of a group.
+/// A group as the database knows it.
 pub(crate) struct FoundGroup {
     /// `None`: none of its jobs is available or runs.
     group: Option<GroupInfo>,

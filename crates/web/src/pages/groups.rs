@@ -218,7 +218,7 @@ fn table(page: &Page, groups: &[GroupInfo], now: OffsetDateTime) -> Rows {
     Rows { html, ..rows }
 }
 
-/// What tells its row apart from the others, so that an update of the page keeps rows that moved. A hash, since keys are long.
+/// The id of a group's row, by which an update of the page keeps rows that moved. A hash, since keys are long.
 fn row_id(group: &GroupInfo) -> String {
     let mut hasher = DefaultHasher::new();
     (group.queue.as_str(), &group.group).hash(&mut hasher);

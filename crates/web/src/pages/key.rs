@@ -23,7 +23,7 @@ const AMONG: u32 = 10_000;
 /// The most bytes of what a key is made from.
 const MADE_FROM: usize = 1_000;
 
-/// What the database knows of a key.
+/// A key as the database knows it.
 pub(crate) struct KeyState {
     held: Option<KeyHolder>,
     /// `None`: the search took too long.

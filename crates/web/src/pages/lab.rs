@@ -25,7 +25,7 @@ const PAGE: u32 = 1_000;
 /// The most jobs that the answer names.
 const NAMED: usize = 100;
 
-/// What a policy would have done.
+/// The effect that a policy would have had.
 #[derive(Default)]
 struct Replay {
     jobs: u64,

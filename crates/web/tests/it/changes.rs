@@ -1,4 +1,4 @@
-//! What the forms do.
+//! The forms and their changes.
 
 mod jobs;
 mod plans;

@@ -1,4 +1,4 @@
-//! What the page of a key tells.
+//! The page of a key.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn insert(client: &Client, job: NewJob) -> JobId {
     client.insert(job).await.unwrap().id()
 }
 
-/// What the page says about whether a job claims the key.
+/// The words of the page on whether a job claims the key.
 async fn claims(router: &Router, key: &str, id: JobId) -> String {
     let page = get(router, &format!("/key?key={key}")).await.body;
     let row = page.split(&format!("<tr id=\"job-{id}\">")).nth(1).unwrap_or_else(|| panic!("{id}: {page}"));

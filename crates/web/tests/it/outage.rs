@@ -17,7 +17,7 @@ use crate::support::{Answer, get};
 /// Longer than anything takes.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// What a page of old numbers says.
+/// The words of a page of old numbers.
 const OLD: &str = "What stands here was read";
 
 /// Pages that are made from a sample, and pages that read the database themselves.

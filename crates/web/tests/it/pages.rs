@@ -1,4 +1,4 @@
-//! What the pages show.
+//! The contents of the pages.
 
 use std::time::Duration;
 

@@ -31,7 +31,7 @@ pub(super) struct Unchanged {
     pub(super) reason: String,
 }
 
-/// What a change would do.
+/// The effect of a change before it is made.
 #[derive(Debug, Serialize)]
 pub(super) struct Preview<'a> {
     pub(super) verb: &'static str,

@@ -118,7 +118,7 @@ async fn a_head_and_a_body_have_their_limits() {
     assert_eq!(server.get("/health/live", &[]).status, 200);
 }
 
-/// What thirty hashes at once would take beside the process itself, of which each takes 19 MiB.
+/// The limit of memory, below that of thirty hashes at once: each takes 19 MiB beside the process itself.
 const MOST_MEMORY: u64 = 200 * 1_024;
 
 #[tokio::test]

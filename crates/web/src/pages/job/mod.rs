@@ -45,7 +45,7 @@ const MADE_FROM: usize = 1_000;
 /// The most bytes of one error, of which the last ones stand first.
 const ERROR: usize = 4_000;
 
-/// What a change of this page did: the word in the URL, and the sentence.
+/// The result of each change of this page: the word in the URL, and the sentence.
 const DONE: [(&str, &str); 10] = [
     ("retry", "The job is available again."),
     ("cancel", "The job is cancelled."),
@@ -62,13 +62,13 @@ const DONE: [(&str, &str); 10] = [
     ("none", "Nothing changed: the job is in a state to which this does not apply."),
 ];
 
-/// What the database knows of a job.
+/// A job as the database knows it.
 pub(crate) struct FoundJob {
     /// `None`: it is gone.
     job: Option<JobRow>,
     /// The holder of its key.
     holder: Option<Holder>,
-    /// What keeps it from starting.
+    /// The reasons why it does not start.
     obstacles: Vec<Obstacle>,
     relatives: Relatives,
     /// The canonical text of its key.

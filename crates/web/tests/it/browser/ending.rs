@@ -1,4 +1,4 @@
-//! What a test leaves behind that never closes its browser.
+//! The remains of a test that never closes its browser.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::driver::{Driver, WAIT};
 
-/// What the killed test says before it waits for its end.
+/// The line that the killed test prints before it waits for its end.
 const STARTED: &str = "a browser is open: ";
 
 #[tokio::test]

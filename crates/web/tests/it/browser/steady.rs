@@ -21,7 +21,7 @@ const WATCH: &str = "window.moved = 0; window.movers = [];
         } })
         .observe({ type: 'layout-shift' });";
 
-/// What a person does not see: a column that gets a digit wider.
+/// The largest shift that a person does not see: a column that gets a digit wider.
 const MOST: f64 = 0.01;
 
 async fn moved(browser: &Browser) -> f64 {
