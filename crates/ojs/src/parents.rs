@@ -17,10 +17,7 @@ pub(crate) fn results(parents: Vec<JobParent>, details: &Details) -> Option<Valu
     // A parent that was a duplicate can be the parent of two steps, so there may be fewer than the steps say.
     let shapes = details.parents.as_ref().filter(|shapes| shapes.iter().map(Shape::jobs).sum::<usize>() == count);
     Some(Value::Array(match shapes {
-        Some(shapes) => {
-            let filled = shapes.iter().map(|shape| (shape, shape.fill(&mut results)));
-            filled.filter(|(shape, _)| **shape != Shape::HIDDEN).map(|(_, result)| result).collect()
-        }
+        Some(shapes) => Shape::fill_all(shapes, &mut results),
         None => results.collect(),
     }))
 }

@@ -1,5 +1,7 @@
 //! How the results of steps are nested.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -25,14 +27,43 @@ impl Shape {
     }
 
     /// Takes the results of its jobs. Those of a workflow are an object, whose members are named by the places of the jobs.
-    pub(crate) fn fill(&self, results: &mut impl Iterator<Item = Value>) -> Value {
+    fn fill(&self, results: &mut impl Iterator<Item = Value>) -> Value {
         match self {
             Self::Job(_) => results.next().unwrap_or_default(),
             Self::Workflow(steps) => {
-                let members = steps.iter().enumerate().map(|(place, step)| (place.to_string(), step.fill(results)));
+                let filled = Self::fill_all(steps, results).into_iter().enumerate();
+                let members = filled.map(|(place, result)| (place.to_string(), result));
                 Value::Object(members.collect::<Map<_, _>>())
             }
         }
+    }
+
+    /// The results of these shapes that are shown.
+    pub(crate) fn fill_all(shapes: &[Self], results: &mut impl Iterator<Item = Value>) -> Vec<Value> {
+        let filled = shapes.iter().map(|shape| (shape, shape.fill(results)));
+        filled.filter(|(shape, _)| **shape != Self::HIDDEN).map(|(_, result)| result).collect()
+    }
+
+    /// These shapes with a hidden job for each place of `all` that comes before that of a job of theirs. `own`: the places of
+    /// their jobs, in order.
+    pub(crate) fn with_hidden(
+        shapes: &[Self],
+        all: &mut Range<usize>,
+        own: &mut impl Iterator<Item = usize>,
+    ) -> Vec<Self> {
+        let mut filled = Vec::new();
+        for shape in shapes {
+            match shape {
+                Self::Job(_) => {
+                    let place = own.next();
+                    let hidden = all.by_ref().take_while(|one| Some(*one) != place);
+                    filled.extend(hidden.map(|_| Self::HIDDEN));
+                    filled.push(shape.clone());
+                }
+                Self::Workflow(steps) => filled.push(Self::Workflow(Self::with_hidden(steps, all, own))),
+            }
+        }
+        filled
     }
 }
 
@@ -47,7 +78,17 @@ mod tests {
         let shapes: Vec<Shape> = serde_json::from_value(json!([1, [1, [1, 1]]])).unwrap();
         assert_eq!(shapes[1].jobs(), 3);
         let mut results = (1..).map(|n| json!(n));
-        let filled: Vec<_> = shapes.iter().map(|shape| shape.fill(&mut results)).collect();
+        let filled = Shape::fill_all(&shapes, &mut results);
         assert_eq!(filled, [json!(1), json!({ "0": 2, "1": { "0": 3, "1": 4 } })]);
+    }
+
+    #[test]
+    fn a_hidden_job_takes_a_result_and_shows_none() {
+        let shapes: Vec<Shape> = serde_json::from_value(json!([[1, 1], 1])).unwrap();
+        let mut all = 0..7;
+        let shapes = Shape::with_hidden(&shapes, &mut all, &mut [1, 3, 5].into_iter());
+        assert_eq!((json!(shapes), all), (json!([[0, 1, 0, 1], 0, 1]), 6..7));
+        let filled = Shape::fill_all(&shapes, &mut (0..).map(|n| json!(n)));
+        assert_eq!(filled, [json!({ "0": 1, "1": 3 }), json!(5)]);
     }
 }

@@ -1,6 +1,7 @@
 //! Reading a workflow: its jobs, and which of them run after which. Workflows can stand in workflows, as steps and as jobs.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use serde_json::{Map, Value, json};
 use uniqueue::{AfterCondition, NewJob};
@@ -71,13 +72,29 @@ struct End {
 impl Before {
     /// Waits for one more step.
     fn add(&mut self, end: &End) -> Result<(), Problem> {
-        if !end.is_exact {
-            return Err(Problem::unsupported(
-                "no step can run after a batch with on_success or on_failure: give it on_complete alone",
-            ));
-        }
+        end.check()?;
         self.edges.extend(end.jobs.iter().map(|job| (*job, AfterCondition::Completed)));
         self.shapes.push(end.shape.clone());
+        Ok(())
+    }
+
+    /// Waits for the jobs of a batch, whose results are not nested. Where failed jobs are allowed, it waits also for the jobs
+    /// that do not end last: a failed job cancels the jobs after it, while jobs beside it still run.
+    fn add_batch(&mut self, mut batch: Range<usize>, end: &End, condition: AfterCondition) -> Result<(), Problem> {
+        end.check()?;
+        let shapes = match &end.shape {
+            Shape::Workflow(jobs) => jobs,
+            job => std::slice::from_ref(job),
+        };
+        if condition == AfterCondition::Completed {
+            self.edges.extend(end.jobs.iter().map(|job| (*job, condition)));
+            self.shapes.extend_from_slice(shapes);
+        } else {
+            let of = |job| if end.jobs.contains(&job) { condition } else { AfterCondition::Final };
+            self.edges.extend(batch.clone().map(|job| (job, of(job))));
+            self.shapes.extend(Shape::with_hidden(shapes, &mut batch, &mut end.jobs.iter().copied()));
+            self.shapes.extend(batch.map(|_| Shape::HIDDEN));
+        }
         Ok(())
     }
 
@@ -87,6 +104,18 @@ impl Before {
             before.add(end)?;
         }
         Ok(before)
+    }
+}
+
+impl End {
+    /// Whether a step can run after it.
+    fn check(&self) -> Result<(), Problem> {
+        match self.is_exact {
+            true => Ok(()),
+            false => Err(Problem::unsupported(
+                "no step can run after a batch with on_success or on_failure: give it on_complete alone",
+            )),
+        }
     }
 }
 
@@ -184,22 +213,18 @@ impl Reader {
         before: &Before,
         depth: usize,
     ) -> Result<Read, Problem> {
+        let first = self.envelopes.len();
         let Read { kind, mut parts, end } = self.group("batch", body, options, before, depth)?;
+        let inner = first..self.envelopes.len();
         let none = || Problem::invalid("a batch needs callbacks: on_complete, on_success or on_failure");
         let callbacks = object(body, "callbacks")?.ok_or_else(none)?;
         // Where a step before the batch fails, its jobs are cancelled, and so are its callbacks.
-        let mut awaited = before.clone();
-        awaited.shapes = vec![Shape::HIDDEN; before.edges.len()];
-        awaited.add(&end)?;
-        // The results of the jobs are not nested for its own callbacks.
-        if let Some(Shape::Workflow(jobs)) = awaited.shapes.pop() {
-            awaited.shapes.extend(jobs);
-        }
+        let before = Before { edges: before.edges.clone(), shapes: vec![Shape::HIDDEN; before.edges.len()] };
         let mut last = None;
         for (name, role, condition) in CALLBACKS {
             if let Some(callback) = object(callbacks, name)? {
-                let mut awaited = awaited.clone();
-                awaited.edges.iter_mut().skip(before.edges.len()).for_each(|edge| edge.1 = condition);
+                let mut awaited = before.clone();
+                awaited.add_batch(inner.clone(), &end, condition)?;
                 let (part, end) = self.job(callback, options, name.to_owned(), role, &awaited)?;
                 parts.push(part);
                 // Of two callbacks one is cancelled, and the batch completes all the same.

@@ -119,6 +119,33 @@ async fn a_batch_in_a_chain_is_awaited_with_its_callback_and_cancelled_with_the_
 }
 
 #[tokio::test]
+async fn the_callbacks_of_a_batch_run_after_all_jobs_of_a_workflow_in_it() {
+    let door = Door::open(3).await;
+    let inner = chain(&[group(&[job("a"), job("b")]), job("c")]);
+    let callbacks = json!({ "on_complete": job("complete"), "on_failure": job("failure") });
+    let path = create(&door, &json!({ "type": "batch", "jobs": [inner], "callbacks": callbacks })).await;
+    fail(&door, &next(&door, "a").await).await;
+    // The last job is cancelled at once, and both callbacks have noticed it.
+    let noticed = "SELECT count(*) FROM {schema}.job_parent WHERE outcome = 'cancelled'";
+    let began = std::time::Instant::now();
+    while door.database.number(noticed).await != 2 {
+        assert!(began.elapsed() < test_support::WAIT, "the last job is not cancelled");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    for queue in ["complete", "failure"] {
+        assert!(door.fetch(queue, "w", 1).await.is_empty(), "{queue} runs before b has ended");
+    }
+    complete(&door, &next(&door, "b").await, json!("b")).await;
+    for queue in ["complete", "failure"] {
+        let callback = next(&door, queue).await;
+        assert_eq!(callback["parent_results"], json!([null]), "that of the last job");
+        complete(&door, &callback, Value::Null).await;
+    }
+    let workflow = until(&door, &path, "completed").await;
+    assert_eq!(workflow["jobs"][0]["state"], "failed");
+}
+
+#[tokio::test]
 async fn a_workflow_that_cannot_be_is_refused_when_it_is_created() {
     let door = Door::open(3).await;
     let mut deep = job("a");
