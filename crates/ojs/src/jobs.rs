@@ -130,10 +130,13 @@ pub(crate) async fn show(State(door): State<Arc<Door>>, Path(id): Path<String>) 
     let row = find(&door.client, "job", known_id("job", &id)?).await?;
     let mut shown = show::job(&row);
     let details = Details::of(&row.meta);
-    if details.workflow.is_some()
-        && let Some(results) = parents::results(door.client.parents(row.id).await?, &details)
-    {
-        shown["parent_results"] = results;
+    if details.workflow.is_some() {
+        let parents = door.client.parents(row.id).await?;
+        let unordered: Vec<_> = parents::unordered(row.id, &parents, &details).into_iter().collect();
+        let places = parents::places(&door.store, &door.store.pool, &unordered).await?;
+        if let Some(results) = parents::results(row.id, parents, &details, &places) {
+            shown["parent_results"] = results;
+        }
     }
     Ok(Answer::ok(json!({ "job": shown })))
 }

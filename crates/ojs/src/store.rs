@@ -141,6 +141,18 @@ impl Store {
         row.as_ref().map(workflow).transpose()
     }
 
+    /// The workflows with these ids that exist.
+    pub(crate) async fn workflows<'c>(
+        &self,
+        executor: impl sqlx::PgExecutor<'c>,
+        ids: &[Uuid],
+    ) -> sqlx::Result<Vec<Workflow>> {
+        let sql =
+            "SELECT id, kind, name, parts, state, created_at, ended_at FROM /* door */workflow WHERE id = ANY ($1)";
+        let rows = sqlx::query(self.sql(sql)).bind(ids).fetch_all(executor).await?;
+        rows.iter().map(workflow).collect()
+    }
+
     /// Running workflows in the order of their ids, which follow the time, after an id.
     pub(crate) async fn running_workflows(&self, after: Uuid, most: i64) -> sqlx::Result<Vec<Workflow>> {
         let sql = "SELECT id, kind, name, parts, state, created_at, ended_at FROM /* door */workflow

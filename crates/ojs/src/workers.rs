@@ -56,13 +56,17 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
         true => HashMap::new(),
         false => door.client.parents_of(of_workflows).tx(&mut tx).await?,
     };
+    let unordered =
+        jobs.iter().filter_map(|(details, job)| parents::unordered(job.run.id, parents.get(&job.run.id)?, details));
+    let places = parents::places(&door.store, &mut *tx, &unordered.collect::<Vec<_>>()).await?;
     tx.commit().await?;
     let (mut shown, mut held, mut deadlines) = (Vec::new(), Vec::new(), Vec::new());
     for (details, job) in jobs {
         let FetchedJob { run, attempt, reserved_until, .. } = job;
         let own = reserve_at_fetch(&job.meta, asked);
         let mut answer = show::fetched(&job, &details, reserved_until - own);
-        if let Some(results) = parents::results(parents.remove(&run.id).unwrap_or_default(), &details) {
+        let of_job = parents.remove(&run.id).unwrap_or_default();
+        if let Some(results) = parents::results(run.id, of_job, &details, &places) {
             answer.insert("parent_results".to_owned(), results);
         }
         shown.push(Value::Object(answer));

@@ -35,7 +35,8 @@ const JOBS_AT_ONCE: usize = 5_000;
 
 /// `POST /workflows`
 pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
-    let id = Uuid::now_v7();
+    // Made as the ids of its jobs, so it comes before them.
+    let id = JobId::generate().as_uuid();
     let mut plan = plan(&body, id)?;
     let jobs = prepare(&door, plan.take_envelopes()).await?;
     let jobs = plan.connect(jobs);
@@ -137,6 +138,11 @@ pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>
     shown["steps_already_completed"] = json!(Progress::of(&parts, &rows).completed);
     shown["cancelled_at"] = json!(workflow.ended_at.map(times::text));
     Ok(Answer::ok(json!({ "workflow": shown })))
+}
+
+/// The jobs of a workflow, in its order.
+pub(crate) fn jobs_of(workflow: &Workflow) -> Vec<JobId> {
+    ids(&parts_of(workflow))
 }
 
 /// The jobs of parts.

@@ -146,6 +146,29 @@ async fn the_callbacks_of_a_batch_run_after_all_jobs_of_a_workflow_in_it() {
 }
 
 #[tokio::test]
+async fn the_result_of_an_older_job_that_a_unique_step_stands_for_keeps_the_place_of_the_step() {
+    let door = Door::open(3).await;
+    let mut unique = job("unique");
+    unique["unique"] = json!({ "keys": ["type", "args"], "on_conflict": "ignore" });
+    let callbacks = json!({ "on_complete": job("after") });
+    for (workflow, results) in [
+        (chain(&[group(&[job("plain"), unique.clone()]), job("after")]), json!([{ "0": "plain", "1": "unique" }])),
+        (
+            json!({ "type": "batch", "jobs": [job("plain"), unique.clone()], "callbacks": callbacks }),
+            json!(["plain", "unique"]),
+        ),
+    ] {
+        door.enqueue(&unique).await;
+        create(&door, &workflow).await;
+        complete(&door, &next(&door, "plain").await, json!("plain")).await;
+        complete(&door, &next(&door, "unique").await, json!("unique")).await;
+        let after = next(&door, "after").await;
+        assert_eq!(after["parent_results"], results);
+        assert_eq!(door.job(&text(&after["id"])).await["parent_results"], results);
+    }
+}
+
+#[tokio::test]
 async fn a_workflow_that_cannot_be_is_refused_when_it_is_created() {
     let door = Door::open(3).await;
     let mut deep = job("a");
