@@ -263,7 +263,13 @@ impl Reader {
             for (name, names, step) in ready {
                 let before = match names.is_empty() {
                     true => before.clone(),
-                    false => Before::of(names.iter().filter_map(|name| ends.get(name)))?,
+                    false => {
+                        // In the order of the workflow, as their results are, and each once.
+                        let mut awaited: Vec<_> = names.iter().filter_map(|name| ends.get(name)).collect();
+                        awaited.sort_by(|one, other| one.jobs.cmp(&other.jobs));
+                        awaited.dedup_by(|one, other| one.jobs == other.jobs);
+                        Before::of(awaited)?
+                    }
                 };
                 let (part, end) = self.step(step, options, name.clone(), Role::Step, &before, depth)?;
                 parts.push(part);

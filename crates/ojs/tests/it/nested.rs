@@ -169,6 +169,24 @@ async fn the_result_of_an_older_job_that_a_unique_step_stands_for_keeps_the_plac
 }
 
 #[tokio::test]
+async fn results_in_a_graph_are_in_the_order_of_the_workflow_however_a_step_names_those_it_depends_on() {
+    let door = Door::open(3).await;
+    let named = |mut step: Value, id: &str, after: &[&str]| {
+        step["id"] = json!(id);
+        step["depends_on"] = json!(after);
+        step
+    };
+    let both = named(group(&[job("a"), job("b")]), "both", &[]);
+    let last = named(job("last"), "last", &["one", "both", "one"]);
+    create(&door, &json!({ "steps": [both, named(job("one"), "one", &[]), last] })).await;
+    for queue in ["a", "b", "one"] {
+        complete(&door, &next(&door, queue).await, json!(queue)).await;
+    }
+    let last = next(&door, "last").await;
+    assert_eq!(last["parent_results"], json!([{ "0": "a", "1": "b" }, "one"]));
+}
+
+#[tokio::test]
 async fn a_workflow_that_cannot_be_is_refused_when_it_is_created() {
     let door = Door::open(3).await;
     let mut deep = job("a");
