@@ -59,7 +59,7 @@ pub(crate) async fn stats(State(door): State<Arc<Door>>, Path(name): Path<String
     Ok(Answer::ok(json!({ "queue": queue, "stats": stats, "computed_at": now })))
 }
 
-/// What happened in a queue within the last hour. Processes count for up to a minute before they store the counts.
+/// The counts of a queue in the last hour. A process stores its counts up to a minute late.
 async fn throughput(door: &Door, name: &str) -> Result<Map<String, Value>, Problem> {
     let history = door.client.history(HOUR).queue(name).await?;
     let all = history.total();

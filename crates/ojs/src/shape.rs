@@ -26,7 +26,7 @@ impl Shape {
         }
     }
 
-    /// Takes the results of its jobs. Those of a workflow are an object, whose members are named by the places of the jobs.
+    /// Takes the results of its jobs. A workflow's results are an object by the places of its jobs.
     fn fill(&self, results: &mut impl Iterator<Item = Value>) -> Value {
         match self {
             Self::Job(_) => results.next().unwrap_or_default(),

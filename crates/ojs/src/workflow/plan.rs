@@ -51,7 +51,7 @@ pub(crate) fn read(body: &Map<String, Value>, id: Uuid) -> Result<Plan, Problem>
     Ok(Plan { kind: read.kind, name, envelopes, edges, parts: read.parts })
 }
 
-/// What a step waits for.
+/// The steps that a step waits for.
 #[derive(Clone, Default)]
 struct Before {
     edges: Edges,
