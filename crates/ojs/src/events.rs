@@ -146,7 +146,7 @@ fn events_of_workflow(workflow: &Workflow, rows: &Rows) -> Vec<Event> {
         events.push(Event { of_type, at, subject: id.to_string(), number: 0, data });
     };
     add("workflow.created", *created_at, "pending");
-    if let Some(at) = rows.values().filter_map(|row| row.attempted_at).min() {
+    if let Some(at) = workflow::started_at(workflow, rows) {
         add("workflow.started", at, "running");
     }
     if let Some(at) = ended_at {

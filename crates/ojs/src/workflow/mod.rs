@@ -45,7 +45,8 @@ pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) 
     // A job that is a duplicate stands for the holder of its key.
     let mut ids = inserted.iter().map(|inserted| inserted.id());
     plan.parts.iter_mut().for_each(|part| part.identify(&mut ids));
-    let created_at = inserted.first().map_or_else(OffsetDateTime::now_utc, |first| first.job.created_at);
+    let first = inserted.iter().find(|inserted| !inserted.duplicate);
+    let created_at = first.map_or_else(OffsetDateTime::now_utc, |first| first.job.created_at);
     let parts = serde_json::to_value(&plan.parts).map_err(|error| Problem::invalid(error.to_string()))?;
     let (kind, name, state) = (plan.kind.to_owned(), plan.name.take(), "running".to_owned());
     let workflow = Workflow { id, kind, name, parts, state, created_at, ended_at: None };
@@ -89,6 +90,12 @@ pub(crate) async fn load_all(
 
 fn parts_of(workflow: &Workflow) -> Vec<Part> {
     serde_json::from_value(workflow.parts.clone()).unwrap_or_default()
+}
+
+/// When the first job of a workflow began. A job that a unique step stands for can be older than the workflow.
+pub(crate) fn started_at(workflow: &Workflow, rows: &Rows) -> Option<OffsetDateTime> {
+    let first = rows.values().filter_map(|row| row.attempted_at).min();
+    first.map(|at| at.max(workflow.created_at))
 }
 
 async fn rows_of(client: &Client, ids: Vec<JobId>) -> Result<Rows, Problem> {

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use uniqueue::{JobRow, JobState};
 
+use super::started_at;
 use super::state::{End, Part, Progress, Rows, count_jobs};
 use crate::state::state_of;
 use crate::store::Workflow;
@@ -25,7 +26,7 @@ pub(super) fn shown(workflow: &Workflow, parts: &[Part], rows: &Rows) -> Value {
         "metadata",
         json!({
             "created_at": times::text(*created_at),
-            "started_at": rows.values().filter_map(|row| row.attempted_at).min().map(times::text),
+            "started_at": started_at(workflow, rows).map(times::text),
             "completed_at": ended_at.map(times::text),
             "job_count": jobs, "completed_count": completed, "failed_count": failed,
         }),

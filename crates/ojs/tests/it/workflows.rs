@@ -91,6 +91,21 @@ async fn a_batch_whose_jobs_fail_completes_with_its_callbacks() {
 }
 
 #[tokio::test]
+async fn a_workflow_is_not_older_than_its_insert_where_its_first_step_is_an_older_job() {
+    let door = Door::open(3).await;
+    let unique = json!({ "type": "a", "args": [], "unique": { "keys": ["type"], "on_conflict": "ignore" } });
+    door.enqueue(&unique).await;
+    let holder = next(&door, "default").await;
+    door.database.pass(Duration::from_secs(600)).await;
+    let jobs = json!([unique, { "type": "b", "args": [] }]);
+    let (_, answer) = door.post("/workflows", &json!({ "type": "group", "jobs": jobs })).await;
+    let workflow = &answer["workflow"];
+    assert_eq!(workflow["jobs"][0]["job_id"], holder["id"]);
+    assert!(text(&workflow["created_at"]) > text(&holder["created_at"]), "{answer}");
+    assert_eq!(workflow["metadata"]["started_at"], workflow["created_at"]);
+}
+
+#[tokio::test]
 async fn a_cron_entry_of_a_name_that_is_there_is_refused_and_one_that_is_invalid_leaves_no_trace() {
     let door = Door::open(3).await;
     let entry = json!({ "name": "n", "cron": "0 9 * * *", "type": "a", "args": [] });
