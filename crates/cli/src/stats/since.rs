@@ -89,8 +89,7 @@ impl Past {
     pub(super) fn numbers(&self) -> impl Serialize {
         let History { since, until, step, points, deploys, .. } = &self.history;
         let points = points.iter().map(|point| Step { at: format_time(point.at), counts: Counts::of(&point.counts) });
-        let kinds =
-            self.kinds.iter().map(|of| OfKind { kind: of.kind.to_string(), counts: Counts::of(&of.counts) });
+        let kinds = self.kinds.iter().map(|of| OfKind { kind: of.kind.to_string(), counts: Counts::of(&of.counts) });
         let deploys = deploys.iter().map(|of| Mark { at: format_time(of.at), version: of.version.clone() });
         PastNumbers {
             since: format_time(*since),

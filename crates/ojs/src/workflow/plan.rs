@@ -250,7 +250,7 @@ impl Reader {
                 .map_err(|_| wrong("depends_on", "an array of the ids of other steps", &given))?;
             left.push((step_name(step, place), names, step));
         }
-        let (mut parts, mut ends, mut awaited) = (Vec::new(), HashMap::new(), Vec::new());
+        let (mut parts, mut ends, mut awaited) = (Vec::new(), HashMap::<String, End>::new(), Vec::new());
         while !left.is_empty() {
             let is_ready = |(_, names, _): &(String, Vec<String>, _)| names.iter().all(|name| ends.contains_key(name));
             let (ready, waiting): (Vec<_>, Vec<_>) = left.into_iter().partition(is_ready);
