@@ -1,6 +1,7 @@
 //! Workflows: chains, groups, batches with callbacks, and graphs of named steps, also in each other. Their jobs wait for each
 //! other in the queue (`after`), so a workflow goes on without this door.
 
+mod parts;
 mod plan;
 mod show;
 mod state;
@@ -14,6 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 use uniqueue::{Client, JobFilter, JobId, JobState, StateSet};
 use uuid::Uuid;
 
+use self::parts::{ids, parts_of};
+pub(crate) use self::parts::{jobs_of, started_at};
 pub(crate) use self::plan::read as plan;
 use self::show::shown;
 pub(crate) use self::state::Rows;
@@ -88,16 +91,6 @@ pub(crate) async fn load_all(
     Ok(loaded)
 }
 
-fn parts_of(workflow: &Workflow) -> Vec<Part> {
-    serde_json::from_value(workflow.parts.clone()).unwrap_or_default()
-}
-
-/// When the first job of a workflow began. A job that a unique step stands for can be older than the workflow.
-pub(crate) fn started_at(workflow: &Workflow, rows: &Rows) -> Option<OffsetDateTime> {
-    let first = rows.values().filter_map(|row| row.attempted_at).min();
-    first.map(|at| at.max(workflow.created_at))
-}
-
 async fn rows_of(client: &Client, ids: Vec<JobId>) -> Result<Rows, Problem> {
     if ids.is_empty() {
         return Ok(Rows::new());
@@ -145,16 +138,6 @@ pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>
     shown["steps_already_completed"] = json!(Progress::of(&parts, &rows).completed);
     shown["cancelled_at"] = json!(workflow.ended_at.map(times::text));
     Ok(Answer::ok(json!({ "workflow": shown })))
-}
-
-/// The jobs of a workflow, in its order.
-pub(crate) fn jobs_of(workflow: &Workflow) -> Vec<JobId> {
-    ids(&parts_of(workflow))
-}
-
-/// The jobs of parts.
-fn ids(parts: &[Part]) -> Vec<JobId> {
-    parts.iter().flat_map(Part::jobs).map(|(job, _)| job).collect()
 }
 
 /// Notes the ends of running workflows. One count for each workflow tells whether it still runs.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use uniqueue::{JobRow, JobState};
 
-use super::started_at;
+use super::parts::started_at;
 use super::state::{End, Part, Progress, Rows, count_jobs};
 use crate::state::state_of;
 use crate::store::Workflow;
