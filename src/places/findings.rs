@@ -109,7 +109,7 @@ fn differences(compared: &[(PlaceName, Facts)]) -> Vec<Finding> {
             values.clear();
             for (place, facts) in compared {
                 let value = of(facts).remove(&name).unwrap_or_else(|| "not set".to_owned());
-                values.entry(value).or_insert_with(Vec::new).push(place);
+                values.entry(value).or_default().push(place);
             }
         }
         findings.extend(places::settings(subject, &settings));

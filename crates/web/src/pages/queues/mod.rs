@@ -68,15 +68,15 @@ fn table(page: &Page, samples: &[(&Page, &Snapshot)], fields: &Fields) -> Markup
     let (prefix, after) = (fields.get("prefix"), fields.get("after"));
     // A page may end between the places of one name.
     let after = after.map(|name| (name, fields.get("place")));
-    queues.sort_by_key(|(page, _, queue)| order(*page, *queue));
+    queues.sort_by_key(|(page, _, queue)| order(page, queue));
     queues.retain(|(page, _, queue)| {
         prefix.is_none_or(|prefix| queue.settings.name.as_str().starts_with(prefix))
-            && after.is_none_or(|after| order(*page, *queue) > after)
+            && after.is_none_or(|after| order(page, queue) > after)
     });
     let rows = fitting(&queues, ROWS, |(page, now, queue)| row(page, queue, *now));
     let next = (rows.shown < rows.of).then(|| {
         let (page, _, queue) = &queues[rows.shown - 1];
-        let (name, place) = order(*page, *queue);
+        let (name, place) = order(page, queue);
         let pairs = [("after", Some(name)), ("place", place), ("prefix", prefix)];
         url("/queues", &pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect::<Vec<_>>())
     });
