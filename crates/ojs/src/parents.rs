@@ -11,7 +11,7 @@ use crate::details::Details;
 use crate::problem::Problem;
 use crate::shape::Shape;
 use crate::store::Store;
-use crate::workflow;
+use crate::workflow::jobs_of;
 
 /// The places of jobs in their workflow. `None`: the job stands for several steps.
 pub(crate) type Places = HashMap<JobId, Option<usize>>;
@@ -33,7 +33,7 @@ pub(crate) async fn places<'c>(
         return Ok(HashMap::new());
     }
     let read = store.workflows(executor, workflows).await?;
-    Ok(read.iter().map(|workflow| (workflow.id, places_in(workflow::jobs_of(workflow)))).collect())
+    Ok(read.iter().map(|workflow| (workflow.id, places_in(jobs_of(workflow)))).collect())
 }
 
 fn places_in(jobs: Vec<JobId>) -> Places {
