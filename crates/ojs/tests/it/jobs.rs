@@ -183,6 +183,8 @@ async fn statistics_tell_what_was_done_in_the_last_hour() {
         assert_eq!(door.post(&format!("/workers/{outcome}"), &report).await.0, 200);
     }
     door.database.client.stop_worker("w").await.unwrap();
+    // The door's own pruner may have added up the first result alone, and does so again half a minute later.
+    door.database.execute("SELECT {schema}._tend_history()").await;
     let began = std::time::Instant::now();
     loop {
         let (status, answer) = door.get("/queues/default/stats").await;
