@@ -1,8 +1,8 @@
-//! What places cost: inserts and work through a plain client, and through maps of 1, 2, 4 and 8 places of one database.
+//! The cost of places: inserts and work through a plain client, and through maps of 1, 2, 4 and 8 places of one database.
 //!
 //! `cargo bench --bench places` starts a PostgreSQL of its own and measures the five in turns. It prints the processor time
-//! of this process for a job, and jobs a second: the median of the rounds. What a map takes more than the plain client is
-//! the router's own cost.
+//! of this process for a job, and jobs a second: the median of the rounds. The router's own cost is
+//! the difference between a map and the plain client.
 
 #![allow(missing_docs, clippy::expect_used)]
 

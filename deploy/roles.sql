@@ -46,7 +46,7 @@ GRANT SELECT ON uniqueue.runner, uniqueue.place, uniqueue.schema_history TO oper
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO operator;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO operator;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO operator;
-GRANT SELECT ON uniqueue.history, uniqueue.history_total, uniqueue.history_minute, uniqueue.history_hour, uniqueue.deploy TO operator;
+GRANT SELECT ON uniqueue.history, uniqueue.history_total, uniqueue.kind_history, uniqueue.deploy TO operator;
 GRANT DELETE ON uniqueue.history_total TO operator;
 GRANT EXECUTE ON FUNCTION uniqueue._write_history TO operator;
 
@@ -57,7 +57,7 @@ GRANT SELECT ON uniqueue.periodic, uniqueue.kind, uniqueue.maintenance, uniqueue
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.running_job, uniqueue.queue_status, uniqueue.failing_kind TO reader;
 GRANT SELECT ON uniqueue.stuck_job, uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO reader;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO reader;
-GRANT SELECT ON uniqueue.history, uniqueue.history_total, uniqueue.history_minute, uniqueue.history_hour, uniqueue.deploy TO reader;
+GRANT SELECT ON uniqueue.history, uniqueue.history_total, uniqueue.kind_history, uniqueue.deploy TO reader;
 
 -- Observer. Reads every view but running_job, and no args, meta, output and progress.
 GRANT USAGE ON SCHEMA uniqueue TO observer;
@@ -68,4 +68,4 @@ GRANT SELECT ON uniqueue.runner, uniqueue.queue, uniqueue.queue_group, uniqueue.
 GRANT SELECT ON uniqueue.unique_claim, uniqueue.queue_status, uniqueue.failing_kind, uniqueue.stuck_job TO observer;
 GRANT SELECT ON uniqueue.retention, uniqueue.table_health, uniqueue.waiting_insert TO observer;
 GRANT SELECT ON uniqueue.group_status, uniqueue.expired_job, uniqueue.failing_code, uniqueue.waiting_child, uniqueue.suppressed_duplicate, uniqueue.suppressed_by_kind TO observer;
-GRANT SELECT ON uniqueue.history, uniqueue.history_total, uniqueue.history_minute, uniqueue.history_hour, uniqueue.deploy TO observer;
+GRANT SELECT ON uniqueue.history, uniqueue.history_total, uniqueue.kind_history, uniqueue.deploy TO observer;

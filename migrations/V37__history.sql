@@ -1,12 +1,13 @@
--- History: what happened to jobs, by minute, by hour and by day, for each kind and queue.
+-- History: the counts of events of jobs, by minute, by hour and by day, for each kind and queue.
 --
 -- A process of the library counts in memory and writes once a minute. Functions for users in SQL have no process that
 -- counts: each call of insert_job, insert_jobs and finish_jobs appends one narrow row for each kind and queue to an
--- unlogged table without an index, in the caller's transaction. This row costs insert_job a fortieth. The pruner adds these rows up.
+-- unlogged table without an index, in the caller's transaction. The pruner adds these
+-- rows up.
 --
 -- Each count is written to ten rows: to the minute, the hour and the day of the kind in its queue, of the queue, and of
 -- all queues, and to the total of the queue. So a chart of a queue reads no row of a kind, the comparison of a thousand kinds
--- over a week reads seven rows of each, and no service has to roll minutes up.
+-- over a week reads eight rows of each, and no service has to roll minutes up.
 
 CREATE FUNCTION _history_bounds() RETURNS double precision[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -31,12 +32,12 @@ CREATE TABLE history (
     CONSTRAINT history_pkey PRIMARY KEY (span, kind, queue, at)
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05);
 COMMENT ON TABLE history IS
-    'The counts of events of jobs, by minute for 7 days, and by hour and by day for 90 days. The views history_minute and history_hour are made for reading. A process of the library writes its counts once a minute, so the last two minutes are incomplete.';
+    'The counts of events of jobs, by minute for 7 days, by hour for 90 days and by day for 91 days. The view kind_history is made for reading. A process of the library writes its counts once a minute, so the last two minutes are incomplete.';
 COMMENT ON COLUMN history.at IS 'The start of the minute, the hour or the day. A day begins at 00:00 UTC.';
 COMMENT ON COLUMN history.inserted IS 'The number of inserted jobs. Inserts in a transaction that rolled back count if the library made them, and not if insert_job or insert_jobs did.';
 COMMENT ON COLUMN history.duplicates IS 'The number of inserts through the library that were duplicates. Duplicates of insert_job and insert_jobs write nothing and are not counted here: see audit_duplicates.';
 COMMENT ON COLUMN history.completed IS 'The number of completed runs.';
-COMMENT ON COLUMN history.failed IS 'The number of runs that failed, those after which the job was discarded included.';
+COMMENT ON COLUMN history.failed IS 'The number of failed runs, with or without another attempt.';
 COMMENT ON COLUMN history.discarded IS 'The number of discarded jobs. Jobs that a statement other than a finish of a remote worker discarded in SQL are not counted.';
 COMMENT ON COLUMN history.wait_seconds IS 'The sum of the waits in waits, in seconds.';
 COMMENT ON COLUMN history.run_seconds IS 'The sum of the times in runs, in seconds.';
@@ -148,7 +149,7 @@ REVOKE EXECUTE ON FUNCTION _note_deploy(text) FROM PUBLIC;
 CREATE FUNCTION _add_counts(one bigint[], other bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
--- A loop costs a fifth of unnest and array_agg, and a setting of the function as much again.
+-- A loop is cheaper than unnest and array_agg. A SET clause would cost more than the loop.
 DECLARE
     sum bigint[] := one;
 BEGIN
@@ -311,7 +312,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _running_times(uuid[]) IS 'The times of those of these jobs that run. Null: one of the times between which it is measured is infinite. A finish asks before it ends them, because a retry changes scheduled_at.';
+COMMENT ON FUNCTION _running_times(uuid[]) IS 'The times of the running jobs among these ids. A time is null if it begins or ends at infinity. A finish calls this before it ends the jobs, because a retry changes scheduled_at.';
 
 CREATE FUNCTION _tally_runs(times running_times[], ended uuid[], states text[], failed uuid[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -464,57 +465,31 @@ $$;
 COMMENT ON FUNCTION _history_percentile(integer[], double precision) IS
     'The time in seconds that this share of the times in a histogram did not exceed, interpolated between the bounds of its element. Null: the histogram is empty.';
 
-CREATE VIEW history_minute AS
+CREATE VIEW kind_history AS
 SELECT
-    h.at, h.queue, h.kind, h.inserted, h.duplicates, h.completed, h.failed, h.discarded,
+    h.span, h.at, h.queue, h.kind, h.inserted, h.duplicates, h.completed, h.failed, h.discarded,
     _history_percentile(h.waits, 0.5) AS wait_p50, _history_percentile(h.waits, 0.95) AS wait_p95,
     _history_percentile(h.waits, 0.99) AS wait_p99,
     _history_percentile(h.runs, 0.5) AS run_p50, _history_percentile(h.runs, 0.95) AS run_p95,
     _history_percentile(h.runs, 0.99) AS run_p99
 -- A join, so that the view cannot be written.
-FROM (VALUES ('minute' COLLATE "C")) AS s (span)
+FROM (VALUES ('minute' COLLATE "C"), ('hour'), ('day')) AS s (span)
 JOIN history AS h ON h.span = s.span
 WHERE h.kind <> '';
-COMMENT ON VIEW history_minute IS
-    'The counts of events of jobs in each minute of the last 7 days, by queue and kind. A minute in which nothing happened has no row. The last two minutes are incomplete.';
-COMMENT ON COLUMN history_minute.at IS 'The start of the minute.';
-COMMENT ON COLUMN history_minute.queue IS 'The queue.';
-COMMENT ON COLUMN history_minute.kind IS 'The kind.';
-COMMENT ON COLUMN history_minute.inserted IS 'The number of inserted jobs, as history.inserted.';
-COMMENT ON COLUMN history_minute.duplicates IS 'The number of duplicates, as history.duplicates.';
-COMMENT ON COLUMN history_minute.completed IS 'The number of completed runs.';
-COMMENT ON COLUMN history_minute.failed IS 'The number of failed runs, as history.failed.';
-COMMENT ON COLUMN history_minute.discarded IS 'The number of discarded jobs, as history.discarded.';
-COMMENT ON COLUMN history_minute.wait_p50 IS 'How long half of the ended runs had waited at most, in seconds. Null: no run ended.';
-COMMENT ON COLUMN history_minute.wait_p95 IS 'How long 95 % of the ended runs had waited at most, in seconds.';
-COMMENT ON COLUMN history_minute.wait_p99 IS 'How long 99 % of the ended runs had waited at most, in seconds.';
-COMMENT ON COLUMN history_minute.run_p50 IS 'How long half of the ended runs took at most, in seconds. Null: no run ended.';
-COMMENT ON COLUMN history_minute.run_p95 IS 'How long 95 % of the ended runs took at most, in seconds.';
-COMMENT ON COLUMN history_minute.run_p99 IS 'How long 99 % of the ended runs took at most, in seconds.';
-
-CREATE VIEW history_hour AS
-SELECT
-    h.at, h.queue, h.kind, h.inserted, h.duplicates, h.completed, h.failed, h.discarded,
-    _history_percentile(h.waits, 0.5) AS wait_p50, _history_percentile(h.waits, 0.95) AS wait_p95,
-    _history_percentile(h.waits, 0.99) AS wait_p99,
-    _history_percentile(h.runs, 0.5) AS run_p50, _history_percentile(h.runs, 0.95) AS run_p95,
-    _history_percentile(h.runs, 0.99) AS run_p99
-FROM (VALUES ('hour' COLLATE "C")) AS s (span)
-JOIN history AS h ON h.span = s.span
-WHERE h.kind <> '';
-COMMENT ON VIEW history_hour IS
-    'The counts of events of jobs in each hour of the last 90 days, by queue and kind. An hour in which nothing happened has no row. The running hour is incomplete.';
-COMMENT ON COLUMN history_hour.at IS 'The start of the hour.';
-COMMENT ON COLUMN history_hour.queue IS 'The queue.';
-COMMENT ON COLUMN history_hour.kind IS 'The kind.';
-COMMENT ON COLUMN history_hour.inserted IS 'The number of inserted jobs, as history.inserted.';
-COMMENT ON COLUMN history_hour.duplicates IS 'The number of duplicates, as history.duplicates.';
-COMMENT ON COLUMN history_hour.completed IS 'The number of completed runs.';
-COMMENT ON COLUMN history_hour.failed IS 'The number of failed runs, as history.failed.';
-COMMENT ON COLUMN history_hour.discarded IS 'The number of discarded jobs, as history.discarded.';
-COMMENT ON COLUMN history_hour.wait_p50 IS 'How long half of the ended runs had waited at most, in seconds. Null: no run ended.';
-COMMENT ON COLUMN history_hour.wait_p95 IS 'How long 95 % of the ended runs had waited at most, in seconds.';
-COMMENT ON COLUMN history_hour.wait_p99 IS 'How long 99 % of the ended runs had waited at most, in seconds.';
-COMMENT ON COLUMN history_hour.run_p50 IS 'How long half of the ended runs took at most, in seconds. Null: no run ended.';
-COMMENT ON COLUMN history_hour.run_p95 IS 'How long 95 % of the ended runs took at most, in seconds.';
-COMMENT ON COLUMN history_hour.run_p99 IS 'How long 99 % of the ended runs took at most, in seconds.';
+COMMENT ON VIEW kind_history IS
+    'The counts of events of jobs by queue and kind, in each minute of the last 7 days, each hour of the last 90 and each day of the last 91. A minute in which nothing happened has no row. The last two minutes are incomplete.';
+COMMENT ON COLUMN kind_history.span IS 'minute, hour or day. A query names one of them, because each event counts in all three.';
+COMMENT ON COLUMN kind_history.at IS 'The start of the minute, the hour or the day. A day begins at 00:00 UTC.';
+COMMENT ON COLUMN kind_history.queue IS 'The queue.';
+COMMENT ON COLUMN kind_history.kind IS 'The kind.';
+COMMENT ON COLUMN kind_history.inserted IS 'The number of inserted jobs, as history.inserted.';
+COMMENT ON COLUMN kind_history.duplicates IS 'The number of duplicates, as history.duplicates.';
+COMMENT ON COLUMN kind_history.completed IS 'The number of completed runs.';
+COMMENT ON COLUMN kind_history.failed IS 'The number of failed runs, as history.failed.';
+COMMENT ON COLUMN kind_history.discarded IS 'The number of discarded jobs, as history.discarded.';
+COMMENT ON COLUMN kind_history.wait_p50 IS 'How long half of the ended runs had waited at most, in seconds. Null: no run ended.';
+COMMENT ON COLUMN kind_history.wait_p95 IS 'How long 95 % of the ended runs had waited at most, in seconds.';
+COMMENT ON COLUMN kind_history.wait_p99 IS 'How long 99 % of the ended runs had waited at most, in seconds.';
+COMMENT ON COLUMN kind_history.run_p50 IS 'How long half of the ended runs took at most, in seconds. Null: no run ended.';
+COMMENT ON COLUMN kind_history.run_p95 IS 'How long 95 % of the ended runs took at most, in seconds.';
+COMMENT ON COLUMN kind_history.run_p99 IS 'How long 99 % of the ended runs took at most, in seconds.';

@@ -109,7 +109,7 @@ pub struct HistoryCounts {
     pub duplicates: u64,
     /// Completed runs.
     pub completed: u64,
-    /// Failed runs, those after which the job was discarded included.
+    /// Failed runs, with or without another attempt.
     pub failed: u64,
     /// Discarded jobs. A job that a statement in SQL discarded counts only where a remote worker did it.
     pub discarded: u64,
@@ -160,7 +160,7 @@ pub struct HistoryPoint {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Deploy {
-    /// When.
+    /// The start of the first runner of this version.
     pub at: OffsetDateTime,
     /// The version, as [`Runner::version`](crate::Runner::version) gave it.
     pub version: String,

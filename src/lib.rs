@@ -105,7 +105,7 @@ pub use self::job_error::{JobError, Permanent};
 /// Registered kinds.
 pub use self::kind::KindRow;
 pub use self::outcome::{BoxError, IntoResult, Outcome};
-/// Lists for people who watch.
+/// Lists for monitoring.
 pub use self::overview::{
     FailingCode, FailingKind, GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob,
 };

@@ -139,17 +139,25 @@ impl RunnerSession {
     }
 
     async fn connect(&self) -> Result<Up> {
-        // A listener needs a pool. This pool never has another connection.
-        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.own.options.clone());
-        let mut listener = PgListener::connect_with(&pool).await?;
-        listener.eager_reconnect(false);
-        self.own.check(listener.acquire().await?).await?;
-        if let Some(Channels { job, control }) = &self.channels {
-            listener.listen_all([job.as_str(), control.as_str()]).await?;
-        }
+        let names = self.channels.iter().flat_map(Channels::names);
+        let (pool, mut listener) = listener(&self.own, names).await?;
         if let Some(longest) = self.longest {
             store::end_after(listener.acquire().await?, longest).await?;
         }
         Ok(Up { pool, listener })
     }
+}
+
+/// Opens a connection, checks where it leads to, and listens on these channels. A listener needs a pool, which never has another
+/// connection.
+async fn listener<'n>(own: &OwnConnections, names: impl Iterator<Item = &'n str>) -> Result<(PgPool, PgListener)> {
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(own.options.clone());
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.eager_reconnect(false);
+    own.check(listener.acquire().await?).await?;
+    let names: Vec<_> = names.collect();
+    if !names.is_empty() {
+        listener.listen_all(names).await?;
+    }
+    Ok((pool, listener))
 }

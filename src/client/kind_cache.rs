@@ -1,4 +1,4 @@
-//! The registered kinds, remembered for a short time by a process that inserts jobs of many kinds by name.
+//! A cache of the registered kinds, for a process that inserts jobs of many kinds by name.
 
 use std::collections::HashMap;
 use std::fmt;

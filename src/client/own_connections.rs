@@ -10,8 +10,8 @@ use super::Client;
 use super::place_guard::PlaceGuard;
 use crate::error::Result;
 
-/// Where the connections lead to. Of a place's client, each new one asks where it is, as those of the pool do, so that a
-/// runner which is led to another server works no job there.
+/// The address of the connections. With a place's client, each new connection is asked which place it is in. So a runner that is
+/// led to another server works no job there.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnConnections {
     pub(crate) options: PgConnectOptions,

@@ -216,7 +216,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Deletes the queue's settings, for a queue whose name was mistyped. Its jobs stay. It is not paused or held, and has no
-    /// limit and no rate any more, as a queue of which nothing was ever set. Its
+    /// limit and no rate any more, like a queue without settings. Its
     /// [totals](crate::Client::history_totals) begin anew. Returns whether it had settings.
     ///
     /// # Errors

@@ -168,8 +168,8 @@ impl Pruner {
         Ok(Pruned { deleted, remaining: jobs - deleted, reached, next_in })
     }
 
-    /// Folds the records of suppressed duplicates since the last round, tends the history, and prunes the log of changes and
-    /// what is remembered of groups. Last, so that a failure of the audit keeps no job from being pruned.
+    /// Folds the records of suppressed duplicates since the last round, adds up and prunes the history, and prunes the log of
+    /// changes and the rows of groups. This step comes last, so that a failure of the audit keeps no job from being pruned.
     async fn end_round(&self, holder: &Holder) -> Result<Duration> {
         let mut session = holder.connection.session().await?;
         for _ in 0..FOLDS {

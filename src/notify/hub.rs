@@ -9,20 +9,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::Connection;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::PgListener;
+use sqlx::{Acquire, Connection};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
+use super::listener;
 use super::notification::{Channels, Notification};
 use crate::client::answer;
+use crate::client::own_connections::OwnConnections;
 use crate::error::Result;
 use crate::ident::SchemaName;
 
 /// How many notifications a runner may be behind before it is told of a gap instead.
 const BUFFER: usize = 1_024;
 
-/// A connection that is silent for so long is asked whether it lives.
+/// A connection that is silent for this time is asked whether it lives.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The wait before a lost connection is opened again.
@@ -34,7 +36,7 @@ type Heard = (Option<Arc<str>>, Notification);
 /// The session that listens for all runners of a database.
 #[derive(Debug)]
 pub(crate) struct ListenHub {
-    options: PgConnectOptions,
+    own: OwnConnections,
     schemas: Vec<SchemaName>,
     heard: broadcast::Sender<Heard>,
 }
@@ -47,9 +49,10 @@ pub(super) struct Hearing {
 }
 
 impl ListenHub {
-    /// A hub for these schemas of a database. It hears nothing before it [listens](Self::listen).
-    pub(crate) fn new(options: PgConnectOptions, schemas: Vec<SchemaName>) -> Self {
-        Self { options, schemas, heard: broadcast::channel(BUFFER).0 }
+    /// A hub for these schemas of a database, over the connections of one of them. It hears nothing before it
+    /// [listens](Self::listen).
+    pub(crate) fn new(own: OwnConnections, schemas: Vec<SchemaName>) -> Self {
+        Self { own, schemas, heard: broadcast::channel(BUFFER).0 }
     }
 
     pub(super) fn hear(&self, schema: &SchemaName) -> Hearing {
@@ -73,23 +76,13 @@ impl ListenHub {
                 tokio::time::sleep(RECONNECT_WAIT).await;
             }
         };
-        tokio::select! {
-            () = stopping.cancelled() => {}
-            () = listening => {}
-        }
+        stopping.run_until_cancelled(listening).await;
     }
 
     async fn connect(&self, channels: &[(Arc<str>, Channels)]) -> Result<PgListener> {
-        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.options.clone());
-        let names: Vec<&str> =
-            channels.iter().flat_map(|(_, names)| [names.job.as_str(), names.control.as_str()]).collect();
-        let connecting = async {
-            let mut listener = PgListener::connect_with(&pool).await?;
-            listener.eager_reconnect(false);
-            listener.listen_all(names).await?;
-            Ok(listener)
-        };
-        answer::within(answer::CONNECT_TIMEOUT, connecting).await
+        let names = channels.iter().flat_map(|(_, names)| names.names());
+        let (_, listener) = answer::within(answer::CONNECT_TIMEOUT, listener(&self.own, names)).await?;
+        Ok(listener)
     }
 
     /// Passes on what is heard, until the connection is lost.
@@ -109,10 +102,7 @@ impl ListenHub {
                 Ok(Err(error)) => return Err(error.into()),
                 // A connection that was cut off hears nothing for ever.
                 Err(_) => {
-                    let asking = async {
-                        use sqlx::Acquire;
-                        Ok(listener.acquire().await?.ping().await?)
-                    };
+                    let asking = async { Ok(listener.acquire().await?.ping().await?) };
                     answer::within(answer::CHECK_TIMEOUT, asking).await?;
                 }
             }

@@ -33,6 +33,10 @@ impl Channels {
         Self { job: store::job_channel(schema), control: store::control_channel(schema) }
     }
 
+    pub(super) fn names(&self) -> [&str; 2] {
+        [&self.job, &self.control]
+    }
+
     /// The meaning of a notification. `None`: it is on another channel.
     pub(super) fn read(&self, channel: &str, payload: &str) -> Option<Notification> {
         match channel {

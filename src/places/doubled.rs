@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Places;
+use crate::client::answer;
 use crate::ident::PlaceName;
 
 impl Places {
@@ -11,12 +12,19 @@ impl Places {
 
     /// Finds unique keys that more than one of the hashed places claims, among the first `limit` keys of each in the order of
     /// their bytes. A kind that goes by its unique key never makes such keys. An insert that bypasses
-    /// [`Places::insert`], such as by SQL in the wrong place, can. A place that does not answer is left out.
+    /// [`Places::insert`], such as by SQL in the wrong place, can. A place that does not
+    /// answer within 10 s is left out.
     pub async fn doubled_keys(&self, limit: u32) -> Vec<(String, Vec<PlaceName>)> {
         let mut places: BTreeMap<String, Vec<PlaceName>> = BTreeMap::new();
-        let claims = self.ask(move |client| async move { client.claims().limit(limit).await }).await;
-        for (index, (place, claims)) in claims.into_iter().enumerate() {
-            for holder in claims.into_iter().flatten().filter(|_| self.map().identity(index).hashed.is_some()) {
+        let hashed = (0..self.inner.clients.len()).filter(|index| self.map().identity(*index).hashed.is_some());
+        let asked = hashed.map(|index| {
+            let client = self.inner.clients[index].clone();
+            let asking =
+                async move { answer::within(answer::QUERY_TIMEOUT, client.claims().limit(limit).into_future()).await };
+            (index, asking)
+        });
+        for (place, claims) in self.answers(asked.collect()).await {
+            for holder in claims.into_iter().flatten() {
                 places.entry(holder.claim.unique_key).or_default().push(place.clone());
             }
         }

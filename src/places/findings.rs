@@ -1,6 +1,6 @@
 //! Comparing places with each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -99,17 +99,16 @@ fn of_kind(kind: &KindRow) -> BTreeMap<String, String> {
 
 fn differences(compared: &[(PlaceName, Facts)]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let subjects: std::collections::BTreeSet<_> = compared.iter().flat_map(|(_, facts)| facts.0.keys()).collect();
+    let subjects: BTreeSet<_> = compared.iter().flat_map(|(_, facts)| facts.0.keys()).collect();
     for subject in subjects {
-        let of = |facts: &Facts| facts.0.get(subject).cloned().unwrap_or_default();
-        let names: Vec<_> = compared.iter().flat_map(|(_, facts)| of(facts).into_keys()).collect();
+        let names: BTreeSet<_> =
+            compared.iter().filter_map(|(_, facts)| facts.0.get(subject)).flat_map(BTreeMap::keys).collect();
         let mut settings = places::Settings::new();
         for name in names {
             let values = settings.entry(name.clone()).or_default();
-            values.clear();
             for (place, facts) in compared {
-                let value = of(facts).remove(&name).unwrap_or_else(|| "not set".to_owned());
-                values.entry(value).or_default().push(place);
+                let value = facts.0.get(subject).and_then(|settings| settings.get(name));
+                values.entry(value.map_or("not set", String::as_str).to_owned()).or_default().push(place);
             }
         }
         findings.extend(places::settings(subject, &settings));

@@ -3,24 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{PlaceAddress, Places};
+use super::Places;
 use crate::notify::ListenHub;
 
-/// For each place the hub of its database, where it is not the only place there.
+/// For each place the hub of its database and user, where it is not the only place there.
 pub(super) fn hubs(places: &Places) -> Vec<Option<Arc<ListenHub>>> {
-    let database = |place: &PlaceAddress| {
-        let (socket, host, port, name) = place.database();
-        let user = place.connect_options().get_username();
-        format!("{socket:?} {host} {port} {name} {user}")
-    };
-    let mut schemas: BTreeMap<String, Vec<_>> = BTreeMap::new();
-    for place in places.map().places() {
-        schemas.entry(database(place)).or_default().push(place);
+    let mut indexes: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+    for (index, place) in places.map().places().enumerate() {
+        indexes.entry((place.database(), place.connect_options().get_username())).or_default().push(index);
     }
-    let hub = |of: Vec<&PlaceAddress>| {
-        let names = of.iter().map(|place| place.schema_name().clone()).collect();
-        (of.len() > 1).then(|| Arc::new(ListenHub::new(of[0].connect_options().clone(), names)))
-    };
-    let hubs: BTreeMap<_, _> = schemas.into_iter().map(|(database, of)| (database, hub(of))).collect();
-    places.map().places().map(|place| hubs.get(&database(place)).cloned().flatten()).collect()
+    let clients = &places.inner.clients;
+    let mut hubs = vec![None; clients.len()];
+    for of in indexes.into_values().filter(|of| of.len() > 1) {
+        let schemas = of.iter().map(|index| clients[*index].schema().clone()).collect();
+        let hub = Arc::new(ListenHub::new(clients[of[0]].own_connections(), schemas));
+        of.into_iter().for_each(|index| hubs[index] = Some(Arc::clone(&hub)));
+    }
+    hubs
 }

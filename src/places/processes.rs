@@ -43,14 +43,11 @@ impl Processes {
                 assign.send_if_modified(|before| std::mem::replace(before, now.clone()) != now);
             }
         };
-        tokio::select! {
-            () = stopping.cancelled() => {}
-            () = looking => {}
-        }
+        stopping.run_until_cancelled(looking).await;
     }
 
     /// Whether this process works each place, by the processes that live. A place that does not answer within the limit keeps
-    /// those that it saw last.
+    /// the processes that it saw last.
     pub(super) async fn assignment(&mut self, limit: Duration) -> Vec<bool> {
         let look = |client: Client| async move { answer::within(limit, client.runners().into_future()).await };
         let answers = self.places.ask(look).await;

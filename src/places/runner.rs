@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -21,11 +20,7 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::ident::PlaceName;
 use crate::notify::ListenHub;
-use crate::runner::{Budget, Runner, RunnerHandle, Share};
-
-/// The waits before a runner that could not start is tried again.
-const FIRST_WAIT: Duration = Duration::from_millis(200);
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+use crate::runner::{Budget, GrowingWait, Runner, RunnerHandle, Share};
 
 type Build = dyn Fn(Client) -> Runner + Send + Sync;
 
@@ -45,8 +40,8 @@ pub struct PlacesHandle {
     states: Arc<Mutex<BTreeMap<PlaceName, PlaceState>>>,
     stopping: CancellationToken,
     tasks: TaskTracker,
-    /// The errors of the runners that were stopped with the process.
-    failures: Arc<Mutex<Vec<Error>>>,
+    /// The first error of the runners that were stopped with the process.
+    failure: Arc<Mutex<Option<Error>>>,
 }
 
 /// The state of a process in a place.
@@ -57,7 +52,7 @@ pub enum PlaceState {
     Standby,
     /// Its runner works. The id is that of the runner when it started.
     Working(Uuid),
-    /// Its runner cannot start, for this reason, and is tried again at least every 10 s.
+    /// Its runner cannot start, for this reason, and is tried again at least every 5 s.
     Down(String),
 }
 
@@ -145,7 +140,7 @@ impl PlacesRunner {
             )),
             stopping: stopping.clone(),
             tasks: tasks.clone(),
-            failures: Arc::default(),
+            failure: Arc::default(),
         };
         let hubs = if sample.listens() { hubs(&places) } else { vec![None; count] };
         let mut started = BTreeSet::new();
@@ -165,7 +160,7 @@ impl PlacesRunner {
                 share,
                 hub,
                 states: Arc::clone(&handle.states),
-                failures: Arc::clone(&handle.failures),
+                failure: Arc::clone(&handle.failure),
             };
             tasks.spawn(place.work(assignment.clone(), stopping.clone()));
         }
@@ -202,8 +197,7 @@ impl PlacesHandle {
     pub async fn stop(self) -> Result<()> {
         self.stopping.cancel();
         self.tasks.wait().await;
-        let failure = self.failures.lock().unwrap_or_else(PoisonError::into_inner).drain(..).next();
-        failure.map_or(Ok(()), Err)
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 }
 
@@ -223,13 +217,13 @@ struct Place {
     share: Share,
     hub: Option<Arc<ListenHub>>,
     states: Arc<Mutex<BTreeMap<PlaceName, PlaceState>>>,
-    failures: Arc<Mutex<Vec<Error>>>,
+    failure: Arc<Mutex<Option<Error>>>,
 }
 
 impl Place {
     /// Works the place, as far as it is assigned, until the process stops.
     async fn work(self, mut assignment: watch::Receiver<Vec<bool>>, stopping: CancellationToken) {
-        let mut wait = FIRST_WAIT;
+        let mut wait = GrowingWait::new();
         while !stopping.is_cancelled() {
             if !assignment.borrow_and_update()[self.index] {
                 self.share.close();
@@ -245,7 +239,7 @@ impl Place {
             };
             match self.places.settle(self.index, started) {
                 Ok(handle) => {
-                    wait = FIRST_WAIT;
+                    wait.reset();
                     self.share.open();
                     self.tell(PlaceState::Working(handle.id()));
                     tokio::select! {
@@ -261,7 +255,7 @@ impl Place {
                     self.tell(PlaceState::Down(error.to_string()));
                     tokio::select! {
                         () = stopping.cancelled() => return,
-                        () = tokio::time::sleep(wait) => wait = (wait * 2).min(LONGEST_WAIT),
+                        () = tokio::time::sleep(wait.grow()) => {}
                     }
                 }
             }
@@ -281,7 +275,7 @@ impl Place {
             tracing::warn!(place = %self.place(), %error, "the runner of a place could not be taken out");
             // A place that goes to other processes is no failure of a later stop.
             if stopping.is_cancelled() {
-                self.failures.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+                self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             }
         }
     }

@@ -58,8 +58,8 @@ pub(crate) struct Share {
 }
 
 impl Budget {
-    /// A budget of so many slots, and the share of each place, which is open. With fewer slots than places each has its floor
-    /// all the same.
+    /// The shares of `places` places in a budget of `slots` slots. Each share is open. With fewer slots than places each share
+    /// has its floor all the same.
     pub(crate) fn shares(slots: usize, places: usize) -> Vec<Share> {
         let account = || Account { is_open: true, running: 0, asked: 0, hunger: Hunger::Sated, wake: Arc::default() };
         let accounts = std::iter::repeat_with(account).take(places).collect();
@@ -150,7 +150,7 @@ impl Share {
         account.wake.notify_one();
         let share = Self { budget: Arc::clone(&self.budget), place };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // One that does not come leaves the slot to the next.
+            // If the woken place does not come, the slot goes to the next place.
             runtime.spawn(async move {
                 tokio::time::sleep(WOKEN).await;
                 // It may have come, and be hungry again.
@@ -230,7 +230,7 @@ mod tests {
         assert!(shares[1].take());
         shares[0].release();
         assert!(shares[0].take(), "two and three: none is woken for less");
-        // One that was woken and has no jobs leaves its slot.
+        // A woken place without jobs leaves its slot.
         assert!(!shares[1].take());
         shares[0].release();
         shares[1].sate();

@@ -72,3 +72,4 @@ pub(crate) use self::drain::{Attempted, Drainer};
 pub use self::handle::{RunnerHandle, shutdown_signal};
 pub use self::health::RunnerHealth;
 pub use self::maintainer::{Maintainer, MaintainerHandle};
+pub(crate) use self::recovery::GrowingWait;

@@ -147,8 +147,8 @@ async fn not_completed(shared: &Shared, ids: &[uuid::Uuid]) -> Result<HashSet<Jo
     connection.settle(open)
 }
 
-/// A wait that doubles with each failure in a row.
-pub(super) struct GrowingWait {
+/// A wait that doubles with each failure in a row, from 50 ms to 5 s.
+pub(crate) struct GrowingWait {
     next: Duration,
 }
 
@@ -156,15 +156,15 @@ impl GrowingWait {
     const FIRST: Duration = Duration::from_millis(50);
     const LONGEST: Duration = Duration::from_secs(5);
 
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { next: Self::FIRST }
     }
 
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.next = Self::FIRST;
     }
 
-    pub(super) fn grow(&mut self) -> Duration {
+    pub(crate) fn grow(&mut self) -> Duration {
         let wait = self.next;
         self.next = (wait * 2).min(Self::LONGEST);
         wait

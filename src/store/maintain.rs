@@ -246,7 +246,7 @@ pub(crate) async fn jobs_in_range(
     ids(&query.fetch_all(connection).await?)
 }
 
-/// Deletes what is remembered of groups whose times have passed, up to a thousand. Returns how many there were.
+/// Deletes up to a thousand rows of groups whose times have passed. Returns their number.
 pub(crate) async fn prune_groups(connection: &mut PgConnection, statements: &Statements) -> Result<i64> {
     Ok(query(&statements.prune_groups).persistent(false).fetch_one(connection).await?.try_get("pruned")?)
 }

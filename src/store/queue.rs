@@ -169,7 +169,8 @@ pub(crate) async fn remove_queue(
 /// The pages of the table from which jobs are estimated where counting stopped: 4 MB, which take about 7 ms.
 const SAMPLED_PAGES: f64 = 500.0;
 
-/// Every queue, its jobs counted no further than `up_to`, and estimated beyond.
+/// Every queue, its jobs counted no further than `up_to`, and estimated beyond. A limit of 1 asks only whether there are jobs, so
+/// nothing is estimated.
 pub(crate) async fn list_queues(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -178,7 +179,7 @@ pub(crate) async fn list_queues(
     let rows = query(&statements.list_queues).bind(up_to).bind(LOOK_AT).fetch_all(&mut *connection).await?;
     let mut queues: Vec<_> =
         rows.iter().map(|row| info(row, u64::from(up_to.unsigned_abs()))).collect::<Result<_>>()?;
-    if queues.iter().any(|queue| JobState::ALL.iter().any(|state| !queue.count(*state).is_exact())) {
+    if up_to > 1 && queues.iter().any(|queue| JobState::ALL.iter().any(|state| !queue.count(*state).is_exact())) {
         estimate(connection, statements, &mut queues).await?;
     }
     Ok(queues)

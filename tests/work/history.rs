@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sqlx::{Connection, Row};
+use tokio::task::JoinSet;
 use uniqueue::{Client, History, HistoryCounts, Job, Outcome, RunningJob, SchemaName, UniqueKey};
 
 use super::remote::Remote;
@@ -72,7 +73,9 @@ async fn a_minute_counts_what_happened_by_kind_and_queue() {
     assert_eq!(queues.iter().map(|of| of.queue.as_str()).collect::<Vec<_>>(), ["default", "other"]);
     assert_eq!(numbers(&queues[0].counts), [5, 2, 2, 3, 2]);
     assert_eq!(client.history_totals().await.unwrap(), queues);
-    let in_sql = database.number("SELECT sum(completed)::bigint FROM {schema}.history_minute WHERE run_p99 > 0").await;
+    let in_sql = database
+        .number("SELECT sum(completed)::bigint FROM {schema}.kind_history WHERE span = 'minute' AND run_p99 > 0")
+        .await;
     assert_eq!(in_sql, 3);
 }
 
@@ -131,11 +134,11 @@ async fn writers_of_the_same_rows_wait_for_each_other_and_lose_nothing() {
     let clients: Vec<_> =
         (0..8).map(|_| Client::builder().schema(schema.clone()).pool(database.pool().clone())).collect();
     for _ in 0..5 {
-        let writes = clients.iter().map(|client| async move {
+        let writes = clients.iter().cloned().map(|client| async move {
             client.insert_many(["c", "a", "b"].map(job)).await.unwrap();
             client.write_history().await.unwrap();
         });
-        futures_of(writes).await;
+        writes.collect::<JoinSet<_>>().join_all().await;
     }
     assert_eq!(total(&database.client).await.inserted, 8 * 5 * 3);
     assert_eq!(database.client.history_totals().await.unwrap()[0].counts.inserted, 8 * 5 * 3);
@@ -153,25 +156,16 @@ async fn writers_of_several_days_do_not_deadlock() {
         let write = format!(
             "SELECT {{schema}}._write_history('00000000-0000-0000-0000-00000000000{number}', $1, jsonb_build_array({minutes}))"
         );
-        let (write, pool) = (database.sql(&write), database.pool());
+        let (write, pool) = (database.sql(&write), database.pool().clone());
         async move {
             for batch in 1..=20_i64 {
-                sqlx::query(write.clone()).bind(batch).execute(pool).await.unwrap();
+                sqlx::query(write.clone()).bind(batch).execute(&pool).await.unwrap();
             }
         }
     });
-    futures_of(writes).await;
+    writes.collect::<JoinSet<_>>().join_all().await;
     let written = database.number("SELECT inserted FROM {schema}.history_total WHERE queue = 'q1'").await;
     assert_eq!(written, 20 * (3 + 1 + 3 + 1));
-}
-
-async fn futures_of(futures: impl Iterator<Item = impl Future<Output = ()>>) {
-    let mut all: Vec<_> = futures.map(Box::pin).collect();
-    std::future::poll_fn(|context| {
-        all.retain_mut(|future| future.as_mut().poll(context).is_pending());
-        if all.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
 }
 
 #[tokio::test]

@@ -153,6 +153,9 @@ pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdi
         command,
         Command::Places(_) | Command::Completions(_) | Command::Man(_) | Command::Demo(_) | Command::Db(_)
     );
+    if is_local && place.is_some() {
+        return Err(Failure::refused("this command takes no --place", "leave it out"));
+    }
     if !is_local && (place.is_some() || places.as_ref().is_some_and(|places| !places.is_empty())) {
         if *names_database {
             return Err(Failure::refused("--places names the databases", "leave out --database-url and --schema"));

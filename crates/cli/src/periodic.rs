@@ -181,7 +181,7 @@ fn table(rows: &[PeriodicRow], now: OffsetDateTime) -> Table {
 async fn run_now(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
     let json = database.json;
     let database = Database::open_migrated(database).await?;
-    let run = database.client.periodic().run_now(name).await?;
+    let run = in_own_name!(database.client.periodic().run_now(name)).await?;
     database.close().await?;
     let Some(PeriodicRun { job, duplicate, .. }) = run else { return Ok(unknown(name)) };
     if json {
@@ -208,7 +208,7 @@ async fn change(change: Change, name: &str, database: &DatabaseArguments) -> Res
     let (is_there, word) = match change {
         Change::Pause => (in_own_name!(periodic.pause(name)).await?, "paused"),
         Change::Resume => (in_own_name!(periodic.resume(name)).await?, "resumed"),
-        Change::Remove => (periodic.remove(name).await?, "removed"),
+        Change::Remove => (in_own_name!(periodic.remove(name)).await?, "removed"),
     };
     database.close().await?;
     if !is_there {

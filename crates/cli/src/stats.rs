@@ -22,8 +22,8 @@ const HEADER_EVERY: u64 = 20;
 
 /// Show jobs by state, rates and waits.
 ///
-/// It prints the jobs by state, the rates, the age of the oldest available job, and how long jobs waited and ran. It is as
-/// fast with ten million jobs: beyond 10,000 a number is estimated from a part of the table, as ~537 k.
+/// It prints the jobs by state, the rates, the age of the oldest available job, and how long jobs waited and ran. A count
+/// beyond --count-up-to is estimated from a part of the table, as ~537 k, or is a lower bound, as > 10 k.
 ///
 /// Inserted jobs are counted in the table, over --within, without jobs that are deleted already. Completed and failed jobs
 /// are reported by live runners with their heartbeats, four times a lease (20 s by default), and cover the time between the

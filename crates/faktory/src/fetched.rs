@@ -4,7 +4,7 @@ use uniqueue::FetchedJob;
 
 use crate::payload::{Kept, jid, kept};
 
-/// A job that was fetched for a worker, with what its meta keeps, which is read once.
+/// A fetched job with the Faktory members of its meta, which are read once.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) job: FetchedJob,

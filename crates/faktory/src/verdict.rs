@@ -50,7 +50,7 @@ pub(crate) async fn fail(door: &Door, failure: Failure, worker: &str) -> Result<
     Ok(())
 }
 
-/// The error that a worker reports, with so many lines of its backtrace.
+/// The error that a worker reports, with the first `lines` lines of its backtrace.
 pub(crate) fn job_error(failure: Failure, lines: u64) -> JobError {
     let Failure { errtype, message, backtrace, .. } = failure;
     let message =

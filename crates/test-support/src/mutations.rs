@@ -41,13 +41,11 @@ const TOKENS: [&str; 28] = [
     "\r\n",
 ];
 
-/// Feeds a parser with damaged forms of the files of a directory: for a second, or for as many as `UNIQUEUE_FUZZ_SECONDS` says.
-/// A panic names the seed of the input.
+/// Feeds a parser with damaged forms of the files of a directory for `UNIQUEUE_FUZZ_SECONDS` seconds. Default: 1. A panic prints
+/// the input.
 pub fn feed(seeds: &Path, mut parse: impl FnMut(&[u8])) {
     let files = fs::read_dir(seeds).expect("the directory of seeds").map(|entry| entry.expect("a seed").path());
-    let mut corpus: Vec<_> = files.map(|path| fs::read(path).expect("a seed")).collect();
-    // In the order of the file system a run could not be repeated.
-    corpus.sort();
+    let corpus: Vec<_> = files.map(|path| fs::read(path).expect("a seed")).collect();
     corpus.iter().for_each(|seed| parse(seed));
     let seconds = std::env::var("UNIQUEUE_FUZZ_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
     let (began, length) = (Instant::now(), Duration::from_secs(seconds.unwrap_or(1)));
@@ -55,7 +53,7 @@ pub fn feed(seeds: &Path, mut parse: impl FnMut(&[u8])) {
     for number in 0.. {
         let input = damaged(&corpus, &mut Dice::new(first, number));
         let parsing = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| parse(&input)));
-        assert!(parsing.is_ok(), "it panicked on {:?}", String::from_utf8_lossy(&input));
+        assert!(parsing.is_ok(), "it panicked on {}", input.escape_ascii());
         if number % 64 == 0 && began.elapsed() >= length {
             println!("{number} inputs");
             return;

@@ -31,7 +31,7 @@ pub(crate) enum Scope {
     All(AllPlaces),
 }
 
-/// The places of the pages over all of them, each with what its own pages share.
+/// The places of the pages over all places, each with the state of its own pages.
 pub(crate) struct AllPlaces {
     pub(crate) names: Arc<[PlaceName]>,
     pub(crate) apps: Vec<Arc<App>>,

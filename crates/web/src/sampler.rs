@@ -65,8 +65,8 @@ struct Past {
     hour: Kept<History>,
 }
 
-/// An answer and when it was read. `None`: there is none.
-struct Kept<T>(Option<(Instant, Arc<T>)>);
+/// The last answer, and the time of the last attempt to read it. `None`: there was no attempt.
+struct Kept<T>(Option<(Instant, Option<Arc<T>>)>);
 
 impl<T> Default for Kept<T> {
     fn default() -> Self {
@@ -75,12 +75,14 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
-    /// The answer, read again where it is old. `None`: it could not be read, as where the role may not read it.
+    /// The answer, read again where it is old. If that fails, the former answer stays, and the next attempt comes as late as after
+    /// an answer. `None`: the answer was never read, for example because the role may not read it.
     async fn renewed(&mut self, ask: impl IntoFuture<Output = Result<T>>) -> Option<Arc<T>> {
         if self.0.as_ref().is_none_or(|(read_at, _)| read_at.elapsed() > HISTORY_EVERY) {
-            self.0 = ask.await.ok().map(|answer| (Instant::now(), Arc::new(answer)));
+            let former = self.0.take().and_then(|(_, answer)| answer);
+            self.0 = Some((Instant::now(), ask.await.ok().map(Arc::new).or(former)));
         }
-        self.0.as_ref().map(|(_, answer)| Arc::clone(answer))
+        self.0.as_ref().and_then(|(_, answer)| answer.clone())
     }
 }
 

@@ -162,13 +162,14 @@ impl Web {
         self
     }
 
-    /// Every route of the dashboard of a queue, with what it needs. Over several places these stand below the path of each place.
+    /// Every route of the dashboard of a queue, with the right that it needs. Over several places these routes stand below the
+    /// path of each place.
     #[must_use]
     pub fn routes() -> &'static [Route] {
         routes::ROUTES
     }
 
-    /// Every route of the pages over all places, with what it needs.
+    /// Every route of the pages over all places, with the right that it needs.
     #[must_use]
     pub fn routes_over_places() -> &'static [Route] {
         routes::OVER_PLACES

@@ -103,7 +103,7 @@ fn default_step(since: Duration) -> Duration {
     }
 }
 
-/// The rows from which sums over a time are made: at most 120 of each kind in each queue.
+/// The rows from which sums over a time are made: at most 121 of each kind in each queue.
 fn span_of_sums(since: Duration) -> HistorySpan {
     match since {
         since if since <= 2 * HOUR => HistorySpan::Minute,
@@ -127,7 +127,7 @@ impl Client {
     ///
     /// Each process counts in memory and writes once a minute, so the last two minutes are incomplete, and a process that is
     /// killed loses the counts of its last minute. The database counts remote workers and inserts in SQL, without duplicates.
-    /// Minutes are kept for 7 days, and hours for 90 days. The views `history_minute` and `history_hour` have the same.
+    /// Minutes are kept for 7 days, hours for 90 and days for 91. The view `kind_history` has the same counts.
     pub fn history(&self, since: Duration) -> HistoryRequest<'_> {
         let query = HistoryQuery { since, step: None, kind: None, queue: None };
         Request::with(self, query, |client, connection, query| Box::pin(query.ask(client, connection))).of_statements(2)

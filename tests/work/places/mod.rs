@@ -41,7 +41,7 @@ fn open(map: PlaceMap) -> Places {
 
 /// A place that is not there.
 fn nowhere(name: &str) -> PlaceAddress {
-    PlaceAddress::new(name, "postgres://nobody@127.0.0.1:1/none").unwrap()
+    PlaceAddress::new(name, "postgres://user@127.0.0.1:1/none").unwrap()
 }
 
 /// Jobs that are not final.

@@ -66,11 +66,11 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
                     let job = NewJob::from(Task { n }).unique_key(key).place(PlaceBy::UniqueKey).id(id);
                     match places.insert(job).await {
                         Ok(answer) => {
-                            // That of itself if an earlier answer was lost.
+                            // If an earlier answer was lost, this is the job's own id.
                             acknowledged.push(answer.value.id());
                             break;
                         }
-                        // What the old server says after the move is no error that a retry on it would mend.
+                        // A retry at the old server would not mend its error after the move, so the newest map is tried.
                         Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                     }
                 }
@@ -89,7 +89,7 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
     };
     eventually!(let done = worked(before.clone()).await; done > 50, "{done}");
 
-    // What the process counted, and what a call in SQL did that is not added up yet.
+    // The counts of this process, and the count of a call in SQL that is not added up yet.
     let old_client = before.at("a").unwrap();
     let in_sql = "SELECT uniqueue.insert_job('task', '{\"n\": 1}', queue => 'by_sql')";
     sqlx::query(in_sql).execute(old_client.pool()).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
     let moving = tokio::task::spawn_blocking(move || Command::new(script).args([from, to]).output().unwrap());
     let moved = tokio::time::timeout(WAIT * 3, moving).await.unwrap().unwrap();
     assert!(moved.status.success(), "{moved:?}");
-    // Nothing can be inserted at the old address, and the place at the new one is who it was.
+    // Nothing can be inserted at the old address, and the place at the new address has the same identity.
     let refused = before.insert(Task { n: 0 }).place(PlaceBy::Id).await.unwrap_err();
     let is_gone = match &refused {
         Error::MapMismatch { found, .. } => found.is_none(),

@@ -41,7 +41,7 @@ pub(crate) async fn across(arguments: DoctorArguments, places: Places) -> Result
     if arguments.database.json {
         output::print_json_line(&Across { place: None, worst, findings: &findings })?;
     } else {
-        output::print(&text::across(&findings, arguments.remedies))?;
+        output::print(&text::across(&findings))?;
     }
     Ok(match worst {
         worst if !arguments.fail_on.is_met_by(worst) => Verdict::Fine,
@@ -53,7 +53,7 @@ pub(crate) async fn across(arguments: DoctorArguments, places: Places) -> Result
 /// The last line with --json, over several places.
 #[derive(Serialize)]
 struct Across<'a> {
-    /// None of them.
+    /// Always null: the findings are about several places.
     place: Option<&'a str>,
     worst: Severity,
     findings: &'a [Finding],

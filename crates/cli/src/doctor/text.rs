@@ -41,11 +41,8 @@ pub(super) fn report(diagnosis: &Diagnosis) -> String {
     text
 }
 
-/// The findings about places together: as text, or as comments of a script.
-pub(super) fn across(findings: &[Finding], is_script: bool) -> String {
-    if is_script {
-        return findings.iter().map(remedy).collect();
-    }
+/// The findings about places together.
+pub(super) fn across(findings: &[Finding]) -> String {
     let mut text = "\nall places\n".to_owned();
     for finding in findings {
         text.push_str(&of_finding(finding));

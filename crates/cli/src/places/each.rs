@@ -58,10 +58,12 @@ pub(crate) fn in_place(map: &PlaceMap, name: &str) -> Result<Verdict, Failure> {
     Err(Failure::environment("cannot run in a place", "try again", error))
 }
 
-/// Runs the command line, which is that of the command of this name, in all places at once, and merges what they print.
+/// Runs the command line in all places at once and merges the outputs. `name` is the name of its command.
 pub(crate) fn in_all(map: &PlaceMap, name: &str, page: Option<PageOfIds>) -> Result<Verdict, Failure> {
     let arguments = own_arguments();
-    if !READING.contains(&name) || arguments.iter().any(|argument| argument == "--watch") {
+    // A script of --remedies is for one database.
+    let is_for_one = |argument: &OsString| argument == "--watch" || argument == "--remedies";
+    if !READING.contains(&name) || arguments.iter().any(is_for_one) {
         return Err(Failure::refused(
             "this command works in one place at a time",
             "name it with --place; the commands that ask all places are doctor, stats, serve and the lists",
@@ -113,7 +115,7 @@ fn without_places(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut own = Vec::new();
     while let Some(argument) = given.next() {
         match argument.to_str() {
-            // What stands behind it belongs to a program.
+            // The arguments after it are those of the program.
             Some("--") => {
                 own.push(argument);
                 own.extend(given);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use uniqueue::{Client, JobState, PlaceName, Places, Result};
+use uniqueue::{Client, JobCount, JobState, PlaceName, Places, Result, Stats};
 
 pub(crate) use self::each::{PageOfIds, in_all, in_place, map};
 
@@ -17,9 +17,9 @@ use crate::verdict::Verdict;
 /// Name, check and migrate the places of a map.
 ///
 /// A place is a schema that is a whole queue. A map is a JSON file with the places of an application:
-/// {"places": [{"name": "a", "url": "postgres://db-1/app"}, …], "hashed": ["a", …]}. --places names the file for every
-/// command. A command then asks all places at once, and its lists get a column with the place. With --place it works in one
-/// place.
+/// {"places": [{"name": "a", "url": "postgres://db-1/app"}, …], "hashed": ["a", …]}. Commands that read take
+/// --places FILE: doctor, stats, serve and the lists. They ask all places at once, and lists have a column with the place.
+/// Every command works in one place with --place NAME beside it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PlacesArguments {
@@ -94,7 +94,8 @@ Exit codes:
 arguments!(
     /// Show the runners and the jobs of each place, and their sums.
     ///
-    /// Counts above 10,000 a queue and state are marked with a +.
+    /// Counts above 10,000 a queue and state are estimates, such as ~537 k, or lower bounds, such as > 10 k. With --json a count
+    /// is {"exactly": n}, {"about": n} or {"at_least": n}.
     StatusArguments,
     "\
 Examples:
@@ -200,32 +201,14 @@ fn report<T>(
 /// The states of the columns.
 const STATES: [JobState; 4] = [JobState::Available, JobState::Running, JobState::Retryable, JobState::Discarded];
 
-/// The numbers of one place, or their sums.
-#[derive(Clone, Default)]
-struct Numbers {
-    runners: u64,
-    jobs: [u64; 4],
-    is_more: [bool; 4],
-}
-
 async fn status(json: bool, places: &Places) -> Result<Verdict, Failure> {
-    let ask = |client: Client| async move {
-        let stats = client.stats().sample(1).await?;
-        let mut numbers = Numbers { runners: stats.runners, ..Numbers::default() };
-        for (at, state) in STATES.iter().enumerate() {
-            if let Some(jobs) = stats.jobs.get(state) {
-                (numbers.jobs[at], numbers.is_more[at]) = (jobs.counted(), !jobs.is_exact());
-            }
-        }
-        Ok(numbers)
-    };
-    let answers = places.ask(ask).await;
+    let answers = places.ask(|client: Client| async move { client.stats().sample(1).await }).await;
     let is_fine = answers.iter().all(|(_, answer)| answer.is_ok());
     if json {
         let lines = answers.iter().map(|(place, answer)| match answer {
-            Ok(Numbers { runners, jobs, .. }) => {
-                let jobs: BTreeMap<_, _> = STATES.iter().map(|state| state.as_str()).zip(jobs).collect();
-                serde_json::json!({"place": place, "ok": true, "runners": runners, "jobs": jobs})
+            Ok(stats) => {
+                let jobs: BTreeMap<_, _> = STATES.map(|state| (state.as_str(), jobs_in(stats, state))).into();
+                serde_json::json!({"place": place, "ok": true, "runners": stats.runners, "jobs": jobs})
             }
             Err(error) => serde_json::json!({"place": place, "ok": false, "state": error.to_string()}),
         });
@@ -237,27 +220,23 @@ async fn status(json: bool, places: &Places) -> Result<Verdict, Failure> {
     Ok(if is_fine { Verdict::Fine } else { Verdict::NotFine })
 }
 
-fn table(answers: &[(PlaceName, Result<Numbers>)]) -> Table {
+fn jobs_in(stats: &Stats, state: JobState) -> JobCount {
+    stats.jobs.get(&state).copied().unwrap_or(JobCount::Exactly(0))
+}
+
+fn table(answers: &[(PlaceName, Result<Stats>)]) -> Table {
     let states = STATES.iter().map(|state| Column::number(state.as_str()));
     let columns = [Column::text("place"), Column::number("runners")].into_iter().chain(states);
     let mut table = Table::new(columns.chain([Column::long("problem")]));
-    let mut sums = Numbers::default();
-    let mut row = |name: &str, numbers: &Numbers| {
-        let number = |(jobs, is_more): (&u64, &bool)| format!("{}{}", count(*jobs), if *is_more { "+" } else { "" });
-        let jobs = numbers.jobs.iter().zip(&numbers.is_more).map(number);
-        table.row([name.to_owned(), count(numbers.runners)].into_iter().chain(jobs));
+    let mut row = |name: &str, stats: &Stats| {
+        let jobs = STATES.map(|state| output::jobs(jobs_in(stats, state)));
+        table.row([name.to_owned(), count(stats.runners)].into_iter().chain(jobs));
     };
-    for (place, answer) in answers {
-        if let Ok(numbers) = answer {
-            row(place.as_str(), numbers);
-            sums.runners += numbers.runners;
-            for at in 0..STATES.len() {
-                sums.jobs[at] += numbers.jobs[at];
-                sums.is_more[at] |= numbers.is_more[at];
-            }
-        }
+    let known: Vec<_> = answers.iter().filter_map(|(place, answer)| Some((place, answer.as_ref().ok()?))).collect();
+    known.iter().for_each(|(place, stats)| row(place.as_str(), stats));
+    if let Some(sums) = Stats::merged(known.iter().map(|(_, stats)| (*stats).clone())) {
+        row("all", &sums);
     }
-    row("all", &sums);
     for (place, answer) in answers {
         if let Err(error) = answer {
             let mut cells = vec![Cell::new(place)];

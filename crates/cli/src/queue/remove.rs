@@ -7,6 +7,7 @@ use uniqueue::{JobState, QueueInfo};
 use crate::database::{Database, DatabaseArguments};
 use crate::failure::Failure;
 use crate::output::{self, printable};
+use crate::own_name::in_own_name;
 use crate::verdict::Verdict;
 
 /// Remove the settings of queues, such as those of a mistyped name.
@@ -45,7 +46,7 @@ pub(super) async fn run(arguments: RemoveArguments) -> Result<Verdict, Failure> 
         let info = queues.iter().find(|queue| queue.settings.name.as_str() == name);
         let reason = match info.and_then(in_use) {
             Some(reason) => Some(reason),
-            None if database.client.queue(name).remove().await? => None,
+            None if in_own_name!(database.client.queue(name).remove()).await? => None,
             None => Some("it has no settings"),
         };
         if reason.is_some() {

@@ -50,7 +50,7 @@ const READ_ANSWER: Duration = Duration::from_secs(60);
 /// The time between two warnings that all places are taken.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
-/// The limits of all connections, and the words in which a door refuses what exceeds them.
+/// The limits of all connections, and the form of the answers beyond them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The most requests at once, and about the most open connections.

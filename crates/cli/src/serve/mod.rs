@@ -167,7 +167,7 @@ fn router(
     authenticate::around(connections::around(web.router(), limits), checks)
 }
 
-/// Refuses what serves one queue where a map names several.
+/// Refuses options that serve one queue if a map names several places.
 fn check_one_place(arguments: &ServeArguments) -> Result<(), Failure> {
     let one =
         [("--demo", arguments.demo), ("--faktory", arguments.faktory.is_some()), ("--ojs", arguments.ojs.is_some())];

@@ -78,6 +78,9 @@ async fn every_command_asks_all_places_or_one() {
     assert!(text.contains(" a     | default") && text.contains(" b     | default"), "{text}");
     let (_, text, _) = run(&map, &["places", "status"]);
     assert!(text.contains(" all   |       0 |         3 |"), "{text}");
+    let (_, text, _) = run(&map, &["places", "status", "--json"]);
+    let available = |line: &str| serde_json::from_str::<Value>(line).unwrap()["jobs"]["available"]["exactly"].as_u64();
+    assert_eq!(text.lines().filter_map(available).sum::<u64>(), 3, "{text}");
     let (code, text, _) = run(&map, &["doctor", "--json"]);
     let each: Vec<Value> = serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect();
     let named: Vec<_> = each.iter().map(|line| line["place"].as_str()).collect();
@@ -98,8 +101,18 @@ async fn every_command_asks_all_places_or_one() {
     let past: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(past["kinds"][0]["inserted"], 3, "{text}");
 
-    // A place that does not answer is named, and the others are listed.
-    let gone = place("gone", "postgres://nobody@127.0.0.1:1/none");
+    for (arguments, problem) in [
+        (["doctor", "--remedies"].as_slice(), "works in one place at a time"),
+        (&["places", "status", "--place", "a"], "takes no --place"),
+    ] {
+        let (code, _, error) = run(&map, arguments);
+        assert!(code == 2 && error.contains(problem), "{arguments:?}: {error}");
+    }
+    let (code, script, _) = run(&map, &["doctor", "--remedies", "--place", "a"]);
+    assert!(code == 0 && script.lines().all(|line| !line.starts_with("place ")), "{script}");
+
+    // An error names a place that does not answer. The jobs of the other places are listed.
+    let gone = place("gone", "postgres://user@127.0.0.1:1/none");
     let hole = write("hole.json", json!({"places": [place("a", &a), place("b", &b), gone], "hashed": ["a", "b"]}));
     let (code, text, error) = run(&hole, &["job", "list"]);
     assert!(

@@ -46,7 +46,7 @@ pub(crate) struct Plan {
 pub(crate) fn read(body: &Map<String, Value>, id: Uuid) -> Result<Plan, Problem> {
     let name = body.get("name").and_then(Value::as_str).map(str::to_owned);
     let mut reader = Reader { id, envelopes: Vec::new(), edges: Vec::new() };
-    let read = reader.workflow(body, None, &Before::default(), 1)?;
+    let read = reader.workflow(body, Around { options: None, before: &Before::default(), depth: 1 })?;
     let Reader { envelopes, edges, .. } = reader;
     Ok(Plan { kind: read.kind, name, envelopes, edges, parts: read.parts })
 }
@@ -108,6 +108,15 @@ impl Before {
 }
 
 impl End {
+    /// The end of steps that run beside each other.
+    fn of_all(ends: Vec<Self>) -> Self {
+        Self {
+            is_exact: ends.iter().all(|end| end.is_exact),
+            shape: Shape::Workflow(ends.iter().map(|end| end.shape.clone()).collect()),
+            jobs: ends.into_iter().flat_map(|end| end.jobs).collect(),
+        }
+    }
+
     /// Whether a step can run after it.
     fn check(&self) -> Result<(), Problem> {
         match self.is_exact {
@@ -138,26 +147,29 @@ struct Reader {
     edges: Vec<Edges>,
 }
 
-type Options<'a> = Option<&'a Map<String, Value>>;
+/// The surroundings of a workflow or a step.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    /// The options of the innermost workflow around it that has any.
+    options: Option<&'a Map<String, Value>>,
+    /// The steps before it.
+    before: &'a Before,
+    /// The number of workflows that it stands in. A workflow counts itself.
+    depth: usize,
+}
 
 impl Reader {
-    /// Reads a workflow whose first jobs run after `before`. Its own options come before those of the workflow around it.
-    fn workflow(
-        &mut self,
-        body: &Map<String, Value>,
-        options: Options<'_>,
-        before: &Before,
-        depth: usize,
-    ) -> Result<Read, Problem> {
-        if depth > MOST_NESTED {
+    /// Reads a workflow. Its own options come before the options of the workflow around it.
+    fn workflow(&mut self, body: &Map<String, Value>, around: Around<'_>) -> Result<Read, Problem> {
+        if around.depth > MOST_NESTED {
             return Err(Problem::invalid(format!("workflows are nested deeper than {MOST_NESTED} levels")));
         }
-        let options = object(body, "options")?.or(options);
+        let around = Around { options: object(body, "options")?.or(around.options), ..around };
         match body.get("type").and_then(Value::as_str) {
-            Some("chain") => self.chain(body, options, before, depth),
-            Some("group") => self.group("group", body, options, before, depth),
-            Some("batch") => self.batch(body, options, before, depth),
-            None if body.contains_key("steps") => self.graph(body, options, before, depth),
+            Some("chain") => self.chain(body, around),
+            Some("group") => self.group("group", body, around),
+            Some("batch") => self.batch(body, around),
+            None if body.contains_key("steps") => self.graph(body, around),
             _ => {
                 let given = body.get("type").cloned().unwrap_or_default();
                 Err(wrong("type", "chain, group or batch, or absent beside steps with depends_on", &given))
@@ -165,20 +177,15 @@ impl Reader {
         }
     }
 
-    fn chain(
-        &mut self,
-        body: &Map<String, Value>,
-        options: Options<'_>,
-        before: &Before,
-        depth: usize,
-    ) -> Result<Read, Problem> {
+    fn chain(&mut self, body: &Map<String, Value>, around: Around<'_>) -> Result<Read, Problem> {
         let (mut parts, mut last) = (Vec::new(), None);
         for (place, step) in documents(body, "steps", MOST)?.into_iter().enumerate() {
             let before = match &last {
                 Some(end) => Before::of([end])?,
-                None => before.clone(),
+                None => around.before.clone(),
             };
-            let (part, end) = self.step(step, options, step_name(step, place), Role::Step, &before, depth)?;
+            let around = Around { before: &before, ..around };
+            let (part, end) = self.step(step, step_name(step, place), Role::Step, around)?;
             parts.push(part);
             last = Some(end);
         }
@@ -186,46 +193,31 @@ impl Reader {
         Ok(Read { kind: "chain", parts, end })
     }
 
-    fn group(
-        &mut self,
-        kind: &'static str,
-        body: &Map<String, Value>,
-        options: Options<'_>,
-        before: &Before,
-        depth: usize,
-    ) -> Result<Read, Problem> {
+    fn group(&mut self, kind: &'static str, body: &Map<String, Value>, around: Around<'_>) -> Result<Read, Problem> {
         let (mut parts, mut ends) = (Vec::new(), Vec::new());
         for (place, job) in documents(body, "jobs", MOST)?.into_iter().enumerate() {
-            let (part, end) = self.step(job, options, step_name(job, place), Role::Job, before, depth)?;
+            let (part, end) = self.step(job, step_name(job, place), Role::Job, around)?;
             parts.push(part);
             ends.push(end);
         }
-        let is_exact = ends.iter().all(|end| end.is_exact);
-        let shape = Shape::Workflow(ends.iter().map(|end| end.shape.clone()).collect());
-        let jobs = ends.into_iter().flat_map(|end| end.jobs).collect();
-        Ok(Read { kind, parts, end: End { jobs, shape, is_exact } })
+        Ok(Read { kind, parts, end: End::of_all(ends) })
     }
 
-    fn batch(
-        &mut self,
-        body: &Map<String, Value>,
-        options: Options<'_>,
-        before: &Before,
-        depth: usize,
-    ) -> Result<Read, Problem> {
+    fn batch(&mut self, body: &Map<String, Value>, around: Around<'_>) -> Result<Read, Problem> {
         let first = self.envelopes.len();
-        let Read { kind, mut parts, end } = self.group("batch", body, options, before, depth)?;
+        let Read { kind, mut parts, end } = self.group("batch", body, around)?;
         let inner = first..self.envelopes.len();
         let none = || Problem::invalid("a batch needs callbacks: on_complete, on_success or on_failure");
         let callbacks = object(body, "callbacks")?.ok_or_else(none)?;
         // Where a step before the batch fails, its jobs are cancelled, and so are its callbacks.
-        let before = Before { edges: before.edges.clone(), shapes: vec![Shape::HIDDEN; before.edges.len()] };
+        let edges = around.before.edges.clone();
+        let before = Before { shapes: vec![Shape::HIDDEN; edges.len()], edges };
         let mut last = None;
         for (name, role, condition) in CALLBACKS {
             if let Some(callback) = object(callbacks, name)? {
                 let mut awaited = before.clone();
                 awaited.add_batch(inner.clone(), &end, condition)?;
-                let (part, end) = self.job(callback, options, name.to_owned(), role, &awaited)?;
+                let (part, end) = self.job(callback, name.to_owned(), role, Around { before: &awaited, ..around })?;
                 parts.push(part);
                 // Of two callbacks one is cancelled, and the batch completes all the same.
                 let is_exact = role == Role::OnComplete && !callbacks.keys().any(|other| other != name);
@@ -235,14 +227,8 @@ impl Reader {
         Ok(Read { kind, parts, end: last.ok_or_else(none)? })
     }
 
-    /// Reads steps that name those they depend on, in an order in which each comes after all of those.
-    fn graph(
-        &mut self,
-        body: &Map<String, Value>,
-        options: Options<'_>,
-        before: &Before,
-        depth: usize,
-    ) -> Result<Read, Problem> {
+    /// Reads steps that name the steps that they depend on. Each step is read after all steps that it depends on.
+    fn graph(&mut self, body: &Map<String, Value>, around: Around<'_>) -> Result<Read, Problem> {
         let mut left = Vec::new();
         for (place, step) in documents(body, "steps", MOST)?.into_iter().enumerate() {
             let given = step.get("depends_on").cloned().unwrap_or_else(|| json!([]));
@@ -262,7 +248,7 @@ impl Reader {
             }
             for (name, names, step) in ready {
                 let before = match names.is_empty() {
-                    true => before.clone(),
+                    true => around.before.clone(),
                     false => {
                         // In the order of the workflow, as their results are, and each once.
                         let mut awaited: Vec<_> = names.iter().filter_map(|name| ends.get(name)).collect();
@@ -271,7 +257,7 @@ impl Reader {
                         Before::of(awaited)?
                     }
                 };
-                let (part, end) = self.step(step, options, name.clone(), Role::Step, &before, depth)?;
+                let (part, end) = self.step(step, name.clone(), Role::Step, Around { before: &before, ..around })?;
                 parts.push(part);
                 if ends.insert(name.clone(), end).is_some() {
                     return Err(Problem::invalid(format!("two steps have one id: {name:?}")));
@@ -283,38 +269,30 @@ impl Reader {
         awaited.iter().for_each(|name| drop(ends.remove(name)));
         let mut last: Vec<_> = ends.into_values().collect();
         last.sort_by(|one, other| one.jobs.cmp(&other.jobs));
-        let end = End {
-            is_exact: last.iter().all(|end| end.is_exact),
-            shape: Shape::Workflow(last.iter().map(|end| end.shape.clone()).collect()),
-            jobs: last.into_iter().flat_map(|end| end.jobs).collect(),
-        };
-        Ok(Read { kind: "graph", parts, end })
+        Ok(Read { kind: "graph", parts, end: End::of_all(last) })
     }
 
     /// Reads a step: a job, or a workflow.
     fn step(
         &mut self,
         document: &Map<String, Value>,
-        options: Options<'_>,
         name: String,
         role: Role,
-        before: &Before,
-        depth: usize,
+        around: Around<'_>,
     ) -> Result<(Part, End), Problem> {
         if !["steps", "jobs"].iter().any(|nested| document.contains_key(*nested)) {
-            return self.job(document, options, name, role, before);
+            return self.job(document, name, role, around);
         }
-        let Read { kind, parts, end } = self.workflow(document, options, before, depth + 1)?;
+        let Read { kind, parts, end } = self.workflow(document, Around { depth: around.depth + 1, ..around })?;
         Ok((Part::Workflow { name, role, kind: kind.to_owned(), parts }, end))
     }
 
     fn job(
         &mut self,
         document: &Map<String, Value>,
-        options: Options<'_>,
         name: String,
         role: Role,
-        before: &Before,
+        Around { options, before, .. }: Around<'_>,
     ) -> Result<(Part, End), Problem> {
         let place = self.envelopes.len();
         let edges = self.edges.iter().map(Vec::len).sum::<usize>() + before.edges.len();

@@ -80,8 +80,8 @@ async fn join_all<F: Future>(all: Vec<F>) -> Vec<F::Output> {
     }
 }
 
-/// The delays of cron entries, which run once a minute. The schedules and the jobs of the test get older by most of it at once. The
-/// rest is longer than the service of periodic jobs rests.
+/// The delays of cron entries, which run once a minute. The schedules and the jobs of the test get older by most of a delay at
+/// once. The remaining time is longer than the pause between two rounds of the service of periodic jobs.
 const LONG: Duration = Duration::from_secs(60);
 const REST: Duration = Duration::from_secs(15);
 

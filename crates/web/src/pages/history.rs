@@ -74,7 +74,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     Ok(document(&page, Document { title: "History", is_live: true, actions: html! {}, body }))
 }
 
-/// The kinds of the time, those that fail first.
+/// The kinds of the time, most failures first.
 fn by_kind(page: &Page, kinds: &[KindHistory], word: &str) -> Markup {
     let rows = fitting(kinds, KINDS as usize, |of| {
         let HistoryCounts { inserted, duplicates, completed, failed, discarded, .. } = of.counts;
@@ -91,7 +91,7 @@ fn by_kind(page: &Page, kinds: &[KindHistory], word: &str) -> Markup {
     });
     html! {
         @if !kinds.is_empty() {
-            h2 { "By kind, those with the most failures first" }
+            h2 { "By kind, most failures first" }
             div.scroll { table.lines {
                 thead { tr { th { "Kind" } th.num { "Inserted" } th.num { "Duplicates" } th.num { "Completed" } th.num { "Failed" } th.num { "Discarded" } th.num { "Failing" } } }
                 tbody { (rows.html) }

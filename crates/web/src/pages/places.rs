@@ -31,10 +31,11 @@ pub(crate) async fn show(page: Page) -> Result<Shown, Failure> {
     let Some(all) = page.app.all_places() else { return Err(Failure::NotFound("page")) };
     let asked = page.ask(|page| async move { Ok(page.sample().await) }).await?;
     let across = all.across.latest().await;
+    let sums = merged(&asked);
     let body = html! {
         @if let Some(found) = &across { (list(&page, found, FINDINGS, Remedies::Folded)) }
-        (table(&page, all, &asked))
-        @if let Some(stats) = merged(&asked) { section.columns { (times(&stats)) } }
+        (table(&page, all, &asked, sums.as_ref()))
+        @if let Some(stats) = &sums { section.columns { (times(stats)) } }
         (cli("uniqueue places status --places FILE"))
     };
     Ok(document(&page, Document { title: "All places", is_live: true, actions: html! {}, body }))
@@ -44,7 +45,7 @@ fn merged(asked: &Samples) -> Option<Stats> {
     Stats::merged(asked.answers.iter().filter_map(|(_, sample)| sample.as_ref()).map(|sample| sample.stats.clone()))
 }
 
-fn table(page: &Page, all: &AllPlaces, asked: &Samples) -> Markup {
+fn table(page: &Page, all: &AllPlaces, asked: &Samples, sums: Option<&Stats>) -> Markup {
     let sample = |name: &PlaceName| asked.answers.iter().find(|(of, _)| of.among.as_ref() == Some(name));
     html! {
         div.scroll { table {
@@ -66,8 +67,8 @@ fn table(page: &Page, all: &AllPlaces, asked: &Samples) -> Markup {
                         }
                     }
                 }
-                @if let Some(stats) = merged(asked) {
-                    tr id="place-sum" { th scope="row" { "All places" } (numbers(&stats)) td {} }
+                @if let Some(stats) = sums {
+                    tr id="place-sum" { th scope="row" { "All places" } (numbers(stats)) td {} }
                 }
             }
         } }

@@ -26,7 +26,7 @@ async fn places() -> Places {
     for (place, named) in ready.init().await {
         assert!(named.is_ok(), "{place}: {named:?}");
     }
-    map.push(PlaceAddress::new("gone", "postgres://nobody@127.0.0.1:1/none").unwrap());
+    map.push(PlaceAddress::new("gone", "postgres://user@127.0.0.1:1/none").unwrap());
     let map = PlaceMap::new(map).unwrap().hashed(["a", "b/ä"]).unwrap();
     Places::builder().connect_timeout(Duration::from_secs(1)).build(map)
 }

@@ -110,7 +110,7 @@ async fn refusals_of_credentials_and_limits_have_the_body_of_open_job_spec() {
     assert_eq!(server.get("/", &[]).body, "credentials are needed\n");
 }
 
-/// The time for which jobs are reserved that do not say how long, and of the others, in milliseconds.
+/// The reservation in milliseconds of jobs without a reservation of their own, and of jobs with one.
 const RESERVED: u64 = 3_000;
 const OWN: u64 = 4_000;
 

@@ -112,7 +112,7 @@ fn measure(name: &str, processes: &Processes, each: impl Fn(usize, &AtomicUsize)
     println!("{name:<34}{rate:>9.0}/s{client:>9} µs client{door:>7} µs door{database:>7} µs database");
 }
 
-/// Takes up to so many of the jobs that are left.
+/// Takes at most `most` of the jobs that are left, and returns their number.
 fn take(left: &AtomicUsize, most: usize) -> usize {
     let taken =
         left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left > 0).then(|| left.saturating_sub(most)));

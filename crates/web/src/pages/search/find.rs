@@ -152,7 +152,7 @@ async fn groups(page: &Page, name: &str, queues: &BTreeSet<String>) -> Result<Ve
     Ok(found.into_iter().map(|(queue, jobs)| Group { queue, name: name.to_owned(), jobs }).collect())
 }
 
-/// The waiting groups that have what is typed in their names.
+/// The waiting groups whose names contain the typed text.
 fn named_like(groups: &[Group], typed: &str) -> Vec<Group> {
     let lower = typed.to_lowercase();
     groups.iter().filter(|group| group.name.to_lowercase().contains(&lower)).take(MOST).cloned().collect()

@@ -196,7 +196,7 @@ fn help() -> Markup {
     }
 }
 
-/// The names that have what is typed in them, for the browser to propose.
+/// The names that contain the typed text, for the browser to propose.
 pub(crate) async fn suggest(page: Page, fields: Fields) -> Result<Response, Failure> {
     let typed = fields.get("q").unwrap_or_default();
     let page = Arc::new(page);
