@@ -18,18 +18,20 @@
 //! notification ever arrives.
 
 mod hub;
+mod listener;
 mod notification;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgListener, PgPoolOptions};
+use sqlx::postgres::PgListener;
 use sqlx::{Acquire, PgConnection, PgPool};
 
 pub(crate) use self::hub::ListenHub;
 pub(crate) use self::notification::Notification;
 
 use self::hub::{Hearing, RECONNECT_WAIT};
+use self::listener::listener;
 use self::notification::Channels;
 use crate::client::own_connections::OwnConnections;
 use crate::error::Result;
@@ -146,18 +148,4 @@ impl RunnerSession {
         }
         Ok(Up { pool, listener })
     }
-}
-
-/// Opens a connection, checks where it leads to, and listens on these channels. A listener needs a pool, which never has another
-/// connection.
-async fn listener<'n>(own: &OwnConnections, names: impl Iterator<Item = &'n str>) -> Result<(PgPool, PgListener)> {
-    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(own.options.clone());
-    let mut listener = PgListener::connect_with(&pool).await?;
-    listener.eager_reconnect(false);
-    own.check(listener.acquire().await?).await?;
-    let names: Vec<_> = names.collect();
-    if !names.is_empty() {
-        listener.listen_all(names).await?;
-    }
-    Ok((pool, listener))
 }

@@ -14,7 +14,7 @@ use sqlx::{Acquire, Connection};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
-use super::listener;
+use super::listener::listener;
 use super::notification::{Channels, Notification};
 use crate::client::answer;
 use crate::client::own_connections::OwnConnections;
