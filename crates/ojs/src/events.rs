@@ -7,19 +7,18 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
-use uniqueue::{JobFilter, JobRow, JobState};
+use uniqueue::JobState;
 
 use crate::answer::{Answer, Answered};
 use crate::door::Door;
 use crate::paging::read_limit;
 use crate::problem::Problem;
 use crate::state::state_name;
-use crate::store::Workflow;
+use crate::store::{Begun, Told, Workflow};
 use crate::times::text;
-use crate::workflow::{self, Rows};
+use crate::workflow;
 
-/// The most jobs and the most workflows whose events are looked through.
-const JOBS: u32 = 1_000;
+/// The most workflows whose events are looked through.
 const WORKFLOWS: i64 = 100;
 
 /// The query of the list.
@@ -37,17 +36,16 @@ impl Wanted {
     }
 }
 
-/// `GET /events`: of the newest 1,000 jobs and 100 workflows, the newest events first. A workflow is in no queue.
+/// `GET /events`: of the newest 1,000 jobs and 100 workflows, the newest events first. A workflow is in no queue. Jobs of named
+/// queues are looked for among the newest 10,000 jobs.
 pub(crate) async fn list(State(door): State<Arc<Door>>, Query(wanted): Query<Wanted>) -> Answered {
     let limit = read_limit(wanted.limit.as_deref())? as usize;
     let mut events = Vec::new();
     let has_any = |types: &[&str]| types.iter().any(|of_type| wanted.has(of_type));
     if has_any(&JOB_EVENTS) {
-        let mut filter = JobFilter::all();
-        if let Some(queues) = &wanted.queues {
-            filter = filter.queues(queues.split(',').map(str::trim));
-        }
-        events.extend(door.client.jobs(filter).limit(JOBS).await?.iter().flat_map(events_of_job));
+        let queues =
+            wanted.queues.as_ref().map(|queues| queues.split(',').map(|name| name.trim().to_owned()).collect());
+        events.extend(door.store.newest_jobs(queues).await?.iter().flat_map(events_of_job));
     }
     if wanted.queues.is_none() && has_any(&WORKFLOW_EVENTS) {
         events.extend(of_workflows(&door).await?);
@@ -88,11 +86,12 @@ impl Event {
     }
 }
 
-fn events_of_job(row: &JobRow) -> Vec<Event> {
+fn events_of_job(row: &Told) -> Vec<Event> {
+    let Begun { state, attempted_at } = row.begun;
     let mut events = Vec::new();
     let mut add = |of_type: &'static str, at: OffsetDateTime, attempt: u16, state: &str, more: Value| {
         let mut data = json!({
-            "job_id": row.id, "job_type": row.kind.as_str(), "queue": row.queue.as_str(), "attempt": attempt, "state": state,
+            "job_id": row.id, "job_type": row.kind, "queue": row.queue, "attempt": attempt, "state": state,
         });
         for (name, value) in more.as_object().into_iter().flatten() {
             data[name] = value.clone();
@@ -100,33 +99,33 @@ fn events_of_job(row: &JobRow) -> Vec<Event> {
         events.push(Event { of_type, at, subject: row.id.to_string(), number: attempt, data });
     };
     // The row does not tell the state after the insert once the job has gone on.
-    let first = match row.state {
-        JobState::Scheduled | JobState::Pending if row.attempted_at.is_none() => state_name(row.state),
+    let first = match state {
+        JobState::Scheduled | JobState::Pending if attempted_at.is_none() => state_name(state),
         _ => "available",
     };
     add("job.enqueued", row.created_at, 0, first, json!({}));
-    if let Some(at) = row.attempted_at {
+    if let Some(at) = attempted_at {
         add("job.started", at, row.attempt, "active", json!({}));
     }
     for (place, error) in row.errors.iter().enumerate() {
-        let is_last = place + 1 == row.errors.len() && row.state == JobState::Discarded;
-        let state = if is_last { "discarded" } else { "retryable" };
+        let is_last = place + 1 == row.errors.len() && state == JobState::Discarded;
+        let after = if is_last { "discarded" } else { "retryable" };
         let about = json!({ "error": { "code": error.code, "message": error.error } });
-        add("job.failed", error.at, error.attempt, state, about.clone());
+        add("job.failed", error.at, error.attempt, after, about.clone());
         if !is_last {
-            add("job.retrying", error.at, error.attempt, state, about);
+            add("job.retrying", error.at, error.attempt, after, about);
         }
     }
     if let Some(at) = row.finalized_at {
-        let of_type = match row.state {
+        let of_type = match state {
             JobState::Completed => "job.completed",
             JobState::Cancelled => "job.cancelled",
             _ => "job.discarded",
         };
-        let duration = row.attempted_at.map(|started_at| (at - started_at).whole_milliseconds().max(0));
+        let duration = attempted_at.map(|started_at| (at - started_at).whole_milliseconds().max(0));
         let duration = duration.and_then(|millis| u64::try_from(millis).ok());
         let about = json!({ "duration_ms": duration.unwrap_or_default() });
-        add(of_type, at, row.attempt, state_name(row.state), about);
+        add(of_type, at, row.attempt, state_name(state), about);
     }
     events
 }
@@ -134,11 +133,11 @@ fn events_of_job(row: &JobRow) -> Vec<Event> {
 /// The events of the newest workflows. The end of one that has just ended is noted.
 async fn of_workflows(door: &Door) -> Result<Vec<Event>, Problem> {
     let newest = door.store.newest_workflows(WORKFLOWS).await?;
-    let loaded = workflow::load_all(&door.client, &door.store, newest).await?;
-    Ok(loaded.iter().flat_map(|(workflow, rows)| events_of_workflow(workflow, rows)).collect())
+    let loaded = workflow::load_all(&door.store, newest).await?;
+    Ok(loaded.iter().flat_map(|(workflow, began)| events_of_workflow(workflow, *began)).collect())
 }
 
-fn events_of_workflow(workflow: &Workflow, rows: &Rows) -> Vec<Event> {
+fn events_of_workflow(workflow: &Workflow, began: Option<OffsetDateTime>) -> Vec<Event> {
     let Workflow { id, kind, name, state, created_at, ended_at, .. } = workflow;
     let mut events = Vec::new();
     let mut add = |of_type: &'static str, at: OffsetDateTime, state: &str| {
@@ -146,7 +145,7 @@ fn events_of_workflow(workflow: &Workflow, rows: &Rows) -> Vec<Event> {
         events.push(Event { of_type, at, subject: id.to_string(), number: 0, data });
     };
     add("workflow.created", *created_at, "pending");
-    if let Some(at) = workflow::started_at(workflow, rows) {
+    if let Some(at) = began {
         add("workflow.started", at, "running");
     }
     if let Some(at) = ended_at {

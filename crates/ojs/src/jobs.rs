@@ -131,10 +131,8 @@ pub(crate) async fn show(State(door): State<Arc<Door>>, Path(id): Path<String>) 
     let mut shown = show::job(&row);
     let details = Details::of(&row.meta);
     if details.workflow.is_some() {
-        let parents = door.client.parents(row.id).await?;
-        let unordered: Vec<_> = parents::unordered(row.id, &parents, &details).into_iter().collect();
-        let places = parents::places(&door.store, &door.store.pool, &unordered).await?;
-        if let Some(results) = parents::results(row.id, parents, &details, &places) {
+        let mut connection = door.store.pool.acquire().await?;
+        if let Some(results) = parents::results(&door, &mut connection, &[(row.id, &details)]).await?.remove(&row.id) {
             shown["parent_results"] = results;
         }
     }

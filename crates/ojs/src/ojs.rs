@@ -63,7 +63,7 @@ impl Ojs {
             Some(schema) => schema,
             None => SchemaName::new(format!("{}_ojs", client.schema().as_str()))?,
         };
-        let store = Store::open(client.pool().clone(), &schema).await?;
+        let store = Store::open(&client, &schema).await?;
         let runs = Arc::new(Runs::default());
         let door = Arc::new(Door {
             deadlines: Deadlines::start(client.clone(), Arc::clone(&runs)),

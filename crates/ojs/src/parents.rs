@@ -1,81 +1,81 @@
 //! The results of the jobs that a job ran after.
+//!
+//! A workflow's jobs have ids in the order of the workflow, so the parents of a job are in that order by their ids. Jobs with
+//! unique keys are the exception: a job can stand for several steps, be older than the workflow, or be replaced by a newer
+//! job. A workflow with such a job keeps which steps each step runs after.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
-use sqlx::PgExecutor;
-use uniqueue::{JobId, JobParent};
-use uuid::Uuid;
+use sqlx::PgConnection;
+use uniqueue::{JobId, JobParent, JobState};
 
 use crate::details::Details;
+use crate::door::Door;
 use crate::problem::Problem;
 use crate::shape::Shape;
-use crate::store::Store;
-use crate::workflow::jobs_of;
+use crate::store::Steps;
 
-/// The places of jobs in their workflow. `None`: the job stands for several steps.
-pub(crate) type Places = HashMap<JobId, Option<usize>>;
+type Results = HashMap<JobId, Value>;
 
-/// The workflow of a job whose parents are not in the order of the workflow. Ids are made in that order, the id of the workflow
-/// first. A parent that was a duplicate has the id of an older job, and one that was replaced has the id of a newer job.
-pub(crate) fn unordered(child: JobId, parents: &[JobParent], details: &Details) -> Option<Uuid> {
-    let is_own = |workflow: Uuid, parent: JobId| workflow < parent.as_uuid() && parent < child;
-    details.workflow.filter(|workflow| !parents.iter().all(|parent| is_own(*workflow, parent.id)))
-}
-
-/// The places of the jobs of these workflows.
-pub(crate) async fn places<'c>(
-    store: &Store,
-    executor: impl PgExecutor<'c>,
-    workflows: &[Uuid],
-) -> Result<HashMap<Uuid, Places>, Problem> {
+/// The results of the jobs that each of these jobs ran after, in the order of its workflow. A job that ran after none is left
+/// out. It takes two statements, however many jobs there are, and one more where a parent was replaced.
+pub(crate) async fn results(
+    door: &Door,
+    connection: &mut PgConnection,
+    children: &[(JobId, &Details)],
+) -> Result<Results, Problem> {
+    let children = children.iter().filter_map(|(id, details)| Some((*id, details.workflow?, *details)));
+    let children: Vec<_> = children.collect();
+    if children.is_empty() {
+        return Ok(Results::new());
+    }
+    let mut parents = door.client.parents_of(children.iter().map(|(id, ..)| *id)).tx(&mut *connection).await?;
+    let workflows: BTreeSet<_> =
+        children.iter().filter(|(id, ..)| parents.contains_key(id)).map(|(_, workflow, _)| *workflow).collect();
     if workflows.is_empty() {
-        return Ok(HashMap::new());
+        return Ok(Results::new());
     }
-    let read = store.workflows(executor, workflows).await?;
-    Ok(read.iter().map(|workflow| (workflow.id, places_in(jobs_of(workflow)))).collect())
-}
-
-fn places_in(jobs: Vec<JobId>) -> Places {
-    let mut places = Places::new();
-    for (place, job) in jobs.into_iter().enumerate() {
-        places.entry(job).and_modify(|known| *known = None).or_insert(Some(place));
+    let steps = door.store.steps(&mut *connection, &workflows.into_iter().collect::<Vec<_>>()).await?;
+    let mut found = Vec::with_capacity(children.len());
+    for (id, workflow, details) in children {
+        let Some(parents) = parents.remove(&id) else { continue };
+        let awaited = match steps.get(&workflow).and_then(|steps| steps.before(id)) {
+            Some(awaited) => awaited,
+            None => parents.iter().map(|parent| parent.id).collect(),
+        };
+        // Where a job waits for a replaced job and for its successor, it keeps both as parents.
+        let ended = parents.into_iter().filter(|parent| parent.state != Some(JobState::Cancelled));
+        let outputs = ended.map(|JobParent { id, output, .. }| (id, output.unwrap_or_default()));
+        found.push((id, details, awaited, outputs.collect::<Results>()));
     }
-    places
-}
-
-/// Sorts parents by their places. Returns whether each has one.
-fn sort(parents: &mut [JobParent], places: &Places) -> bool {
-    let place = |parent: &JobParent| places.get(&parent.id).copied().flatten();
-    let have_places = parents.iter().all(|parent| place(parent).is_some());
-    if have_places {
-        parents.sort_by_key(place);
-    }
-    have_places
-}
-
-/// The results of the jobs that a job of a workflow ran after, in the order of the workflow. `None`: it ran after none.
-/// `places`: those of the [`unordered`] workflow.
-pub(crate) fn results(
-    child: JobId,
-    mut parents: Vec<JobParent>,
-    details: &Details,
-    places: &HashMap<Uuid, Places>,
-) -> Option<Value> {
-    if parents.is_empty() {
-        return None;
-    }
-    let count = parents.len();
-    let is_ordered = match unordered(child, &parents, details) {
-        Some(workflow) => places.get(&workflow).is_some_and(|places| sort(&mut parents, places)),
-        None => true,
+    let replaced = found
+        .iter()
+        .flat_map(|(_, _, awaited, outputs)| awaited.iter().copied().filter(|awaited| !outputs.contains_key(awaited)));
+    let replaced: Vec<_> = replaced.collect();
+    let successors = match replaced.is_empty() {
+        true => HashMap::new(),
+        false => door.store.successors(connection, &replaced).await?,
     };
-    let mut results = parents.into_iter().map(|parent| parent.output.unwrap_or_default());
-    // A parent that was a duplicate can be the parent of two steps, so there may be fewer than the steps say.
-    let is_whole = |shapes: &Vec<Shape>| is_ordered && shapes.iter().map(Shape::jobs).sum::<usize>() == count;
-    let shapes = details.parents.as_ref().filter(|shapes| is_whole(shapes));
-    Some(Value::Array(match shapes {
-        Some(shapes) => Shape::fill_all(shapes, &mut results),
-        None => results.collect(),
-    }))
+    let of_child = |(id, details, awaited, outputs): (JobId, &Details, Vec<JobId>, Results)| {
+        let output = |job: JobId| {
+            let all = [job].into_iter().chain(successors.get(&job).into_iter().flatten().copied());
+            all.filter_map(|job| outputs.get(&job)).next().cloned().unwrap_or_default()
+        };
+        let mut results = awaited.into_iter().map(output);
+        let shown = match &details.parents {
+            Some(shapes) => Shape::fill_all(shapes, &mut results),
+            None => results.collect(),
+        };
+        (id, Value::Array(shown))
+    };
+    Ok(found.into_iter().map(of_child).collect())
+}
+
+impl Steps {
+    /// The jobs of the steps that a step runs after.
+    fn before(&self, child: JobId) -> Option<Vec<JobId>> {
+        let place = self.jobs.iter().position(|job| *job == child)?;
+        self.after.get(place)?.iter().map(|before| self.jobs.get(*before).copied()).collect()
+    }
 }

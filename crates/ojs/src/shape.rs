@@ -18,14 +18,6 @@ impl Shape {
     pub(crate) const JOB: Self = Self::Job(1);
     pub(crate) const HIDDEN: Self = Self::Job(0);
 
-    /// The number of jobs.
-    pub(crate) fn jobs(&self) -> usize {
-        match self {
-            Self::Job(_) => 1,
-            Self::Workflow(steps) => steps.iter().map(Self::jobs).sum(),
-        }
-    }
-
     /// Takes the results of its jobs. A workflow's results are an object by the places of its jobs.
     fn fill(&self, results: &mut impl Iterator<Item = Value>) -> Value {
         match self {
@@ -76,7 +68,6 @@ mod tests {
     #[test]
     fn the_results_of_a_workflow_in_a_workflow_are_an_object_by_place() {
         let shapes: Vec<Shape> = serde_json::from_value(json!([1, [1, [1, 1]]])).unwrap();
-        assert_eq!(shapes[1].jobs(), 3);
         let mut results = (1..).map(|n| json!(n));
         let filled = Shape::fill_all(&shapes, &mut results);
         assert_eq!(filled, [json!(1), json!({ "0": 2, "1": { "0": 3, "1": 4 } })]);

@@ -1,6 +1,6 @@
 //! Workers: fetch, report and send heartbeats.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,25 +50,15 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
         .tx(&mut tx)
         .await?;
     let jobs: Vec<_> = jobs.into_iter().map(|job| (Details::of(&job.meta), job)).collect();
-    let of_workflows: Vec<_> =
-        jobs.iter().filter(|(details, _)| details.workflow.is_some()).map(|(_, job)| job.run.id).collect();
-    let mut parents = match of_workflows.is_empty() {
-        true => HashMap::new(),
-        false => door.client.parents_of(of_workflows).tx(&mut tx).await?,
-    };
-    let unordered =
-        jobs.iter().filter_map(|(details, job)| parents::unordered(job.run.id, parents.get(&job.run.id)?, details));
-    let places = parents::places(&door.store, &mut *tx, &unordered.collect::<Vec<_>>()).await?;
+    let children: Vec<_> = jobs.iter().map(|(details, job)| (job.run.id, details)).collect();
+    let mut results = parents::results(&door, &mut tx, &children).await?;
     tx.commit().await?;
     let (mut shown, mut held, mut deadlines) = (Vec::new(), Vec::new(), Vec::new());
     for (details, job) in jobs {
         let FetchedJob { run, attempt, reserved_until, .. } = job;
         let own = reserve_at_fetch(&job.meta, asked);
         let mut answer = show::fetched(&job, &details, reserved_until - own);
-        let of_job = parents.remove(&run.id).unwrap_or_default();
-        if let Some(results) = parents::results(run.id, of_job, &details, &places) {
-            answer.insert("parent_results".to_owned(), results);
-        }
+        answer.extend(results.remove(&run.id).map(|results| ("parent_results".to_owned(), results)));
         shown.push(Value::Object(answer));
         let deadline = details.timeout().map(|timeout| fetched_at + timeout);
         deadlines.extend(deadline.map(|at| (at, run)));

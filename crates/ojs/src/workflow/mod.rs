@@ -6,6 +6,7 @@ mod plan;
 mod show;
 mod state;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
@@ -15,12 +16,11 @@ use tokio_util::task::AbortOnDropHandle;
 use uniqueue::{Client, JobFilter, JobId, JobState, StateSet};
 use uuid::Uuid;
 
-use self::parts::{ids, parts_of};
-pub(crate) use self::parts::{jobs_of, started_at};
+pub(crate) use self::parts::jobs_in;
+use self::parts::{ids, parts_of, started_at};
 pub(crate) use self::plan::read as plan;
 use self::show::shown;
-pub(crate) use self::state::Rows;
-use self::state::{Part, Progress};
+use self::state::{Far, Part, Progress, Rows};
 use crate::answer::{Answer, Answered};
 use crate::body::Object;
 use crate::door::Door;
@@ -53,7 +53,9 @@ pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) 
     let parts = serde_json::to_value(&plan.parts).map_err(|error| Problem::invalid(error.to_string()))?;
     let (kind, name, state) = (plan.kind.to_owned(), plan.name.take(), "running".to_owned());
     let workflow = Workflow { id, kind, name, parts, state, created_at, ended_at: None };
-    door.store.add_workflow(&mut tx, &workflow).await?;
+    let has_keys = inserted.iter().any(|inserted| inserted.job.unique_key.is_some());
+    let after = has_keys.then(|| plan.after());
+    door.store.add_workflow(&mut tx, &workflow, after.as_deref()).await?;
     tx.commit().await?;
     let rows = inserted.into_iter().map(|inserted| (inserted.job.id, inserted.job)).collect();
     let shown = shown(&workflow, &plan.parts, &rows);
@@ -67,12 +69,12 @@ async fn load(client: &Client, store: &Store, workflow: Workflow) -> Result<(Wor
     Ok((note_end(store, workflow, &parts, &rows).await?, parts, rows))
 }
 
-/// The same of the first of these workflows, up to a number of jobs, which are read in one statement.
+/// The first of these workflows, up to a number of jobs, each with the start of its first job. How far the jobs are is read in
+/// one statement.
 pub(crate) async fn load_all(
-    client: &Client,
     store: &Store,
     workflows: Vec<Workflow>,
-) -> Result<Vec<(Workflow, Rows)>, Problem> {
+) -> Result<Vec<(Workflow, Option<OffsetDateTime>)>, Problem> {
     let mut room = JOBS_AT_ONCE;
     let with_parts = workflows.into_iter().map(|workflow| (parts_of(&workflow), workflow));
     let read: Vec<_> = with_parts
@@ -81,12 +83,14 @@ pub(crate) async fn load_all(
             room > 0
         })
         .collect();
-    let all = rows_of(client, read.iter().flat_map(|(parts, _)| ids(parts)).collect()).await?;
+    let all = store.progress_of(&read.iter().flat_map(|(parts, _)| ids(parts)).collect::<Vec<_>>()).await?;
     let mut loaded = Vec::with_capacity(read.len());
     for (parts, workflow) in read {
         // The holder of a unique key can be a job of several workflows.
-        let rows = ids(&parts).into_iter().filter_map(|id| Some((id, all.get(&id)?.clone()))).collect();
-        loaded.push((note_end(store, workflow, &parts, &rows).await?, rows));
+        let rows: HashMap<_, _> = ids(&parts).into_iter().filter_map(|id| Some((id, *all.get(&id)?))).collect();
+        let workflow = note_end(store, workflow, &parts, &rows).await?;
+        let began = started_at(&workflow, &rows);
+        loaded.push((workflow, began));
     }
     Ok(loaded)
 }
@@ -101,7 +105,12 @@ async fn rows_of(client: &Client, ids: Vec<JobId>) -> Result<Rows, Problem> {
 }
 
 /// Notes the end of a workflow whose jobs have ended.
-async fn note_end(store: &Store, mut workflow: Workflow, parts: &[Part], rows: &Rows) -> Result<Workflow, Problem> {
+async fn note_end<R: Far>(
+    store: &Store,
+    mut workflow: Workflow,
+    parts: &[Part],
+    rows: &HashMap<JobId, R>,
+) -> Result<Workflow, Problem> {
     let progress = Progress::of(parts, rows);
     if workflow.state == "running" && progress.state() != "running" {
         store.end_workflow(workflow.id, progress.state()).await?;

@@ -1,24 +1,31 @@
 //! The parts of a stored workflow: its jobs, and when the first one began.
 
+use std::collections::HashMap;
+
+use serde_json::Value;
 use time::OffsetDateTime;
 use uniqueue::JobId;
 
-use super::state::{Part, Rows};
+use super::state::{Far, Part};
 use crate::store::Workflow;
 
 pub(super) fn parts_of(workflow: &Workflow) -> Vec<Part> {
-    serde_json::from_value(workflow.parts.clone()).unwrap_or_default()
+    read(workflow.parts.clone())
+}
+
+fn read(parts: Value) -> Vec<Part> {
+    serde_json::from_value(parts).unwrap_or_default()
 }
 
 /// When the first job of a workflow began. A job that a unique step stands for can be older than the workflow.
-pub(crate) fn started_at(workflow: &Workflow, rows: &Rows) -> Option<OffsetDateTime> {
-    let first = rows.values().filter_map(|row| row.attempted_at).min();
+pub(super) fn started_at<R: Far>(workflow: &Workflow, rows: &HashMap<JobId, R>) -> Option<OffsetDateTime> {
+    let first = rows.values().filter_map(Far::attempted_at).min();
     first.map(|at| at.max(workflow.created_at))
 }
 
-/// The jobs of a workflow, in its order.
-pub(crate) fn jobs_of(workflow: &Workflow) -> Vec<JobId> {
-    ids(&parts_of(workflow))
+/// The jobs of stored parts, in the order of the workflow.
+pub(crate) fn jobs_in(parts: Value) -> Vec<JobId> {
+    ids(&read(parts))
 }
 
 /// The jobs of parts.

@@ -321,6 +321,11 @@ impl Plan {
         std::mem::take(&mut self.envelopes)
     }
 
+    /// For each job the places of the jobs that it runs after.
+    pub(super) fn after(&self) -> Vec<Vec<usize>> {
+        self.edges.iter().map(|edges| edges.iter().map(|(place, _)| *place).collect()).collect()
+    }
+
     /// Lets its jobs wait for the jobs before them.
     pub(super) fn connect(&self, jobs: Vec<NewJob>) -> Vec<NewJob> {
         let mut connected: Vec<NewJob> = Vec::with_capacity(jobs.len());

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow, JobState};
+
+use crate::store::Begun;
 
 /// The part of a job in its workflow.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -33,6 +36,32 @@ pub(crate) enum Part {
 /// The rows of a workflow's jobs that still exist.
 pub(crate) type Rows = HashMap<JobId, JobRow>;
 
+/// How far a job is.
+pub(crate) trait Far {
+    fn state(&self) -> JobState;
+    fn attempted_at(&self) -> Option<OffsetDateTime>;
+}
+
+impl Far for JobRow {
+    fn state(&self) -> JobState {
+        self.state
+    }
+
+    fn attempted_at(&self) -> Option<OffsetDateTime> {
+        self.attempted_at
+    }
+}
+
+impl Far for Begun {
+    fn state(&self) -> JobState {
+        self.state
+    }
+
+    fn attempted_at(&self) -> Option<OffsetDateTime> {
+        self.attempted_at
+    }
+}
+
 impl Part {
     /// Its jobs, in the order in which they were read, each with its role.
     pub(crate) fn jobs(&self) -> Vec<(JobId, Role)> {
@@ -57,11 +86,11 @@ impl Part {
     }
 
     /// How it ended. `None`: it has not.
-    pub(crate) fn end(&self, rows: &Rows) -> Option<End> {
+    pub(crate) fn end<R: Far>(&self, rows: &HashMap<JobId, R>) -> Option<End> {
         match self {
             // A job that is deleted counts as completed: retention keeps discarded jobs longest, and the end of a workflow is
             // noted long before.
-            Self::Job { job, .. } => match rows.get(job).map_or(JobState::Completed, |row| row.state) {
+            Self::Job { job, .. } => match rows.get(job).map_or(JobState::Completed, Far::state) {
                 JobState::Completed => Some(End::Completed),
                 JobState::Discarded => Some(End::Failed),
                 JobState::Cancelled => Some(End::Cancelled),
@@ -101,7 +130,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn of(parts: &[Part], rows: &Rows) -> Self {
+    pub(crate) fn of<R: Far>(parts: &[Part], rows: &HashMap<JobId, R>) -> Self {
         let mut progress = Self::default();
         for part in parts {
             let end = part.end(rows);

@@ -69,3 +69,17 @@ async fn workflows_have_events_of_their_insert_their_start_and_their_end() {
     assert_eq!(of("unwanted"), ["workflow.created", "workflow.cancelled"]);
     assert!(events(&door, &format!("{types}&queues=good")).await.0.is_empty(), "a workflow is in no queue");
 }
+
+#[tokio::test]
+async fn events_are_read_without_args_meta_and_output_and_of_a_bounded_number_of_jobs() {
+    let door = Door::open(3).await;
+    door.enqueue(&json!({ "type": "old", "args": [], "queue": "rare" })).await;
+    let fill = "INSERT INTO {schema}.job (id, kind, queue)
+        SELECT ('fffffff0-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'a', 'often' FROM generate_series(1, 10000) AS g (n)";
+    door.database.execute(fill).await;
+    assert!(events(&door, "&queues=rare").await.0.is_empty(), "10,000 jobs are newer");
+    door.database.execute("DELETE FROM {schema}.job WHERE id = 'fffffff0-0000-7000-8000-000000000001'").await;
+    assert_eq!(events(&door, "&queues=rare").await.0, ["job.enqueued"]);
+    door.database.execute("UPDATE {schema}.job SET errors = '\"a note by hand\"' WHERE queue = 'rare'").await;
+    assert_eq!(events(&door, "&queues=rare&types=job.failed").await.0, ["job.failed"]);
+}

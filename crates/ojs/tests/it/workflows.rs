@@ -141,3 +141,75 @@ async fn the_overlap_policies_are_keys_and_groups_of_the_queue() {
     assert_eq!(waiting("enqueue").await, 1, "one at a time");
     assert_eq!(waiting("allow").await, 2);
 }
+
+/// A step that is unique by its queue alone.
+fn unique_step(id: &str, key: &str, after: &[&str], on_conflict: &str) -> Value {
+    let mut step = step(id, after);
+    step["options"]["queue"] = json!(key);
+    step["options"]["unique"] = json!({ "keys": ["type", "queue"], "on_conflict": on_conflict });
+    step
+}
+
+/// Works two steps of a workflow, and returns the results that the queues `last` and `all` get.
+async fn results_after(door: &Door, steps: &Value, work: [(&str, u32); 2]) -> (Value, Value) {
+    let (status, answer) = door.post("/workflows", &json!({ "name": "duplicates", "steps": steps })).await;
+    assert_eq!(status, 201, "{answer}");
+    for (queue, n) in work {
+        complete(door, &next(door, queue).await, json!(n)).await;
+    }
+    let (last, all) = (next(door, "last").await, next(door, "all").await);
+    assert_eq!(door.job(&text(&last["id"])).await["parent_results"], last["parent_results"]);
+    (last["parent_results"].clone(), all["parent_results"].clone())
+}
+
+#[tokio::test]
+async fn a_step_that_is_a_duplicate_of_another_step_has_the_result_of_that_step() {
+    for on_conflict in ["ignore", "replace"] {
+        let door = Door::open(3).await;
+        let steps = json!([
+            unique_step("one", "x", &[], on_conflict),
+            unique_step("two", "y", &[], on_conflict),
+            unique_step("same as one", "x", &[], on_conflict),
+            step("last", &["two", "same as one"]),
+            step("all", &["one", "two", "same as one"]),
+        ]);
+        let (last, all) = results_after(&door, &steps, [("x", 1), ("y", 2)]).await;
+        assert_eq!(last, json!([2, 1]), "{on_conflict}");
+        assert_eq!(all, json!([1, 2, 1]), "{on_conflict}");
+    }
+}
+
+#[tokio::test]
+async fn a_duplicate_in_a_nested_workflow_keeps_the_shape_of_its_results() {
+    let door = Door::open(3).await;
+    let job = |queue: &str| unique_step(queue, queue, &[], "ignore");
+    let inner = json!({ "type": "group", "jobs": [job("x"), job("y"), job("x")] });
+    let steps = json!([inner, { "type": "chain", "steps": [step("last", &[])] }]);
+    let (status, answer) = door.post("/workflows", &json!({ "type": "chain", "steps": steps })).await;
+    assert_eq!(status, 201, "{answer}");
+    for (queue, n) in [("x", 1), ("y", 2)] {
+        complete(&door, &next(&door, queue).await, json!(n)).await;
+    }
+    assert_eq!(next(&door, "last").await["parent_results"], json!([{ "0": 1, "1": 2, "2": 1 }]));
+}
+
+#[tokio::test]
+async fn a_step_that_was_replaced_has_the_result_of_its_last_successor() {
+    let door = Door::open(3).await;
+    let steps = json!([
+        unique_step("one", "x", &[], "replace"),
+        unique_step("two", "y", &[], "replace"),
+        step("last", &["one", "two"]),
+        step("all", &["two"]),
+    ]);
+    let (status, answer) = door.post("/workflows", &json!({ "name": "replaced", "steps": steps })).await;
+    assert_eq!(status, 201, "{answer}");
+    let mut other = unique_step("other", "x", &[], "replace");
+    other.as_object_mut().unwrap().remove("id");
+    for _ in 0..2 {
+        door.enqueue(&other).await;
+    }
+    complete(&door, &next(&door, "y").await, json!(2)).await;
+    complete(&door, &next(&door, "x").await, json!(1)).await;
+    assert_eq!(next(&door, "last").await["parent_results"], json!([1, 2]));
+}

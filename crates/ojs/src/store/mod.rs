@@ -1,16 +1,21 @@
 //! The door's own schema: its migrations and its statements.
 
+mod told;
+mod workflows;
+
 use std::sync::Arc;
 
 use serde_json::Value;
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
 use time::OffsetDateTime;
-use uniqueue::{Result, SchemaName};
-use uuid::Uuid;
+use uniqueue::{Client, Result, SchemaName};
+
+pub(crate) use self::told::{Begun, Told};
+pub(crate) use self::workflows::{Steps, Workflow};
 
 /// The migrations, in order. The number of applied ones is the version of the schema.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/V1__door.sql")];
+const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/V1__door.sql")];
 
 /// How often creating the schema is tried, where another process creates it at the same time.
 const TRIES: u32 = 5;
@@ -20,6 +25,8 @@ const TRIES: u32 = 5;
 pub(crate) struct Store {
     pub(crate) pool: PgPool,
     qualifier: String,
+    /// That of the queue's schema.
+    queue: String,
 }
 
 /// A registered cron entry.
@@ -29,21 +36,12 @@ pub(crate) struct CronEntry {
     pub(crate) created_at: OffsetDateTime,
 }
 
-/// A workflow as it is stored.
-pub(crate) struct Workflow {
-    pub(crate) id: Uuid,
-    pub(crate) kind: String,
-    pub(crate) name: Option<String>,
-    pub(crate) parts: Value,
-    pub(crate) state: String,
-    pub(crate) created_at: OffsetDateTime,
-    pub(crate) ended_at: Option<OffsetDateTime>,
-}
-
 impl Store {
     /// Creates the schema, or brings it to the latest version.
-    pub(crate) async fn open(pool: PgPool, schema: &SchemaName) -> Result<Self> {
-        let store = Self { pool, qualifier: format!("{}.", schema.quoted()) };
+    pub(crate) async fn open(client: &Client, schema: &SchemaName) -> Result<Self> {
+        let qualifier = |schema: &SchemaName| format!("{}.", schema.quoted());
+        let (pool, queue) = (client.pool().clone(), qualifier(client.schema()));
+        let store = Self { pool, qualifier: qualifier(schema), queue };
         let mut tries = 0;
         loop {
             tries += 1;
@@ -87,9 +85,10 @@ impl Store {
         Ok(usize::try_from(count).unwrap_or_default())
     }
 
-    /// Safe to splice: a schema name is checked against an alphabet without quotes.
+    /// A statement with the names of both schemas. Safe to splice: a schema name is checked against an alphabet without quotes.
     fn sql(&self, text: &str) -> SqlStr {
-        AssertSqlSafe(Arc::<str>::from(text.replace("/* door */", &self.qualifier))).into_sql_str()
+        let text = text.replace("/* door */", &self.qualifier).replace("/* queue */", &self.queue);
+        AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
     }
 
     /// Enters a cron entry. Returns whether the name was free.
@@ -127,69 +126,10 @@ impl Store {
         let sql = "SELECT state FROM /* door */directive WHERE worker = $1";
         sqlx::query_scalar(self.sql(sql)).bind(worker).fetch_optional(&self.pool).await
     }
-
-    pub(crate) async fn add_workflow(&self, tx: &mut PgConnection, workflow: &Workflow) -> sqlx::Result<()> {
-        let Workflow { id, kind, name, parts, created_at, .. } = workflow;
-        let sql = "INSERT INTO /* door */workflow (id, kind, name, parts, created_at) VALUES ($1, $2, $3, $4, $5)";
-        let adding = sqlx::query(self.sql(sql)).bind(id).bind(kind).bind(name).bind(parts).bind(created_at);
-        adding.execute(tx).await.map(drop)
-    }
-
-    pub(crate) async fn workflow(&self, id: Uuid) -> sqlx::Result<Option<Workflow>> {
-        let sql = "SELECT id, kind, name, parts, state, created_at, ended_at FROM /* door */workflow WHERE id = $1";
-        let row = sqlx::query(self.sql(sql)).bind(id).fetch_optional(&self.pool).await?;
-        row.as_ref().map(workflow).transpose()
-    }
-
-    /// The workflows with these ids that exist.
-    pub(crate) async fn workflows<'c>(
-        &self,
-        executor: impl sqlx::PgExecutor<'c>,
-        ids: &[Uuid],
-    ) -> sqlx::Result<Vec<Workflow>> {
-        let sql =
-            "SELECT id, kind, name, parts, state, created_at, ended_at FROM /* door */workflow WHERE id = ANY ($1)";
-        let rows = sqlx::query(self.sql(sql)).bind(ids).fetch_all(executor).await?;
-        rows.iter().map(workflow).collect()
-    }
-
-    /// Running workflows in the order of their ids, which follow the time, after an id.
-    pub(crate) async fn running_workflows(&self, after: Uuid, most: i64) -> sqlx::Result<Vec<Workflow>> {
-        let sql = "SELECT id, kind, name, parts, state, created_at, ended_at FROM /* door */workflow
-                   WHERE state = 'running' AND id > $1 ORDER BY id LIMIT $2";
-        let rows = sqlx::query(self.sql(sql)).bind(after).bind(most).fetch_all(&self.pool).await?;
-        rows.iter().map(workflow).collect()
-    }
-
-    /// The newest workflows first.
-    pub(crate) async fn newest_workflows(&self, most: i64) -> sqlx::Result<Vec<Workflow>> {
-        let sql = "SELECT id, kind, name, parts, state, created_at, ended_at FROM /* door */workflow ORDER BY id DESC LIMIT $1";
-        let rows = sqlx::query(self.sql(sql)).bind(most).fetch_all(&self.pool).await?;
-        rows.iter().map(workflow).collect()
-    }
-
-    /// Notes the end of a running workflow. Returns whether it ran.
-    pub(crate) async fn end_workflow(&self, id: Uuid, state: &str) -> sqlx::Result<bool> {
-        let sql = "UPDATE /* door */workflow SET state = $2, ended_at = clock_timestamp() WHERE id = $1 AND state = 'running'";
-        let done = sqlx::query(self.sql(sql)).bind(id).bind(state).execute(&self.pool).await?;
-        Ok(done.rows_affected() == 1)
-    }
 }
 
 fn cron_entry(row: &PgRow) -> sqlx::Result<CronEntry> {
     Ok(CronEntry { name: row.try_get(0)?, document: row.try_get(1)?, created_at: row.try_get(2)? })
-}
-
-fn workflow(row: &PgRow) -> sqlx::Result<Workflow> {
-    Ok(Workflow {
-        id: row.try_get(0)?,
-        kind: row.try_get(1)?,
-        name: row.try_get(2)?,
-        parts: row.try_get(3)?,
-        state: row.try_get(4)?,
-        created_at: row.try_get(5)?,
-        ended_at: row.try_get(6)?,
-    })
 }
 
 /// Whether an object is there already, which another process has just made.

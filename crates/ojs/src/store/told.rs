@@ -1,0 +1,100 @@
+//! The columns of jobs that events and the ends of workflows are told from. Args, meta and output are not read.
+
+use std::collections::HashMap;
+
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use sqlx::types::Json;
+use time::OffsetDateTime;
+use uniqueue::{AttemptError, JobId, JobState};
+use uuid::Uuid;
+
+use super::Store;
+
+/// Of the newest 10,000 jobs the newest 1,000 of these queues ($1). They are found by the primary key.
+const NEWEST: &str = "
+    SELECT
+        n.id, n.state::text AS state, CASE WHEN isfinite(n.attempted_at) THEN n.attempted_at END AS attempted_at,
+        CASE WHEN isfinite(n.finalized_at) THEN n.finalized_at END AS finalized_at, n.created_at, n.kind::text AS kind,
+        n.queue::text AS queue, n.attempt::integer AS attempt,
+        CASE
+            WHEN n.errors = '[]' THEN '[]'
+            WHEN jsonb_typeof(n.errors) = 'array' THEN (
+                SELECT jsonb_agg(CASE WHEN jsonb_typeof(e.value) = 'object' THEN e.value - 'details' ELSE e.value END ORDER BY e.place)
+                FROM jsonb_array_elements(n.errors) WITH ORDINALITY AS e (value, place)
+            )
+            ELSE jsonb_build_array(n.errors)
+        END AS errors
+    FROM (
+        SELECT j.id, j.state, j.attempted_at, j.finalized_at, j.created_at, j.kind, j.queue, j.attempt, j.errors
+        FROM /* queue */job AS j
+        ORDER BY j.id DESC
+        LIMIT 10000
+    ) AS n
+    WHERE ($1::text[] IS NULL OR n.queue::text = ANY ($1)) AND isfinite(n.created_at)
+    ORDER BY n.id DESC
+    LIMIT 1000";
+
+/// The states and starts of these jobs ($1).
+const PROGRESS: &str = "
+    SELECT
+        j.id, j.state::text AS state, CASE WHEN isfinite(j.attempted_at) THEN j.attempted_at END AS attempted_at
+    FROM /* queue */job AS j
+    WHERE j.id = ANY ($1)";
+
+/// A job as far as events tell it.
+pub(crate) struct Told {
+    pub(crate) id: JobId,
+    pub(crate) begun: Begun,
+    pub(crate) kind: String,
+    pub(crate) queue: String,
+    pub(crate) attempt: u16,
+    pub(crate) created_at: OffsetDateTime,
+    pub(crate) finalized_at: Option<OffsetDateTime>,
+    /// Without their details.
+    pub(crate) errors: Vec<AttemptError>,
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) state: JobState,
+    pub(crate) attempted_at: Option<OffsetDateTime>,
+}
+
+impl Store {
+    /// The newest jobs of these queues, or of all.
+    pub(crate) async fn newest_jobs(&self, queues: Option<Vec<String>>) -> sqlx::Result<Vec<Told>> {
+        let rows = sqlx::query(self.sql(NEWEST)).bind(queues).fetch_all(&self.pool).await?;
+        let told = |row: &PgRow| {
+            Ok(Told {
+                id: id(row)?,
+                begun: begun(row)?,
+                kind: row.try_get("kind")?,
+                queue: row.try_get("queue")?,
+                attempt: u16::try_from(row.try_get::<i32, _>("attempt")?).unwrap_or_default(),
+                created_at: row.try_get("created_at")?,
+                finalized_at: row.try_get("finalized_at")?,
+                errors: row.try_get::<Json<_>, _>("errors")?.0,
+            })
+        };
+        rows.iter().map(told).collect()
+    }
+
+    /// How far these jobs are, as far as they exist.
+    pub(crate) async fn progress_of(&self, jobs: &[JobId]) -> sqlx::Result<HashMap<JobId, Begun>> {
+        let ids: Vec<_> = jobs.iter().map(|job| job.as_uuid()).collect();
+        let rows = sqlx::query(self.sql(PROGRESS)).bind(ids).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok((id(row)?, begun(row)?))).collect()
+    }
+}
+
+fn id(row: &PgRow) -> sqlx::Result<JobId> {
+    row.try_get::<Uuid, _>("id").map(JobId::from)
+}
+
+fn begun(row: &PgRow) -> sqlx::Result<Begun> {
+    let state = row.try_get::<&str, _>("state")?.parse::<JobState>();
+    let state = state.map_err(|error| sqlx::Error::Decode(error.into()))?;
+    Ok(Begun { state, attempted_at: row.try_get("attempted_at")? })
+}
