@@ -153,16 +153,16 @@ impl ClientBuilder {
             .max_connections(self.max_connections.unwrap_or(10))
             // The check below is a ping as well.
             .test_before_acquire(false)
-            .before_acquire(move |connection, _| Box::pin(is_usable(connection, place.clone())))
+            .before_acquire(move |connection, metadata| Box::pin(is_usable(connection, place.clone(), metadata.age)))
     }
 }
 
 /// Whether an idle connection may be used again: it answers in time, no transaction is open on it, and it is in the place.
-async fn is_usable(connection: &mut PgConnection, place: Option<Arc<PlaceGuard>>) -> sqlx::Result<bool> {
+async fn is_usable(connection: &mut PgConnection, place: Option<Arc<PlaceGuard>>, age: Duration) -> sqlx::Result<bool> {
     let asking = async {
         let is_free = !store::has_open_transaction(connection).await?;
         match place {
-            Some(place) if is_free => place.is_usable(connection).await,
+            Some(place) if is_free => place.is_usable(connection, age).await,
             _ => Ok(is_free),
         }
     };

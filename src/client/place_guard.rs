@@ -1,14 +1,15 @@
 //! Checks that the schema of a client is the place that the client's map names.
 //!
-//! States: *trusted*, and *suspected* after the first connection that was elsewhere. Each new connection of the client's
-//! pool reads the identity of the schema. So a pool that is led to another server notices with its first connection there.
-//! From then on each connection is asked again before it is used, because some of the pool may be here and others
-//! elsewhere.
+//! Each new connection of the client's pool reads the identity of the schema. So a pool that is led to another server notices
+//! with its first connection there. A connection that was opened before the latest such notice, or within a minute after it, is
+//! *suspected*: it is asked again each time before it is used. A connection that was opened later was in the place when it was
+//! asked. So the suspicion ends when the pool has opened its connections anew.
 //!
 //! Invariant: the result of a check is that of the checked connection alone. A connection that is elsewhere is closed, so
 //! the next one asks again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use sqlx::{PgConnection, SqlStr};
 
@@ -22,9 +23,13 @@ use crate::store::{self, PlaceIdentity};
 pub(crate) struct PlaceGuard {
     identity: PlaceIdentity,
     statement: SqlStr,
-    /// Whether a connection was elsewhere.
-    is_suspected: AtomicBool,
+    /// When a connection was elsewhere last.
+    elsewhere_at: Mutex<Option<Instant>>,
 }
+
+/// How long after a notice new connections are suspected. The pool takes a connection as opened after its first look, and hands
+/// it out later.
+const OPENING: Duration = Duration::from_secs(60);
 
 /// The result of a check that failed.
 #[derive(Debug)]
@@ -35,7 +40,7 @@ pub(super) struct Elsewhere {
 
 impl PlaceGuard {
     pub(super) const fn new(identity: PlaceIdentity, statement: SqlStr) -> Self {
-        Self { identity, statement, is_suspected: AtomicBool::new(false) }
+        Self { identity, statement, elsewhere_at: Mutex::new(None) }
     }
 
     /// Asks a connection where it is. `None`: in the place.
@@ -49,7 +54,7 @@ impl PlaceGuard {
             Err(error) if error.is_unreachable() => return Err(sqlx::Error::WorkerCrashed),
             Err(error) => Some(format!("unknown ({error})")),
         };
-        self.is_suspected.store(true, Ordering::Release);
+        *self.elsewhere_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         Ok(Some(Elsewhere { found }))
     }
 
@@ -58,14 +63,21 @@ impl PlaceGuard {
         &self.identity.name
     }
 
-    /// Whether an idle connection of the pool may be used.
-    pub(super) async fn is_usable(&self, connection: &mut PgConnection) -> sqlx::Result<bool> {
-        Ok(!self.is_suspected.load(Ordering::Acquire) || self.look(connection).await?.is_none())
+    /// Whether an idle connection of this age of the pool may be used.
+    pub(super) async fn is_usable(&self, connection: &mut PgConnection, age: Duration) -> sqlx::Result<bool> {
+        Ok(!self.is_suspected(age) || self.look(connection).await?.is_none())
     }
 
-    /// Whether a connection that the pool handed out is there. It asked when it was new, and so suspects itself.
+    /// Whether a connection of this age is suspected.
+    fn is_suspected(&self, age: Duration) -> bool {
+        let elsewhere_at = *self.elsewhere_at.lock().unwrap_or_else(PoisonError::into_inner);
+        elsewhere_at.is_some_and(|at| at.elapsed() <= age + OPENING)
+    }
+
+    /// Whether a connection that the pool handed out is there. A new one was asked when it was opened, and an idle one if
+    /// it is suspected.
     pub(super) async fn check(&self, connection: &mut PgConnection) -> Result<()> {
-        if !self.is_suspected.load(Ordering::Acquire) {
+        if !self.is_suspected(Duration::ZERO) {
             return Ok(());
         }
         let looking = async { Ok(self.look(connection).await?) };
@@ -88,5 +100,26 @@ impl PlaceGuard {
             Err(error) if error.is_undefined() => Err(Error::WrongPlace { wanted: wanted(), found: None }),
             Err(error) => Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ident::SchemaName;
+    use crate::store::Statements;
+
+    #[test]
+    fn a_connection_that_was_opened_after_the_last_notice_is_not_asked_again() {
+        let identity = PlaceIdentity { name: PlaceName::new("a").unwrap(), hashed: None };
+        let guard = PlaceGuard::new(identity, Statements::new(SchemaName::default()).place_identity());
+        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        assert!(!guard.is_suspected(minutes(30)), "no connection was elsewhere");
+        let notice = |ago| *guard.elsewhere_at.lock().unwrap() = Instant::now().checked_sub(ago);
+        notice(Duration::ZERO);
+        assert!(guard.is_suspected(Duration::ZERO) && guard.is_suspected(minutes(30)));
+        notice(minutes(10));
+        let suspected = [0, 8, 10, 30].map(|age| guard.is_suspected(minutes(age)));
+        assert_eq!(suspected, [false, false, true, true]);
     }
 }
