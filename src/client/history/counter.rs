@@ -34,10 +34,8 @@ const MAX_SERIES: usize = 10_000;
 const MAX_GATHERED: usize = 20_000;
 
 /// The counts of one kind in one queue since they were taken last.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Series {
-    kind: Kind,
-    queue: QueueName,
     counts: Mutex<HistoryCounts>,
 }
 
@@ -51,10 +49,10 @@ impl Series {
     }
 }
 
-/// All series, by kind.
+/// All series. A kind may have as many queues as there are series.
 #[derive(Debug, Default)]
 struct AllSeries {
-    by_kind: HashMap<String, Vec<Arc<Series>>>,
+    by_kind: HashMap<Kind, HashMap<QueueName, Arc<Series>>>,
     /// The number of series.
     len: usize,
 }
@@ -108,15 +106,14 @@ impl HistoryCounter {
     /// The series of a kind in a queue. `None`: there are too many.
     pub(crate) fn series(&self, kind: &Kind, queue: &QueueName) -> Option<Arc<Series>> {
         let mut all = lock(&self.series);
-        let of_kind = all.by_kind.get(kind.as_str()).map_or(&[][..], Vec::as_slice);
-        if let Some(known) = of_kind.iter().find(|series| series.queue == *queue) {
+        if let Some(known) = all.by_kind.get(kind).and_then(|of_kind| of_kind.get(queue)) {
             return Some(Arc::clone(known));
         }
         if all.len >= MAX_SERIES {
             return None;
         }
-        let new = Arc::new(Series { kind: kind.clone(), queue: queue.clone(), counts: Mutex::default() });
-        all.by_kind.entry(kind.as_str().to_owned()).or_default().push(Arc::clone(&new));
+        let new = Arc::<Series>::default();
+        all.by_kind.entry(kind.clone()).or_default().insert(queue.clone(), Arc::clone(&new));
         all.len += 1;
         Some(new)
     }
@@ -142,19 +139,19 @@ impl HistoryCounter {
         let began = lock(&self.since).take().unwrap_or(now);
         let mut counts = BTreeMap::new();
         let mut all = lock(&self.series);
-        all.by_kind.retain(|_, of_kind| {
-            of_kind.retain(|series| {
+        all.by_kind.retain(|kind, of_kind| {
+            of_kind.retain(|queue, series| {
                 let taken = series.take();
                 let is_resting = taken.is_empty();
                 if !is_resting {
-                    counts.insert((series.kind.clone(), series.queue.clone()), taken);
+                    counts.insert((kind.clone(), queue.clone()), taken);
                 }
                 // A series that a runner holds stays.
                 !is_resting || Arc::strong_count(series) > 1
             });
             !of_kind.is_empty()
         });
-        all.len = all.by_kind.values().map(Vec::len).sum();
+        all.len = all.by_kind.values().map(HashMap::len).sum();
         drop(all);
         if counts.is_empty() {
             return;
