@@ -69,3 +69,29 @@ impl From<Value> for AttemptError {
         }
     }
 }
+
+/// The most bytes of an error or a reason that a job keeps and the log shows.
+const MOST_ERROR_BYTES: usize = 16 * 1024;
+
+/// A text within the limit of errors. A mark at the end of a cut text says how long it was.
+pub(crate) fn limited(mut text: String) -> String {
+    let whole = text.len();
+    if whole > MOST_ERROR_BYTES {
+        text.truncate(text.floor_char_boundary(MOST_ERROR_BYTES));
+        text.push_str(&format!("… (cut: {whole} bytes)"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_ERROR_BYTES, limited};
+
+    #[test]
+    fn a_text_is_cut_between_characters_and_marked() {
+        let most = "x".repeat(MOST_ERROR_BYTES);
+        assert_eq!(limited(most.clone()), most);
+        let cut = limited(format!("x{}", "ä".repeat(MOST_ERROR_BYTES)));
+        assert_eq!(cut, format!("x{}… (cut: 32769 bytes)", "ä".repeat(MOST_ERROR_BYTES / 2 - 1)));
+    }
+}

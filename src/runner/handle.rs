@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
@@ -13,6 +12,7 @@ use uuid::Uuid;
 
 use super::health::RunnerHealth;
 use super::shared::Shared;
+use super::shutdown_signal::further_signal;
 use crate::client::answer;
 use crate::error::{Error, Result};
 use crate::period::format_duration;
@@ -120,7 +120,7 @@ impl RunnerHandle {
     /// Results that are not recorded by then are dropped, and their jobs rescued by another runner. A database that does
     /// not answer takes up to half a lease more, to delete the runner's row.
     ///
-    /// If the process has used [`shutdown_signal`], Ctrl-C or SIGTERM during the stop counts as the end of the stop timeout.
+    /// If the process has used [`shutdown_signal`](crate::shutdown_signal), Ctrl-C or SIGTERM during the stop counts as the end of the stop timeout.
     ///
     /// Once begun it goes on to its end, also where the future is dropped.
     ///
@@ -259,51 +259,4 @@ impl std::fmt::Debug for RunnerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RunnerHandle").field("id", &self.id()).finish_non_exhaustive()
     }
-}
-
-/// Resolves when the process is asked to stop: by Ctrl-C, or by SIGTERM where there is one.
-///
-/// One signal begins the stop. A runner then takes its stop timeout and its grace at most
-/// ([`Runner::stop_timeout`](crate::Runner::stop_timeout)). A second signal ends the stop timeout: jobs that still run are
-/// given back.
-///
-/// Should the operating system refuse to watch a signal, that signal keeps its usual effect.
-pub async fn shutdown_signal() {
-    HAS_WATCHED.store(true, Ordering::Relaxed);
-    let interrupt = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        () = interrupt => {}
-        () = terminate() => {}
-    }
-}
-
-/// Whether the process has watched for signals. Watching for them takes their usual effect away, so a runner does not begin it.
-static HAS_WATCHED: AtomicBool = AtomicBool::new(false);
-
-/// Resolves at the next signal, in a process that has watched for signals before.
-async fn further_signal() {
-    match HAS_WATCHED.load(Ordering::Relaxed) {
-        true => shutdown_signal().await,
-        false => std::future::pending().await,
-    }
-}
-
-#[cfg(unix)]
-async fn terminate() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            terminate.recv().await;
-        }
-        Err(_) => std::future::pending().await,
-    }
-}
-
-#[cfg(not(unix))]
-async fn terminate() {
-    std::future::pending().await
 }

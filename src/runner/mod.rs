@@ -58,6 +58,7 @@ mod retention;
 mod runs;
 mod set_aside;
 mod shared;
+mod shutdown_signal;
 mod slots;
 mod start;
 mod suspects;
@@ -69,7 +70,8 @@ pub(crate) use self::budget::{Budget, Share};
 pub use self::builder::Runner;
 #[cfg(feature = "testing")]
 pub(crate) use self::drain::{Attempted, Drainer};
-pub use self::handle::{RunnerHandle, shutdown_signal};
+pub use self::handle::RunnerHandle;
 pub use self::health::RunnerHealth;
 pub use self::maintainer::{Maintainer, MaintainerHandle};
 pub(crate) use self::recovery::GrowingWait;
+pub use self::shutdown_signal::shutdown_signal;

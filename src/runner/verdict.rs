@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::panics::{catch, wait_after};
+use crate::attempt_error::limited;
 use crate::error::with_causes;
 use crate::job_error::ErrorDetails;
 use crate::outcome::{BoxError, Outcome};
@@ -28,9 +29,6 @@ const NOT_COMMITTED: &str = "the transaction that completed the job did not comm
 
 /// The code of an attempt that took too long, unless its error has one.
 const TIMED_OUT: &str = "timed_out";
-
-/// The most bytes of an error or a reason that a job keeps and the log shows.
-const MOST_ERROR_BYTES: usize = 16 * 1024;
 
 /// How the work ended.
 pub(super) enum WorkEnd {
@@ -170,27 +168,4 @@ impl Judge<'_> {
 /// Whether the worker completed the job in a transaction and returned: the verdict is for the case that it did not commit.
 pub(super) fn is_completed_in(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Retry { error, .. } if error.text == NOT_COMMITTED)
-}
-
-/// A text within the limit of errors. A mark at the end of a cut text says how long it was.
-fn limited(mut text: String) -> String {
-    let whole = text.len();
-    if whole > MOST_ERROR_BYTES {
-        text.truncate(text.floor_char_boundary(MOST_ERROR_BYTES));
-        text.push_str(&format!("… (cut: {whole} bytes)"));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{MOST_ERROR_BYTES, limited};
-
-    #[test]
-    fn a_text_is_cut_between_characters_and_marked() {
-        let most = "x".repeat(MOST_ERROR_BYTES);
-        assert_eq!(limited(most.clone()), most);
-        let cut = limited(format!("x{}", "ä".repeat(MOST_ERROR_BYTES)));
-        assert_eq!(cut, format!("x{}… (cut: 32769 bytes)", "ä".repeat(MOST_ERROR_BYTES / 2 - 1)));
-    }
 }
