@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
+pub(crate) const WEEK: Duration = Duration::from_secs(7 * 86_400);
+
 /// How long an answer is counted on from. A clock that was set meanwhile is noticed after this time.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
@@ -57,7 +60,7 @@ mod tests {
             asked.set(asked.get() + 1);
             Ok::<_, ()>(OffsetDateTime::UNIX_EPOCH)
         };
-        let lasting = Clock { kept_for: Duration::from_secs(3_600), ..Clock::default() };
+        let lasting = Clock { kept_for: HOUR, ..Clock::default() };
         lasting.now(ask()).await.unwrap();
         let second = lasting.now(ask()).await.unwrap();
         assert!(lasting.now(ask()).await.unwrap() > second && second > OffsetDateTime::UNIX_EPOCH, "it goes on");

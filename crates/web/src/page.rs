@@ -102,6 +102,16 @@ impl Page {
         answer.get(|| self.app.sampler.round(), ask).await
     }
 
+    /// An answer that changes slowly, as the history does. All open pages share it for longer than a sample.
+    pub(crate) async fn shared_longer<T>(
+        &self,
+        answer: &Answer<T>,
+        ask: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<Arc<T>, Failure> {
+        self.app.sampler.want();
+        answer.get_slow(ask).await
+    }
+
     pub(crate) fn may(&self, right: Right) -> bool {
         self.access.has(right)
     }

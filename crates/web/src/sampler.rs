@@ -15,6 +15,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use uniqueue::{Client, History, QueueHistory, Result};
 
+use crate::clock::HOUR;
+use crate::shared::SHARED_FOR_LONG;
 use crate::snapshot::{Deploy, Doctor, OLD, SampleFailure, Seen, Snapshot};
 
 /// The time between two samples.
@@ -22,12 +24,6 @@ const EVERY: Duration = Duration::from_secs(2);
 
 /// The time between two diagnoses, which take about twenty statements.
 const DIAGNOSE_EVERY: Duration = Duration::from_secs(30);
-
-/// The time between two looks at the history, which grows once a minute.
-const HISTORY_EVERY: Duration = Duration::from_secs(20);
-
-/// The history that the overview shows.
-const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The longest that one sample or one check takes.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -78,7 +74,7 @@ impl<T> Kept<T> {
     /// The answer, read again where it is old. If that fails, the former answer stays, and the next attempt comes as late as after
     /// an answer. `None`: the answer was never read, for example because the role may not read it.
     async fn renewed(&mut self, ask: impl IntoFuture<Output = Result<T>>) -> Option<Arc<T>> {
-        if self.0.as_ref().is_none_or(|(read_at, _)| read_at.elapsed() > HISTORY_EVERY) {
+        if self.0.as_ref().is_none_or(|(read_at, _)| read_at.elapsed() > SHARED_FOR_LONG) {
             let former = self.0.take().and_then(|(_, answer)| answer);
             self.0 = Some((Instant::now(), ask.await.ok().map(Arc::new).or(former)));
         }

@@ -18,6 +18,9 @@ use crate::failure::Failure;
 /// How long an answer is shared where no sample follows, as when no tab follows the queue.
 const SHARED_FOR: Duration = Duration::from_secs(2);
 
+/// How long an answer is shared that changes slowly, such as the history, which grows once a minute.
+pub(crate) const SHARED_FOR_LONG: Duration = Duration::from_secs(20);
+
 /// The most jobs, the most keys, and the most queues, whose answers are kept.
 const MOST: usize = 32;
 
@@ -64,10 +67,7 @@ impl<T> Timed<T> {
 }
 
 /// One shared answer.
-pub(crate) struct Answer<T> {
-    kept: Mutex<Option<Kept<T>>>,
-    shared_for: Duration,
-}
+pub(crate) struct Answer<T>(Mutex<Option<Kept<T>>>);
 
 struct Kept<T> {
     round: u64,
@@ -77,7 +77,7 @@ struct Kept<T> {
 
 impl<T> Default for Answer<T> {
     fn default() -> Self {
-        Self { kept: Mutex::new(None), shared_for: SHARED_FOR }
+        Self(Mutex::new(None))
     }
 }
 
@@ -89,8 +89,26 @@ impl<T> Answer<T> {
         round: impl Fn() -> u64,
         ask: impl Future<Output = Result<T, Failure>>,
     ) -> Result<Arc<T>, Failure> {
-        let mut kept = self.kept.lock().await;
-        let is_current = |kept: &&Kept<T>| kept.round == round() && kept.asked_at.elapsed() < self.shared_for;
+        self.get_within([SHARED_FOR; 2], round, ask).await
+    }
+
+    /// The answer of the last [`SHARED_FOR_LONG`], whatever was sampled or changed since. A failure is shared as briefly as
+    /// that of [`get`](Self::get).
+    pub(crate) async fn get_slow(&self, ask: impl Future<Output = Result<T, Failure>>) -> Result<Arc<T>, Failure> {
+        self.get_within([SHARED_FOR_LONG, SHARED_FOR], || 0, ask).await
+    }
+
+    async fn get_within(
+        &self,
+        [answer_for, failure_for]: [Duration; 2],
+        round: impl Fn() -> u64,
+        ask: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<Arc<T>, Failure> {
+        let mut kept = self.0.lock().await;
+        let is_current = |kept: &&Kept<T>| {
+            let shared_for = if kept.answer.is_ok() { answer_for } else { failure_for };
+            kept.round == round() && kept.asked_at.elapsed() < shared_for
+        };
         if let Some(kept) = kept.as_ref().filter(is_current) {
             return kept.answer.clone();
         }
@@ -129,9 +147,12 @@ mod tests {
 
     use super::*;
 
-    /// An answer that no slow machine makes old.
-    fn lasting() -> Answer<u64> {
-        Answer { shared_for: Duration::from_secs(3_600), ..Answer::default() }
+    /// So long that no slow machine makes an answer old.
+    const LASTING: [Duration; 2] = [Duration::from_secs(3_600); 2];
+
+    /// Makes the kept answer older by this time.
+    async fn age(answer: &Answer<u64>, by: Duration) {
+        answer.0.lock().await.as_mut().unwrap().asked_at -= by;
     }
 
     async fn ask(asked: &AtomicU64) -> Result<u64, Failure> {
@@ -142,12 +163,14 @@ mod tests {
 
     #[tokio::test]
     async fn fifty_tabs_cost_one_look_up_a_sample() {
-        let (answer, round, asked) = (Arc::new(lasting()), Arc::new(AtomicU64::new(0)), Arc::default());
+        let (answer, round, asked) = (Arc::new(Answer::default()), Arc::new(AtomicU64::new(0)), Arc::default());
         for sample in 1..=3 {
             let tabs: Vec<_> = (0..50)
                 .map(|_| {
                     let (answer, round, asked) = (Arc::clone(&answer), Arc::clone(&round), Arc::clone(&asked));
-                    tokio::spawn(async move { *answer.get(|| round.load(SeqCst), ask(&asked)).await.unwrap() })
+                    tokio::spawn(async move {
+                        *answer.get_within(LASTING, || round.load(SeqCst), ask(&asked)).await.unwrap()
+                    })
                 })
                 .collect();
             for tab in tabs {
@@ -160,31 +183,48 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_during_a_look_up_makes_its_answer_old() {
-        let (answer, round, asked) = (lasting(), AtomicU64::new(0), AtomicU64::new(0));
-        let first = answer.get(|| round.load(SeqCst), async {
+        let (answer, round, asked) = (Answer::default(), AtomicU64::new(0), AtomicU64::new(0));
+        let first = answer.get_within(LASTING, || round.load(SeqCst), async {
             round.fetch_add(1, SeqCst);
             ask(&asked).await
         });
         assert_eq!(*first.await.unwrap(), 1);
-        assert_eq!(*answer.get(|| round.load(SeqCst), ask(&asked)).await.unwrap(), 2);
+        assert_eq!(*answer.get_within(LASTING, || round.load(SeqCst), ask(&asked)).await.unwrap(), 2);
         // Without samples the answer ages.
-        assert_eq!(*answer.get(|| round.load(SeqCst), ask(&asked)).await.unwrap(), 2);
-        answer.kept.lock().await.as_mut().unwrap().asked_at -= answer.shared_for;
-        assert_eq!(*answer.get(|| round.load(SeqCst), ask(&asked)).await.unwrap(), 3);
+        assert_eq!(*answer.get_within(LASTING, || round.load(SeqCst), ask(&asked)).await.unwrap(), 2);
+        age(&answer, LASTING[0]).await;
+        assert_eq!(*answer.get_within(LASTING, || round.load(SeqCst), ask(&asked)).await.unwrap(), 3);
     }
 
     #[tokio::test]
     async fn a_failure_is_shared_and_a_dropped_look_up_is_not() {
-        let (answer, asked) = (lasting(), AtomicU64::new(0));
+        let (answer, asked) = (Answer::<u64>::default(), AtomicU64::new(0));
         let failing = || async {
             asked.fetch_add(1, SeqCst);
             Err(Failure::Bad("no".to_owned()))
         };
-        assert!(answer.get(|| 0, failing()).await.is_err() && answer.get(|| 0, failing()).await.is_err());
+        assert!(
+            answer.get_within(LASTING, || 0, failing()).await.is_err()
+                && answer.get_within(LASTING, || 0, failing()).await.is_err()
+        );
         assert_eq!(asked.load(SeqCst), 1);
-        let answer = lasting();
-        drop(tokio::time::timeout(Duration::ZERO, answer.get(|| 0, std::future::pending())).await);
-        assert_eq!(*answer.get(|| 0, ask(&asked)).await.unwrap(), 2);
+        let answer = Answer::default();
+        drop(tokio::time::timeout(Duration::ZERO, answer.get_within(LASTING, || 0, std::future::pending())).await);
+        assert_eq!(*answer.get_within(LASTING, || 0, ask(&asked)).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_slow_answer_is_shared_over_samples_and_changes_for_its_time_and_a_failure_briefly() {
+        let (answer, asked) = (Answer::default(), AtomicU64::new(0));
+        for _ in 0..3 {
+            assert_eq!(*answer.get_slow(ask(&asked)).await.unwrap(), 1);
+        }
+        age(&answer, SHARED_FOR_LONG).await;
+        assert_eq!(*answer.get_slow(ask(&asked)).await.unwrap(), 2);
+        let answer = Answer::default();
+        assert!(answer.get_slow(async { Err(Failure::Bad("no".to_owned())) }).await.is_err());
+        age(&answer, SHARED_FOR).await;
+        assert_eq!(*answer.get_slow(ask(&asked)).await.unwrap(), 3);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use maud::{Markup, html};
 use uniqueue::{History, HistoryCounts, HistoryPoint, KindHistory};
 
+use crate::clock::HOUR;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
@@ -16,8 +17,6 @@ use crate::shared::Timed;
 
 /// The ranges to choose from: the word in the URL, and the lengths in minutes of the range and of a step.
 const RANGES: [(&str, u64, u64); 3] = [("1h", 60, 1), ("24h", 1_440, 30), ("7d", 10_080, 180)];
-
-pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The age at which all processes have written a minute.
 const UNWRITTEN: time::Duration = time::Duration::minutes(2);
@@ -60,7 +59,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
             let kinds = page.client().history_by_kind(since, KINDS).timeout(LOOK_UP).await?;
             Ok(Timed::new(page.now().await?, kinds))
         };
-        Ok((history, page.shared(&page.app.answers.of(word), ask).await?))
+        Ok((history, page.shared_longer(&page.app.answers.of(word), ask).await?))
     };
     let asked = page.ask(ask).await?;
     let history = History::merged(asked.answers.iter().map(|(_, (history, _))| history.of.clone()));
@@ -151,7 +150,7 @@ async fn read(
     }
     let ask = async { Ok(Timed::new(page.now().await?, asking.await?)) };
     let key = (word, of.kind.map(ToOwned::to_owned), of.queue.map(ToOwned::to_owned));
-    page.shared(&page.app.answers.of(key), ask).await
+    page.shared_longer(&page.app.answers.of(key), ask).await
 }
 
 fn drawn(page: &Page, word: &str, of: Of<'_>, history: &History) -> Markup {

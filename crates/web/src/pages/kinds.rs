@@ -1,13 +1,12 @@
 //! Registered kinds, and one of them.
 
-use std::time::Duration;
-
 use maud::{Markup, html};
 use serde_json::Value;
 use uniqueue::{JobFilter, KindRow, UniquePolicy};
 
 use super::history::{self, Of};
 use super::{error_groups, failing};
+use crate::clock::{HOUR, WEEK};
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{Cell, Document, Hostile, Shown, ago, argument, cli, document, fitting, grouped, json, span};
@@ -21,9 +20,6 @@ const RUNNERS: usize = 20;
 
 /// The most bytes of a policy's document.
 const POLICY: usize = 12_000;
-
-/// The time in which a kind that ran has a page.
-const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let kinds = page.client().kinds().list().timeout(LOOK_UP).await?;
@@ -141,7 +137,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
 
 /// Whether anything of the kind was counted in the last week. `false` where the role may not read the history.
 async fn ran_this_week(page: &Page, name: &str) -> bool {
-    match page.client().history(WEEK).step(history::HOUR).kind(name).timeout(LOOK_UP).await {
+    match page.client().history(WEEK).step(HOUR).kind(name).timeout(LOOK_UP).await {
         Ok(history) => !history.total().is_empty(),
         Err(error) => error.is_statement_timeout(),
     }

@@ -115,6 +115,45 @@ async fn the_page_of_a_kind_stands_without_the_history() {
     assert!(answer.body.contains("bad address"), "{}", answer.body);
 }
 
+#[tokio::test]
+async fn open_pages_share_the_history_over_refreshes_and_changes() {
+    let database = Database::new().await.unwrap();
+    execute(
+        &database,
+        r#"SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_build_array(
+            '{"kind": "mail", "queue": "mails", "inserted": 40}'::jsonb, '{"kind": "", "queue": "mails", "inserted": 40}'::jsonb,
+            '{"kind": "", "queue": "", "inserted": 40}'::jsonb
+        ));
+        INSERT INTO {schema}.job (id, kind, queue) SELECT {schema}.new_job_id(), 'mail', 'mails'"#,
+    )
+    .await;
+    let router = Web::new(database.client().clone()).access(|_| Access::all()).router();
+    let paths = ["/history", "/queue?queue=mails"];
+    // Each page shows what it read last, so an answer with 41 was read after the first one.
+    let read = async |router: &axum::Router, count: &str| {
+        for path in paths {
+            let (one, other) = tokio::join!(get(router, path), get(router, path));
+            for page in [one, other] {
+                assert!(page.body.contains(&format!("{count} inserted")), "{path}: {}", page.body);
+            }
+        }
+    };
+    let began = Instant::now();
+    read(&router, "40").await;
+    execute(&database, "UPDATE {schema}.history SET inserted = 41").await;
+    for verb in ["pause", "resume", "pause"] {
+        // A change makes most answers old.
+        let form = format!("queue=mails&verb={verb}");
+        assert_eq!(send(&router, request("POST", "/queues/change", &form)).await.status.as_u16(), 303);
+        if began.elapsed() > Duration::from_secs(15) {
+            break;
+        }
+        read(&router, "40").await;
+    }
+    // Another dashboard reads it for itself.
+    read(&uniqueue_web::router(database.client().clone()), "41").await;
+}
+
 /// Reads the list of kinds over a week as the library does. Returns the pages of the buffer cache that it took.
 async fn pages_of_the_week(database: &Database) -> u64 {
     let statement = include_str!("../../../../src/store/sql/history_by_kind.sql");
@@ -185,7 +224,7 @@ async fn a_week_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_q
         "/jobs",
     ] {
         // The quickest of a few: other tests run meanwhile.
-        let mut quickest = Duration::MAX;
+        let (mut quickest, mut bytes) = (Duration::MAX, 0);
         for _ in 0..5 {
             // A dashboard of its own shares no answer with the ones before. Its first page waits for a sample.
             let router = uniqueue_web::router(database.client().clone());
@@ -194,12 +233,13 @@ async fn a_week_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_q
             let answer = get(&router, path).await;
             quickest = quickest.min(began.elapsed());
             assert_eq!(answer.status, 200, "{path}");
-            assert!(answer.body.len() < 100_000, "{path}: {} bytes", answer.body.len());
+            bytes = answer.body.len();
+            assert!(bytes < 100_000, "{path}: {bytes} bytes");
             if quickest < longest {
                 break;
             }
         }
-        println!("{path}: {quickest:?}");
+        println!("{path}: {quickest:?}, {bytes} bytes");
         assert!(quickest < longest, "{path}: {quickest:?}");
     }
 }

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::IntoFuture;
-use std::sync::Arc;
-use std::time::Duration;
 
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use uniqueue::{GroupInfo, JobFilter, JobId, JobRow, JobState, KeyHolder, MAX_KEY_BYTES};
 use uuid::Uuid;
 
+use crate::clock::WEEK;
 use crate::failure::Failure;
 use crate::page::{LOOK_UP, Page};
+use crate::pages::failing;
 use crate::pages::jobs::{self, Cut, JobQuery};
 
 /// The most hits of each sort.
@@ -20,11 +20,11 @@ const MOST: usize = 10;
 /// The most jobs among which the last digits of an id are searched.
 const AMONG: u32 = 1_000;
 
-/// The most groups whose names are searched for a part.
-const GROUPS: u32 = 500;
+/// The most groups whose names are searched for a part, in the order of their queues and names.
+const GROUPS: u32 = 100;
 
-/// How long a kind is known after its last job.
-const WEEK: Duration = Duration::from_secs(7 * 86_400);
+/// The last jobs, whose kinds are known before they are counted in the history.
+const LAST: u32 = 100;
 
 /// The fewest digits of an id.
 const DIGITS: usize = 4;
@@ -60,7 +60,10 @@ pub(super) struct InArgs {
 
 pub(super) async fn find(page: &Page, typed: &str) -> Result<Found, Failure> {
     let now = page.now().await?;
-    let names = names(page).await;
+    let names = page.shared(&page.app.answers.of("search"), read_names(page)).await.unwrap_or_default();
+    let failing = failing::found(page).await.ok();
+    let failing = failing.iter().flat_map(|failing| &failing.of.kinds).map(|one| one.kind.to_string());
+    let all_kinds = names.kinds.iter().cloned().chain(failing).collect();
     let contains = |names: &BTreeSet<String>| {
         let lower = typed.to_lowercase();
         let mut found: Vec<_> = names.iter().filter(|name| name.to_lowercase().contains(&lower)).cloned().collect();
@@ -71,7 +74,7 @@ pub(super) async fn find(page: &Page, typed: &str) -> Result<Found, Failure> {
         found.truncate(MOST);
         found
     };
-    let (queues, kinds) = (contains(&names.queues), contains(&names.kinds));
+    let (queues, kinds) = (contains(&names.queues), contains(&all_kinds));
     let ids = id_range(typed);
     let (by_id, groups, keys) =
         tokio::join!(by_id(page, ids.as_ref()), groups(page, typed, &names.queues), keys(page, typed));
@@ -175,45 +178,37 @@ async fn in_args(page: &Page, typed: &str, now: OffsetDateTime) -> Result<InArgs
 pub(super) struct Names {
     pub(super) queues: BTreeSet<String>,
     pub(super) kinds: BTreeSet<String>,
-    /// The waiting groups that have waited longest.
     groups: Vec<Group>,
 }
 
-/// The queues with jobs, runners or settings. The kinds that are registered, that live runners work, that fail, of which
-/// the last jobs are, or that the history of a week has. The groups that wait.
-async fn names(page: &Page) -> Arc<Names> {
-    let ask = async {
-        let client = page.client();
-        let queues = match page.sample().await {
-            Some(snapshot) => snapshot.queues.iter().map(|queue| queue.settings.name.to_string()).collect(),
-            None => BTreeSet::new(),
-        };
-        let (registered, runners, failing, last, counted, groups) = tokio::join!(
-            client.kinds().list().timeout(LOOK_UP).into_future(),
-            client.runners().timeout(LOOK_UP).into_future(),
-            client.failing_kinds().timeout(LOOK_UP).into_future(),
-            client.jobs(JobFilter::all()).limit(AMONG).timeout(LOOK_UP).into_future(),
-            client.history_by_kind(WEEK, AMONG).timeout(LOOK_UP).into_future(),
-            client.groups().limit(GROUPS).timeout(LOOK_UP).into_future(),
-        );
-        let mut kinds: BTreeSet<_> = registered.into_iter().flatten().map(|kind| kind.name.to_string()).collect();
-        kinds.extend(
-            runners.into_iter().flatten().flat_map(|runner| runner.kinds).flatten().map(|kind| kind.to_string()),
-        );
-        kinds.extend(failing.into_iter().flatten().map(|kind| kind.kind.to_string()));
-        kinds.extend(last.into_iter().flatten().map(|job| job.kind.to_string()));
-        kinds.extend(counted.into_iter().flatten().map(|of| of.kind.to_string()));
-        let group =
-            |one: GroupInfo| Group { queue: one.queue.to_string(), name: one.group, jobs: one.running + one.waiting };
-        let groups = groups.into_iter().flatten().map(group).collect();
-        Ok(Names { queues, kinds, groups })
+/// The queues with jobs, runners or settings. The kinds that are registered, that live runners work, that the history of a
+/// week has, or of which the last jobs are. The first groups. Each part is read by index and has few rows.
+async fn read_names(page: &Page) -> Result<Names, Failure> {
+    let client = page.client();
+    let queues = match page.sample().await {
+        Some(snapshot) => snapshot.queues.iter().map(|queue| queue.settings.name.to_string()).collect(),
+        None => BTreeSet::new(),
     };
-    page.shared(&page.app.answers.one(), ask).await.unwrap_or_default()
+    let (registered, runners, counted, last, groups) = tokio::join!(
+        client.kinds().list().timeout(LOOK_UP).into_future(),
+        client.runners().timeout(LOOK_UP).into_future(),
+        client.history_by_kind(WEEK, AMONG).timeout(LOOK_UP).into_future(),
+        client.jobs(JobFilter::all()).limit(LAST).timeout(LOOK_UP).into_future(),
+        client.groups().by_name().limit(GROUPS).timeout(LOOK_UP).into_future(),
+    );
+    let mut kinds: BTreeSet<_> = registered.into_iter().flatten().map(|kind| kind.name.to_string()).collect();
+    kinds.extend(runners.into_iter().flatten().flat_map(|runner| runner.kinds).flatten().map(|kind| kind.to_string()));
+    kinds.extend(counted.into_iter().flatten().map(|of| of.kind.to_string()));
+    kinds.extend(last.into_iter().flatten().map(|job| job.kind.to_string()));
+    let group =
+        |one: GroupInfo| Group { queue: one.queue.to_string(), name: one.group, jobs: one.running + one.waiting };
+    Ok(Names { queues, kinds, groups: groups.into_iter().flatten().map(group).collect() })
 }
 
 /// The names that contain the typed text, of one sort or of all. Names that begin with it come first.
 pub(super) async fn suggestions(page: &Page, typed: &str, of: Option<&str>) -> Vec<String> {
-    let names = names(page).await;
+    // All who type share them. A name that is new appears within the time that they are shared.
+    let names = page.shared_longer(&page.app.answers.of("suggest"), read_names(page)).await.unwrap_or_default();
     let groups = names.groups.iter().map(|group| group.name.clone()).collect();
     let sorts = [("kinds", &names.kinds), ("queues", &names.queues), ("groups", &groups)];
     let asked = sorts.into_iter().filter(|(sort, _)| of.is_none_or(|of| of == *sort)).flat_map(|(_, names)| names);
