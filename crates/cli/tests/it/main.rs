@@ -20,6 +20,7 @@ mod roles;
 mod screen;
 mod serve;
 mod silence;
+mod since;
 mod support;
 mod terminal;
 mod top;

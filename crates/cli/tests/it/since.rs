@@ -1,0 +1,89 @@
+//! `uniqueue stats --since`, and the deploys that it names.
+
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+use test_support::eventually;
+
+use crate::support::{database, execute, texts, uniqueue};
+
+/// A runner that works no job.
+struct Working(Child);
+
+impl Working {
+    fn of_version(url: &str, version: &str) -> Self {
+        let mut work = uniqueue();
+        work.args(["work", "--queue", "mails", "--app-version", version, "--", "cat"]).env("DATABASE_URL", url);
+        Self(work.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn stats(url: &str, words: &[&str]) -> String {
+    let output = uniqueue().args(["stats", "--since", "10m"]).args(words).env("DATABASE_URL", url).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Each time becomes `TIME`, and of equal lines that follow one another the first one stays.
+fn without_times(text: &str) -> String {
+    let mut lines: Vec<_> = text
+        .lines()
+        .map(|line| {
+            let (indent, line) = line.split_at(line.len() - line.trim_start().len());
+            let is_time = line.get(..20).is_some_and(|start| start.starts_with("20") && start.ends_with('Z'));
+            let line = if is_time { format!("TIME{}", &line[20..]) } else { line.to_owned() };
+            format!("{indent}{}", line.trim_end())
+        })
+        .collect();
+    lines.dedup();
+    lines.join("\n")
+}
+
+#[tokio::test]
+async fn stats_since_print_steps_deploys_and_kinds() {
+    let url = database().await;
+    assert!(uniqueue().arg("migrate").env("DATABASE_URL", &url).output().unwrap().status.success());
+    execute(
+        &url,
+        r#"SELECT uniqueue.register_kind('mail', queue => 'mails');
+        SELECT uniqueue._add_history(now() - interval '5 minutes', jsonb_build_array(
+            '{"kind": "mail", "queue": "mails", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb,
+            '{"kind": "", "queue": "mails", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb,
+            '{"kind": "", "queue": "", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb
+        ))"#,
+    )
+    .await;
+    let _working = Working::of_version(&url, "1.4 \u{1b}[31m");
+    eventually!(!texts(&url, "SELECT version FROM uniqueue.deploy").await.is_empty(), "no deploy was noted");
+    let steps = r" from                 | inserted | duplicates | completed | failed | discarded | wait 50% | 95% | 99% | run 50% |   95% |   99%
+----------------------+----------+------------+-----------+--------+-----------+----------+-----+-----+---------+-------+-------
+ TIME |        0 |          0 |         0 |      0 |         0 |          |     |     |         |       |
+ TIME |    4,000 |          5 |        30 |      7 |         1 |      3ms | 4ms | 4ms |   150ms | 195ms | 199ms
+ TIME |        0 |          0 |         0 |      0 |         0 |          |     |     |         |       |
+
+in steps of 1m; the last two minutes are incomplete
+TIME: version 1.4 \u{1b}[31m began to run";
+    let kinds = r" kind | inserted | duplicates | completed | failed | discarded
+------+----------+------------+-----------+--------+-----------
+ mail |    4,000 |          5 |        30 |      7 |         1";
+    assert_eq!(without_times(&stats(&url, &[])), format!("{steps}\n\n{kinds}"));
+    assert_eq!(without_times(&stats(&url, &["--kind", "mail"])), steps);
+    let numbers: Value = serde_json::from_str(&stats(&url, &["--json"])).unwrap();
+    let point = numbers["points"].as_array().unwrap().iter().find(|point| point["inserted"] != 0).unwrap();
+    assert_eq!((&numbers["step"], numbers["points"].as_array().unwrap().len()), (&json!(60), 11));
+    let counts = json!({"inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1});
+    for (name, value) in counts.as_object().unwrap() {
+        assert_eq!((&point[name], &numbers["kinds"][0][name]), (value, value), "{name}");
+    }
+    assert_eq!(point["wait"], json!({"p50": 0.0035, "p95": 0.00485, "p99": 0.00497}));
+    assert_eq!(point["run"], json!({"p50": 0.15, "p95": 0.195, "p99": 0.199}));
+    assert_eq!(numbers["deploys"][0]["version"], "1.4 \u{1b}[31m");
+    assert_eq!(numbers["kinds"][0]["kind"], "mail");
+}
