@@ -69,8 +69,9 @@ fn value(tokens: &[&str], at: &mut usize) -> Tree {
             *at += 1;
             let mut fields = HashMap::new();
             while tokens[*at] != "}" {
-                let field = tokens[*at].strip_prefix(':').expect("the name of a field").to_owned();
-                *at += 1;
+                // A node of the raw parser can have a word before its first field: `{A_CONST NULL :location 7}`.
+                let field = tokens[*at].strip_prefix(':').unwrap_or_default().to_owned();
+                *at += usize::from(!field.is_empty());
                 let mut values = Vec::new();
                 while tokens[*at] != "}" && !tokens[*at].starts_with(':') {
                     values.push(value(tokens, at));
@@ -93,8 +94,7 @@ fn tokens(text: &str) -> Vec<&str> {
         let length = match first {
             '{' | '}' | '(' | ')' => 1,
             '[' => rest.find(']').expect("the end of the bytes") + 1,
-            '"' => end_of_word(&rest[1..], |c| c == '"') + 2,
-            _ => end_of_word(rest, |c| c.is_whitespace() || "{}()".contains(c)),
+            _ => end_of_word(rest),
         };
         tokens.push(&rest[..length]);
         rest = rest[length..].trim_start();
@@ -102,17 +102,34 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Where the first character stands that ends a word and has no backslash before it.
-fn end_of_word(text: &str, ends: impl Fn(char) -> bool) -> usize {
+/// Where a word or a quoted text ends. PostgreSQL writes a backslash before each space and bracket inside of either, but none
+/// before a quote inside of a quoted text. From 16 on the trees have the bodies of `CREATE FUNCTION`, which hold such quotes.
+fn end_of_word(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, c) in text.char_indices() {
         if is_escaped {
             is_escaped = false;
         } else if c == '\\' {
             is_escaped = true;
-        } else if ends(c) {
+        } else if c.is_whitespace() || "{}()".contains(c) {
             return at;
         }
     }
     text.len()
+}
+
+#[test]
+fn a_word_may_stand_before_the_first_field() {
+    let tree = Tree::read("{A_CONST NULL :location 7}");
+    assert_eq!((tree.word(""), tree.word("location")), ("NULL", "7"));
+}
+
+#[test]
+fn a_quoted_text_ends_at_the_quote_before_a_space_or_a_bracket() {
+    let text = r#"{DEFELEM :arg ("a\ "b"\ \(c\)" "" "\)") :defaction 0}"#;
+    let tree = Tree::read(text);
+    let words: Vec<_> =
+        tree.items("arg").iter().map(|item| if let Tree::Word(word) = item { word } else { "" }).collect();
+    assert_eq!(words, [r#""a\ "b"\ \(c\)""#, r#""""#, r#""\)""#]);
+    assert_eq!(tree.word("defaction"), "0");
 }
