@@ -10,7 +10,7 @@ CREATE FUNCTION _available_jobs(queue_name text, most bigint) RETURNS TABLE (
 -- is in the order of its index, so that its scan stops at the limit.
 BEGIN ATOMIC
     (
-        SELECT j.id, j.kind::text, j.attempt::smallint, j.priority, j.scheduled_at, j.created_at, false
+        SELECT j.id, j.kind::text, j.attempt::smallint, j.priority, j.scheduled_at, j.created_at, false AS has_group
         FROM job AS j
         WHERE j.queue = queue_name AND j.group_key IS NULL AND j.state = 'available'
         ORDER BY j.priority DESC, j.scheduled_at, j.id
@@ -18,7 +18,7 @@ BEGIN ATOMIC
     )
     UNION ALL
     (
-        SELECT j.id, j.kind::text, j.attempt::smallint, j.priority, j.scheduled_at, j.created_at, true
+        SELECT j.id, j.kind::text, j.attempt::smallint, j.priority, j.scheduled_at, j.created_at, true AS has_group
         FROM job AS j
         WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
         ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
