@@ -1,37 +1,22 @@
 //! A dump and its restore into another database, as docs/operate/operations.md says.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
 use uniqueue::{Client, Job, JobState, Runner, RunningJob, UniqueKey};
 
-use support::{eventually, job};
+use support::{eventually, job, tools};
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, Job)]
 #[job(kind = "task")]
 struct Task {}
 
-/// A program of the server's own version or a newer one.
-fn program(name: &str, server: u32) -> Option<PathBuf> {
-    let near = (server..=18).map(|major| PathBuf::from(format!("/usr/lib/postgresql/{major}/bin")));
-    let named = std::env::var_os("PG_BINDIR").map(PathBuf::from);
-    named.into_iter().chain(near).map(|directory| directory.join(name)).find(|path| path.exists())
-}
-
 #[tokio::test]
 async fn a_dump_restored_elsewhere_goes_on_where_it_was() {
     let (old, new) = (Database::new().await.unwrap(), Database::new().await.unwrap());
-    let server: i32 = sqlx::query_scalar("SELECT current_setting('server_version_num')::integer / 10000")
-        .fetch_one(old.pool())
-        .await
-        .unwrap();
-    let server = server.unsigned_abs();
-    let (Some(dump), Some(restore)) = (program("pg_dump", server), program("pg_restore", server)) else {
-        println!("left out: no pg_dump and pg_restore for PostgreSQL {server}");
-        return;
-    };
+    let Some(dump) = tools::of_server("pg_dump", old.url()).await else { return };
+    let Some(restore) = tools::of_server("pg_restore", old.url()).await else { return };
     sqlx::query("DROP SCHEMA uniqueue CASCADE").execute(new.pool()).await.unwrap();
     let held = || job("task").unique_key(UniqueKey::raw("k"));
     let holder = old.client().insert(held()).await.unwrap().id();

@@ -1,32 +1,18 @@
 //! The schema survives a dump and a restore, with its jobs and its functions.
 
-use std::path::PathBuf;
 use std::process::Command;
 
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{Connection, PgConnection};
 
 use super::insert;
 use support::Database;
-
-/// `pg_dump` of the server's own version or a newer one.
-fn pg_dump(server: u32) -> Option<PathBuf> {
-    let near: Vec<PathBuf> =
-        (server..=18).map(|major| format!("/usr/lib/postgresql/{major}/bin/pg_dump").into()).collect();
-    let named = std::env::var_os("PG_BINDIR").map(|directory| PathBuf::from(directory).join("pg_dump"));
-    named.into_iter().chain(near).find(|path| path.exists())
-}
 
 #[tokio::test]
 async fn a_schema_with_jobs_survives_dump_and_restore() {
     let database = Database::new().await;
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
-    let server: i32 = sqlx::query("SELECT current_setting('server_version_num')::integer / 10000")
-        .fetch_one(&mut connection)
-        .await
-        .unwrap()
-        .get(0);
-    let Some(pg_dump) = pg_dump(server.unsigned_abs()) else {
-        return support::tools::lacks("pg_dump", &format!("that of PostgreSQL {server}"));
+    let Some(pg_dump) = support::tools::of_server("pg_dump", &database.url).await else {
+        return;
     };
     let job =
         r#"'k', '{"a": [1.0, "é"]}', unique_policy => '{"keys": ["args"], "args_keys": ["a"], "scope": "exists"}'"#;

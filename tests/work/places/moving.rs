@@ -38,13 +38,15 @@ async fn one_claim_a_key(client: &Client) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
-    let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
-    for tool in ["psql", "pg_dump"] {
-        if !has(tool) {
-            return tools::lacks(tool, "PostgreSQL's clients");
-        }
+    if Command::new("psql").arg("--version").output().is_err() {
+        return tools::lacks("psql", "PostgreSQL's clients");
     }
     let (old, new) = (server().await, server().await);
+    // The script takes the first pg_dump of the path.
+    let Some(pg_dump) = tools::of_server("pg_dump", old.url()).await else { return };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = pg_dump.parent().map(Path::to_path_buf).into_iter().chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(path).unwrap();
     let map = |url: &str| PlaceMap::new([PlaceAddress::new("a", url).unwrap()]).unwrap().hashed(["a"]).unwrap();
     let places = ready(map(old.url())).await;
     let (publish, current) = watch::channel(places);
@@ -99,7 +101,8 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
     assert!(counted["default"] > 0, "{counted:?}");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/move-place");
     let (from, to) = (old.url().to_owned(), new.url().to_owned());
-    let moving = tokio::task::spawn_blocking(move || Command::new(script).args([from, to]).output().unwrap());
+    let moving =
+        tokio::task::spawn_blocking(move || Command::new(script).env("PATH", path).args([from, to]).output().unwrap());
     let moved = tokio::time::timeout(WAIT * 3, moving).await.unwrap().unwrap();
     assert!(moved.status.success(), "{moved:?}");
     // Nothing can be inserted at the old address, and the place at the new address has the same identity.
