@@ -14,9 +14,17 @@ use crate::details::Details;
 use crate::door::Door;
 use crate::problem::Problem;
 use crate::shape::Shape;
-use crate::store::Steps;
+use crate::workflow::jobs_in;
 
 type Results = HashMap<JobId, Value>;
+
+/// The steps of a workflow in which a job has a unique key, in its order.
+struct Steps {
+    /// The job of each step. A job that stands for several steps comes as often.
+    jobs: Vec<JobId>,
+    /// For each step the places of the steps that it runs after.
+    after: Vec<Vec<usize>>,
+}
 
 /// The results of the jobs that each of these jobs ran after, in the order of its workflow. A job that ran after none is left
 /// out. It takes two statements, however many jobs there are, and one more where a parent was replaced.
@@ -37,6 +45,8 @@ pub(crate) async fn results(
         return Ok(Results::new());
     }
     let steps = door.store.steps(&mut *connection, &workflows.into_iter().collect::<Vec<_>>()).await?;
+    let steps: HashMap<_, _> =
+        steps.into_iter().map(|(id, (parts, after))| (id, Steps { jobs: jobs_in(parts), after })).collect();
     let mut found = Vec::with_capacity(children.len());
     for (id, workflow, details) in children {
         let Some(parents) = parents.remove(&id) else { continue };

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use uniqueue::{Client, Result, SchemaName};
 
 pub(crate) use self::told::{Begun, Told};
-pub(crate) use self::workflows::{Steps, Workflow};
+pub(crate) use self::workflows::Workflow;
 
 /// The migrations, in order. The number of applied ones is the version of the schema.
 const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/V1__door.sql")];

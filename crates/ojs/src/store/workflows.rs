@@ -11,7 +11,6 @@ use uniqueue::JobId;
 use uuid::Uuid;
 
 use super::Store;
-use crate::workflow::jobs_in;
 
 /// A workflow as it is stored.
 pub(crate) struct Workflow {
@@ -24,15 +23,6 @@ pub(crate) struct Workflow {
     pub(crate) ended_at: Option<OffsetDateTime>,
 }
 
-/// The steps of a workflow in which a job has a unique key, in its order.
-#[derive(Debug)]
-pub(crate) struct Steps {
-    /// The job of each step. A job that stands for several steps comes as often.
-    pub(crate) jobs: Vec<JobId>,
-    /// For each step the places of the steps that it runs after.
-    pub(crate) after: Vec<Vec<usize>>,
-}
-
 /// From these jobs ($1) each job that took the place of one of them, directly or not.
 const SUCCESSORS: &str = "
     WITH RECURSIVE next AS (
@@ -43,7 +33,7 @@ const SUCCESSORS: &str = "
     SELECT n.replaced, n.id FROM next AS n";
 
 impl Store {
-    /// Enters a new workflow. `after`: see [`Steps::after`], where a job of it has a unique key.
+    /// Enters a new workflow. `after`: for each step the places of the steps that it runs after, where a job has a unique key.
     pub(crate) async fn add_workflow(
         &self,
         tx: &mut PgConnection,
@@ -82,17 +72,18 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// The steps of those of these workflows in which a job has a unique key.
+    /// Of those of these workflows in which a job has a unique key: the parts, and for each step the places of the steps that
+    /// it runs after.
     pub(crate) async fn steps(
         &self,
         connection: &mut PgConnection,
         workflows: &[Uuid],
-    ) -> sqlx::Result<HashMap<Uuid, Steps>> {
+    ) -> sqlx::Result<HashMap<Uuid, (Value, Vec<Vec<usize>>)>> {
         let sql = "SELECT id, parts, after FROM /* door */workflow WHERE id = ANY ($1) AND after IS NOT NULL";
         let rows = sqlx::query(self.sql(sql)).bind(workflows).fetch_all(connection).await?;
         let steps = |row: &PgRow| {
             let Json(after) = row.try_get(2)?;
-            Ok((row.try_get(0)?, Steps { jobs: jobs_in(row.try_get(1)?), after }))
+            Ok((row.try_get(0)?, (row.try_get(1)?, after)))
         };
         rows.iter().map(steps).collect()
     }
