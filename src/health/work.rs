@@ -261,7 +261,9 @@ pub(super) fn neglected(schema: &SchemaName, neglected: &Neglected) -> Finding {
         "rescuer" => "the jobs of dead runners stay running",
         "pruner" => "final jobs are kept for ever",
         "periodic" => "periodic jobs are not inserted",
-        _ => "bloated indexes are not rebuilt",
+        "releaser" => "jobs that wait for other jobs stay pending",
+        "reindexer" => "bloated indexes are not rebuilt",
+        _ => "its work is not done",
     };
     let subject = format!("service {name}");
     if neglected.is_off {

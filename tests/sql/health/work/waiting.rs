@@ -231,6 +231,29 @@ async fn keys_of_jobs_that_nothing_moves_are_told_and_freed_by_the_remedy() {
 }
 
 #[tokio::test]
+async fn each_service_that_is_off_is_told_with_what_is_not_done() {
+    let database = Database::new().await;
+    runner(&database, "one", "default", 1).await;
+    let services = [
+        ("promoter", "scheduled and failed jobs do not become available"),
+        ("expirer", "expired jobs wait and keep their unique keys"),
+        ("rescuer", "the jobs of dead runners stay running"),
+        ("pruner", "final jobs are kept for ever"),
+        ("releaser", "jobs that wait for other jobs stay pending"),
+        ("periodic", "periodic jobs are not inserted"),
+        ("reindexer", "bloated indexes are not rebuilt"),
+    ];
+    for (service, undone) in services {
+        let off =
+            format!("INSERT INTO {{schema}}.maintenance (service, leased_until) VALUES ('{service}', 'infinity')");
+        database.execute(&off).await;
+        let subject = format!("service {service}");
+        let found = seek(&database, Thresholds::new(), FindingCode::ServiceOff, &subject).await.unwrap();
+        assert_eq!(found.seen, format!("it is switched off for all runners: {undone}"));
+    }
+}
+
+#[tokio::test]
 async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
     let database = Database::new().await;
     runner(&database, "one", "default", 1).await;
