@@ -120,7 +120,8 @@ impl RunnerHandle {
     /// Results that are not recorded by then are dropped, and their jobs rescued by another runner. A database that does
     /// not answer takes up to half a lease more, to delete the runner's row.
     ///
-    /// If the process has used [`shutdown_signal`](crate::shutdown_signal), Ctrl-C or SIGTERM during the stop counts as the end of the stop timeout.
+    /// If the process has used [`shutdown_signal`](crate::shutdown_signal), Ctrl-C or SIGTERM during the stop counts as the end of
+    /// the stop timeout.
     ///
     /// Once begun it goes on to its end, also where the future is dropped.
     ///

@@ -23,10 +23,10 @@ CREATE TABLE /* door */workflow (
     state text COLLATE "C" NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'completed', 'failed', 'cancelled')),
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at timestamptz,
-    after jsonb
+    after jsonb NOT NULL
 );
 COMMENT ON TABLE /* door */workflow IS 'The workflows. Their jobs wait for each other in uniqueue''s schema.';
 COMMENT ON COLUMN /* door */workflow.parts IS 'One object for each job: its id, its role and its name in the workflow.';
-COMMENT ON COLUMN /* door */workflow.after IS 'For each job of parts the places of the jobs that it runs after. Null: no job has a unique key, so the ids of the jobs are in the order of parts.';
+COMMENT ON COLUMN /* door */workflow.after IS 'For each job of parts the places of the jobs that it runs after.';
 COMMENT ON COLUMN /* door */workflow.state IS 'The state that was noted last. The state of a running workflow is computed from its jobs.';
 CREATE INDEX workflow_running ON /* door */workflow (id) WHERE state = 'running';

@@ -14,7 +14,7 @@ use crate::door::Door;
 use crate::paging::read_limit;
 use crate::problem::Problem;
 use crate::state::state_name;
-use crate::store::{Begun, Told, Workflow};
+use crate::store::{EventJob, JobProgress, Workflow};
 use crate::times::text;
 use crate::workflow;
 
@@ -86,8 +86,8 @@ impl Event {
     }
 }
 
-fn events_of_job(row: &Told) -> Vec<Event> {
-    let Begun { state, attempted_at } = row.begun;
+fn events_of_job(row: &EventJob) -> Vec<Event> {
+    let JobProgress { state, attempted_at } = row.progress;
     let mut events = Vec::new();
     let mut add = |of_type: &'static str, at: OffsetDateTime, attempt: u16, state: &str, more: Value| {
         let mut data = json!({

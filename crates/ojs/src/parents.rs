@@ -1,8 +1,7 @@
 //! The results of the jobs that a job ran after.
 //!
-//! A workflow's jobs have ids in the order of the workflow, so the parents of a job are in that order by their ids. Jobs with
-//! unique keys are the exception: a job can stand for several steps, be older than the workflow, or be replaced by a newer
-//! job. A workflow with such a job keeps which steps each step runs after.
+//! A workflow keeps which steps each step runs after. The ids of the parents do not tell their order: a job with a unique key can
+//! stand for several steps, be older than the workflow, or be replaced by a newer job.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,7 +17,7 @@ use crate::workflow::jobs_in;
 
 type Results = HashMap<JobId, Value>;
 
-/// The steps of a workflow in which a job has a unique key, in its order.
+/// The steps of a workflow, in its order.
 struct Steps {
     /// The job of each step. A job that stands for several steps comes as often.
     jobs: Vec<JobId>,
@@ -55,7 +54,7 @@ pub(crate) async fn results(
             None => parents.iter().map(|parent| parent.id).collect(),
         };
         // Where a job waits for a replaced job and for its successor, it keeps both as parents.
-        let ended = parents.into_iter().filter(|parent| parent.state != Some(JobState::Cancelled));
+        let ended = parents.into_iter().filter(|parent| parent.state.is_some_and(|state| state != JobState::Cancelled));
         let outputs = ended.map(|JobParent { id, output, .. }| (id, output.unwrap_or_default()));
         found.push((id, details, awaited, outputs.collect::<Results>()));
     }
@@ -68,9 +67,14 @@ pub(crate) async fn results(
         false => door.store.successors(connection, &replaced).await?,
     };
     let of_child = |(id, details, awaited, outputs): (JobId, &Details, Vec<JobId>, Results)| {
+        let with_successors = |job: JobId| [job].into_iter().chain(successors.get(&job).into_iter().flatten().copied());
+        // The row of a replaced job names its successor. Where that row is deleted, the one output that is left is the successor's.
+        let known: BTreeSet<_> = awaited.iter().copied().flat_map(with_successors).collect();
+        let mut left = outputs.iter().filter(|(job, _)| !known.contains(job)).map(|(_, output)| output);
+        let left = left.next().filter(|_| left.next().is_none());
         let output = |job: JobId| {
-            let all = [job].into_iter().chain(successors.get(&job).into_iter().flatten().copied());
-            all.filter_map(|job| outputs.get(&job)).next().cloned().unwrap_or_default()
+            let found = with_successors(job).find_map(|job| outputs.get(&job));
+            found.or(left).cloned().unwrap_or_default()
         };
         let mut results = awaited.into_iter().map(output);
         let shown = match &details.parents {

@@ -2,7 +2,7 @@
 //!
 //! A page that follows the queue is read again in every tab after each sample. The first tab asks the database. The other
 //! tabs get its answer, until the next sample or the next change from the dashboard. So a page costs one look-up a sample,
-//! however many tabs show it.
+//! however many tabs show it. The history and the proposed names are shared for 20 s instead, whatever was sampled or changed.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! The door's own schema: its migrations and its statements.
 
-mod told;
+mod event_jobs;
 mod workflows;
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
 use time::OffsetDateTime;
 use uniqueue::{Client, Result, SchemaName};
 
-pub(crate) use self::told::{Begun, Told};
+pub(crate) use self::event_jobs::{EventJob, JobProgress};
 pub(crate) use self::workflows::Workflow;
 
 /// The migrations, in order. The number of applied ones is the version of the schema.

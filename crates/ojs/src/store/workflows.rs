@@ -33,18 +33,18 @@ const SUCCESSORS: &str = "
     SELECT n.replaced, n.id FROM next AS n";
 
 impl Store {
-    /// Enters a new workflow. `after`: for each step the places of the steps that it runs after, where a job has a unique key.
+    /// Enters a new workflow. `after`: for each step the places of the steps that it runs after.
     pub(crate) async fn add_workflow(
         &self,
         tx: &mut PgConnection,
         workflow: &Workflow,
-        after: Option<&[Vec<usize>]>,
+        after: &[Vec<usize>],
     ) -> sqlx::Result<()> {
         let Workflow { id, kind, name, parts, created_at, .. } = workflow;
         let sql =
             "INSERT INTO /* door */workflow (id, kind, name, parts, created_at, after) VALUES ($1, $2, $3, $4, $5, $6)";
         let adding = sqlx::query(self.sql(sql)).bind(id).bind(kind).bind(name).bind(parts).bind(created_at);
-        adding.bind(after.map(Json)).execute(tx).await.map(drop)
+        adding.bind(Json(after)).execute(tx).await.map(drop)
     }
 
     pub(crate) async fn workflow(&self, id: Uuid) -> sqlx::Result<Option<Workflow>> {
@@ -72,14 +72,13 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Of those of these workflows in which a job has a unique key: the parts, and for each step the places of the steps that
-    /// it runs after.
+    /// The parts of these workflows, and for each step the places of the steps that it runs after.
     pub(crate) async fn steps(
         &self,
         connection: &mut PgConnection,
         workflows: &[Uuid],
     ) -> sqlx::Result<HashMap<Uuid, (Value, Vec<Vec<usize>>)>> {
-        let sql = "SELECT id, parts, after FROM /* door */workflow WHERE id = ANY ($1) AND after IS NOT NULL";
+        let sql = "SELECT id, parts, after FROM /* door */workflow WHERE id = ANY ($1)";
         let rows = sqlx::query(self.sql(sql)).bind(workflows).fetch_all(connection).await?;
         let steps = |row: &PgRow| {
             let Json(after) = row.try_get(2)?;

@@ -20,7 +20,7 @@ pub(crate) use self::parts::jobs_in;
 use self::parts::{ids, parts_of, started_at};
 pub(crate) use self::plan::read as plan;
 use self::show::shown;
-use self::state::{Far, Part, Progress, Rows};
+use self::state::{HasProgress, Part, Progress, Rows};
 use crate::answer::{Answer, Answered};
 use crate::body::Object;
 use crate::door::Door;
@@ -53,9 +53,7 @@ pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) 
     let parts = serde_json::to_value(&plan.parts).map_err(|error| Problem::invalid(error.to_string()))?;
     let (kind, name, state) = (plan.kind.to_owned(), plan.name.take(), "running".to_owned());
     let workflow = Workflow { id, kind, name, parts, state, created_at, ended_at: None };
-    let has_keys = inserted.iter().any(|inserted| inserted.job.unique_key.is_some());
-    let after = has_keys.then(|| plan.after());
-    door.store.add_workflow(&mut tx, &workflow, after.as_deref()).await?;
+    door.store.add_workflow(&mut tx, &workflow, &plan.after()).await?;
     tx.commit().await?;
     let rows = inserted.into_iter().map(|inserted| (inserted.job.id, inserted.job)).collect();
     let shown = shown(&workflow, &plan.parts, &rows);
@@ -105,7 +103,7 @@ async fn rows_of(client: &Client, ids: Vec<JobId>) -> Result<Rows, Problem> {
 }
 
 /// Notes the end of a workflow whose jobs have ended.
-async fn note_end<R: Far>(
+async fn note_end<R: HasProgress>(
     store: &Store,
     mut workflow: Workflow,
     parts: &[Part],

@@ -6,7 +6,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uniqueue::JobId;
 
-use super::state::{Far, Part};
+use super::state::{HasProgress, Part};
 use crate::store::Workflow;
 
 pub(super) fn parts_of(workflow: &Workflow) -> Vec<Part> {
@@ -18,8 +18,8 @@ fn read(parts: Value) -> Vec<Part> {
 }
 
 /// When the first job of a workflow began. A job that a unique step stands for can be older than the workflow.
-pub(super) fn started_at<R: Far>(workflow: &Workflow, rows: &HashMap<JobId, R>) -> Option<OffsetDateTime> {
-    let first = rows.values().filter_map(Far::attempted_at).min();
+pub(super) fn started_at<R: HasProgress>(workflow: &Workflow, rows: &HashMap<JobId, R>) -> Option<OffsetDateTime> {
+    let first = rows.values().filter_map(HasProgress::attempted_at).min();
     first.map(|at| at.max(workflow.created_at))
 }
 

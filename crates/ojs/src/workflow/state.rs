@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow, JobState};
 
-use crate::store::Begun;
+use crate::store::JobProgress;
 
 /// The part of a job in its workflow.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -36,13 +36,13 @@ pub(crate) enum Part {
 /// The rows of a workflow's jobs that still exist.
 pub(crate) type Rows = HashMap<JobId, JobRow>;
 
-/// How far a job is.
-pub(crate) trait Far {
+/// A job, or what was read of it, that tells its state and the begin of its last attempt.
+pub(crate) trait HasProgress {
     fn state(&self) -> JobState;
     fn attempted_at(&self) -> Option<OffsetDateTime>;
 }
 
-impl Far for JobRow {
+impl HasProgress for JobRow {
     fn state(&self) -> JobState {
         self.state
     }
@@ -52,7 +52,7 @@ impl Far for JobRow {
     }
 }
 
-impl Far for Begun {
+impl HasProgress for JobProgress {
     fn state(&self) -> JobState {
         self.state
     }
@@ -86,11 +86,11 @@ impl Part {
     }
 
     /// How it ended. `None`: it has not.
-    pub(crate) fn end<R: Far>(&self, rows: &HashMap<JobId, R>) -> Option<End> {
+    pub(crate) fn end<R: HasProgress>(&self, rows: &HashMap<JobId, R>) -> Option<End> {
         match self {
             // A job that is deleted counts as completed: retention keeps discarded jobs longest, and the end of a workflow is
             // noted long before.
-            Self::Job { job, .. } => match rows.get(job).map_or(JobState::Completed, Far::state) {
+            Self::Job { job, .. } => match rows.get(job).map_or(JobState::Completed, HasProgress::state) {
                 JobState::Completed => Some(End::Completed),
                 JobState::Discarded => Some(End::Failed),
                 JobState::Cancelled => Some(End::Cancelled),
@@ -130,7 +130,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn of<R: Far>(parts: &[Part], rows: &HashMap<JobId, R>) -> Self {
+    pub(crate) fn of<R: HasProgress>(parts: &[Part], rows: &HashMap<JobId, R>) -> Self {
         let mut progress = Self::default();
         for part in parts {
             let end = part.end(rows);

@@ -71,7 +71,7 @@ async fn workflows_have_events_of_their_insert_their_start_and_their_end() {
 }
 
 #[tokio::test]
-async fn events_are_read_without_args_meta_and_output_and_of_a_bounded_number_of_jobs() {
+async fn events_of_a_queue_are_looked_for_among_the_newest_10_000_jobs() {
     let door = Door::open(3).await;
     door.enqueue(&json!({ "type": "old", "args": [], "queue": "rare" })).await;
     let fill = "INSERT INTO {schema}.job (id, kind, queue)

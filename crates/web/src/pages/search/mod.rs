@@ -189,7 +189,7 @@ fn help() -> Markup {
     html! {
         dl.facts {
             dt { "A job" } dd { "its id, or the first four digits of it or more" }
-            dt { "A name" } dd { "a kind, a queue or a group, whole or in part" }
+            dt { "A name" } dd { "a kind or a queue, whole or in part; a group, or a part of its name among the first 100 groups" }
             dt { "A key" } dd { "a unique key that is held, or how it begins" }
             dt { "In args" } dd { "any text or number, or a member and its text: " code { "to: ada@example.com" } }
         }

@@ -43,9 +43,9 @@ const PROGRESS: &str = "
     WHERE j.id = ANY ($1)";
 
 /// A job as far as events tell it.
-pub(crate) struct Told {
+pub(crate) struct EventJob {
     pub(crate) id: JobId,
-    pub(crate) begun: Begun,
+    pub(crate) progress: JobProgress,
     pub(crate) kind: String,
     pub(crate) queue: String,
     pub(crate) attempt: u16,
@@ -55,21 +55,21 @@ pub(crate) struct Told {
     pub(crate) errors: Vec<AttemptError>,
 }
 
-/// How far a job is.
+/// The state of a job, and when its last attempt began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
+pub(crate) struct JobProgress {
     pub(crate) state: JobState,
     pub(crate) attempted_at: Option<OffsetDateTime>,
 }
 
 impl Store {
     /// The newest jobs of these queues, or of all.
-    pub(crate) async fn newest_jobs(&self, queues: Option<Vec<String>>) -> sqlx::Result<Vec<Told>> {
+    pub(crate) async fn newest_jobs(&self, queues: Option<Vec<String>>) -> sqlx::Result<Vec<EventJob>> {
         let rows = sqlx::query(self.sql(NEWEST)).bind(queues).fetch_all(&self.pool).await?;
-        let told = |row: &PgRow| {
-            Ok(Told {
+        let event_job = |row: &PgRow| {
+            Ok(EventJob {
                 id: id(row)?,
-                begun: begun(row)?,
+                progress: progress(row)?,
                 kind: row.try_get("kind")?,
                 queue: row.try_get("queue")?,
                 attempt: u16::try_from(row.try_get::<i32, _>("attempt")?).unwrap_or_default(),
@@ -78,14 +78,14 @@ impl Store {
                 errors: row.try_get::<Json<_>, _>("errors")?.0,
             })
         };
-        rows.iter().map(told).collect()
+        rows.iter().map(event_job).collect()
     }
 
     /// How far these jobs are, as far as they exist.
-    pub(crate) async fn progress_of(&self, jobs: &[JobId]) -> sqlx::Result<HashMap<JobId, Begun>> {
+    pub(crate) async fn progress_of(&self, jobs: &[JobId]) -> sqlx::Result<HashMap<JobId, JobProgress>> {
         let ids: Vec<_> = jobs.iter().map(|job| job.as_uuid()).collect();
         let rows = sqlx::query(self.sql(PROGRESS)).bind(ids).fetch_all(&self.pool).await?;
-        rows.iter().map(|row| Ok((id(row)?, begun(row)?))).collect()
+        rows.iter().map(|row| Ok((id(row)?, progress(row)?))).collect()
     }
 }
 
@@ -93,8 +93,8 @@ fn id(row: &PgRow) -> sqlx::Result<JobId> {
     row.try_get::<Uuid, _>("id").map(JobId::from)
 }
 
-fn begun(row: &PgRow) -> sqlx::Result<Begun> {
+fn progress(row: &PgRow) -> sqlx::Result<JobProgress> {
     let state = row.try_get::<&str, _>("state")?.parse::<JobState>();
     let state = state.map_err(|error| sqlx::Error::Decode(error.into()))?;
-    Ok(Begun { state, attempted_at: row.try_get("attempted_at")? })
+    Ok(JobProgress { state, attempted_at: row.try_get("attempted_at")? })
 }
