@@ -2,8 +2,7 @@
 --
 -- A process of the library counts in memory and writes once a minute. Functions for users in SQL have no process that
 -- counts: each call of insert_job, insert_jobs and finish_jobs appends one narrow row for each kind and queue to an
--- unlogged table without an index, in the caller's transaction. The pruner adds these
--- rows up.
+-- unlogged table without an index, in the caller's transaction. The pruner adds these rows up.
 --
 -- Each count is written to ten rows: to the minute, the hour and the day of the kind in its queue, of the queue, and of
 -- all queues, and to the total of the queue. So a chart of a queue reads no row of a kind, the comparison of a thousand kinds

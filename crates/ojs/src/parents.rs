@@ -68,14 +68,14 @@ pub(crate) async fn results(
     };
     let of_child = |(id, details, awaited, outputs): (JobId, &Details, Vec<JobId>, Results)| {
         let with_successors = |job: JobId| [job].into_iter().chain(successors.get(&job).into_iter().flatten().copied());
-        // The row of a replaced job names its successor. Where that row is deleted, the one output that is left is the successor's.
+        let found = |job: JobId| with_successors(job).find_map(|job| outputs.get(&job));
+        // The row of a replaced job names its successor. Where that row is deleted, the one output that is left belongs to the one
+        // job without an output. If several jobs have none, nothing tells whose it is.
         let known: BTreeSet<_> = awaited.iter().copied().flat_map(with_successors).collect();
         let mut left = outputs.iter().filter(|(job, _)| !known.contains(job)).map(|(_, output)| output);
-        let left = left.next().filter(|_| left.next().is_none());
-        let output = |job: JobId| {
-            let found = with_successors(job).find_map(|job| outputs.get(&job));
-            found.or(left).cloned().unwrap_or_default()
-        };
+        let without: BTreeSet<_> = awaited.iter().filter(|job| found(**job).is_none()).collect();
+        let left = left.next().filter(|_| left.next().is_none() && without.len() == 1);
+        let output = |job: JobId| found(job).or(left).cloned().unwrap_or_default();
         let mut results = awaited.into_iter().map(output);
         let shown = match &details.parents {
             Some(shapes) => Shape::fill_all(shapes, &mut results),

@@ -35,8 +35,8 @@ const EXAMPLES: &str = "\
 is: the status, as in the view queue_status. It is paused; held, with the end of the hold; no runner (it has jobs, and no
 live runner works them); at its limit; working; waiting (jobs are available and none runs); or idle. groups: how many jobs
 of each group may run at once, and fair where the groups take turns. rate: how many jobs may start in a time, and how many
-of each group. by, and why: the user that paused the queue, and the reason. max waiting: the limit of available jobs. These are shown where a queue has one. oldest: how long the oldest
-available job has been due.
+of each group. by, and why: the user that paused the queue, and the reason. max waiting: the limit of available jobs. These
+are shown where a queue has one. oldest: how long the oldest available job has been due.
 With --json it prints one queue a line. Counts are {\"exactly\": n}, {\"about\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
 
 Examples:

@@ -220,4 +220,7 @@ async fn a_step_that_was_replaced_has_the_result_of_its_last_successor() {
         .await;
     assert_eq!(deleted, 2);
     assert_eq!(door.job(&text(&last["id"])).await["parent_results"], json!([1, 2]));
+    // With the row of another step gone too, nothing tells whose the output is that is left.
+    door.database.execute("DELETE FROM {schema}.job WHERE output = '2'").await;
+    assert_eq!(door.job(&text(&last["id"])).await["parent_results"], json!([null, null]));
 }
