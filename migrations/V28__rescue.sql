@@ -139,7 +139,7 @@ BEGIN
                 format('expired: the job had not started by %s', _time_text(j.expires_at::text)), '{"code": "expired"}'
             ),
             unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'discarded')
-        WHERE j.id = ANY (ids) AND _has_expired(j.expires_at, j.state, clock_timestamp())
+        WHERE j.id = ANY (ids) AND _not_by_index(_has_expired(j.expires_at, j.state, clock_timestamp()))
         RETURNING j.id, j.unique_yielded, j.awaited
     )
     SELECT
@@ -197,11 +197,14 @@ BEGIN
     RETURN QUERY
     SELECT n.next_in, j.id, j.kind::text, j.queue::text, j.attempt::smallint, j.errors -> -1 ->> 'error'
     FROM (
-        SELECT CASE WHEN min(j.expires_at) IS NOT NULL THEN
-            (extract(epoch FROM least(min(j.expires_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
-        END
-        FROM job AS j
-        WHERE j.expires_at > statement_timestamp() AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+        SELECT (
+            -- The first entry of the index. The planner may read all of them for min().
+            SELECT (extract(epoch FROM least(e.expires_at, clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+            FROM job AS e
+            WHERE e.expires_at > statement_timestamp() AND e.state IN ('available', 'pending', 'retryable', 'scheduled')
+            ORDER BY e.expires_at
+            LIMIT 1
+        )
     ) AS n (next_in)
     LEFT JOIN job AS j ON j.id = ANY (late);
 END

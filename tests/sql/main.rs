@@ -19,6 +19,7 @@ mod roles;
 mod schema;
 mod sql_door;
 mod sql_page;
+mod stale_plans;
 mod stats;
 mod text_order;
 mod views;

@@ -10,8 +10,14 @@ use uniqueue::{Job, JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, 
 use support::{Database, WAIT, eventually, job, wanted};
 
 /// Each with as many nulls as it has parameters: a generic plan does not look at them.
-const STATEMENTS: [(&str, usize); 5] =
-    [("delete", 4), ("store_progress", 4), ("not_completed", 1), ("still_held", 3), ("jobs_in_range", 3)];
+const STATEMENTS: [(&str, usize); 6] = [
+    ("claiming_jobs", 1),
+    ("delete", 4),
+    ("store_progress", 4),
+    ("not_completed", 1),
+    ("still_held", 3),
+    ("jobs_in_range", 3),
+];
 
 /// Functions of runners and of remote workers, called so that none finds a job.
 const CALLS: [&str; 14] = [
@@ -35,21 +41,27 @@ const CALLS: [&str; 14] = [
 async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
     let database = Database::new().await;
     let mut connection = database.pool().acquire().await.unwrap();
-    // Without statistics, and blind to the arguments: what a long-lived connection can have planned
-    // when the backlog comes.
+    // What a long-lived connection can have planned when the backlog comes: blind to the arguments, without statistics or
+    // with some by which the partial indexes are empty.
     let jobs = "INSERT INTO {schema}.job (id, kind) SELECT gen_random_uuid(), 'a' FROM generate_series(1, 5000)";
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     database.execute(jobs).await;
     sqlx::query("SET plan_cache_mode = force_generic_plan").execute(&mut *connection).await.unwrap();
-    for (name, parameters) in STATEMENTS {
+    for (name, _) in STATEMENTS {
         database.prepare(&mut connection, name).await;
-        let nulls = vec!["NULL"; parameters].join(", ");
-        let explain = format!("EXPLAIN EXECUTE prepared_{name} ({nulls})");
-        let lines = sqlx::raw_sql(database.sql(&explain)).fetch_all(&mut *connection).await.unwrap();
-        let plan: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
-        assert!(!plan.iter().any(|line| line.contains("Seq Scan on job")), "{name}:\n{}", plan.join("\n"));
-        // From all that run to each result and back would be a product of the two.
-        assert!(!plan.iter().any(|line| line.contains("job_running")), "{name}:\n{}", plan.join("\n"));
+    }
+    for statistics in ["SELECT", "VACUUM ANALYZE {schema}.job"] {
+        database.execute(statistics).await;
+        for (name, parameters) in STATEMENTS {
+            let nulls = vec!["NULL"; parameters].join(", ");
+            let explain = format!("EXPLAIN EXECUTE prepared_{name} ({nulls})");
+            let lines = sqlx::raw_sql(database.sql(&explain)).fetch_all(&mut *connection).await.unwrap();
+            let plan = lines.iter().map(|line| line.get(0)).collect::<Vec<String>>().join("\n");
+            // From all that run, or claim, to each id and back would be a product of the two.
+            for reads_all in ["Seq Scan on job", "job_running", "job_unique_key"] {
+                assert!(!plan.contains(reads_all), "{name}, after {statistics}:\n{plan}");
+            }
+        }
     }
     connection.detach().close().await.unwrap();
 }
@@ -199,6 +211,10 @@ async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grow
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     // As empty as the planner can know it to be.
     database.execute("VACUUM ANALYZE {schema}.job").await;
+    // Maintenance plans each statement anew, so it may well scan a table that is small at the time. Here it is off.
+    let off = "INSERT INTO {schema}.maintenance (service, leased_until)
+        SELECT name, 'infinity' FROM unnest('{expirer,periodic,promoter,pruner,reindexer,releaser,rescuer}'::text[]) AS name";
+    database.execute(off).await;
     let (started, mut starts) = mpsc::unbounded_channel();
     let work = move |job: RunningJob<Task>| {
         let _ = started.send(job.args.n);
@@ -222,8 +238,7 @@ async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grow
     loop {
         let (by_scan, by_index): (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&pool).await.unwrap();
         if by_index >= worked {
-            // Maintenance plans each statement anew, so it may well scan a table that is small at the time.
-            assert!(by_scan < worked, "{by_scan} rows were read by scans, {by_index} by index");
+            assert!(by_scan < worked / 10, "{by_scan} rows were read by scans, {by_index} by index");
             break;
         }
         assert!(began.elapsed() < WAIT, "{by_scan} {by_index}");

@@ -1,0 +1,168 @@
+//! Plans that were made while few jobs claimed a key or ran, and that are kept when there are many.
+//!
+//! The planner then takes a partial index for empty, and reads all of it rather than look a job up by its id.
+
+use sqlx::{Connection, PgConnection};
+
+use support::Database;
+
+/// The state of a job, what is special about it, and a call that is about it alone. `$id`, `$key`, `$worker` and `$policy`
+/// stand for the job's id, its unique key, its worker, and a policy that makes the same key.
+const CALLS: [(&str, &str, &str); 42] = [
+    ("available", "", "cancel_jobs(ARRAY[$id]::uuid[])"),
+    ("available", "", "discard_jobs(ARRAY[$id]::uuid[])"),
+    ("available", "", "delete_jobs(ARRAY[$id]::uuid[])"),
+    ("completed", "", "delete_jobs(ARRAY[$id]::uuid[])"),
+    ("pending", "", "release_jobs(ARRAY[$id]::uuid[])"),
+    ("available", "", "reschedule_jobs(ARRAY[$id]::uuid[], now() + interval '1 h')"),
+    ("available", "", "set_priority(ARRAY[$id]::uuid[], 3)"),
+    ("cancelled", "", "retry_jobs(ARRAY[$id]::uuid[])"),
+    ("scheduled", "", "retry_jobs(ARRAY[$id]::uuid[])"),
+    ("available", "", "cancel_graph(ARRAY[$id]::uuid[])"),
+    ("available", "", "release_claim($key)"),
+    ("available", "", "try_jobs(ARRAY[$id]::uuid[], $worker)"),
+    ("available", "", "_discard_damaged($id, 'a')"),
+    ("available", "", "_discard_unreadable($id, 'a', false)"),
+    ("scheduled", "due", "_promote_jobs(10, NULL, ARRAY[$id]::uuid[])"),
+    ("available", "expired", "_expire_jobs(10, ARRAY[$id]::uuid[])"),
+    ("cancelled", "yielded", "_take_claims(ARRAY[$id]::uuid[])"),
+    ("running", "", "_complete_runs($worker, NULL, ARRAY[$id]::uuid[], '{1}')"),
+    ("running", "", "_delete_runs($worker, NULL, ARRAY[$id]::uuid[], '{1}')"),
+    (
+        "running",
+        "",
+        "_finish_runs($worker, NULL, ARRAY[$id]::uuid[], '{1}', '{retry}', '{1 s}', '{a}', '{NULL}', '{NULL}', '{NULL}')",
+    ),
+    (
+        "running",
+        "",
+        "_finish_runs($worker, NULL, ARRAY[$id]::uuid[], '{1}', '{discard}', '{NULL}', '{a}', '{NULL}', '{NULL}', '{NULL}')",
+    ),
+    ("running", "reserved", "complete_jobs(ARRAY[$id]::uuid[], '{1}')"),
+    ("running", "reserved", "fail_jobs(ARRAY[$id]::uuid[], '{1}', '{a}')"),
+    ("running", "reserved", "snooze_jobs(ARRAY[$id]::uuid[], '{1}', '{1 s}')"),
+    ("running", "reserved", "give_back_jobs(ARRAY[$id]::uuid[], '{1}')"),
+    ("running", "reserved", "extend_jobs(ARRAY[$id]::uuid[], '{1}')"),
+    ("available", "", "insert_job('a', unique_policy => $policy)"),
+    (
+        "available",
+        "",
+        "insert_job('a', on_reject => 'row', unique_policy => $policy || '{\"on_conflict\": \"reject\"}')",
+    ),
+    ("available", "", "insert_job('a', unique_policy => $policy || '{\"on_conflict\": \"update\"}')"),
+    ("available", "", "insert_job('a', unique_policy => $policy || '{\"on_conflict\": \"replace\"}')"),
+    ("available", "", "insert_job('a', unique_policy => $policy || '{\"on_conflict\": \"run_again\"}')"),
+    (
+        "running",
+        "",
+        "insert_job('a', unique_policy => $policy || '{\"scope\": \"active\", \"on_conflict\": \"preempt\"}')",
+    ),
+    ("available", "past", "insert_job('a', unique_policy => $policy)"),
+    ("available", "expired", "insert_job('a', unique_policy => $policy)"),
+    (
+        "available",
+        "",
+        "insert_jobs('[{\"kind\": \"a\"}]' || jsonb_build_object('kind', 'a', 'unique_policy', $policy || '{\"on_conflict\": \"update\"}'))",
+    ),
+    (
+        "available",
+        "",
+        "insert_jobs('[{\"kind\": \"a\"}]' || jsonb_build_object('kind', 'a', 'unique_policy', $policy || '{\"on_conflict\": \"replace\"}'))",
+    ),
+    (
+        "available",
+        "",
+        "insert_jobs('[{\"kind\": \"a\"}]' || jsonb_build_object('kind', 'a', 'unique_policy', $policy || '{\"on_conflict\": \"run_again\"}'))",
+    ),
+    (
+        "available",
+        "past",
+        "insert_jobs('[{\"kind\": \"a\"}]' || jsonb_build_object('kind', 'a', 'unique_policy', $policy || '{}'))",
+    ),
+    ("available", "", "explain_unique('a', unique_policy => $policy || '{\"on_conflict\": \"update\"}')"),
+    ("available", "", "_running_times(ARRAY[$id]::uuid[])"),
+    ("available", "", "_release_expired($id)"),
+    ("available", "", "_replace_holder($id, gen_random_uuid(), false)"),
+];
+
+/// Makes a job for a call, makes the call, and returns how many rows of the table of jobs the call read.
+const ROWS_READ: &str = "CREATE FUNCTION pg_temp.rows_read(state text, special text, call text) RETURNS bigint
+    LANGUAGE plpgsql AS $$
+DECLARE
+    target uuid := {schema}.new_job_id();
+    worker uuid := gen_random_uuid();
+    policy jsonb := jsonb_build_object('key', gen_random_uuid(), 'scope', 'queued');
+    key text := (SELECT e.unique_key FROM {schema}.explain_unique('a', unique_policy => policy) AS e);
+    before bigint;
+BEGIN
+    INSERT INTO {schema}.job (
+        id, kind, state, run, attempt, unique_key, unique_states, worker, unique_until, reserved_until, finalized_at,
+        scheduled_at, expires_at, unique_yielded
+    )
+    SELECT
+        target, 'a', state::{schema}.job_state, 1, 1, key, CASE WHEN special = 'yielded' THEN 126 ELSE 127 END,
+        CASE WHEN state = 'running' THEN worker END,
+        CASE WHEN special = 'past' THEN now() - interval '1 h' END,
+        CASE WHEN special = 'reserved' THEN now() + interval '1 h' END,
+        CASE WHEN state IN ('cancelled', 'completed') THEN now() END,
+        CASE WHEN special = 'due' THEN now() - interval '1 s' ELSE now() END,
+        CASE WHEN special = 'expired' THEN now() - interval '1 s' END,
+        special = 'yielded';
+    SELECT s.seq_tup_read + coalesce(s.idx_tup_fetch, 0) INTO before
+    FROM pg_stat_xact_all_tables AS s WHERE s.relid = '{schema}.job'::regclass;
+    call := replace(replace(call, '$id', quote_literal(target)), '$key', quote_literal(key));
+    call := replace(replace(call, '$worker', quote_literal(worker) || '::uuid'), '$policy', quote_literal(policy) || '::jsonb');
+    EXECUTE 'SELECT count(*) FROM {schema}.' || call;
+    RETURN (
+        SELECT s.seq_tup_read + s.idx_tup_fetch - before
+        FROM pg_stat_xact_all_tables AS s WHERE s.relid = '{schema}.job'::regclass
+    );
+END
+$$";
+
+#[tokio::test]
+async fn a_call_about_one_job_reads_no_others_however_few_claimed_or_ran_when_its_plan_was_made() {
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
+    let over = "INSERT INTO {schema}.job (id, kind, state, finalized_at)
+        SELECT {schema}.new_job_id(), 'a', 'completed', now() FROM generate_series(1, 5000)";
+    database.execute(over).await;
+    // The statistics now say that the partial indexes are empty.
+    database.execute("VACUUM ANALYZE {schema}.job").await;
+    sqlx::raw_sql(database.sql(ROWS_READ)).execute(&mut *connection).await.unwrap();
+    for (state, special, call) in CALLS {
+        for _ in 0..8 {
+            rows_read(&mut connection, state, special, call).await;
+        }
+    }
+    let crowd = "INSERT INTO {schema}.job (
+            id, kind, state, worker, run, attempt, unique_key, unique_states, finalized_at, scheduled_at, expires_at,
+            group_key, awaited, crashes
+        )
+        SELECT
+            {schema}.new_job_id(), 'a', s.state, CASE WHEN s.state = 'running' THEN gen_random_uuid() END, 1, 1,
+            s.state::text || n, 127, CASE WHEN s.is_over THEN now() END, now() + interval '1 h',
+            CASE WHEN n % 2 = 0 AND NOT s.is_over THEN now() + interval '1 h' END,
+            CASE WHEN n % 3 = 0 THEN 'g' || n % 7 END, n % 5 = 0, (n % 4 = 0)::integer
+        FROM generate_series(1, 500) AS n
+        CROSS JOIN (
+            SELECT state, state IN ('cancelled', 'completed', 'discarded') AS is_over
+            FROM unnest(enum_range(NULL::{schema}.job_state)) AS state
+        ) AS s";
+    database.execute(crowd).await;
+    let mut many = Vec::new();
+    for (state, special, call) in CALLS {
+        let read = rows_read(&mut connection, state, special, call).await;
+        if read > 40 {
+            many.push(format!("{call} of a job that is {state} {special}: {read} rows"));
+        }
+    }
+    assert!(many.is_empty(), "{}", many.join("\n"));
+    connection.detach().close().await.unwrap();
+}
+
+async fn rows_read(connection: &mut PgConnection, state: &str, special: &str, call: &str) -> i64 {
+    let read = sqlx::query_scalar("SELECT pg_temp.rows_read($1, $2, $3)").bind(state).bind(special).bind(call);
+    read.fetch_one(connection).await.unwrap_or_else(|error| panic!("{call}: {error}"))
+}
