@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::period;
 
 mod cron;
-mod days;
+mod day_field;
 mod field;
 
 /// The treatment of the slots of a periodic job that passed while no runner was alive.

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use time::Date;
 
-use super::days::Days;
+use super::day_field::Days;
 use super::field::{HOUR, MINUTE, SECOND};
 
 /// How far ahead a slot is looked for. The fifth Friday of a February comes after up to 40 years.

@@ -26,6 +26,9 @@ use crate::payload::{OWN, RESERVE};
 use crate::refusal::Refusal;
 use crate::sent::RESERVE_FOR;
 
+/// How long the FETCH of a client waits for a job. Then the reply says that there is none.
+pub(crate) const FETCH_WAIT: Duration = Duration::from_secs(2);
+
 /// The most jobs of one call, and the most calls at once.
 const MOST: usize = 100;
 const AT_ONCE: usize = 4;

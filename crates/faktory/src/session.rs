@@ -5,7 +5,6 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
@@ -16,7 +15,7 @@ use uniqueue::{JobResult, JobRun};
 use crate::command::{Command, QueueVerb};
 use crate::door::Door;
 use crate::fetched::Fetched;
-use crate::fetches::{Wanted, give_back};
+use crate::fetches::{FETCH_WAIT, Wanted, give_back};
 use crate::hello::{Challenge, Identity, Rights};
 use crate::info::info;
 use crate::line::{Line, LineLimits, Lines};
@@ -28,9 +27,6 @@ use crate::reply::Reply;
 use crate::sent;
 use crate::verdict;
 use crate::workers::{Connected, WorkerState};
-
-/// How long a fetch waits for a job.
-const FETCH_WAIT: Duration = Duration::from_secs(2);
 
 /// The name of a worker that gives none.
 const NO_NAME: &str = "faktory";
