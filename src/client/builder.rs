@@ -6,13 +6,13 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
-use super::answer;
 use super::events::{Bus, EVENT_BUFFER};
 use super::history::{HistoryCounter, INTERVAL};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
 use super::place_guard::PlaceGuard;
 use super::wait::Waiters;
 use super::{Client, Inner};
+use super::{ping, time_limit};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
 use crate::metrics;
@@ -123,7 +123,7 @@ impl ClientBuilder {
         let options = Client::connect_options(url)?;
         // A pool would try a refused connection again until its timeout; a wrong URL should be
         // told at once.
-        let connection = answer::connect(&options).await.map_err(|error| match error {
+        let connection = time_limit::connect(&options).await.map_err(|error| match error {
             Error::Database(source) => Error::cannot_connect(&options, source),
             other => other,
         });
@@ -149,7 +149,7 @@ impl ClientBuilder {
     }
 
     fn own_pool(&self, place: Option<Arc<PlaceGuard>>) -> PgPoolOptions {
-        answer::checking_returns(PgPoolOptions::new())
+        ping::checking_returns(PgPoolOptions::new())
             .max_connections(self.max_connections.unwrap_or(10))
             // The check below is a ping as well.
             .test_before_acquire(false)
@@ -166,7 +166,7 @@ async fn is_usable(connection: &mut PgConnection, place: Option<Arc<PlaceGuard>>
             _ => Ok(is_free),
         }
     };
-    match tokio::time::timeout(answer::CHECK_TIMEOUT, asking).await {
+    match tokio::time::timeout(time_limit::CHECK_TIMEOUT, asking).await {
         Ok(Ok(is_usable)) => Ok(is_usable),
         Ok(Err(error)) => {
             tracing::debug!(%error, "an idle connection does not answer any more");

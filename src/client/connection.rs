@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use sqlx::PgConnection;
 
 use super::Client;
-use super::answer::{self, PooledConnection};
+use super::pooled_connection::PooledConnection;
 use crate::error::Result;
 
 pub(crate) enum RequestConnection<'a> {
@@ -30,11 +30,11 @@ impl Client {
 }
 
 impl RequestConnection<'_> {
-    /// Passes an answer on. A connection of the pool is closed where its session is [at fault](answer::settle).
+    /// Passes an answer on. A connection of the pool is closed where its session is [at fault](PooledConnection::settle).
     pub(crate) fn settle<T>(self, answer: Result<T>) -> Result<T> {
         match self {
             Self::Callers(_) => answer,
-            Self::Pool(connection) => answer::settle(connection, answer),
+            Self::Pool(connection) => connection.settle(answer),
         }
     }
 }

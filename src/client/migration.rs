@@ -4,7 +4,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::{Client, answer};
+use super::{Client, time_limit};
 use crate::error::Result;
 use crate::store;
 
@@ -48,8 +48,8 @@ impl<'a> Migration<'a> {
         let Self { client, lock_timeout } = self;
         let mut connection = client.connection().await?;
         let asking = store::migration_sql(&mut connection, client.statements(), lock_timeout);
-        let script = answer::within(answer::QUERY_TIMEOUT, asking).await;
-        Ok(answer::settle(connection, script)?.unwrap_or_default())
+        let script = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
+        Ok(connection.settle(script)?.unwrap_or_default())
     }
 
     /// Lists the migrations that the schema lacks, such as `V2 unique_jobs`, in the order in which they would be
@@ -62,8 +62,8 @@ impl<'a> Migration<'a> {
         let Self { client, lock_timeout: _ } = self;
         let mut connection = client.connection().await?;
         let asking = store::waiting_migrations(&mut connection, client.statements());
-        let waiting = answer::within(answer::QUERY_TIMEOUT, asking).await;
-        answer::settle(connection, waiting)
+        let waiting = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
+        connection.settle(waiting)
     }
 }
 
@@ -79,13 +79,13 @@ impl<'a> IntoFuture for Migration<'a> {
             if waiting.is_empty() {
                 return Ok(waiting);
             }
-            let limit = lock_timeout.saturating_add(answer::QUERY_TIMEOUT);
+            let limit = lock_timeout.saturating_add(time_limit::QUERY_TIMEOUT);
             let mut connection = client.connection().await?;
             let mut tries = 0;
             loop {
                 tries += 1;
                 let beginning = store::begin_migration(&mut connection, client.statements(), lock_timeout);
-                let Some(begun) = answer::within(limit, beginning).await? else { return Ok(Vec::new()) };
+                let Some(begun) = time_limit::within(limit, beginning).await? else { return Ok(Vec::new()) };
                 // Without a limit: to build an index on a large table takes its time.
                 if let Some(applied) = begun.apply(tries == MAX_TRIES).await? {
                     return Ok(applied);

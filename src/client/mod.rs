@@ -1,7 +1,6 @@
 //! The client: inserts jobs, looks at them, and is what a runner works with.
 
 mod actor;
-pub(crate) mod answer;
 mod audit;
 mod backfill;
 mod builder;
@@ -29,8 +28,10 @@ pub(crate) mod own_connections;
 mod passed;
 #[cfg(feature = "periodic")]
 mod periodic;
+pub(crate) mod ping;
 mod place;
 mod place_guard;
+pub(crate) mod pooled_connection;
 mod queues;
 mod relatives;
 mod remote;
@@ -39,6 +40,7 @@ mod schema_check;
 mod stats;
 mod stuck;
 mod subscribe;
+pub(crate) mod time_limit;
 mod url;
 mod wait;
 mod why;
@@ -75,10 +77,10 @@ pub use self::stats::StatsRequest;
 pub use self::stuck::StuckJobs;
 pub use self::wait::Wait;
 
-use self::answer::PooledConnection;
 use self::history::HistoryCounter;
 use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
 use self::place_guard::PlaceGuard;
+use self::pooled_connection::PooledConnection;
 use self::wait::Waiters;
 use crate::error::Result;
 use crate::ident::{JobId, SchemaName};
@@ -266,7 +268,7 @@ impl Client {
     /// A connection of the pool on which what is sent is a transaction by itself.
     pub(crate) async fn connection(&self) -> Result<PooledConnection> {
         loop {
-            let mut connection = answer::acquire(&self.inner.pool, self.inner.is_own_pool).await?;
+            let mut connection = pooled_connection::acquire(&self.inner.pool, self.inner.is_own_pool).await?;
             // The client's own pool checks connections itself.
             if self.inner.is_own_pool {
                 if let Err(error) = self.check_place(&mut connection).await {
@@ -275,7 +277,7 @@ impl Client {
                 }
                 return Ok(PooledConnection::new(connection, true));
             }
-            match tokio::time::timeout(answer::CHECK_TIMEOUT, store::has_open_transaction(&mut connection)).await {
+            match tokio::time::timeout(time_limit::CHECK_TIMEOUT, store::has_open_transaction(&mut connection)).await {
                 Ok(Ok(false)) => return Ok(PooledConnection::new(connection, false)),
                 Ok(Ok(true)) => tracing::warn!("closed a connection with a transaction that was left open"),
                 Ok(Err(error)) => {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::{PgConnection, SqlStr};
 
-use super::answer;
+use super::time_limit;
 use crate::error::{Error, Result};
 use crate::ident::PlaceName;
 use crate::store::{self, PlaceIdentity};
@@ -81,7 +81,9 @@ impl PlaceGuard {
             return Ok(());
         }
         let looking = async { Ok(self.look(connection).await?) };
-        answer::within(answer::CHECK_TIMEOUT, looking).await?.map_or(Ok(()), |elsewhere| Err(self.mismatch(elsewhere)))
+        time_limit::within(time_limit::CHECK_TIMEOUT, looking)
+            .await?
+            .map_or(Ok(()), |elsewhere| Err(self.mismatch(elsewhere)))
     }
 
     /// The error of a connection that is elsewhere.

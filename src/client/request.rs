@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::look_up::Source;
-use super::{Client, answer};
+use super::{Client, time_limit};
 use crate::error::Result;
 
 pub(super) type AnswerFuture<'c, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'c>>;
@@ -107,10 +107,10 @@ impl<'a, T: Send + 'a, O: Send + 'a> IntoFuture for Request<'a, T, O> {
         Box::pin(async move {
             // A server that answers ends the statements itself.
             let limit = source.timeout.filter(|_| source.connection.is_none());
-            let limit = limit.map(|limit| limit.saturating_mul(statements) + answer::CHECK_TIMEOUT);
+            let limit = limit.map(|limit| limit.saturating_mul(statements) + time_limit::CHECK_TIMEOUT);
             let mut connection = source.open(client).await?;
             let answer = match limit {
-                Some(limit) => answer::within(limit, ask(client, &mut connection, options)).await,
+                Some(limit) => time_limit::within(limit, ask(client, &mut connection, options)).await,
                 None => ask(client, &mut connection, options).await,
             };
             connection.end(client, answer).await

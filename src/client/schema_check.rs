@@ -1,6 +1,6 @@
 //! Whether the schema has the version that this library needs.
 
-use super::{Client, answer};
+use super::{Client, time_limit};
 use crate::error::{Error, Result};
 use crate::store;
 
@@ -13,8 +13,8 @@ impl Client {
     pub async fn check_schema(&self) -> Result<()> {
         let mut connection = self.connection().await?;
         let asking = store::schema_version(&mut connection, self.statements());
-        let found = answer::within(answer::QUERY_TIMEOUT, asking).await;
-        self.judge_version(answer::settle(connection, found)?)
+        let found = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
+        self.judge_version(connection.settle(found)?)
     }
 
     /// Whether this library can work at a version of the schema.

@@ -11,7 +11,8 @@ use super::finding::{Diagnosis, Finding, FindingCode, Remedy, Severity, SkippedC
 use super::thresholds::Thresholds;
 use super::{database, drift, environment, groups, kinds, periodic, queues, work};
 use crate::client::Client;
-use crate::client::answer::{self, PooledConnection};
+use crate::client::pooled_connection::PooledConnection;
+use crate::client::time_limit;
 use crate::error::{Error, Result};
 use crate::store::{self, Pooling};
 
@@ -113,7 +114,7 @@ macro_rules! check {
             transaction.rollback().await?;
             Ok(found)
         };
-        let checked = answer::within(limit, checked).await;
+        let checked = time_limit::within(limit, checked).await;
         $examination.settle($check, checked)?
     }};
 }
@@ -126,14 +127,14 @@ impl<'a> Examination<'a> {
 
     /// The server ends a check that takes too long. Without its answer the connection fell silent.
     fn answer_timeout(&self) -> Duration {
-        self.timeout + answer::CHECK_TIMEOUT
+        self.timeout + time_limit::CHECK_TIMEOUT
     }
 
     async fn run(mut self) -> Result<Diagnosis> {
         let limits = self.thresholds;
         let (asked_at, began) = (OffsetDateTime::now_utc(), Instant::now());
         let limit = self.answer_timeout();
-        let itself = answer::within(limit, async {
+        let itself = time_limit::within(limit, async {
             let mut transaction = store::begin_check(&mut self.connection, self.timeout).await?;
             let itself = store::itself(&mut transaction, self.client.statements()).await?;
             transaction.rollback().await?;
@@ -312,7 +313,7 @@ impl<'a> Examination<'a> {
     async fn pooling(&mut self) -> Result<Option<Pooling>> {
         let checking = async {
             let options = self.client.pool().connect_options();
-            let mut other = answer::connect(&options).await?;
+            let mut other = time_limit::connect(&options).await?;
             let found = store::pooling(&mut self.connection, &mut other, self.client.statements()).await;
             let closed = other.close().await;
             let found = found?;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
 
-use crate::client::answer;
 use crate::client::own_connections::OwnConnections;
+use crate::client::{ping, time_limit};
 use crate::error::Result;
 use crate::store;
 
@@ -54,7 +54,7 @@ impl SharedConnection {
 
     /// Opens a connection for one run with long statements.
     pub(crate) async fn open_another(&self) -> Result<PgConnection> {
-        answer::within(answer::CONNECT_TIMEOUT, self.own.open()).await
+        time_limit::within(time_limit::CONNECT_TIMEOUT, self.own.open()).await
     }
 
     /// Waits for work over the connection, no longer than a run may take. Services that also work over
@@ -64,7 +64,7 @@ impl SharedConnection {
             Ok(answer) => answer,
             Err(_) => {
                 self.replace();
-                Err(answer::no_answer(LONGEST_RUN))
+                Err(time_limit::no_answer(LONGEST_RUN))
             }
         }
     }
@@ -77,7 +77,7 @@ impl SharedConnection {
 
 fn pool_of_one(own: &OwnConnections, has_session: bool) -> PgPool {
     let checking = own.clone();
-    answer::checking_returns(answer::checking(PgPoolOptions::new()))
+    ping::checking_returns(ping::checking(PgPoolOptions::new()))
         .max_connections(1)
         .acquire_timeout(LONGEST_RUN)
         .after_connect(move |connection, _| {

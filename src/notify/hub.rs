@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::listener::listener;
 use super::notification::{Channels, Notification};
-use crate::client::answer;
 use crate::client::own_connections::OwnConnections;
+use crate::client::time_limit;
 use crate::error::Result;
 use crate::ident::SchemaName;
 
@@ -81,7 +81,7 @@ impl ListenHub {
 
     async fn connect(&self, channels: &[(Arc<str>, Channels)]) -> Result<PgListener> {
         let names = channels.iter().flat_map(|(_, names)| names.names());
-        let (_, listener) = answer::within(answer::CONNECT_TIMEOUT, listener(&self.own, names)).await?;
+        let (_, listener) = time_limit::within(time_limit::CONNECT_TIMEOUT, listener(&self.own, names)).await?;
         Ok(listener)
     }
 
@@ -103,7 +103,7 @@ impl ListenHub {
                 // A connection that was cut off hears nothing for ever.
                 Err(_) => {
                     let asking = async { Ok(listener.acquire().await?.ping().await?) };
-                    answer::within(answer::CHECK_TIMEOUT, asking).await?;
+                    time_limit::within(time_limit::CHECK_TIMEOUT, asking).await?;
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Places;
-use crate::client::answer;
+use crate::client::time_limit;
 use crate::ident::PlaceName;
 
 impl Places {
@@ -19,8 +19,9 @@ impl Places {
         let hashed = (0..self.inner.clients.len()).filter(|index| self.map().identity(*index).hashed.is_some());
         let asked = hashed.map(|index| {
             let client = self.inner.clients[index].clone();
-            let asking =
-                async move { answer::within(answer::QUERY_TIMEOUT, client.claims().limit(limit).into_future()).await };
+            let asking = async move {
+                time_limit::within(time_limit::QUERY_TIMEOUT, client.claims().limit(limit).into_future()).await
+            };
             (index, asking)
         });
         for (place, claims) in self.answers(asked.collect()).await {

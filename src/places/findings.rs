@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::Places;
-use crate::client::{Client, answer};
+use crate::client::{Client, time_limit};
 use crate::error::{Error, Result};
 use crate::health::{Finding, places};
 use crate::ident::PlaceName;
@@ -59,7 +59,7 @@ async fn facts(client: Client) -> Result<Option<Facts>> {
         let kinds = kinds.iter().map(|kind| (format!("kind {}", kind.name), of_kind(kind)));
         Ok(Some(Facts(queues.chain(kinds).collect())))
     };
-    answer::within(answer::QUERY_TIMEOUT, asking).await
+    time_limit::within(time_limit::QUERY_TIMEOUT, asking).await
 }
 
 /// The settings that are not the default, but a hold, which passes.

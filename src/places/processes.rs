@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::assignment::assigned;
 use super::{PlaceAddress, Places};
-use crate::client::{Client, answer};
+use crate::client::{Client, time_limit};
 
 /// How often a process looks which other processes live.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ impl Processes {
     /// Whether this process works each place, by the processes that live. A place that does not answer within the limit keeps
     /// the processes that it saw last.
     pub(super) async fn assignment(&mut self, limit: Duration) -> Vec<bool> {
-        let look = |client: Client| async move { answer::within(limit, client.runners().into_future()).await };
+        let look = |client: Client| async move { time_limit::within(limit, client.runners().into_future()).await };
         let answers = self.places.ask(look).await;
         for (seen, (_, answer)) in self.seen.iter_mut().zip(answers) {
             if let Ok(runners) = answer {

@@ -29,8 +29,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::answer;
 use crate::client::own_connections::OwnConnections;
+use crate::client::{ping, time_limit};
 use crate::error::{Error, Result};
 use crate::store::{self, Pooling, Statements};
 
@@ -130,9 +130,9 @@ impl Connections {
     /// An idle connection that lives, or a new one.
     async fn open(&self) -> Result<(PgConnection, Instant)> {
         let latest = || lock(&self.idle).pop();
-        let check_timeout = answer::CHECK_TIMEOUT.min(self.timeout / 4);
+        let check_timeout = time_limit::CHECK_TIMEOUT.min(self.timeout / 4);
         while let Some(Idle { mut connection, opened_at, answered_at, has_failed }) = latest() {
-            if (answered_at.elapsed() < FRESH && !has_failed) || answer::lives(&mut connection, check_timeout).await {
+            if (answered_at.elapsed() < FRESH && !has_failed) || ping::lives(&mut connection, check_timeout).await {
                 return Ok((connection, opened_at));
             }
         }
@@ -171,7 +171,7 @@ impl Connections {
             limit = limit => {
                 // The other connections probably fell silent as well, and each would be waited for.
                 lock(&self.idle).clear();
-                Err(answer::no_answer(limit))
+                Err(time_limit::no_answer(limit))
             }
         }
     }
@@ -185,7 +185,7 @@ impl Connections {
                 let _ = connection.close().await;
             }
         };
-        let _ = tokio::time::timeout(answer::CHECK_TIMEOUT.min(self.timeout / 2), closing).await;
+        let _ = tokio::time::timeout(time_limit::CHECK_TIMEOUT.min(self.timeout / 2), closing).await;
     }
 }
 

@@ -11,7 +11,7 @@ use super::job_limit::JobLimit;
 use super::set_aside::SetAside;
 use super::shared::Shared;
 use super::suspects::Plan;
-use crate::client::answer;
+use crate::client::time_limit;
 use crate::error::Error;
 use crate::store::{self, GroupVisit, QueueDemand, SuspectLimit};
 
@@ -143,7 +143,7 @@ fn is_too_slow(error: &Error) -> bool {
         Error::Database(sqlx::Error::Database(database)) => database.code().as_deref() == Some("53200"),
         _ => false,
     };
-    error.is_statement_timeout() || answer::is_missing(error) || is_out_of_memory()
+    error.is_statement_timeout() || time_limit::is_missing(error) || is_out_of_memory()
 }
 
 /// Whether the server could not return the values that the statement read.

@@ -14,7 +14,7 @@ use super::result::Ended;
 use super::set_aside::Alone;
 use super::shared::Shared;
 use super::suspects::Plan;
-use crate::client::answer;
+use crate::client::time_limit;
 use crate::error::{Error, Result};
 use crate::metrics::Timer;
 use crate::store::{
@@ -121,7 +121,7 @@ pub(super) async fn fetch(
     let demand = Demand { slots, suspects: *suspects, kinds, cursor: &positions, except };
     let taking = take(shared, lease.id, demand);
     let (fetched, error) = match limit {
-        Some(limit) => answer::within(*limit, taking).await?,
+        Some(limit) => time_limit::within(*limit, taking).await?,
         None => taking.await?,
     };
     // A suspect that is to run alone may be in a group behind the most that one fetch visits.

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::health::RunnerHealth;
 use super::shared::Shared;
 use super::shutdown_signal::further_signal;
-use crate::client::answer;
+use crate::client::time_limit;
 use crate::error::{Error, Result};
 use crate::period::format_duration;
 use crate::worker::StopReason;
@@ -193,7 +193,7 @@ impl RunnerHandle {
         let (removed, (), ()) = tokio::join!(ended("heartbeat", heartbeat), connections.close(), background.wait());
         let removed = removed.unwrap_or(Ok(()));
         // The results are recorded, so a database that does not take the counts only loses these.
-        let writing = answer::within(leases.term / 4, shared.client.write_history());
+        let writing = time_limit::within(leases.term / 4, shared.client.write_history());
         if let Err(error) = writing.await {
             tracing::warn!(%error, "history of the last minute not written");
         }

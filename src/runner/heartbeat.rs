@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::RunnerLease;
 use super::shared::Shared;
-use crate::client::answer;
+use crate::client::time_limit;
 use crate::error::Result;
 use crate::notify::{Notification, RunnerSession};
 use crate::store;
@@ -216,7 +216,7 @@ async fn give_up(shared: &Shared, mut session: RunnerSession, limit: Duration) -
     let mut given_up = Ok(());
     for _ in 0..2 {
         let giving_up = async { lease.give_up(session.connection().await?, statements).await };
-        given_up = answer::within(limit, giving_up).await;
+        given_up = time_limit::within(limit, giving_up).await;
         if given_up.is_ok() {
             let _ = timeout(limit, session.close()).await;
             break;

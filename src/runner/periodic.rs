@@ -5,7 +5,7 @@ use std::future::IntoFuture;
 
 use super::builder::Runner;
 use super::maintenance::MaintenanceSettings;
-use crate::client::{Client, answer};
+use crate::client::{Client, time_limit};
 use crate::error::{Error, Result};
 use crate::periodic::PeriodicJob;
 
@@ -59,7 +59,7 @@ impl MaintenanceSettings {
         let mut digests = BTreeMap::new();
         for periodic in &self.periodic {
             let defining = client.periodic().define_in_code(periodic.clone());
-            let digest = answer::within(answer::QUERY_TIMEOUT, defining.into_future()).await?;
+            let digest = time_limit::within(time_limit::QUERY_TIMEOUT, defining.into_future()).await?;
             digests.insert(periodic.name.clone(), digest);
         }
         Ok(digests)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::client::{Client, answer};
+use crate::client::{Client, time_limit};
 use crate::retry::RetryPolicy;
 use crate::worker::Registry;
 
@@ -29,7 +29,7 @@ pub(super) async fn register(
         }
     }
     let registering = client.kinds().register_of_runner(definitions, runner);
-    match answer::within(answer::QUERY_TIMEOUT, registering.into_future()).await {
+    match time_limit::within(time_limit::QUERY_TIMEOUT, registering.into_future()).await {
         Ok(registered) => registered.into_iter().map(|(kind, digest)| (kind.to_string(), digest)).collect(),
         Err(error) => {
             tracing::warn!(%error, "the kinds of the runner's workers are not registered");

@@ -22,8 +22,8 @@ use super::slots::QueueSlots;
 use super::suspects::Suspects;
 use super::telemetry::Telemetry;
 use super::{completer, heartbeat, panics, producer, progress, registration};
-use crate::client::answer;
 use crate::client::own_connections::OwnConnections;
+use crate::client::time_limit;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
 use crate::maintenance::{Holder, MAX_CRASHES, SharedConnection};
@@ -75,7 +75,7 @@ impl Runner {
             host: host_name(),
         };
         let taking = async { RunnerLease::take(session.connection().await?, statements, &row, self.lease).await };
-        let (lease, kept) = answer::within(self.lease / 2, taking).await?;
+        let (lease, kept) = time_limit::within(self.lease / 2, taking).await?;
         let (results, received) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             client: self.client.clone(),

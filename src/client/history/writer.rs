@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::counter::{Batch, Gathered, HistoryCounter, until_interval_ends};
-use crate::client::{Client, Inner, answer};
+use crate::client::{Client, Inner, time_limit};
 use crate::error::Result;
 use crate::event::{Event, Happened};
 use crate::history::HistoryCounts;
@@ -46,9 +46,9 @@ impl Client {
                 let mut connection = self.connection().await?;
                 let (statements, writer) = (self.statements(), counter.writer);
                 let written = store::write_history(&mut connection, statements, writer, *number, &minutes).await;
-                answer::settle(connection, written)
+                connection.settle(written)
             };
-            answer::within(LONGEST_WRITE, writing).await?;
+            time_limit::within(LONGEST_WRITE, writing).await?;
             *in_flight = None;
         }
     }

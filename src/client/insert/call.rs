@@ -10,7 +10,6 @@ use super::coalescer::insert_shared;
 use super::middleware::{Inserting, NextInsert};
 use super::rows::LayeredJobs;
 use super::send::send;
-use crate::client::answer;
 use crate::error::Result;
 use crate::event::Event;
 use crate::job::{Inserted, NewJob};
@@ -84,7 +83,7 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
     let sending = async {
         let mut connection = client.connection().await?;
         let answers = send(client, &mut connection, batch, None, true).await;
-        answer::settle(connection, answers)
+        connection.settle(answers)
     };
     Box::pin(sending).await
 }
@@ -92,7 +91,7 @@ async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserte
 async fn insert_pooled(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
     let mut connection = client.connection().await?;
     let answers = insert_on(client, &mut connection, jobs, max_wait, true).await;
-    answer::settle(connection, answers)
+    connection.settle(answers)
 }
 
 /// Inserts over a connection, which may be in a transaction of the caller's. Every job is checked before anything is

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::client::{Client, Events, answer};
+use crate::client::{Client, Events, time_limit};
 use crate::error::Result;
 use crate::event::{Event, Happened};
 use crate::ident::JobId;
@@ -133,8 +133,8 @@ impl Drop for Asker {
 async fn final_jobs(client: &Client, ids: &[uuid::Uuid]) -> Result<Vec<(JobId, Option<JobRow>)>> {
     let mut connection = client.connection().await?;
     let asking = store::final_jobs(&mut connection, client.statements(), ids);
-    let jobs = answer::within(ANSWER_TIMEOUT, asking).await;
-    answer::settle(connection, jobs)
+    let jobs = time_limit::within(ANSWER_TIMEOUT, asking).await;
+    connection.settle(jobs)
 }
 
 const fn is_end(event: &Event) -> bool {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::state::{Reply, SharedInsert};
 use crate::client::Client;
-use crate::client::answer::PooledConnection;
 use crate::client::insert::batch::FoldedBatch;
 use crate::client::insert::send::{send, send_each};
+use crate::client::pooled_connection::PooledConnection;
 use crate::error::{Error, Result};
 use crate::job::Inserted;
 

@@ -1,0 +1,100 @@
+//! Connections of a pool, which go back only if they answer.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Instant;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{PgPool, Postgres};
+use tokio::runtime::Handle;
+
+use super::ping::lives;
+use super::time_limit::{CHECK_TIMEOUT, is_missing};
+use crate::error::{Error, Result};
+
+/// A connection of a pool, which goes back only if it answers.
+///
+/// A pool asks a connection that is given back whether it lives, and sqlx waits for that answer without a limit. A
+/// connection that fell silent during a statement, whose caller gave up, would take its place in the pool for ever.
+#[derive(Debug)]
+pub(crate) struct PooledConnection {
+    connection: Option<PoolConnection<Postgres>>,
+    /// Whether the pool [checks what is given back](super::ping::checking_returns) itself.
+    is_checked: bool,
+    /// Whether it does not go back.
+    is_at_fault: bool,
+}
+
+impl PooledConnection {
+    pub(crate) const fn new(connection: PoolConnection<Postgres>, is_checked: bool) -> Self {
+        Self { connection: Some(connection), is_checked, is_at_fault: false }
+    }
+
+    /// Passes an answer on. A connection whose answer did not come, or whose session is [at fault](Error::is_of_session), is
+    /// closed, and its place in the pool is free.
+    pub(crate) fn settle<T>(mut self, answer: Result<T>) -> Result<T> {
+        self.note(&answer);
+        answer
+    }
+
+    /// Notes an answer, which decides whether the connection goes back to its pool.
+    pub(crate) fn note<T>(&mut self, answer: &Result<T>) {
+        self.is_at_fault |= answer.as_ref().is_err_and(|error: &Error| is_missing(error) || error.is_of_session());
+    }
+
+    /// Drops the connection without a farewell. Its place in the pool is free.
+    pub(crate) fn cut(mut self) {
+        if let Some(connection) = self.connection.take() {
+            drop(connection.detach());
+        }
+    }
+}
+
+impl Deref for PooledConnection {
+    type Target = PoolConnection<Postgres>;
+
+    #[expect(clippy::expect_used, reason = "taken only where the value ends")]
+    fn deref(&self) -> &PoolConnection<Postgres> {
+        self.connection.as_ref().expect("a connection")
+    }
+}
+
+impl DerefMut for PooledConnection {
+    #[expect(clippy::expect_used, reason = "taken only where the value ends")]
+    fn deref_mut(&mut self) -> &mut PoolConnection<Postgres> {
+        self.connection.as_mut().expect("a connection")
+    }
+}
+
+impl Drop for PooledConnection {
+    fn drop(&mut self) {
+        let Some(mut connection) = self.connection.take() else { return };
+        if self.is_at_fault {
+            drop(connection.detach());
+            return;
+        }
+        // Without a runtime the pool cannot take it back, either.
+        if !self.is_checked
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(async move {
+                if !lives(&mut connection, CHECK_TIMEOUT).await {
+                    drop(connection.detach());
+                }
+            });
+        }
+    }
+}
+
+/// Takes a connection of a pool. Where a pool of the application's checks an idle connection that fell silent, that
+/// check is given up after [`CHECK_TIMEOUT`], and the pool drops the connection.
+pub(crate) async fn acquire(pool: &PgPool, is_checking: bool) -> Result<PoolConnection<Postgres>> {
+    let began = Instant::now();
+    // With no idle connection the pool waits for one that is in use, or opens one: as long as its own limit allows.
+    while !is_checking && pool.num_idle() > 0 && began.elapsed() < pool.options().get_acquire_timeout() {
+        match tokio::time::timeout(CHECK_TIMEOUT, pool.acquire()).await {
+            Ok(acquired) => return Ok(acquired?),
+            Err(_) => tracing::debug!("the pool had no connection in time, trying again"),
+        }
+    }
+    Ok(pool.acquire().await?)
+}
