@@ -1,15 +1,13 @@
-//! Building a runner: its queues, its workers and their context. Other options are in [`options`](super::options).
+//! Building a runner: its queues, its workers and their context. [`options`](super::options) has the rest.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::budget::Share;
-use super::maintenance::MaintenanceSettings;
+use super::options::RunnerOptions;
 use crate::client::Client;
 use crate::job::Job;
 use crate::notify::ListenHub;
 use crate::outcome::IntoResult;
-use crate::retry::RetryPolicy;
 use crate::worker::{
     AnyJob, AnyMiddleware, BatchWorker, Batching, Middleware, Registry, States, Worker, WorkerOptions,
 };
@@ -43,14 +41,7 @@ pub struct Runner {
     pub(super) workers: Registry,
     pub(super) states: States,
     pub(super) middleware: Vec<Arc<dyn AnyMiddleware>>,
-    pub(super) retry_policy: RetryPolicy,
-    pub(super) timeout: Option<Duration>,
-    pub(super) poll_interval: Duration,
-    pub(super) maintenance: MaintenanceSettings,
-    pub(super) lease: Duration,
-    pub(super) stop_timeout: Duration,
-    pub(super) stop_grace: Duration,
-    pub(super) is_listening: bool,
+    pub(super) options: RunnerOptions,
     /// Its part of a budget that runners of several places share. `None`: its queues alone limit it.
     pub(super) share: Option<Share>,
     /// The session that listens for it. `None`: its own session does.
@@ -68,14 +59,7 @@ impl Runner {
             workers: Registry::default(),
             states: States::default(),
             middleware: Vec::new(),
-            retry_policy: RetryPolicy::default(),
-            timeout: None,
-            poll_interval: Duration::from_secs(1),
-            maintenance: MaintenanceSettings::default(),
-            lease: Duration::from_secs(20),
-            stop_timeout: Duration::from_secs(25),
-            stop_grace: Duration::from_secs(1),
-            is_listening: true,
+            options: RunnerOptions::default(),
             share: None,
             hub: None,
         }
@@ -186,22 +170,6 @@ impl Runner {
         self
     }
 
-    /// When failed jobs try again, unless their worker says otherwise. Default: exponential, from
-    /// one second to an hour.
-    pub fn retry_policy(mut self, retry_policy: RetryPolicy) -> Self {
-        self.retry_policy = retry_policy;
-        self
-    }
-
-    /// How long a job may run, unless its worker says otherwise ([`Worker::timeout`]); at least 1 ms. `Duration::MAX`: as
-    /// long as it likes.
-    /// Default: as long as it likes, since only the application knows how long its work takes, and a runner that died is noticed
-    /// by its lease.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
     /// Gives the workers a value to share, one of each type: they reach it with
     /// [`RunningJob::state`](crate::RunningJob::state). That takes no lock. A value that changes brings its own.
     ///
@@ -257,7 +225,7 @@ impl Runner {
     }
 
     pub(crate) const fn listens(&self) -> bool {
-        self.is_listening
+        self.options.is_listening
     }
 
     /// The client that the runner works with.

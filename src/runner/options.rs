@@ -1,26 +1,93 @@
-//! The options of a runner that most applications leave alone: polls, lease, stop and maintenance.
+//! The options of a runner that most applications leave alone, and their defaults: retries, polls, lease, stop and
+//! maintenance.
 
 use std::time::Duration;
 
 use super::builder::Runner;
+use super::maintenance::MaintenanceSettings;
+use crate::maintenance::MAX_CRASHES;
 use crate::retention::Retention;
+use crate::retry::RetryPolicy;
 
 /// No option is longer, so that there is always an instant that is so far away: a hundred years.
 const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// The options. Their defaults are those of a new runner.
+#[derive(Debug)]
+pub(super) struct RunnerOptions {
+    pub(super) retry_policy: RetryPolicy,
+    pub(super) timeout: Option<Duration>,
+    pub(super) poll_interval: Duration,
+    pub(super) maintenance: MaintenanceSettings,
+    pub(super) lease: Duration,
+    pub(super) stop_timeout: Duration,
+    pub(super) stop_grace: Duration,
+    pub(super) is_listening: bool,
+}
+
+impl Default for RunnerOptions {
+    fn default() -> Self {
+        Self {
+            retry_policy: RetryPolicy::default(),
+            timeout: None,
+            poll_interval: Duration::from_secs(1),
+            maintenance: MaintenanceSettings::default(),
+            lease: Duration::from_secs(20),
+            stop_timeout: Duration::from_secs(25),
+            stop_grace: Duration::from_secs(1),
+            is_listening: true,
+        }
+    }
+}
+
+impl RunnerOptions {
+    /// The problem of a value that is below its least one.
+    pub(super) fn problem(&self) -> Option<String> {
+        if self.lease < Duration::from_secs(1) {
+            return Some(format!("a lease must be at least 1 s: {:?}", self.lease));
+        }
+        if self.maintenance.max_crashes < MAX_CRASHES {
+            return Some(format!("max_crashes must be at least {MAX_CRASHES}: {}", self.maintenance.max_crashes));
+        }
+        let own = [("timeout", self.timeout.unwrap_or(Duration::MAX)), ("poll_interval", self.poll_interval)];
+        (own.into_iter().chain(self.maintenance.intervals()))
+            .find(|(_, interval)| *interval < Duration::from_millis(1))
+            .map(|(name, interval)| format!("{name} must be at least 1 ms: {interval:?}"))
+    }
+}
+
+/// How failed jobs try again, and how long a job may run.
+impl Runner {
+    /// When failed jobs try again, unless their worker says otherwise. Default: exponential, from
+    /// one second to an hour.
+    pub fn retry_policy(mut self, retry_policy: RetryPolicy) -> Self {
+        self.options.retry_policy = retry_policy;
+        self
+    }
+
+    /// How long a job may run, unless its worker says otherwise ([`Worker::timeout`]); at least 1 ms. `Duration::MAX`: as
+    /// long as it likes.
+    /// Default: as long as it likes, since only the application knows how long its work takes, and a runner that died is noticed
+    /// by its lease.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+}
 
 /// How the runner polls, how long it counts as alive and how it stops.
 impl Runner {
     /// How often an idle runner looks for jobs that no notification told of. Default: 1 s;
     /// at least 1 ms, at most 100 years, as which longer ones count.
     pub fn poll_interval(mut self, poll_interval: Duration) -> Self {
-        self.poll_interval = poll_interval.min(MAX_DURATION);
+        self.options.poll_interval = poll_interval.min(MAX_DURATION);
         self
     }
 
     /// Never listens and never asks to be notified: polling is all. For PgBouncer in transaction
     /// mode, where LISTEN succeeds and never fires.
     pub fn poll_only(mut self) -> Self {
-        self.is_listening = false;
+        self.options.is_listening = false;
         self
     }
 
@@ -29,7 +96,7 @@ impl Runner {
     /// looks: at the latest half a term, or 10 s, later. Default: 20 s; at least 1 s, at most 100 years, as which longer
     /// ones count.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease.min(MAX_DURATION);
+        self.options.lease = lease.min(MAX_DURATION);
         self
     }
 
@@ -38,7 +105,7 @@ impl Runner {
     /// Default: 25 s, so that all of it fits into the 30 s after which Kubernetes kills a process. At most 100 years,
     /// as which longer ones count.
     pub fn stop_timeout(mut self, stop_timeout: Duration) -> Self {
-        self.stop_timeout = stop_timeout.min(MAX_DURATION);
+        self.options.stop_timeout = stop_timeout.min(MAX_DURATION);
         self
     }
 
@@ -50,7 +117,7 @@ impl Runner {
     ///
     /// [`RunningJob::stopped`]: crate::RunningJob::stopped
     pub fn stop_grace(mut self, stop_grace: Duration) -> Self {
-        self.stop_grace = stop_grace.min(MAX_DURATION);
+        self.options.stop_grace = stop_grace.min(MAX_DURATION);
         self
     }
 }
@@ -61,14 +128,14 @@ impl Runner {
     /// at least 3. The first crash may be the fault of any of the runner's jobs, and the second of another suspect that ran
     /// at the same time. From the second crash on a job runs alone.
     pub fn max_crashes(mut self, max_crashes: u16) -> Self {
-        self.maintenance.max_crashes = max_crashes;
+        self.options.maintenance.max_crashes = max_crashes;
         self
     }
 
     /// How long final jobs are kept, where their queue does not say otherwise. Default: completed
     /// and cancelled a day, discarded a week.
     pub fn retention(mut self, retention: Retention) -> Self {
-        self.maintenance.retention = retention;
+        self.options.maintenance.retention = retention;
         self
     }
 
@@ -77,13 +144,13 @@ impl Runner {
     /// this late. Default: 1 s; at least 1 ms, at most 100
     /// years, as which longer ones count.
     pub fn promote_interval(mut self, promote_interval: Duration) -> Self {
-        self.maintenance.promote_interval = promote_interval.min(MAX_DURATION);
+        self.options.maintenance.promote_interval = promote_interval.min(MAX_DURATION);
         self
     }
 
     /// How often final jobs that are old enough are deleted. Default: 30 s; at least 1 ms, at most 100 years, as which longer ones count.
     pub fn prune_interval(mut self, prune_interval: Duration) -> Self {
-        self.maintenance.prune_interval = prune_interval.min(MAX_DURATION);
+        self.options.maintenance.prune_interval = prune_interval.min(MAX_DURATION);
         self
     }
 
@@ -94,13 +161,13 @@ impl Runner {
     /// [`poll_only`](Runner::poll_only), whose connections may have no session of their own, nothing is
     /// done. Default: a day; at least 1 ms, at most 100 years, as which longer ones count.
     pub fn reindex_interval(mut self, reindex_interval: Duration) -> Self {
-        self.maintenance.reindex_interval = Some(reindex_interval.min(MAX_DURATION));
+        self.options.maintenance.reindex_interval = Some(reindex_interval.min(MAX_DURATION));
         self
     }
 
     /// Never looks for bloated indexes in this runner.
     pub fn no_reindexing(mut self) -> Self {
-        self.maintenance.reindex_interval = None;
+        self.options.maintenance.reindex_interval = None;
         self
     }
 }

@@ -35,7 +35,7 @@ impl Runner {
     /// # }
     /// ```
     pub fn periodic(mut self, periodic: PeriodicJob) -> Self {
-        self.maintenance.periodic.push(periodic);
+        self.options.maintenance.periodic.push(periodic);
         self
     }
 }
@@ -43,7 +43,7 @@ impl Runner {
 impl Runner {
     /// Leaves out the periodic jobs that are not to be defined here.
     pub(crate) fn retain_periodic(mut self, keep: impl Fn(&str) -> bool) -> Self {
-        self.maintenance.periodic.retain(|periodic| keep(&periodic.name));
+        self.options.maintenance.periodic.retain(|periodic| keep(&periodic.name));
         self
     }
 }

@@ -1,7 +1,7 @@
 //! Starting a runner: checks its options, enters it in the database and spawns its tasks.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,7 @@ use crate::client::own_connections::OwnConnections;
 use crate::client::time_limit;
 use crate::error::{Error, Result};
 use crate::ident::QueueName;
-use crate::maintenance::{Holder, MAX_CRASHES, SharedConnection};
+use crate::maintenance::{Holder, SharedConnection};
 use crate::metrics;
 use crate::notify::RunnerSession;
 use crate::store::RunnerRow;
@@ -41,25 +41,25 @@ impl Runner {
         // Checked first: a runner that cannot start defines nothing.
         let queues = self.check_queues()?;
         metrics::describe();
-        let statements = self.client.statements();
+        let (options, statements) = (&self.options, self.client.statements());
         self.client.check_schema().await?;
         #[cfg(feature = "periodic")]
-        let periodic = self.maintenance.define(&self.client).await?;
+        let periodic = options.maintenance.define(&self.client).await?;
         #[cfg(not(feature = "periodic"))]
         let periodic = std::collections::BTreeMap::new();
         let name = self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
         let registered =
-            registration::register(&self.client, &self.workers, &name, self.timeout, self.retry_policy).await;
+            registration::register(&self.client, &self.workers, &name, options.timeout, options.retry_policy).await;
         panics::remember_places();
-        let mut connections = Connections::new(self.own_connections(), self.lease);
-        let has_sessions = connections.begin(statements, self.is_listening).await?;
-        let mut session = match (self.is_listening, &self.hub) {
+        let mut connections = Connections::new(self.own_connections(), options.lease);
+        let has_sessions = connections.begin(statements, options.is_listening).await?;
+        let mut session = match (options.is_listening, &self.hub) {
             (true, Some(hub)) => RunnerSession::hearing(self.own_connections(), self.client.schema(), hub),
             (true, None) => RunnerSession::listening(self.own_connections(), self.client.schema()),
             (false, _) => RunnerSession::without_listening(self.own_connections()),
         };
         if has_sessions {
-            session.end_after(heartbeat::longest_statement(self.lease));
+            session.end_after(heartbeat::longest_statement(options.lease));
         }
         let kinds = self.workers.kinds();
         let names: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
@@ -68,21 +68,21 @@ impl Runner {
             queues: names.iter().map(QueueName::to_string).collect(),
             slots: self.queues.iter().map(|(_, slots)| i32::try_from(*slots).unwrap_or(i32::MAX)).collect(),
             kinds: kinds.clone(),
-            retention: self.maintenance.retention,
+            retention: options.maintenance.retention,
             periodic,
             registered,
             version: self.version.as_deref().map(|version| beginning(version, MAX_VERSION_BYTES).to_owned()),
             host: host_name(),
         };
-        let taking = async { RunnerLease::take(session.connection().await?, statements, &row, self.lease).await };
-        let (lease, kept) = time_limit::within(self.lease / 2, taking).await?;
+        let taking = async { RunnerLease::take(session.connection().await?, statements, &row, options.lease).await };
+        let (lease, kept) = time_limit::within(options.lease / 2, taking).await?;
         let (results, received) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             client: self.client.clone(),
             connections,
-            leases: Leases::new(lease, row, self.lease),
+            leases: Leases::new(lease, row, options.lease),
             queues,
-            retention: CompletedRetention::new(self.maintenance.retention, kept),
+            retention: CompletedRetention::new(options.maintenance.retention, kept),
             runs: Runs::default(),
             suspects: Suspects::new(Instant::now()),
             groups: RunnerGroups::default(),
@@ -93,11 +93,11 @@ impl Runner {
                 kinds,
                 states: Arc::new(self.states.clone()),
                 reports: Arc::default(),
-                retry_policy: self.retry_policy,
-                timeout: self.timeout,
-                stop_grace: self.stop_grace,
+                retry_policy: options.retry_policy,
+                timeout: options.timeout,
+                stop_grace: options.stop_grace,
             },
-            polling: PollSettings { interval: self.poll_interval, is_listening: self.is_listening },
+            polling: PollSettings { interval: options.poll_interval, is_listening: options.is_listening },
             signals: Signals { freed: self.share.as_ref().map(Share::wake).unwrap_or_default(), ..Signals::default() },
             share: self.share.clone(),
             tasks: Tasks::default(),
@@ -121,7 +121,7 @@ impl Runner {
     /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
         let (shared, results, session) = self.enter().await?;
-        let connection = SharedConnection::new(self.own_connections(), self.is_listening);
+        let connection = SharedConnection::new(self.own_connections(), self.options.is_listening);
 
         // The heartbeat and progress stop only when the last result is recorded. Maintenance stops with the fetches, so that
         // another runner takes it over meanwhile.
@@ -135,14 +135,20 @@ impl Runner {
             connection,
             statements: shared.client.statements().clone(),
         };
-        let parent_ended = self.is_listening.then(|| Arc::clone(&shared.signals.parent_ended));
-        self.maintenance.start(&holder, self.lease, parent_ended, &background, &shared.signals.stopping);
+        let parent_ended = self.options.is_listening.then(|| Arc::clone(&shared.signals.parent_ended));
+        self.options.maintenance.start(
+            &holder,
+            self.options.lease,
+            parent_ended,
+            &background,
+            &shared.signals.stopping,
+        );
         background.spawn(progress::store(Arc::clone(&shared), closing.clone()));
         let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
         let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));
         tracing::info!(runner = %shared.leases.current().id, "runner started");
         let parts = Parts { producer, completer, heartbeat, background, closing };
-        Ok(RunnerHandle { shared, parts, stop_timeout: self.stop_timeout })
+        Ok(RunnerHandle { shared, parts, stop_timeout: self.options.stop_timeout })
     }
 
     /// Starts the runner, and stops it in order when `shutdown` resolves, such as
@@ -170,17 +176,8 @@ impl Runner {
             return refuse(format!("two workers for one kind: {kind:?}"));
         }
         self.check_states()?;
-        if self.lease < Duration::from_secs(1) {
-            return refuse(format!("a lease must be at least 1 s: {:?}", self.lease));
-        }
-        if self.maintenance.max_crashes < MAX_CRASHES {
-            return refuse(format!("max_crashes must be at least {MAX_CRASHES}: {}", self.maintenance.max_crashes));
-        }
-        let own = [("timeout", self.timeout.unwrap_or(Duration::MAX)), ("poll_interval", self.poll_interval)];
-        for (name, interval) in own.into_iter().chain(self.maintenance.intervals()) {
-            if interval < Duration::from_millis(1) {
-                return refuse(format!("{name} must be at least 1 ms: {interval:?}"));
-            }
+        if let Some(problem) = self.options.problem() {
+            return refuse(problem);
         }
         let mut queues: Vec<QueueSlots> = Vec::with_capacity(self.queues.len());
         for (name, concurrency) in &self.queues {
