@@ -2,7 +2,8 @@
 -- docs/operate/operations.md says what each role is for, SECURITY.md what it can do. Tests run each role with exactly
 -- these grants.
 
--- Inserter. A service that inserts jobs, in Rust or with insert_job and insert_jobs.
+-- Inserter. A service that inserts jobs, in Rust or with insert_job and insert_jobs. It needs _replace_holder only for replace
+-- and preempt, _update_holder for update, _cover_holder for run_again, _check_parents and _add_parents for after.
 GRANT USAGE ON SCHEMA uniqueue TO inserter;
 GRANT SELECT, INSERT ON uniqueue.job TO inserter;
 GRANT INSERT ON uniqueue.history_tally TO inserter;

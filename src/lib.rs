@@ -203,11 +203,6 @@ struct WorkersGuide;
 #[doc = include_str!("../docs/operate/operations.md")]
 struct OperationsGuide;
 
-/// Compiles the snippets of docs/operate/doctor.md.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/operate/doctor.md")]
-struct DoctorGuide;
-
 /// Compiles the snippets of docs/operate/scale.md.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/operate/scale.md")]
