@@ -11,10 +11,8 @@ use crate::workload::Workload;
 
 /// Measure every workload beside SQL that does the same.
 ///
-/// Each workload has up to two counterparts, written in plain SQL with nothing of the client library. One works on our
-/// own table, with the same indexes and constraints: the targets are ratios to it. The other works on a plain table
-/// that an application would write by hand (id, queue, kind, args, state, run_at, key, and two indexes); it has no
-/// target. The statements of both are in crates/bench/src/sql.
+/// The counterpart of a workload is written in plain SQL with nothing of the client library. It works on our own table, with
+/// the same indexes and constraints. The statements are in crates/bench/src/sql.
 ///
 /// All sides run once in each round, on emptied tables, and a round begins with another side than the one before.
 /// Reported are medians of the rounds, and of each ratio also the least and the greatest. A ratio above 1 always means
@@ -51,14 +49,6 @@ pub(crate) struct BenchArguments {
     /// Where to measure, such as 10000,1000000 rows [default: each sweep's own points]
     #[arg(long, value_name = "X", value_delimiter = ',', requires = "sweep", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) points: Vec<u32>,
-
-    /// Draw the curves of a file that --sweep --json wrote, and measure nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "sweep", "json", "check"])]
-    pub(crate) plot: Option<PathBuf>,
-
-    /// Where the curves go, and the plans behind them
-    #[arg(long, value_name = "DIR", default_value = "target/performance", requires = "plot")]
-    pub(crate) out: PathBuf,
 
     /// Measure in this database, such as postgres://user:password@host:5432/database [default: a server of its own].
     /// A password is better in PGPASSWORD, which no other user sees
@@ -137,7 +127,7 @@ own insert_unique, and that of insert_run_again the same with ignore. latency, s
 rate.
 
 JSON: jobs_per_second, wal_bytes_per_job, client_cpu_per_job (this process) and server_cpu_per_job (microseconds) are
-ours; `bare` has those of SQL on our table and `plain` those of the plain table, with ratio and server_cpu_ratio.
+ours; `bare` has those of the counterpart, with ratio and server_cpu_ratio.
 
 A busy machine gives other numbers, and a debug build gives useless ones: build with --release.
 
@@ -145,12 +135,11 @@ Examples:
   uniqueue-bench                                        every workload, a quarter of an hour and more
   uniqueue-bench --workload work,work_delete --rounds 5
   uniqueue-bench --workload work_slots --slots 50 --runners 1,4
-  uniqueue-bench --json | tee bench.jsonl | jq -r '[.workload, .tasks, .ratio, .plain_ratio] | @tsv'
+  uniqueue-bench --json | tee bench.jsonl | jq -r '[.workload, .tasks, .ratio] | @tsv'
   uniqueue-bench --sweep table-size --points 10000,100000,1000000 --json >> sweeps.jsonl
-  uniqueue-bench --plot sweeps.jsonl --out target/performance
 
 Exit codes:
-  0    measured; or the curves are drawn
+  0    measured
   1    with --check: a target is missed
   2    a wrong command line, a schema that the bench did not make, or something outside that failed
   130  interrupted by Ctrl-C or SIGTERM before the end; the schema is gone";

@@ -5,7 +5,6 @@ use crate::insert::Insert;
 use crate::meter::Measure;
 use crate::progress::Progress;
 use crate::run::Run;
-use crate::statement::Table;
 use crate::test_database::TestDatabase;
 use crate::work::Work;
 
@@ -16,23 +15,20 @@ pub(crate) enum Side {
     Ours,
     /// SQL on the library's table; in some workloads the library under other circumstances.
     Bare,
-    /// SQL on a plain table.
-    Plain,
 }
 
 impl Side {
-    pub(crate) const ALL: [Self; 3] = [Self::Ours, Self::Bare, Self::Plain];
+    pub(crate) const ALL: [Self; 2] = [Self::Ours, Self::Bare];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
             Self::Bare => "the counterpart",
-            Self::Plain => "the plain table",
         }
     }
 
     /// The order of a round, counted from 1. It rotates, so that no side always runs on a warm machine.
-    pub(crate) fn order(round: u32) -> [Self; 3] {
+    pub(crate) fn order(round: u32) -> [Self; 2] {
         let mut sides = Self::ALL;
         sides.rotate_left(round.saturating_sub(1) as usize % Self::ALL.len());
         sides
@@ -44,33 +40,23 @@ impl Side {
 pub(crate) struct Comparison {
     pub(crate) ours: Run,
     pub(crate) bare: Option<Run>,
-    pub(crate) plain: Option<Run>,
 }
 
 impl Comparison {
-    /// Inserts with the client, and with SQL into both tables.
+    /// Inserts with the client, and with SQL.
     pub(crate) const fn of_inserts(insert: Insert) -> Self {
-        Self {
-            ours: Run::Insert(insert),
-            bare: Some(Run::SqlInsert(Table::Job, insert)),
-            plain: Some(Run::SqlInsert(Table::Plain, insert)),
-        }
+        Self { ours: Run::Insert(insert), bare: Some(Run::SqlInsert(insert)) }
     }
 
-    /// Work of runners, and of SQL on both tables.
+    /// Work of runners, and of SQL.
     pub(crate) const fn of_work(work: Work) -> Self {
-        Self {
-            ours: Run::Work(work),
-            bare: Some(Run::SqlWork(Table::Job, work)),
-            plain: Some(Run::SqlWork(Table::Plain, work)),
-        }
+        Self { ours: Run::Work(work), bare: Some(Run::SqlWork(work)) }
     }
 
     const fn run_of(&self, side: Side) -> Option<Run> {
         match side {
             Side::Ours => Some(self.ours),
             Side::Bare => self.bare,
-            Side::Plain => self.plain,
         }
     }
 
@@ -102,7 +88,6 @@ impl Comparison {
 pub(crate) struct Rounds {
     pub(crate) ours: Vec<Measure>,
     pub(crate) bare: Vec<Measure>,
-    pub(crate) plain: Vec<Measure>,
 }
 
 impl Rounds {
@@ -110,15 +95,6 @@ impl Rounds {
         match side {
             Side::Ours => self.ours.push(measure),
             Side::Bare => self.bare.push(measure),
-            Side::Plain => self.plain.push(measure),
-        }
-    }
-
-    pub(crate) fn of(&self, side: Side) -> &[Measure] {
-        match side {
-            Side::Ours => &self.ours,
-            Side::Bare => &self.bare,
-            Side::Plain => &self.plain,
         }
     }
 }
@@ -129,8 +105,8 @@ mod tests {
 
     #[test]
     fn sides_begin_one_after_the_other() {
-        assert_eq!([1, 2, 3].map(|round| Side::order(round)[0]), Side::ALL);
-        assert_eq!(Side::order(4), Side::order(1));
+        assert_eq!([1, 2].map(|round| Side::order(round)[0]), Side::ALL);
+        assert_eq!(Side::order(3), Side::order(1));
         for round in 1..=3 {
             assert!(Side::ALL.iter().all(|side| Side::order(round).contains(side)));
         }

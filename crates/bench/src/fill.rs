@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::failures::interrupted;
-use crate::statement::{Statement, Table};
+use crate::statement::Statement;
 use crate::test_database::TestDatabase;
 
 /// Rows of one statement. Ctrl-C ends a run after at most one of them.
@@ -69,29 +69,30 @@ impl Fill {
     }
 
     /// Inserts them with SQL, so that every side finds the same jobs.
-    pub(crate) async fn insert(self, database: &mut TestDatabase, table: Table) -> Result<(), Failure> {
+    pub(crate) async fn insert(self, database: &mut TestDatabase) -> Result<(), Failure> {
         let Self { first, count, queues, pad, has_keys, groups, is_rated, state, age } = self;
         let (group_count, backlog, is_limited, is_in_order) = groups.facts();
-        let statement = database.statement(Statement::Fill.text(table));
+        let statement = database.statement(Statement::Fill.text());
         let mut done = 0;
         while done < count {
             if database.interrupt.is_cancelled() {
                 return Err(interrupted());
             }
             let batch = BATCH.min(count - done);
-            let mut query = sqlx::query(statement.clone())
+            sqlx::query(statement.clone())
                 .bind((first + done).cast_signed())
                 .bind(batch.cast_signed())
                 .bind(queues.cast_signed())
                 .bind(i32::try_from(pad).unwrap_or(i32::MAX))
-                .bind(has_keys);
-            // The plain table is filled with available jobs only.
-            if table == Table::Job {
-                query = query.bind(state).bind(age);
-                query = query.bind(group_count.cast_signed()).bind(backlog.cast_signed());
-                query = query.bind(is_limited).bind(is_in_order);
-            }
-            query.execute(&mut database.connection).await?;
+                .bind(has_keys)
+                .bind(state)
+                .bind(age)
+                .bind(group_count.cast_signed())
+                .bind(backlog.cast_signed())
+                .bind(is_limited)
+                .bind(is_in_order)
+                .execute(&mut database.connection)
+                .await?;
             done += batch;
         }
         if matches!(groups, Groups::Fair(..)) {

@@ -3,7 +3,6 @@
 use crate::failure::Failure;
 use crate::failures::wrong;
 use crate::job::Kind;
-use crate::statement::Table;
 use crate::test_database::TestDatabase;
 
 /// How many holders one call inserts before the run.
@@ -51,8 +50,8 @@ impl Call {
 }
 
 /// Checks that the inserts stored as many rows as they should.
-pub(crate) async fn check(database: &mut TestDatabase, table: Table, insert: Insert) -> Result<(), Failure> {
-    let found = database.count(&format!("SELECT count(*) FROM /* schema */{}", table.name())).await?;
+pub(crate) async fn check(database: &mut TestDatabase, insert: Insert) -> Result<(), Failure> {
+    let found = database.count("SELECT count(*) FROM /* schema */job").await?;
     let expected = insert.kind.keys.rows(insert.n);
     if found == expected { Ok(()) } else { Err(wrong(format!("{expected} jobs inserted, {found} stored"))) }
 }

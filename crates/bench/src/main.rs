@@ -3,7 +3,7 @@
 //! ```text
 //! args ─▶ measure ─▶ plan (workload → comparison) ─▶ comparison: rounds of runs ─▶ summary ─▶ report, tables
 //!    └──▶ sweep (points → comparisons) ────────┘        ├─ library/: a client and runners
-//! plot ◀─ JSON lines of a sweep (point)                 └─ sql/: SQL on our table, and on a plain one
+//!                                                       └─ sql/: SQL on our table
 //! ```
 //!
 //! All sides of a comparison find the same jobs, have as many connections and are metered alike.
@@ -33,7 +33,6 @@ mod meter;
 mod output;
 mod plan;
 mod plans;
-mod plot;
 mod point;
 mod profiler;
 mod progress;

@@ -14,17 +14,13 @@ use crate::progress::Progress;
 use crate::report::Line;
 use crate::test_database::TestDatabase;
 use crate::workload::Workload;
-use crate::{output, plan, plot, point, tables};
+use crate::{output, plan, point, tables};
 
 /// How long a run may take to end after an interrupt, before the bench drops it.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Measures, or draws.
+/// Measures.
 pub(crate) async fn run(arguments: BenchArguments) -> Result<ExitCode, Failure> {
-    if let Some(file) = &arguments.plot {
-        plot::run(file, &arguments.out)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let interrupt = CancellationToken::new();
     let watch = interrupt.clone();
     tokio::spawn(async move {

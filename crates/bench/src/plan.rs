@@ -14,7 +14,6 @@ use crate::job::{Keys, Kind};
 use crate::library::release::Releases;
 use crate::run::Run;
 use crate::scheduled::Schedule;
-use crate::statement::Table;
 use crate::work::{Keep, Loops, Runners, Work};
 use crate::workload::{Series, Workload};
 
@@ -133,7 +132,7 @@ fn changes(call: Call, on_conflict: OnConflict, other: Kind, n: u64, connections
         Run::Insert(Insert { call, kind, n, tasks, connections, runner: None })
     };
     let changing = Kind { keys: Keys::Held(CHANGED.min(n)), on_conflict, ..Kind::PLAIN };
-    Comparison { ours: of(changing), bare: Some(of(other)), plain: None }
+    Comparison { ours: of(changing), bare: Some(of(other)) }
 }
 
 /// Inserts beside a runner: one that listens, and one that polls.
@@ -142,7 +141,7 @@ fn notified(n: u64, connections: u32) -> Comparison {
         let (kind, tasks) = (Kind::PLAIN, connections as usize);
         Run::Insert(Insert { call: Call::Transaction, kind, n, tasks, connections, runner: Some(runner) })
     };
-    Comparison { ours: beside(WakeUp::Notification), bare: Some(beside(WakeUp::Polling)), plain: None }
+    Comparison { ours: beside(WakeUp::Notification), bare: Some(beside(WakeUp::Polling)) }
 }
 
 /// The workloads in which jobs are worked.
@@ -174,26 +173,26 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
         }
         Workload::Scheduled => {
             let schedule = Schedule { n, rate: sizes.rate, connections, slots: sizes.concurrency };
-            let sql = |table| Some(Run::SqlScheduled(table, schedule, Work { fill: None, ..work }));
-            Comparison { ours: Run::Scheduled(schedule), bare: sql(Table::Job), plain: sql(Table::Plain) }
+            let bare = Some(Run::SqlScheduled(schedule, Work { fill: None, ..work }));
+            Comparison { ours: Run::Scheduled(schedule), bare }
         }
         Workload::Latency => {
             let bare = Some(Run::SqlLatency(n, Work { fill: None, ..work }));
-            Comparison { ours: Run::Latency { n, connections }, bare, plain: None }
+            Comparison { ours: Run::Latency { n, connections }, bare }
         }
         Workload::Release | Workload::ReleaseBusy => {
             let idle = Releases { n, connections, slots: sizes.concurrency, others: 0 };
             match workload {
-                Workload::Release => Comparison { ours: Run::Release(idle), bare: None, plain: None },
+                Workload::Release => Comparison { ours: Run::Release(idle), bare: None },
                 _ => {
                     let ours = Run::Release(Releases { others: BESIDE, ..idle });
-                    Comparison { ours, bare: Some(Run::Release(idle)), plain: None }
+                    Comparison { ours, bare: Some(Run::Release(idle)) }
                 }
             }
         }
         Workload::WorkBacklog => {
             let fill = Some(Fill::waiting(n + u64::from(sizes.backlog)));
-            Comparison { bare: Some(Run::Work(work)), ..Comparison::of_work(Work { fill, ..work }) }
+            Comparison { ours: Run::Work(Work { fill, ..work }), bare: Some(Run::Work(work)) }
         }
         Workload::WorkGrouped => grouped(work, Groups::OneAtATime(sizes.groups), n),
         Workload::WorkInOrder => grouped(work, Groups::InOrder(sizes.groups), n),
@@ -203,16 +202,16 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
         }
         Workload::WorkRate => {
             let fill = Some(Fill { is_rated: true, ..Fill::waiting(n) });
-            Comparison { ours: Run::Work(Work { fill, ..work }), bare: Some(Run::Work(work)), plain: None }
+            Comparison { ours: Run::Work(Work { fill, ..work }), bare: Some(Run::Work(work)) }
         }
         Workload::WorkBlocked => {
             let groups = Groups::InOrder(sizes.groups);
             let blocked = Some(Fill { first: n, groups, ..Fill::waiting(sizes.backlog.into()) });
-            Comparison { ours: Run::Work(Work { blocked, ..work }), bare: Some(Run::Work(work)), plain: None }
+            Comparison { ours: Run::Work(Work { blocked, ..work }), bare: Some(Run::Work(work)) }
         }
         Workload::WorkHeldSnapshot => {
-            let held = Comparison::of_work(Work { is_snapshot_held: true, ..work });
-            Comparison { bare: Some(Run::Work(work)), ..held }
+            let ours = Run::Work(Work { is_snapshot_held: true, ..work });
+            Comparison { ours, bare: Some(Run::Work(work)) }
         }
         Workload::EndToEnd => {
             let end_to_end = EndToEnd {
@@ -221,8 +220,7 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
                 most: sizes.n.map_or(u64::MAX, u64::from),
                 work: Work { fill: None, ..work },
             };
-            let plain = Some(Run::SqlEndToEnd(Table::Plain, end_to_end));
-            Comparison { ours: Run::EndToEnd(end_to_end), bare: Some(Run::Work(work)), plain }
+            Comparison { ours: Run::EndToEnd(end_to_end), bare: Some(Run::Work(work)) }
         }
         _ => Comparison::of_work(work),
     }
@@ -231,5 +229,5 @@ fn works(sizes: &Sizes, workload: Workload, n: u64, connections: u32, variant: V
 /// Work of jobs in groups, beside the same without groups.
 fn grouped(work: Work, groups: Groups, count: u64) -> Comparison {
     let fill = Some(Fill { groups, ..Fill::waiting(count) });
-    Comparison { ours: Run::Work(Work { fill, ..work }), bare: Some(Run::Work(work)), plain: None }
+    Comparison { ours: Run::Work(Work { fill, ..work }), bare: Some(Run::Work(work)) }
 }

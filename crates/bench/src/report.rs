@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::comparison::{Rounds, Side};
+use crate::comparison::Rounds;
 use crate::facts::Facts;
 use crate::meter::Measure;
 use crate::plan::{Plan, Variant};
@@ -22,25 +22,16 @@ pub(crate) struct Line {
     pub(crate) variant: Variant,
     #[serde(flatten)]
     pub(crate) ours: Summary,
-    #[serde(flatten)]
-    ratios: Ratios,
+    bare_per_second: Option<f64>,
+    /// That of `bare`, which most readers look for.
+    ratio: Option<f64>,
     #[serde(flatten)]
     pub(crate) check: TargetCheck,
     counterpart: &'static str,
     pub(crate) bare: Option<Counterpart>,
-    pub(crate) plain: Option<Counterpart>,
     rounds: Vec<Round>,
     #[serde(flatten)]
     facts: Facts,
-}
-
-/// The ratios that most readers look for, of `bare` and `plain`.
-#[derive(Debug, Serialize)]
-struct Ratios {
-    bare_per_second: Option<f64>,
-    ratio: Option<f64>,
-    plain_per_second: Option<f64>,
-    plain_ratio: Option<f64>,
 }
 
 /// A side that ours is compared with.
@@ -71,7 +62,6 @@ pub(crate) struct TargetCheck {
 struct Round {
     ours: Figures,
     bare: Option<Figures>,
-    plain: Option<Figures>,
 }
 
 #[derive(Debug, Serialize)]
@@ -84,29 +74,21 @@ impl Line {
     /// `None`: there was no round.
     pub(crate) fn new(plan: &Plan, rounds: &Rounds, facts: &Facts) -> Option<Self> {
         let ours = Summary::of(&rounds.ours)?;
-        let [bare, plain] = [Side::Bare, Side::Plain].map(|side| Counterpart::new(&rounds.ours, rounds.of(side)));
-        let rate = |side: &Option<Counterpart>| {
-            side.as_ref().filter(|side| side.ratio.is_some()).map(|side| side.summary.jobs_per_second)
-        };
-        let ratio = |side: &Option<Counterpart>| side.as_ref().and_then(|side| side.ratio);
+        let bare = Counterpart::new(&rounds.ours, &rounds.bare);
+        let ratio = bare.as_ref().and_then(|bare| bare.ratio);
         Some(Self {
             workload: plan.workload,
             // end_to_end is given a time, not a number.
             n: if plan.workload == Workload::EndToEnd { ours.jobs as u64 } else { plan.n },
             connections: plan.connections,
             variant: plan.variant,
-            ratios: Ratios {
-                bare_per_second: rate(&bare),
-                ratio: ratio(&bare),
-                plain_per_second: rate(&plain),
-                plain_ratio: ratio(&plain),
-            },
-            check: TargetCheck::new(plan.workload.target(plan.variant.tasks), ratio(&bare), &ours),
+            bare_per_second: bare.as_ref().filter(|_| ratio.is_some()).map(|bare| bare.summary.jobs_per_second),
+            ratio,
+            check: TargetCheck::new(plan.workload.target(plan.variant.tasks), ratio, &ours),
             counterpart: plan.workload.counterpart(),
             rounds: rounds.ours.iter().enumerate().map(|(at, ours)| Round::new(at, ours, rounds)).collect(),
             ours,
             bare,
-            plain,
             facts: facts.clone(),
         })
     }
@@ -146,8 +128,7 @@ impl TargetCheck {
 
 impl Round {
     fn new(at: usize, ours: &Measure, rounds: &Rounds) -> Self {
-        let of = |side| rounds.of(side).get(at).map(Figures::new);
-        Self { ours: Figures::new(ours), bare: of(Side::Bare), plain: of(Side::Plain) }
+        Self { ours: Figures::new(ours), bare: rounds.bare.get(at).map(Figures::new) }
     }
 }
 

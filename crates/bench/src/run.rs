@@ -8,7 +8,6 @@ use crate::library::release::Releases;
 use crate::meter::Measure;
 use crate::scheduled::Schedule;
 use crate::sql;
-use crate::statement::Table;
 use crate::test_database::TestDatabase;
 use crate::work::Work;
 
@@ -16,13 +15,13 @@ use crate::work::Work;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
     Insert(Insert),
-    SqlInsert(Table, Insert),
+    SqlInsert(Insert),
     Work(Work),
     /// The same with each runner in a process of its own.
     WorkInProcesses(Work),
-    SqlWork(Table, Work),
+    SqlWork(Work),
     Scheduled(Schedule),
-    SqlScheduled(Table, Schedule, Work),
+    SqlScheduled(Schedule, Work),
     Latency {
         n: u64,
         connections: u32,
@@ -30,7 +29,6 @@ pub(crate) enum Run {
     SqlLatency(u64, Work),
     Release(Releases),
     EndToEnd(EndToEnd),
-    SqlEndToEnd(Table, EndToEnd),
 }
 
 impl Run {
@@ -44,25 +42,23 @@ impl Run {
     pub(crate) async fn run_as_it_is(self, database: &mut TestDatabase) -> Result<Measure, Failure> {
         match self {
             Self::Insert(insert) => library::insert::run(database, insert).await,
-            Self::SqlInsert(table, insert) => sql::insert::run(database, table, insert).await,
+            Self::SqlInsert(insert) => sql::insert::run(database, insert).await,
             Self::Work(work) => library::work::run(database, work).await,
             Self::WorkInProcesses(work) => library::processes::run(database, work).await,
-            Self::SqlWork(table, work) => sql::work::run(database, table, work).await,
+            Self::SqlWork(work) => sql::work::run(database, work).await,
             Self::Scheduled(schedule) => library::scheduled::run(database, schedule).await,
-            Self::SqlScheduled(table, schedule, work) => sql::scheduled::run(database, table, schedule, work).await,
+            Self::SqlScheduled(schedule, work) => sql::scheduled::run(database, schedule, work).await,
             Self::Latency { n, connections } => library::latency::run(database, n, connections).await,
             Self::SqlLatency(n, work) => sql::latency::run(database, n, work).await,
             Self::Release(releases) => library::release::run(database, releases).await,
             Self::EndToEnd(end_to_end) => library::end_to_end::run(database, end_to_end).await,
-            Self::SqlEndToEnd(table, end_to_end) => sql::end_to_end::run(database, table, end_to_end).await,
         }
     }
 
     /// Checks the rows that inserts left. Runs that work jobs check themselves, because they know which jobs there were.
     pub(crate) async fn check(self, database: &mut TestDatabase) -> Result<(), Failure> {
         match self {
-            Self::Insert(insert) => insert::check(database, Table::Job, insert).await,
-            Self::SqlInsert(table, insert) => insert::check(database, table, insert).await,
+            Self::Insert(insert) | Self::SqlInsert(insert) => insert::check(database, insert).await,
             _ => Ok(()),
         }
     }

@@ -8,7 +8,6 @@ use sqlx::{PgConnection, Row};
 use crate::delays::{Delays, Start};
 use crate::failure::Failure;
 use crate::failures::{interrupted, wrong};
-use crate::statement::Table;
 use crate::test_database::TestDatabase;
 
 /// One call inserts the jobs of each tick.
@@ -100,11 +99,9 @@ impl Clock {
 }
 
 /// Checks that every job is completed, and no other is there.
-pub(crate) async fn check(database: &mut TestDatabase, table: Table, schedule: Schedule) -> Result<(), Failure> {
-    let name = table.name();
-    let all = database.count(&format!("SELECT count(*) FROM /* schema */{name}")).await?;
-    let completed =
-        database.count(&format!("SELECT count(*) FROM /* schema */{name} WHERE state = 'completed'")).await?;
+pub(crate) async fn check(database: &mut TestDatabase, schedule: Schedule) -> Result<(), Failure> {
+    let all = database.count("SELECT count(*) FROM /* schema */job").await?;
+    let completed = database.count("SELECT count(*) FROM /* schema */job WHERE state = 'completed'").await?;
     if (all, completed) == (schedule.n, schedule.n) {
         return Ok(());
     }

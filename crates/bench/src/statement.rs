@@ -1,16 +1,5 @@
 //! The statements of the counterparts, one file each.
 
-/// The table that SQL works on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Table {
-    /// The library's, with its indexes, constraints and generated columns.
-    Job,
-    /// The one that an application would write by hand.
-    Plain,
-}
-
-pub(crate) const CREATE_PLAIN_TABLE: &str = include_str!("sql/plain/create.sql");
-
 /// A statement that a counterpart sends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Statement {
@@ -26,38 +15,19 @@ pub(crate) enum Statement {
     Delete,
 }
 
-/// The file of this name for either table.
-macro_rules! of {
-    ($table:expr, $file:literal) => {
-        match $table {
-            Table::Job => include_str!(concat!("sql/job/", $file)),
-            Table::Plain => include_str!(concat!("sql/plain/", $file)),
-        }
-    };
-}
-
 impl Statement {
-    pub(crate) const fn text(self, table: Table) -> &'static str {
+    pub(crate) const fn text(self) -> &'static str {
         match self {
-            Self::Fill => of!(table, "fill.sql"),
-            Self::InsertOne => of!(table, "insert_one.sql"),
-            Self::InsertOneUnique => of!(table, "insert_one_unique.sql"),
-            Self::InsertBulk => of!(table, "insert_bulk.sql"),
-            Self::InsertBulkUnique => of!(table, "insert_bulk_unique.sql"),
-            Self::InsertScheduled => of!(table, "insert_scheduled.sql"),
-            Self::Fetch => of!(table, "fetch.sql"),
-            Self::FetchQueues => of!(table, "fetch_queues.sql"),
-            Self::Complete => of!(table, "complete.sql"),
-            Self::Delete => of!(table, "delete.sql"),
-        }
-    }
-}
-
-impl Table {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Job => "job",
-            Self::Plain => "plain_job",
+            Self::Fill => include_str!("sql/fill.sql"),
+            Self::InsertOne => include_str!("sql/insert_one.sql"),
+            Self::InsertOneUnique => include_str!("sql/insert_one_unique.sql"),
+            Self::InsertBulk => include_str!("sql/insert_bulk.sql"),
+            Self::InsertBulkUnique => include_str!("sql/insert_bulk_unique.sql"),
+            Self::InsertScheduled => include_str!("sql/insert_scheduled.sql"),
+            Self::Fetch => include_str!("sql/fetch.sql"),
+            Self::FetchQueues => include_str!("sql/fetch_queues.sql"),
+            Self::Complete => include_str!("sql/complete.sql"),
+            Self::Delete => include_str!("sql/delete.sql"),
         }
     }
 }

@@ -14,7 +14,6 @@ use crate::plans::plans;
 use crate::point::Point;
 use crate::progress::Progress;
 use crate::run::Run;
-use crate::statement::Table;
 use crate::sweep::Sweep;
 use crate::test_database::TestDatabase;
 use crate::work::{Keep, Loops, Runners, Work};
@@ -63,7 +62,7 @@ pub(crate) async fn run(
                 plans(database, Sweep::TableSize.statements(series[1])).await?,
             ];
             for round in 1..=arguments.sizes.rounds {
-                for side in Side::order(round).into_iter().filter(|side| *side != Side::Plain) {
+                for side in Side::order(round) {
                     progress.round(round, arguments.sizes.rounds, side.name());
                     grow(database, x, state, &mut next).await?;
                     let [insert, work] = steps.run(database, side).await?;
@@ -100,7 +99,7 @@ async fn grow(database: &mut TestDatabase, size: u64, state: &'static str, next:
     if count > 0 {
         // Waiting jobs have unique keys, so that every index is as large as it gets.
         let fill = Fill { first: *next, has_keys: state == "available", state, age: AGE, ..Fill::waiting(count) };
-        fill.insert(database, Table::Job).await?;
+        fill.insert(database).await?;
         *next += count;
         database.execute("VACUUM (ANALYZE) /* schema */job").await?;
     }
@@ -138,7 +137,7 @@ impl Steps {
         database.profiler.is_ours = side == Side::Ours;
         let (insert, work) = match side {
             Side::Ours => (Run::Insert(self.insert), Run::Work(self.work)),
-            Side::Bare | Side::Plain => (Run::SqlInsert(Table::Job, self.insert), Run::SqlWork(Table::Job, self.work)),
+            Side::Bare => (Run::SqlInsert(self.insert), Run::SqlWork(self.work)),
         };
         let measured = [insert.run_as_it_is(database).await?, work.run_as_it_is(database).await?];
         database.profiler.is_ours = false;

@@ -1,7 +1,7 @@
 //! The tables for people: rates, costs and delays. Each fits into 100 columns.
 
 use crate::output;
-use crate::report::{Counterpart, Line};
+use crate::report::Line;
 use crate::summary::Summary;
 use crate::workload::Target;
 
@@ -20,8 +20,8 @@ pub(crate) fn text(lines: &[Line]) -> String {
 }
 
 fn rates_table(lines: &[&Line]) -> String {
-    let header = ["workload", "at once", "jobs/s", "ratio", "rounds", "target", "met", "vs plain table"];
-    let is_number = [false, false, true, true, false, false, false, true];
+    let header = ["workload", "at once", "jobs/s", "ratio", "rounds", "target", "met"];
+    let is_number = [false, false, true, true, false, false, false];
     let rows: Vec<_> = lines.iter().map(|line| rates_cells(line)).collect();
     let mut text = table(&header, &is_number, &rows);
     if lines.iter().any(|line| line.workload.is_against_itself()) {
@@ -41,7 +41,6 @@ fn rates_cells(line: &Line) -> Vec<String> {
         bare.and_then(|bare| bare.ratio_range).map(range).unwrap_or_default(),
         target(line),
         met(line),
-        ratio(line.plain.as_ref().and_then(|plain| plain.ratio)),
     ]
 }
 
@@ -56,18 +55,16 @@ fn delays_table(lines: &[&Line]) -> String {
             rows.push(vec![line.workload.name().to_owned(), name.to_owned(), p50, p99, max, target, met]);
         };
         side("ours", &line.ours, [target(line), met(line)]);
-        for (name, counterpart) in [("SQL", &line.bare), ("plain table", &line.plain)] {
-            if let Some(counterpart) = counterpart {
-                side(name, &counterpart.summary, Default::default());
-            }
+        if let Some(bare) = &line.bare {
+            side("SQL", &bare.summary, Default::default());
         }
     }
     table(&header, &is_number, &rows)
 }
 
 fn costs_table(lines: &[Line]) -> String {
-    let header = ["workload", "at once", "server us/job", "its", "ratio", "plain table's", "ratio", "WAL B/job"];
-    let is_number = [false, false, true, true, true, true, true, true];
+    let header = ["workload", "at once", "server us/job", "its", "ratio", "WAL B/job"];
+    let is_number = [false, false, true, true, true, true];
     let rows: Vec<_> = lines.iter().map(costs_cells).collect();
     table(&header, &is_number, &rows)
 }
@@ -75,14 +72,15 @@ fn costs_table(lines: &[Line]) -> String {
 fn costs_cells(line: &Line) -> Vec<String> {
     let micros =
         |summary: &Summary| summary.server_cpu_per_job.map(|micros| format!("{micros:.1}")).unwrap_or_default();
-    let mut cells = vec![line.workload.name().to_owned(), variant(line), micros(&line.ours)];
-    for counterpart in [&line.bare, &line.plain] {
-        let counterpart: Option<&Counterpart> = counterpart.as_ref();
-        cells.push(counterpart.map(|counterpart| micros(&counterpart.summary)).unwrap_or_default());
-        cells.push(ratio(counterpart.and_then(|counterpart| counterpart.server_cpu_ratio)));
-    }
-    cells.push(count(line.ours.wal_bytes_per_job));
-    cells
+    let bare = line.bare.as_ref();
+    vec![
+        line.workload.name().to_owned(),
+        variant(line),
+        micros(&line.ours),
+        bare.map(|bare| micros(&bare.summary)).unwrap_or_default(),
+        bare.and_then(|bare| bare.server_cpu_ratio).map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
+        count(line.ours.wal_bytes_per_job),
+    ]
 }
 
 /// The words that tell a line from other lines of its workload.
@@ -105,10 +103,6 @@ fn target(line: &Line) -> String {
 
 fn met(line: &Line) -> String {
     line.check.met.map(|met| if met { "yes" } else { "NO" }).unwrap_or_default().to_owned()
-}
-
-fn ratio(ratio: Option<f64>) -> String {
-    ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default()
 }
 
 fn range([least, greatest]: [f64; 2]) -> String {

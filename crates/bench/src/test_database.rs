@@ -13,7 +13,6 @@ use crate::facts::Facts;
 use crate::failure::Failure;
 use crate::profiler::Profiler;
 use crate::schema;
-use crate::statement::{CREATE_PLAIN_TABLE, Table};
 
 /// Settings of a server that does nothing else. Durability is PostgreSQL's own default: fsync, synchronous_commit and
 /// full_page_writes are on. Checkpoints are so far apart that none falls into one run and not into another.
@@ -74,7 +73,6 @@ impl TestDatabase {
             database.close().await?;
             return Err(error.into());
         }
-        database.execute(CREATE_PLAIN_TABLE).await?;
         database.facts.checkpoints = sqlx::query("CHECKPOINT").execute(&mut database.connection).await.is_ok();
         Ok(database)
     }
@@ -103,11 +101,7 @@ impl TestDatabase {
 
     /// Removes all rows of earlier runs, the same way for every side.
     pub(crate) async fn empty(&mut self) -> Result<(), Failure> {
-        let plain = Table::Plain.name();
-        self.execute(&format!(
-            "TRUNCATE /* schema */job, /* schema */queue, /* schema */runner, /* schema */{plain} CASCADE"
-        ))
-        .await?;
+        self.execute("TRUNCATE /* schema */job, /* schema */queue, /* schema */runner CASCADE").await?;
         self.checkpoint().await
     }
 

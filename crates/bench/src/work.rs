@@ -6,7 +6,6 @@ use crate::counter::Jobs;
 use crate::failure::Failure;
 use crate::failures::wrong;
 use crate::fill::Fill;
-use crate::statement::Table;
 use crate::test_database::TestDatabase;
 
 /// The jobs to work, and how.
@@ -67,59 +66,47 @@ const BLOCK: &str = "
 
 impl Work {
     /// Fills the table and updates the statistics of the planner.
-    pub(crate) async fn prepare(&self, database: &mut TestDatabase, table: Table) -> Result<(), Failure> {
+    pub(crate) async fn prepare(&self, database: &mut TestDatabase) -> Result<(), Failure> {
         if let Some(fill) = self.fill {
-            fill.insert(database, table).await?;
+            fill.insert(database).await?;
             if let Some(blocked) = self.blocked {
-                blocked.insert(database, table).await?;
+                blocked.insert(database).await?;
                 database.execute(BLOCK).await?;
             }
-            database.execute(&format!("ANALYZE /* schema */{}", table.name())).await?;
+            database.execute("ANALYZE /* schema */job").await?;
         }
         Ok(())
     }
 
     /// An open transaction with a snapshot of the table. It ends when the connection is dropped.
-    pub(crate) async fn snapshot(
-        &self,
-        database: &TestDatabase,
-        table: Table,
-    ) -> Result<Option<PgConnection>, Failure> {
+    pub(crate) async fn snapshot(&self, database: &TestDatabase) -> Result<Option<PgConnection>, Failure> {
         if !self.is_snapshot_held {
             return Ok(None);
         }
         let mut connection = PgConnection::connect(&database.url).await?;
         sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ").execute(&mut connection).await?;
-        let read = database.sql(&format!("SELECT FROM /* schema */{} LIMIT 1", table.name()));
+        let read = database.sql("SELECT FROM /* schema */job LIMIT 1");
         sqlx::raw_sql(read).execute(&mut connection).await?;
         Ok(Some(connection))
     }
 }
 
 /// The available jobs.
-pub(crate) async fn waiting(database: &mut TestDatabase, table: Table) -> Result<Jobs, Failure> {
-    let sql = database.sql(&format!(
+pub(crate) async fn waiting(database: &mut TestDatabase) -> Result<Jobs, Failure> {
+    let sql = database.sql(
         "SELECT count(*), coalesce(sum((args ->> 'n')::bigint), 0)::bigint
-        FROM /* schema */{}
+        FROM /* schema */job
         WHERE state = 'available'",
-        table.name()
-    ));
+    );
     let row = sqlx::query(sql).fetch_one(&mut database.connection).await?;
     let number = |at: usize| row.try_get(at).map(i64::unsigned_abs);
     Ok(Jobs { count: number(0)?, sum: number(1)? })
 }
 
 /// Checks that each job that ran did so once, that it is completed, and that no other job changed.
-pub(crate) async fn check(
-    database: &mut TestDatabase,
-    table: Table,
-    before: Jobs,
-    done: Jobs,
-    keep: Keep,
-) -> Result<(), Failure> {
-    let left = waiting(database, table).await?;
-    let name = table.name();
-    let running = database.count(&format!("SELECT count(*) FROM /* schema */{name} WHERE state = 'running'")).await?;
+pub(crate) async fn check(database: &mut TestDatabase, before: Jobs, done: Jobs, keep: Keep) -> Result<(), Failure> {
+    let left = waiting(database).await?;
+    let running = database.count("SELECT count(*) FROM /* schema */job WHERE state = 'running'").await?;
     let (there, ran) = (before.count, done.count);
     if there != left.count + ran || running != 0 {
         return Err(wrong(format!("of {there} jobs {ran} ran, {} wait and {running} are not finished", left.count)));
@@ -128,9 +115,8 @@ pub(crate) async fn check(
         return Err(wrong(format!("of {there} jobs as many ran or wait, but not the same ones: some ran twice")));
     }
     // Rows that filled the library's table as completed jobs had no attempt.
-    let attempted = if table == Table::Job { " AND attempt = 1" } else { "" };
-    let completed = format!("SELECT count(*) FROM /* schema */{name} WHERE state = 'completed'{attempted}");
-    let (completed, wanted) = (database.count(&completed).await?, if keep == Keep::Rows { ran } else { 0 });
+    let completed = "SELECT count(*) FROM /* schema */job WHERE state = 'completed' AND attempt = 1";
+    let (completed, wanted) = (database.count(completed).await?, if keep == Keep::Rows { ran } else { 0 });
     if completed != wanted {
         return Err(wrong(format!("of {ran} jobs that ran, {completed} rows are completed, where {wanted} should be")));
     }

@@ -11,7 +11,6 @@ use crate::end_to_end::{EndToEnd, INSERT_CONNECTIONS};
 use crate::failure::Failure;
 use crate::job::Kind;
 use crate::meter::{Measure, Meter};
-use crate::statement::Table;
 use crate::tasks::{Numbers, join};
 use crate::test_database::TestDatabase;
 use crate::work::check;
@@ -51,6 +50,6 @@ pub(crate) async fn run(database: &mut TestDatabase, end_to_end: EndToEnd) -> Re
     let measure = meter.stop(database, done.count).await?;
     inserter.pool().close().await;
     client.pool().close().await;
-    check(database, Table::Job, inserted.jobs(), done, end_to_end.work.keep).await?;
+    check(database, inserted.jobs(), done, end_to_end.work.keep).await?;
     Ok(measure)
 }

@@ -15,7 +15,6 @@ use crate::failure::Failure;
 use crate::failures::{interrupted, wrong};
 use crate::meter::{Measure, Meter};
 use crate::output;
-use crate::statement::Table;
 use crate::test_database::TestDatabase;
 use crate::work::{Keep, Loops, Runners, Work, check, waiting};
 
@@ -80,8 +79,8 @@ pub(crate) async fn run(database: &mut TestDatabase, work: Work) -> Result<Measu
         }
     }
     database.execute("BEGIN").await?;
-    work.prepare(database, Table::Job).await?;
-    let before = waiting(database, Table::Job).await?;
+    work.prepare(database).await?;
+    let before = waiting(database).await?;
     database.execute("SELECT /* schema */_wake_runners(ARRAY['bench'])").await?;
     // The question whether all jobs are done must not read the whole table each time.
     database.execute("SET enable_seqscan = off").await?;
@@ -97,7 +96,7 @@ pub(crate) async fn run(database: &mut TestDatabase, work: Work) -> Result<Measu
         drop(child.stdin.take());
         child.wait().await.map_err(|error| wrong(error.to_string()))?;
     }
-    check(database, Table::Job, before, before, work.keep).await?;
+    check(database, before, before, work.keep).await?;
     Ok(measure)
 }
 

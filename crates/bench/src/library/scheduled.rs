@@ -10,7 +10,6 @@ use crate::failure::Failure;
 use crate::job::{Kind, NoOp};
 use crate::meter::{Measure, Meter};
 use crate::scheduled::{Clock, Due, Schedule, check};
-use crate::statement::Table;
 use crate::test_database::TestDatabase;
 
 /// Inserts jobs ahead of their time, and records when they start.
@@ -40,6 +39,6 @@ pub(crate) async fn run(database: &mut TestDatabase, schedule: Schedule) -> Resu
     let mut measure = meter.stop(database, schedule.n).await?;
     measure.delays = Some(schedule.delays(&clock, &starts)?);
     client.pool().close().await;
-    check(database, Table::Job, schedule).await?;
+    check(database, schedule).await?;
     Ok(measure)
 }

@@ -11,21 +11,20 @@ use crate::failure::Failure;
 use crate::fill::queue_names;
 use crate::job::NoOp;
 use crate::meter::{Measure, Meter};
-use crate::statement::Table;
 use crate::tasks::join;
 use crate::test_database::TestDatabase;
 use crate::work::{Keep, Work, check, waiting};
 
 /// Works from before the runners start until they have recorded the last result.
 pub(crate) async fn run(database: &mut TestDatabase, work: Work) -> Result<Measure, Failure> {
-    work.prepare(database, Table::Job).await?;
-    let waiting = waiting(database, Table::Job).await?;
+    work.prepare(database).await?;
+    let waiting = waiting(database).await?;
     let counter = Arc::new(Counter::new(work.n));
     let mut clients = Vec::new();
     for _ in 0..work.runners.count {
         clients.push(database.client(work.runners.connections).await?);
     }
-    let snapshot = work.snapshot(database, Table::Job).await?;
+    let snapshot = work.snapshot(database).await?;
     let meter = Meter::start(database).await?;
     let begun_at = Instant::now();
     let mut runners = Vec::new();
@@ -46,7 +45,7 @@ pub(crate) async fn run(database: &mut TestDatabase, work: Work) -> Result<Measu
     for client in clients {
         client.pool().close().await;
     }
-    check(database, Table::Job, waiting, done, work.keep).await?;
+    check(database, waiting, done, work.keep).await?;
     Ok(measure)
 }
 

@@ -13,17 +13,17 @@ use crate::failures::wrong;
 use crate::insert::{Call, HOLDERS_BATCH, Insert};
 use crate::job::{Keys, Kind};
 use crate::meter::{Measure, Meter};
-use crate::statement::{Statement, Table};
+use crate::statement::Statement;
 use crate::tasks::{Numbers, join};
 use crate::test_database::TestDatabase;
 
-/// A duplicate on the table of the library is only looked up: less than that finds no duplicate.
-const SELECT_BY_KEY: &str = include_str!("job/select_by_key.sql");
+/// A duplicate is only looked up: less than that finds no duplicate.
+const SELECT_BY_KEY: &str = include_str!("select_by_key.sql");
 
 /// Inserts with SQL.
-pub(crate) async fn run(database: &mut TestDatabase, table: Table, insert: Insert) -> Result<Measure, Failure> {
-    insert_holders(database, table, insert).await?;
-    let inserter = Inserter::new(database, table, insert.call, insert.kind);
+pub(crate) async fn run(database: &mut TestDatabase, insert: Insert) -> Result<Measure, Failure> {
+    insert_holders(database, insert).await?;
+    let inserter = Inserter::new(database, insert.call, insert.kind);
     let numbers = Arc::new(Numbers::new(insert.n, &database.interrupt));
     let connections = database.connections(insert.connections).await?;
     let mut tasks = JoinSet::new();
@@ -43,18 +43,18 @@ pub(crate) async fn run(database: &mut TestDatabase, table: Table, insert: Inser
 }
 
 /// Inserts the jobs that hold keys before the run.
-async fn insert_holders(database: &mut TestDatabase, table: Table, insert: Insert) -> Result<(), Failure> {
+async fn insert_holders(database: &mut TestDatabase, insert: Insert) -> Result<(), Failure> {
     let held = insert.kind.keys.held();
     if held == 0 {
         return Ok(());
     }
     let kind = Kind { keys: Keys::Different(held), ..insert.kind };
-    let inserter = Inserter::new(database, table, Call::Bulk(HOLDERS_BATCH), kind);
+    let inserter = Inserter::new(database, Call::Bulk(HOLDERS_BATCH), kind);
     let numbers = Numbers::new(held, &database.interrupt);
     while let Some(taken) = numbers.take(HOLDERS_BATCH)? {
         inserter.send(&mut database.connection, taken.collect()).await?;
     }
-    database.execute(&format!("ANALYZE /* schema */{}", table.name())).await?;
+    database.execute("ANALYZE /* schema */job").await?;
     Ok(())
 }
 
@@ -62,28 +62,27 @@ async fn insert_holders(database: &mut TestDatabase, table: Table, insert: Inser
 #[derive(Clone)]
 pub(crate) struct Inserter {
     statement: SqlStr,
-    table: Table,
     call: Call,
     kind: Kind,
 }
 
 impl Inserter {
-    pub(crate) fn new(database: &TestDatabase, table: Table, call: Call, kind: Kind) -> Self {
+    pub(crate) fn new(database: &TestDatabase, call: Call, kind: Kind) -> Self {
         let text = match (call, kind.keys) {
-            (_, Keys::Held(_)) if table == Table::Job => SELECT_BY_KEY,
-            (Call::Bulk(_), Keys::None) => Statement::InsertBulk.text(table),
-            (Call::Bulk(_), _) => Statement::InsertBulkUnique.text(table),
-            (Call::Transaction | Call::Single, Keys::None) => Statement::InsertOne.text(table),
-            (Call::Transaction | Call::Single, _) => Statement::InsertOneUnique.text(table),
+            (_, Keys::Held(_)) => SELECT_BY_KEY,
+            (Call::Bulk(_), Keys::None) => Statement::InsertBulk.text(),
+            (Call::Bulk(_), _) => Statement::InsertBulkUnique.text(),
+            (Call::Transaction | Call::Single, Keys::None) => Statement::InsertOne.text(),
+            (Call::Transaction | Call::Single, _) => Statement::InsertOneUnique.text(),
         };
-        Self { statement: database.statement(text), table, call, kind }
+        Self { statement: database.statement(text), call, kind }
     }
 
     /// Sends the jobs with these numbers, of which a call for single jobs has one.
     pub(crate) async fn send(&self, connection: &mut PgConnection, numbers: Vec<u64>) -> Result<(), Failure> {
         let query = sqlx::query(self.statement.clone());
         let (kind, first) = (self.kind, numbers.first().copied().unwrap_or_default());
-        if matches!(kind.keys, Keys::Held(_)) && self.table == Table::Job {
+        if matches!(kind.keys, Keys::Held(_)) {
             return match query.bind(key(first)).fetch_optional(connection).await? {
                 Some(_) => Ok(()),
                 None => Err(wrong("the holder of a key is gone".to_owned())),
@@ -102,10 +101,7 @@ impl Inserter {
             (true, true) => query.bind(numbers.iter().map(|number| key(*number)).collect::<Vec<String>>()),
             (false, true) => query.bind(key(first)),
         };
-        // The plain table has no priority.
-        if self.table == Table::Job {
-            query = query.bind(kind.priority);
-        }
+        query = query.bind(kind.priority);
         if self.call == Call::Transaction {
             let mut tx = connection.begin().await?;
             query.execute(&mut *tx).await?;

@@ -15,14 +15,13 @@ use crate::failures::wrong;
 use crate::job::{Kind, NoOp};
 use crate::latency::measure;
 use crate::meter::Measure;
-use crate::statement::Table;
 use crate::test_database::TestDatabase;
 use crate::work::Work;
 
 /// Inserts jobs one by one, and records when they are fetched.
 pub(crate) async fn run(database: &mut TestDatabase, n: u64, work: Work) -> Result<Measure, Failure> {
-    let statement = database.statement(include_str!("job/insert_notify.sql"));
-    let worker = Worker::new(database, Table::Job, &work);
+    let statement = database.statement(include_str!("insert_notify.sql"));
+    let worker = Worker::new(database, &work);
     let mut connections = database.connections(2).await?;
     let (Some(mut inserting), Some(working)) = (connections.pop(), connections.pop()) else {
         return Err(wrong("two connections should be open".to_owned()));

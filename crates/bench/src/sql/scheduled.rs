@@ -15,27 +15,22 @@ use crate::failures::wrong;
 use crate::job::{Kind, NoOp};
 use crate::meter::{Measure, Meter};
 use crate::scheduled::{Clock, Due, Schedule, check};
-use crate::statement::{Statement, Table};
+use crate::statement::Statement;
 use crate::test_database::TestDatabase;
 use crate::work::Work;
 
 /// How often due jobs are fetched: as often as a runner promotes them at the most.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The library's table has a state for jobs that are not due, which a statement of its own changes.
-const PROMOTE: &str = include_str!("job/promote.sql");
+/// The state of jobs that are not due, which a statement of its own changes.
+const PROMOTE: &str = include_str!("promote.sql");
 
 /// Inserts jobs ahead of their time, and records when they are fetched.
-pub(crate) async fn run(
-    database: &mut TestDatabase,
-    table: Table,
-    schedule: Schedule,
-    work: Work,
-) -> Result<Measure, Failure> {
-    let statement = database.statement(Statement::InsertScheduled.text(table));
+pub(crate) async fn run(database: &mut TestDatabase, schedule: Schedule, work: Work) -> Result<Measure, Failure> {
+    let statement = database.statement(Statement::InsertScheduled.text());
     let poller = Poller {
-        promote: (table == Table::Job).then(|| database.statement(PROMOTE)),
-        worker: Worker::new(database, table, &work),
+        promote: database.statement(PROMOTE),
+        worker: Worker::new(database, &work),
         batch: i64::from(schedule.slots),
     };
     let mut connections = worker_connections(database, 2).await?;
@@ -59,13 +54,13 @@ pub(crate) async fn run(
     let starts = all_starts(&mut starts, schedule.n as usize).await?;
     let mut measure = meter.stop(database, schedule.n).await?;
     measure.delays = Some(schedule.delays(&clock, &starts)?);
-    check(database, table, schedule).await?;
+    check(database, schedule).await?;
     Ok(measure)
 }
 
 /// Promotes and works due jobs.
 struct Poller {
-    promote: Option<SqlStr>,
+    promote: SqlStr,
     worker: Worker,
     batch: i64,
 }
@@ -83,9 +78,7 @@ impl Poller {
         let mut done = 0;
         while done < n {
             polls.tick().await;
-            if let Some(promote) = &self.promote {
-                sqlx::query(promote.clone()).bind(self.batch).execute(&mut *connection).await?;
-            }
+            sqlx::query(self.promote.clone()).bind(self.batch).execute(&mut *connection).await?;
             let start = |job: NoOp| {
                 let _ = started.send((job.n, Instant::now()));
             };

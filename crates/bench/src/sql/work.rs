@@ -14,18 +14,18 @@ use crate::failures::interrupted;
 use crate::fill::queue_names;
 use crate::job::NoOp;
 use crate::meter::{Measure, Meter};
-use crate::statement::{Statement, Table};
+use crate::statement::Statement;
 use crate::tasks::join;
 use crate::test_database::{RUNNER_SETTINGS, TestDatabase};
 use crate::work::{Keep, Work, check, waiting};
 
 /// Works with SQL.
-pub(crate) async fn run(database: &mut TestDatabase, table: Table, work: Work) -> Result<Measure, Failure> {
-    work.prepare(database, table).await?;
-    let waiting = waiting(database, table).await?;
-    let worker = Worker::new(database, table, &work);
+pub(crate) async fn run(database: &mut TestDatabase, work: Work) -> Result<Measure, Failure> {
+    work.prepare(database).await?;
+    let waiting = waiting(database).await?;
+    let worker = Worker::new(database, &work);
     let connections = worker_connections(database, work.loops.connections).await?;
-    let snapshot = work.snapshot(database, table).await?;
+    let snapshot = work.snapshot(database).await?;
     let counter = Arc::new(Counter::new(work.n));
     let mut tasks = JoinSet::new();
     let meter = Meter::start(database).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn run(database: &mut TestDatabase, table: Table, work: Work) -
     let mut measure = meter.stop(database, done.count).await?;
     measure.tenths = counter.tenths(begun_at);
     drop(snapshot);
-    check(database, table, waiting, done, work.keep).await?;
+    check(database, waiting, done, work.keep).await?;
     Ok(measure)
 }
 
@@ -68,25 +68,23 @@ pub(crate) async fn worker_connections(database: &TestDatabase, count: u32) -> R
 pub(crate) struct Worker {
     fetch: SqlStr,
     finish: SqlStr,
-    table: Table,
     queues: Arc<[String]>,
     /// Jobs that one fetch takes of each queue.
     batch: i64,
-    /// The id in the rows that it works. The plain table does not have it.
+    /// The id in the rows that it works.
     id: Uuid,
 }
 
 impl Worker {
-    pub(crate) fn new(database: &TestDatabase, table: Table, work: &Work) -> Self {
+    pub(crate) fn new(database: &TestDatabase, work: &Work) -> Self {
         let fetch = if work.queues == 1 { Statement::Fetch } else { Statement::FetchQueues };
         let finish = match work.keep {
             Keep::Rows => Statement::Complete,
             Keep::Nothing => Statement::Delete,
         };
         Self {
-            fetch: database.statement(fetch.text(table)),
-            finish: database.statement(finish.text(table)),
-            table,
+            fetch: database.statement(fetch.text()),
+            finish: database.statement(finish.text()),
             queues: queue_names(work.queues).into(),
             batch: i64::from((work.loops.batch / work.queues).max(1)),
             id: Uuid::now_v7(),
@@ -96,15 +94,11 @@ impl Worker {
     /// Fetches jobs, hands each to `work`, finishes them, and answers with their number.
     pub(crate) async fn work(&self, connection: &mut PgConnection, mut work: impl FnMut(NoOp)) -> Result<u64, Failure> {
         let query = sqlx::query(self.fetch.clone());
-        let mut query = match &*self.queues {
+        let query = match &*self.queues {
             [queue] => query.bind(queue),
             queues => query.bind(queues),
         };
-        query = query.bind(self.batch);
-        if self.table == Table::Job {
-            query = query.bind(self.id);
-        }
-        let rows = query.fetch_all(&mut *connection).await?;
+        let rows = query.bind(self.batch).bind(self.id).fetch_all(&mut *connection).await?;
         let mut ids: Vec<Uuid> = Vec::with_capacity(rows.len());
         for row in rows {
             let Json(args) = row.try_get(1)?;

@@ -11,7 +11,6 @@ use crate::plans::plans;
 use crate::point::Point;
 use crate::progress::Progress;
 use crate::run::Run;
-use crate::statement::Table;
 use crate::table_size;
 use crate::test_database::TestDatabase;
 use crate::work::{Keep, Loops, Runners, Work};
@@ -68,12 +67,12 @@ impl Sweep {
                 let mut work = work(arguments, Fill::waiting(n));
                 work.runners.count = small;
                 let bare = Loops { connections: work.loops.connections.saturating_mul(small), ..work.loops };
-                let bare = Some(Run::SqlWork(Table::Job, Work { loops: bare, ..work }));
-                vec![Task::new("work", x, work, Comparison { ours: Run::WorkInProcesses(work), bare, plain: None })]
+                let bare = Some(Run::SqlWork(Work { loops: bare, ..work }));
+                vec![Task::new("work", x, work, Comparison { ours: Run::WorkInProcesses(work), bare })]
             }
             Self::Queues => {
                 let work = work(arguments, Fill { queues: small, ..Fill::waiting(n) });
-                vec![Task::new("work", x, work, Comparison { ours: Run::Work(work), bare: None, plain: None })]
+                vec![Task::new("work", x, work, Comparison { ours: Run::Work(work), bare: None })]
             }
             Self::ArgsSize => {
                 let pad = usize::try_from(x).unwrap_or(usize::MAX);
@@ -82,7 +81,7 @@ impl Sweep {
                 let call = Call::Bulk((STATEMENT_BYTES / x).clamp(1, 1_000));
                 vec![
                     insert(arguments, "insert_many", x, call, Kind { pad, ..Kind::PLAIN }, n, 4),
-                    Task::new("work", x, work, Comparison { plain: None, ..Comparison::of_work(work) }),
+                    Task::new("work", x, work, Comparison::of_work(work)),
                 ]
             }
             Self::Keys => {
@@ -125,7 +124,7 @@ fn insert(
 ) -> Task {
     let connections = arguments.sizes.connections.unwrap_or(connections);
     let insert = Insert { call, kind, n, tasks: connections as usize, connections, runner: None };
-    Task { series, x, connections, comparison: Comparison { plain: None, ..Comparison::of_inserts(insert) } }
+    Task { series, x, connections, comparison: Comparison::of_inserts(insert) }
 }
 
 /// Work of one runner on the jobs of a filling.
