@@ -3,16 +3,15 @@
 //! An expired job never starts, even if this service does not run: fetches skip it, and the start checks `expires_at` again.
 //! The service discards the job with the reason, emits the event, and frees the unique key.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::batch_size::{BATCH, BatchSize};
+use super::batches::{Batch, Batches};
 use super::lease::Holder;
 use super::service::Service;
-use super::set_aside::RefusedJobs;
-use super::step::{self, Ran, Step};
+use super::step::Step;
 use crate::client::Client;
 use crate::error::Result;
 use crate::event::{Event, Happened};
@@ -28,35 +27,12 @@ const IDLE_INTERVALS: u32 = 5;
 pub(crate) struct Expirer {
     /// The longest sleep while a job can expire, since an insert may add a job that expires sooner.
     interval: Duration,
-    batch: BatchSize,
-    aside: RefusedJobs,
+    batches: Batches,
 }
 
 impl Expirer {
     pub(crate) fn new(interval: Duration) -> Self {
-        Self { interval, batch: BatchSize::new(BATCH), aside: RefusedJobs::default() }
-    }
-
-    async fn expire(&mut self, holder: &Holder) -> Result<Duration> {
-        let began = Instant::now();
-        let expiration = Expiration { limit: self.batch.jobs() };
-        let skip = self.aside.ids(began);
-        let ran = step::run(holder, &expiration, &skip, self.batch.is_single(), &mut self.aside).await?;
-        let Ran { done, found, has_rest, failed } = ran;
-        let next_in = done.last().and_then(|(_, next_in)| *next_in);
-        let expired: Vec<_> = done.into_iter().flat_map(|(expired, _)| expired).collect();
-        let count = expired.len();
-        publish(&holder.client, expired);
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        let is_full = self.batch.is_full(found.map_or(count, |found| found.len()));
-        self.batch.grow_after(count, began.elapsed());
-        let rest = || match next_in {
-            Some(next_in) => next_in.max(SHORTEST_REST).min(self.interval),
-            None => self.interval * IDLE_INTERVALS,
-        };
-        Ok(step::rest(is_full || has_rest, count).unwrap_or_else(rest))
+        Self { interval, batches: Batches::default() }
     }
 }
 
@@ -68,10 +44,15 @@ impl Service for Expirer {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        match self.expire(holder).await {
-            Err(error) if self.batch.shrink_after(&error) => Ok(Duration::ZERO),
-            rest => rest,
-        }
+        let step = Expiration { limit: self.batches.limit() };
+        let Batch { done, rest, .. } = self.batches.run(holder, &step).await;
+        let next_in = done.last().and_then(|(_, next_in)| *next_in);
+        publish(&holder.client, done.into_iter().flat_map(|(expired, _)| expired));
+        let next = || match next_in {
+            Some(next_in) => next_in.max(SHORTEST_REST).min(self.interval),
+            None => self.interval * IDLE_INTERVALS,
+        };
+        Ok(rest?.unwrap_or_else(next))
     }
 }
 
@@ -102,7 +83,7 @@ impl Step for Expiration {
     }
 }
 
-fn publish(client: &Client, expired: Vec<Expired>) {
+fn publish(client: &Client, expired: impl Iterator<Item = Expired>) {
     for Expired { id, kind, queue, attempt, error } in expired {
         tracing::info!(job.id = %id, job.kind = %kind, %queue, "job expired before it started");
         client.publish(Event { id, kind, queue, attempt, happened: Happened::Discarded { reason: error } });

@@ -19,6 +19,7 @@
 //! extend its lease goes back to waiting for it.
 
 mod batch_size;
+mod batches;
 mod connection;
 mod expirer;
 mod id_ranges;

@@ -12,11 +12,10 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::batch_size::{BATCH, BatchSize};
+use super::batches::{Batch, Batches};
 use super::lease::Holder;
 use super::service::Service;
-use super::set_aside::RefusedJobs;
-use super::step::{self, Ran, Step};
+use super::step::Step;
 use crate::error::Result;
 use crate::store::{self, Promoted, Statements};
 
@@ -33,42 +32,12 @@ pub(crate) struct Promoter {
     reached: Option<OffsetDateTime>,
     /// When the next scan may begin at the start.
     full_scan_at: Instant,
-    batch: BatchSize,
-    aside: RefusedJobs,
+    batches: Batches,
 }
 
 impl Promoter {
     pub(crate) fn new(interval: Duration) -> Self {
-        let (batch, aside) = (BatchSize::new(BATCH), RefusedJobs::default());
-        Self { interval, reached: None, full_scan_at: Instant::now(), batch, aside }
-    }
-
-    async fn promote(&mut self, holder: &Holder) -> Result<Duration> {
-        let began = Instant::now();
-        let from = if began >= self.full_scan_at { None } else { self.reached };
-        let promotion = Promotion { from, limit: self.batch.jobs() };
-        let skip = self.aside.ids(began);
-        let ran = step::run(holder, &promotion, &skip, self.batch.is_single(), &mut self.aside).await?;
-        let Ran { done, found, has_rest, failed } = ran;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        let promoted = done.iter().map(Promotion::count).sum();
-        let last = done.last();
-        // After a bisection the next scan begins at the same place, for the jobs that are left.
-        self.reached = if found.is_some() { from } else { last.map(|last| last.reached) };
-        let is_full = self.batch.is_full(found.map_or(promoted, |found| found.len()));
-        self.batch.grow_after(promoted, began.elapsed());
-        if from.is_none() {
-            self.full_scan_at = Instant::now() + began.elapsed() * PART_OF_FULL_SCANS;
-        }
-        let next_in = last.and_then(|last| last.next_in);
-        Ok(step::rest(is_full || has_rest, promoted).unwrap_or_else(|| self.rest(next_in)))
-    }
-
-    /// How long to rest until the next job is due: never longer than the interval, however short that is.
-    fn rest(&self, next_in: Option<Duration>) -> Duration {
-        next_in.unwrap_or(self.interval).max(SHORTEST_REST).min(self.interval)
+        Self { interval, reached: None, full_scan_at: Instant::now(), batches: Batches::default() }
     }
 }
 
@@ -80,10 +49,20 @@ impl Service for Promoter {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        match self.promote(holder).await {
-            Err(error) if self.batch.shrink_after(&error) => Ok(Duration::ZERO),
-            rest => rest,
+        let began = Instant::now();
+        let from = if began >= self.full_scan_at { None } else { self.reached };
+        let step = Promotion { from, limit: self.batches.limit() };
+        let Batch { done, is_partial, rest } = self.batches.run(holder, &step).await;
+        let rest = rest?;
+        let last = done.last();
+        // For the jobs that are left, the next scan begins at the same place.
+        self.reached = if is_partial { from } else { last.map(|last| last.reached) };
+        if from.is_none() {
+            self.full_scan_at = Instant::now() + began.elapsed() * PART_OF_FULL_SCANS;
         }
+        let next_in = last.and_then(|last| last.next_in).unwrap_or(self.interval);
+        // Never longer than the interval, however short that is.
+        Ok(rest.unwrap_or(next_in.max(SHORTEST_REST).min(self.interval)))
     }
 }
 

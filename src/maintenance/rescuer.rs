@@ -1,16 +1,15 @@
 //! Rescues the jobs of runners whose lease expired, and removes dead runners. First it ends what a clock that went back would
 //! let last too long, which includes the leases of runners that died meanwhile.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::batch_size::{BATCH, BatchSize};
+use super::batches::{Batch, Batches};
 use super::lease::Holder;
 use super::service::Service;
-use super::set_aside::RefusedJobs;
-use super::step::{self, Ran, Step};
+use super::step::Step;
 use crate::client::Client;
 use crate::error::Result;
 use crate::event::{Event, Happened};
@@ -33,35 +32,13 @@ pub(crate) struct Rescuer {
     half_lease: Duration,
     /// The number of crashes in a row after which a job is discarded.
     max_crashes: u16,
-    batch: BatchSize,
-    aside: RefusedJobs,
+    batches: Batches,
 }
 
 impl Rescuer {
     pub(crate) fn new(lease: Duration, max_crashes: u16) -> Self {
         let half_lease = (lease / 2).min(LONGEST_REST);
-        Self { half_lease, max_crashes, batch: BatchSize::new(BATCH), aside: RefusedJobs::default() }
-    }
-
-    async fn rescue(&mut self, holder: &Holder) -> Result<Duration> {
-        let began = Instant::now();
-        let rescue = Rescue { limit: self.batch.jobs(), max_crashes: self.max_crashes };
-        let skip = self.aside.ids(began);
-        end_future_times(holder).await?;
-        let ran = step::run(holder, &rescue, &skip, self.batch.is_single(), &mut self.aside).await?;
-        let Ran { done, found, has_rest, failed } = ran;
-        let next_in = done.last().and_then(|(_, next_in)| *next_in);
-        let rescued: Vec<_> = done.into_iter().flat_map(|(rescued, _)| rescued).collect();
-        let count = rescued.len();
-        publish(&holder.client, rescued);
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        let is_full = self.batch.is_full(found.map_or(count, |found| found.len()));
-        self.batch.grow_after(count, began.elapsed());
-        // Else until the first lease that is not extended expires.
-        let rest = || next_in.unwrap_or(self.half_lease).clamp(SHORTEST_REST, self.half_lease);
-        Ok(step::rest(is_full || has_rest, count).unwrap_or_else(rest))
+        Self { half_lease, max_crashes, batches: Batches::default() }
     }
 }
 
@@ -73,10 +50,14 @@ impl Service for Rescuer {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        match self.rescue(holder).await {
-            Err(error) if self.batch.shrink_after(&error) => Ok(Duration::ZERO),
-            rest => rest,
-        }
+        end_future_times(holder).await?;
+        let step = Rescue { limit: self.batches.limit(), max_crashes: self.max_crashes };
+        let Batch { done, rest, .. } = self.batches.run(holder, &step).await;
+        let next_in = done.last().and_then(|(_, next_in)| *next_in);
+        publish(&holder.client, done.into_iter().flat_map(|(rescued, _)| rescued));
+        // Else until the first lease that is not extended expires.
+        let next = || next_in.unwrap_or(self.half_lease).clamp(SHORTEST_REST, self.half_lease);
+        Ok(rest?.unwrap_or_else(next))
     }
 }
 
@@ -123,7 +104,7 @@ async fn end_future_times(holder: &Holder) -> Result<()> {
     Ok(())
 }
 
-fn publish(client: &Client, rescued: Vec<Rescued>) {
+fn publish(client: &Client, rescued: impl Iterator<Item = Rescued>) {
     for Rescued { id, kind, queue, attempt, state, error } in rescued {
         tracing::warn!(job.id = %id, job.kind = %kind, %queue, attempt, %state, "job rescued from a dead runner");
         let happened = match state {

@@ -1,11 +1,10 @@
 //! The metrics of jobs.
 
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::metrics::{Counter, Histogram, Label};
 
-use super::runner::Timer;
 use super::{COUNTERS, WAIT_SECONDS, WORK_SECONDS, counter_index, labels};
 use crate::event::Happened;
 use crate::ident::{Kind, QueueName};
@@ -41,7 +40,7 @@ impl JobMeter {
         self.waited.get_or_init(histogram).record(waited);
     }
 
-    pub(crate) fn worked(&self, since: Timer) {
+    pub(crate) fn worked(&self, since: Instant) {
         let histogram = || ::metrics::histogram!(WORK_SECONDS, self.labels.iter());
         self.worked.get_or_init(histogram).record(since.elapsed());
     }

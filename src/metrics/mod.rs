@@ -40,7 +40,7 @@ use ::metrics::{Label, SharedString, Unit};
 
 pub(crate) use self::job::{JobMeter, count, inserted};
 pub(crate) use self::queue::record_queues;
-pub(crate) use self::runner::{Load, RunnerMeter, Timer};
+pub(crate) use self::runner::{Load, RunnerMeter};
 
 use crate::event::Happened;
 

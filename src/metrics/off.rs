@@ -1,6 +1,6 @@
-//! The stand-in without the feature `metrics`: it counts nothing and reads no clock.
+//! The stand-in without the feature `metrics`: it counts nothing.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::event::Happened;
 use crate::ident::{Kind, QueueName};
@@ -14,15 +14,6 @@ pub(crate) const fn count(_: &Happened, _: &Kind, _: &QueueName) {}
 
 pub(crate) const fn inserted(_: &[Inserted]) {}
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timer;
-
-impl Timer {
-    pub(crate) const fn start() -> Self {
-        Self
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct JobMeter;
 
@@ -35,7 +26,7 @@ impl JobMeter {
 
     pub(crate) const fn waited(&self, _: Duration) {}
 
-    pub(crate) const fn worked(&self, _: Timer) {}
+    pub(crate) const fn worked(&self, _: Instant) {}
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,9 +45,9 @@ impl RunnerMeter {
         Self
     }
 
-    pub(crate) const fn fetched(&self, _: Timer, _: usize) {}
+    pub(crate) const fn fetched(&self, _: Instant, _: usize) {}
 
-    pub(crate) const fn finished(&self, _: Timer, _: usize) {}
+    pub(crate) const fn finished(&self, _: Instant, _: usize) {}
 
     pub(crate) const fn load(&self, _: usize, _: Load) {}
 }

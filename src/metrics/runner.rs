@@ -2,26 +2,12 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ::metrics::{Gauge, Histogram};
 
 use super::{BUFFERED_JOBS, FETCH_JOBS, FETCH_SECONDS, FINISH_JOBS, FINISH_SECONDS, FREE_SLOTS, RUNNING_JOBS};
 use crate::ident::QueueName;
-
-/// A running time measurement.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timer(Instant);
-
-impl Timer {
-    pub(crate) fn start() -> Self {
-        Self(Instant::now())
-    }
-
-    pub(super) fn elapsed(self) -> Duration {
-        self.0.elapsed()
-    }
-}
 
 /// The slots and the buffer of one queue in a runner.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +32,7 @@ struct RoundTrips {
 }
 
 impl RoundTrips {
-    fn record(&self, (seconds, jobs): (&'static str, &'static str), since: Timer, batch: usize) {
+    fn record(&self, (seconds, jobs): (&'static str, &'static str), since: Instant, batch: usize) {
         let handles = || (::metrics::histogram!(seconds), ::metrics::histogram!(jobs));
         let (seconds, jobs) = self.handles.get_or_init(handles);
         seconds.record(since.elapsed());
@@ -59,11 +45,11 @@ impl RunnerMeter {
         Self { queues: queues.map(QueueGauges::new).collect(), ..Self::default() }
     }
 
-    pub(crate) fn fetched(&self, since: Timer, jobs: usize) {
+    pub(crate) fn fetched(&self, since: Instant, jobs: usize) {
         self.fetches.record((FETCH_SECONDS, FETCH_JOBS), since, jobs);
     }
 
-    pub(crate) fn finished(&self, since: Timer, results: usize) {
+    pub(crate) fn finished(&self, since: Instant, results: usize) {
         self.finishes.record((FINISH_SECONDS, FINISH_JOBS), since, results);
     }
 

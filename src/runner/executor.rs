@@ -17,7 +17,6 @@ use super::slots::UnstartedJob;
 use super::telemetry::{self, JobTelemetry};
 use super::work::work;
 use crate::job::JobRow;
-use crate::metrics::Timer;
 use crate::store::{RunResult, StoredError, Verdict};
 use crate::worker::{Attempt, StopReason};
 
@@ -111,12 +110,11 @@ pub(super) async fn attempt(shared: Arc<Shared>, UnstartedJob { lease, attempt, 
     if is_started {
         telemetry.started(&shared.client, &attempt.row);
     }
-    let timer = Timer::start();
     let started_at = is_started.then(Instant::now);
     let mut ending = ResultOnDrop { shared, lease, attempt, telemetry, started_at, verdict: None };
     let verdict = work(&ending.shared.workers, &ending.lease, &ending.attempt).instrument(span.clone()).await;
-    if is_started {
-        ending.telemetry.worked(timer);
+    if let Some(at) = started_at {
+        ending.telemetry.worked(at);
     }
     telemetry::end_span(&span, &ending.attempt.row, &verdict);
     ending.verdict = Some(verdict);

@@ -16,7 +16,6 @@ use super::shared::Shared;
 use super::suspects::Plan;
 use crate::client::time_limit;
 use crate::error::{Error, Result};
-use crate::metrics::Timer;
 use crate::store::{
     self, Demand, Fetched, GroupVisit, QueueDemand, RunResult, StoredError, SuspectLimit, Unreadable, Verdict,
 };
@@ -113,7 +112,6 @@ pub(super) async fn fetch(
     Wanted { slots, suspects, except, alone, limit }: &Wanted,
     cursor: &mut Cursor,
 ) -> Result<FetchResult> {
-    let timer = Timer::start();
     let taken_away_before = shared.runs.taken_away();
     let began = Instant::now();
     let (depth, positions) = cursor.begin(began);
@@ -144,7 +142,7 @@ pub(super) async fn fetch(
         has_alone: alone.as_ref().is_some_and(|alone| fetched.has(alone.id)),
         next_in: fetched.next_in.into_iter().chain(visit_due.map(|due| due - Instant::now())).min(),
     };
-    shared.telemetry.runner.fetched(timer, found.jobs);
+    shared.telemetry.runner.fetched(began, found.jobs);
     for QueueDemand { queue, .. } in slots {
         if let Some(queue) = shared.queue(queue) {
             queue.limit(fetched.limited.contains(&queue.name));

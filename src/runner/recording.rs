@@ -14,7 +14,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -26,7 +26,6 @@ use super::shared::Shared;
 use crate::bisection::Bisection;
 use crate::error::Result;
 use crate::ident::JobId;
-use crate::metrics::Timer;
 use crate::state::JobState;
 use crate::store::{self, FinishedStates, Hold, Verdict};
 
@@ -237,14 +236,14 @@ async fn locked(shared: &Shared, batch: &[Ended]) -> HashSet<JobId> {
 
 /// Sends results. Answers with what became of them.
 async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], lock_timeout: Duration) -> Result<FinishedStates> {
-    let timer = Timer::start();
+    let began = Instant::now();
     let mut connection = shared.connections.connection().await?;
     let results: Vec<_> = batch.iter().map(|ended| &ended.result).collect();
     let finishing = store::finish(&mut connection, shared.client.statements(), worker, &results, Some(lock_timeout));
     let finished = shared.connections.answer(finishing).await;
     let finished = connection.settle(finished);
     if finished.is_ok() {
-        shared.telemetry.runner.finished(timer, batch.len());
+        shared.telemetry.runner.finished(began, batch.len());
     }
     finished
 }

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tracing::Span;
@@ -22,7 +22,7 @@ use crate::event::{Event, Happened};
 use crate::history::HistoryCounts;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
-use crate::metrics::{self, JobMeter, RunnerMeter, Timer};
+use crate::metrics::{self, JobMeter, RunnerMeter};
 use crate::store::Verdict;
 use crate::trace;
 
@@ -76,7 +76,7 @@ impl JobTelemetry {
     }
 
     /// Tells how long an attempt took.
-    pub(super) fn worked(&self, since: Timer) {
+    pub(super) fn worked(&self, since: Instant) {
         self.meter.worked(since);
     }
 
