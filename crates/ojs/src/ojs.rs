@@ -67,7 +67,7 @@ impl Ojs {
         let runs = Arc::new(Runs::default());
         let door = Arc::new(Door {
             deadlines: Deadlines::start(client.clone(), Arc::clone(&runs)),
-            _settling: workflow::start_settling(client.clone(), store.clone()),
+            _settling: workflow::start_settling(store.clone()),
             kinds: KindCache::new(client.clone()),
             client,
             store,

@@ -6,21 +6,20 @@ mod plan;
 mod show;
 mod state;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use serde_json::json;
 use time::OffsetDateTime;
 use tokio_util::task::AbortOnDropHandle;
-use uniqueue::{Client, JobFilter, JobId, JobState, StateSet};
+use uniqueue::{Client, JobFilter, JobId};
 use uuid::Uuid;
 
 pub(crate) use self::parts::jobs_in;
 use self::parts::{ids, parts_of, started_at};
 pub(crate) use self::plan::read as plan;
 use self::show::shown;
-use self::state::{HasProgress, Part, Progress, Rows};
+use self::state::{Jobs, Part, Progress, Progresses};
 use crate::answer::{Answer, Answered};
 use crate::body::Object;
 use crate::door::Door;
@@ -55,20 +54,20 @@ pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) 
     let workflow = Workflow { id, kind, name, parts, state, created_at, ended_at: None };
     door.store.add_workflow(&mut tx, &workflow, &plan.after()).await?;
     tx.commit().await?;
-    let rows = inserted.into_iter().map(|inserted| (inserted.job.id, inserted.job)).collect();
-    let shown = shown(&workflow, &plan.parts, &rows);
+    let jobs = Jobs::of(inserted.into_iter().map(|inserted| inserted.job));
+    let shown = shown(&workflow, &plan.parts, &jobs);
     Ok(Answer::created(json!({ "workflow": shown })).at(format!("/ojs/v1/workflows/{id}")))
 }
 
 /// A workflow with the rows of its jobs. A workflow that has just ended is noted as ended.
-async fn load(client: &Client, store: &Store, workflow: Workflow) -> Result<(Workflow, Vec<Part>, Rows), Problem> {
+async fn load(client: &Client, store: &Store, workflow: Workflow) -> Result<(Workflow, Vec<Part>, Jobs), Problem> {
     let parts = parts_of(&workflow);
-    let rows = rows_of(client, ids(&parts)).await?;
-    Ok((note_end(store, workflow, &parts, &rows).await?, parts, rows))
+    let jobs = jobs_of(client, ids(&parts)).await?;
+    Ok((note_end(store, workflow, &parts, &jobs.progress).await?, parts, jobs))
 }
 
-/// The first of these workflows, up to a number of jobs, each with the start of its first job. How far the jobs are is read in
-/// one statement.
+/// The first of these workflows, at least one, until a number of jobs is reached, each with the start of its first job. How far
+/// the jobs are is read in one statement.
 pub(crate) async fn load_all(
     store: &Store,
     workflows: Vec<Workflow>,
@@ -77,39 +76,39 @@ pub(crate) async fn load_all(
     let with_parts = workflows.into_iter().map(|workflow| (parts_of(&workflow), workflow));
     let read: Vec<_> = with_parts
         .take_while(|(parts, _)| {
+            let has_room = room > 0;
             room = room.saturating_sub(ids(parts).len());
-            room > 0
+            has_room
         })
         .collect();
     let all = store.progress_of(&read.iter().flat_map(|(parts, _)| ids(parts)).collect::<Vec<_>>()).await?;
     let mut loaded = Vec::with_capacity(read.len());
     for (parts, workflow) in read {
         // The holder of a unique key can be a job of several workflows.
-        let rows: HashMap<_, _> = ids(&parts).into_iter().filter_map(|id| Some((id, *all.get(&id)?))).collect();
-        let workflow = note_end(store, workflow, &parts, &rows).await?;
-        let began = started_at(&workflow, &rows);
+        let progress: Progresses = ids(&parts).into_iter().filter_map(|id| Some((id, *all.get(&id)?))).collect();
+        let workflow = note_end(store, workflow, &parts, &progress).await?;
+        let began = started_at(&workflow, &progress);
         loaded.push((workflow, began));
     }
     Ok(loaded)
 }
 
-async fn rows_of(client: &Client, ids: Vec<JobId>) -> Result<Rows, Problem> {
+async fn jobs_of(client: &Client, ids: Vec<JobId>) -> Result<Jobs, Problem> {
     if ids.is_empty() {
-        return Ok(Rows::new());
+        return Ok(Jobs::of([]));
     }
     let most = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-    let rows = client.jobs(JobFilter::new().ids(ids)).limit(most).await?;
-    Ok(rows.into_iter().map(|row| (row.id, row)).collect())
+    Ok(Jobs::of(client.jobs(JobFilter::new().ids(ids)).limit(most).await?))
 }
 
 /// Notes the end of a workflow whose jobs have ended.
-async fn note_end<R: HasProgress>(
+async fn note_end(
     store: &Store,
     mut workflow: Workflow,
     parts: &[Part],
-    rows: &HashMap<JobId, R>,
+    jobs: &Progresses,
 ) -> Result<Workflow, Problem> {
-    let progress = Progress::of(parts, rows);
+    let progress = Progress::of(parts, jobs);
     if workflow.state == "running" && progress.state() != "running" {
         store.end_workflow(workflow.id, progress.state()).await?;
         workflow.state = progress.state().to_owned();
@@ -118,7 +117,7 @@ async fn note_end<R: HasProgress>(
     Ok(workflow)
 }
 
-async fn find(door: &Door, id: &str) -> Result<(Workflow, Vec<Part>, Rows), Problem> {
+async fn find(door: &Door, id: &str) -> Result<(Workflow, Vec<Part>, Jobs), Problem> {
     let not_found = || Problem::not_found("workflow", id);
     let uuid = Uuid::try_parse(id).map_err(|_| not_found())?;
     let workflow = door.store.workflow(uuid).await?.ok_or_else(not_found)?;
@@ -127,8 +126,8 @@ async fn find(door: &Door, id: &str) -> Result<(Workflow, Vec<Part>, Rows), Prob
 
 /// `GET /workflows/{id}`
 pub(crate) async fn show(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
-    let (workflow, parts, rows) = find(&door, &id).await?;
-    Ok(Answer::ok(json!({ "workflow": shown(&workflow, &parts, &rows) })))
+    let (workflow, parts, jobs) = find(&door, &id).await?;
+    Ok(Answer::ok(json!({ "workflow": shown(&workflow, &parts, &jobs) })))
 }
 
 /// `DELETE /workflows/{id}`: cancels the jobs that have not ended.
@@ -139,44 +138,32 @@ pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>
             .detail("current_state", workflow.state));
     }
     let cancelled = door.client.cancel(ids(&parts)).await?.len();
-    let (workflow, parts, rows) = find(&door, &id).await?;
-    let mut shown = shown(&workflow, &parts, &rows);
+    let (workflow, parts, jobs) = find(&door, &id).await?;
+    let mut shown = shown(&workflow, &parts, &jobs);
     shown["steps_cancelled"] = json!(cancelled);
-    shown["steps_already_completed"] = json!(Progress::of(&parts, &rows).completed);
+    shown["steps_already_completed"] = json!(Progress::of(&parts, &jobs.progress).completed);
     shown["cancelled_at"] = json!(workflow.ended_at.map(times::text));
     Ok(Answer::ok(json!({ "workflow": shown })))
 }
 
-/// Notes the ends of running workflows. One count for each workflow tells whether it still runs.
-async fn settle(client: &Client, store: &Store) -> Result<(), Problem> {
+/// Notes the ends of running workflows.
+async fn settle(store: &Store) -> Result<(), Problem> {
     let mut after = Uuid::nil();
     loop {
-        let running = store.running_workflows(after, PAGE).await?;
-        let Some(last) = running.last() else { return Ok(()) };
+        let loaded = load_all(store, store.running_workflows(after, PAGE).await?).await?;
+        let Some((last, _)) = loaded.last() else { return Ok(()) };
         after = last.id;
-        for workflow in running {
-            let parts = parts_of(&workflow);
-            let unfinished = JobFilter::new().ids(ids(&parts)).states(unfinished());
-            if client.count_jobs(unfinished, 1).await?.counted() == 0 {
-                load(client, store, workflow).await?;
-            }
-        }
     }
 }
 
-fn unfinished() -> StateSet {
-    let all = JobState::ALL.into_iter().filter(|state| !state.is_final());
-    StateSet::of(&all.collect::<Vec<_>>())
-}
-
 /// Notes the ends of workflows that no client asks for, before retention deletes their jobs. It stops when the handle is dropped.
-pub(crate) fn start_settling(client: Client, store: Store) -> AbortOnDropHandle<()> {
+pub(crate) fn start_settling(store: Store) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(async move {
         loop {
-            tokio::time::sleep(SETTLE_EVERY).await;
-            if let Err(error) = settle(&client, &store).await {
+            if let Err(error) = settle(&store).await {
                 tracing::warn!(?error, "the ends of workflows could not be noted, trying again");
             }
+            tokio::time::sleep(SETTLE_EVERY).await;
         }
     }))
 }

@@ -1,12 +1,10 @@
 //! The parts of a stored workflow: its jobs, and when the first one began.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 use time::OffsetDateTime;
 use uniqueue::JobId;
 
-use super::state::{HasProgress, Part};
+use super::state::{Part, Progresses};
 use crate::store::Workflow;
 
 pub(super) fn parts_of(workflow: &Workflow) -> Vec<Part> {
@@ -18,8 +16,8 @@ fn read(parts: Value) -> Vec<Part> {
 }
 
 /// When the first job of a workflow began. A job that a unique step stands for can be older than the workflow.
-pub(super) fn started_at<R: HasProgress>(workflow: &Workflow, rows: &HashMap<JobId, R>) -> Option<OffsetDateTime> {
-    let first = rows.values().filter_map(HasProgress::attempted_at).min();
+pub(super) fn started_at(workflow: &Workflow, jobs: &Progresses) -> Option<OffsetDateTime> {
+    let first = jobs.values().filter_map(|job| job.attempted_at).min();
     first.map(|at| at.max(workflow.created_at))
 }
 

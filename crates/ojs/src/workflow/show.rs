@@ -4,15 +4,15 @@ use serde_json::{Map, Value, json};
 use uniqueue::{JobRow, JobState};
 
 use super::parts::started_at;
-use super::state::{End, Part, Progress, Rows, count_jobs};
+use super::state::{End, Jobs, Part, Progress, count_jobs};
 use crate::state::state_of;
 use crate::store::Workflow;
 use crate::times;
 
 /// A workflow with its parts, its counts, and where it failed its errors.
-pub(super) fn shown(workflow: &Workflow, parts: &[Part], rows: &Rows) -> Value {
+pub(super) fn shown(workflow: &Workflow, parts: &[Part], jobs: &Jobs) -> Value {
     let Workflow { id, kind, name, state, created_at, ended_at, .. } = workflow;
-    let mut shown = level(kind, parts, rows);
+    let mut shown = level(kind, parts, jobs);
     let mut put = |name: &str, value: Value| drop(shown.insert(name.to_owned(), value));
     for (name, value) in [("id", json!(id)), ("type", json!(kind)), ("name", json!(name)), ("state", json!(state))] {
         put(name, value);
@@ -21,21 +21,21 @@ pub(super) fn shown(workflow: &Workflow, parts: &[Part], rows: &Rows) -> Value {
     if let Some(at) = ended_at {
         put("completed_at", json!(times::text(*at)));
     }
-    let (jobs, completed, failed) = count_jobs(parts, rows);
+    let (total, completed, failed) = count_jobs(parts, &jobs.progress);
     put(
         "metadata",
         json!({
             "created_at": times::text(*created_at),
-            "started_at": started_at(workflow, rows).map(times::text),
+            "started_at": started_at(workflow, &jobs.progress).map(times::text),
             "completed_at": ended_at.map(times::text),
-            "job_count": jobs, "completed_count": completed, "failed_count": failed,
+            "job_count": total, "completed_count": completed, "failed_count": failed,
         }),
     );
-    let dead = dead_jobs(parts, rows);
+    let dead = dead_jobs(parts, jobs);
     if !dead.is_empty() {
         put("failed_job_ids", dead.iter().map(|row| json!(row.id)).collect());
         put("errors", dead.iter().map(|row| error(row)).collect());
-        let first = parts.iter().position(|part| matches!(part.end(rows), Some(End::Failed)));
+        let first = parts.iter().position(|part| matches!(part.end(&jobs.progress), Some(End::Failed)));
         if let Some(first) = first.filter(|_| kind == "chain") {
             put("failed_step_index", json!(first));
         }
@@ -44,10 +44,10 @@ pub(super) fn shown(workflow: &Workflow, parts: &[Part], rows: &Rows) -> Value {
 }
 
 /// The parts of a workflow, and their counts.
-fn level(kind: &str, parts: &[Part], rows: &Rows) -> Map<String, Value> {
-    let progress = Progress::of(parts, rows);
+fn level(kind: &str, parts: &[Part], jobs: &Jobs) -> Map<String, Value> {
+    let progress = Progress::of(parts, &jobs.progress);
     let plural = if ["chain", "graph"].contains(&kind) { "steps" } else { "jobs" };
-    let items: Value = parts.iter().map(|part| item(part, rows)).collect();
+    let items: Value = parts.iter().map(|part| item(part, jobs)).collect();
     Map::from_iter([
         (plural.to_owned(), items),
         (format!("{plural}_total"), json!(progress.total)),
@@ -56,11 +56,11 @@ fn level(kind: &str, parts: &[Part], rows: &Rows) -> Map<String, Value> {
     ])
 }
 
-fn item(part: &Part, rows: &Rows) -> Value {
+fn item(part: &Part, jobs: &Jobs) -> Value {
     match part {
         Part::Job { name, role, job } => {
             let mut shown = json!({ "id": name, "job_id": job, "role": role });
-            match rows.get(job) {
+            match jobs.rows.get(job) {
                 Some(row) => {
                     shown["type"] = json!(row.kind.as_str());
                     shown["state"] = json!(state_of(row.state, &row.errors));
@@ -74,8 +74,8 @@ fn item(part: &Part, rows: &Rows) -> Value {
             shown
         }
         Part::Workflow { name, role, kind, parts } => {
-            let mut shown = level(kind, parts, rows);
-            let state = match part.end(rows) {
+            let mut shown = level(kind, parts, jobs);
+            let state = match part.end(&jobs.progress) {
                 None => "running",
                 Some(End::Completed) => "completed",
                 Some(End::Failed) => "failed",
@@ -92,9 +92,9 @@ fn item(part: &Part, rows: &Rows) -> Value {
 }
 
 /// The discarded jobs, in the order of the workflow.
-fn dead_jobs<'r>(parts: &[Part], rows: &'r Rows) -> Vec<&'r JobRow> {
-    let jobs = parts.iter().flat_map(Part::jobs).filter_map(|(job, _)| rows.get(&job));
-    jobs.filter(|row| row.state == JobState::Discarded).collect()
+fn dead_jobs<'r>(parts: &[Part], jobs: &'r Jobs) -> Vec<&'r JobRow> {
+    let rows = parts.iter().flat_map(Part::jobs).filter_map(|(job, _)| jobs.rows.get(&job));
+    rows.filter(|row| row.state == JobState::Discarded).collect()
 }
 
 fn error(row: &JobRow) -> Value {

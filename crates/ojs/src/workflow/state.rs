@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow, JobState};
 
 use crate::store::JobProgress;
@@ -33,32 +32,20 @@ pub(crate) enum Part {
     Workflow { name: String, role: Role, kind: String, parts: Vec<Part> },
 }
 
-/// The rows of a workflow's jobs that still exist.
-pub(crate) type Rows = HashMap<JobId, JobRow>;
-
-/// A job, or what was read of it, that tells its state and the begin of its last attempt.
-pub(crate) trait HasProgress {
-    fn state(&self) -> JobState;
-    fn attempted_at(&self) -> Option<OffsetDateTime>;
+/// The jobs of a workflow that still exist.
+pub(crate) struct Jobs {
+    pub(crate) rows: HashMap<JobId, JobRow>,
+    pub(crate) progress: Progresses,
 }
 
-impl HasProgress for JobRow {
-    fn state(&self) -> JobState {
-        self.state
-    }
+/// How far jobs are.
+pub(crate) type Progresses = HashMap<JobId, JobProgress>;
 
-    fn attempted_at(&self) -> Option<OffsetDateTime> {
-        self.attempted_at
-    }
-}
-
-impl HasProgress for JobProgress {
-    fn state(&self) -> JobState {
-        self.state
-    }
-
-    fn attempted_at(&self) -> Option<OffsetDateTime> {
-        self.attempted_at
+impl Jobs {
+    pub(crate) fn of(rows: impl IntoIterator<Item = JobRow>) -> Self {
+        let rows: HashMap<_, _> = rows.into_iter().map(|row| (row.id, row)).collect();
+        let of = |row: &JobRow| JobProgress { state: row.state, attempted_at: row.attempted_at };
+        Self { progress: rows.iter().map(|(id, row)| (*id, of(row))).collect(), rows }
     }
 }
 
@@ -86,21 +73,21 @@ impl Part {
     }
 
     /// How it ended. `None`: it has not.
-    pub(crate) fn end<R: HasProgress>(&self, rows: &HashMap<JobId, R>) -> Option<End> {
+    pub(crate) fn end(&self, progress: &Progresses) -> Option<End> {
         match self {
             // A job that is deleted counts as completed: retention keeps discarded jobs longest, and the end of a workflow is
             // noted long before.
-            Self::Job { job, .. } => match rows.get(job).map_or(JobState::Completed, HasProgress::state) {
+            Self::Job { job, .. } => match progress.get(job).map_or(JobState::Completed, |job| job.state) {
                 JobState::Completed => Some(End::Completed),
                 JobState::Discarded => Some(End::Failed),
                 JobState::Cancelled => Some(End::Cancelled),
                 _ => None,
             },
             // Also a batch, whose callbacks are cancelled where it never began.
-            Self::Workflow { parts, .. } if parts.iter().all(|part| part.end(rows) == Some(End::Cancelled)) => {
+            Self::Workflow { parts, .. } if parts.iter().all(|part| part.end(progress) == Some(End::Cancelled)) => {
                 Some(End::Cancelled)
             }
-            Self::Workflow { parts, .. } => match Progress::of(parts, rows).state() {
+            Self::Workflow { parts, .. } => match Progress::of(parts, progress).state() {
                 "running" => None,
                 "completed" => Some(End::Completed),
                 _ => Some(End::Failed),
@@ -130,10 +117,10 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn of<R: HasProgress>(parts: &[Part], rows: &HashMap<JobId, R>) -> Self {
+    pub(crate) fn of(parts: &[Part], jobs: &Progresses) -> Self {
         let mut progress = Self::default();
         for part in parts {
-            let end = part.end(rows);
+            let end = part.end(jobs);
             progress.has_unfinished |= end.is_none();
             if part.role().is_callback() {
                 progress.has_callbacks = true;
@@ -161,12 +148,12 @@ impl Progress {
 }
 
 /// The jobs of parts, callbacks left out, by whether they completed or failed.
-pub(crate) fn count_jobs(parts: &[Part], rows: &Rows) -> (usize, usize, usize) {
+pub(crate) fn count_jobs(parts: &[Part], progress: &Progresses) -> (usize, usize, usize) {
     let jobs = parts.iter().flat_map(Part::jobs).filter(|(_, role)| !role.is_callback());
     let (mut total, mut completed, mut failed) = (0, 0, 0);
     for (job, _) in jobs {
         total += 1;
-        match rows.get(&job).map_or(JobState::Completed, |row| row.state) {
+        match progress.get(&job).map_or(JobState::Completed, |job| job.state) {
             JobState::Completed => completed += 1,
             JobState::Discarded | JobState::Cancelled => failed += 1,
             _ => {}

@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use test_support::eventually;
+use uniqueue_ojs::Ojs;
 
 use crate::fixture::{Door, text};
 
@@ -223,4 +225,28 @@ async fn a_step_that_was_replaced_has_the_result_of_its_last_successor() {
     // With the row of another step gone too, nothing tells whose the output is that is left.
     door.database.execute("DELETE FROM {schema}.job WHERE output = '2'").await;
     assert_eq!(door.job(&text(&last["id"])).await["parent_results"], json!([null, null]));
+}
+
+#[tokio::test]
+async fn a_door_notes_the_end_of_every_workflow_that_ended_without_it() {
+    let door = Door::open(3).await;
+    let steps: Value = (0..10).map(|place| step(&format!("s{place}"), &[])).collect();
+    let (status, answer) = door.post("/workflows", &json!({ "steps": steps })).await;
+    assert_eq!(status, 201, "{answer}");
+    let id = door.post("/workflows", &json!({ "steps": [step("waits", &[])] })).await.1;
+    let id = text(&id["workflow"]["id"]).to_owned();
+    // More workflows, and more jobs, than one statement reads. Jobs that retention has deleted had completed.
+    let table = format!("\"{}_ojs\".workflow", door.database.client.schema().as_str());
+    let copies = format!(
+        "INSERT INTO {table} (id, kind, name, parts, after)
+         SELECT gen_random_uuid(), kind, name, parts, after FROM {table}, generate_series(1, 600) WHERE id <> '{id}'"
+    );
+    door.database.execute(&copies).await;
+    door.database.execute("DELETE FROM {schema}.job WHERE queue <> 'waits'").await;
+    let another = Ojs::new(door.database.client.clone()).start().await.unwrap();
+    let running = format!("SELECT string_agg(id::text, ',') FROM {table} WHERE state = 'running'");
+    eventually!(door.database.text(&running).await == id, "{}", door.database.text(&running).await);
+    let ended = format!("SELECT count(*)::text FROM {table} WHERE state = 'completed' AND ended_at IS NOT NULL");
+    assert_eq!(door.database.text(&ended).await, "601");
+    drop(another);
 }
