@@ -22,7 +22,7 @@ const SWEEP_AT: usize = 10_000;
 pub(crate) const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// The reservation of a job that names none.
-pub(crate) const DEFAULT: Duration = Duration::from_secs(1_800);
+pub(crate) const DEFAULT_RESERVATION: Duration = Duration::from_secs(1_800);
 
 /// The worker of a fetch that names none.
 pub(crate) const NAMELESS: &str = "ojs";
@@ -63,7 +63,7 @@ pub(crate) fn reserve_at_fetch(meta: &Map<String, Value>, asked: Option<Duration
 
 /// See [`Held::reserve`]. `left`: the time until the deadline.
 fn reserve(visibility: Option<Duration>, asked: Option<Duration>, left: Option<Duration>) -> Duration {
-    let wanted = visibility.or(asked).unwrap_or(DEFAULT);
+    let wanted = visibility.or(asked).unwrap_or(DEFAULT_RESERVATION);
     // The deadline's own task comes first, where this process lives on. In whole half seconds, so that one statement reserves
     // all jobs with the same timeout.
     let left = left.map_or(LONGEST, |left| {

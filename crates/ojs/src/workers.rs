@@ -45,7 +45,7 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
         .client
         .fetch_jobs(queues, named.as_deref().unwrap_or(NAMELESS))
         .count(count)
-        .reserve(asked.unwrap_or(runs::DEFAULT).clamp(Duration::from_secs(1), LONGEST))
+        .reserve(asked.unwrap_or(runs::DEFAULT_RESERVATION).clamp(Duration::from_secs(1), LONGEST))
         .reserve_each(move |job| Some(reserve_at_fetch(&job.meta, asked)))
         .tx(&mut tx)
         .await?;
