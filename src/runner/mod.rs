@@ -57,6 +57,7 @@ mod result;
 mod retention;
 mod runs;
 mod set_aside;
+mod setters;
 mod shared;
 mod shutdown_signal;
 mod slots;
