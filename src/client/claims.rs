@@ -39,7 +39,7 @@ impl Claims<'_> {
         self
     }
 
-    /// Only this key and later ones. Ignored where there is a [`prefix`](Self::prefix).
+    /// Only this key and later ones.
     pub fn from(mut self, unique_key: impl Into<String>) -> Self {
         self.options.0.from = Some(unique_key.into());
         self

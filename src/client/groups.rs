@@ -44,12 +44,17 @@ impl Groups<'_> {
         self
     }
 
+    /// Begins with this group, or with the next one after it, in the order of [`by_name`](Self::by_name).
+    pub fn from(self, queue: impl Into<String>, group: &str) -> Self {
+        // No key sorts in between.
+        self.after(queue, just_before(group))
+    }
+
     /// Lists this group of a queue only, or none where the group has no available and no running job. It is found by index
     /// among any number of groups.
     pub fn of(mut self, queue: impl Into<String>, group: impl Into<String>) -> Self {
         let (queue, group) = (queue.into(), group.into());
-        // A page of one group begins with it, as no other key sorts in between.
-        self.options.order = GroupOrder::Name { after: (queue.clone(), just_before(&group)) };
+        self = self.from(queue.as_str(), &group);
         self.options.only = Some(group);
         self.limit(1).queue(queue)
     }

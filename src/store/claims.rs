@@ -36,7 +36,7 @@ pub(crate) async fn list_claims(
         .bind(kind)
         .bind(queue)
         .bind(after)
-        .bind(prefix.as_ref().or(from.as_ref()))
+        .bind(prefix.as_ref().max(from.as_ref()))
         .bind(prefix.as_deref().and_then(beyond))
         .bind(i64::from(*limit))
         .fetch_all(connection)
