@@ -72,7 +72,7 @@ pub(crate) async fn history(
     since: Duration,
     step: Duration,
 ) -> Result<History> {
-    // The sums over kinds and queues have rows of their own. The sum of one kind over its queues is made below.
+    // The sums over kinds and queues have rows of their own. The statement makes the sum of one kind over its queues.
     let queue = queue.map(QueueName::as_str).or(if kind.is_none() { Some("") } else { None });
     let step_seconds = i64::try_from(step.as_secs()).unwrap_or(i64::MAX);
     let rows = query(&statements.history)
