@@ -36,10 +36,12 @@ mod html;
 mod metrics;
 mod page;
 mod pages;
+mod path;
 mod routes;
 mod sampler;
 mod shared;
 mod snapshot;
+mod theme;
 mod web;
 
 pub use self::access::{Access, Needs, Right};

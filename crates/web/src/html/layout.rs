@@ -1,18 +1,18 @@
 //! The frame of every page.
 
-use std::time::Duration;
-
 use axum::http::StatusCode;
 use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
-use uniqueue::JobState;
 
-use super::{Cell, Hostile, ago, plain, short_count};
+use super::navigation::{keys, name_of, navigation};
+use super::{Cell, Hostile, ago, plain};
 use crate::app::Scope;
 use crate::assets;
 use crate::fields::Fields;
-use crate::page::{Page, Theme, place_path};
+use crate::page::Page;
+use crate::path::place_path;
 use crate::snapshot::Seen;
+use crate::theme::Theme;
 
 /// The parts that differ from page to page.
 pub(crate) struct Document<'a> {
@@ -22,61 +22,6 @@ pub(crate) struct Document<'a> {
     /// Beside the title: buttons and links.
     pub(crate) actions: Markup,
     pub(crate) body: Markup,
-}
-
-/// An entry of the navigation: path, name, key.
-type Entry = (&'static str, &'static str, &'static str);
-
-/// The navigation, by groups.
-const NAVIGATION: &[(&str, &[Entry])] = &[
-    (
-        "",
-        &[
-            ("/", "Overview", "o"),
-            ("/history", "History", "h"),
-            ("/doctor", "Doctor", "d"),
-            ("/changes", "Changes", "c"),
-        ],
-    ),
-    (
-        "Jobs",
-        &[
-            ("/jobs", "Jobs", "j"),
-            ("/running", "Running", "r"),
-            ("/runners", "Runners", "n"),
-            ("/kinds", "Kinds", "t"),
-            ("/failing", "Failing kinds", "f"),
-            ("/periodic", "Periodic", "p"),
-            ("/queues", "Queues", "q"),
-            ("/groups", "Groups", "g"),
-            ("/insert", "Insert", "i"),
-        ],
-    ),
-    (
-        "Unique keys",
-        &[
-            ("/keys", "Keys", "k"),
-            ("/explain", "Explain", "e"),
-            ("/waiting", "Waiting inserts", "w"),
-            ("/duplicates", "Duplicates", "u"),
-        ],
-    ),
-];
-
-/// The pages that there are over all places.
-const OVER_PLACES: [&str; 7] = ["/", "/history", "/doctor", "/jobs", "/running", "/runners", "/queues"];
-
-fn entries() -> impl Iterator<Item = &'static Entry> {
-    NAVIGATION.iter().flat_map(|(_, entries)| *entries)
-}
-
-/// The navigation of this page, by groups.
-fn navigation_of(page: &Page) -> impl Iterator<Item = (&'static str, Vec<&'static Entry>)> {
-    let is_over = page.app.all_places().is_some();
-    let shown = move |entry: &&Entry| !is_over || OVER_PLACES.contains(&entry.0);
-    let groups =
-        NAVIGATION.iter().map(move |(group, entries)| (*group, entries.iter().filter(shown).collect::<Vec<_>>()));
-    groups.filter(|(_, entries)| !entries.is_empty())
 }
 
 /// A page, and its status: 503 where it shows old data.
@@ -122,7 +67,7 @@ pub(crate) fn document(page: &Page, document: Document<'_>) -> Shown {
                     @if let Some(seen) = old { (away(seen)) }
                     (body)
                 }
-                (keys(page))
+                (keys())
                 @for sort in ["names", "kinds", "queues", "groups"] { datalist id=(sort) {} }
             }
         }
@@ -151,9 +96,7 @@ fn switcher(page: &Page) -> Markup {
         Scope::Place { names, at } => (names, Some(*at)),
         Scope::All(all) => (&all.names, None),
     };
-    let entry = entries().find(|(path, ..)| *path == page.path());
-    let list = entry.map_or("/", |(path, ..)| *path);
-    let over = entry.filter(|(path, ..)| OVER_PLACES.contains(path)).map_or("/", |(path, ..)| *path);
+    let list = if name_of(page.path()).is_some() { page.path() } else { "/" };
     let to = |place: &str, path: &str| match (format!("{}{place}", page.base()), path) {
         (base, "/") if !base.is_empty() => base,
         (base, path) => format!("{base}{path}"),
@@ -162,7 +105,7 @@ fn switcher(page: &Page) -> Markup {
         details.places {
             summary { @match at { Some(at) => { "Place " b { (Cell(names[at].as_str())) } } None => b { "All places" } } }
             ul {
-                li { a href=(to("", over)) aria-current=[at.is_none().then_some("true")] { "All places" } }
+                li { a href=(to("", list)) aria-current=[at.is_none().then_some("true")] { "All places" } }
                 @for (index, name) in names.iter().enumerate() {
                     li { a href=(to(&place_path(name), list)) aria-current=[(at == Some(index)).then_some("true")] { (Cell(name.as_str())) } }
                 }
@@ -183,50 +126,6 @@ fn search(page: &Page) -> Markup {
     }
 }
 
-/// How old a sample may be whose numbers stand in the navigation. A page that is opened for them alone costs none.
-const RECENT: Duration = Duration::from_secs(60);
-
-/// The numbers beside entries of the navigation: jobs and findings that need a person. They come from a recent sample.
-fn badge(page: &Page, path: &str) -> Option<(u64, &'static str)> {
-    let seen = page.app.sampler.seen();
-    let snapshot = seen.snapshot.filter(|one| seen.failure.is_none() && one.taken_at.elapsed() < RECENT)?;
-    let failing = [JobState::Retryable, JobState::Discarded];
-    let number = match path {
-        "/failing" => {
-            failing.iter().filter_map(|state| snapshot.stats.jobs.get(state)).map(|count| count.counted()).sum()
-        }
-        "/doctor" => snapshot.doctor.diagnosis.as_ref()?.findings.len() as u64,
-        "/waiting" => snapshot.waiting_inserts? as u64,
-        _ => 0,
-    };
-    let words = match path {
-        "/failing" => "failed jobs",
-        "/doctor" => "findings",
-        _ => "inserts that wait",
-    };
-    (number > 0).then_some((number, words))
-}
-
-fn navigation(page: &Page) -> Markup {
-    html! {
-        nav aria-label="Pages" {
-            @for (group, entries) in navigation_of(page) {
-                div.group {
-                    @if !group.is_empty() { span.group-name { (group) } }
-                    @for (path, name, key) in entries {
-                        @let is_here = page.path() == *path || *path != "/" && page.path().starts_with(&format!("{path}/"))
-                            || path.strip_suffix('s') == Some(page.path());
-                        a href=(page.link(path)) aria-current=[is_here.then_some("page")] data-go=(key) {
-                            span { (name) }
-                            @if let Some((number, words)) = badge(page, path) { span.count title=(words) { (short_count(number)) } }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
 fn settings(page: &Page) -> Markup {
     html! {
         form.settings method="post" action=(page.link("/settings")) {
@@ -241,29 +140,6 @@ fn settings(page: &Page) -> Markup {
                 button name="time" value="local" aria-pressed=(page.is_local_time) data-script { "local" }
             }
             button.keys type="button" data-keys hidden { "Keys " kbd { "?" } }
-        }
-    }
-}
-
-/// The list of keys, which a script shows.
-fn keys(page: &Page) -> Markup {
-    html! {
-        dialog id="keys" aria-labelledby="keys-title" {
-            h2 id="keys-title" { "Keys" }
-            dl.keys {
-                dt { kbd { "?" } } dd { "This list" }
-                dt { kbd { "g" } " then a letter" } dd { "Go to a page" }
-                @for (_, entries) in navigation_of(page) {
-                    @for (_, name, key) in entries { dt { kbd { "g" } " " kbd { (key) } } dd { (name) } }
-                }
-                dt { kbd { "/" } } dd { "Search everything" }
-                dt { kbd { "j" } " " kbd { "k" } } dd { "Next and previous row" }
-                dt { kbd { "Enter" } } dd { "Open the row" }
-                dt { kbd { "x" } } dd { "Tick the row" }
-                dt { kbd { "r" } } dd { "Read the page again" }
-                dt { kbd { "Esc" } } dd { "Close" }
-            }
-            form method="dialog" { button { "Close" } }
         }
     }
 }

@@ -24,6 +24,9 @@ const QUEUED: &str = "queued";
 /// The most bytes of HTML of the args that an update would make.
 const ARGS: usize = 24_000;
 
+/// The most bytes of what a key is made from.
+pub(super) const MADE_FROM: usize = 1_000;
+
 pub(crate) async fn show(page: Page, fields: Fields) -> Shown {
     let kind = fields.get("kind");
     let is_lab = fields.get("what") == Some("lab");

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{Error, JobRow, JobState, KeyHolder, SuppressedDuplicate, WaitingInsert};
 
-use super::explain::made_from;
+use super::explain::{MADE_FROM, made_from};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
@@ -20,9 +20,6 @@ use crate::shared::Timed;
 /// takes most of the time of the page.
 const AMONG: u32 = 10_000;
 
-/// The most bytes of what a key is made from.
-const MADE_FROM: usize = 1_000;
-
 /// A key as the database knows it.
 pub(crate) struct KeyState {
     held: Option<KeyHolder>,
@@ -34,10 +31,15 @@ pub(crate) struct KeyState {
     made_from: Option<String>,
 }
 
+/// The job that claims a key.
+pub(super) async fn held(page: &Page, key: &str) -> Result<Option<KeyHolder>, Failure> {
+    let claims = page.client().claims().from(key).limit(1).timeout(LOOK_UP).await?;
+    Ok(claims.into_iter().find(|held| held.claim.unique_key == key))
+}
+
 async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
     let client = page.client();
-    let claims = client.claims().from(key).limit(1).timeout(LOOK_UP).await?;
-    let held = claims.into_iter().find(|held| held.claim.unique_key == key);
+    let held = held(page, key).await?;
     let history = match client.key_history(key, AMONG).timeout(LOOK_UP).await {
         Ok(jobs) => Some(jobs),
         Err(error) if error.is_statement_timeout() => None,
@@ -169,12 +171,7 @@ fn rows(page: &Page, jobs: &[JobRow], held: Option<&KeyHolder>, now: OffsetDateT
     });
     html! {
         @if jobs.is_empty() { p.empty { "No job has it." } } @else {
-            div.scroll {
-                table.lines {
-                    thead { tr { th { "Job" } th { "Kind" } th { "State" } th { "Claims it" } th.num { "Inserted" } } }
-                    tbody { (rows.html) }
-                }
-            }
+            (rows.table(html! { th { "Job" } th { "Kind" } th { "State" } th { "Claims it" } th.num { "Inserted" } }))
             (rows.note())
         }
     }

@@ -2,27 +2,29 @@
 
 mod actions;
 mod change;
+mod claim;
+mod errors;
 mod relatives;
 mod timeline;
 
 use axum::extract::Path;
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use serde::Deserialize;
 use time::OffsetDateTime;
-use uniqueue::{JobId, JobRow, JobState, Obstacle};
+use uniqueue::{Duplicate, JobId, JobRow, Obstacle};
 
 use self::actions::actions;
 pub(crate) use self::change::{change, delete};
+use self::claim::claim;
+use self::errors::{errors, has_failed};
 use self::relatives::Relatives;
 use self::timeline::timeline;
 use super::explain::made_from;
 use super::groups::group_url;
+use super::key::held;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{
-    Document, Hostile, Shown, Start, ago, at, block, cli, document, grouped, job_link, json, key_link, plain, state,
-    why,
-};
+use crate::html::{Document, Hostile, Shown, ago, at, cli, document, job_link, json, plain, state, why};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -37,13 +39,6 @@ const ARGS: usize = 24_000;
 const META: usize = 6_000;
 const PROGRESS: usize = 4_000;
 const OUTPUT: usize = 14_000;
-const ERRORS: usize = 14_000;
-
-/// The most bytes of what a key is made from.
-const MADE_FROM: usize = 1_000;
-
-/// The most bytes of one error, of which the last ones stand first.
-const ERROR: usize = 4_000;
 
 /// The result of each change of this page: the word in the URL, and the sentence.
 const DONE: [(&str, &str); 10] = [
@@ -67,19 +62,12 @@ pub(crate) struct FoundJob {
     /// `None`: it is gone.
     job: Option<JobRow>,
     /// The holder of its key.
-    holder: Option<Holder>,
+    holder: Option<Duplicate>,
     /// The reasons why it does not start.
     obstacles: Vec<Obstacle>,
     relatives: Relatives,
     /// The canonical text of its key.
     made_from: Option<String>,
-}
-
-/// The job that claims the key now, and when its claim ends.
-struct Holder {
-    id: JobId,
-    state: JobState,
-    frees: String,
 }
 
 pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) -> Result<Shown, Failure> {
@@ -103,7 +91,7 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
             (facts(&page, &job, now))
             @if let Some(key) = &job.unique_key { (claim(&page, &job, key, made_from.as_deref(), holder.as_ref(), now)) }
             (relatives.panel(&page))
-            (actions(&page, &job, holder.as_ref().map(|holder| holder.id)))
+            (actions(&page, &job, holder.as_ref().map(|holder| holder.holder)))
         }
         section.panel { h2 { "Args" } (json(job.args.get(), ARGS, &whole)) }
         @if !job.meta.is_empty() { section.panel { h2 { "Meta" } (json(&serde_json::Value::Object(job.meta.clone()).to_string(), META, &whole)) } }
@@ -116,17 +104,12 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
     Ok(document(&page, Document { title: &title, is_live: !job.state.is_final(), actions: html! {}, body }))
 }
 
-/// Whether its last error is what people come for.
-fn has_failed(job: &JobRow) -> bool {
-    matches!(job.state, JobState::Discarded | JobState::Retryable)
-}
-
 /// The job, the holder of its key, and why it waits.
 async fn read(page: &Page, id: JobId) -> Result<Timed<FoundJob>, Failure> {
     let client = page.client();
     let job = client.job(id).timeout(LOOK_UP).await?;
     let holder = match job.as_ref().and_then(|job| job.unique_key.as_deref()) {
-        Some(key) => holder(page, key).await?,
+        Some(key) => held(page, key).await?.map(|held| held.claim),
         None => None,
     };
     let obstacles = client.why(id).timeout(LOOK_UP).await?;
@@ -136,15 +119,6 @@ async fn read(page: &Page, id: JobId) -> Result<Timed<FoundJob>, Failure> {
         None => None,
     };
     Ok(Timed::new(page.now().await?, FoundJob { job, holder, obstacles, relatives, made_from }))
-}
-
-async fn holder(page: &Page, key: &str) -> Result<Option<Holder>, Failure> {
-    let claims = page.client().claims().from(key).limit(1).timeout(LOOK_UP).await?;
-    Ok(claims.into_iter().map(|held| held.claim).find(|claim| claim.unique_key == key).map(|claim| Holder {
-        id: claim.holder,
-        state: claim.holder_state,
-        frees: claim.frees(),
-    }))
 }
 
 fn facts(page: &Page, job: &JobRow, now: OffsetDateTime) -> Markup {
@@ -175,90 +149,6 @@ fn facts(page: &Page, job: &JobRow, now: OffsetDateTime) -> Markup {
                 @if let Some(worker) = job.worker { dt { "Runner" } dd.mono { (worker) } }
                 dt { "Run" } dd { (job.run) }
                 @if let Some(other) = job.replaced_by { dt { "Replaced by" } dd { (job_link(page, other)) } }
-            }
-        }
-    }
-}
-
-fn claim(
-    page: &Page,
-    job: &JobRow,
-    key: &str,
-    made_from: Option<&str>,
-    holder: Option<&Holder>,
-    now: OffsetDateTime,
-) -> Markup {
-    html! {
-        section.panel {
-            h2 { "Unique key" }
-            @if let Some(text) = made_from { p.mono { (Start(text, MADE_FROM)) } }
-            p class=[made_from.map(|_| "note")] { (key_link(page, key)) }
-            dl.facts {
-                dt { "Claim" }
-                dd {
-                    @match holder {
-                        Some(holder) if holder.id == job.id => { b { "This job holds the key." } " It is free " (holder.frees) "." }
-                        Some(holder) => {
-                            b { "Another job holds the key: " } (job_link(page, holder.id)) " " (state(holder.state))
-                            ". It is free " (holder.frees) "."
-                        }
-                        None => "The key is free: no job holds it."
-                    }
-                }
-                dt { "States" }
-                dd {
-                    @match job.unique_states {
-                        Some(states) if states.is_empty() => "none: it has given up its claim for good",
-                        Some(states) => (states),
-                        None => "none",
-                    }
-                    @if job.until_start { "; until a worker fetches it" }
-                }
-                @if let Some(until) = job.unique_until { dt { "Until" } dd { (at(until)) " · " (ago(until, now)) } }
-                @if let Some(last) = job.updated_at {
-                    dt { "Updated" }
-                    dd {
-                        @if job.updates == 1 { "once by a duplicate, " } @else { (grouped(u64::from(job.updates))) " times by duplicates, last " }
-                        (ago(last, now))
-                        @if let Some(id) = job.updated_by { ", by the insert with id " span.mono { (id) } }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The jobs of the kind whose last error has this code.
-fn with_code(page: &Page, job: &JobRow, code: &str) -> String {
-    page.link(&url("/jobs", &[("kind", job.kind.as_str()), ("code", code), ("since", "all")]))
-}
-
-/// The errors, the last one first.
-fn errors(page: &Page, job: &JobRow, whole: &str, now: OffsetDateTime) -> Markup {
-    let mut html = String::new();
-    let mut shown = 0;
-    for error in job.errors.iter().rev() {
-        let text = html! {
-            p.note {
-                "Attempt " (error.attempt) ", " (at(error.at)) " · " (ago(error.at, now))
-                @if let Some(code) = &error.code { " · code " a.mono href=(with_code(page, job, code)) { (Hostile(code)) } }
-                @if let Some(of_error) = &error.error_type { " · " span.mono { (Hostile(of_error)) } }
-                @if error.retryable == Some(false) { " · not retryable" }
-            }
-            (block(&error.error, ERROR, whole))
-        };
-        if html.len() + text.0.len() > ERRORS {
-            break;
-        }
-        html.push_str(&text.0);
-        shown += 1;
-    }
-    html! {
-        @if !job.errors.is_empty() {
-            section.panel {
-                h2 { "Errors" }
-                (PreEscaped(html))
-                @if shown < job.errors.len() { p.note { "The last " (shown) " of " (job.errors.len()) ". All of them: " code { (whole) } } }
             }
         }
     }

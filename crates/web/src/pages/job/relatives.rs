@@ -46,10 +46,7 @@ impl Relatives {
                 @for (title, rows) in [("Runs after", &parents), ("Before", &children)] {
                     @if rows.of > 0 {
                         h2 { (title) }
-                        div.scroll { table.lines {
-                            thead { tr { th { "Job" } th { "Kind" } th { "State" } th { "When" } } }
-                            tbody { (rows.html) }
-                        } }
+                        (rows.table(html! { th { "Job" } th { "Kind" } th { "State" } th { "When" } }))
                         (rows.note())
                     }
                 }

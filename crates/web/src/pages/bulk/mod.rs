@@ -1,5 +1,7 @@
 //! Plans of changes to many jobs: making, confirming, watching and stopping them.
 
+mod progress;
+
 use std::future::IntoFuture;
 use std::sync::Arc;
 
@@ -11,12 +13,13 @@ use serde::Deserialize;
 use uniqueue::{JobFilter, JobId, JobState, StateSet};
 use uuid::Uuid;
 
+use self::progress::started;
 use super::jobs::{JobQuery, check_args};
 use crate::access::Right;
-use crate::bulk::{BulkVerb, Plan, Run, Stage};
+use crate::bulk::{BulkVerb, Plan, Stage};
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, at, count, document, grouped, job_link, job_rows};
+use crate::html::{Document, Hostile, at, count, document, job_rows};
 use crate::page::{LOOK_UP, Page};
 
 /// A plan counts no further than this.
@@ -148,7 +151,7 @@ fn planned(page: &Page, plan: &Plan) -> Markup {
         @match &plan.samples {
             None => p.note { "The last of them could not be read within " (LOOK_UP.as_secs()) " s." },
             Some(samples) if samples.is_empty() => {}
-            Some(samples) => section { h2.above { "The last " (samples.len()) " of them" } (job_rows(page, samples, plan.cut_off, false).html) },
+            Some(samples) => section { h2.above { "The last " (samples.len()) " of them" } (job_rows(page, samples, plan.cut_off)) },
         }
     }
 }
@@ -181,46 +184,6 @@ fn jobs_word(count: u64) -> &'static str {
 /// The jobs that are left out, as options of the command.
 fn except(ids: &[JobId]) -> String {
     ids.iter().map(|id| format!(" --except {id}")).collect()
-}
-
-fn started(page: &Page, plan: &Plan, run: &Run) -> Markup {
-    html! {
-        section.panel {
-            p.big role="status" {
-                @match &run.stage {
-                    Stage::Running => "Running.",
-                    Stage::Stopped => "Stopped. The batch that was under way may have been made.",
-                    Stage::Failed(why) => { "Failed: " (Hostile(why)) " The batches before were made." }
-                    _ => "Done.",
-                }
-            }
-            dl.facts {
-                dt { "Which" } dd.mono { (Hostile(&plan.words)) }
-                dt { "Changed" } dd { b.number { (grouped(run.changed.saturating_sub(run.discarded))) } @if let Some(jobs) = plan.count { " of " (count(jobs)) } }
-                dt { "Refused" } dd { (grouped(run.refused)) " because another job holds their key" }
-                dt { "Discarded" } dd { (grouped(run.discarded)) " because another job holds their key" }
-            }
-            @if let Some(jobs) = plan.count {
-                progress aria-label="Progress" max=(jobs.counted().max(1)) value=(run.changed + run.refused) {}
-            }
-            @if run.stage == Stage::Running {
-                form.row method="post" action=(page.link(&format!("/bulk/{}/stop", plan.id))) { button.danger { "Stop" } }
-            } @else { p { a.button href=(page.link(&plan.back)) { "Back to the jobs" } } }
-        }
-        @if !run.named.is_empty() {
-            section {
-                h2.above { "Refused jobs" }
-                div.scroll { table {
-                    thead { tr { th { "Job" } th { "Held by" } } }
-                    tbody { @for job in &run.named { tr {
-                        td { (job_link(page, job.id)) }
-                        td { @match job.holder { Some(holder) => (job_link(page, holder)), None => "an open transaction" } }
-                    } } }
-                } }
-                @if run.refused > run.named.len() as u64 { p.note { "The first " (run.named.len()) " are named." } }
-            }
-        }
-    }
 }
 
 /// Runs a plan that is confirmed.

@@ -1,0 +1,122 @@
+//! The navigation, and the keys that follow it.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use uniqueue::JobState;
+
+use super::short_count;
+use crate::page::Page;
+
+/// An entry of the navigation: path, name, key.
+type Entry = (&'static str, &'static str, &'static str);
+
+/// The navigation, by groups.
+const NAVIGATION: &[(&str, &[Entry])] = &[
+    (
+        "",
+        &[
+            ("/", "Overview", "o"),
+            ("/history", "History", "h"),
+            ("/doctor", "Doctor", "d"),
+            ("/changes", "Changes", "c"),
+        ],
+    ),
+    (
+        "Jobs",
+        &[
+            ("/jobs", "Jobs", "j"),
+            ("/running", "Running", "r"),
+            ("/runners", "Runners", "n"),
+            ("/kinds", "Kinds", "t"),
+            ("/failing", "Failing kinds", "f"),
+            ("/periodic", "Periodic", "p"),
+            ("/queues", "Queues", "q"),
+            ("/groups", "Groups", "g"),
+            ("/insert", "Insert", "i"),
+        ],
+    ),
+    (
+        "Unique keys",
+        &[
+            ("/keys", "Keys", "k"),
+            ("/explain", "Explain", "e"),
+            ("/waiting", "Waiting inserts", "w"),
+            ("/duplicates", "Duplicates", "u"),
+        ],
+    ),
+];
+
+/// The name of the page at a path in the navigation.
+pub(crate) fn name_of(path: &str) -> Option<&'static str> {
+    let mut entries = NAVIGATION.iter().flat_map(|(_, entries)| *entries);
+    entries.find(|(known, ..)| *known == path).map(|(_, name, _)| *name)
+}
+
+/// How old a sample may be whose numbers stand in the navigation. A page that is opened for them alone costs none.
+const RECENT: Duration = Duration::from_secs(60);
+
+/// The numbers beside entries of the navigation: jobs and findings that need a person. They come from a recent sample.
+fn badge(page: &Page, path: &str) -> Option<(u64, &'static str)> {
+    let seen = page.app.sampler.seen();
+    let snapshot = seen.snapshot.filter(|one| seen.failure.is_none() && one.taken_at.elapsed() < RECENT)?;
+    let failing = [JobState::Retryable, JobState::Discarded];
+    let number = match path {
+        "/failing" => {
+            failing.iter().filter_map(|state| snapshot.stats.jobs.get(state)).map(|count| count.counted()).sum()
+        }
+        "/doctor" => snapshot.doctor.diagnosis.as_ref()?.findings.len() as u64,
+        "/waiting" => snapshot.waiting_inserts? as u64,
+        _ => 0,
+    };
+    let words = match path {
+        "/failing" => "failed jobs",
+        "/doctor" => "findings",
+        _ => "inserts that wait",
+    };
+    (number > 0).then_some((number, words))
+}
+
+/// The pages, by groups.
+pub(super) fn navigation(page: &Page) -> Markup {
+    html! {
+        nav aria-label="Pages" {
+            @for (group, entries) in NAVIGATION {
+                div.group {
+                    @if !group.is_empty() { span.group-name { (group) } }
+                    @for (path, name, key) in *entries {
+                        @let is_here = page.path() == *path || *path != "/" && page.path().starts_with(&format!("{path}/"))
+                            || path.strip_suffix('s') == Some(page.path());
+                        a href=(page.link(path)) aria-current=[is_here.then_some("page")] data-go=(key) {
+                            span { (name) }
+                            @if let Some((number, words)) = badge(page, path) { span.count title=(words) { (short_count(number)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The list of keys, which a script shows.
+pub(super) fn keys() -> Markup {
+    html! {
+        dialog id="keys" aria-labelledby="keys-title" {
+            h2 id="keys-title" { "Keys" }
+            dl.keys {
+                dt { kbd { "?" } } dd { "This list" }
+                dt { kbd { "g" } " then a letter" } dd { "Go to a page" }
+                @for (_, entries) in NAVIGATION {
+                    @for (_, name, key) in *entries { dt { kbd { "g" } " " kbd { (key) } } dd { (name) } }
+                }
+                dt { kbd { "/" } } dd { "Search everything" }
+                dt { kbd { "j" } " " kbd { "k" } } dd { "Next and previous row" }
+                dt { kbd { "Enter" } } dd { "Open the row" }
+                dt { kbd { "x" } } dd { "Tick the row" }
+                dt { kbd { "r" } } dd { "Read the page again" }
+                dt { kbd { "Esc" } } dd { "Close" }
+            }
+            form method="dialog" { button { "Close" } }
+        }
+    }
+}

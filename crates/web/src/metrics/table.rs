@@ -1,0 +1,65 @@
+//! The metrics.
+
+/// The name, type and meaning of each metric, in the order of the page. `docs/operate/web.md` lists them.
+pub(crate) const METRICS: [(&str, &str, &str); 32] = [
+    (
+        "uniqueue_jobs",
+        "gauge",
+        "Jobs by queue and state, an estimate or a lower bound where uniqueue_jobs_capped is 1.",
+    ),
+    ("uniqueue_jobs_capped", "gauge", "Whether the count of this queue and state ended at a limit."),
+    ("uniqueue_oldest_available_age_seconds", "gauge", "How long the oldest available job of a queue has been due."),
+    ("uniqueue_queue_paused", "gauge", "Whether the queue is paused."),
+    ("uniqueue_queue_held", "gauge", "Whether the queue is held for a time."),
+    ("uniqueue_queue_limit", "gauge", "How many jobs of the queue may run at once. Absent without a limit."),
+    (
+        "uniqueue_queue_group_limit",
+        "gauge",
+        "How many jobs of each group of the queue may run at once. Absent without a limit.",
+    ),
+    (
+        "uniqueue_queue_max_waiting",
+        "gauge",
+        "At how many available jobs of the queue inserts are refused. Absent without a limit.",
+    ),
+    (
+        "uniqueue_queue_rate_per_second",
+        "gauge",
+        "How many jobs of the queue may start a second. Absent without a rate.",
+    ),
+    ("uniqueue_queue_rate_burst", "gauge", "How many jobs of the queue may start at once. Absent without a rate."),
+    (
+        "uniqueue_queue_group_rate_per_second",
+        "gauge",
+        "How many jobs of each group of the queue may start a second. Absent without a rate.",
+    ),
+    (
+        "uniqueue_queue_group_rate_burst",
+        "gauge",
+        "How many jobs of each group of the queue may start at once. Absent without a rate.",
+    ),
+    ("uniqueue_queue_runners", "gauge", "Live runners of the queue."),
+    ("uniqueue_runners", "gauge", "Live runners."),
+    ("uniqueue_inserted_per_second", "gauge", "Jobs inserted a second, over the last minute."),
+    ("uniqueue_completed_per_second", "gauge", "Jobs completed a second, by the last heartbeats of the runners."),
+    ("uniqueue_failed_per_second", "gauge", "Attempts failed a second, by the last heartbeats of the runners."),
+    (
+        "uniqueue_waiting_inserts",
+        "gauge",
+        "Inserts that wait for another transaction. Absent where the role may not see them.",
+    ),
+    ("uniqueue_queue_inserted", "counter", "Jobs inserted into a queue, as in the history."),
+    ("uniqueue_queue_duplicates", "counter", "Inserts into a queue that were duplicates, as in the history."),
+    ("uniqueue_queue_completed", "counter", "Completed runs of a queue."),
+    ("uniqueue_queue_failed", "counter", "Failed runs of a queue."),
+    ("uniqueue_queue_discarded", "counter", "Discarded jobs of a queue."),
+    ("uniqueue_queue_wait_seconds", "histogram", "How long ended runs of a queue had waited since they were due."),
+    ("uniqueue_queue_run_seconds", "histogram", "How long ended runs of a queue took."),
+    ("uniqueue_suppressed_duplicates", "counter", "Suppressed duplicates of audited kinds."),
+    ("uniqueue_findings", "gauge", "Problems that doctor found, by severity. Absent until it has looked."),
+    ("uniqueue_finding", "gauge", "Problems that doctor found, by code."),
+    ("uniqueue_diagnosis_age_seconds", "gauge", "How long ago doctor looked."),
+    ("uniqueue_sample_age_seconds", "gauge", "How long ago these values were read."),
+    ("uniqueue_sample_failed", "gauge", "Whether the samples after these values failed."),
+    ("uniqueue_build", "info", "The version of uniqueue-web."),
+];
