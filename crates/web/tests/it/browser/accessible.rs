@@ -45,7 +45,7 @@ async fn serious(browser: &Browser) -> Vec<Value> {
 }
 
 /// Makes a plan that deletes jobs. Returns its path.
-async fn plan(browser: &Browser, service: &Service) -> String {
+pub(super) async fn plan(browser: &Browser, service: &Service) -> String {
     browser.goto(&service.url("/jobs?state=available")).await.unwrap();
     click(browser, "tbody input[type=checkbox]").await;
     click(browser, "button[value=delete]").await;

@@ -10,6 +10,7 @@ use fantoccini::Client as Browser;
 use tokio::time::sleep;
 use uniqueue::testing::Database;
 
+use super::accessible::plan;
 use super::driver::{Driver, choose, shows};
 use super::scene;
 use super::service::Service;
@@ -37,7 +38,10 @@ async fn pictures() {
         scene::pass(&database, round).await;
         sleep(Duration::from_secs(2)).await;
     }
+    let plan = plan(&browser, &service).await;
     let shots: Vec<Shot> = vec![
+        ("kinds", "/kinds".to_owned(), "report.build"),
+        ("plan", plan, "to confirm"),
         ("overview", String::new(), "available"),
         ("history", "/history?range=24h".to_owned(), "By kind"),
         ("kind", "/kind?kind=email.send&range=24h".to_owned(), "Errors"),

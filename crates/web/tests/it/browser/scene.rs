@@ -104,6 +104,21 @@ const HISTORY: &str = "
     INSERT INTO {schema}.deploy (at, version)
     VALUES (now() - interval '11 hours', '2.4.0'), (now() - interval '26 minutes', '2.4.1')";
 
+/// Registered kinds, and periodic jobs that have run.
+const KINDS: &str = "
+    SELECT FROM (VALUES
+        ('email.send', 'emails', '{\"keys\": [\"type\", \"args\"], \"args_keys\": [\"user_id\", \"template\"]}'),
+        ('image.resize', 'images', NULL), ('invoice.create', 'billing', '{\"keys\": [\"type\", \"args\"], \"args_keys\": [\"order\"]}'),
+        ('report.build', 'reports', '{\"keys\": [\"type\", \"args\"], \"period\": \"PT24H\"}'), ('search.index', 'search', NULL)
+    ) AS k (name, queue, policy)
+    CROSS JOIN LATERAL {schema}.register_kind(
+        k.name, queue => k.queue, unique_policy => k.policy::jsonb, registered_by => 'worker-1.eu-west'
+    );
+    UPDATE {schema}.kind SET registered_at = now() - interval '26 minutes', changed_at = now() - interval '9 days';
+    UPDATE {schema}.periodic SET
+        last_at = now() - length(schedule) * interval '43 minutes', next_at = now() + length(name) * interval '17 minutes',
+        last_job = (SELECT id FROM {schema}.job ORDER BY id LIMIT 1)";
+
 /// Changes the database between two samples: inserts jobs, and lets runners report their counts.
 const ROUND: &str = "
     INSERT INTO {schema}.job (id, kind, queue, args)
@@ -132,9 +147,18 @@ pub(super) async fn fill(database: &Database) -> JobId {
     let client = database.client();
     client.audit_duplicates("email.send").await.unwrap();
     let digest = || NewJob::new("digest.send", &serde_json::json!({"audience": "all"})).queue("emails");
-    client.periodic().define(PeriodicJob::cron("daily-digest", "0 9 * * MON-FRI", digest())).await.unwrap();
+    let job = |kind| NewJob::new(kind, &serde_json::json!({}));
+    for (name, schedule, job) in [
+        ("daily-digest", "0 9 * * MON-FRI", digest()),
+        ("invoices-of-the-month", "0 4 1 * *", job("invoice.create")),
+        ("nightly-reports", "30 2 * * *", job("report.build")),
+        ("search-index", "*/10 * * * *", job("search.index")),
+    ] {
+        client.periodic().define(PeriodicJob::cron(name, schedule, job)).await.unwrap();
+    }
     run(database, JOBS).await;
     run(database, HISTORY).await;
+    run(database, KINDS).await;
     let now = client.database_time().await.unwrap();
     let key = uniqueue::UniqueKey::raw(KEY).period(std::time::Duration::from_secs(7_200));
     let id = uuid::Uuid::from_u128(JobId::first_at(now).as_uuid().as_u128() | 0x7c41_8a52_0d6e_91f3_4b27);
