@@ -36,8 +36,7 @@ async fn registered(page: Arc<Page>) -> Result<Arc<Timed<Vec<RunnerInfo>>>, Fail
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let page = Arc::new(page);
     let asked = page.ask(registered).await?;
-    let mut runners: Vec<_> =
-        asked.answers.iter().flat_map(|(page, of)| of.of.iter().map(move |one| (page, of.now(), one))).collect();
+    let mut runners = asked.rows(|of| (of.now(), &of.of));
     runners.sort_by_key(|(.., one)| !one.is_alive);
     let rows = fitting(&runners, ROWS, |(page, now, one)| {
         html! { tr id={ "runner-" (one.id) } {
@@ -55,7 +54,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
             td.names {
                 @for (at, queue) in one.queues.iter().take(QUEUES).enumerate() {
                     @if at > 0 { ", " }
-                    (Cell(&queue.queue)) " " span.note { (queue.running) @if let Some(slots) = queue.slots { "/" (slots) } }
+                    span.together { (Cell(&queue.queue)) " " span.note { (queue.running) @if let Some(slots) = queue.slots { "/" (slots) } } }
                 }
                 @if one.queues.len() > QUEUES { " and " (one.queues.len() - QUEUES) " more" }
             }
