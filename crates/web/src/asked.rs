@@ -64,6 +64,16 @@ impl Page {
 }
 
 impl<T> Asked<T> {
+    /// The rows of all answers in one list, each with the page of its place, and with what holds for its whole answer, such as
+    /// the time there.
+    pub(crate) fn rows<'a, N: Copy, R>(&'a self, of: impl Fn(&'a T) -> (N, &'a [R])) -> Vec<(&'a Page, N, &'a R)> {
+        let of_place = |(page, answer): &'a (Arc<Page>, T)| {
+            let (now, rows) = of(answer);
+            rows.iter().map(move |row| (page.as_ref(), now, row))
+        };
+        self.answers.iter().flat_map(of_place).collect()
+    }
+
     /// Whether every place answered.
     pub(crate) fn is_whole(&self) -> bool {
         self.silent.is_empty()

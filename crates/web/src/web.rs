@@ -15,7 +15,7 @@ use crate::app::{AccessFn, AllPlaces, App, RedactFn, Scope};
 use crate::bulk::Plans;
 use crate::clock::Clock;
 use crate::guard;
-use crate::page::place_path;
+use crate::path::place_path;
 use crate::routes::{self, Route};
 use crate::sampler::Sampler;
 use crate::shared::Answers;
@@ -69,8 +69,8 @@ impl Web {
         Self::of(Queues::One(client))
     }
 
-    /// A dashboard for several places. Its overview has a row for each, its lists have the jobs, queues and runners of all,
-    /// and each place has the pages of a dashboard of its own below `/place:NAME`. Each change is made in one place. A place that
+    /// A dashboard for several places. Its overview has a row for each, its lists have the rows of all places with a column
+    /// for the place, and each place has the pages of a dashboard of its own below `/place:NAME`. Each change is made in one place. A place that
     /// does not answer is named, and the pages show the others. It reads over the pools of the places.
     ///
     /// ```no_run

@@ -23,9 +23,29 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    /// The rows under these heads. On a phone each row has two lines.
+    pub(crate) fn table(&self, heads: Markup) -> Markup {
+        html! { div.scroll { table.lines { thead { tr { (heads) } } tbody { (self.html) } } } }
+    }
+
+    /// The last row that is shown of this list, where the list goes on.
+    pub(crate) fn last<'a, T>(&self, list: &'a [T]) -> Option<&'a T> {
+        if self.shown < self.of { list.get(self.shown.checked_sub(1)?) } else { None }
+    }
+
     /// Says that a list goes on.
     pub(crate) fn note(&self) -> Markup {
         html! { @if self.shown < self.of { p.note { "The first " (self.shown) " are shown. There are more." } } }
+    }
+}
+
+/// The links below a list: to its first page and to its next one.
+pub(crate) fn pages(page: &Page, first: Option<&str>, next: Option<&str>) -> Markup {
+    html! {
+        p.row.pages {
+            @if let Some(first) = first { a.button href=(page.link(first)) { "First page" } }
+            @if let Some(next) = next { a.button rel="next" href=(page.link(next)) { "Next page" } }
+        }
     }
 }
 
@@ -76,34 +96,23 @@ pub(crate) fn submit(name: &str, value: &str, label: &str, class: &str) -> Marku
     html! { button.(class) name=(name) value=(value) { (label) } }
 }
 
-/// A table of jobs. With boxes to tick, it stands in a form.
-pub(crate) fn job_rows(page: &Page, jobs: &[JobRow], now: OffsetDateTime, has_boxes: bool) -> Rows {
+/// A table of jobs of one place.
+pub(crate) fn job_rows(page: &Page, jobs: &[JobRow], now: OffsetDateTime) -> Markup {
     let jobs: Vec<_> = jobs.iter().map(|job| (page, now, job)).collect();
-    job_table(page, &jobs, has_boxes)
+    let rows = job_table(page, &jobs, jobs.len(), false);
+    html! { (rows.html) (rows.note()) }
 }
 
-/// A table of jobs, each with the page of its place and the time there.
-pub(crate) fn job_table(page: &Page, jobs: &[(&Page, OffsetDateTime, &JobRow)], has_boxes: bool) -> Rows {
-    let has_failed = jobs.iter().any(|(.., job)| last_failure(job).is_some());
-    let rows = fitting(jobs, jobs.len(), |(page, now, job)| job_row(page, job, *now, has_boxes, has_failed));
-    let html = html! {
-        div.scroll {
-            table.lines {
-                thead {
-                    tr {
-                        @if has_boxes {
-                            th { input type="checkbox" data-tick-all data-script aria-label="Tick all rows"; }
-                        }
-                        (place_head(page))
-                        th { "Job" } th { "Kind" } th { "State" } th { "Queue" } th { "Args" }
-                        th.num { "Attempt" } @if has_failed { th.num { "Last failure" } } th.num { "Inserted" }
-                    }
-                }
-                tbody { (rows.html) }
-            }
-        }
-        (rows.note())
-    };
+/// A table of at most `most` jobs, each with the page of its place and the time there. With boxes to tick, it stands in a form.
+pub(crate) fn job_table(page: &Page, jobs: &[(&Page, OffsetDateTime, &JobRow)], most: usize, has_boxes: bool) -> Rows {
+    let has_failed = jobs.iter().take(most).any(|(.., job)| last_failure(job).is_some());
+    let rows = fitting(jobs, most, |(page, now, job)| job_row(page, job, *now, has_boxes, has_failed));
+    let html = rows.table(html! {
+        @if has_boxes { th { input type="checkbox" data-tick-all data-script aria-label="Tick all rows"; } }
+        (place_head(page))
+        th { "Job" } th { "Kind" } th { "State" } th { "Queue" } th { "Args" }
+        th.num { "Attempt" } @if has_failed { th.num { "Last failure" } } th.num { "Inserted" }
+    });
     Rows { html, ..rows }
 }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Cell, Document, Shown, ago, document, fitting, grouped};
+use crate::html::{Cell, Document, Shown, ago, document, fitting, grouped, pages};
 use crate::page::{LOOK_UP, Page};
 
 /// The most changes on a page.
@@ -20,11 +20,9 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     if let Some(after) = fields.parsed::<Uuid>("after")? {
         log = log.after(after);
     }
-    let mut changes = log.await?;
+    let changes = log.await?;
     let now = page.now().await?;
-    let has_more = changes.len() > ROWS as usize;
-    changes.truncate(ROWS as usize);
-    let rows = fitting(&changes, changes.len(), |one| {
+    let rows = fitting(&changes, ROWS as usize, |one| {
         html! { tr {
             td.nowrap.r2 { (ago(one.at, now)) }
             td.clip.r1 { a href=(page.link(&url("/changes", &[("actor", one.actor.as_str())]))) { (Cell(&one.actor)) } }
@@ -33,9 +31,8 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
             td.clip.mono.l2 { (Cell(&subject(&one.subject))) }
         } }
     });
-    let last = rows.shown.checked_sub(1).filter(|_| has_more || rows.shown < rows.of);
-    let next = last.map(|last| {
-        let after = changes[last].id.to_string();
+    let next = rows.last(&changes).map(|last| {
+        let after = last.id.to_string();
         let mut pairs = vec![("after", after.as_str())];
         pairs.extend(actor.map(|actor| ("actor", actor)));
         url("/changes", &pairs)
@@ -44,12 +41,8 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
         @if changes.is_empty() {
             p.panel.empty { "No change was logged yet. Changes by users with a name are." }
         } @else {
-            div.scroll { table.lines {
-                thead { tr { th { "When" } th { "User" } th { "Change" } th.num { "Jobs" } th { "Of what" } } }
-                tbody { (rows.html) }
-            } }
-            (rows.note())
-            p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
+            (rows.table(html! { th { "When" } th { "User" } th { "Change" } th.num { "Jobs" } th { "Of what" } }))
+            (pages(&page, None, next.as_deref()))
         }
     };
     Ok(document(&page, Document { title: "Changes", is_live: false, actions: html! {}, body }))

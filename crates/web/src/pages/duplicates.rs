@@ -49,10 +49,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
         @if !counters.is_empty() {
             section {
                 h2.above { "Keys" }
-                div.scroll { table.lines {
-                    thead { tr { th { "Key" } th { "Kind" } th.num { "Suppressed" } th.num { "First" } th.num { "Last" } th { "Last holder" } } }
-                    tbody { (rows.html) }
-                } }
+                (rows.table(html! { th { "Key" } th { "Kind" } th.num { "Suppressed" } th.num { "First" } th.num { "Last" } th { "Last holder" } }))
                 (rows.note())
                 p.note { "The " (ROWS) " keys whose last duplicate came last, those with the most duplicates first." }
             }
@@ -84,10 +81,7 @@ fn audited(page: &Page, kinds: &[AuditedKind], now: OffsetDateTime) -> Markup {
         } }
     });
     html! {
-        div.scroll { table.lines {
-            thead { tr { th { "Kind" } th { "Counted" } th.num { "Suppressed" } th.num { "Rate" } th.num { "Last" } th { span.sr { "Change" } } } }
-            tbody { (rows.html) }
-        } }
+        (rows.table(html! { th { "Kind" } th { "Counted" } th.num { "Suppressed" } th.num { "Rate" } th.num { "Last" } th { span.sr { "Change" } } }))
         (rows.note())
     }
 }

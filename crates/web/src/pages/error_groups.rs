@@ -59,10 +59,7 @@ pub(super) async fn section(page: &Page, kind: &str) -> Result<Markup, Failure> 
     Ok(html! {
         @if !groups.is_empty() {
             h2 { "Errors" }
-            div.scroll { table.lines {
-                thead { tr { th { "Message" } th.num { "Jobs" } th.num { "Last" } th { "Last job" } @if may { th { span.sr { "Change" } } } } }
-                tbody { (rows.html) }
-            } }
+            (rows.table(html! { th { "Message" } th.num { "Jobs" } th.num { "Last" } th { "Last job" } @if may { th { span.sr { "Change" } } } }))
             (rows.note())
             p.note {
                 "Jobs that wait for a retry or were discarded. Numbers and ids are left out of the messages."

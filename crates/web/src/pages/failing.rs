@@ -1,5 +1,6 @@
 //! Kinds with failed jobs.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use maud::{Markup, html};
@@ -8,7 +9,9 @@ use uniqueue::{FailingCode, FailingKind};
 
 use crate::failure::Failure;
 use crate::fields::url;
-use crate::html::{Cell, Document, Shown, ago, cli, document, fitting, grouped, hex, job_link};
+use crate::html::{
+    Cell, Document, Shown, ago, cli, document, fitting, grouped, job_link, place_cell, place_head, row_id,
+};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
 
@@ -35,58 +38,60 @@ pub(super) async fn found(page: &Page) -> Result<Arc<Timed<Failing>>, Failure> {
 }
 
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
-    let answer = found(&page).await?;
-    let (now, Failing { kinds, codes }) = (answer.now(), &answer.of);
-    let jobs = |kind: &str, state| page.link(&url("/jobs", &[("kind", kind), ("state", state), ("since", "all")]));
-    let rows = fitting(kinds, ROWS, |one| {
-        html! { tr id={ "kind-" (hex(one.kind.as_str())) } {
+    let page = Arc::new(page);
+    let asked = page.ask(|page| async move { found(&page).await }).await?;
+    let mut kinds = asked.rows(|of| (of.now(), &of.of.kinds));
+    kinds.sort_by_key(|(page, _, one)| (Reverse(one.retryable + one.discarded), one.kind.as_str(), page.place()));
+    let rows = fitting(&kinds, ROWS, |(page, now, one)| {
+        let jobs = |state| page.link(&url("/jobs", &[("kind", one.kind.as_str()), ("state", state), ("since", "all")]));
+        html! { tr id=(row_id(page, "kind", one.kind.as_str())) {
+            (place_cell(page))
             th.l1 scope="row" { a.row-link href=(page.link(&url("/kind", &[("kind", one.kind.as_str())]))) { (Cell(&one.kind)) } }
             td.clip { @for (at, queue) in one.queues.iter().take(QUEUES).enumerate() { @if at > 0 { ", " } (Cell(queue)) } }
-            td.num.r1 data-is="retryable" { a.plain href=(jobs(one.kind.as_str(), "retryable")) { (grouped(one.retryable)) } }
-            td.num.r1 data-is="discarded" { a.plain href=(jobs(one.kind.as_str(), "discarded")) { (grouped(one.discarded)) } }
-            td.num.r2 { @if let Some(at) = one.last_failed_at { (ago(at, now)) } }
+            td.num.r1 data-is="retryable" { a.plain href=(jobs("retryable")) { (grouped(one.retryable)) } }
+            td.num.r1 data-is="discarded" { a.plain href=(jobs("discarded")) { (grouped(one.discarded)) } }
+            td.num.r2 { @if let Some(at) = one.last_failed_at { (ago(at, *now)) } }
             td.clip.mono.l2 { @if page.app.redact.is_none() { (Cell(&first_line(one.last_error.as_deref()))) } @else { span.note { "hidden" } } }
-            td.nowrap { @if let Some(id) = one.last_job { (job_link(&page, id)) } }
+            td.nowrap { @if let Some(id) = one.last_job { (job_link(page, id)) } }
         } }
     });
     let body = html! {
+        (asked.silent())
         @if kinds.is_empty() { p.panel.empty { "No job waits for a retry, and none was discarded." } } @else {
-            div.scroll { table.lines {
-                thead { tr { th { "Kind" } th { "Queues" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last error" } th { "Last job" } } }
-                tbody { (rows.html) }
-            } }
+            (rows.table(html! { (place_head(&page)) th { "Kind" } th { "Queues" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last error" } th { "Last job" } }))
             (rows.note())
             p.note { "Among the 10,000 waiting jobs that are due first, and the last 10,000 discarded ones." }
         }
-        (by_code(&page, codes, now))
+        (by_code(&page, asked.rows(|of| (of.now(), &of.of.codes))))
         (cli("uniqueue job list --state retryable,discarded"))
     };
     Ok(document(&page, Document { title: "Failing kinds", is_live: true, actions: html! {}, body }))
 }
 
 /// The failed jobs by kind and the code of their last error, where one has a code.
-fn by_code(page: &Page, codes: &[FailingCode], now: OffsetDateTime) -> Markup {
-    let jobs = |one: &FailingCode| {
+fn by_code(page: &Page, mut codes: Vec<(&Page, OffsetDateTime, &FailingCode)>) -> Markup {
+    codes.sort_by_key(|(page, _, one)| {
+        (Reverse(one.retryable + one.discarded), one.kind.as_str(), one.code.as_deref(), page.place())
+    });
+    let jobs = |page: &Page, one: &FailingCode| {
         let code = one.code.as_deref().unwrap_or_default();
         page.link(&url("/jobs", &[("kind", one.kind.as_str()), ("code", code), ("since", "all")]))
     };
-    let rows = fitting(codes, ROWS, |one| {
+    let rows = fitting(&codes, ROWS, |(page, now, one)| {
         html! { tr {
+            (place_cell(page))
             th.l1 scope="row" { (Cell(&one.kind)) }
-            td.mono.l2 { @match &one.code { Some(code) => a href=(jobs(one)) { (Cell(code)) }, None => span.note { "none" } } }
+            td.mono.l2 { @match &one.code { Some(code) => a href=(jobs(page, one)) { (Cell(code)) }, None => span.note { "none" } } }
             td.num.r1 data-is="retryable" { (grouped(one.retryable)) }
             td.num.r1 data-is="discarded" { (grouped(one.discarded)) }
-            td.num.r2 { @if let Some(at) = one.last_failed_at { (ago(at, now)) } }
+            td.num.r2 { @if let Some(at) = one.last_failed_at { (ago(at, *now)) } }
             td.nowrap { @if let Some(id) = one.last_job { (job_link(page, id)) } }
         } }
     });
     html! {
-        @if codes.iter().any(|one| one.code.is_some()) {
+        @if codes.iter().any(|(.., one)| one.code.is_some()) {
             h2 { "By code" }
-            div.scroll { table.lines {
-                thead { tr { th { "Kind" } th { "Code" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last job" } } }
-                tbody { (rows.html) }
-            } }
+            (rows.table(html! { (place_head(page)) th { "Kind" } th { "Code" } th.num { "Retryable" } th.num { "Discarded" } th.num { "Last" } th { "Last job" } }))
             (rows.note())
         }
     }

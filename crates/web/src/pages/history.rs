@@ -80,8 +80,7 @@ fn by_kind(page: &Page, kinds: &[KindHistory], word: &str) -> Markup {
         let name = of.kind.as_str();
         html! { tr {
             th.l1 scope="row" {
-                @if page.app.all_places().is_some() { (Cell(name)) }
-                @else { a.row-link href=(page.link(&url("/kind", &[("kind", name), ("range", word)]))) { (Cell(name)) } }
+                a.row-link href=(page.link(&url("/kind", &[("kind", name), ("range", word)]))) { (Cell(name)) }
             }
             td.num.l2 data-is="inserted" { (grouped(inserted)) } td.num { (grouped(duplicates)) } td.num.l2 data-is="completed" { (grouped(completed)) }
             td.num.r1 data-is="failed" { (grouped(failed)) } td.num { (grouped(discarded)) }
@@ -91,10 +90,7 @@ fn by_kind(page: &Page, kinds: &[KindHistory], word: &str) -> Markup {
     html! {
         @if !kinds.is_empty() {
             h2 { "By kind, most failures first" }
-            div.scroll { table.lines {
-                thead { tr { th { "Kind" } th.num { "Inserted" } th.num { "Duplicates" } th.num { "Completed" } th.num { "Failed" } th.num { "Discarded" } th.num { "Failing" } } }
-                tbody { (rows.html) }
-            } }
+            (rows.table(html! { th { "Kind" } th.num { "Inserted" } th.num { "Duplicates" } th.num { "Completed" } th.num { "Failed" } th.num { "Discarded" } th.num { "Failing" } }))
             (rows.note())
         }
     }

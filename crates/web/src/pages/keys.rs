@@ -1,66 +1,76 @@
 //! Claimed keys, by prefix.
 
+use std::sync::Arc;
+
 use maud::html;
+use time::OffsetDateTime;
+use uniqueue::KeyHolder;
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Cell, Document, Shown, ago, cli, document, fitting, job_link, key_cell, quoted, state};
+use crate::html::{
+    Cell, Document, Shown, ago, cli, document, fitting, job_link, key_cell, pages, place_cell, place_head, quoted,
+    state,
+};
 use crate::page::{LOOK_UP, Page};
 
 /// The most keys on a page.
 const ROWS: u32 = 50;
 
-pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
-    let client = page.client();
-    let (prefix, kind, queue) = (fields.get("prefix"), fields.get("kind"), fields.get("queue"));
-    let now = page.now().await?;
-    let mut claims = client.claims().limit(ROWS + 1).timeout(LOOK_UP);
-    if let Some(prefix) = prefix {
+/// The conditions of the list.
+const CONDITIONS: [&str; 3] = ["prefix", "kind", "queue"];
+
+async fn claimed(page: Arc<Page>, fields: Arc<Fields>) -> Result<(OffsetDateTime, Vec<KeyHolder>), Failure> {
+    let mut claims = page.client().claims().limit(ROWS + 1).timeout(LOOK_UP);
+    if let Some(prefix) = fields.get("prefix") {
         claims = claims.prefix(prefix);
     }
-    if let Some(kind) = kind {
+    if let Some(kind) = fields.get("kind") {
         claims = claims.kind(kind);
     }
-    if let Some(queue) = queue {
+    if let Some(queue) = fields.get("queue") {
         claims = claims.queue(queue);
     }
     if let Some(after) = fields.get("after") {
-        claims = claims.after(after);
+        claims = if page.is_after(fields.get("place")) { claims.from(after) } else { claims.after(after) };
     }
-    let mut keys = claims.await?;
-    let has_more = keys.len() > ROWS as usize;
-    keys.truncate(ROWS as usize);
-    let pairs: Vec<_> = [("prefix", prefix), ("kind", kind), ("queue", queue)]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect();
-    let rows = fitting(&keys, keys.len(), |key| {
+    Ok((page.now().await?, claims.await?))
+}
+
+pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
+    let (page, fields) = (Arc::new(page), Arc::new(fields));
+    let asked = page.ask(|page| claimed(page, Arc::clone(&fields))).await?;
+    let mut keys = asked.rows(|(now, keys)| (*now, keys));
+    keys.sort_by_key(|(page, _, key)| (key.claim.unique_key.as_str(), page.place()));
+    let rows = fitting(&keys, ROWS as usize, |(page, now, key)| {
         html! {
             tr {
-                td.clip.l1 { (key_cell(&page, &key.claim.unique_key)) }
-                td.nowrap { (job_link(&page, key.claim.holder)) }
+                (place_cell(page))
+                td.clip.l1 { (key_cell(page, &key.claim.unique_key)) }
+                td.nowrap { (job_link(page, key.claim.holder)) }
                 td.nowrap.r1 { (state(key.claim.holder_state)) }
                 td.clip.l2 { (Cell(&key.kind)) }
                 td.clip { (Cell(&key.queue)) }
-                td.clip title=(key.claim.frees()) { (key.claim.frees()) }
-                td.num.r2 { (ago(key.created_at, now)) }
+                td.wrap { (free_when(key)) }
+                td.num.r2 { (ago(key.created_at, *now)) }
             }
         }
     });
-    let last = rows.shown.checked_sub(1).filter(|_| has_more || rows.shown < rows.of);
-    let next = last.map(|last| {
-        let mut pairs = pairs.clone();
-        pairs.push(("after", &keys[last].claim.unique_key));
-        url("/keys", &pairs)
+    let pairs: Vec<_> = CONDITIONS.iter().filter_map(|name| Some((*name, fields.get(name)?))).collect();
+    let next = rows.last(&keys).map(|(page, _, last)| {
+        let after = [("after", Some(last.claim.unique_key.as_str())), ("place", page.place())];
+        let after = after.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        url("/keys", &pairs.iter().copied().chain(after).collect::<Vec<_>>())
     });
     let conditions = pairs.iter().map(|(name, value)| format!(" --{name} {}", quoted(value)));
     let body = html! {
         form.row.search method="get" action=(page.link("/keys")) role="search" {
-            input.mono name="prefix" value=[prefix] placeholder="key begins with" aria-label="Key begins with" size="30";
-            input name="kind" value=[kind] placeholder="kind" aria-label="Kind" size="16";
-            input name="queue" value=[queue] placeholder="queue" aria-label="Queue" size="12";
+            input.mono name="prefix" value=[fields.get("prefix")] placeholder="key begins with" aria-label="Key begins with" size="30";
+            input name="kind" value=[fields.get("kind")] placeholder="kind" aria-label="Kind" size="16";
+            input name="queue" value=[fields.get("queue")] placeholder="queue" aria-label="Queue" size="12";
             button { "Search" }
         }
+        (asked.silent())
         @if keys.is_empty() {
             div.panel.empty {
                 @if pairs.is_empty() {
@@ -69,16 +79,16 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
                 } @else { p { "No claimed key meets these conditions. " a href=(page.link("/keys")) { "All keys" } } }
             }
         } @else {
-            div.scroll {
-                table.lines {
-                    thead { tr { th { "Key" } th { "Holder" } th { "State" } th { "Kind" } th { "Queue" } th { "Free" } th.num { "Held" } } }
-                    tbody { (rows.html) }
-                }
-            }
-            (rows.note())
-            p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
+            (rows.table(html! { (place_head(&page)) th { "Key" } th { "Holder" } th { "State" } th { "Kind" } th { "Queue" } th { "Free when" } th.num { "Held" } }))
+            (pages(&page, None, next.as_deref()))
         }
         (cli(&format!("uniqueue unique holders{}", conditions.collect::<String>())))
     };
     Ok(document(&page, Document { title: "Keys", is_live: false, actions: html! {}, body }))
+}
+
+/// The events that free a key, below the head "Free when".
+fn free_when(key: &KeyHolder) -> String {
+    let frees = key.claim.frees();
+    frees.strip_prefix("when it is ").or(frees.strip_prefix("when ")).unwrap_or(&frees).to_owned()
 }

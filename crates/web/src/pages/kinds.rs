@@ -1,5 +1,7 @@
 //! Registered kinds, and one of them.
 
+use std::sync::Arc;
+
 use maud::{Markup, html};
 use serde_json::Value;
 use uniqueue::{JobFilter, KindRow, UniquePolicy};
@@ -9,7 +11,9 @@ use super::{error_groups, failing};
 use crate::clock::{HOUR, WEEK};
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Cell, Document, Hostile, Shown, ago, argument, cli, document, fitting, grouped, json, span};
+use crate::html::{
+    Cell, Document, Hostile, Shown, ago, argument, cli, document, fitting, grouped, json, place_cell, place_head, span,
+};
 use crate::page::{LOOK_UP, Page};
 
 /// The most kinds on the page.
@@ -22,31 +26,36 @@ const RUNNERS: usize = 20;
 const POLICY: usize = 12_000;
 
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
-    let kinds = page.client().kinds().list().timeout(LOOK_UP).await?;
-    let now = page.now().await?;
-    let rows = fitting(&kinds, ROWS, |kind| {
+    let page = Arc::new(page);
+    let ask = |page: Arc<Page>| async move {
+        let kinds = page.client().kinds().list().timeout(LOOK_UP).await?;
+        Ok((page.now().await?, kinds))
+    };
+    let asked = page.ask(ask).await?;
+    let mut kinds = asked.rows(|(now, kinds)| (*now, kinds));
+    kinds.sort_by_key(|(page, _, kind)| (kind.name.as_str(), page.place()));
+    let rows = fitting(&kinds, ROWS, |(page, now, kind)| {
         let name = kind.name.as_str();
         html! { tr {
+            (place_cell(page))
             th.l1 scope="row" { a.row-link href=(page.link(&url("/kind", &[("kind", name)]))) { (Cell(name)) } }
             td.clip.r1 { @if let Some(queue) = &kind.queue { (Cell(queue)) } @else { span.note { "default" } } }
             td.num { (kind.priority.unwrap_or(0)) }
             td.num { (kind.max_attempts.unwrap_or(25)) }
             td.l2.wrap { @match words(kind.policy()) { Some(words) => (Cell(&words)), None => span.note { "not unique" } } }
-            td.num.r2 { (ago(kind.registered_at, now.max(kind.registered_at))) }
+            td.num.r2 { (ago(kind.registered_at, kind.registered_at.max(*now))) }
             td.clip { (Cell(&kind.registered_by)) }
         } }
     });
     let body = html! {
+        (asked.silent())
         @if kinds.is_empty() {
             p.panel.empty {
                 "No kind is registered. A runner registers the kinds of its workers when it starts, and so do "
                 code { "Client::register" } " and " code { "register_kind" } " in SQL."
             }
         } @else {
-            div.scroll { table.lines {
-                thead { tr { th { "Kind" } th { "Queue" } th.num { "Priority" } th.num { "Attempts" } th { "Unique" } th.num { "Registered" } th { "By" } } }
-                tbody { (rows.html) }
-            } }
+            (rows.table(html! { (place_head(&page)) th { "Kind" } th { "Queue" } th.num { "Priority" } th.num { "Attempts" } th { "Unique" } th.num { "Registered" } th { "By" } }))
             (rows.note())
             p.note { "An insert by SQL, by the command or from here takes from its kind what it does not say itself." }
         }

@@ -208,10 +208,7 @@ fn tried(page: &Page, replay: &Replay, now: OffsetDateTime) -> Markup {
                 @if replay.unfit > 0 { dt { "No key can be made" } dd { (grouped(replay.unfit)) } }
             }
             @if rows.shown > 0 {
-                div.scroll { table.lines {
-                    thead { tr { th { "Job" } th.num { "Inserted" } th { "State now" } th { "Would have met" } th { "Key" } } }
-                    tbody { (rows.html) }
-                } }
+                (rows.table(html! { th { "Job" } th.num { "Inserted" } th { "State now" } th { "Would have met" } th { "Key" } }))
                 (rows.note())
             }
             @for (job, problem) in &replay.unfit_jobs { p.note { (job_link(page, *job)) ": " (Cell(problem)) } }

@@ -1,12 +1,16 @@
 //! Periodic jobs.
 
+use std::sync::Arc;
+
 use axum::response::Response;
 use maud::html;
 
 use crate::access::Right;
 use crate::failure::Failure;
-use crate::fields::Fields;
-use crate::html::{Cell, Document, Shown, Start, ago, cli, document, fitting, job_link, submit};
+use crate::fields::{Fields, url};
+use crate::html::{
+    Cell, Document, Shown, Start, ago, cli, document, fitting, job_link, place_cell, place_head, submit,
+};
 use crate::page::{LOOK_UP, Page, by};
 
 /// The most periodic jobs on the page.
@@ -16,22 +20,29 @@ const ROWS: usize = 100;
 const PROBLEM: usize = 1_000;
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
-    let jobs = page.client().periodic().list().timeout(LOOK_UP).await?;
-    let now = page.now().await?;
+    let page = Arc::new(page);
+    let ask = |page: Arc<Page>| async move {
+        let jobs = page.client().periodic().list().timeout(LOOK_UP).await?;
+        Ok((page.now().await?, jobs))
+    };
+    let asked = page.ask(ask).await?;
+    let mut jobs = asked.rows(|(now, jobs)| (*now, jobs));
+    jobs.sort_by_key(|(page, _, job)| (job.name.as_str(), page.place()));
     let ran: Option<uniqueue::JobId> = fields.parsed("ran")?;
     let may = page.may(Right::Periodic);
-    let rows = fitting(&jobs, ROWS, |job| {
+    let rows = fitting(&jobs, ROWS, |(page, now, job)| {
         html! { tr {
+            (place_cell(page))
             th.l1 scope="row" {
                 (Cell(&job.name))
                 @if job.paused_at.is_some() { " " span.badge.warning { "paused" } }
                 @if let Some(problem) = &job.problem { p.note.bad { (Start(problem, PROBLEM)) } }
             }
-            td.clip { (Cell(&job.kind)) }
+            td.clip { a.plain href=(page.link(&url("/kind", &[("kind", job.kind.as_str())]))) { (Cell(&job.kind)) } }
             td.l2 { code { (Cell(&job.schedule)) } " " span.note { (Cell(&job.time_zone)) } }
-            td.num.r1 { @match job.next_at { Some(at) if job.paused_at.is_none() => (ago(at, now)), _ => "" } }
-            td.num.r2 { @if let Some(at) = job.last_at { (ago(at, now)) } }
-            td.nowrap { @if let Some(id) = job.last_job { (job_link(&page, id)) } }
+            td.num.r1 { @match job.next_at { Some(at) if job.paused_at.is_none() => (ago(at, *now)), _ => "" } }
+            td.num.r2 { @if let Some(at) = job.last_at { (ago(at, *now)) } }
+            td.nowrap { @if let Some(id) = job.last_job { (job_link(page, id)) } }
             @if may { td.own-line {
                 form.row method="post" action=(page.link("/periodic/change")) {
                     input type="hidden" name="name" value=(job.name);
@@ -43,13 +54,11 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     });
     let body = html! {
         @if let Some(id) = ran { p.callout.notice role="status" { "Inserted, or met as the holder of its key: " (job_link(&page, id)) } }
+        (asked.silent())
         @if jobs.is_empty() {
             p.panel.empty { "There is no periodic job. Runners define them when they start, and " code { "uniqueue periodic add" } " does." }
         } @else {
-            div.scroll { table.lines {
-                thead { tr { th { "Name" } th { "Kind" } th { "Schedule" } th.num { "Next" } th.num { "Last" } th { "Last job" } @if may { th { "Change" } } } }
-                tbody { (rows.html) }
-            } }
+            (rows.table(html! { (place_head(&page)) th { "Name" } th { "Kind" } th { "Schedule" } th.num { "Next" } th.num { "Last" } th { "Last job" } @if may { th { "Change" } } }))
             (rows.note())
         }
         (cli("uniqueue periodic list"))

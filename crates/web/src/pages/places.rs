@@ -13,7 +13,8 @@ use super::overview::times;
 use crate::app::AllPlaces;
 use crate::asked::Asked;
 use crate::failure::Failure;
-use crate::html::{Cell, Document, Hostile, Shown, cli, count, document, grouped, rate, row_id, span};
+use crate::fields::Fields;
+use crate::html::{Cell, Document, Hostile, Shown, cli, count, document, grouped, name_of, rate, row_id, span};
 use crate::page::{LOOK_UP, Page};
 use crate::snapshot::Snapshot;
 
@@ -94,6 +95,28 @@ fn worst(page: &Page, sample: &Snapshot) -> Markup {
         _ => "note",
     };
     html! { @if worst > Severity::Ok { a href=(page.link("/doctor")) { span class=(class) { (worst.as_str()) } " " (diagnosis.findings.len()) } } }
+}
+
+/// A page that each place has for itself, such as that of a key: a link to it in each place.
+pub(crate) async fn each(page: Page, fields: Fields) -> Result<Shown, Failure> {
+    let Some(all) = page.app.all_places() else { return Err(Failure::NotFound("page")) };
+    let title = match name_of(page.path()) {
+        Some(name) => name.to_owned(),
+        // The path of a single thing is its sort, and its name is in the field of that sort.
+        None => {
+            let sort = &page.path()[1..];
+            format!("{}{} {}", sort[..1].to_uppercase(), &sort[1..], fields.get(sort).unwrap_or_default())
+        }
+    };
+    let body = html! {
+        p { "Each place has this page for itself. Open it in one of them:" }
+        div.scroll { table.lines { tbody {
+            @for (name, app) in all.iter() {
+                tr { th.l1 scope="row" { a.row-link href=(page.in_place(name, app).link(&page.here)) { (Cell(name.as_str())) } } }
+            }
+        } } }
+    };
+    Ok(document(&page, Document { title: &title, is_live: false, actions: html! {}, body }))
 }
 
 /// Opens the page of a job in its place.

@@ -34,11 +34,10 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let runner = fields.get("runner");
     let page = Arc::new(page);
     let asked = page.ask(|page| running(page, runner.map(ToOwned::to_owned))).await?;
-    let mut jobs: Vec<_> =
-        asked.answers.iter().flat_map(|(page, jobs)| jobs.iter().map(move |job| (page, job))).collect();
-    jobs.sort_by_key(|(_, job)| Reverse(job.running_for));
+    let mut jobs = asked.rows(|jobs| ((), jobs));
+    jobs.sort_by_key(|(.., job)| Reverse(job.running_for));
     let is_shown = page.app.redact.is_none();
-    let rows = fitting(&jobs, ROWS as usize, |(page, job)| {
+    let rows = fitting(&jobs, ROWS as usize, |(page, (), job)| {
         html! { tr id={ "job-" (job.id) } {
             (place_cell(page))
             td.nowrap.c-id { a.mono.row-link href=(page.link(&format!("/jobs/{}", job.id))) title=(job.id) { (short(job.id)) } }
@@ -60,10 +59,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
         }
         (asked.silent())
         @if jobs.is_empty() { p.panel.empty { "No job runs now." } } @else {
-            div.scroll { table.lines {
-                thead { tr { (place_head(&page)) th { "Job" } th { "Kind" } th { "Queue" } th.num { "Running for" } th.num { "Attempt" } th { "Runner" } th { "Progress" } th { "Key" } } }
-                tbody { (rows.html) }
-            } }
+            (rows.table(html! { (place_head(&page)) th { "Job" } th { "Kind" } th { "Queue" } th.num { "Running for" } th.num { "Attempt" } th { "Runner" } th { "Progress" } th { "Key" } }))
             @if rows.shown < rows.of || rows.of == ROWS as usize { p.note { "The " (rows.shown) " that run longest." } }
         }
         (cli("uniqueue job list --state running"))

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use maud::{Markup, html};
-use time::OffsetDateTime;
 use tokio::time::Instant;
-use uniqueue::JobRow;
 
 pub(crate) use self::args::member;
 pub(crate) use self::export::export;
@@ -23,7 +21,7 @@ pub(crate) use self::read::{Cut, read};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, Shown, at, cli, document, job_table, submit};
+use crate::html::{Document, Hostile, Shown, at, cli, document, job_table, pages, submit};
 use crate::page::{LOOK_UP, Page};
 
 /// The most jobs on a page.
@@ -46,10 +44,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
         }
     };
     let asked = page.ask(ask).await?;
-    let mut jobs: Vec<(&Page, OffsetDateTime, &JobRow)> = Vec::new();
-    for (page, (now, of, _)) in &asked.answers {
-        jobs.extend(of.iter().map(|job| (page.as_ref(), *now, job)));
-    }
+    let mut jobs = asked.rows(|(now, jobs, _)| (*now, jobs));
     if page.app.all_places().is_some() {
         // The first jobs of all places are among the first ones of each.
         jobs.sort_by_key(|(.., job)| job.id);
@@ -57,12 +52,10 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
             jobs.reverse();
         }
     }
-    let has_more = jobs.len() > ROWS as usize;
-    jobs.truncate(ROWS as usize);
     let may_change = page.may(Right::Change) && page.app.all_places().is_none();
-    let rows = job_table(&page, &jobs, may_change);
-    let last = rows.shown.checked_sub(1).filter(|_| has_more || rows.shown < rows.of);
-    let next = last.map(|last| query.after(jobs[last].2.id));
+    let rows = job_table(&page, &jobs, ROWS as usize, may_change);
+    let next = rows.last(&jobs).map(|(.., job)| query.after(job.id));
+    let first = query.after.map(|_| query.with(|_| ()));
     let cuts: Vec<_> = asked.answers.iter().filter_map(|(page, (.., cut))| Some((page, cut.as_ref()?))).collect();
     let body = html! {
         (filters::filters(&page, &query))
@@ -76,10 +69,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
                 (rows.html)
             }
         }
-        p.row.pages {
-            @if query.after.is_some() { a.button href=(page.link(&query.with(|_| ()))) { "First page" } }
-            @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } }
-        }
+        (pages(&page, first.as_deref(), next.as_deref()))
         (cli(&query.command()))
     };
     let actions = html! {
@@ -154,11 +144,7 @@ fn nothing(page: &Page, query: &JobQuery) -> Markup {
             } @else if query.pairs().len() > 1 {
                 p { a.inline href=(page.link("/jobs?since=all")) { "Remove all conditions" } "." }
             } @else {
-                p {
-                    "Insert one: "
-                    @if page.app.all_places().is_none() { a.inline href=(page.link("/insert")) { "Insert" } ", or " }
-                    code { "uniqueue job insert" } "."
-                }
+                p { "Insert one: " a.inline href=(page.link("/insert")) { "Insert" } ", or " code { "uniqueue job insert" } "." }
             }
         }
     }

@@ -18,7 +18,8 @@ pub(super) use self::rate::rate;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
-    Document, Hostile, Shown, cli, count, countdown, document, fitting, grouped, place_cell, place_head, row_id, span,
+    Document, Hostile, Shown, cli, count, countdown, document, fitting, grouped, pages, place_cell, place_head, row_id,
+    span,
 };
 use crate::page::Page;
 use crate::snapshot::Snapshot;
@@ -53,7 +54,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
 
 /// The name of a queue and its place, in the order of the list.
 fn order<'a>(page: &'a Page, queue: &'a QueueInfo) -> (&'a str, Option<&'a str>) {
-    (queue.settings.name.as_str(), page.among.as_ref().map(|place| place.as_str()))
+    (queue.settings.name.as_str(), page.place())
 }
 
 fn table(page: &Page, samples: &[(&Page, &Snapshot)], fields: &Fields) -> Markup {
@@ -74,8 +75,7 @@ fn table(page: &Page, samples: &[(&Page, &Snapshot)], fields: &Fields) -> Markup
             && after.is_none_or(|after| order(page, queue) > after)
     });
     let rows = fitting(&queues, ROWS, |(page, now, queue)| row(page, queue, *now));
-    let next = (rows.shown < rows.of).then(|| {
-        let (page, _, queue) = &queues[rows.shown - 1];
+    let next = rows.last(&queues).map(|(page, _, queue)| {
         let (name, place) = order(page, queue);
         let pairs = [("after", Some(name)), ("place", place), ("prefix", prefix)];
         url("/queues", &pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect::<Vec<_>>())
@@ -88,19 +88,12 @@ fn table(page: &Page, samples: &[(&Page, &Snapshot)], fields: &Fields) -> Markup
             }
         }
         @if queues.is_empty() { p.panel.empty { "No queue begins so. " a href=(page.link("/queues")) { "All queues" } } }
-        @else { div.scroll {
-            table.lines {
-                thead {
-                    tr {
-                        (place_head(page))
-                        th { "Queue" } @for one in STATES { th.num.word { (one) } }
-                        th.num { "Oldest" } th.num { "Runners" } th { "Limits" }
-                    }
-                }
-                tbody { (rows.html) }
-            }
-        } }
-        p.row.pages { @if let Some(next) = next { a.button rel="next" href=(page.link(&next)) { "Next page" } } }
+        @else { (rows.table(html! {
+            (place_head(page))
+            th { "Queue" } @for one in STATES { th.num.word { (one) } }
+            th.num { "Oldest" } th.num { "Runners" } th { "Limits" }
+        })) }
+        (pages(page, None, next.as_deref()))
         p.note { (COUNTS) }
         (cli("uniqueue queue list"))
     }

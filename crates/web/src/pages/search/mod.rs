@@ -138,7 +138,7 @@ fn jobs(page: &Page, found: &Found, typed: &str) -> Markup {
     let redacted = |jobs: &[JobRow]| jobs.iter().map(|job| page.app.redacted(job.clone())).collect::<Vec<_>>();
     html! {
         @if !found.by_id.is_empty() {
-            section { h2.above { "Jobs by their ids" } (job_rows(page, &redacted(&found.by_id), found.now, false).html) }
+            section { h2.above { "Jobs by their ids" } (job_rows(page, &redacted(&found.by_id), found.now)) }
         }
         @if let Some(in_args) = found.in_args.as_ref().filter(|in_args| !in_args.jobs.is_empty()) {
             section {
@@ -148,7 +148,7 @@ fn jobs(page: &Page, found: &Found, typed: &str) -> Markup {
                         None => "Jobs with this in their args",
                     }
                 }
-                (job_rows(page, &redacted(&in_args.jobs), found.now, false).html)
+                (job_rows(page, &redacted(&in_args.jobs), found.now))
                 @if in_args.has_more { p.note { a.inline href=(page.link(&of_args(typed, 1).url())) { "All of them" } } }
             }
         }

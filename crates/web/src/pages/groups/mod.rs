@@ -1,17 +1,21 @@
 //! Groups: their limits, their first jobs, and what holds each line up.
 
+mod query;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{GroupInfo, HeldGroup, JobCount};
 
+use self::query::GroupQuery;
 use super::queues::held;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
-    Cell, Document, Hostile, Rows, Shown, ago, argument, cli, count, countdown, document, fitting, grouped, job_link,
-    named_job,
+    Cell, Document, Hostile, Rows, Shown, ago, cli, count, countdown, document, fitting, grouped, job_link, named_job,
+    pages, place_cell, place_head,
 };
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
@@ -25,56 +29,6 @@ const HELD: u32 = 20;
 /// The library counts the jobs of a group no further than this.
 const COUNTED_TO: u64 = 1_001;
 
-/// Which groups a page lists, as the URL holds it.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(crate) struct GroupQuery {
-    queue: Option<String>,
-    /// In the order of names, which has pages. Otherwise those that are held up come first.
-    is_by_name: bool,
-    /// Goes on after this group: its queue and its key.
-    after: Option<(String, String)>,
-}
-
-impl GroupQuery {
-    fn read(fields: &Fields) -> Self {
-        let word = |name| fields.get(name).map(ToOwned::to_owned);
-        let after = word("after_queue").zip(word("after"));
-        Self { queue: word("queue"), is_by_name: fields.get("order") == Some("name") || after.is_some(), after }
-    }
-
-    fn url(&self) -> String {
-        let mut pairs: Vec<(&str, &str)> = self.queue.iter().map(|queue| ("queue", queue.as_str())).collect();
-        if self.is_by_name {
-            pairs.push(("order", "name"));
-        }
-        if let Some((queue, group)) = &self.after {
-            pairs.extend([("after_queue", queue.as_str()), ("after", group)]);
-        }
-        url("/groups", &pairs)
-    }
-
-    /// The first page in one of the orders.
-    fn ordered(&self, is_by_name: bool) -> String {
-        Self { is_by_name, after: None, ..self.clone() }.url()
-    }
-
-    /// The page after a group.
-    fn after(&self, last: &GroupInfo) -> String {
-        let after = Some((last.queue.to_string(), last.group.clone()));
-        Self { after, is_by_name: true, ..self.clone() }.url()
-    }
-
-    /// The command that lists the same groups.
-    fn command(&self) -> String {
-        let mut words = vec!["uniqueue queue groups".to_owned()];
-        if self.is_by_name {
-            words.push("--by-name --limit 100000".to_owned());
-        }
-        words.extend(self.queue.as_deref().map(argument));
-        words.join(" ")
-    }
-}
-
 /// The groups of a page.
 pub(crate) struct FoundGroups {
     listed: Vec<GroupInfo>,
@@ -83,37 +37,37 @@ pub(crate) struct FoundGroups {
 }
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
-    let query = GroupQuery::read(&fields);
-    let shared = page.app.answers.of(query.clone());
-    let answer = page.shared(&shared, read(&page, &query)).await?;
-    let (now, FoundGroups { listed: groups, held }) = (answer.now(), &answer.of);
-    let has_more = groups.len() > ROWS as usize;
-    let table = table(&page, groups, now);
-    let has_more = has_more || table.shown < table.of;
-    let last = table.shown.checked_sub(1).filter(|_| has_more && query.is_by_name).map(|last| &groups[last]);
+    let (page, query) = (Arc::new(page), Arc::new(GroupQuery::read(&fields)));
+    let asked = page.ask(|page| found(page, Arc::clone(&query))).await?;
+    let mut groups = asked.rows(|of| (of.now(), &of.of.listed));
+    groups.sort_by_key(|(page, _, one)| {
+        // Those that are held up come first, the longest first, as in the library.
+        let held_up = (one.held_by.is_none(), one.head_since.is_none(), one.head_since);
+        ((!query.is_by_name).then_some(held_up), one.queue.as_str(), one.group.as_str(), page.place())
+    });
+    let table = table(&page, &groups);
+    let last = table.last(&groups);
+    let next = last.filter(|_| query.is_by_name).map(|(page, _, last)| query.after(last, page.place()));
+    let first = query.after.as_ref().map(|_| query.ordered(true));
     let body = html! {
-        div.row role="group" aria-label="Order" {
+        form.row.search method="get" action=(page.link("/groups")) role="search" {
             @for (is_by_name, label) in [(false, "Held up first"), (true, "By name")] {
                 a.chip href=(page.link(&query.ordered(is_by_name)))
                     aria-current=[(query.is_by_name == is_by_name).then_some("true")] { (label) }
             }
-        }
-        form.row.search method="get" action=(page.link("/groups")) role="search" {
             @if query.is_by_name { input type="hidden" name="order" value="name"; }
             input name="queue" value=[query.queue.as_deref()] placeholder="queue" aria-label="Queue" size="24";
             button { "Search" }
         }
-        @if !held.is_empty() { (held_groups(&page, held, now)) }
+        (asked.silent())
+        @for (page, of) in &asked.answers { @if !of.of.held.is_empty() { (held_groups(page, &of.of.held, of.now())) } }
         @if groups.is_empty() { (nothing(&page, &query)) }
         @else { (table.html) }
-        p.row.pages {
-            @if query.after.is_some() { a.button href=(page.link(&query.ordered(true))) { "First page" } }
-            @if let Some(last) = last { a.button rel="next" href=(page.link(&query.after(last))) { "Next page" } }
-            @if has_more && !query.is_by_name { a.button href=(page.link(&query.ordered(true))) { "All groups by name" } }
-        }
+        (pages(&page, first.as_deref(), next.as_deref()))
+        @if last.is_some() && !query.is_by_name { p { a.button href=(page.link(&query.ordered(true))) { "All groups by name" } } }
         p.note {
             "The first job is the first available one. Since: when it could have run. Jobs of a group are counted to 1,000."
-            @if has_more && !query.is_by_name {
+            @if last.is_some() && !query.is_by_name {
                 " There are more groups. Those that have waited longest are shown, of the first 1,000 by queue, priority and name."
             }
         }
@@ -122,12 +76,17 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     Ok(document(&page, Document { title: "Groups", is_live: true, actions: html! {}, body }))
 }
 
+async fn found(page: Arc<Page>, query: Arc<GroupQuery>) -> Result<Arc<Timed<FoundGroups>>, Failure> {
+    page.shared(&page.app.answers.of(GroupQuery::clone(&query)), read(&page, &query)).await
+}
+
 async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<FoundGroups>, Failure> {
     let mut groups = page.client().groups().limit(ROWS + 1).timeout(LOOK_UP);
     if let Some(queue) = &query.queue {
         groups = groups.queue(queue);
     }
     groups = match &query.after {
+        Some((queue, group)) if page.is_after(query.place.as_deref()) => groups.from(queue, group),
         Some((queue, group)) => groups.after(queue, group),
         None if query.is_by_name => groups.by_name(),
         None => groups,
@@ -154,7 +113,7 @@ async fn read_held(page: &Page, query: &GroupQuery) -> Result<Vec<HeldGroup>, Fa
 fn held_groups(page: &Page, groups: &[HeldGroup], now: OffsetDateTime) -> Markup {
     html! {
         section.panel aria-label="Held groups" {
-            h2 { "Held by a worker or by hand" }
+            h2 { "Held by a worker or by hand" @if let Some(place) = page.place() { " in " (Cell(place)) } }
             ul.held {
                 @for one in groups.iter().take(HELD as usize) {
                     li {
@@ -187,12 +146,12 @@ fn nothing(page: &Page, query: &GroupQuery) -> Markup {
     }
 }
 
-fn table(page: &Page, groups: &[GroupInfo], now: OffsetDateTime) -> Rows {
-    let groups = &groups[..groups.len().min(ROWS as usize)];
-    let rows = fitting(groups, groups.len(), |one| {
+fn table(page: &Page, groups: &[(&Page, OffsetDateTime, &GroupInfo)]) -> Rows {
+    let rows = fitting(groups, ROWS as usize, |(page, now, one)| {
         html! {
             @let queue = one.queue.as_str();
-            tr id={ "group-" (row_id(one)) } {
+            tr id={ "group-" (row_id(page, one)) } {
+                (place_cell(page))
                 td.clip.l1 { a.row-link href=(group_url(page, queue, &one.group)) { (Cell(&one.group)) } }
                 td.clip { a.plain href=(page.link(&url("/queue", &[("queue", queue)]))) { (Cell(queue)) } }
                 td.num.r1 data-is="run" { (jobs(page, one, "running", one.running)) }
@@ -200,28 +159,23 @@ fn table(page: &Page, groups: &[GroupInfo], now: OffsetDateTime) -> Rows {
                 td.num.r1 data-is="wait" { (jobs(page, one, "available", one.waiting)) }
                 td.nowrap { @if let Some(head) = one.head { (job_link(page, head)) } }
                 td.clip { @if let Some(kind) = &one.head_kind { (Cell(kind)) } }
-                td.num.r2 { @if let Some(since) = one.head_since { (ago(since, now)) } }
-                td.nowrap.l2.wrap { (held_up(page, one, now)) }
+                td.num.r2 { @if let Some(since) = one.head_since { (ago(since, *now)) } }
+                td.nowrap.l2.wrap { (held_up(page, one, *now)) }
             }
         }
     });
-    let html = html! {
-        div.scroll { table.lines {
-            thead { tr {
-                th { "Group" } th { "Queue" } th.num { "Running" } th.num { "Limit" } th.num { "Waiting" }
-                th { "First job" } th { "Kind" } th.num { "Since" } th { "Held up by" }
-            } }
-            tbody { (rows.html) }
-        } }
-        (rows.note())
-    };
+    let html = rows.table(html! {
+        (place_head(page))
+        th { "Group" } th { "Queue" } th.num { "Running" } th.num { "Limit" } th.num { "Waiting" }
+        th { "First job" } th { "Kind" } th.num { "Since" } th { "Held up by" }
+    });
     Rows { html, ..rows }
 }
 
 /// The id of a group's row, by which an update of the page keeps rows that moved. A hash, since keys are long.
-fn row_id(group: &GroupInfo) -> String {
+fn row_id(page: &Page, group: &GroupInfo) -> String {
     let mut hasher = DefaultHasher::new();
-    (group.queue.as_str(), &group.group).hash(&mut hasher);
+    (page.place(), group.queue.as_str(), &group.group).hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
