@@ -137,7 +137,7 @@ impl ClientBuilder {
     /// call waits for a connection.
     pub(crate) fn of_place(self, options: PgConnectOptions, identity: PlaceIdentity, limit: Duration) -> Client {
         let statements = Statements::new(self.schema.clone());
-        let guard = Arc::new(PlaceGuard::new(identity, statements.place_identity()));
+        let guard = Arc::new(PlaceGuard::new(identity, statements.place_identity(), limit));
         let asked = Arc::clone(&guard);
         let pool = self.own_pool(Some(Arc::clone(&guard))).acquire_timeout(limit);
         let pool = pool.after_connect(move |connection, _| {

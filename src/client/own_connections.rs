@@ -36,6 +36,6 @@ impl OwnConnections {
     pub(crate) async fn check(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
         let Some(place) = &self.place else { return Ok(()) };
         let Some(elsewhere) = place.look(connection).await? else { return Ok(()) };
-        Err(io::Error::new(ErrorKind::ConnectionRefused, place.mismatch(elsewhere).to_string()).into())
+        Err(io::Error::new(ErrorKind::ConnectionRefused, elsewhere.to_string()).into())
     }
 }

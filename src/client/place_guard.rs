@@ -1,8 +1,8 @@
 //! Checks that the schema of a client is the place that the client's map names.
 //!
 //! Each new connection of the client's pool reads the identity of the schema. So a pool that is led to another server notices
-//! with its first connection there. A connection that was opened before the latest such notice, or within a minute after it, is
-//! *suspected*: it is asked again each time before it is used. A connection that was opened later was in the place when it was
+//! with its first connection there. A connection that was opened before the latest such notice, or while the pool may still have
+//! been opening it, is *suspected*: it is asked again each time before it is used. A connection that was opened later was in the place when it was
 //! asked. So the suspicion ends when the pool has opened its connections anew.
 //!
 //! Invariant: the result of a check is that of the checked connection alone. A connection that is elsewhere is closed, so
@@ -23,28 +23,19 @@ use crate::store::{self, PlaceIdentity};
 pub(crate) struct PlaceGuard {
     identity: PlaceIdentity,
     statement: SqlStr,
+    /// The longest that the pool takes to open a connection. It counts the age from the end, after the connection was asked.
+    opening: Duration,
     /// When a connection was elsewhere last.
     elsewhere_at: Mutex<Option<Instant>>,
 }
 
-/// How long after a notice new connections are suspected. The pool takes a connection as opened after its first look, and hands
-/// it out later.
-const OPENING: Duration = Duration::from_secs(60);
-
-/// The result of a check that failed.
-#[derive(Debug)]
-pub(super) struct Elsewhere {
-    /// The identity that was found. `None`: there is none.
-    found: Option<String>,
-}
-
 impl PlaceGuard {
-    pub(super) const fn new(identity: PlaceIdentity, statement: SqlStr) -> Self {
-        Self { identity, statement, elsewhere_at: Mutex::new(None) }
+    pub(super) const fn new(identity: PlaceIdentity, statement: SqlStr, opening: Duration) -> Self {
+        Self { identity, statement, opening, elsewhere_at: Mutex::new(None) }
     }
 
-    /// Asks a connection where it is. `None`: in the place.
-    pub(super) async fn look(&self, connection: &mut PgConnection) -> sqlx::Result<Option<Elsewhere>> {
+    /// Asks a connection where it is. `None`: in the place. Else the error of a connection that is elsewhere.
+    pub(super) async fn look(&self, connection: &mut PgConnection) -> sqlx::Result<Option<Error>> {
         let found = match store::place_identity(connection, &self.statement).await {
             Ok(Some(found)) if found == self.identity => return Ok(None),
             Ok(found) => found.map(|found| found.to_string()),
@@ -55,7 +46,7 @@ impl PlaceGuard {
             Err(error) => Some(format!("unknown ({error})")),
         };
         *self.elsewhere_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        Ok(Some(Elsewhere { found }))
+        Ok(Some(Error::MapMismatch { place: self.identity.name.clone(), found }))
     }
 
     /// The place that the schema has to be.
@@ -71,7 +62,7 @@ impl PlaceGuard {
     /// Whether a connection of this age is suspected.
     fn is_suspected(&self, age: Duration) -> bool {
         let elsewhere_at = *self.elsewhere_at.lock().unwrap_or_else(PoisonError::into_inner);
-        elsewhere_at.is_some_and(|at| at.elapsed() <= age + OPENING)
+        elsewhere_at.is_some_and(|at| at.elapsed() <= age + self.opening)
     }
 
     /// Whether a connection that the pool handed out is there. A new one was asked when it was opened, and an idle one if
@@ -81,14 +72,7 @@ impl PlaceGuard {
             return Ok(());
         }
         let looking = async { Ok(self.look(connection).await?) };
-        time_limit::within(time_limit::CHECK_TIMEOUT, looking)
-            .await?
-            .map_or(Ok(()), |elsewhere| Err(self.mismatch(elsewhere)))
-    }
-
-    /// The error of a connection that is elsewhere.
-    pub(super) fn mismatch(&self, elsewhere: Elsewhere) -> Error {
-        Error::MapMismatch { place: self.identity.name.clone(), found: elsewhere.found }
+        time_limit::within(time_limit::CHECK_TIMEOUT, looking).await?.map_or(Ok(()), Err)
     }
 
     /// Whether a connection of the caller's is there.
@@ -114,8 +98,8 @@ mod tests {
     #[test]
     fn a_connection_that_was_opened_after_the_last_notice_is_not_asked_again() {
         let identity = PlaceIdentity { name: PlaceName::new("a").unwrap(), hashed: None };
-        let guard = PlaceGuard::new(identity, Statements::new(SchemaName::default()).place_identity());
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        let guard = PlaceGuard::new(identity, Statements::new(SchemaName::default()).place_identity(), minutes(1));
         assert!(!guard.is_suspected(minutes(30)), "no connection was elsewhere");
         let notice = |ago| *guard.elsewhere_at.lock().unwrap() = Instant::now().checked_sub(ago);
         notice(Duration::ZERO);

@@ -29,7 +29,7 @@ pub(super) fn missing_state_text(wanted: &str, given: &[&str]) -> String {
 pub(super) fn map_mismatch_text(place: &PlaceName, found: Option<&str>) -> String {
     match found {
         None => format!(
-            "the schema of place {place} has no name yet; hint: run `uniqueue places init`, or call `places.init()`"
+            "the schema of place {place} has no name yet; hint: run `uniqueue places migrate`, or call `places.migrate()` and `places.init()`"
         ),
         Some(found) => format!(
             "the map's place {place} is a schema that says it is {found}; hint: mend the URL, the schema or the hashed list of the map"

@@ -8,10 +8,11 @@ use uniqueue::{Client, Error, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, R
 
 use super::{map, open, ready};
 use support::proxy::Proxy;
+use support::server::execute;
 use support::{Task, eventually, job};
 
 /// The texts of the errors of a check.
-async fn problems(places: &Places) -> Vec<String> {
+pub(super) async fn problems(places: &Places) -> Vec<String> {
     let checked = places.check().await.into_iter();
     checked.filter_map(|(_, checked)| checked.err()).map(|error| error.to_string()).collect()
 }
@@ -59,7 +60,7 @@ async fn a_place_without_a_name_is_refused_until_it_gets_one() {
     let places = open(map(&["a"], &[]).await);
     assert!(
         problems(&places).await[0]
-            .starts_with("the schema of place a has no name yet; hint: run `uniqueue places init`")
+            .starts_with("the schema of place a has no name yet; hint: run `uniqueue places migrate`")
     );
     assert!(places.migrate().await.remove(0).1.is_ok());
     let client = places.at("a").unwrap();
@@ -177,6 +178,41 @@ async fn a_connection_to_another_place_is_not_used_though_a_later_one_was_right(
     drop(right_one);
     right.stop().await.unwrap();
     wrong.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_is_asked_again_if_it_was_opened_before_the_last_notice() {
+    let places = ready(map(&["a"], &[]).await).await;
+    let limit = Duration::from_secs(2);
+    let places = Places::builder().max_connections(4).connect_timeout(limit).build(places.map().clone());
+    let a = places.at("a").unwrap();
+    let url = places.map().place("a").unwrap().url();
+    let rename = async |name: &str| execute(url, &format!("UPDATE uniqueue.place SET name = '{name}'")).await;
+    let asked = async || a.job(uniqueue::JobId::generate()).await;
+    let old = a.pool().acquire().await.unwrap();
+    rename("other").await;
+    // The pool notices with a new connection.
+    drop(a.pool().acquire().await.unwrap().detach());
+    rename("a").await;
+    // A connection that is opened later than this was not opened at the notice.
+    tokio::time::sleep(limit + Duration::from_millis(100)).await;
+    let young = a.pool().acquire().await.unwrap();
+    rename("other").await;
+    // The connection that was opened later is not asked, and one that was opened before is, though it was idle for a moment only.
+    drop(young);
+    eventually!(a.pool().num_idle() == 1, "not returned");
+    assert!(asked().await.unwrap().is_none());
+    eventually!(a.pool().num_idle() == 1, "not returned");
+    let young = a.pool().acquire().await.unwrap();
+    drop(old);
+    eventually!(a.pool().num_idle() == 1, "not returned");
+    let error = asked().await.unwrap_err();
+    assert!(matches!(error, Error::MapMismatch { .. }), "{error}");
+    // Now both are older than the last notice.
+    drop(young);
+    assert!(matches!(asked().await, Err(Error::MapMismatch { .. })));
+    rename("a").await;
+    assert!(asked().await.unwrap().is_none());
 }
 
 #[tokio::test]
