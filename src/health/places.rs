@@ -21,7 +21,7 @@ pub(crate) fn refused(place: &PlaceName, error: &Error) -> Finding {
         Error::MapMismatch { .. } => (
             FindingCode::PlaceMismatch,
             Severity::Critical,
-            "Mend the URL, the schema or the hashed list of the map. A new place gets its name from `uniqueue places init`",
+            "Mend the URL, the schema or the hashed list of the map. A place gets its name from `uniqueue places migrate`",
         ),
         Error::NotMigrated { .. } | Error::NewerSchema { .. } | Error::IncompatibleSchema { .. } => (
             FindingCode::PlaceVersion,
@@ -39,38 +39,41 @@ pub(crate) fn refused(place: &PlaceName, error: &Error) -> Finding {
     )
 }
 
-/// The values of one subject's settings: by setting and value the places that have it.
-pub(crate) type Settings<'a> = BTreeMap<String, BTreeMap<String, Vec<&'a PlaceName>>>;
+/// A setting whose values differ between places: its name, and by value the places that have it.
+pub(crate) type Setting<'a> = (&'a str, BTreeMap<&'a str, Vec<&'a PlaceName>>);
 
-/// The settings of a queue or a kind that differ between hashed places. `None`: none differs.
-pub(crate) fn settings(subject: &str, settings: &Settings<'_>) -> Option<Finding> {
-    let mut differing = Vec::new();
-    for (setting, values) in settings.iter().filter(|(_, values)| values.len() > 1) {
+/// The settings of a queue or a kind that differ between hashed places.
+pub(crate) fn settings(subject: &str, settings: &[Setting<'_>]) -> Finding {
+    let of = |(setting, values): &Setting<'_>| {
         let each = values.iter().map(|(value, places)| {
-            let places = places.iter().map(|place| plain(place.as_str())).collect::<Vec<_>>().join(", ");
             let end = value.floor_char_boundary(SHOWN);
             let more = if end < value.len() { "…" } else { "" };
-            format!("{}{more} in {places}", plain(&value[..end]))
+            format!("{}{more} in {}", plain(&value[..end]), names(places.iter().copied()))
         });
-        differing.push(format!("{setting} is {}", each.collect::<Vec<_>>().join(", and ")));
-    }
+        format!("{setting} is {}", each.collect::<Vec<_>>().join(", and "))
+    };
     let advice = "Give it the same settings in each of the places that share hashed values: a job is worked by those of its own place";
-    let seen = differing.join("; ");
-    let finding =
-        || Finding::new(FindingCode::PlaceSettings, Severity::Warning, plain(subject), seen, Remedy::advice(advice));
-    (!differing.is_empty()).then(finding)
+    Finding::new(
+        FindingCode::PlaceSettings,
+        Severity::Warning,
+        plain(subject),
+        settings.iter().map(of).collect::<Vec<_>>().join("; "),
+        Remedy::advice(advice),
+    )
 }
 
 /// A key that several hashed places claim.
 pub(crate) fn doubled_key(key: &str, places: &[PlaceName]) -> Finding {
-    let names = places.iter().map(|place| plain(place.as_str())).collect::<Vec<_>>().join(", ");
     let advice = "Insert its jobs with `Places::insert`, or into the place of the key by hand. Cancel the jobs in the other places";
-    let seen = format!("it is claimed in {names}");
     Finding::new(
         FindingCode::KeyInPlaces,
         Severity::Critical,
         format!("key {}", plain(key)),
-        seen,
+        format!("it is claimed in {}", names(places)),
         Remedy::advice(advice),
     )
+}
+
+fn names<'a>(places: impl IntoIterator<Item = &'a PlaceName>) -> String {
+    places.into_iter().map(|place| plain(place.as_str())).collect::<Vec<_>>().join(", ")
 }

@@ -2,25 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Places;
 use crate::client::{Client, time_limit};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::health::{Finding, places};
 use crate::ident::PlaceName;
 use crate::kind::KindRow;
+use crate::period::format_duration;
 use crate::queue::QueueSettings;
 use crate::retention::Keep;
 
 /// The most keys that are named.
 const NAMED: usize = 20;
 
-/// The parts of a place that are compared: the settings of its queues and its kinds, by name.
-#[derive(Default)]
-struct Facts(BTreeMap<String, BTreeMap<String, String>>);
+/// The members of a kind that may differ.
+const REGISTRATION: [&str; 4] = ["name", "registered_at", "registered_by", "changed_at"];
+
+/// The settings of a place that are compared, by subject and name. A setting without a value is not among them.
+type Facts = BTreeMap<(String, String), String>;
 
 impl Places {
+    /// How many keys of each place [`Places::diagnose`] and `uniqueue places check` compare.
+    pub const COMPARED_KEYS: u32 = 10_000;
+
     /// Finds problems that no place sees by itself, as `uniqueue doctor --places` does:
     ///
     /// - places that do not answer, are not the place that the map says, or have another version of the schema;
@@ -36,7 +42,7 @@ impl Places {
         for (index, (place, facts)) in facts.into_iter().enumerate() {
             match facts {
                 Err(error) => findings.push(places::refused(&place, &error)),
-                Ok(Some(facts)) if self.map().identity(index).hashed.is_some() => compared.push((place, facts)),
+                Ok(Some(facts)) if self.map().is_hashed(index) => compared.push((place, facts)),
                 Ok(_) => {}
             }
         }
@@ -44,76 +50,101 @@ impl Places {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         findings
     }
+
+    /// Finds unique keys that more than one of the hashed places claims, among the first `limit` keys of each in the order of
+    /// their bytes. A kind that goes by its unique key never makes such keys. An insert that bypasses
+    /// [`Places::insert`], such as by SQL in the wrong place, can. A place that does not
+    /// answer within 10 s is left out.
+    pub async fn doubled_keys(&self, limit: u32) -> Vec<(String, Vec<PlaceName>)> {
+        let hashed = self.inner.clients.iter().enumerate().filter(|(index, _)| self.map().is_hashed(*index));
+        let asked = hashed.map(|(index, client)| {
+            let client = client.clone();
+            (index, async move {
+                time_limit::within(time_limit::QUERY_TIMEOUT, client.claims().limit(limit).into_future()).await
+            })
+        });
+        let mut places: BTreeMap<String, Vec<PlaceName>> = BTreeMap::new();
+        for (place, claims) in self.answers(asked.collect()).await {
+            for holder in claims.into_iter().flatten() {
+                places.entry(holder.claim.unique_key).or_default().push(place.clone());
+            }
+        }
+        places.into_iter().filter(|(_, places)| places.len() > 1).collect()
+    }
 }
 
 /// `None`: the role may not see them.
 async fn facts(client: Client) -> Result<Option<Facts>> {
     client.check_schema().await?;
-    let reading = async { Ok::<_, Error>((client.queues().count_up_to(1).await?, client.kinds().list().await?)) };
-    let asking = async {
-        let (queues, kinds) = match reading.await {
-            Err(error) if error.is_privilege_missing() => return Ok(None),
-            read => read?,
-        };
-        let queues = queues.iter().map(|queue| (format!("queue {}", queue.settings.name), of_queue(&queue.settings)));
-        let kinds = kinds.iter().map(|kind| (format!("kind {}", kind.name), of_kind(kind)));
-        Ok(Some(Facts(queues.chain(kinds).collect())))
+    let reading = async {
+        let (queues, kinds) = (client.queues().count_up_to(1).await?, client.kinds().list().await?);
+        let mut facts = Facts::new();
+        for queue in queues {
+            let set = of_queue(&queue.settings).into_iter().filter_map(|(name, value)| Some((name, value?)));
+            let subject = format!("queue {}", queue.settings.name);
+            facts.extend(set.map(|(name, value)| ((subject.clone(), name.to_owned()), value)));
+        }
+        for kind in kinds {
+            let subject = format!("kind {}", kind.name);
+            facts.extend(of_kind(&kind).map(|(name, value)| ((subject.clone(), name), value)));
+        }
+        Ok(Some(facts))
     };
-    time_limit::within(time_limit::QUERY_TIMEOUT, asking).await
+    match time_limit::within(time_limit::QUERY_TIMEOUT, reading).await {
+        Err(error) if error.is_privilege_missing() => Ok(None),
+        read => read,
+    }
 }
 
-/// The settings that are not the default, but a hold, which passes.
-fn of_queue(settings: &QueueSettings) -> BTreeMap<String, String> {
+/// The settings of a queue but its hold, which passes.
+fn of_queue(settings: &QueueSettings) -> [(&'static str, Option<String>); 10] {
+    fn text(value: Option<impl ToString>) -> Option<String> {
+        value.map(|value| value.to_string())
+    }
     let keep = |keep: Keep| match keep {
         Keep::AsRunnersSay => None,
         Keep::Forever => Some("for ever".to_owned()),
-        Keep::For(length) => Some(crate::period::format_duration(length)),
+        Keep::For(length) => Some(format_duration(length)),
     };
-    let text = |value: Option<String>, name: &str| value.map(|value| (name.to_owned(), value));
     [
-        text(settings.paused_at.map(|_| "set".to_owned()), "paused"),
-        text(settings.limit.map(|limit| limit.to_string()), "limit"),
-        text(settings.group_limit.map(|limit| limit.to_string()), "group limit"),
-        text(settings.max_waiting.map(|limit| limit.to_string()), "max_waiting"),
-        text(settings.fair.then(|| "set".to_owned()), "fair"),
-        text(settings.rate.map(|rate| rate.to_string()), "rate"),
-        text(settings.group_rate.map(|rate| rate.to_string()), "group rate"),
-        text(keep(settings.keep_completed), "retention of completed jobs"),
-        text(keep(settings.keep_cancelled), "retention of cancelled jobs"),
-        text(keep(settings.keep_discarded), "retention of discarded jobs"),
+        ("paused", text(settings.paused_at.map(|_| "set"))),
+        ("limit", text(settings.limit)),
+        ("group limit", text(settings.group_limit)),
+        ("max_waiting", text(settings.max_waiting)),
+        ("fair", text(settings.fair.then_some("set"))),
+        ("rate", text(settings.rate)),
+        ("group rate", text(settings.group_rate)),
+        ("retention of completed jobs", keep(settings.keep_completed)),
+        ("retention of cancelled jobs", keep(settings.keep_cancelled)),
+        ("retention of discarded jobs", keep(settings.keep_discarded)),
     ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 /// The values that inserts take from a kind.
-fn of_kind(kind: &KindRow) -> BTreeMap<String, String> {
-    let Ok(Value::Object(mut members)) = serde_json::to_value(kind) else { return BTreeMap::new() };
-    for registration in ["name", "registered_at", "registered_by", "changed_at"] {
-        members.remove(registration);
-    }
-    let set = members.into_iter().filter(|(_, value)| !matches!(value, Value::Null | Value::Bool(false)));
-    set.map(|(name, value)| (name, value.to_string())).chain([("registered".to_owned(), "set".to_owned())]).collect()
+fn of_kind(kind: &KindRow) -> impl Iterator<Item = (String, String)> {
+    let members = match serde_json::to_value(kind) {
+        Ok(Value::Object(members)) => members,
+        _ => Map::new(),
+    };
+    let set = members.into_iter().filter(|(name, value)| {
+        !REGISTRATION.contains(&name.as_str()) && !matches!(value, Value::Null | Value::Bool(false))
+    });
+    set.map(|(name, value)| (name, value.to_string())).chain([("registered".to_owned(), "set".to_owned())])
 }
 
 fn differences(compared: &[(PlaceName, Facts)]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let subjects: BTreeSet<_> = compared.iter().flat_map(|(_, facts)| facts.0.keys()).collect();
-    for subject in subjects {
-        let names: BTreeSet<_> =
-            compared.iter().filter_map(|(_, facts)| facts.0.get(subject)).flat_map(BTreeMap::keys).collect();
-        let mut settings = places::Settings::new();
-        for name in names {
-            let values = settings.entry(name.clone()).or_default();
-            for (place, facts) in compared {
-                let value = facts.0.get(subject).and_then(|settings| settings.get(name));
-                values.entry(value.map_or("not set", String::as_str).to_owned()).or_default().push(place);
-            }
+    let mut differing = BTreeMap::<&str, Vec<places::Setting<'_>>>::new();
+    let settings: BTreeSet<_> = compared.iter().flat_map(|(_, facts)| facts.keys()).collect();
+    for setting in settings {
+        let mut values = BTreeMap::<&str, Vec<&PlaceName>>::new();
+        for (place, facts) in compared {
+            values.entry(facts.get(setting).map_or("not set", String::as_str)).or_default().push(place);
         }
-        findings.extend(places::settings(subject, &settings));
+        if values.len() > 1 {
+            differing.entry(&setting.0).or_default().push((&setting.1, values));
+        }
     }
-    findings
+    differing.into_iter().map(|(subject, settings)| places::settings(subject, &settings)).collect()
 }
 
 #[cfg(test)]
@@ -124,8 +155,9 @@ mod tests {
     #[test]
     fn a_setting_that_one_place_lacks_is_named_with_the_places() {
         let place = |name: &str, settings: &[(&str, &str)]| {
-            let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            (PlaceName::new(name).unwrap(), Facts(BTreeMap::from([("queue mail".to_owned(), settings)])))
+            let of =
+                |(name, value): &(&str, &str)| (("queue mail".to_owned(), (*name).to_owned()), (*value).to_owned());
+            (PlaceName::new(name).unwrap(), settings.iter().map(of).collect::<Facts>())
         };
         let mut compared = vec![place("a", &[("limit", "5")]), place("b", &[("limit", "5")])];
         assert!(differences(&compared).is_empty());

@@ -1,5 +1,6 @@
 //! Inserting one job into its place.
 
+use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
@@ -49,19 +50,22 @@ impl Places {
         PlaceInsert { places: self, job: job.into(), max_wait: None, actor: None }
     }
 
-    /// Fills in a job that is made by name and declares no place.
-    pub(super) async fn fill_in(&self, job: NewJob) -> Result<NewJob> {
+    /// Fills in a job that is made by name and declares no place. Each kind is read once.
+    pub(super) async fn fill_in(&self, job: NewJob, kinds: &mut HashMap<String, Option<KindRow>>) -> Result<NewJob> {
         if job.is_typed() || job.options.place.is_some() {
             return Ok(job);
         }
-        match self.registered(job.kind()).await? {
+        if !kinds.contains_key(job.kind()) {
+            kinds.insert(job.kind().to_owned(), self.registered(job.kind()).await?);
+        }
+        match &kinds[job.kind()] {
             Some(kind) => kind.fill_in(job),
             None => Ok(job),
         }
     }
 
     /// Reads a registered kind in the first place that answers. Each place knows the kind.
-    pub(super) async fn registered(&self, kind: &str) -> Result<Option<KindRow>> {
+    async fn registered(&self, kind: &str) -> Result<Option<KindRow>> {
         let clients = &self.inner.clients;
         let first = self.inner.answered.load(Ordering::Relaxed);
         let mut failure = None;
@@ -103,7 +107,7 @@ impl<'a> IntoFuture for PlaceInsert<'a> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { places, job, max_wait, actor } = self;
-            let mut job = places.fill_in(job).await?;
+            let mut job = places.fill_in(job, &mut HashMap::new()).await?;
             let index = places.index_of_job(&mut job)?;
             let mut insert = places.inner.clients[index].insert(job);
             if let Some(max_wait) = max_wait {

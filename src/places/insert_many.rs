@@ -36,20 +36,9 @@ impl Places {
         I::Item: Into<NewJob>,
     {
         let mut filled = Vec::new();
-        // Each kind is read once.
         let mut kinds = HashMap::new();
         for job in jobs.into_iter().map(Into::into).collect::<Vec<NewJob>>() {
-            if job.is_typed() || job.options.place.is_some() {
-                filled.push(job);
-                continue;
-            }
-            if !kinds.contains_key(job.kind()) {
-                kinds.insert(job.kind().to_owned(), self.registered(job.kind()).await?);
-            }
-            filled.push(match &kinds[job.kind()] {
-                Some(kind) => kind.fill_in(job)?,
-                None => job,
-            });
+            filled.push(self.fill_in(job, &mut kinds).await?);
         }
         let mut parts: BTreeMap<usize, (Vec<usize>, Vec<NewJob>)> = BTreeMap::new();
         let mut marked = HashMap::new();

@@ -1,23 +1,19 @@
-//! The map of places: their names, where they are, and which of them share hashed values.
+//! The map of places: which there are, and which of them share hashed values.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use sqlx::postgres::PgConnectOptions;
 
-use crate::client::Client;
+use super::address::{PlaceAddress, PlaceDocument, invalid};
 use crate::error::{Error, Result};
-use crate::ident::{PlaceName, SchemaName};
+use crate::ident::PlaceName;
 use crate::store::PlaceIdentity;
 
 /// The variable that [`PlaceMap::from_env`] reads.
 const VARIABLE: &str = "UNIQUEUE_PLACES";
-
-/// The setting with which Citus creates a session's objects on this node only.
-const CITUS_OPTION: [(&str, &str); 1] = [("citus.enable_ddl_propagation", "off")];
 
 /// The names of an application's places, where each is, and which of them share hashed values.
 ///
@@ -54,32 +50,12 @@ pub struct PlaceMap {
     hashed: Vec<usize>,
 }
 
-/// One place of a [`PlaceMap`].
-#[derive(Clone)]
-pub struct PlaceAddress {
-    name: PlaceName,
-    options: PgConnectOptions,
-    url: String,
-    schema: SchemaName,
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MapDocument {
     places: Vec<PlaceDocument>,
     #[serde(default)]
     hashed: Vec<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PlaceDocument {
-    name: String,
-    url: Option<String>,
-    url_env: Option<String>,
-    schema: Option<String>,
-    #[serde(default)]
-    citus: bool,
 }
 
 impl PlaceMap {
@@ -93,16 +69,16 @@ impl PlaceMap {
         if places.is_empty() {
             return Err(invalid("it has no place"));
         }
-        let (mut names, mut schemas) = (HashSet::new(), HashSet::new());
-        for place in &places {
-            if !names.insert(&place.name) {
-                return Err(invalid(format!("a name is given twice: {}", place.name)));
+        let mut schemas = HashMap::new();
+        for (index, place) in places.iter().enumerate() {
+            if places[..index].iter().any(|other| other.name() == place.name()) {
+                return Err(invalid(format!("a name is given twice: {}", place.name())));
             }
-            if !schemas.insert((place.database(), &place.schema)) {
-                let (_, host, port, database) = place.database();
+            if let Some(other) = schemas.insert((place.database(), place.schema_name()), place.name()) {
+                let (schema, database) = (place.schema_name(), place.database());
                 return Err(invalid(format!(
-                    "two places are one schema: {} of {host}:{port}/{database}",
-                    place.schema
+                    "places {other} and {} are one schema: {schema} of {database}; hint: give each a schema of its own",
+                    place.name()
                 )));
             }
         }
@@ -117,12 +93,10 @@ impl PlaceMap {
     pub fn hashed<N: AsRef<str>>(mut self, names: impl IntoIterator<Item = N>) -> Result<Self> {
         self.hashed.clear();
         for name in names {
-            let name = name.as_ref();
-            let Some(index) = self.places.iter().position(|place| place.name.as_str() == name) else {
-                return Err(invalid(format!("a hashed place is not among the places: {name:?}")));
-            };
+            let named = self.index_named(name.as_ref());
+            let index = named.map_err(|error| invalid(format!("in the hashed list: {error}")))?;
             if self.hashed.contains(&index) {
-                return Err(invalid(format!("a hashed place is given twice: {name}")));
+                return Err(invalid(format!("a hashed place is given twice: {}", name.as_ref())));
             }
             self.hashed.push(index);
         }
@@ -133,18 +107,16 @@ impl PlaceMap {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidMap`], [`Error::InvalidUrl`], [`Error::InvalidName`].
+    /// [`Error::InvalidMap`], [`Error::InvalidName`].
     pub fn from_json(text: &str) -> Result<Self> {
-        // serde's text may quote a value, and a value may be a URL with a password.
-        let document: MapDocument = serde_json::from_str(text).map_err(|error| match error.classify() {
-            serde_json::error::Category::Data if error.to_string().contains("unknown field") => {
-                invalid(error.to_string())
-            }
-            _ => invalid(format!(
-                "it is not a JSON object {{\"places\": […], \"hashed\": […]}}: line {}, column {}",
-                error.line(),
-                error.column()
-            )),
+        let document: MapDocument = serde_json::from_str(text).map_err(|error| {
+            let told = error.to_string();
+            // Other texts of serde may quote a value, and a value may be a URL with a password.
+            let names_a_field =
+                ["unknown field", "missing field", "duplicate field"].iter().any(|of| told.starts_with(of));
+            let at = format!("line {}, column {}", error.line(), error.column());
+            let form = r#"{"places": [{"name": …, "url": …}, …], "hashed": […]}"#;
+            invalid(if names_a_field { told } else { format!("it is not a JSON object as {form}: {at}") })
         })?;
         let places = document.places.into_iter().map(PlaceDocument::read).collect::<Result<Vec<_>>>()?;
         Self::new(places)?.hashed(document.hashed)
@@ -159,7 +131,19 @@ impl PlaceMap {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path)
             .map_err(|error| invalid(format!("cannot read {}: {error}", path.display())))?;
-        Self::from_json(&text)
+        Self::from_json(&text).map_err(|error| match error {
+            Error::InvalidMap { problem } => invalid(format!("{}: {problem}", path.display())),
+            other => other,
+        })
+    }
+
+    /// Reads the JSON document of a map, or the file at this path.
+    ///
+    /// # Errors
+    ///
+    /// As for [`from_file`](Self::from_file).
+    pub fn from_json_or_file(given: &str) -> Result<Self> {
+        if given.trim_start().starts_with('{') { Self::from_json(given) } else { Self::from_file(given) }
     }
 
     /// Reads the map that `UNIQUEUE_PLACES` has: the path of a file, or the JSON document itself. `None`: the variable is
@@ -169,11 +153,8 @@ impl PlaceMap {
     ///
     /// As for [`from_file`](Self::from_file).
     pub fn from_env() -> Result<Option<Self>> {
-        match std::env::var(VARIABLE) {
-            Ok(text) if text.trim_start().starts_with('{') => Self::from_json(&text).map(Some),
-            Ok(path) if !path.trim().is_empty() => Self::from_file(path).map(Some),
-            _ => Ok(None),
-        }
+        let given = std::env::var(VARIABLE).ok().filter(|given| !given.trim().is_empty());
+        given.map(|given| Self::from_json_or_file(&given)).transpose()
     }
 
     /// The places, in the order of the map.
@@ -181,11 +162,27 @@ impl PlaceMap {
         self.places.iter()
     }
 
+    /// The place with this name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownPlace`].
+    pub fn place(&self, name: &str) -> Result<&PlaceAddress> {
+        self.index_named(name).map(|index| &self.places[index])
+    }
+
+    pub(super) fn index_named(&self, name: &str) -> Result<usize> {
+        self.places.iter().position(|place| place.name().as_str() == name).ok_or_else(|| {
+            let known: Vec<_> = self.places.iter().map(|place| place.name().as_str()).collect();
+            Error::UnknownPlace { given: name.to_owned(), known: known.join(", ") }
+        })
+    }
+
     /// The place of a hashed value: the index is the first eight bytes of the SHA-256 of its UTF-8 text, most significant
     /// first, modulo the number of hashed places. `None`: the map has no hashed places.
     #[must_use]
     pub fn place_of(&self, value: &str) -> Option<&PlaceName> {
-        self.index_of(value).map(|index| &self.places[index].name)
+        self.index_of(value).map(|index| self.places[index].name())
     }
 
     pub(super) fn index_of(&self, value: &str) -> Option<usize> {
@@ -199,112 +196,25 @@ impl PlaceMap {
     }
 
     pub(super) fn name(&self, index: usize) -> &PlaceName {
-        &self.places[index].name
+        self.places[index].name()
+    }
+
+    pub(super) fn is_hashed(&self, index: usize) -> bool {
+        self.hashed.contains(&index)
     }
 
     /// The identity that the place at this index must have.
     pub(super) fn identity(&self, index: usize) -> PlaceIdentity {
-        let names = || self.hashed.iter().map(|index| self.places[*index].name.to_string()).collect();
-        PlaceIdentity { name: self.places[index].name.clone(), hashed: self.hashed.contains(&index).then(names) }
+        let names = || self.hashed.iter().map(|index| self.places[*index].name().to_string()).collect();
+        PlaceIdentity { name: self.name(index).clone(), hashed: self.is_hashed(index).then(names) }
     }
-}
-
-impl PlaceDocument {
-    fn read(self) -> Result<PlaceAddress> {
-        let Self { name, url, url_env, schema, citus } = self;
-        let url = match (url, url_env) {
-            (Some(url), None) => url,
-            (None, Some(variable)) => std::env::var(&variable)
-                .map_err(|_| invalid(format!("place {name}: the variable of its url_env is not set: {variable}")))?,
-            _ => return Err(invalid(format!("place {name} needs one of url and url_env"))),
-        };
-        let mut place = PlaceAddress::new(name, &url)?;
-        if let Some(schema) = schema {
-            place = place.schema(schema.parse()?);
-        }
-        Ok(if citus { place.on_citus() } else { place })
-    }
-}
-
-impl PlaceAddress {
-    /// A place at a database URL, in the schema `uniqueue`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidName`], [`Error::InvalidUrl`].
-    pub fn new(name: impl Into<String>, url: &str) -> Result<Self> {
-        Ok(Self {
-            name: PlaceName::new(name)?,
-            options: Client::connect_options(url)?,
-            url: url.to_owned(),
-            schema: SchemaName::default(),
-        })
-    }
-
-    /// The schema of the place. Default: `uniqueue`.
-    #[must_use]
-    pub fn schema(mut self, schema: SchemaName) -> Self {
-        self.schema = schema;
-        self
-    }
-
-    /// The place is on a worker node of Citus: its sessions are opened with `citus.enable_ddl_propagation=off`, so that what
-    /// they make stays on the node.
-    #[must_use]
-    pub fn on_citus(mut self) -> Self {
-        self.options = self.options.options(CITUS_OPTION);
-        let first = if self.url.contains('?') { '&' } else { '?' };
-        self.url.push_str(&format!("{first}options=-c%20citus.enable_ddl_propagation%3Doff"));
-        self
-    }
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(&self) -> &PlaceName {
-        &self.name
-    }
-
-    /// Its URL as given, which may hold a password.
-    #[must_use]
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// The name of its schema.
-    #[must_use]
-    pub const fn schema_name(&self) -> &SchemaName {
-        &self.schema
-    }
-
-    /// The options of its connections.
-    #[must_use]
-    pub const fn connect_options(&self) -> &PgConnectOptions {
-        &self.options
-    }
-
-    /// The socket, host, port and name of its database.
-    pub(super) fn database(&self) -> (Option<&Path>, &str, u16, &str) {
-        let options = &self.options;
-        let name = options.get_database().unwrap_or_else(|| options.get_username());
-        (options.get_socket().map(|path| path.as_path()), options.get_host(), options.get_port(), name)
-    }
-}
-
-fn invalid(problem: impl Into<String>) -> Error {
-    Error::InvalidMap { problem: problem.into() }
 }
 
 /// Without URLs, which may hold passwords.
 impl fmt::Debug for PlaceMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hashed: Vec<_> = self.hashed.iter().map(|index| &self.places[*index].name).collect();
+        let hashed: Vec<_> = self.hashed.iter().map(|index| self.places[*index].name()).collect();
         f.debug_struct("PlaceMap").field("places", &self.places).field("hashed", &hashed).finish()
-    }
-}
-
-impl fmt::Debug for PlaceAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlaceAddress").field("name", &self.name).field("schema", &self.schema).finish_non_exhaustive()
     }
 }
 
@@ -321,21 +231,55 @@ mod tests {
     fn a_map_that_cannot_be_right_is_refused_without_its_urls() {
         let one = r#"{"name": "a", "url": "postgres://u:s3cret@h/d"}"#;
         let two = r#"{"name": "b", "url": "postgres://u:s3cret@h/d"}"#;
+        let other = r#"{"name": "é b/c", "url": "postgres://u:s3cret@other/d"}"#;
         for (text, problem) in [
             (r#"{"places": []}"#.to_owned(), "it has no place"),
             (format!(r#"{{"places": [{one}, {one}]}}"#), "a name is given twice: a"),
-            (format!(r#"{{"places": [{one}, {two}]}}"#), "two places are one schema: uniqueue of h:5432/d"),
-            (format!(r#"{{"places": [{one}], "hashed": ["x"]}}"#), "a hashed place is not among the places: \"x\""),
+            (
+                format!(r#"{{"places": [{one}, {two}]}}"#),
+                "places a and b are one schema: uniqueue of h:5432/d; hint: give each a schema of its own",
+            ),
+            (
+                format!(r#"{{"places": [{one}, {other}], "hashed": ["a", "x"]}}"#),
+                "in the hashed list: unknown place: \"x\"; hint: the places are a, é b/c",
+            ),
+            (
+                r#"{"places": [{"name": "", "url": "postgres://h/d"}]}"#.to_owned(),
+                "invalid place: must not be empty: \"\"",
+            ),
+            (
+                format!(r#"{{"places": [{{"name": "{}", "url": "postgres://h/d"}}]}}"#, "x".repeat(129)),
+                "invalid place: must not be longer than 128 bytes",
+            ),
+            (
+                r#"{"places": [{"name": "a\nb", "url": "postgres://h/d"}]}"#.to_owned(),
+                "must not hold control characters: \"a\\nb\"",
+            ),
+            (
+                r#"{"places": [{"name": "a", "url": "mysql://u:s3cret@h/d"}]}"#.to_owned(),
+                "place a: invalid database URL: it must start with postgres:// or postgresql://; hint: postgres://",
+            ),
+            (
+                r#"{"places": [{"name": "a", "url": "postgres://h/d", "schema": "a b"}]}"#.to_owned(),
+                "place a: invalid schema: must be a letter or underscore",
+            ),
             (format!(r#"{{"places": [{one}], "hashed": ["a", "a"]}}"#), "a hashed place is given twice: a"),
             (r#"{"places": [{"name": "a"}]}"#.to_owned(), "place a needs one of url and url_env"),
             (r#"{"places": [{"name": "a", "url_env": "NO_SUCH_VARIABLE"}]}"#.to_owned(), "not set: NO_SUCH_VARIABLE"),
             (r#"{"places": [], "hash": []}"#.to_owned(), "unknown field `hash`"),
+            (r#"{"places": [{"url": "postgres://h/d"}]}"#.to_owned(), "missing field `name`"),
+            (r#"{"places": [{"name": "a", "url": 7}]}"#.to_owned(), "\"hashed\": […]}: line 1, column 34"),
             (r#"{"places": "postgres://u:s3cret@h/d"}"#.to_owned(), "it is not a JSON object"),
         ] {
             let error = PlaceMap::from_json(&text).unwrap_err();
             let told = format!("{error} {error:?}");
             assert!(told.contains(problem) && !told.contains("s3cret"), "{text}: {told}");
         }
+        let named = PlaceMap::from_json_or_file("/no/such/map.json").unwrap_err().to_string();
+        assert!(named.starts_with("invalid map of places: cannot read /no/such/map.json: "), "{named}");
+        let map =
+            PlaceMap::from_json_or_file(&format!(r#" {{"places": [{one}, {other}], "hashed": ["é b/c"]}}"#)).unwrap();
+        assert_eq!(map.place("é b/c").unwrap().name().as_str(), "é b/c");
         assert!(!format!("{:?}", PlaceMap::from_json(&format!(r#"{{"places": [{one}]}}"#))).contains("s3cret"));
     }
 

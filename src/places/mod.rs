@@ -8,10 +8,9 @@
 //! - The pool of a place's client asks each new connection where it is, and gives out none of another place. So do runners and
 //!   maintainers with their own connections.
 
+mod address;
 mod assignment;
-mod doubled;
 mod findings;
-mod hubs;
 mod insert;
 mod insert_many;
 mod map;
@@ -22,11 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 
+pub use self::address::PlaceAddress;
 pub use self::insert::{PlaceInsert, Placed};
 pub use self::insert_many::PlaceAnswer;
-pub use self::map::{PlaceAddress, PlaceMap};
+pub use self::map::PlaceMap;
 pub use self::runner::{PlaceState, PlacesHandle, PlacesRunner};
 
 use crate::client::{Client, ClientBuilder};
@@ -106,11 +106,7 @@ impl Places {
     ///
     /// [`Error::UnknownPlace`].
     pub fn at(&self, name: &str) -> Result<&Client> {
-        let index = self.map().places().position(|place| place.name().as_str() == name);
-        index.map(|index| &self.inner.clients[index]).ok_or_else(|| {
-            let known = self.map().places().map(|place| place.name().as_str()).collect::<Vec<_>>().join(", ");
-            Error::UnknownPlace { given: name.to_owned(), known }
-        })
+        self.map().index_named(name).map(|index| &self.inner.clients[index])
     }
 
     /// The client of the place to which a value belongs, among those that share hashed values
@@ -190,15 +186,23 @@ impl Places {
     ///
     /// # Errors
     ///
-    /// One for each place: [`Error::Database`] with the code 22023 for a schema that is another place already, or has
-    /// another list.
+    /// One for each place: [`Error::MapMismatch`] for a schema that is another place already, or has another list;
+    /// [`Error::NotMigrated`].
     pub async fn init(&self) -> Vec<(PlaceName, Result<()>)> {
         let name = |client: Client, index| {
-            let identity = self.map().identity(index);
+            let wanted = self.map().identity(index);
             async move {
                 client.check_schema().await?;
-                store::name_place(&mut *client.connection().await?, client.statements(), &identity).await?;
-                Ok(())
+                let (mut connection, statements) = (client.connection().await?, client.statements());
+                let named = store::name_place(&mut connection, statements, &wanted).await;
+                // The database refuses another name or list with a text of its own.
+                if named.is_err()
+                    && let Some(found) = store::place_identity(&mut connection, &statements.place_identity()).await?
+                    && found != wanted
+                {
+                    return Err(Error::MapMismatch { place: wanted.name, found: Some(found.to_string()) });
+                }
+                named.map(drop)
             }
         };
         self.ask_unguarded(name).await
@@ -237,27 +241,17 @@ impl Places {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        let mut asking = JoinSet::new();
-        let mut answers: Vec<_> = asked.iter().map(|_| None).collect();
-        let indexes: Vec<_> = asked.iter().map(|(index, _)| *index).collect();
-        for (at, (_, answer)) in asked.into_iter().enumerate() {
-            asking.spawn(async move { (at, answer.await) });
+        let asking: Vec<_> =
+            asked.into_iter().map(|(index, asking)| (index, AbortOnDropHandle::new(tokio::spawn(asking)))).collect();
+        let mut answers = Vec::with_capacity(asking.len());
+        for (index, asking) in asking {
+            let answer = asking.await.unwrap_or_else(|error| match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(sqlx::Error::WorkerCrashed.into()),
+            });
+            answers.push((self.name(index).clone(), self.settle(index, answer)));
         }
-        while let Some(joined) = asking.join_next().await {
-            match joined {
-                Ok((at, answer)) => answers[at] = Some(answer),
-                Err(error) => {
-                    if let Ok(panic) = error.try_into_panic() {
-                        std::panic::resume_unwind(panic);
-                    }
-                }
-            }
-        }
-        let named = answers.into_iter().zip(indexes).map(|(answer, index)| {
-            let answer = answer.unwrap_or_else(|| Err(sqlx::Error::WorkerCrashed.into()));
-            (self.name(index).clone(), self.settle(index, answer))
-        });
-        named.collect()
+        answers
     }
 
     /// Passes on the answer of a place. An error of a place that does not answer names it.

@@ -4,23 +4,22 @@
 //! *working*. Each place has a task of its own, so what happens in one, a failure or a hang, happens to no other. A runner
 //! that works deals with its database's outages itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::Places;
-use super::hubs::hubs;
 use super::processes::{FIRST_LOOK, MARK, Processes};
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ident::PlaceName;
 use crate::notify::ListenHub;
-use crate::runner::{Budget, GrowingWait, Runner, RunnerHandle, Share};
+use crate::runner::{Budget, GrowingWait, Runner, Share};
 
 type Build = dyn Fn(Client) -> Runner + Send + Sync;
 
@@ -39,9 +38,8 @@ pub struct PlacesRunner {
 pub struct PlacesHandle {
     states: Arc<Mutex<BTreeMap<PlaceName, PlaceState>>>,
     stopping: CancellationToken,
-    tasks: TaskTracker,
-    /// The first error of the runners that were stopped with the process.
-    failure: Arc<Mutex<Option<Error>>>,
+    /// Each ends with the error of a runner that was stopped with the process.
+    tasks: JoinSet<Result<()>>,
 }
 
 /// The state of a process in a place.
@@ -117,14 +115,13 @@ impl PlacesRunner {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidRunner`], as for [`Runner::start`]: nothing is started. The problem of one place is in
-    /// [`PlacesHandle::states`].
+    /// [`Error::InvalidRunner`](crate::Error::InvalidRunner), as for [`Runner::start`]: nothing is started. The problem of
+    /// one place is in [`PlacesHandle::states`].
     pub async fn start(self) -> Result<PlacesHandle> {
         let Self { places, build, name, slots, most_runners } = self;
         let sample = build(places.inner.clients[0].clone());
         sample.check()?;
         let slots = slots.unwrap_or_else(|| sample.slots());
-        let count = places.inner.clients.len();
         let name = name.unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
         // Ids of one moment begin alike.
         let own = Uuid::now_v7().simple().to_string();
@@ -132,40 +129,19 @@ impl PlacesRunner {
         // Else each new process would begin in every place, before it knows of others.
         let mut processes = Processes::new(places.clone(), name.clone(), most_runners);
         let first = processes.assignment(FIRST_LOOK).await;
-        let stopping = CancellationToken::new();
-        let tasks = TaskTracker::new();
-        let handle = PlacesHandle {
-            states: Arc::new(Mutex::new(
-                places.iter().map(|(place, _)| (place.clone(), PlaceState::Standby)).collect(),
-            )),
-            stopping: stopping.clone(),
-            tasks: tasks.clone(),
-            failure: Arc::default(),
-        };
-        let hubs = if sample.listens() { hubs(&places) } else { vec![None; count] };
-        let mut started = BTreeSet::new();
-        for hub in hubs.iter().flatten() {
-            if started.insert(Arc::as_ptr(hub)) {
-                tasks.spawn(Arc::clone(hub).listen(stopping.clone()));
-            }
-        }
         let (assign, assignment) = watch::channel(first);
-        tasks.spawn(processes.look(assign, stopping.clone()));
+        let states = places.iter().map(|(place, _)| (place.clone(), PlaceState::Standby)).collect();
+        let states = Arc::new(Mutex::new(states));
+        let (stopping, mut tasks) = (CancellationToken::new(), JoinSet::new());
+        tasks.spawn(without_error(processes.look(assign, stopping.clone())));
+        let count = places.inner.clients.len();
+        let hubs = if sample.listens() { listen(&places, &mut tasks, &stopping) } else { vec![None; count] };
         for ((index, hub), share) in hubs.into_iter().enumerate().zip(Budget::shares(slots, count)) {
-            let place = Place {
-                places: places.clone(),
-                index,
-                build: Arc::clone(&build),
-                name: name.clone(),
-                share,
-                hub,
-                states: Arc::clone(&handle.states),
-                failure: Arc::clone(&handle.failure),
-            };
+            let (places, build, name, states) = (places.clone(), Arc::clone(&build), name.clone(), Arc::clone(&states));
+            let place = Place { places, index, build, name, share, hub, states };
             tasks.spawn(place.work(assignment.clone(), stopping.clone()));
         }
-        tasks.close();
-        Ok(handle)
+        Ok(PlacesHandle { states, stopping, tasks })
     }
 
     /// Starts the runners, and stops them in order when `shutdown` resolves, such as
@@ -188,16 +164,19 @@ impl PlacesHandle {
         self.states.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops the runners in order, all at once, each as [`RunnerHandle::stop`] does.
+    /// Stops the runners in order, all at once, each as [`RunnerHandle::stop`](crate::RunnerHandle::stop) does.
     ///
     /// # Errors
     ///
-    /// [`Error::PlaceDown`] or another error of the first place whose runner could not be taken out of its database. It
-    /// counts as alive there until its lease runs out.
-    pub async fn stop(self) -> Result<()> {
+    /// [`Error::PlaceDown`](crate::Error::PlaceDown) or another error of the first place whose runner could not be taken out of
+    /// its database. It counts as alive there until its lease runs out.
+    pub async fn stop(mut self) -> Result<()> {
         self.stopping.cancel();
-        self.tasks.wait().await;
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        let mut result = Ok(());
+        while let Some(ended) = self.tasks.join_next().await {
+            result = result.and(ended.unwrap_or(Ok(())));
+        }
+        result
     }
 }
 
@@ -205,7 +184,34 @@ impl PlacesHandle {
 impl Drop for PlacesHandle {
     fn drop(&mut self) {
         self.stopping.cancel();
+        self.tasks.detach_all();
     }
+}
+
+/// Lets one connection listen for all places of a database and user, where there are several. Answers with the hub of each place.
+fn listen(
+    places: &Places,
+    tasks: &mut JoinSet<Result<()>>,
+    stopping: &CancellationToken,
+) -> Vec<Option<Arc<ListenHub>>> {
+    let mut databases = BTreeMap::<_, Vec<usize>>::new();
+    for (index, place) in places.map().places().enumerate() {
+        databases.entry((place.database(), place.connect_options().get_username())).or_default().push(index);
+    }
+    let clients = &places.inner.clients;
+    let mut hubs = vec![None; clients.len()];
+    for indexes in databases.into_values().filter(|indexes| indexes.len() > 1) {
+        let schemas = indexes.iter().map(|index| clients[*index].schema().clone()).collect();
+        let hub = Arc::new(ListenHub::new(clients[indexes[0]].own_connections(), schemas));
+        tasks.spawn(without_error(Arc::clone(&hub).listen(stopping.clone())));
+        indexes.into_iter().for_each(|index| hubs[index] = Some(Arc::clone(&hub)));
+    }
+    hubs
+}
+
+async fn without_error(task: impl Future<Output = ()>) -> Result<()> {
+    task.await;
+    Ok(())
 }
 
 /// One place of a process.
@@ -217,24 +223,23 @@ struct Place {
     share: Share,
     hub: Option<Arc<ListenHub>>,
     states: Arc<Mutex<BTreeMap<PlaceName, PlaceState>>>,
-    failure: Arc<Mutex<Option<Error>>>,
 }
 
 impl Place {
     /// Works the place, as far as it is assigned, until the process stops.
-    async fn work(self, mut assignment: watch::Receiver<Vec<bool>>, stopping: CancellationToken) {
+    async fn work(self, mut assignment: watch::Receiver<Vec<bool>>, stopping: CancellationToken) -> Result<()> {
         let mut wait = GrowingWait::new();
         while !stopping.is_cancelled() {
             if !assignment.borrow_and_update()[self.index] {
                 self.share.close();
                 self.tell(PlaceState::Standby);
                 tokio::select! {
-                    () = stopping.cancelled() => return,
+                    () = stopping.cancelled() => break,
                     _ = assignment.changed() => continue,
                 }
             }
             let started = tokio::select! {
-                () = stopping.cancelled() => return,
+                () = stopping.cancelled() => break,
                 started = self.runner().start() => started,
             };
             match self.places.settle(self.index, started) {
@@ -246,20 +251,28 @@ impl Place {
                         () = stopping.cancelled() => {}
                         () = taken_away(&mut assignment, self.index) => {}
                     }
-                    self.stop(handle, &stopping).await;
+                    let stopped = self.places.settle(self.index, handle.stop().await);
                     self.share.close();
+                    if let Err(error) = stopped {
+                        tracing::warn!(place = %self.place(), %error, "the runner of a place could not be taken out");
+                        // A place that goes to other processes is no failure of a later stop.
+                        if stopping.is_cancelled() {
+                            return Err(error);
+                        }
+                    }
                 }
                 Err(error) => {
                     self.share.close();
                     tracing::warn!(place = %self.place(), %error, "the runner of a place cannot start, trying again");
                     self.tell(PlaceState::Down(error.to_string()));
                     tokio::select! {
-                        () = stopping.cancelled() => return,
+                        () = stopping.cancelled() => break,
                         () = tokio::time::sleep(wait.grow()) => {}
                     }
                 }
             }
         }
+        Ok(())
     }
 
     fn runner(&self) -> Runner {
@@ -268,16 +281,6 @@ impl Place {
         #[cfg(feature = "periodic")]
         let runner = runner.retain_periodic(|name| self.places.map().index_of(name).unwrap_or(0) == self.index);
         runner
-    }
-
-    async fn stop(&self, handle: RunnerHandle, stopping: &CancellationToken) {
-        if let Err(error) = self.places.settle(self.index, handle.stop().await) {
-            tracing::warn!(place = %self.place(), %error, "the runner of a place could not be taken out");
-            // A place that goes to other processes is no failure of a later stop.
-            if stopping.is_cancelled() {
-                self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-            }
-        }
     }
 
     fn tell(&self, state: PlaceState) {

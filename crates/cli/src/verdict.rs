@@ -26,15 +26,25 @@ impl Verdict {
         };
         if rank(other) > rank(self) { other } else { self }
     }
+
+    /// The verdict of another process of this command. A process that could not do its work, or was killed, is `NotFine`.
+    pub(crate) fn of_code(code: Option<i32>) -> Self {
+        let known = [Self::Fine, Self::Critical, Self::Unseen];
+        known.into_iter().find(|known| Some(i32::from(known.code())) == code).unwrap_or(Self::NotFine)
+    }
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::NotFine => 1,
+            Self::Critical => 3,
+            Self::Unseen => 4,
+        }
+    }
 }
 
 impl From<Verdict> for ExitCode {
     fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Fine => Self::SUCCESS,
-            Verdict::NotFine => Self::from(1),
-            Verdict::Critical => Self::from(3),
-            Verdict::Unseen => Self::from(4),
-        }
+        Self::from(verdict.code())
     }
 }

@@ -1,5 +1,6 @@
 //! Places: several schemas that work together.
 
+mod changed;
 mod citus;
 mod client;
 mod many_servers;

@@ -44,6 +44,31 @@ async fn a_comparison_finds_what_no_place_sees_by_itself() {
 }
 
 #[tokio::test]
+async fn each_setting_that_differs_between_hashed_places_is_named() {
+    let places = ready(map(&["a", "b"], &["a", "b"]).await).await;
+    let (a, b) = (places.at("a").unwrap(), places.at("b").unwrap());
+    a.queue("mail").pause().reason("maintenance").actor("ada").await.unwrap();
+    a.queue("post").limit(Some(3)).await.unwrap();
+    b.queue("post").limit(Some(4)).await.unwrap();
+    b.queue("post").rate(Some(uniqueue::Rate::per(5, Duration::from_secs(1)))).await.unwrap();
+    a.register::<Task>().await.unwrap();
+    // The same in both places: no finding.
+    for client in [a, b] {
+        client.queue("same").pause().actor(client.place().unwrap().as_str()).await.unwrap();
+    }
+    let found: Vec<_> = places.diagnose().await.into_iter().map(|one| (one.subject, one.seen)).collect();
+    let text = |subject: &str, seen: &str| (subject.to_owned(), seen.to_owned());
+    assert_eq!(
+        found,
+        [
+            text("kind task", "registered is not set in b, and set in a"),
+            text("queue mail", "paused is not set in b, and set in a"),
+            text("queue post", "limit is 3 in a, and 4 in b; rate is 5/1s in b, and not set in a"),
+        ]
+    );
+}
+
+#[tokio::test]
 async fn a_place_whose_role_may_not_read_settings_is_not_compared() {
     let whole = map(&["a", "b"], &["a", "b"]).await;
     let places = ready(whole.clone()).await;

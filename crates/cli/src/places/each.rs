@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output};
+use std::process::{Command, Stdio};
 
 use serde_json::{Map, Value, json};
 use uniqueue::{PlaceAddress, PlaceMap};
@@ -37,11 +37,9 @@ pub(crate) struct PageOfIds {
 
 /// Reads the map that the command line names: a file, or the JSON document itself.
 pub(crate) fn map(given: Option<&str>) -> Result<PlaceMap, Failure> {
-    match given {
-        Some(text) if text.trim_start().starts_with('{') => Ok(PlaceMap::from_json(text)?),
-        Some(path) if !path.trim().is_empty() => Ok(PlaceMap::from_file(path)?),
-        _ => Err(Failure::refused("no map of places given", "give --places FILE or set UNIQUEUE_PLACES")),
-    }
+    let given = given.filter(|given| !given.trim().is_empty());
+    let missing = || Failure::refused("no map of places given", "give --places FILE or set UNIQUEUE_PLACES");
+    Ok(PlaceMap::from_json_or_file(given.ok_or_else(missing)?)?)
 }
 
 /// Runs the command line in the place of this name. It takes over this process, so that signals reach it.
@@ -50,11 +48,7 @@ pub(crate) fn map(given: Option<&str>) -> Result<PlaceMap, Failure> {
 ///
 /// It returns only if the command line is refused or cannot run.
 pub(crate) fn in_place(map: &PlaceMap, name: &str) -> Result<Verdict, Failure> {
-    let Some(place) = map.places().find(|place| place.name().as_str() == name) else {
-        let known = map.places().map(|place| place.name().as_str()).collect::<Vec<_>>().join(", ");
-        return Err(Failure::refused(format!("unknown place: {name:?}"), format!("the places are {known}")));
-    };
-    let error = command(place, &own_arguments())?.exec();
+    let error = command(map.place(name)?, &own_arguments())?.exec();
     Err(Failure::environment("cannot run in a place", "try again", error))
 }
 
@@ -69,25 +63,22 @@ pub(crate) fn in_all(map: &PlaceMap, name: &str, page: Option<PageOfIds>) -> Res
             "name it with --place; the commands that ask all places are doctor, stats, serve and the lists",
         ));
     }
-    let places: Vec<_> = map.places().collect();
-    let commands = places.iter().map(|place| command(place, &arguments)).collect::<Result<Vec<_>, _>>()?;
-    let outputs: Vec<std::io::Result<Output>> = std::thread::scope(|scope| {
-        let running: Vec<_> = commands
-            .into_iter()
-            .map(|mut command| scope.spawn(move || command.env(TABLES_AS_JSON, "1").output()))
-            .collect();
-        running.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()))).collect()
-    });
+    let not_run = |error| Failure::environment("cannot run in a place", "try again", error);
+    let mut running = Vec::new();
+    for place in map.places() {
+        let mut command = command(place, &arguments)?;
+        command.env(TABLES_AS_JSON, "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        running.push((place.name().as_str(), command.spawn().map_err(not_run)?));
+    }
     let mut merged = Merged::default();
     let mut worst = Verdict::Fine;
-    for (place, output) in places.iter().zip(outputs) {
-        let output = output.map_err(|error| Failure::environment("cannot run in a place", "try again", error))?;
-        // A place that does not answer is something wrong that was found.
-        worst = worst.or_worse(verdict(output.status.code()).unwrap_or(Verdict::NotFine));
+    for (place, running) in running {
+        let output = running.wait_with_output().map_err(not_run)?;
+        worst = worst.or_worse(Verdict::of_code(output.status.code()));
         for line in String::from_utf8_lossy(&output.stderr).lines() {
-            output::print_to_stderr(&format!("place {}: {line}", place.name()));
+            output::print_to_stderr(&format!("place {place}: {line}"));
         }
-        merged.add(place.name().as_str(), &String::from_utf8_lossy(&output.stdout));
+        merged.add(place, &String::from_utf8_lossy(&output.stdout));
     }
     output::print(&merged.text(page)?)?;
     Ok(worst)
@@ -127,16 +118,6 @@ fn without_places(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
         }
     }
     own
-}
-
-fn verdict(code: Option<i32>) -> Option<Verdict> {
-    match code {
-        Some(0) => Some(Verdict::Fine),
-        Some(1) => Some(Verdict::NotFine),
-        Some(3) => Some(Verdict::Critical),
-        Some(4) => Some(Verdict::Unseen),
-        _ => None,
-    }
 }
 
 /// The outputs of all places.

@@ -5,7 +5,7 @@ mod each;
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde_json::json;
 use uniqueue::{Client, JobCount, JobState, PlaceName, Places, Result, Stats};
 
 pub(crate) use self::each::{PageOfIds, in_all, in_place, map};
@@ -40,96 +40,76 @@ Exit codes:
   2    a wrong command line or map
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
+/// The arguments of each command.
+#[derive(Debug, Args)]
+struct Format {
+    /// Print JSON instead of text: one object a line
+    #[arg(long)]
+    json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 enum PlacesCommand {
-    Init(InitArguments),
-    Check(CheckArguments),
-    Status(StatusArguments),
-    Migrate(MigrateArguments),
-}
-
-macro_rules! arguments {
-    ($(#[$doc:meta])* $name:ident, $examples:expr) => {
-        $(#[$doc])*
-        #[derive(Debug, Args)]
-        #[command(after_help = $examples)]
-        struct $name {
-            /// Print JSON instead of text: one object a line
-            #[arg(long)]
-            json: bool,
-        }
-    };
-}
-
-arguments!(
     /// Write to each place its name and the list of hashed places.
     ///
     /// A place that has them is left alone. A schema that is another place already is refused.
-    InitArguments,
-    "\
+    #[command(after_help = "\
 Examples:
   uniqueue places init --places places.json
 
 Exit codes:
   0    every place has its name
   1    a place does not answer, or is another place already
-  2    a wrong command line or map"
-);
+  2    a wrong command line or map")]
+    Init(Format),
 
-arguments!(
     /// Check that each place answers, is the place of the map, and has the schema that this uniqueue needs.
     ///
     /// It also compares the first 10,000 unique keys of each hashed place: no key is claimed in two of them.
-    CheckArguments,
-    "\
+    #[command(after_help = "\
 Examples:
   uniqueue places check --places places.json
 
 Exit codes:
   0    all places are well
   1    a place is not, or a key is claimed in two hashed places
-  2    a wrong command line or map"
-);
+  2    a wrong command line or map")]
+    Check(Format),
 
-arguments!(
     /// Show the runners and the jobs of each place, and their sums.
     ///
     /// Counts above 10,000 a queue and state are estimates, such as ~537 k, or lower bounds, such as > 10 k. With --json a count
     /// is {"exactly": n}, {"about": n} or {"at_least": n}.
-    StatusArguments,
-    "\
+    #[command(after_help = "\
 Examples:
   uniqueue places status --places places.json
 
 Exit codes:
   0    printed
   1    a place does not answer, or is another than the map says
-  2    a wrong command line or map"
-);
+  2    a wrong command line or map")]
+    Status(Format),
 
-arguments!(
     /// Bring the schema of each place up to date, and give new places their names.
-    MigrateArguments,
-    "\
+    #[command(after_help = "\
 Examples:
   uniqueue places migrate --places places.json
 
 Exit codes:
   0    every place is up to date and has its name
   1    a place does not answer, or cannot be migrated
-  2    a wrong command line or map"
-);
+  2    a wrong command line or map")]
+    Migrate(Format),
+}
 
 /// Runs a command about places.
 pub(crate) async fn run(arguments: PlacesArguments, places: Option<&str>) -> Result<Verdict, Failure> {
     let places = Places::new(map(places)?);
     match arguments.command {
-        PlacesCommand::Init(InitArguments { json }) => {
-            report(json, &places, places.init().await, |()| "named".to_owned())
-        }
-        PlacesCommand::Check(CheckArguments { json }) => check(json, &places).await,
-        PlacesCommand::Migrate(MigrateArguments { json }) => migrate(json, &places).await,
-        PlacesCommand::Status(StatusArguments { json }) => status(json, &places).await,
+        PlacesCommand::Init(Format { json }) => report(json, &places, places.init().await, |()| "named".to_owned()),
+        PlacesCommand::Check(Format { json }) => check(json, &places).await,
+        PlacesCommand::Migrate(Format { json }) => migrate(json, &places).await,
+        PlacesCommand::Status(Format { json }) => status(json, &places).await,
     }
 }
 
@@ -157,15 +137,6 @@ async fn migrate(json: bool, places: &Places) -> Result<Verdict, Failure> {
     })
 }
 
-/// One place, as JSON.
-#[derive(Serialize)]
-struct PlaceLine<'a> {
-    place: &'a str,
-    schema: &'a str,
-    ok: bool,
-    state: String,
-}
-
 /// Prints what came of each place.
 fn report<T>(
     json: bool,
@@ -173,28 +144,17 @@ fn report<T>(
     answers: Vec<(PlaceName, Result<T>)>,
     words: impl Fn(T) -> String,
 ) -> Result<Verdict, Failure> {
-    let schemas: BTreeMap<_, _> =
-        places.iter().map(|(place, client)| (place.clone(), client.schema().clone())).collect();
-    let lines: Vec<_> = answers
-        .into_iter()
-        .map(|(place, answer)| (place, answer.is_ok(), answer.map_or_else(|error| error.to_string(), &words)))
-        .collect();
-    let is_fine = lines.iter().all(|(_, ok, _)| *ok);
-    if json {
-        let lines = lines.into_iter().map(|(place, ok, state)| {
-            let schema = schemas.get(&place).map(ToString::to_string).unwrap_or_default();
-            serde_json::json!(PlaceLine { place: place.as_str(), schema: &schema, ok, state })
-        });
-        output::print(&output::json_lines(lines)?)?;
-    } else {
-        let mut table = Table::new([Column::text("place"), Column::text("schema").optional(), Column::long("state")]);
-        for (place, ok, state) in lines {
-            let schema = schemas.get(&place).map(ToString::to_string).unwrap_or_default();
-            let style = if ok { Style::Plain } else { Style::Bad };
-            table.row([Cell::new(&place), Cell::new(schema), Cell::new(state).style(style)]);
-        }
-        output::print(&table.text())?;
+    let is_fine = answers.iter().all(|(_, answer)| answer.is_ok());
+    let mut lines = Vec::new();
+    let mut table = Table::new([Column::text("place"), Column::text("schema").optional(), Column::long("state")]);
+    for (place, (_, answer)) in places.map().places().zip(answers) {
+        let (name, schema, ok) = (place.name(), place.schema_name().as_str(), answer.is_ok());
+        let state = answer.map_or_else(|error| error.to_string(), &words);
+        lines.push(json!({"place": name, "schema": schema, "ok": ok, "state": &state}));
+        let style = if ok { Style::Plain } else { Style::Bad };
+        table.row([Cell::new(name), Cell::new(schema), Cell::new(state).style(style)]);
     }
+    output::print(&if json { output::json_lines(lines)? } else { table.text() })?;
     Ok(if is_fine { Verdict::Fine } else { Verdict::NotFine })
 }
 
@@ -208,9 +168,9 @@ async fn status(json: bool, places: &Places) -> Result<Verdict, Failure> {
         let lines = answers.iter().map(|(place, answer)| match answer {
             Ok(stats) => {
                 let jobs: BTreeMap<_, _> = STATES.map(|state| (state.as_str(), jobs_in(stats, state))).into();
-                serde_json::json!({"place": place, "ok": true, "runners": stats.runners, "jobs": jobs})
+                json!({"place": place, "ok": true, "runners": stats.runners, "jobs": jobs})
             }
-            Err(error) => serde_json::json!({"place": place, "ok": false, "state": error.to_string()}),
+            Err(error) => json!({"place": place, "ok": false, "state": error.to_string()}),
         });
         output::print(&output::json_lines(lines)?)?;
     } else {
