@@ -1,120 +1,22 @@
-//! Places on nodes of Citus. `CITUS_URL` names a database on a worker node, as a superuser and without schemas `uniqueue` and
-//! `race`. The other nodes are found in `pg_dist_node`, the coordinator among them. `UNIQUEUE_CITUS_SECONDS` is how long the
-//! runner works, by default 5.
+//! Places on nodes of Citus. `CITUS_URL` names a database on a worker node of this machine, as a superuser and without schemas
+//! `uniqueue` and `race`. The other nodes are found in `pg_dist_node`, the coordinator among them. `UNIQUEUE_CITUS_SECONDS` is how
+//! long the runner works, by default 5.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
+mod cluster;
+mod decision;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, query_scalar, raw_sql};
-use tokio::sync::Mutex;
-use uniqueue::{Client, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, RunningJob, SchemaName, UniqueKey};
+use sqlx::{Connection, PgConnection, query_scalar, raw_sql};
+use uniqueue::{Client, NewJob, PlaceAddress, PlaceBy, PlaceMap, Runner, RunningJob, SchemaName, UniqueKey};
 
-use super::{open, unfinished};
+use self::cluster::{Cluster, both_sides, execute, order};
+use super::unfinished;
 use support::dice::Dice;
-use support::{Task, eventually, job, tools};
-
-/// The nodes of a cluster. Each test has it for itself.
-struct Cluster {
-    /// A worker. The place is there.
-    worker: String,
-    /// The coordinator, and the other workers.
-    coordinator: String,
-    others: Vec<String>,
-    _turn: tokio::sync::MutexGuard<'static, ()>,
-}
-
-static TURN: Mutex<()> = Mutex::const_new(());
-
-impl Cluster {
-    /// `None`: no cluster is named.
-    async fn find() -> Option<Self> {
-        let Some(worker) = std::env::var("CITUS_URL").ok().filter(|url| !url.is_empty()) else {
-            tools::lacks("citus", "a worker node of Citus, named by CITUS_URL");
-            return None;
-        };
-        let turn = TURN.lock().await;
-        let mut connection = PgConnection::connect(&worker).await.unwrap();
-        let own: i32 = query_scalar("SELECT inet_server_port()").fetch_one(&mut connection).await.unwrap();
-        let nodes = "SELECT nodeport, groupid FROM pg_dist_node WHERE isactive ORDER BY groupid";
-        let nodes = sqlx::query(nodes).fetch_all(&mut connection).await.unwrap();
-        let url = |port: i32| worker.replace(&format!(":{own}/"), &format!(":{port}/"));
-        let of = |row: &sqlx::postgres::PgRow| (row.get::<i32, _>("nodeport"), row.get::<i32, _>("groupid"));
-        let (mut coordinator, mut others) = (None, Vec::new());
-        for (port, group) in nodes.iter().map(of) {
-            match group {
-                0 => coordinator = Some(url(port)),
-                _ if port != own => others.push(url(port)),
-                _ => {}
-            }
-        }
-        let coordinator = coordinator.expect("a coordinator, added by citus_set_coordinator_host");
-        assert!(!others.is_empty(), "a second worker");
-        Some(Self { worker, coordinator, others, _turn: turn })
-    }
-
-    /// A place on the worker, ready for work.
-    async fn place(&self) -> Places {
-        execute(&self.worker, "SET citus.enable_ddl_propagation = off; DROP SCHEMA IF EXISTS uniqueue CASCADE").await;
-        let place = PlaceAddress::new("node", &self.worker).unwrap().on_citus();
-        let places = open(PlaceMap::new([place]).unwrap().hashed(["node"]).unwrap());
-        assert!(!places.migrate().await.remove(0).1.unwrap().is_empty());
-        places.init().await.remove(0).1.unwrap();
-        places
-    }
-
-    /// A distributed table with shards on every worker.
-    async fn table(&self) {
-        let sql = "DROP TABLE IF EXISTS citus_order; CREATE TABLE citus_order (n bigint PRIMARY KEY, job uuid)";
-        execute(&self.coordinator, sql).await;
-        execute(&self.coordinator, "SELECT create_distributed_table('citus_order', 'n', shard_count => 8)").await;
-    }
-
-    async fn clean_up(&self) {
-        execute(&self.worker, "SET citus.enable_ddl_propagation = off; DROP SCHEMA IF EXISTS uniqueue CASCADE").await;
-        execute(&self.coordinator, "DROP TABLE IF EXISTS citus_order").await;
-    }
-
-    /// Ends all sessions of a node as a crash does, and waits until it answers again.
-    async fn crash(node: &str) {
-        let Ok(mut connection) = PgConnection::connect(node).await else { return };
-        let pid: i32 = query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await.unwrap();
-        // The postmaster starts the node again.
-        assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
-        eventually!(PgConnection::connect(node).await.is_ok(), "{node} does not come back");
-    }
-}
-
-async fn execute(url: &str, sql: &str) {
-    let mut connection = PgConnection::connect(url).await.unwrap();
-    raw_sql(AssertSqlSafe(sql.to_owned()))
-        .execute(&mut connection)
-        .await
-        .unwrap_or_else(|error| panic!("{sql}: {error}"));
-}
-
-/// Inserts rows of several shards and a job, in a transaction on the place's node.
-async fn order(client: &Client, n: i64) -> Result<sqlx::Transaction<'static, sqlx::Postgres>, uniqueue::Error> {
-    let mut tx = client.pool().begin().await?;
-    let id = client.insert(NewJob::from(Task { n: u32::try_from(n).unwrap() })).tx(&mut tx).await?.id();
-    for shard in 0..4 {
-        let row = sqlx::query("INSERT INTO citus_order VALUES ($1, $2)").bind(n * 4 + shard).bind(id.as_uuid());
-        row.execute(&mut *tx).await?;
-    }
-    Ok(tx)
-}
-
-/// The jobs of the place, and those that rows of the distributed table name, with the number of rows.
-async fn both_sides(cluster: &Cluster) -> (BTreeSet<sqlx::types::Uuid>, BTreeMap<sqlx::types::Uuid, i64>) {
-    let mut place = PgConnection::connect(&cluster.worker).await.unwrap();
-    let jobs = query_scalar("SELECT id FROM uniqueue.job").fetch_all(&mut place).await.unwrap();
-    let mut other = PgConnection::connect(&cluster.coordinator).await.unwrap();
-    let rows =
-        sqlx::query("SELECT job, count(*) AS rows FROM citus_order GROUP BY job").fetch_all(&mut other).await.unwrap();
-    (jobs.into_iter().collect(), rows.iter().map(|row| (row.get("job"), row.get("rows"))).collect())
-}
+use support::{Task, eventually, job};
 
 fn runner(client: Client) -> Runner {
     Runner::new(client).queue("default", 4).worker(async |_: RunningJob<Task>| {}).lease(Duration::from_secs(4))
