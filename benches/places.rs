@@ -7,6 +7,7 @@
 #![allow(missing_docs, clippy::expect_used)]
 
 use std::fs;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ const SINGLE: u64 = 8_000;
 const BULK: u64 = 100_000;
 const BATCH: u64 = 1_000;
 const SLOTS: usize = 200;
+const COLUMNS: [&str; 4] = ["insert", "insert with tx", "insert_many", "work"];
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "bench.place", place = "n")]
@@ -54,6 +56,18 @@ impl Subject {
             Self::Plain(client) => drop(client.insert(task(n)).await.expect("an insert")),
             Self::Map(places) => drop(places.insert(task(n)).await.expect("an insert")),
         }
+    }
+
+    /// Inserts in a transaction of the caller's.
+    async fn insert_in_transaction(&self, n: u64) {
+        let mut job = NewJob::from(task(n));
+        let client = match self {
+            Self::Plain(client) => client,
+            Self::Map(places) => places.of_job(&mut job).expect("a place"),
+        };
+        let mut tx = client.pool().begin().await.expect("a transaction");
+        client.insert(job).tx(&mut tx).await.expect("an insert");
+        tx.commit().await.expect("a commit");
     }
 
     async fn insert_many(&self, from: u64) {
@@ -117,31 +131,37 @@ async fn measured(jobs: u64, work: impl Future<Output = ()>) -> Cost {
     Cost { micros, rate: jobs as f64 / began.elapsed().as_secs_f64() }
 }
 
-async fn round(subject: &std::sync::Arc<Subject>) -> [Cost; 3] {
+/// Inserts jobs one by one, in several tasks.
+async fn insert_singly(subject: &Arc<Subject>, is_in_transaction: bool) {
+    let mut tasks = JoinSet::new();
+    for at in 0..TASKS {
+        let subject = Arc::clone(subject);
+        tasks.spawn(async move {
+            for n in at * SINGLE..at * SINGLE + SINGLE / TASKS {
+                match is_in_transaction {
+                    true => subject.insert_in_transaction(n).await,
+                    false => subject.insert(n).await,
+                }
+            }
+        });
+    }
+    tasks.join_all().await;
+}
+
+async fn round(subject: &Arc<Subject>) -> [Cost; COLUMNS.len()] {
     for client in subject.clients() {
         let empty = format!("TRUNCATE {}.job CASCADE", client.schema().quoted());
         sqlx::query(sqlx::AssertSqlSafe(empty)).execute(client.pool()).await.expect("an empty table");
     }
-    let single = measured(SINGLE, async {
-        let mut tasks = JoinSet::new();
-        for at in 0..TASKS {
-            let subject = std::sync::Arc::clone(subject);
-            tasks.spawn(async move {
-                for n in 0..SINGLE / TASKS {
-                    subject.insert(at * SINGLE + n).await;
-                }
-            });
-        }
-        tasks.join_all().await;
-    });
-    let single = single.await;
+    let single = measured(SINGLE, insert_singly(subject, false)).await;
+    let in_transaction = measured(SINGLE, insert_singly(subject, true)).await;
     let bulk = measured(BULK, async {
         for from in (0..BULK).step_by(BATCH as usize) {
             subject.insert_many(from).await;
         }
     });
     let bulk = bulk.await;
-    [single, bulk, measured(SINGLE + BULK, subject.work()).await]
+    [single, in_transaction, bulk, measured(2 * SINGLE + BULK, subject.work()).await]
 }
 
 async fn subject(url: &str, places: usize) -> Subject {
@@ -175,7 +195,7 @@ async fn main() {
         Postgres::builder().durability(Durability::Durable).max_connections(200).start().await.expect("a server");
     let mut subjects = Vec::new();
     for places in MAPS {
-        subjects.push(std::sync::Arc::new(subject(server.url(), places).await));
+        subjects.push(Arc::new(subject(server.url(), places).await));
     }
     let mut costs = vec![Vec::new(); MAPS.len()];
     for number in 0..=ROUNDS {
@@ -188,10 +208,10 @@ async fn main() {
         }
     }
     println!("microseconds of this process a job, and jobs a second; medians of {ROUNDS} rounds");
-    println!("{:<8} {:>20} {:>20} {:>20}", "places", "insert", "insert_many", "work");
+    println!("{:<8} {}", "places", COLUMNS.map(|column| format!("{column:>20}")).join(" "));
     for (places, costs) in MAPS.into_iter().zip(costs) {
         let name = if places == 0 { "plain".to_owned() } else { places.to_string() };
-        let cells = (0..3).map(|at| {
+        let cells = (0..COLUMNS.len()).map(|at| {
             let of = |value: fn(&Cost) -> f64| median(costs.iter().map(|cost| value(&cost[at])).collect());
             format!("{:>11.2} {:>8.0}", of(|cost| cost.micros), of(|cost| cost.rate))
         });
