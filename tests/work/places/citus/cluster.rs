@@ -82,15 +82,6 @@ impl Cluster {
         execute(&self.worker, "SET citus.enable_ddl_propagation = off; DROP SCHEMA IF EXISTS uniqueue CASCADE").await;
         execute(&self.coordinator, "DROP TABLE IF EXISTS citus_order").await;
     }
-
-    /// Ends all sessions of a node as a crash does, and waits until it answers again.
-    pub(super) async fn crash(node: &str) {
-        let Ok(mut connection) = PgConnection::connect(node).await else { return };
-        let pid: i32 = query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await.unwrap();
-        // The postmaster starts the node again.
-        assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
-        eventually!(PgConnection::connect(node).await.is_ok(), "{node} does not come back");
-    }
 }
 
 /// A server that was killed.

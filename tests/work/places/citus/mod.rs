@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use sqlx::{Connection, PgConnection, query_scalar, raw_sql};
 use uniqueue::{Client, NewJob, PlaceAddress, PlaceBy, PlaceMap, Runner, RunningJob, SchemaName, UniqueKey};
 
-use self::cluster::{Cluster, both_sides, execute, order};
+use self::cluster::{Cluster, Killed, both_sides, execute, order};
 use super::unfinished;
 use support::dice::Dice;
 use support::{Task, eventually, job};
@@ -86,7 +86,7 @@ async fn a_node_that_crashes_at_any_moment_leaves_both_or_neither() {
     // Before the decision: a node of the rows, and the place's own.
     for (n, crashed) in [(1_000_000, &cluster.others[0]), (1_000_001, &cluster.worker)] {
         let tx = eventually!(let tx = order(&node, n).await; tx.is_ok(), "{tx:?}").unwrap();
-        Cluster::crash(crashed).await;
+        Killed::server(crashed).await.start().await;
         assert!(tx.commit().await.is_err(), "{crashed}");
     }
     // At any moment, that of the decision among them.
@@ -114,7 +114,8 @@ async fn a_node_that_crashes_at_any_moment_leaves_both_or_neither() {
     let mut dice = Dice::new(37, 1);
     for round in 0..support::soak(6, 30) {
         tokio::time::sleep(dice.millis(50, 400)).await;
-        Cluster::crash(if round % 2 == 0 { &cluster.others[0] } else { &cluster.worker }).await;
+        let node = if round % 2 == 0 { &cluster.others[0] } else { &cluster.worker };
+        Killed::server(node).await.start().await;
     }
     is_over.store(true, Ordering::Relaxed);
     let (mut committed, mut unknown) = (0, 0);
