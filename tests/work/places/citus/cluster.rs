@@ -119,8 +119,15 @@ impl Killed {
     /// Starts the server again, and waits until it answers.
     pub(super) async fn start(mut self) {
         let mut server = self.restart.spawn().unwrap();
+        let mut is_up = async || {
+            // A process that is about to be gone may hold the memory of the old server.
+            if server.try_wait().unwrap().is_some() {
+                server = self.restart.spawn().unwrap();
+            }
+            PgConnection::connect(&self.node).await.is_ok()
+        };
+        eventually!(is_up().await, "{} does not come back", self.node);
         std::thread::spawn(move || server.wait());
-        eventually!(PgConnection::connect(&self.node).await.is_ok(), "{} does not come back", self.node);
     }
 }
 
