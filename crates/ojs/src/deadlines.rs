@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use uniqueue::{Client, JobError, JobResult, JobRun};
 
-use crate::runs::{Held, Runs};
+use crate::reservations::{Held, Runs};
 
 /// The wait before another try, where the database did not answer.
 const TRY_AGAIN: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use uniqueue::{Client, KindCache};
 use crate::access::Access;
 use crate::deadlines::Deadlines;
 use crate::rate_limit::SetRates;
-use crate::runs::Runs;
+use crate::reservations::Runs;
 use crate::store::Store;
 
 /// See [`Ojs::access`](crate::Ojs::access).

@@ -12,8 +12,8 @@ use crate::access::Access;
 use crate::deadlines::Deadlines;
 use crate::door::{AccessFn, Door};
 use crate::rate_limit::SetRates;
+use crate::reservations::Runs;
 use crate::routes;
-use crate::runs::Runs;
 use crate::store::Store;
 use crate::workflow;
 

@@ -18,7 +18,7 @@ use crate::envelope::known_id;
 use crate::fields::{Fields, wrong};
 use crate::jobs::find;
 use crate::problem::Problem;
-use crate::runs::{self, Held, LONGEST, NAMELESS, not_active, reserve_at_fetch};
+use crate::reservations::{self, Held, LONGEST, NAMELESS, not_active, reserve_at_fetch};
 use crate::{parents, show, state, times};
 
 /// The most jobs of a fetch, and of a heartbeat.
@@ -45,7 +45,7 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
         .client
         .fetch_jobs(queues, named.as_deref().unwrap_or(NAMELESS))
         .count(count)
-        .reserve(asked.unwrap_or(runs::DEFAULT_RESERVATION).clamp(Duration::from_secs(1), LONGEST))
+        .reserve(asked.unwrap_or(reservations::DEFAULT_RESERVATION).clamp(Duration::from_secs(1), LONGEST))
         .reserve_each(move |job| Some(reserve_at_fetch(&job.meta, asked)))
         .tx(&mut tx)
         .await?;
@@ -171,7 +171,7 @@ pub(crate) async fn heartbeat(State(door): State<Arc<Door>>, Object(body): Objec
         let most = u32::try_from(unknown.len()).unwrap_or(u32::MAX);
         let running = JobFilter::new().ids(unknown).states(JobState::Running);
         let rows = door.client.jobs(running).limit(most).await?;
-        held.extend(runs::of_rows(&door.client, &rows).await?);
+        held.extend(reservations::of_rows(&door.client, &rows).await?);
     }
     held.retain(|held| held.worker.as_deref().is_none_or(|by| by == worker));
     let mut wanted: BTreeMap<Duration, Vec<JobRun>> = BTreeMap::new();

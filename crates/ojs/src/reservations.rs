@@ -1,4 +1,4 @@
-//! The runs that workers fetched through this door.
+//! The runs that workers fetched through this door, and how long each is reserved.
 //!
 //! OJS's workers name a job and not its run, so the door remembers the run: a report counts only for the run that the same
 //! worker fetched. A run that this process does not remember, after a restart or from another process, is read from the
