@@ -172,6 +172,9 @@ async fn the_page_is_what_happens_and_its_remedy_works() {
         inserted
     });
 
+    let shop = "SELECT wait_event_type::text FROM pg_stat_activity WHERE application_name = 'shop'";
+    eventually!(texts(&url, shop).await == ["Lock"], "the shop's insert does not wait");
+
     let mut incident = Incident { url: url.clone(), pid, page: std::fs::read_to_string(PAGE).unwrap() };
     let doctor = "uniqueue doctor --transaction 1s --waiting 1s";
     incident.until(doctor, 1, &["blocking_transaction", "queue_late", "for it"]).await;
