@@ -198,11 +198,6 @@ struct OtherDriversGuide;
 #[doc = include_str!("../docs/learn/workers.md")]
 struct WorkersGuide;
 
-/// Compiles the snippets of docs/operate/operations.md.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/operate/operations.md")]
-struct OperationsGuide;
-
 /// Compiles the snippets of docs/operate/scale.md.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/operate/scale.md")]
