@@ -1,12 +1,13 @@
 //! The commands over several places.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{Foreground, database, directory, uniqueue};
+use crate::support::{Foreground, database, directory, execute, uniqueue};
 
 /// Runs a command with a map. Answers with its exit code and its output.
 fn run(map: &str, arguments: &[&str]) -> (i32, String, String) {
@@ -164,4 +165,38 @@ async fn the_dashboard_serves_all_places() {
     // Other doors serve one place.
     let (code, _, error) = run(map, &["serve", "--ojs", "127.0.0.1:0", "--listen", "127.0.0.1:0"]);
     assert!(code == 2 && error.contains("--ojs serves one place"), "{error}");
+}
+
+#[tokio::test]
+async fn a_watch_checks_each_schema_once() {
+    let directory = directory();
+    let (a, b) = (database().await, database().await);
+    let map = directory.path().join("map.json");
+    fs::write(&map, json!({"places": [{"name": "a", "url": a}, {"name": "b", "url": b}]}).to_string()).unwrap();
+    let map = map.to_str().unwrap();
+    assert_eq!(run(map, &["places", "migrate"]).0, 0);
+    for place in ["a", "b"] {
+        assert_eq!(run(map, &["job", "insert", "email", "--place", place]).0, 0);
+    }
+    let mut command = uniqueue();
+    command.args(["stats", "--watch", "50ms", "--json", "--places", map]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut available = || {
+        let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        line["jobs"]["available"]["exactly"].as_u64()
+    };
+    assert_eq!(available(), Some(2));
+    // The next check of a schema fails.
+    for url in [&a, &b] {
+        execute(url, "ALTER TABLE uniqueue.schema_history RENAME TO hidden").await;
+    }
+    assert_ne!(run(map, &["stats"]).0, 0);
+    execute(&b, "SELECT FROM uniqueue.insert_job('email')").await;
+    // The lines until then were printed before.
+    while available() != Some(3) {}
+    // It ends when its output is closed.
+    drop(lines);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }
