@@ -51,7 +51,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
             td.num.r1 data-is="retryable" { a.plain href=(jobs("retryable")) { (grouped(one.retryable)) } }
             td.num.r1 data-is="discarded" { a.plain href=(jobs("discarded")) { (grouped(one.discarded)) } }
             td.num.r2 { @if let Some(at) = one.last_failed_at { (ago(at, *now)) } }
-            td.clip.mono.l2 { @if page.app.redact.is_none() { (Cell(&first_line(one.last_error.as_deref()))) } @else { span.note { "hidden" } } }
+            td.wrap.mono.l2 { @if page.app.redact.is_none() { (Cell(&first_line(one.last_error.as_deref()))) } @else { span.note { "hidden" } } }
             td.nowrap { @if let Some(id) = one.last_job { (job_link(page, id)) } }
         } }
     });

@@ -40,8 +40,8 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
             (place_cell(page))
             th.l1 scope="row" { a.row-link href=(page.link(&url("/kind", &[("kind", name)]))) { (Cell(name)) } }
             td.clip.r1 { @if let Some(queue) = &kind.queue { (Cell(queue)) } @else { span.note { "default" } } }
-            td.num { (kind.priority.unwrap_or(0)) }
-            td.num { (kind.max_attempts.unwrap_or(25)) }
+            td.num { @match kind.priority { Some(priority) => (priority), None => span.note { "0" } } }
+            td.num { @match kind.max_attempts { Some(attempts) => (attempts), None => span.note { "25" } } }
             td.l2.wrap { @match words(kind.policy()) { Some(words) => (Cell(&words)), None => span.note { "not unique" } } }
             td.num.r2 { (ago(kind.registered_at, kind.registered_at.max(*now))) }
             td.clip { (Cell(&kind.registered_by)) }
@@ -84,9 +84,10 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     if !is_known && !ran_this_week(&page, name).await && !has_jobs(&page, name).await? {
         return Err(Failure::NotFound("kind: it is neither registered nor worked, and no job of it was found"));
     }
+    let stats = format!("uniqueue stats --since 24h --kind {}", argument(name));
+    let show = format!("uniqueue kind show {}", argument(name));
     let link = |path: &str, pairs: &[(&str, &str)]| page.link(&url(path, &[&[("kind", name)], pairs].concat()));
     let body = html! {
-        p.callout.mono.the-key { (Hostile(name)) }
         (errors)
         h2 { "History" }
         (history)
@@ -138,8 +139,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
             (policy_document("Unique policy", kind.unique_policy.as_ref(), name))
             (policy_document("Group policy", kind.group_policy.as_ref(), name))
         }
-        (cli(&format!("uniqueue stats --since 24h --kind {}", argument(name))))
-        @if kind.is_some() { (cli(&format!("uniqueue kind show {}", argument(name)))) }
+        (cli(&[stats.as_str(), show.as_str()][..if kind.is_some() { 2 } else { 1 }].join("\n")))
     };
     Ok(document(&page, Document { title: &format!("Kind {name}"), is_live: false, actions: html! {}, body }))
 }

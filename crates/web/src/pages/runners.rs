@@ -45,11 +45,12 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
                 a.row-link href=(page.link(&url("/running", &[("runner", &one.name)]))) { (Cell(&one.name)) }
                 @if let Some(host) = one.host.as_ref().filter(|host| !one.name.contains(host.as_str())) { " " span.note { (Cell(host)) } }
             }
-            td.clip.mono.l2 { @if let Some(version) = &one.version { (Cell(version)) } }
+            td.l2 { @if let Some(version) = &one.version { span.mono { (Cell(version)) } " " } span.note { (ago(one.started_at, *now)) } }
             td.nowrap.r1 {
                 @if !one.is_alive { span.badge.critical { "dead" } }
                 @else if running(one) > 0 { span.state.s-running { "runs " (grouped(running(one))) } }
                 @else { span.state.s-pending { "idle" } }
+                @if one.lease_left.is_none() { " " span.note.bad { "lease ran out" } }
             }
             td.names {
                 @for (at, queue) in one.queues.iter().take(QUEUES).enumerate() {
@@ -59,11 +60,9 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
                 @if one.queues.len() > QUEUES { " and " (one.queues.len() - QUEUES) " more" }
             }
             td.clip { @if let Some(kinds) = &one.kinds { (Cell(&kinds.iter().take(KINDS).map(|kind| kind.as_str()).collect::<Vec<_>>().join(", "))) } @else { span.note { "any" } } }
-            td.num.r2 { @if let Some(age) = one.heartbeat_age { (span(age)) " ago" } }
-            td.num { @match one.lease_left { Some(left) => { (span(left)) " left" } None => "ran out" } }
+            td.num.r2 title=[one.lease_left.map(|left| format!("its lease has {} left", span(left)))] { @if let Some(age) = one.heartbeat_age { (span(age)) " ago" } }
             td.num { (grouped(one.completed)) }
             td.num { (grouped(one.failed)) }
-            td.num { (ago(one.started_at, *now)) }
         } }
     });
     let body = html! {
@@ -73,7 +72,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
         } @else {
             // Nothing else in it takes the focus, which a keyboard needs to scroll it.
             div.scroll tabindex="0" role="region" aria-label="Runners" { table.lines {
-                thead { tr { (place_head(&page)) th { "Runner" } th { "Version" } th { "State" } th { "Queues" } th { "Kinds" } th.num { "Heartbeat" } th.num { "Lease" } th.num { "Completed" } th.num { "Failed" } th.num { "Started" } } }
+                thead { tr { (place_head(&page)) th { "Runner" } th { "Started" } th { "State" } th { "Queues" } th { "Kinds" } th.num { "Heartbeat" } th.num { "Completed" } th.num { "Failed" } } }
                 tbody { (rows.html) }
             } }
             (rows.note())

@@ -151,7 +151,7 @@ fn planned(page: &Page, plan: &Plan) -> Markup {
         @match &plan.samples {
             None => p.note { "The last of them could not be read within " (LOOK_UP.as_secs()) " s." },
             Some(samples) if samples.is_empty() => {}
-            Some(samples) => section { h2.above { "The last " (samples.len()) " of them" } (job_rows(page, samples, plan.cut_off)) },
+            Some(samples) => section { h2.above { @if plan.count.is_some_and(|count| count.counted() == samples.len() as u64) { "The jobs" } @else { "The last " (samples.len()) " of them" } } (job_rows(page, samples, plan.cut_off)) },
         }
     }
 }

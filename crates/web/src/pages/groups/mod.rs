@@ -160,7 +160,7 @@ fn table(page: &Page, groups: &[(&Page, OffsetDateTime, &GroupInfo)]) -> Rows {
                 td.nowrap { @if let Some(head) = one.head { (job_link(page, head)) } }
                 td.clip { @if let Some(kind) = &one.head_kind { (Cell(kind)) } }
                 td.num.r2 { @if let Some(since) = one.head_since { (ago(since, *now)) } }
-                td.nowrap.l2.wrap { (held_up(page, one, *now)) }
+                td.l2.wrap { (held_up(page, one, *now)) }
             }
         }
     });

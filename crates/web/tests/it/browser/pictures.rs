@@ -45,7 +45,7 @@ async fn pictures() {
         ("overview", String::new(), "available"),
         ("history", "/history?range=24h".to_owned(), "By kind"),
         ("kind", "/kind?kind=email.send&range=24h".to_owned(), "Errors"),
-        ("search", "/search?q=user_id".to_owned(), "Searched"),
+        ("search", "/search?q=send".to_owned(), "Searched"),
         ("jobs", "/jobs".to_owned(), "A plan is shown"),
         ("job", format!("/jobs/{job}"), "History"),
         ("key", format!("/key?key={}", scene::KEY), "Next attempt"),
