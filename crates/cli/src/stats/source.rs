@@ -1,8 +1,10 @@
 //! The databases that statistics come from: one, or all places of a map.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use uniqueue::{Client, Places, Result};
+use uniqueue::{Client, PlaceName, Places, Result};
 
 use crate::database::{Database, DatabaseArguments};
 use crate::failure::Failure;
@@ -16,13 +18,15 @@ pub(super) enum Source {
         places: Places,
         /// Whether a place did not answer.
         has_failed: AtomicBool,
+        /// The places whose schema was found to fit. A watch asks each of them once.
+        fits: Arc<Mutex<BTreeSet<PlaceName>>>,
     },
 }
 
 impl Source {
     pub(super) async fn open(arguments: &DatabaseArguments, places: Option<Places>) -> Result<Self, Failure> {
         Ok(match places {
-            Some(places) => Self::All { places, has_failed: AtomicBool::new(false) },
+            Some(places) => Self::All { places, has_failed: AtomicBool::new(false), fits: Arc::default() },
             None => Self::One(Box::new(Database::open_migrated(arguments).await?)),
         })
     }
@@ -38,14 +42,18 @@ impl Source {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let asking = async {
-            let (places, has_failed) = match self {
+            let (places, has_failed, fits) = match self {
                 Self::One(database) => return Ok(ask(database.client.clone()).await?),
-                Self::All { places, has_failed } => (places, has_failed),
+                Self::All { places, has_failed, fits } => (places, has_failed, fits),
             };
             let checked = |client: Client| {
-                let asked = ask(client.clone());
+                let (asked, fits) = (ask(client.clone()), Arc::clone(fits));
                 async move {
-                    client.check_schema().await?;
+                    let Some(place) = client.place() else { return asked.await };
+                    if !fits.lock().unwrap_or_else(PoisonError::into_inner).contains(place) {
+                        client.check_schema().await?;
+                        fits.lock().unwrap_or_else(PoisonError::into_inner).insert(place.clone());
+                    }
                     asked.await
                 }
             };
