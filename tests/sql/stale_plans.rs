@@ -3,6 +3,7 @@
 //! The planner then takes a partial index for empty, and reads all of it rather than look a job up by its id.
 
 use sqlx::{Connection, PgConnection};
+use uniqueue::JobId;
 
 use support::Database;
 
@@ -165,4 +166,71 @@ async fn a_call_about_one_job_reads_no_others_however_few_claimed_or_ran_when_it
 async fn rows_read(connection: &mut PgConnection, state: &str, special: &str, call: &str) -> i64 {
     let read = sqlx::query_scalar("SELECT pg_temp.rows_read($1, $2, $3)").bind(state).bind(special).bind(call);
     read.fetch_one(connection).await.unwrap_or_else(|error| panic!("{call}: {error}"))
+}
+
+/// Calls about one graph: `$parent` and `$other` are its parents, `$child` is its child.
+const GRAPH: [&str; 9] = [
+    "insert_job('a', id => $parent, queue => 'graph')",
+    "insert_job('a', id => $other, queue => 'graph')",
+    "insert_job('a', id => $child, after => ARRAY[$parent, $other]::uuid[])",
+    "_release_step(100, NULL, NULL, NULL)",
+    "why_waiting($child)",
+    "cancel_jobs(ARRAY[$parent]::uuid[])",
+    "_release_round()",
+    "cancel_graph(ARRAY[$child]::uuid[])",
+    "delete_jobs(ARRAY[$other]::uuid[])",
+];
+
+#[tokio::test]
+async fn a_graph_s_release_reads_its_own_edges_however_few_were_open_when_its_plan_was_made() {
+    let database = Database::new().await;
+    let mut connection = database.pool().acquire().await.unwrap();
+    for table in ["job", "job_parent"] {
+        database.execute(&format!("ALTER TABLE {{schema}}.{table} SET (autovacuum_enabled = off)")).await;
+    }
+    let over = "INSERT INTO {schema}.job (id, kind, state, finalized_at)
+        SELECT {schema}.new_job_id(), 'a', 'completed', now() FROM generate_series(1, 5000)";
+    database.execute(over).await;
+    let ended = "INSERT INTO {schema}.job_parent (child, parent, outcome, linked, condition)
+        SELECT gen_random_uuid(), gen_random_uuid(), 'completed', true, 'completed' FROM generate_series(1, 20000)";
+    database.execute(ended).await;
+    for table in ["job", "job_parent"] {
+        database.execute(&format!("VACUUM ANALYZE {{schema}}.{table}")).await;
+    }
+    for _ in 0..8 {
+        graph(&database, &mut connection).await;
+    }
+    let pending = "INSERT INTO {schema}.job (id, kind, state)
+        SELECT {schema}.new_job_id(), 'a', 'pending' FROM generate_series(1, 2000)";
+    database.execute(pending).await;
+    let open = "INSERT INTO {schema}.job_parent (child, parent, linked, condition)
+        SELECT c.id, p.id, true, 'completed' FROM {schema}.job AS c, {schema}.job AS p
+        WHERE c.state = 'pending' AND p.id = (SELECT q.id FROM {schema}.job AS q WHERE q.state = 'pending' AND q.id <> c.id LIMIT 1)";
+    database.execute(open).await;
+    let many: Vec<_> = graph(&database, &mut connection).await.into_iter().filter(|(_, read)| *read > 60).collect();
+    assert!(many.is_empty(), "{many:?}");
+    connection.detach().close().await.unwrap();
+}
+
+/// Makes a graph, and returns how many jobs and edges each call read.
+async fn graph(database: &Database, connection: &mut PgConnection) -> Vec<(&'static str, i64)> {
+    let [parent, other, child] = std::array::from_fn(|_| JobId::generate());
+    let mut reads = Vec::new();
+    for call in GRAPH {
+        let named = call.replace("$parent", &format!("'{parent}'")).replace("$other", &format!("'{other}'"));
+        let named = named.replace("$child", &format!("'{child}'"));
+        let mut tx = connection.begin().await.unwrap();
+        let before = read_so_far(database, &mut tx).await;
+        let sql = format!("SELECT count(*) FROM {{schema}}.{named}");
+        sqlx::raw_sql(database.sql(&sql)).execute(&mut *tx).await.unwrap();
+        reads.push((call, read_so_far(database, &mut tx).await - before));
+        tx.commit().await.unwrap();
+    }
+    reads
+}
+
+async fn read_so_far(database: &Database, connection: &mut PgConnection) -> i64 {
+    let read = "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_all_tables
+        WHERE relid IN ('{schema}.job'::regclass, '{schema}.job_parent'::regclass)";
+    sqlx::query_scalar(database.sql(read)).fetch_one(connection).await.unwrap()
 }
