@@ -82,10 +82,10 @@ $$;
 COMMENT ON FUNCTION _not_by_scan(boolean) IS
     'Returns its argument and declares a high cost. The planner adds that cost for each row of a table scan. Beside a condition that implies the index on claiming jobs, the function is never called. So a plan that is made and kept while the table is small does not scan the table when it is large.';
 
-CREATE FUNCTION _not_by_index(condition boolean) RETURNS boolean
+CREATE FUNCTION _not_by_partial_index(condition boolean) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN condition IS NOT DISTINCT FROM true;
-COMMENT ON FUNCTION _not_by_index(boolean) IS
+COMMENT ON FUNCTION _not_by_partial_index(boolean) IS
     'Returns whether its argument is true, in a form that no partial index serves. Statements that find jobs by their ids use it. A plan that is made while few jobs claim a key or run would otherwise read the whole index of these jobs, and be kept when there are many.';
 
 CREATE FUNCTION _insert_unique(jobs new_job[], folded integer[]) RETURNS SETOF insert_answer

@@ -8,7 +8,7 @@ AS $$
 BEGIN
     UPDATE job AS h
     SET unique_states = 0
-    WHERE h.id = holder AND _not_by_index(h.claims) AND h.unique_until <= clock_timestamp();
+    WHERE h.id = holder AND _not_by_partial_index(h.claims) AND h.unique_until <= clock_timestamp();
     RETURN FOUND OR cardinality(_discard_expired(ARRAY[holder])) > 0;
 END
 $$;
@@ -31,7 +31,7 @@ BEGIN
             replaced_by = successor,
             state = CASE WHEN h.finalized_at IS NULL THEN 'cancelled' ELSE h.state END,
             finalized_at = coalesce(h.finalized_at, clock_timestamp())
-        WHERE h.id = holder AND _not_by_index(h.claims) AND (h.state <> 'running' OR preempt)
+        WHERE h.id = holder AND _not_by_partial_index(h.claims) AND (h.state <> 'running' OR preempt)
         RETURNING h.* INTO replaced;
         IF NOT FOUND THEN
             RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'the holder moved on';
@@ -341,7 +341,7 @@ BEGIN
     BEGIN
         SELECT h.* INTO held
         FROM job AS h
-        WHERE h.id = holder AND _not_by_index(h.claims)
+        WHERE h.id = holder AND _not_by_partial_index(h.claims)
             AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
         FOR NO KEY UPDATE;
         IF NOT FOUND THEN
@@ -424,19 +424,19 @@ BEGIN
         IF only_where_unlocked THEN
             PERFORM
             FROM job AS h
-            WHERE h.id = held.id AND _not_by_index(h.claims)
+            WHERE h.id = held.id AND _not_by_partial_index(h.claims)
                 AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
             FOR NO KEY UPDATE SKIP LOCKED;
         ELSIF changes_it_later OR lives_longer THEN
             PERFORM
             FROM job AS h
-            WHERE h.id = held.id AND _not_by_index(h.claims)
+            WHERE h.id = held.id AND _not_by_partial_index(h.claims)
                 AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
             FOR NO KEY UPDATE;
         ELSE
             PERFORM
             FROM job AS h
-            WHERE h.id = held.id AND _not_by_index(h.claims)
+            WHERE h.id = held.id AND _not_by_partial_index(h.claims)
                 AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
             FOR SHARE;
         END IF;
@@ -453,7 +453,7 @@ BEGIN
             RETURN CASE
                 WHEN only_where_unlocked AND EXISTS (
                     SELECT FROM job AS h
-                    WHERE h.id = held.id AND _not_by_index(h.claims)
+                    WHERE h.id = held.id AND _not_by_partial_index(h.claims)
                         AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
                 ) THEN 'locked'
                 ELSE 'moved on'

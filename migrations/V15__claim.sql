@@ -69,7 +69,7 @@ AS $$
 BEGIN
     UPDATE job AS h
     SET unique_states = 0
-    WHERE h.id = ANY (expired) AND _not_by_index(h.claims) AND h.unique_until <= clock_timestamp();
+    WHERE h.id = ANY (expired) AND _not_by_partial_index(h.claims) AND h.unique_until <= clock_timestamp();
     IF retries THEN
         PERFORM _retry(comers, true);
     ELSE

@@ -139,7 +139,7 @@ BEGIN
                 format('expired: the job had not started by %s', _time_text(j.expires_at::text)), '{"code": "expired"}'
             ),
             unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'discarded')
-        WHERE j.id = ANY (ids) AND _not_by_index(_has_expired(j.expires_at, j.state, clock_timestamp()))
+        WHERE j.id = ANY (ids) AND _not_by_partial_index(_has_expired(j.expires_at, j.state, clock_timestamp()))
         RETURNING j.id, j.unique_yielded, j.awaited
     )
     SELECT

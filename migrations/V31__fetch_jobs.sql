@@ -409,7 +409,7 @@ BEGIN
             j.unique_key::text, j.group_key::text, j.worker,
             (SELECT k.timeout FROM kind AS k WHERE k.name = j.kind)
         FROM job AS j
-        WHERE j.id = ANY (started) AND _not_by_index(j.state = 'running')
+        WHERE j.id = ANY (started) AND _not_by_partial_index(j.state = 'running')
         ORDER BY array_position(fetch_jobs.queues, j.queue::text), j.priority DESC, j.scheduled_at, j.id;
     END IF;
     -- A fetch also stores the counts, so they are current soon after the last result, and the rate of an idle worker falls.

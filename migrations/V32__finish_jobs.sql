@@ -51,7 +51,7 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.id
             FROM job AS r
-            WHERE r.id = i.id AND _not_by_index(r.state = 'running') AND r.run = i.run AND r.reserved_until IS NOT NULL
+            WHERE r.id = i.id AND _not_by_partial_index(r.state = 'running') AND r.run = i.run AND r.reserved_until IS NOT NULL
             FOR NO KEY UPDATE SKIP LOCKED
         ) AS j
     ),

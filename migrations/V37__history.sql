@@ -307,7 +307,7 @@ BEGIN
             j.queue
         )::running_times
         FROM job AS j
-        WHERE j.id = ANY (ids) AND _not_by_index(j.state = 'running')
+        WHERE j.id = ANY (ids) AND _not_by_partial_index(j.state = 'running')
     );
 END
 $$;

@@ -1,9 +1,9 @@
 //! Checks that the schema of a client is the place that the client's map names.
 //!
 //! Each new connection of the client's pool reads the identity of the schema. So a pool that is led to another server notices
-//! with its first connection there. A connection that was opened before the latest such notice, or while the pool may still have
-//! been opening it, is *suspected*: it is asked again each time before it is used. A connection that was opened later was in the place when it was
-//! asked. So the suspicion ends when the pool has opened its connections anew.
+//! with its first connection there. A connection that was opened before the latest such notice, or while the pool may still
+//! have been opening it, is *suspected*: it is asked again each time before it is used. A connection that was opened later
+//! was in the place when it was asked. So the suspicion ends when the pool has opened its connections anew.
 //!
 //! Invariant: the result of a check is that of the checked connection alone. A connection that is elsewhere is closed, so
 //! the next one asks again.
@@ -23,7 +23,8 @@ use crate::store::{self, PlaceIdentity};
 pub(crate) struct PlaceGuard {
     identity: PlaceIdentity,
     statement: SqlStr,
-    /// The longest that the pool takes to open a connection. It counts the age from the end, after the connection was asked.
+    /// The longest that the pool takes to open a connection. The pool counts a connection's age from the end of opening, and
+    /// the connection is asked before.
     opening: Duration,
     /// When a connection was elsewhere last.
     elsewhere_at: Mutex<Option<Instant>>,

@@ -3,7 +3,8 @@
 //! A pulled cable, a firewall that drops packets or a host that disappears closes no connection. The client hears nothing,
 //! sqlx sets no TCP keepalive, and a statement would wait for ever. So each statement of the library's own is awaited
 //! [within a limit](within), and a connection whose answer did not come is closed at once
-//! ([`PooledConnection`](super::pooled_connection::PooledConnection)), without a farewell. An idle connection is checked within [`CHECK_TIMEOUT`] before it is used, and a new one opened within [`CONNECT_TIMEOUT`].
+//! ([`PooledConnection`](super::pooled_connection::PooledConnection)), without a farewell. An idle connection is checked
+//! within [`CHECK_TIMEOUT`] before it is used, and a new one opened within [`CONNECT_TIMEOUT`].
 //!
 //! The limits are on this side, so that they hold without the server. Where the server is alive and slow, its own
 //! `statement_timeout` comes first, and the connection stays.

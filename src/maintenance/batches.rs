@@ -19,7 +19,7 @@ pub(super) struct Batches {
 pub(super) struct Batch<T> {
     /// One for each statement that the database accepted. They count even where an error ended the batch.
     pub(super) done: Vec<T>,
-    /// Whether jobs of the batch may be left.
+    /// Whether jobs of the batch may be left. Only where `rest` is `Ok`.
     pub(super) is_partial: bool,
     /// How long to rest where there may be more to do, or the error that ended the batch. `None`: there is not.
     pub(super) rest: Result<Option<Duration>>,

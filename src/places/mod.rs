@@ -197,7 +197,7 @@ impl Places {
                 let named = store::name_place(&mut connection, statements, &wanted).await;
                 // The database refuses another name or list with a text of its own.
                 if named.is_err()
-                    && let Some(found) = store::place_identity(&mut connection, &statements.place_identity()).await?
+                    && let Ok(Some(found)) = store::place_identity(&mut connection, &statements.place_identity()).await
                     && found != wanted
                 {
                     return Err(Error::MapMismatch { place: wanted.name, found: Some(found.to_string()) });

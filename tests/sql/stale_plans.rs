@@ -81,8 +81,8 @@ const CALLS: [(&str, &str, &str); 42] = [
         "insert_jobs('[{\"kind\": \"a\"}]' || jsonb_build_object('kind', 'a', 'unique_policy', $policy || '{}'))",
     ),
     ("available", "", "explain_unique('a', unique_policy => $policy || '{\"on_conflict\": \"update\"}')"),
-    ("available", "", "_running_times(ARRAY[$id]::uuid[])"),
-    ("available", "", "_release_expired($id)"),
+    ("running", "", "_running_times(ARRAY[$id]::uuid[])"),
+    ("available", "past", "_release_expired($id)"),
     ("available", "", "_replace_holder($id, gen_random_uuid(), false)"),
 ];
 
@@ -95,6 +95,7 @@ DECLARE
     policy jsonb := jsonb_build_object('key', gen_random_uuid(), 'scope', 'queued');
     key text := (SELECT e.unique_key FROM {schema}.explain_unique('a', unique_policy => policy) AS e);
     before bigint;
+    found bigint;
 BEGIN
     INSERT INTO {schema}.job (
         id, kind, state, run, attempt, unique_key, unique_states, worker, unique_until, reserved_until, finalized_at,
@@ -113,7 +114,10 @@ BEGIN
     FROM pg_stat_xact_all_tables AS s WHERE s.relid = '{schema}.job'::regclass;
     call := replace(replace(call, '$id', quote_literal(target)), '$key', quote_literal(key));
     call := replace(replace(call, '$worker', quote_literal(worker) || '::uuid'), '$policy', quote_literal(policy) || '::jsonb');
-    EXECUTE 'SELECT count(*) FROM {schema}.' || call;
+    EXECUTE 'SELECT count(*) FROM {schema}.' || call INTO found;
+    IF found = 0 THEN
+        RAISE EXCEPTION 'it found no job';
+    END IF;
     RETURN (
         SELECT s.seq_tup_read + s.idx_tup_fetch - before
         FROM pg_stat_xact_all_tables AS s WHERE s.relid = '{schema}.job'::regclass

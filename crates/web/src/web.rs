@@ -70,8 +70,8 @@ impl Web {
     }
 
     /// A dashboard for several places. Its overview has a row for each, its lists have the rows of all places with a column
-    /// for the place, and each place has the pages of a dashboard of its own below `/place:NAME`. Each change is made in one place. A place that
-    /// does not answer is named, and the pages show the others. It reads over the pools of the places.
+    /// for the place, and each place has the pages of a dashboard of its own below `/place:NAME`. Each change is made in one
+    /// place. A place that does not answer is named, and the pages show the rest. It reads over the pools of the places.
     ///
     /// ```no_run
     /// # fn run() -> uniqueue::Result<()> {

@@ -22,7 +22,8 @@ queues AS (
     WHERE $3 IS NULL AND q.queue IS NOT NULL
 )
 SELECT
-    a.since, a.until, date_bin(make_interval(secs => $5), h.at, a.since) AS at, sum(h.inserted)::bigint AS inserted, sum(h.duplicates)::bigint AS duplicates,
+    a.since, a.until, date_bin(make_interval(secs => $5), h.at, a.since) AS at,
+    sum(h.inserted)::bigint AS inserted, sum(h.duplicates)::bigint AS duplicates,
     sum(h.completed)::bigint AS completed, sum(h.failed)::bigint AS failed, sum(h.discarded)::bigint AS discarded,
     sum(h.wait_seconds) AS wait_seconds, sum(h.run_seconds) AS run_seconds,
     array_remove(ARRAY[

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Map, Value, json};
 use uniqueue::{PlaceAddress, PlaceMap};
@@ -63,17 +63,19 @@ pub(crate) fn in_all(map: &PlaceMap, name: &str, page: Option<PageOfIds>) -> Res
             "name it with --place; the commands that ask all places are doctor, stats, serve and the lists",
         ));
     }
-    let not_run = |error| Failure::environment("cannot run in a place", "try again", error);
-    let mut running = Vec::new();
-    for place in map.places() {
-        let mut command = command(place, &arguments)?;
-        command.env(TABLES_AS_JSON, "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        running.push((place.name().as_str(), command.spawn().map_err(not_run)?));
-    }
+    let places: Vec<_> = map.places().collect();
+    let commands = places.iter().map(|place| command(place, &arguments)).collect::<Result<Vec<_>, _>>()?;
+    // A thread reads each output: a full pipe would hold up its place until the places before it have ended.
+    let outputs: Vec<_> = std::thread::scope(|scope| {
+        let run = |mut command: Command| scope.spawn(move || command.env(TABLES_AS_JSON, "1").output());
+        let running: Vec<_> = commands.into_iter().map(run).collect();
+        running.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(std::io::ErrorKind::Other.into()))).collect()
+    });
     let mut merged = Merged::default();
     let mut worst = Verdict::Fine;
-    for (place, running) in running {
-        let output = running.wait_with_output().map_err(not_run)?;
+    for (place, output) in places.iter().zip(outputs) {
+        let output = output.map_err(|error| Failure::environment("cannot run in a place", "try again", error))?;
+        let place = place.name().as_str();
         worst = worst.or_worse(Verdict::of_code(output.status.code()));
         for line in String::from_utf8_lossy(&output.stderr).lines() {
             output::print_to_stderr(&format!("place {place}: {line}"));

@@ -54,7 +54,7 @@ impl Held {
 
 /// Lets each PREPARE and COMMIT of a node wait, after its record is on disk, until [`release`] or a restart.
 async fn hold(node: &str) {
-    execute(node, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
+    execute(node, "ALTER SYSTEM SET synchronous_standby_names = 'no_such_standby'").await;
     execute(node, "SELECT pg_reload_conf()").await;
     // The server has read the file when a commit waits.
     let mut probe = PgConnection::connect(node).await.unwrap();
