@@ -1,6 +1,6 @@
 //! `uniqueue-bench`: every workload runs, is checked and leaves nothing behind. Speed is not tested.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod support;
 
