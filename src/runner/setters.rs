@@ -18,10 +18,9 @@ impl Runner {
         self
     }
 
-    /// How long a job may run, unless its worker says otherwise ([`Worker::timeout`]); at least 1 ms. `Duration::MAX`: as
-    /// long as it likes.
-    /// Default: as long as it likes, since only the application knows how long its work takes, and a runner that died is noticed
-    /// by its lease.
+    /// How long a job may run, unless its worker says otherwise ([`Worker::timeout`](crate::Worker::timeout)); at least 1 ms.
+    /// `Duration::MAX`: as long as it likes. Default: as long as it likes, since only the application knows how long its work
+    /// takes, and a runner that died is noticed by its lease.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self
