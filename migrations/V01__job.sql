@@ -247,14 +247,14 @@ COMMENT ON CONSTRAINT job_parent_outcome_final ON job_parent IS 'An outcome is a
 CREATE INDEX job_parent_children ON job_parent (parent, outcome, child);
 COMMENT ON INDEX job_parent_children IS 'The children of a job. Edges without an outcome come last.';
 
-CREATE FUNCTION _is_open(outcome job_state) RETURNS boolean
+CREATE FUNCTION _is_open_edge(outcome job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- The first half tells the planner how many edges are open. The second keeps the index to statements that ask for it.
     RETURN outcome IS NULL AND (outcome IS NULL) IS NOT DISTINCT FROM true;
-COMMENT ON FUNCTION _is_open(job_state) IS
+COMMENT ON FUNCTION _is_open_edge(job_state) IS
     'Whether an edge has no outcome, in the form that the index job_parent_open serves. A statement that finds edges by their parent asks for a null outcome instead. Its plan would otherwise read all open edges, if few were open when the plan was made.';
 
-CREATE INDEX job_parent_open ON job_parent (child) WHERE _is_open(outcome);
+CREATE INDEX job_parent_open ON job_parent (child) WHERE _is_open_edge(outcome);
 COMMENT ON INDEX job_parent_open IS 'Children with parents that have not ended.';
 
 CREATE INDEX job_parent_new ON job_parent (parent, child) WHERE NOT linked;

@@ -248,7 +248,7 @@ BEGIN ATOMIC
                 'parent', e.parent, 'parent_kind', e.kind, 'parent_state', e.state,
                 'jobs', (
                     SELECT count(*)
-                    FROM (SELECT FROM job_parent AS o WHERE o.child = j.id AND _is_open(o.outcome) LIMIT 10001) AS o
+                    FROM (SELECT FROM job_parent AS o WHERE o.child = j.id AND _is_open_edge(o.outcome) LIMIT 10001) AS o
                 )
             ))
             WHEN j.state IN ('scheduled', 'retryable') THEN jsonb_build_object(
@@ -262,7 +262,7 @@ BEGIN ATOMIC
         SELECT o.parent, p.kind, p.state
         FROM job_parent AS o
         LEFT JOIN job AS p ON p.id = o.parent
-        WHERE j.state = 'pending' AND o.child = j.id AND _is_open(o.outcome)
+        WHERE j.state = 'pending' AND o.child = j.id AND _is_open_edge(o.outcome)
         LIMIT 1
     ) AS e ON true
     WHERE j.id = given_id AND j.state <> 'available';

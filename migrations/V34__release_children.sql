@@ -120,7 +120,7 @@ BEGIN
         SELECT l.id
         FROM unnest(locked) AS l (id)
         WHERE l.id <> ALL (doomed.children)
-            AND (SELECT o.child FROM job_parent AS o WHERE o.child = l.id AND _is_open(o.outcome) LIMIT 1) IS NULL
+            AND (SELECT o.child FROM job_parent AS o WHERE o.child = l.id AND _is_open_edge(o.outcome) LIMIT 1) IS NULL
     );
     unneeded := ARRAY(
         SELECT r.id
@@ -249,7 +249,7 @@ BEGIN
         WITH RECURSIVE before AS (
             SELECT successor AS id
             UNION
-            SELECT e.parent FROM before AS b INNER JOIN job_parent AS e ON e.child = b.id AND _is_open(e.outcome)
+            SELECT e.parent FROM before AS b INNER JOIN job_parent AS e ON e.child = b.id AND _is_open_edge(e.outcome)
         )
         SELECT FROM before AS b
         INNER JOIN job_parent AS e ON e.child = b.id AND e.parent = _move_children.parent AND e.outcome IS NULL
@@ -421,7 +421,7 @@ BEGIN
         SELECT o.child, o.parent
         FROM unnest(children) AS c (id)
         CROSS JOIN LATERAL (
-            SELECT n.child, n.parent FROM job_parent AS n WHERE n.child = c.id AND _is_open(n.outcome) AND n.linked OFFSET 0
+            SELECT n.child, n.parent FROM job_parent AS n WHERE n.child = c.id AND _is_open_edge(n.outcome) AND n.linked OFFSET 0
         ) AS o
         WHERE (SELECT j.awaited FROM job AS j WHERE j.id = o.parent LIMIT 1) IS NOT TRUE
     ) AS o

@@ -67,7 +67,7 @@ SELECT
 FROM job_parent AS e
 INNER JOIN job AS c ON c.id = e.child AND c.state = 'pending'
 LEFT JOIN job AS p ON p.id = e.parent
-WHERE _is_open(e.outcome);
+WHERE _is_open_edge(e.outcome);
 COMMENT ON VIEW waiting_child IS 'One row per pending job and parent that it still waits for.';
 COMMENT ON COLUMN waiting_child.id IS 'The job that waits.';
 COMMENT ON COLUMN waiting_child.kind IS 'Its kind.';
