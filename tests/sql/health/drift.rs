@@ -143,8 +143,8 @@ async fn every_function_and_view_that_is_dropped_comes_back_as_it_was() {
         if drifts.is_empty() {
             break;
         }
-        // Two functions take their triggers along, and one takes its index.
-        assert!(rounds > 0 || drifts.len() == all.len() + 3, "{} of {} are missed", drifts.len(), all.len());
+        // Two functions take their triggers along.
+        assert!(rounds > 0 || drifts.len() == all.len() + 2, "{} of {} are missed", drifts.len(), all.len());
         rounds += 1;
         assert!(rounds <= 8, "not as they were: {drifts:#?}");
         for drift in drifts {
