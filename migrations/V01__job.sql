@@ -258,5 +258,11 @@ COMMENT ON FUNCTION _is_open_edge(job_state) IS
 CREATE INDEX job_parent_open ON job_parent (child) WHERE outcome IS NULL AND (outcome IS NULL) IS NOT DISTINCT FROM true;
 COMMENT ON INDEX job_parent_open IS 'Children with parents that have not ended.';
 
+CREATE FUNCTION _has_open_edge() RETURNS boolean
+    LANGUAGE sql STABLE
+    -- The first entry of the index. The planner may read the table for EXISTS, and the closed edges with it.
+    RETURN (SELECT e.child FROM job_parent AS e WHERE _is_open_edge(e.outcome) ORDER BY e.child LIMIT 1) IS NOT NULL;
+COMMENT ON FUNCTION _has_open_edge() IS 'Whether a job waits for a parent.';
+
 CREATE INDEX job_parent_new ON job_parent (parent, child) WHERE NOT linked;
 COMMENT ON INDEX job_parent_new IS 'Edges whose parent the releaser has to mark (job.awaited).';

@@ -206,7 +206,7 @@ BEGIN
     -- While an edge is open, the next call comes after 50 ms, so that children are released soon.
     next_in := CASE
         WHEN step.linked + step.seen > 0 THEN 20
-        WHEN (SELECT e.child FROM job_parent AS e WHERE _is_open_edge(e.outcome) ORDER BY e.child LIMIT 1) IS NOT NULL THEN 50
+        WHEN _has_open_edge() THEN 50
     END;
     UPDATE maintenance AS m
     SET ran_at = clock_timestamp(), reached = (SELECT c.last_child FROM _check_edges(m.reached, 200) AS c)

@@ -11,6 +11,5 @@ SELECT
     s.link_from, s.parent_from, s.child_from, greatest(s.linked, s.seen)::bigint AS seen,
     s.linked + s.released + s.cancelled AS changed,
     EXISTS (SELECT FROM told) AS has_told,
-    (SELECT e.child FROM /* schema */job_parent AS e WHERE /* schema */_is_open_edge(e.outcome) ORDER BY e.child LIMIT 1) IS NOT NULL
-        AS is_awaited
+    /* schema */_has_open_edge() AS is_awaited
 FROM /* schema */_release_step($5, $2, $3, $4) AS s

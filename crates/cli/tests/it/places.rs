@@ -16,6 +16,14 @@ fn run(map: &str, arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
+/// The map of two places `a` and `b` with their schemas, as JSON, and their URLs.
+async fn two_places() -> (String, [String; 2]) {
+    let [a, b] = [database().await, database().await];
+    let map = json!({"places": [{"name": "a", "url": a}, {"name": "b", "url": b}]}).to_string();
+    assert_eq!(run(&map, &["places", "migrate"]).0, 0);
+    (map, [a, b])
+}
+
 #[tokio::test]
 async fn every_command_asks_all_places_or_one() {
     let directory = directory();
@@ -140,12 +148,8 @@ async fn every_command_asks_all_places_or_one() {
 
 #[tokio::test]
 async fn the_dashboard_serves_all_places() {
-    let directory = directory();
-    let (a, b) = (database().await, database().await);
-    let map = directory.path().join("map.json");
-    fs::write(&map, json!({"places": [{"name": "a", "url": a}, {"name": "b", "url": b}]}).to_string()).unwrap();
-    let map = map.to_str().unwrap();
-    assert_eq!(run(map, &["places", "migrate"]).0, 0);
+    let (map, _) = two_places().await;
+    let map = map.as_str();
     assert_eq!(run(map, &["job", "insert", "email", "--place", "b"]).0, 0);
     let mut command = uniqueue();
     command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--places", map]);
@@ -169,12 +173,8 @@ async fn the_dashboard_serves_all_places() {
 
 #[tokio::test]
 async fn a_watch_checks_each_schema_once() {
-    let directory = directory();
-    let (a, b) = (database().await, database().await);
-    let map = directory.path().join("map.json");
-    fs::write(&map, json!({"places": [{"name": "a", "url": a}, {"name": "b", "url": b}]}).to_string()).unwrap();
-    let map = map.to_str().unwrap();
-    assert_eq!(run(map, &["places", "migrate"]).0, 0);
+    let (map, [a, b]) = two_places().await;
+    let map = map.as_str();
     for place in ["a", "b"] {
         assert_eq!(run(map, &["job", "insert", "email", "--place", place]).0, 0);
     }

@@ -9,7 +9,7 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, query_scalar};
 use tokio::task::JoinHandle;
-use uniqueue::Client;
+use uniqueue::{Client, Places};
 
 use super::cluster::{Cluster, Killed, both_sides, execute, job_of, order};
 use support::eventually;
@@ -106,6 +106,15 @@ async fn recover_by_itself(node: &str, does: bool) {
     execute(node, "SELECT pg_reload_conf()").await;
 }
 
+/// The cluster, with a place and a table, in which nothing is recovered by itself.
+async fn unrecovered() -> Option<(Cluster, Places)> {
+    let cluster = Cluster::find().await?;
+    let places = cluster.place().await;
+    cluster.table().await;
+    recover_by_itself(&cluster.worker, false).await;
+    Some((cluster, places))
+}
+
 /// The nodes of which one dies: the one that has prepared its part, and the place's own.
 fn victims(cluster: &Cluster) -> [&String; 2] {
     [&cluster.others[0], &cluster.worker]
@@ -113,12 +122,8 @@ fn victims(cluster: &Cluster) -> [&String; 2] {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_killed_before_the_decision_leaves_nothing_on_any_node() {
-    let Some(cluster) = Cluster::find().await else { return };
-    let places = cluster.place().await;
-    cluster.table().await;
-    recover_by_itself(&cluster.worker, false).await;
-    let client = places.at("node").unwrap();
-    let other = &cluster.others[0];
+    let Some((cluster, places)) = unrecovered().await else { return };
+    let (client, other) = (places.at("node").unwrap(), &cluster.others[0]);
     for (n, victim) in (0..).zip(victims(&cluster)) {
         let held = Held::at(Step::Prepared, &cluster, client, n).await;
         let killed = Killed::server(victim).await;
@@ -144,12 +149,8 @@ async fn a_node_killed_before_the_decision_leaves_nothing_on_any_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_killed_after_the_decision_has_the_job_and_its_rows_once() {
-    let Some(cluster) = Cluster::find().await else { return };
-    let places = cluster.place().await;
-    cluster.table().await;
-    recover_by_itself(&cluster.worker, false).await;
-    let client = places.at("node").unwrap();
-    let other = &cluster.others[0];
+    let Some((cluster, places)) = unrecovered().await else { return };
+    let (client, other) = (places.at("node").unwrap(), &cluster.others[0]);
     for (n, victim) in (0..).zip(victims(&cluster)) {
         let held = Held::at(Step::Decided, &cluster, client, n).await;
         let killed = Killed::server(victim).await;
