@@ -17,7 +17,7 @@ struct Task {}
 
 /// A role with the grants that the file lists for it, and a pool of its own.
 async fn role(database: &Database, name: &str) -> PgPool {
-    let role = format!("{}_{name}", database.schema);
+    let role = database.name_of(name);
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
     let lines = GRANTS.lines().filter(|line| line.starts_with("GRANT ") && line.ends_with(&format!(" TO {name};")));
     let mut granted = 0;

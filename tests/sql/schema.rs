@@ -214,7 +214,7 @@ async fn a_role_without_grants_cannot_hold_up_a_migration() {
     let database = Database::unmigrated(2).await;
     let whole = database.client.migration().sql().await.unwrap();
     database.pool().execute(sqlx::raw_sql(database.sql(&up_to_unique_policies(&whole)))).await.unwrap();
-    let stranger = format!("{}_stranger", database.schema);
+    let stranger = database.name_of("stranger");
     database.execute(&format!("CREATE ROLE {stranger} LOGIN")).await;
     let options: PgConnectOptions = database.url.parse().unwrap();
     let mut stranger = PgConnection::connect_with(&options.username(&stranger)).await.unwrap();

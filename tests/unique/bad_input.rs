@@ -298,7 +298,7 @@ async fn what_the_server_says_is_told_without_the_line_of_its_source() {
 #[tokio::test]
 async fn no_permission_to_create_the_schema_is_an_error_with_the_remedy() {
     let database = Database::unmigrated(2).await;
-    let role = format!("{}_role", database.schema);
+    let role = database.name_of("role");
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
     let options: PgConnectOptions = database.url.parse().unwrap();
     let pool = PgPoolOptions::new().connect_with(options.username(&role)).await.unwrap();

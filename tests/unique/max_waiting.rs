@@ -308,7 +308,7 @@ async fn the_first_limit_waits_for_open_writers_and_not_for_ever() {
 
     let of_limit = client.clone();
     let limit = tokio::spawn(async move { of_limit.queue("default").max_waiting(Some(1)).await });
-    database.until("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{schema}.job'::regclass", 1).await;
+    database.until_waits_for("job").await;
     // Inserts wait behind it only for a moment.
     client.insert(job("b").queue("other")).await.unwrap();
     writer.commit().await.unwrap();

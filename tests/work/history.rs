@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::{Connection, Row};
+use sqlx::Connection;
 use tokio::task::JoinSet;
 use uniqueue::{Client, History, HistoryCounts, Job, Outcome, RunningJob, SchemaName, UniqueKey};
 
@@ -362,15 +362,8 @@ async fn a_role_whose_statements_are_serializable_writes_history() {
     let client = Client::builder().schema(schema).pool(pool);
     client.insert(Task { n: 2 }).await.unwrap();
     let writing = tokio::spawn(async move { client.write_history().await });
-    eventually!(
-        sqlx::query("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            .fetch_one(database.pool())
-            .await
-            .unwrap()
-            .get::<i64, _>(0)
-            > 0,
-        "nothing waits"
-    );
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    eventually!(database.number(waits).await > 0, "nothing waits");
     open.commit().await.unwrap();
     writing.await.unwrap().unwrap();
     assert_eq!(total(&database.client).await.inserted, 2);

@@ -251,7 +251,7 @@ async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_k
 #[tokio::test]
 async fn r22_a_runner_whose_role_may_not_register_works_all_the_same() {
     let database = Database::new().await;
-    let role = format!("{}_unregistered", database.schema);
+    let role = database.name_of("unregistered");
     for statement in [
         format!("CREATE ROLE {role} LOGIN"),
         format!("GRANT USAGE ON SCHEMA {{schema}} TO {role}"),

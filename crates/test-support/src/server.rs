@@ -2,9 +2,11 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
+use crate::template::{create, url_of};
+
 /// A database of the test's own, without a schema, on the run's cluster.
 pub async fn database() -> String {
-    crate::create_database("test").await
+    url_of(&create("").await).await
 }
 
 pub async fn execute(url: &str, sql: &str) {

@@ -161,7 +161,7 @@ async fn a_kill_of_a_healthy_process_uses_up_no_attempt_and_all_is_worked_soon_a
     victim.kill();
     // The server finishes the statements that the process had sent.
     let busy = "SELECT count(*) FROM pg_stat_activity
-        WHERE state = 'active' AND query LIKE '%{schema}%' AND pid <> pg_backend_pid()";
+        WHERE state = 'active' AND datname = current_database() AND pid <> pg_backend_pid()";
     eventually!(database.number(busy).await == 0, "a statement of the killed process does not end");
     let lost = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await;
     let killed = Instant::now();

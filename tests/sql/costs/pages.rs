@@ -79,7 +79,7 @@ fn fill(first: i64, count: i64, state: &str) -> String {
 
 #[tokio::test]
 async fn pages_looked_at_do_not_grow_with_the_table() {
-    let database = Database::alone(4).await;
+    let database = Database::with_connections(4).await;
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     database.execute(&fill(0, 2 * BATCH, "available")).await;
     database.execute("ANALYZE {schema}.job").await;
@@ -97,7 +97,7 @@ async fn pages_looked_at_do_not_grow_with_the_table() {
 
 #[tokio::test]
 async fn rows_that_an_old_snapshot_keeps_are_not_walked_from_a_place_behind_them() {
-    let database = Database::alone(4).await;
+    let database = Database::with_connections(4).await;
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     // Scattered over the table, since a page that is looked at twice in a row counts once.
     database.execute(&format!("{} ORDER BY md5(n::text)", fill(0, 20 * BATCH, "available"))).await;

@@ -68,7 +68,7 @@ async fn the_session_that_others_wait_for_is_named_with_how_many() {
 #[tokio::test]
 async fn what_a_role_may_not_see_is_said() {
     let database = Database::new().await;
-    let role = format!("{}_nobody", database.schema);
+    let role = database.name_of("nobody");
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
     let options: sqlx::postgres::PgConnectOptions = database.url.parse().unwrap();
     let pool = sqlx::postgres::PgPoolOptions::new().connect_with(options.username(&role)).await.unwrap();
@@ -113,14 +113,6 @@ async fn a_check_that_is_not_answered_in_time_is_said() {
     tx.rollback().await.unwrap();
 }
 
-/// A database on a server of the test's own.
-async fn own(server: &Postgres) -> Database {
-    let pool = sqlx::PgPool::connect(server.url()).await.unwrap();
-    let client = Client::new(pool);
-    client.migrate().await.unwrap();
-    Database { client, schema: "uniqueue".to_owned(), url: server.url().to_owned() }
-}
-
 #[tokio::test]
 async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
     let server = Postgres::builder()
@@ -128,7 +120,7 @@ async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
         .setting("wal_level", "logical")
         .setting("max_wal_senders", "4");
     let server = server.start().await.unwrap();
-    let database = own(&server).await;
+    let database = Database::on(&server).await;
     let healthy = diagnose(&database, Thresholds::new()).await;
     assert!(healthy.findings.is_empty(), "{:#?}", healthy.findings);
 
@@ -196,7 +188,7 @@ async fn a_standby_is_told_apart_and_its_feedback_named() {
         server.setting("wal_level", "replica").setting("max_wal_senders", "4")
     };
     let server = replicating(&first).start().await.unwrap();
-    own(&server).await.client.pool().close().await;
+    Database::on(&server).await.client.pool().close().await;
     server.stop().await.unwrap();
     assert!(
         Command::new("cp").args(["-a".as_ref(), first.as_os_str(), second.as_os_str()]).status().unwrap().success()
@@ -213,7 +205,7 @@ async fn a_standby_is_told_apart_and_its_feedback_named() {
         .setting("hot_standby_feedback", "on")
         .setting("wal_receiver_status_interval", "1s");
     let standby = standby.start().await.unwrap();
-    let database = own(&server).await;
+    let database = Database::on(&server).await;
 
     let mut reader = PgConnection::connect(standby.url()).await.unwrap();
     sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").execute(&mut reader).await.unwrap();

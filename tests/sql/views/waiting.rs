@@ -104,7 +104,8 @@ async fn what_waits_for_other_things_is_no_waiting_insert() {
         tx.commit().await.unwrap();
     });
     let waiting = "SELECT count(*) FROM pg_stat_activity
-        WHERE wait_event_type = 'Lock' AND (query LIKE '%{schema}.account%' OR query LIKE '%\"{schema}\".cancel_jobs%')";
+        WHERE wait_event_type = 'Lock' AND datname = current_database()
+            AND (query LIKE '%{schema}.account%' OR query LIKE '%\"{schema}\".cancel_jobs%')";
     eventually!(database.number(waiting).await >= 2, "they do not wait");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.waiting_insert").await, 0);
     open.commit().await.unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, JobId, ObstacleCode, OnConflict, UniqueKey};
+use uniqueue::{JobId, ObstacleCode, OnConflict, UniqueKey};
 
 use super::{codes, first, gone, insert, put, runner};
 use support::{Database, job};
@@ -76,9 +76,7 @@ async fn r23_locked_by_a_change_that_is_not_committed() {
 #[tokio::test]
 async fn r23_locked_by_a_prepared_transaction() {
     let server = Postgres::builder().setting("max_prepared_transactions", "5").start().await.unwrap();
-    let client = Client::new(sqlx::PgPool::connect(server.url()).await.unwrap());
-    client.migrate().await.unwrap();
-    let database = Database { client, schema: "uniqueue".to_owned(), url: server.url().to_owned() };
+    let database = Database::on(&server).await;
     runner(&database, "default", 9).await;
     let id = insert(&database).await;
     let prepare = "BEGIN; SELECT FROM uniqueue.job FOR UPDATE; PREPARE TRANSACTION 'it''s mine'";

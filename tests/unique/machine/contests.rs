@@ -35,7 +35,7 @@ async fn r6_contested_keys_delay_a_promotion_little_and_deadlock_nobody() {
     });
     // Waits for the row that the promotion has locked, and holds every key that it contests.
     let blocked = "SELECT count(*) FROM pg_stat_activity AS a, unnest(pg_blocking_pids(a.pid)) AS b
-        WHERE a.query LIKE '%\"{schema}\"%'";
+        WHERE a.datname = current_database()";
     while database.number(blocked).await == 0 && !promotion.is_finished() {
         tokio::task::yield_now().await;
     }

@@ -146,7 +146,7 @@ async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone() {
             }
         });
         // It waits for the lock, or has set the job aside and looks again and again.
-        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%\"{schema}\".%'
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
             AND (wait_event_type = 'Lock' OR query LIKE '%SKIP LOCKED%') AND pid <> pg_backend_pid()";
         // A release changes no retryable jobs, so it does not wait.
         eventually!(n == 4 || database.number(waiting).await > 0, "the change does not wait");

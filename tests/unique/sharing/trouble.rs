@@ -10,7 +10,7 @@ use uniqueue::{Client, Error, Result};
 
 use super::{at_once, keyed};
 use support::proxy::Proxy;
-use support::{Database, WAIT, eventually, job};
+use support::{Database, WAIT, job};
 
 #[tokio::test]
 async fn an_insert_outlives_the_runtime_that_was_to_send_it() {
@@ -109,8 +109,7 @@ async fn a_statement_that_is_never_answered_holds_up_nobody_else() {
         let client = client.clone();
         tokio::spawn(async move { client.insert(job("a")).await })
     };
-    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{schema}.job'::regclass";
-    eventually!(database.number(waits).await > 0, "the first does not wait");
+    database.until_waits_for("job").await;
     proxy.freeze();
     lock.rollback().await.unwrap();
     let others = timeout(WAIT, at_once(&client, vec![job("a"), keyed("k")])).await.expect("the others");

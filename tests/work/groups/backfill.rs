@@ -157,7 +157,7 @@ async fn a_job_that_is_locked_gets_its_group_when_the_lock_is_gone() {
 
 #[tokio::test]
 async fn a_job_leaves_its_group_only_under_the_lock_of_its_queue() {
-    let database = Database::alone(5).await;
+    let database = Database::with_connections(5).await;
     let client = &database.client;
     client.insert(numbered(1).group("old")).await.unwrap();
     // As a fetch that has counted the jobs of a group, and has not started the chosen ones yet.

@@ -82,7 +82,8 @@ async fn give_up(database: &Database, last: &mut String) -> String {
         "SELECT coalesce(min(substring(a.query FROM '^[A-Z]+') || ' ' || a.query_start)
             FILTER (WHERE pg_cancel_backend(a.pid)), '')
         FROM pg_stat_activity AS a
-        WHERE a.query ~ '^(REINDEX|DROP) INDEX CONCURRENTLY.*\"{schema}\"' AND a.state = 'active'
+        WHERE a.query ~ '^(REINDEX|DROP) INDEX CONCURRENTLY.*\"{schema}\"' AND a.datname = current_database()
+            AND a.state = 'active'
             AND a.wait_event_type = 'Lock' AND a.query_start > '{last}'"
     );
     let cancelled = eventually!(let cancelled = database.text(&cancel).await; !cancelled.is_empty(), "nothing waits");

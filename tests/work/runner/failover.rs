@@ -31,7 +31,7 @@ async fn demote(database: &Database, like: &str) {
     sqlx::raw_sql(database.sql(table)).execute(database.pool()).await.unwrap();
     let old = format!(
         "INSERT INTO {{schema}}.old SELECT pid FROM pg_stat_activity
-        WHERE application_name = '{{schema}}' AND query LIKE '{like}'"
+        WHERE application_name = 'named' AND datname = current_database() AND query LIKE '{like}'"
     );
     eventually!(database.execute(&old).await != 0, "no connection");
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::{Semaphore, mpsc};
 use uniqueue::{Client, JobState, Retention, Runner, RunningJob, SchemaName};
@@ -11,25 +10,25 @@ use uniqueue::{Client, JobState, Retention, Runner, RunningJob, SchemaName};
 use super::{Task, quick, until};
 use support::{Database, WAIT, eventually};
 
-/// A client of one connection, whose name in `pg_stat_activity` is the schema's.
+/// The sessions of [`named`] clients.
+const NAMED: &str = "FROM pg_stat_activity WHERE application_name = 'named' AND datname = current_database()";
+
+/// A client of one connection, which `pg_stat_activity` names so.
 pub async fn named(database: &Database) -> Client {
     let options: PgConnectOptions = database.url.parse().unwrap();
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT);
-    let pool = pool.connect_with(options.application_name(&database.schema)).await.unwrap();
+    let pool = pool.connect_with(options.application_name("named")).await.unwrap();
     Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)
 }
 
-pub async fn connections(pool: &PgPool, schema: &str) -> i64 {
-    let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1";
-    sqlx::query_scalar(count).bind(schema).fetch_one(pool).await.unwrap()
+pub async fn connections(database: &Database) -> i64 {
+    database.number(&format!("SELECT count(*) {NAMED}")).await
 }
 
 /// Ends the line's connection, if it is there.
 async fn cut(database: &Database) -> bool {
-    let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-        WHERE application_name = $1 AND query ~ 'LISTEN|SET leased_until|INTO .*[.]runner|Which of these runs'";
-    let cut: i64 = sqlx::query_scalar(cut).bind(&database.schema).fetch_one(database.pool()).await.unwrap();
-    cut > 0
+    let standing = "query ~ 'LISTEN|SET leased_until|INTO .*[.]runner|Which of these runs'";
+    database.number(&format!("SELECT count(pg_terminate_backend(pid)) {NAMED} AND {standing}")).await > 0
 }
 
 #[tokio::test]
@@ -53,21 +52,19 @@ async fn a_runner_has_two_standing_connections_and_at_most_three_for_fetches_and
         while began.elapsed() < Duration::from_secs(1) {
             let later = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
             until(&database, later.id(), JobState::Completed).await;
-            most = most.max(connections(database.pool(), &database.schema).await);
+            most = most.max(connections(&database).await);
         }
         assert!(
             (4..=6).contains(&most),
             "one of the pool, two that stand, one to three for fetches and results: {most}"
         );
-        let listening = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND query LIKE 'LISTEN%'";
         if !is_listening {
-            let listening: i64 =
-                sqlx::query_scalar(listening).bind(&database.schema).fetch_one(database.pool()).await.unwrap();
-            assert_eq!(listening, 0);
+            let listening = format!("SELECT count(*) {NAMED} AND query LIKE 'LISTEN%'");
+            assert_eq!(database.number(&listening).await, 0);
         }
         runner.stop().await.unwrap();
         client.pool().close().await;
-        eventually!(connections(database.pool(), &database.schema).await == 0, "a connection is left behind");
+        eventually!(connections(&database).await == 0, "a connection is left behind");
     }
 }
 

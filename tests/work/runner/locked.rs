@@ -40,7 +40,7 @@ async fn a_table_that_is_locked_for_leases_costs_no_more_connections_than_a_runn
     let began = Instant::now();
     let mut most = 0;
     while began.elapsed() < LEASE * 3 {
-        most = most.max(connections(database.pool(), &database.schema).await);
+        most = most.max(connections(&database).await);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     rebuild.rollback().await.unwrap();

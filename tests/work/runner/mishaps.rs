@@ -187,7 +187,7 @@ async fn killed_connections_lose_no_job() {
         while client.insert_many(jobs.clone()).await.is_err() {}
         // All of the pool but the killer's own, in the midst of whatever they do.
         let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE pid <> pg_backend_pid() AND query LIKE '%\"' || $1 || '\".%'";
+            WHERE pid <> pg_backend_pid() AND datname = current_database() AND query LIKE '%\"' || $1 || '\".%'";
         let killed = sqlx::query(kill).bind(&database.schema).execute(&mut killer).await.unwrap();
         assert!(killed.rows_affected() > 0);
     }

@@ -11,7 +11,8 @@ use support::{Database, WAIT, eventually};
 
 /// The fetches that wait for the table of queues.
 const HANGING: &str = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-    WHERE l.relation = '{schema}.queue'::regclass AND NOT l.granted AND a.query LIKE '%next jobs of%'";
+    WHERE l.relation = '{schema}.queue'::regclass AND NOT l.granted AND a.datname = current_database()
+        AND a.query LIKE '%next jobs of%'";
 
 /// A runner with one slot, whose jobs never end by themselves.
 async fn start(database: &Database) -> RunnerHandle {
@@ -106,7 +107,8 @@ async fn a_stop_gives_back_what_a_fetch_took_that_failed_meanwhile() {
 async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_after_a_fetch_that_failed() {
     const LEASE: Duration = Duration::from_secs(4);
     const LOOKING: &str = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-        WHERE l.relation = '{schema}.job'::regclass AND NOT l.granted AND a.query LIKE '%Gives back jobs that the runner%'";
+        WHERE l.relation = '{schema}.job'::regclass AND NOT l.granted AND a.datname = current_database()
+        AND a.query LIKE '%Gives back jobs that the runner%'";
     // In the second case the lease is lost meanwhile.
     for locked in ["{schema}.job", "{schema}.job, {schema}.runner"] {
         let database = Database::new().await;

@@ -134,7 +134,8 @@ async fn a_stop_waits_quietly_for_a_fetch_that_hangs() {
 /// since the machine stood still for too long.
 async fn stop_while_a_fetch_hangs() -> Option<f64> {
     const HANGS: &str = "SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-        WHERE l.relation = '{schema}.queue'::regclass AND NOT l.granted AND a.query LIKE '%next jobs of several queues%'";
+        WHERE l.relation = '{schema}.queue'::regclass AND NOT l.granted AND a.datname = current_database()
+            AND a.query LIKE '%next jobs of several queues%'";
     const RUNNING: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'running'";
     let database = Database::new().await;
     let (runs, is_locked, go_on) =
@@ -233,7 +234,7 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told() {
     go_on.notify_one();
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     // The statement that was given up waits for the row no more.
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{schema}%'";
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
     database.until(waits, 0).await;
     open.commit().await.unwrap();
     // The result is lost and the job is not: it has no runner any more, so the next one rescues it.
@@ -294,8 +295,7 @@ async fn the_clock_of_a_stop_runs_while_a_fetch_hangs() {
         .execute(&mut *migration)
         .await
         .unwrap();
-    let hangs = "SELECT count(*) FROM pg_locks WHERE relation = '{schema}.job'::regclass AND NOT granted";
-    eventually!(database.number(hangs).await > 0);
+    database.until_waits_for("job").await;
     let began = Instant::now();
     let stopping = tokio::spawn(runner.stop_within(Duration::from_millis(100)));
     tokio::time::timeout(WAIT, told.notified()).await.unwrap();

@@ -42,7 +42,7 @@ async fn hold_up(database: &Database, go_on: &Notify) -> Transaction<'static, Po
     let gate = begin(database, "SELECT pg_advisory_xact_lock(hashtext('{schema}'))").await;
     go_on.notify_one();
     // A result that has more to say than that the job is completed has a statement of its own.
-    let at_gate = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%\"{schema}\"%'
+    let at_gate = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()
         AND (query LIKE '%Completes runs%' OR query LIKE '%Ends runs%')";
     eventually!(database.number(at_gate).await > 0, "no result waits at the gate");
     gate

@@ -45,8 +45,8 @@ fn refused(command: &mut Command) -> String {
     stderr
 }
 
-/// The workloads, and the variants of each in `SMALL`.
-const WORKLOADS: [(&str, usize); 30] = [
+/// The workloads that insert, and the variants of each in `SMALL`.
+const INSERTS: [(&str, usize); 13] = [
     ("insert_bulk", 1),
     ("insert_bulk_unique", 1),
     ("insert_bulk_half", 1),
@@ -60,15 +60,15 @@ const WORKLOADS: [(&str, usize); 30] = [
     ("insert_duplicate", 2),
     ("insert_update", 2),
     ("insert_run_again", 1),
+];
+
+/// The workloads that work jobs.
+const WORK: [(&str, usize); 13] = [
     ("work", 1),
     ("work_delete", 1),
     ("work_unique", 1),
     ("work_queues", 1),
     ("work_slots", 4),
-    ("scheduled", 1),
-    ("latency", 1),
-    ("release", 1),
-    ("release_busy", 1),
     ("work_backlog", 1),
     ("work_grouped", 1),
     ("work_in_order", 1),
@@ -79,19 +79,22 @@ const WORKLOADS: [(&str, usize); 30] = [
     ("end_to_end", 2),
 ];
 
+/// The workloads that measure delays.
+const DELAYS: [(&str, usize); 4] = [("scheduled", 1), ("latency", 1), ("release", 1), ("release_busy", 1)];
+
 /// Every workload, as small as it gets.
 const SMALL: &str = "--n 40 --rounds 1 --duration 1 --backlog 50 --tasks 4,8 --concurrency 30 --slots 2,5 --runners 1,3 \
     --queues 7 --groups 9 --rate 200";
 
-#[tokio::test]
-async fn each_workload_prints_one_line_a_variant_and_leaves_nothing() {
+/// Runs workloads on a database of their own. Each prints a line a variant, and they leave nothing behind.
+async fn run(workloads: &[(&str, usize)]) -> Vec<Value> {
     let url = database().await;
-    let lines = lines(&mut bench(&url, &format!("--json {SMALL}")));
-    let names: Vec<_> = lines.iter().map(|line| line["workload"].as_str().unwrap()).collect();
+    let names: Vec<_> = workloads.iter().map(|(name, _)| *name).collect();
+    let lines = lines(&mut bench(&url, &format!("--json {SMALL} --workload {}", names.join(","))));
+    let found: Vec<_> = lines.iter().map(|line| line["workload"].as_str().unwrap()).collect();
     let expected: Vec<_> =
-        WORKLOADS.iter().flat_map(|(name, variants)| std::iter::repeat_n(*name, *variants)).collect();
-    assert_eq!(names, expected);
-    let delays = ["latency", "scheduled", "release", "release_busy"];
+        workloads.iter().flat_map(|(name, variants)| std::iter::repeat_n(*name, *variants)).collect();
+    assert_eq!(found, expected);
     for line in &lines {
         assert_eq!(number(line, "n"), 40.0, "{line}");
         let (rate, seconds) = (number(line, "jobs_per_second"), number(line, "seconds"));
@@ -103,28 +106,64 @@ async fn each_workload_prints_one_line_a_variant_and_leaves_nothing() {
             100.0
         };
         assert!(number(line, "wal_bytes_per_job") >= least, "{line}");
-        let workload = line["workload"].as_str().unwrap();
-        assert_eq!(line["bare"].is_null(), workload == "release", "{line}");
-        if delays.contains(&workload) {
-            assert_eq!(line["bare"]["ratio"], Value::Null, "the clock sets the rate: {line}");
-        } else {
-            // Of one round, whose rates are the medians. The ratio is printed with three decimals.
-            let ratio = rate / number(&line["bare"], "jobs_per_second");
-            assert!((number(&line["bare"], "ratio") - ratio).abs() < 0.001 + 0.01 * ratio, "{line}");
-        }
+        assert_eq!(line["bare"].is_null(), line["workload"] == "release", "{line}");
         assert_eq!(line["ratio"], line["bare"]["ratio"], "{line}");
         assert_eq!((&line["embedded"], &line["durable"]), (&json!(false), &json!(false)), "{line}");
         assert_eq!(line["bare"]["server_cpu_ratio"], Value::Null, "a server that is not ours: {line}");
     }
-    let of = |name: &str, part: &str| -> Vec<_> {
-        let lines = lines.iter().filter(|line| line["workload"] == name);
-        lines.map(|line| line[part].as_u64().unwrap()).collect()
-    };
-    for name in ["insert_single", "insert_unique", "insert_half", "insert_duplicate", "insert_update", "end_to_end"] {
-        assert_eq!(of(name, "tasks"), [4, 8], "{name}");
-    }
-    assert_eq!([of("work_slots", "slots"), of("work_slots", "runners")], [[2, 2, 5, 5], [1, 3, 1, 3]]);
     assert_eq!(texts(&url, SCHEMAS).await, [""; 0]);
+    lines
+}
+
+fn assert_ratios(lines: &[Value]) {
+    for line in lines {
+        // Of one round, whose rates are the medians. The ratio is printed with three decimals.
+        let ratio = number(line, "jobs_per_second") / number(&line["bare"], "jobs_per_second");
+        assert!((number(&line["bare"], "ratio") - ratio).abs() < 0.001 + 0.01 * ratio, "{line}");
+    }
+}
+
+/// A number of each variant of a workload.
+fn of(lines: &[Value], name: &str, part: &str) -> Vec<u64> {
+    let lines = lines.iter().filter(|line| line["workload"] == name);
+    lines.map(|line| line[part].as_u64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn each_workload_that_inserts_prints_one_line_a_variant_and_leaves_nothing() {
+    let lines = run(&INSERTS).await;
+    assert_ratios(&lines);
+    for name in ["insert_single", "insert_unique", "insert_half", "insert_duplicate", "insert_update"] {
+        assert_eq!(of(&lines, name, "tasks"), [4, 8], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn each_workload_that_works_prints_one_line_a_variant_and_leaves_nothing() {
+    let lines = run(&WORK).await;
+    assert_ratios(&lines);
+    assert_eq!(of(&lines, "end_to_end", "tasks"), [4, 8]);
+    let [slots, runners] = ["slots", "runners"].map(|part| of(&lines, "work_slots", part));
+    assert_eq!([slots, runners], [[2, 2, 5, 5], [1, 3, 1, 3]]);
+}
+
+#[tokio::test]
+async fn each_workload_that_measures_delays_prints_one_line_and_leaves_nothing() {
+    for line in run(&DELAYS).await {
+        assert_eq!(line["bare"]["ratio"], Value::Null, "the clock sets the rate: {line}");
+    }
+}
+
+#[test]
+fn the_lists_name_each_workload() {
+    let message = refused(&mut bench("postgres://nowhere.invalid", "--workload none"));
+    let (_, known) = message.split_once("[possible values: ").expect(&message);
+    let (known, _) = known.split_once(']').unwrap();
+    let mut known: Vec<_> = known.split(", ").collect();
+    let mut listed: Vec<_> = [&INSERTS[..], &WORK, &DELAYS].concat().into_iter().map(|(name, _)| name).collect();
+    known.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(listed, known);
 }
 
 #[tokio::test]

@@ -1,0 +1,209 @@
+//! A database of a test's own, and what tests do with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
+use uniqueue::embedded::Postgres;
+use uniqueue::{Client, JobId, JobRow, JobState, SchemaName};
+
+use crate::template::{SCHEMA, Scratch, url, url_of};
+use crate::{WAIT, eventually, tools};
+
+/// An object and an array, as `jsonb` stores them, each with a member that has no valid type.
+const DAMAGED_OBJECT: &str = "'\\x0100002001000080070000506100000000000000'";
+const DAMAGED_ARRAY: &str = "'\\x01000040040000d000000000'";
+
+/// A database of the test's own with a migrated schema, and a client for it.
+pub struct Database {
+    pub client: Client,
+    pub schema: String,
+    /// Where the schema is.
+    pub url: String,
+    /// Dropped with this value, where it is on the run's cluster.
+    scratch: Option<Scratch>,
+}
+
+impl Database {
+    pub async fn new() -> Self {
+        Self::with_connections(20).await
+    }
+
+    pub async fn with_connections(max_connections: u32) -> Self {
+        Self::with_options(Scratch::migrated().await, max_connections, |options| options).await
+    }
+
+    /// For crowds that meet in cycles which they end by themselves within milliseconds: a machine that stands
+    /// still for a second must not pass for a deadlock. A real one is still found, only later.
+    pub async fn slow_to_see_deadlocks(max_connections: u32) -> Self {
+        let patient = |options: PgConnectOptions| options.options([("deadlock_timeout", "10s")]);
+        Self::with_options(Scratch::migrated().await, max_connections, patient).await
+    }
+
+    /// Without the schema.
+    pub async fn unmigrated(max_connections: u32) -> Self {
+        Self::with_options(Scratch::create("").await, max_connections, |options| options).await
+    }
+
+    /// In a database with this ICU locale. None, which is told, where the server cannot make one: PostgreSQL 14, or one
+    /// built without ICU.
+    pub async fn of_locale(locale: &str) -> Option<Self> {
+        let has_icu = "SELECT current_setting('server_version_num')::integer >= 150000
+            AND EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i') AS has_icu";
+        if !sqlx::query(has_icu).fetch_one(&pool(1).await).await.expect("a row").get::<bool, _>(0) {
+            tools::lacks("icu", "PostgreSQL 15 or newer, built with ICU");
+            return None;
+        }
+        let options = format!("TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE '{locale}' LOCALE 'C'");
+        let database = Self::with_options(Scratch::create(&options).await, 5, |options| options).await;
+        database.client.migrate().await.expect("a migration");
+        Some(database)
+    }
+
+    /// On a server of the test's own, in the schema that is the default.
+    pub async fn on(server: &Postgres) -> Self {
+        let url = server.url().to_owned();
+        let client = Client::new(pool_at(&url, 10, |options| options).await);
+        client.migrate().await.expect("a migration");
+        Self { schema: client.schema().to_string(), client, url, scratch: None }
+    }
+
+    async fn with_options(
+        scratch: Scratch,
+        max_connections: u32,
+        with: impl FnOnce(PgConnectOptions) -> PgConnectOptions,
+    ) -> Self {
+        let url = url_of(&scratch.name).await;
+        let pool = pool_at(&url, max_connections, with).await;
+        let schema = SchemaName::new(SCHEMA).expect("a schema name");
+        let client = Client::builder().schema(schema).pool(pool);
+        Self { client, schema: SCHEMA.to_owned(), url, scratch: Some(scratch) }
+    }
+
+    /// A name for a role, a session or another thing of the whole cluster that no other test has.
+    pub fn name_of(&self, thing: &str) -> String {
+        let database = self.scratch.as_ref().map_or("own", |scratch| &scratch.name);
+        format!("{database}_{thing}")
+    }
+
+    pub fn pool(&self) -> &PgPool {
+        self.client.pool()
+    }
+
+    /// A pool beside the client's.
+    pub async fn another_pool(&self, max_connections: u32) -> PgPool {
+        pool_at(&self.url, max_connections, |options| options).await
+    }
+
+    /// Puts the schema in place of `{schema}`.
+    pub fn sql(&self, text: &str) -> SqlStr {
+        AssertSqlSafe(Arc::<str>::from(text.replace("{schema}", &self.schema))).into_sql_str()
+    }
+
+    /// Prepares one of the client's statements for `EXECUTE prepared_NAME (…)`.
+    pub async fn prepare(&self, connection: &mut PgConnection, name: &str) {
+        let statements = self.client.statements_text();
+        let (_, text) = statements.iter().find(|(known, _)| *known == name).expect(name);
+        let prepare = AssertSqlSafe(format!("PREPARE prepared_{name} AS {text}"));
+        sqlx::raw_sql(prepare).execute(connection).await.expect(name);
+    }
+
+    pub async fn execute(&self, text: &str) -> u64 {
+        sqlx::query(self.sql(text)).execute(self.pool()).await.expect(text).rows_affected()
+    }
+
+    pub async fn number(&self, text: &str) -> i64 {
+        let row = sqlx::query(self.sql(text)).fetch_one(self.pool()).await.expect(text);
+        row.try_get(0).expect(text)
+    }
+
+    /// Waits until a query counts so many.
+    pub async fn until(&self, query: &str, wanted: i64) {
+        eventually!(let counted = self.number(query).await; counted == wanted, "{counted}, not {wanted}: {query}");
+    }
+
+    /// Waits until a statement waits for a lock of this table.
+    pub async fn until_waits_for(&self, table: &str) {
+        // Tables of other tests have the same OIDs: their databases are copies of one template.
+        let waiting = format!(
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{{schema}}.{table}'::regclass
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        );
+        eventually!(self.number(&waiting).await > 0, "no statement waits for a lock of {table}");
+    }
+
+    /// Waits until a job is in a state.
+    pub async fn until_state(&self, id: JobId, state: JobState) -> JobRow {
+        eventually!(
+            let row = self.client.job(id).await.expect("an answer").expect("the job");
+            row.state == state, "job {id} is {}, not {state}: {:?}", row.state, row.errors
+        )
+    }
+
+    pub async fn text(&self, text: &str) -> String {
+        let row = sqlx::query(self.sql(text)).fetch_one(self.pool()).await.expect(text);
+        row.try_get(0).expect(text)
+    }
+
+    /// Damages a value of a job, as a disk error does: to read it is an error.
+    pub async fn damage(&self, id: JobId, column: &str) {
+        // Lets a test write the bytes of a value.
+        let cast = "DO $$ BEGIN
+                CREATE CAST (bytea AS jsonb) WITHOUT FUNCTION;
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN
+                NULL;
+            END $$";
+        self.execute(cast).await;
+        let value = if column == "errors" { DAMAGED_ARRAY } else { DAMAGED_OBJECT };
+        let update = format!("UPDATE {{schema}}.job SET {column} = {value}::bytea::jsonb WHERE id = '{id}'");
+        assert_eq!(self.execute(&update).await, 1);
+    }
+
+    /// Moves a job to a state, as a worker or an operator would leave it.
+    pub async fn set_state(&self, id: JobId, state: &str) {
+        let changed = self
+            .execute(&format!(
+                "UPDATE {{schema}}.job SET state = '{state}',
+                    worker = CASE WHEN '{state}' = 'running' THEN gen_random_uuid() END,
+                    finalized_at = CASE WHEN '{state}' IN ('completed', 'cancelled', 'discarded') THEN now() END
+                 WHERE id = '{id}'"
+            ))
+            .await;
+        assert_eq!(changed, 1, "job {id}");
+    }
+
+    /// From now on the server's queue of notifications seems to be nearly full.
+    pub async fn fill_notify_queue(&self) {
+        let full =
+            "CREATE OR REPLACE FUNCTION {schema}._may_notify() RETURNS boolean LANGUAGE sql VOLATILE RETURN false";
+        self.execute(full).await;
+    }
+
+    /// Lets time pass for every job: all its times move into the past.
+    pub async fn pass(&self, time: Duration) {
+        let seconds = time.as_secs_f64();
+        self.execute(&format!(
+            "UPDATE {{schema}}.job SET created_at = created_at - interval '{seconds} s',
+                scheduled_at = scheduled_at - interval '{seconds} s',
+                unique_until = unique_until - interval '{seconds} s'"
+        ))
+        .await;
+    }
+}
+
+/// A pool for the database that the cluster began with.
+pub async fn pool(max_connections: u32) -> PgPool {
+    pool_at(url().await, max_connections, |options| options).await
+}
+
+async fn pool_at(url: &str, max_connections: u32, with: impl FnOnce(PgConnectOptions) -> PgConnectOptions) -> PgPool {
+    let options = with(url.parse().expect("a URL"));
+    PgPoolOptions::new()
+        .max_connections(max_connections)
+        .acquire_timeout(WAIT)
+        .connect_with(options)
+        .await
+        .expect("a pool")
+}
+
