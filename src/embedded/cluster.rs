@@ -1,6 +1,7 @@
 //! Starting a server: everything that happens between the options and the first connection.
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -24,6 +25,12 @@ const PATH_LIMIT: usize = 100;
 
 /// The path of the socket below the temporary directory.
 const SOCKET: &str = "/uniqueue-XXXXXX/.s.PGSQL.5432";
+
+/// Where Linux has files in memory.
+const MEMORY: &str = "/dev/shm";
+
+/// The KiB that must be free there for a throw-away server. A server begins with 40 MB and grows with its data.
+const ROOM: u64 = 4 << 20;
 
 const FAST: [(&str, &str); 6] = [
     ("fsync", "off"),
@@ -76,7 +83,7 @@ fn start(options: PostgresBuilder) -> Result<Postgres> {
             Durability::Fast => "--no-sync",
             Durability::Durable => "",
         },
-        temporary: &temporary(),
+        temporary: &temporary(durability),
     };
     let explain = |complaint: &str| explain(complaint, orders.data_dir, listen);
     let mut launch = match Guard::launch(user, &orders)? {
@@ -130,9 +137,12 @@ fn is_fixed(name: &str) -> bool {
     is_fixed
 }
 
-/// The directory for throw-away files, or `/tmp` if a socket's path would be too long in it, or would need quoting in
-/// PostgreSQL's settings or in a URL.
-fn temporary() -> PathBuf {
+/// The directory for throw-away files: `TMPDIR`, or memory for data that need not be durable, or `/tmp`. The last one also
+/// if a socket's path would be too long in `TMPDIR`, or would need quoting in PostgreSQL's settings or in a URL.
+fn temporary(durability: Durability) -> PathBuf {
+    if env::var_os("TMPDIR").is_none() && durability == Durability::Fast && memory_has_room() {
+        return PathBuf::from(MEMORY);
+    }
     let directory = env::temp_dir();
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);
     let bytes = directory.as_os_str().as_encoded_bytes();
@@ -141,6 +151,15 @@ fn temporary() -> PathBuf {
     } else {
         PathBuf::from("/tmp")
     }
+}
+
+/// Whether [`ROOM`] is free in memory. A container often has 64 MB there.
+fn memory_has_room() -> bool {
+    let Ok(output) = Command::new("df").args(["-Pk", MEMORY]).stderr(Stdio::null()).output() else { return false };
+    // Filesystem 1024-blocks Used Available Capacity Mounted-on
+    let text = String::from_utf8_lossy(&output.stdout);
+    let available = text.lines().nth(1).and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
+    available.is_some_and(|kibibytes: u64| kibibytes >= ROOM)
 }
 
 /// Waits until the postmaster reports `ready` in its status file, or `standby` for a standby that can be read, as

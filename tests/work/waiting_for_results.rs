@@ -177,8 +177,8 @@ async fn wait_is_not_offered_within_the_caller_s_transaction() {
 fn wait_survives_the_shutdown_of_the_runtime_that_asked_first() {
     let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (first, second) = (runtime(), runtime());
+    let database = first.block_on(Database::new());
     let (client, id) = first.block_on(async {
-        let database = Database::new().await;
         // A pool's connections belong to the runtime that opened them, so each runtime of this test asks over new ones.
         let options = database.pool().connect_options().as_ref().clone();
         let pool = sqlx::postgres::PgPoolOptions::new().max_lifetime(Duration::ZERO).connect_lazy_with(options);

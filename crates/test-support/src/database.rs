@@ -206,4 +206,3 @@ async fn pool_at(url: &str, max_connections: u32, with: impl FnOnce(PgConnectOpt
         .await
         .expect("a pool")
 }
-

@@ -2,11 +2,16 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
-use crate::template::{create, url_of};
+use crate::template::{create, create_migrated, url_of};
 
 /// A database of the test's own, without a schema, on the run's cluster.
 pub async fn database() -> String {
     url_of(&create("").await).await
+}
+
+/// The same with a migrated schema of this name.
+pub async fn migrated(schema: &str) -> String {
+    url_of(&create_migrated(schema).await).await
 }
 
 pub async fn execute(url: &str, sql: &str) {

@@ -1,22 +1,22 @@
 //! The run's cluster, and the databases that tests get: copies of a migrated template, dropped when their test ends.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, SchemaName};
 
 /// The schema of the queue in each of these databases. It is not the default, which statements must not name.
 pub(crate) const SCHEMA: &str = "test_schema";
 
-const TEMPLATE: &str = "template_of_tests";
-
 static CLUSTER: OnceCell<Postgres> = OnceCell::const_new();
-static MIGRATED: OnceCell<()> = OnceCell::const_new();
+/// The schemas that have a template.
+static TEMPLATES: Mutex<BTreeSet<String>> = Mutex::const_new(BTreeSet::new());
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 /// The URL of the run's cluster, which is started by the first test that asks.
@@ -39,8 +39,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// A database with a migrated [`SCHEMA`].
     pub(crate) async fn migrated() -> Self {
-        MIGRATED.get_or_init(migrate_template).await;
-        Self::create(&format!("TEMPLATE {TEMPLATE}")).await
+        Self { name: create_migrated(SCHEMA).await }
     }
 
     /// A database with these options of `CREATE DATABASE`.
@@ -75,16 +74,24 @@ pub(crate) async fn create(options: &str) -> String {
     name
 }
 
+/// The same with a migrated schema: a copy of the schema's template, which the first test that asks makes.
+pub(crate) async fn create_migrated(schema: &str) -> String {
+    let template = format!("template_{schema}");
+    let mut made = TEMPLATES.lock().await;
+    if !made.contains(schema) {
+        execute(format!("CREATE DATABASE {template}")).await.expect(&template);
+        let pool = PgPool::connect(&url_of(&template).await).await.expect("a pool");
+        let name = SchemaName::new(schema).expect("a schema name");
+        Client::builder().schema(name).pool(pool.clone()).migrate().await.expect("a migration");
+        pool.close().await;
+        made.insert(schema.to_owned());
+    }
+    drop(made);
+    create(&format!("TEMPLATE {template}")).await
+}
+
 async fn execute(statement: String) -> sqlx::Result<()> {
     let mut connection = PgConnection::connect(url().await).await?;
     sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await?;
     connection.close().await
-}
-
-async fn migrate_template() {
-    execute(format!("CREATE DATABASE {TEMPLATE}")).await.expect(TEMPLATE);
-    let pool = PgPool::connect(&url_of(TEMPLATE).await).await.expect("a pool");
-    let schema = SchemaName::new(SCHEMA).expect("a schema name");
-    Client::builder().schema(schema).pool(pool.clone()).migrate().await.expect("a migration");
-    pool.close().await;
 }

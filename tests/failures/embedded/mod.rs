@@ -251,6 +251,19 @@ fn unfit_temporary_directory_is_not_used() {
 }
 
 #[test]
+fn data_is_in_memory_where_it_has_room_and_need_not_be_durable() {
+    let output = Command::new("df").args(["--output=avail", "--block-size=1M", "/dev/shm"]).output();
+    let available = output.ok().and_then(|output| {
+        String::from_utf8_lossy(&output.stdout).lines().nth(1).and_then(|line| line.trim().parse::<u64>().ok())
+    });
+    let memory = if available.is_some_and(|available| available >= 4096) { "/dev/shm/" } else { "/tmp/" };
+    for (order, directory) in [("start", memory), ("start durable", "/tmp/")] {
+        let home = Owner::start(order, &[]).said("home");
+        assert!(home.starts_with(&format!("{directory}uniqueue-")), "{order}: {home}");
+    }
+}
+
+#[test]
 fn variables_for_another_server_are_not_heard() {
     let other = [("PGPORT", "1"), ("PGDATA", "/nowhere"), ("PGOPTIONS", "-c nonsense=1")];
     let url = Owner::start("start", &other).said("url");
@@ -295,6 +308,7 @@ async fn owner_process() {
             return;
         }
         "start" => Postgres::start().await,
+        "start durable" => Postgres::builder().durability(Durability::Durable).start().await,
         directory => Postgres::builder().data_dir(directory).start().await,
     };
     match &postgres {
@@ -333,7 +347,8 @@ impl Owner {
             Some((_, module)) => format!("{module}::owner_process"),
             None => "owner_process".to_owned(),
         };
-        command.args([&name, "--exact", "--nocapture"]).env(ORDER, order).env_remove("DATABASE_URL");
+        command.args([&name, "--exact", "--nocapture"]).env(ORDER, order);
+        command.env_remove("DATABASE_URL").env_remove("TMPDIR");
         command.envs(variables.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("this test binary runs again");
         let output = child.stdout.take().expect("it was piped");

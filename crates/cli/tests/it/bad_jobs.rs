@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{database, texts, uniqueue};
+use crate::support::{migrated, texts, uniqueue};
 
 fn insert(url: &str, words: &[&str]) -> Command {
     let mut command = uniqueue();
@@ -12,8 +12,7 @@ fn insert(url: &str, words: &[&str]) -> Command {
 
 #[tokio::test]
 async fn what_can_never_work_is_refused_with_its_reason() {
-    let url = database().await;
-    assert!(uniqueue().arg("migrate").env("DATABASE_URL", &url).output().unwrap().status.success());
+    let url = migrated("uniqueue").await;
     let append = r#"{"key": "k", "scope": "queued", "update": "append"}"#;
     let push = r#"{"key": "p", "scope": "queued", "max_delay": "PT1M"}"#;
     let own = r#"{"keys": ["args"], "args_keys": ["n"], "scope": "queued", "update": "append"}"#;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{database, run, uniqueue};
+use crate::support::{database, migrated, run, uniqueue};
 
 fn refused(arguments: &[&str]) -> String {
     let output = run(arguments);
@@ -74,8 +74,7 @@ async fn role_that_may_not_create_is_told_so() {
 
 #[tokio::test]
 async fn what_the_server_says_is_told_without_the_line_of_its_source() {
-    let url = database().await;
-    assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
+    let url = migrated("uniqueue").await;
     crate::support::execute(&url, "ALTER TABLE uniqueue.job RENAME TO other").await;
     let stderr = refused(&["job", "list", "--database-url", &url]);
     let said =

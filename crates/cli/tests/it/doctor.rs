@@ -6,12 +6,11 @@ use serde_json::json;
 use sqlx::{Connection, PgConnection};
 use uniqueue::{Client, NewJob, UniqueKey};
 
-use crate::support::{database, execute, has_psql, run_json, texts, uniqueue};
+use crate::support::{database, execute, has_psql, migrated, run_json, texts, uniqueue};
 
-async fn migrated() -> (String, Client) {
-    let url = database().await;
+async fn with_client() -> (String, Client) {
+    let url = migrated("jobs").await;
     let client = Client::builder().schema("jobs".parse().unwrap()).connect(&url).await.unwrap();
-    client.migrate().await.unwrap();
     (url, client)
 }
 
@@ -29,7 +28,7 @@ fn text(command: &mut Command) -> (Option<i32>, String) {
 
 #[tokio::test]
 async fn healthy_queue_is_told_in_one_line_and_by_exit_code_0() {
-    let (url, _) = migrated().await;
+    let (url, _) = with_client().await;
     let (code, said) = text(&mut doctor(&url, &[]));
     assert_eq!(code, Some(0), "{said}");
     assert!(said.starts_with("ok: nothing found; ") && said.lines().count() == 1, "{said}");
@@ -40,7 +39,7 @@ async fn healthy_queue_is_told_in_one_line_and_by_exit_code_0() {
 
 #[tokio::test]
 async fn exit_code_tells_how_bad_it_is() {
-    let (url, client) = migrated().await;
+    let (url, client) = with_client().await;
     client.insert(NewJob::new("a", &json!({})).queue("nobody's")).await.unwrap();
     let (code, said) = text(&mut doctor(&url, &[]));
     assert_eq!(code, Some(0), "a notice is fine: {said}");
@@ -61,7 +60,7 @@ async fn exit_code_tells_how_bad_it_is() {
 
 #[tokio::test]
 async fn without_a_runner_one_finding_names_all_queues() {
-    let (url, client) = migrated().await;
+    let (url, client) = with_client().await;
     for queue in ["a", "b", "c", "d", "e", "f"] {
         client.insert(NewJob::new("a", &json!({})).queue(queue)).await.unwrap();
     }
@@ -89,7 +88,7 @@ async fn schema_that_is_not_there_is_a_finding() {
 
 #[tokio::test]
 async fn a_role_that_may_not_see_the_queue_is_told_so_by_exit_code_4() {
-    let (url, _) = migrated().await;
+    let (url, _) = with_client().await;
     let role = format!("blind_{}", url.rsplit_once("/test_").and_then(|(_, rest)| rest.split_once('?')).unwrap().0);
     execute(&url, &format!("CREATE ROLE {role} LOGIN")).await;
     let own = url.replace("postgres@", &format!("{role}@"));
@@ -110,7 +109,7 @@ async fn a_role_that_may_not_see_the_queue_is_told_so_by_exit_code_4() {
 
 #[tokio::test]
 async fn a_terminal_gets_lines_that_end_after_words_and_a_pipe_gets_whole_ones() {
-    let (url, client) = migrated().await;
+    let (url, client) = with_client().await;
     client.insert(NewJob::new("a", &json!({})).queue("q")).await.unwrap();
     // So long that its age is the same in both reports.
     execute(
@@ -135,7 +134,7 @@ async fn a_terminal_gets_lines_that_end_after_words_and_a_pipe_gets_whole_ones()
 /// The remedies are one script that psql takes, long function bodies and all.
 #[tokio::test]
 async fn remedies_run_as_they_are_printed() {
-    let (url, _) = migrated().await;
+    let (url, _) = with_client().await;
     let broken = [
         "DROP FUNCTION jobs.release_claim",
         "DROP INDEX jobs.job_waiting",
@@ -168,7 +167,7 @@ async fn remedies_run_as_they_are_printed() {
 
 #[tokio::test]
 async fn a_command_that_it_gives_can_be_pasted_whatever_the_key() {
-    let (url, client) = migrated().await;
+    let (url, client) = with_client().await;
     for key in ["plain", "-dash", "--yes", "it's $HOME"] {
         let pending = NewJob::new("a", &json!({})).pending().unique_key(UniqueKey::raw(key));
         client.insert(pending).await.unwrap();

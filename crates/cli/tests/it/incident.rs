@@ -9,7 +9,7 @@ use test_support::{eventually, pause};
 use uniqueue::{Client, Job, NewJob, Runner, RunningJob};
 
 use crate::screen::{Screen, WAIT};
-use crate::support::{database, has_psql, texts};
+use crate::support::{has_psql, migrated, texts};
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "invoice.send", queue = "billing")]
@@ -150,9 +150,8 @@ async fn connect(url: &str, name: &str) -> PgConnection {
 
 #[tokio::test]
 async fn the_page_is_what_happens_and_its_remedy_works() {
-    let url = database().await;
+    let url = migrated("uniqueue").await;
     let client = Client::connect(&url).await.unwrap();
-    client.migrate().await.unwrap();
     client.queue("billing").limit(Some(2)).await.unwrap();
     let work = async |_: RunningJob<SendInvoice>| {};
     let runner = Runner::new(client.clone()).name("worker-1").queue("billing", 10).worker(work).start().await.unwrap();

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::support::{database, execute, texts, uniqueue};
+use crate::support::{execute, migrated, texts, uniqueue};
 
 /// A migrated database, and the command on it.
 struct Jobs {
@@ -18,9 +18,7 @@ struct Jobs {
 
 impl Jobs {
     async fn new() -> Self {
-        let jobs = Self { url: database().await };
-        assert!(jobs.command("migrate").output().unwrap().status.success());
-        jobs
+        Self { url: migrated("uniqueue").await }
     }
 
     fn command(&self, line: &str) -> Command {

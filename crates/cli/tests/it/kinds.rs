@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::support::{database, execute, texts, uniqueue};
+use crate::support::{execute, migrated, texts, uniqueue};
 
 const REGISTER: &str = "SELECT uniqueue.register_kind(
     'mail', 'mails', priority => 3, unique_policy => '{\"keys\": [\"args\"], \"args_keys\": [\"user\"]}',
@@ -19,8 +19,7 @@ struct Kinds {
 impl Kinds {
     /// A migrated database with a registered kind.
     async fn new() -> Self {
-        let kinds = Self { url: database().await };
-        assert!(kinds.command(&["migrate"]).output().unwrap().status.success());
+        let kinds = Self { url: migrated("uniqueue").await };
         execute(&kinds.url, REGISTER).await;
         kinds
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{database, uniqueue};
+use crate::support::{migrated, uniqueue};
 
 struct Queues {
     url: String,
@@ -16,9 +16,7 @@ struct Queues {
 
 impl Queues {
     async fn new() -> Self {
-        let queues = Self { url: database().await };
-        assert!(queues.command(&["migrate"]).output().unwrap().status.success());
-        queues
+        Self { url: migrated("uniqueue").await }
     }
 
     fn command(&self, words: &[&str]) -> Command {

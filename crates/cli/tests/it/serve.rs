@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::support::{Foreground, database, run, uniqueue};
+use crate::support::{Foreground, migrated, run, uniqueue};
 
 /// The longest that a test waits for an answer.
 const WAIT: Duration = Duration::from_secs(60);
@@ -36,8 +36,7 @@ struct Server {
 
 impl Server {
     async fn start(arguments: &[&str]) -> Self {
-        let url = database().await;
-        assert!(run(&["migrate", "--database-url", &url]).status.success());
+        let url = migrated("uniqueue").await;
         Self::start_on(&[arguments, &["--database-url", &url]].concat())
     }
 

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use serde_json::{Value, json};
 use test_support::eventually;
 
-use crate::support::{database, execute, texts, uniqueue};
+use crate::support::{execute, migrated, texts, uniqueue};
 
 /// A runner that works no job.
 struct Working(Child);
@@ -48,8 +48,7 @@ fn without_times(text: &str) -> String {
 
 #[tokio::test]
 async fn stats_since_print_steps_deploys_and_kinds() {
-    let url = database().await;
-    assert!(uniqueue().arg("migrate").env("DATABASE_URL", &url).output().unwrap().status.success());
+    let url = migrated("uniqueue").await;
     execute(
         &url,
         r#"SELECT uniqueue.register_kind('mail', queue => 'mails');

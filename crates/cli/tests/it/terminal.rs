@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use crate::support::{database, execute, has_terminal, texts, uniqueue};
+use crate::support::{database, execute, has_terminal, migrated, texts, uniqueue};
 
 /// Runs a line of shell on a terminal of 80 columns that types this, and returns the screen and the exit code.
 /// `None`: there is no util-linux here to make one, and that was said.
@@ -63,8 +63,7 @@ fn a_reader_that_goes_away_is_no_error() {
 
 #[tokio::test]
 async fn a_standard_error_that_is_gone_changes_no_exit_code() {
-    let url = database().await;
-    assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
+    let url = migrated("uniqueue").await;
     let id = "019abc12-3456-7def-8a12-3456789abcde";
     for (arguments, code) in [
         (&["queue", "list", "nope"][..], 1),
@@ -120,8 +119,7 @@ async fn a_terminal_gets_colour_and_its_own_width_and_is_asked() {
 
 #[tokio::test]
 async fn a_terminal_gets_messages_and_errors_in_lines_of_whole_words() {
-    let url = database().await;
-    assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
+    let url = migrated("uniqueue").await;
     let insert = "uniqueue job insert a --key a-key-of-many-letters";
     if on_a_terminal(&url, insert, "").is_none() {
         return;
@@ -141,8 +139,7 @@ async fn a_terminal_gets_messages_and_errors_in_lines_of_whole_words() {
 
 #[tokio::test]
 async fn jobs_inserted_after_the_question_are_not_changed() {
-    let url = database().await;
-    assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
+    let url = migrated("uniqueue").await;
     if on_a_terminal(&url, "true", "").is_none() {
         return;
     }
@@ -169,8 +166,7 @@ async fn jobs_inserted_after_the_question_are_not_changed() {
 
 #[tokio::test]
 async fn a_terminal_gets_errors_in_full_whatever_their_length() {
-    let url = database().await;
-    assert!(uniqueue().args(["migrate", "--database-url", &url]).output().unwrap().status.success());
+    let url = migrated("uniqueue").await;
     let error =
         "could not send: upstream said 503 Service Unavailable, after 3 redirects, for https://mail.example/v2/send";
     let insert = format!(

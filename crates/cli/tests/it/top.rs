@@ -9,12 +9,11 @@ use test_support::eventually;
 use uniqueue::{Client, NewJob};
 
 use crate::screen::Screen;
-use crate::support::{database, execute, texts, uniqueue};
+use crate::support::{execute, migrated, texts, uniqueue};
 
-async fn migrated() -> (String, Client) {
-    let url = database().await;
+async fn with_client() -> (String, Client) {
+    let url = migrated("uniqueue").await;
     let client = Client::connect(&url).await.unwrap();
-    client.migrate().await.unwrap();
     (url, client)
 }
 
@@ -25,7 +24,7 @@ async fn until(url: &str, sql: &str, expected: &str) {
 
 #[tokio::test]
 async fn keys_pause_a_queue_and_cancel_a_running_job_in_the_database() {
-    let (url, client) = migrated().await;
+    let (url, client) = with_client().await;
     client.insert(NewJob::new("email.send", &json!({"to": "a"})).queue("emails")).await.unwrap();
     let running =
         client.insert(NewJob::new("report.build", &json!({"month": 11})).queue("reports")).await.unwrap().id();
@@ -88,7 +87,7 @@ async fn held_up_retry(url: &str) -> PgConnection {
 
 #[tokio::test]
 async fn long_retry_tells_how_far_it_is_and_ends_when_all_is_done() {
-    let (url, _) = migrated().await;
+    let (url, _) = with_client().await;
     let mut holder = held_up_retry(&url).await;
     let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
     screen.until(&["3 failing 1"]).await;
@@ -107,7 +106,7 @@ async fn long_retry_tells_how_far_it_is_and_ends_when_all_is_done() {
 
 #[tokio::test]
 async fn retry_that_was_quit_says_how_far_it_came() {
-    let (url, _) = migrated().await;
+    let (url, _) = with_client().await;
     let _holder = held_up_retry(&url).await;
     let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
     screen.until(&["3 failing 1"]).await;
@@ -122,7 +121,7 @@ async fn retry_that_was_quit_says_how_far_it_came() {
 
 #[tokio::test]
 async fn slow_database_holds_up_no_key_and_its_age_is_shown() {
-    let (url, client) = migrated().await;
+    let (url, client) = with_client().await;
     client.insert(NewJob::new("a", &json!({}))).await.unwrap();
     let Some(mut screen) = Screen::open(&url, "top --interval 100ms") else { return };
     screen.until(&["1 queues 1"]).await;
@@ -141,7 +140,7 @@ async fn slow_database_holds_up_no_key_and_its_age_is_shown() {
 
 #[tokio::test]
 async fn terminal_is_given_back_after_a_signal() {
-    let (url, _) = migrated().await;
+    let (url, _) = with_client().await;
     for (signal, key, code) in [(Some("TERM"), "", 130), (None, "\u{3}", 0)] {
         let Some(mut screen) = Screen::open(&url, "top") else { return };
         screen.until(&["there is no queue yet"]).await;
@@ -160,7 +159,7 @@ async fn terminal_is_given_back_after_a_signal() {
 
 #[tokio::test]
 async fn without_a_terminal_it_names_what_works_there() {
-    let (url, _) = migrated().await;
+    let (url, _) = with_client().await;
     for arguments in [&["top"][..], &["top", "--json"]] {
         let output = uniqueue().args(arguments).args(["--database-url", &url]).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -174,7 +173,7 @@ async fn without_a_terminal_it_names_what_works_there() {
 
 #[tokio::test]
 async fn groups_that_are_held_up_are_counted_by_queue_and_listed() {
-    let (url, client) = migrated().await;
+    let (url, client) = with_client().await;
     let job = |n: u32| NewJob::new("order.step", &json!({"n": n})).queue("orders");
     client.insert_many([job(1).group("a").in_order(), job(2).group("a").in_order(), job(3).group("b")]).await.unwrap();
     let start = "UPDATE uniqueue.job SET state = 'running', attempt = 1, attempted_at = now(), began = 1,

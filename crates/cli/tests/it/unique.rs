@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{database, run_json, texts, uniqueue};
+use crate::support::{migrated, run_json, texts, uniqueue};
 
 fn unique(url: &str, arguments: &[&str]) -> Command {
     let mut command = uniqueue();
@@ -37,11 +37,7 @@ fn json_of(url: &str, arguments: &[&str]) -> (i32, Value) {
 
 /// A migrated database.
 async fn queue() -> String {
-    let url = database().await;
-    assert!(
-        uniqueue().args(["migrate", "--schema", "jobs"]).env("DATABASE_URL", &url).output().unwrap().status.success()
-    );
-    url
+    migrated("jobs").await
 }
 
 async fn insert(url: &str, kind: &str, args: &str, policy: &str) -> String {

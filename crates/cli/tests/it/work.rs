@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use serde_json::{Value, json};
 use test_support::eventually;
 
-use crate::support::{database, execute, run, texts, uniqueue};
+use crate::support::{execute, migrated, run, texts, uniqueue};
 
 /// A migrated database with jobs, and a command that works them.
 struct Site {
@@ -21,9 +21,7 @@ struct Working {
 
 impl Site {
     async fn new() -> Self {
-        let site = Self { url: database().await };
-        assert!(site.command(&["migrate"]).output().unwrap().status.success());
-        site
+        Self { url: migrated("uniqueue").await }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::{Server, basic, exchange, file, hashed, refusal};
-use crate::support::{Foreground, database, directory, has_terminal, run, uniqueue};
+use crate::support::{Foreground, directory, has_terminal, migrated, uniqueue};
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -228,8 +228,7 @@ async fn on_a_socket_the_mode_says_who_connects() {
     let socket = path.to_str().unwrap();
     // Left behind by a process that died.
     drop(UnixListener::bind(&path).unwrap());
-    let url = database().await;
-    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let url = migrated("uniqueue").await;
     let mut command = uniqueue();
     command.args(["serve", "--json", "--socket", socket, "--trusted-header", "X-User", "--database-url", &url]);
     let server = Foreground::start(&mut command);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sha2::{Digest, Sha256};
 
 use super::{Server, WAIT, file, refusal};
-use crate::support::{database, directory, execute, run, texts};
+use crate::support::{directory, execute, migrated, texts};
 
 const TOKEN: &str = "correct-horse-battery";
 
@@ -122,8 +122,7 @@ fn load(address: &str, name: usize, is_busy: &AtomicBool) -> (Vec<String>, Vec<S
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_acknowledged_job_is_lost_or_stuck_when_the_server_is_killed() {
-    let url = database().await;
-    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let url = migrated("uniqueue").await;
     let options = ["--faktory", "127.0.0.1:0", "--database-url", &url];
     let server = Server::start_on(&options);
     let (address_of_first, is_busy) = (address(&server), Arc::new(AtomicBool::new(false)));

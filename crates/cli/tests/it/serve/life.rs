@@ -5,15 +5,14 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use super::{Server, WAIT, basic, file, hashed, refusal};
-use crate::support::{Foreground, database, directory, run, uniqueue};
+use crate::support::{Foreground, database, directory, migrated, uniqueue};
 
 #[tokio::test]
 async fn what_clients_send_is_spelled_out_in_the_log() {
     const FORGED: &str = "2026-01-01 WARN forged";
     let files = directory();
     let users = file(&files, "users", &hashed("anna", "tea at five"));
-    let url = database().await;
-    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let url = migrated("uniqueue").await;
     let log = files.path().join("log");
     let mut command = uniqueue();
     command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--basic-auth", &users, "--database-url", &url]);

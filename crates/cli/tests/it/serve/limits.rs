@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use super::{Server, basic, file, hashed};
-use crate::support::{Foreground, database, directory, run, uniqueue};
+use crate::support::{Foreground, directory, migrated, uniqueue};
 
 #[tokio::test]
 async fn clients_that_send_slowly_lose_their_places_to_others() {
@@ -125,8 +125,7 @@ const MOST_MEMORY: u64 = 200 * 1_024;
 async fn thirty_wrong_passwords_at_once_take_the_memory_of_two_and_delay_their_peer() {
     let files = directory();
     let users = file(&files, "users", &hashed("anna", "tea at five"));
-    let url = database().await;
-    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let url = migrated("uniqueue").await;
     let log = files.path().join("log");
     let mut command = uniqueue();
     command.args(["serve", "--json", "--port", "0", "--basic-auth", &users, "--database-url", &url]);

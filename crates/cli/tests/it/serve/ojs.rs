@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, raw_sql};
 
 use super::{Server, WAIT, basic, file, hashed, refusal};
-use crate::support::{database, directory, run, texts};
+use crate::support::{directory, migrated, texts};
 
 /// Sends a request to a door. Returns the status and the body.
 fn ask(address: &str, method: &str, path: &str, headers: &[&str], body: &str) -> (u16, Value) {
@@ -166,8 +166,7 @@ fn load(door: &str, name: usize, is_busy: &AtomicBool) -> (Vec<String>, Vec<Stri
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_acknowledged_job_is_lost_or_stuck_when_the_door_is_killed() {
-    let url = database().await;
-    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let url = migrated("uniqueue").await;
     let options = ["--ojs", "127.0.0.1:0", "--database-url", &url];
     let server = Server::start_on(&options);
     let (door, is_busy) = (address_of(&server), Arc::new(AtomicBool::new(false)));
@@ -229,8 +228,7 @@ async fn silent_connections_displace_no_probe_of_the_door() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_ends_the_requests_that_are_under_way() {
-    let url = database().await;
-    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let url = migrated("uniqueue").await;
     let server = Server::start_on(&["--ojs", "127.0.0.1:0", "--database-url", &url]);
     let door = address_of(&server);
     let mut holder = PgConnection::connect(&url).await.unwrap();

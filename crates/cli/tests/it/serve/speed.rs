@@ -18,7 +18,7 @@ use uniqueue::{Client, JobResult, NewJob, WakeUps};
 use super::faktory::{self, address};
 use super::ojs::address_of;
 use super::{Server, WAIT};
-use crate::support::{database, run};
+use crate::support::migrated;
 
 const CONNECTIONS: usize = 16;
 const JOBS: usize = 8_000;
@@ -169,8 +169,7 @@ fn work_one(client: &mut faktory::Client, queue: &str) -> Instant {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement"]
 async fn jobs_a_second_through_each_door() {
-    let url = database().await;
-    assert!(run(&["migrate", "--database-url", &url]).status.success());
+    let url = migrated("uniqueue").await;
     let doors = ["--faktory", "127.0.0.1:0", "--ojs", "127.0.0.1:0", "--database-url", &url];
     let server = Server::start_on(&doors);
     let client = Client::connect(&url).await.unwrap();
