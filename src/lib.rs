@@ -183,6 +183,12 @@ struct WorkflowsGuide;
 #[doc = include_str!("../docs/reference/derive.md")]
 struct DeriveGuide;
 
+/// Compiles and runs the snippets of the derive macro's documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../crates/derive/README.md")]
+#[doc = include_str!("../crates/derive/src/job.md")]
+struct DeriveDocs;
+
 /// Compiles and runs the snippets of docs/learn/coming-from.md.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/learn/coming-from.md")]

@@ -10,8 +10,9 @@ mod rust;
 mod waking;
 
 use serde_json::Value;
+use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
-use sqlx::{FromRow, PgPool};
+use sqlx::{FromRow, PgPool, Row};
 use uniqueue::{Job, Runner, RunningJob};
 use uuid::Uuid;
 
@@ -27,7 +28,7 @@ fn bystander(database: &Database) -> Runner {
 }
 
 /// A row of `fetch_jobs`.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug)]
 pub(crate) struct Fetched {
     id: Uuid,
     run: i32,
@@ -42,8 +43,26 @@ pub(crate) struct Fetched {
     timeout: Option<PgInterval>,
 }
 
+impl FromRow<'_, PgRow> for Fetched {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            run: row.try_get("run")?,
+            kind: row.try_get("kind")?,
+            queue: row.try_get("queue")?,
+            args: row.try_get("args")?,
+            meta: row.try_get("meta")?,
+            attempt: row.try_get("attempt")?,
+            crashes: row.try_get("crashes")?,
+            errors: row.try_get("errors")?,
+            worker_id: row.try_get("worker_id")?,
+            timeout: row.try_get("timeout")?,
+        })
+    }
+}
+
 /// A row of `finish_jobs`.
-#[derive(Clone, Debug, FromRow, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ended {
     id: Uuid,
     run: i32,
@@ -51,12 +70,24 @@ pub(crate) struct Ended {
     state: Option<String>,
 }
 
+impl FromRow<'_, PgRow> for Ended {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self { id: row.try_get("id")?, run: row.try_get("run")?, counted: row.try_get("counted")?, state: row.try_get("state")? })
+    }
+}
+
 /// A row of `extend_jobs`.
-#[derive(Clone, Debug, FromRow, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Held {
     id: Uuid,
     held: bool,
     state: Option<String>,
+}
+
+impl FromRow<'_, PgRow> for Held {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Ok(Self { id: row.try_get("id")?, held: row.try_get("held")?, state: row.try_get("state")? })
+    }
 }
 
 /// A process that works jobs by SQL.

@@ -83,20 +83,20 @@ const WORK: [(&str, usize); 13] = [
 const DELAYS: [(&str, usize); 4] = [("scheduled", 1), ("latency", 1), ("release", 1), ("release_busy", 1)];
 
 /// Every workload, as small as it gets.
-const SMALL: &str = "--n 40 --rounds 1 --duration 1 --backlog 50 --tasks 4,8 --concurrency 30 --slots 2,5 --runners 1,3 \
+const SMALL: &str = "--rounds 1 --duration 1 --backlog 50 --tasks 4,8 --concurrency 30 --slots 2,5 --runners 1,3 \
     --queues 7 --groups 9 --rate 200";
 
-/// Runs workloads on a database of their own. Each prints a line a variant, and they leave nothing behind.
-async fn run(workloads: &[(&str, usize)]) -> Vec<Value> {
+/// Runs workloads of `n` jobs on a database of their own. Each prints a line a variant, and they leave nothing behind.
+async fn run(workloads: &[(&str, usize)], n: u32) -> Vec<Value> {
     let url = database().await;
     let names: Vec<_> = workloads.iter().map(|(name, _)| *name).collect();
-    let lines = lines(&mut bench(&url, &format!("--json {SMALL} --workload {}", names.join(","))));
+    let lines = lines(&mut bench(&url, &format!("--json --n {n} {SMALL} --workload {}", names.join(","))));
     let found: Vec<_> = lines.iter().map(|line| line["workload"].as_str().unwrap()).collect();
     let expected: Vec<_> =
         workloads.iter().flat_map(|(name, variants)| std::iter::repeat_n(*name, *variants)).collect();
     assert_eq!(found, expected);
     for line in &lines {
-        assert_eq!(number(line, "n"), 40.0, "{line}");
+        assert_eq!(number(line, "n"), f64::from(n), "{line}");
         let (rate, seconds) = (number(line, "jobs_per_second"), number(line, "seconds"));
         assert!(rate > 0.0 && seconds > 0.0 && number(line, "connections") > 0.0, "{line}");
         // Other tests write into the same server, so only the least that it can be is known.
@@ -131,7 +131,7 @@ fn of(lines: &[Value], name: &str, part: &str) -> Vec<u64> {
 
 #[tokio::test]
 async fn each_workload_that_inserts_prints_one_line_a_variant_and_leaves_nothing() {
-    let lines = run(&INSERTS).await;
+    let lines = run(&INSERTS, 40).await;
     assert_ratios(&lines);
     for name in ["insert_single", "insert_unique", "insert_half", "insert_duplicate", "insert_update"] {
         assert_eq!(of(&lines, name, "tasks"), [4, 8], "{name}");
@@ -140,7 +140,7 @@ async fn each_workload_that_inserts_prints_one_line_a_variant_and_leaves_nothing
 
 #[tokio::test]
 async fn each_workload_that_works_prints_one_line_a_variant_and_leaves_nothing() {
-    let lines = run(&WORK).await;
+    let lines = run(&WORK, 40).await;
     assert_ratios(&lines);
     assert_eq!(of(&lines, "end_to_end", "tasks"), [4, 8]);
     let [slots, runners] = ["slots", "runners"].map(|part| of(&lines, "work_slots", part));
@@ -149,7 +149,8 @@ async fn each_workload_that_works_prints_one_line_a_variant_and_leaves_nothing()
 
 #[tokio::test]
 async fn each_workload_that_measures_delays_prints_one_line_and_leaves_nothing() {
-    for line in run(&DELAYS).await {
+    // `release` waits between its jobs, for 0.7 s after each second one.
+    for line in run(&DELAYS, 6).await {
         assert_eq!(line["bare"]["ratio"], Value::Null, "the clock sets the rate: {line}");
     }
 }
@@ -203,7 +204,7 @@ async fn line_has_the_medians_and_the_rounds_of_each_side() {
 async fn tables_fit_into_100_columns_and_name_targets() {
     let url = database().await;
     let workloads = "insert_bulk,insert_half,work_unique,work_slots,scheduled,latency,work_held_snapshot";
-    let output = bench(&url, &format!("{SMALL} --workload {workloads}")).output().unwrap();
+    let output = bench(&url, &format!("--n 40 {SMALL} --workload {workloads}")).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let (facts, tables) = text.split_once("\n\n").unwrap();
     assert!(facts.contains("NOT durable") && facts.contains("fsync off"), "{text}");
