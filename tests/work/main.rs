@@ -1,4 +1,4 @@
-//! Jobs at work: the runner, groups, rates, maintenance, wake-ups, results and the testing kit.
+//! Jobs at work: groups, rates, maintenance, wake-ups, results and the testing kit.
 
 #![allow(missing_docs, unreachable_pub, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
@@ -17,7 +17,6 @@ mod places;
 mod rates;
 mod recipes;
 mod remote;
-mod runner;
 mod testing;
 mod waiting_for_results;
 

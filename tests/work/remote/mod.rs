@@ -72,7 +72,12 @@ pub(crate) struct Ended {
 
 impl FromRow<'_, PgRow> for Ended {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self { id: row.try_get("id")?, run: row.try_get("run")?, counted: row.try_get("counted")?, state: row.try_get("state")? })
+        Ok(Self {
+            id: row.try_get("id")?,
+            run: row.try_get("run")?,
+            counted: row.try_get("counted")?,
+            state: row.try_get("state")?,
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use uniqueue::testing::Database;
 use uniqueue::{NewJob, PeriodicJob, Rate, UniqueKey};
 use uniqueue_web::{Needs, Web};
 
-use super::driver::{Driver, choose, click, keys, shows};
+use super::driver::{Driver, click, keys, shows};
 use super::service::Service;
 use super::trouble::Trouble;
 
@@ -35,11 +35,19 @@ const WIDEST: u32 = 3840;
 /// The width of a phone, where a row of a list has two lines.
 const PHONE: u32 = 360;
 
-/// The serious barriers of a page that has the script.
-async fn serious(browser: &Browser) -> Vec<Value> {
-    let script = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']})\
+/// The themes, and the rules of axe-core that are checked in each: all, or those about colors, since nothing else differs.
+fn themes() -> [(&'static str, Value); 2] {
+    let all = json!({"resultTypes": ["violations"]});
+    [("light", all), ("dark", json!({"runOnly": ["color-contrast", "link-in-text-block"]}))]
+}
+
+/// The serious barriers of a page that has the script, by the rules of a theme.
+async fn serious(browser: &Browser, (theme, rules): (&str, Value)) -> Vec<Value> {
+    let script = "const [theme, rules, done] = arguments; document.documentElement.dataset.theme = theme;\
+         axe.run(document, rules)\
          .then((found) => done(found.violations.map((one) => [one.impact, one.id, one.nodes[0].html])))";
-    let Value::Array(mut found) = browser.execute_async(script, Vec::new()).await.unwrap() else { panic!("no answer") };
+    let arguments = vec![json!(theme), rules];
+    let Value::Array(mut found) = browser.execute_async(script, arguments).await.unwrap() else { panic!("no answer") };
     found.retain(|one| matches!(one[0].as_str(), Some("serious" | "critical")));
     found
 }
@@ -106,32 +114,30 @@ async fn no_page_has_a_serious_barrier() {
     // A failure has a page of its own.
     pages.extend(["/kind?kind=unknown".to_owned(), plan, format!("/jobs/{}", trouble.failed), KEYS.to_owned()]);
     let mut problems = Vec::new();
-    for theme in ["light", "dark"] {
-        browser.set_window_size(1280, 900).await.unwrap();
-        browser.goto(&service.url("")).await.unwrap();
-        choose(&browser, theme).await;
-        for width in [1280, PHONE, WIDEST] {
-            browser.set_window_size(width, 900).await.unwrap();
-            for page in &pages {
-                let (path, has_keys) = page.strip_suffix(KEYS).map_or((page.as_str(), false), |path| (path, true));
-                browser.goto(&service.url(path)).await.unwrap();
-                if has_keys {
-                    keys(&browser, "?").await;
-                    shows(&browser, "Next and previous row").await;
+    for width in [1280, PHONE, WIDEST] {
+        browser.set_window_size(width, 900).await.unwrap();
+        for page in &pages {
+            let (path, has_keys) = page.strip_suffix(KEYS).map_or((page.as_str(), false), |path| (path, true));
+            browser.goto(&service.url(path)).await.unwrap();
+            if has_keys {
+                keys(&browser, "?").await;
+                shows(&browser, "Next and previous row").await;
+            }
+            if width < WIDEST {
+                browser.execute(&axe, Vec::new()).await.unwrap();
+                for (theme, rules) in themes() {
+                    let found = serious(&browser, (theme, rules)).await;
+                    problems.extend(found.iter().map(|one| format!("{page} {theme} {width}: {one}")));
                 }
-                if width < WIDEST {
-                    browser.execute(&axe, Vec::new()).await.unwrap();
-                    problems.extend(serious(&browser).await.iter().map(|one| format!("{page} {theme} {width}: {one}")));
-                }
-                let script = "return document.documentElement.scrollWidth > document.documentElement.clientWidth";
-                if browser.execute(script, Vec::new()).await.unwrap() == true {
-                    problems.push(format!("{page} {theme} {width}: the page is wider than its window"));
-                }
-                let script = "return [...document.querySelectorAll('.scroll:has(table.lines)')]\
-                     .some((list) => list.scrollWidth > list.clientWidth)";
-                if width == PHONE && browser.execute(script, Vec::new()).await.unwrap() == true {
-                    problems.push(format!("{page} {theme} {width}: a list is wider than a phone"));
-                }
+            }
+            let script = "return document.documentElement.scrollWidth > document.documentElement.clientWidth";
+            if browser.execute(script, Vec::new()).await.unwrap() == true {
+                problems.push(format!("{page} {width}: the page is wider than its window"));
+            }
+            let script = "return [...document.querySelectorAll('.scroll:has(table.lines)')]\
+                 .some((list) => list.scrollWidth > list.clientWidth)";
+            if width == PHONE && browser.execute(script, Vec::new()).await.unwrap() == true {
+                problems.push(format!("{page} {width}: a list is wider than a phone"));
             }
         }
     }

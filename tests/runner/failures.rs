@@ -38,7 +38,7 @@ async fn work_that_runs_too_long_fails_with_the_limit_in_its_error() {
     for (n, errors) in [
         (0, ["timed out after 20 ms", "timed out after 20 ms"]),
         (1, ["timed out after 20 ms: the parts are removed"; 2]),
-        (2, ["timed out after 20 ms: panicked at tests/work/runner/failures.rs:"; 2]),
+        (2, ["timed out after 20 ms: panicked at tests/runner/failures.rs:"; 2]),
     ] {
         let job = database.client.insert(Task { n }).max_attempts(2).await.unwrap();
         let row = until(&database, job.id(), JobState::Discarded).await;
@@ -192,7 +192,7 @@ async fn a_panic_keeps_its_place_wherever_in_the_worker_it_is() {
     }
     let database = Database::new().await;
     let runner = quick(&database.client).worker(Clumsy).start().await.unwrap();
-    let here = "panicked at tests/work/runner/failures.rs:";
+    let here = "panicked at tests/runner/failures.rs:";
     for (n, place, message) in
         [(0, here, ": in the work"), (1, "panicked", ": elsewhere"), (2, here, ": in the timeout")]
     {

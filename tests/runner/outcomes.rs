@@ -93,10 +93,7 @@ async fn a_panic_is_a_failure_that_keeps_its_message_and_place_and_nothing_else_
     let row = until(&database, bad.id(), JobState::Discarded).await;
     assert_eq!(row.errors.len(), 2);
     let error = &row.errors[0].error;
-    assert!(
-        error.starts_with("panicked at tests/work/runner/outcomes.rs:") && error.ends_with(": unlucky 13"),
-        "{error}"
-    );
+    assert!(error.starts_with("panicked at tests/runner/outcomes.rs:") && error.ends_with(": unlucky 13"), "{error}");
     until(&database, good.id(), JobState::Completed).await;
     runner.stop().await.unwrap();
 }

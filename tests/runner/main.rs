@@ -1,5 +1,7 @@
 //! The runner, against a real database: outcomes, fencing, wake-ups, leases, stops.
 
+#![allow(missing_docs, unreachable_pub, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 mod ahead;
 mod beginning;
 mod checks;
@@ -52,4 +54,10 @@ async fn until_idle(database: &Database) {
         assert!(started.elapsed() < WAIT);
         tokio::task::yield_now().await;
     }
+}
+
+/// Not a test of its own: the process that `RunnerProcess` starts.
+#[test]
+fn runner_process() {
+    support::process::runner_process();
 }

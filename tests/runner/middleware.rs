@@ -130,10 +130,7 @@ async fn a_panic_in_a_middleware_is_a_failed_attempt() {
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
     let error = &row.errors[0].error;
-    assert!(
-        error.starts_with("panicked at tests/work/runner/middleware.rs:") && error.ends_with("dropped it"),
-        "{error}"
-    );
+    assert!(error.starts_with("panicked at tests/runner/middleware.rs:") && error.ends_with("dropped it"), "{error}");
     runner.stop().await.unwrap();
 }
 
