@@ -54,7 +54,8 @@ BEGIN
     END IF;
     RETURN (
         WITH lock AS MATERIALIZED (
-            SELECT l.locktype, l.relation, l.transactionid, l.virtualtransaction, l.mode, l.pid, l.granted FROM pg_locks AS l
+            SELECT l.locktype, l.database, l.relation, l.transactionid, l.virtualtransaction, l.mode, l.pid, l.granted
+            FROM pg_locks AS l
         ),
         holder AS (
             SELECT o.pid, o.transactionid, h.locker = o.transactionid AS is_named, h.mode
@@ -65,6 +66,8 @@ BEGIN
             WHERE EXISTS (
                 SELECT FROM lock AS k
                 WHERE k.virtualtransaction = o.virtualtransaction AND k.locktype = 'relation' AND k.relation = locked
+                    -- A table of another database can have the same OID.
+                    AND k.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
             )
         ),
         likely AS (

@@ -173,7 +173,9 @@ SELECT
     h.table_bytes, h.index_bytes, h.table_bytes + h.index_bytes AS total_bytes,
     h.last_vacuum_at, h.last_analyze_at, h.autovacuum_is_on, h.vacuum_at_dead_rows,
     h.dead_rows > h.vacuum_at_dead_rows AS vacuum_is_due,
-    EXISTS (SELECT FROM pg_stat_progress_vacuum AS v WHERE v.relid = h.oid) AS is_being_vacuumed,
+    EXISTS (
+        SELECT FROM pg_stat_progress_vacuum AS v WHERE v.relid = h.oid AND v.datname = current_database()
+    ) AS is_being_vacuumed,
     s.age AS oldest_snapshot_age, s.transactions::bigint AS oldest_snapshot_transactions,
     s.pid AS oldest_snapshot_pid, s.holder AS oldest_snapshot_holder, s.name AS oldest_snapshot_name,
     s.state AS oldest_snapshot_state, s.query AS oldest_snapshot_query

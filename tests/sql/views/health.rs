@@ -61,6 +61,26 @@ async fn retention_says_how_long_jobs_are_kept_and_how_many_should_be_gone() {
 }
 
 #[tokio::test]
+async fn a_vacuum_is_told_in_its_own_database() {
+    // The table has the same OID in both, which are copies of one database.
+    let (database, other) = (Database::new().await, Database::new().await);
+    database.client.insert_many((0..2_000).map(|_| job("a"))).await.unwrap();
+    let mut session = database.pool().acquire().await.unwrap();
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *session).await.unwrap();
+    // So slow that it lasts until it is cancelled.
+    for setting in ["SET vacuum_cost_delay = '100 ms'", "SET vacuum_cost_limit = 1"] {
+        sqlx::query(setting).execute(&mut *session).await.unwrap();
+    }
+    let vacuum = database.sql("VACUUM {schema}.job");
+    let vacuum = tokio::spawn(async move { sqlx::query(vacuum).execute(&mut *session).await });
+    let vacuumed = "SELECT count(*) FROM {schema}.table_health WHERE table_name = 'job' AND is_being_vacuumed";
+    database.until(vacuumed, 1).await;
+    assert_eq!((other.number(vacuumed).await, database.number(vacuumed).await), (0, 1));
+    database.text(&format!("SELECT pg_cancel_backend({pid})::text")).await;
+    vacuum.await.unwrap().unwrap_err();
+}
+
+#[tokio::test]
 async fn table_health_names_the_session_that_keeps_dead_rows() {
     // A database of its own: a snapshot is held against all of a database.
     let database = testing::Database::new().await.unwrap();

@@ -73,6 +73,24 @@ async fn r23_locked_by_a_change_that_is_not_committed() {
     tx.rollback().await.unwrap();
 }
 
+/// A table has the same OID in databases that are copies of one.
+#[tokio::test]
+async fn r23_a_session_of_another_database_is_not_named() {
+    let (database, other) = (Database::new().await, Database::new().await);
+    let mut older = other.pool().begin().await.unwrap();
+    other.client.insert(job("a")).tx(&mut older).await.unwrap();
+    runner(&database, "default", 9).await;
+    let id = insert(&database).await;
+    let mut tx = database.pool().begin().await.unwrap();
+    // The row names the subtransaction, which the locks do not list after its end.
+    let lock = "SAVEPOINT one; SELECT FROM {schema}.job FOR UPDATE; RELEASE SAVEPOINT one";
+    sqlx::raw_sql(database.sql(lock)).execute(&mut *tx).await.unwrap();
+    let locked = first(&database, id, ObstacleCode::Locked).await;
+    assert_eq!(locked.details["pid"], json!(pid(&mut tx).await), "{locked:?}");
+    assert_eq!(locked.details.get("or"), None, "{locked:?}");
+    older.rollback().await.unwrap();
+}
+
 #[tokio::test]
 async fn r23_locked_by_a_prepared_transaction() {
     let server = Postgres::builder().setting("max_prepared_transactions", "5").start().await.unwrap();
