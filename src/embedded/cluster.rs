@@ -26,11 +26,11 @@ const PATH_LIMIT: usize = 100;
 /// The path of the socket below the temporary directory.
 const SOCKET: &str = "/uniqueue-XXXXXX/.s.PGSQL.5432";
 
-/// Where Linux has files in memory.
-const MEMORY: &str = "/dev/shm";
+/// The file system of Linux that is in memory.
+const SHARED_MEMORY: &str = "/dev/shm";
 
-/// The KiB that must be free there for a throw-away server. A server begins with 40 MB and grows with its data.
-const ROOM: u64 = 4 << 20;
+/// The KiB that must be free for a server in memory. A server begins with 40 MB and grows with its data.
+const FREE_MEMORY: u64 = 4 << 20;
 
 const FAST: [(&str, &str); 6] = [
     ("fsync", "off"),
@@ -57,7 +57,7 @@ impl PostgresBuilder {
 }
 
 fn start(options: PostgresBuilder) -> Result<Postgres> {
-    let PostgresBuilder { binaries, data_dir, durability, listen, settings } = options;
+    let PostgresBuilder { binaries, data_dir, durability, in_memory, listen, settings } = options;
     let begun_at = Instant::now();
     let listen = listen.unwrap_or(Listen::Socket);
     let user = ServerUser::detect()?;
@@ -74,6 +74,8 @@ fn start(options: PostgresBuilder) -> Result<Postgres> {
     }
     let durability = durability.unwrap_or(if data_dir.is_some() { Durability::Durable } else { Durability::Fast });
 
+    let is_in_memory = in_memory && data_dir.is_none() && env::var_os("TMPDIR").is_none() && has_memory();
+    let temporary = if is_in_memory { PathBuf::from(SHARED_MEMORY) } else { temporary() };
     let orders = Orders {
         binaries: &binaries.directory,
         data_dir: data_dir.as_ref().map(|data_dir| data_dir.path.as_path()),
@@ -83,7 +85,7 @@ fn start(options: PostgresBuilder) -> Result<Postgres> {
             Durability::Fast => "--no-sync",
             Durability::Durable => "",
         },
-        temporary: &temporary(durability),
+        temporary: &temporary,
     };
     let explain = |complaint: &str| explain(complaint, orders.data_dir, listen);
     let mut launch = match Guard::launch(user, &orders)? {
@@ -137,12 +139,9 @@ fn is_fixed(name: &str) -> bool {
     is_fixed
 }
 
-/// The directory for throw-away files: `TMPDIR`, or memory for data that need not be durable, or `/tmp`. The last one also
-/// if a socket's path would be too long in `TMPDIR`, or would need quoting in PostgreSQL's settings or in a URL.
-fn temporary(durability: Durability) -> PathBuf {
-    if env::var_os("TMPDIR").is_none() && durability == Durability::Fast && memory_has_room() {
-        return PathBuf::from(MEMORY);
-    }
+/// The directory for throw-away files, or `/tmp` if a socket's path would be too long in it, or would need quoting in
+/// PostgreSQL's settings or in a URL.
+fn temporary() -> PathBuf {
     let directory = env::temp_dir();
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);
     let bytes = directory.as_os_str().as_encoded_bytes();
@@ -153,13 +152,22 @@ fn temporary(durability: Durability) -> PathBuf {
     }
 }
 
-/// Whether [`ROOM`] is free in memory. A container often has 64 MB there.
-fn memory_has_room() -> bool {
-    let Ok(output) = Command::new("df").args(["-Pk", MEMORY]).stderr(Stdio::null()).output() else { return false };
-    // Filesystem 1024-blocks Used Available Capacity Mounted-on
+/// Whether the directory of shared memory is there and [`FREE_MEMORY`] is free, in it and in the machine. In a container it
+/// often has 64 MB.
+fn has_memory() -> bool {
+    let Ok(output) = Command::new("df").args(["-Pk", SHARED_MEMORY]).stderr(Stdio::null()).output() else {
+        return false;
+    };
+    // Filesystem 1024-blocks Used Available Capacity Mounted on
     let text = String::from_utf8_lossy(&output.stdout);
-    let available = text.lines().nth(1).and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
-    available.is_some_and(|kibibytes: u64| kibibytes >= ROOM)
+    let columns: Vec<_> = text.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+    let [_, _, _, free, _, SHARED_MEMORY] = columns[..] else { return false };
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    // MemAvailable:   20000000 kB
+    let available = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next());
+    [Some(free), available].into_iter().all(|kibibytes| {
+        kibibytes.and_then(|number| number.parse::<u64>().ok()).is_some_and(|number| number >= FREE_MEMORY)
+    })
 }
 
 /// Waits until the postmaster reports `ready` in its status file, or `standby` for a standby that can be read, as

@@ -31,7 +31,8 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 /// # Ok(()) }
 /// ```
 ///
-/// Without `DATABASE_URL`, the first test of the process [starts](crate::embedded) a server, which all its tests share.
+/// Without `DATABASE_URL`, the first test of the process [starts](crate::embedded) a server, which all its tests share. Its
+/// data are in [memory](crate::embedded::PostgresBuilder::in_memory) where there is room; `TMPDIR` keeps them elsewhere.
 /// Each test gets a *database* of its own, copied from a migrated template within 100 ms. The queue is in the schema
 /// `uniqueue`, so SQL reads as it does in production, and the application's own tables can be made beside it.
 ///

@@ -79,7 +79,7 @@ impl Server {
 
     #[cfg(unix)]
     async fn start() -> Result<Self> {
-        let postgres = Postgres::builder().max_connections(MAX_CONNECTIONS).start().await?;
+        let postgres = Postgres::builder().max_connections(MAX_CONNECTIONS).in_memory().start().await?;
         let server = Self::Embedded(postgres);
         let mut connection = server.connect().await?;
         store::create_database(&mut connection, TEMPLATE, None).await?;
