@@ -26,7 +26,7 @@ static EXAMPLES: LazyLock<PathBuf> = LazyLock::new(|| {
     };
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--workspace", "--examples", "--bins", "--profile", profile]);
-    // Cargo gives the package of a test to it in such variables, and ring is built again when they change.
+    // Cargo sets these for a test. ring, and all that depends on it, is built again when they change.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
             build.env_remove(name);

@@ -13,7 +13,7 @@ use support::{Database, WAIT, eventually};
 /// The sessions of [`named`] clients.
 const NAMED: &str = "FROM pg_stat_activity WHERE application_name = 'named' AND datname = current_database()";
 
-/// A client of one connection, which `pg_stat_activity` names so.
+/// A client of one connection, whose sessions have the `application_name` that [`NAMED`] looks for.
 pub async fn named(database: &Database) -> Client {
     let options: PgConnectOptions = database.url.parse().unwrap();
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT);

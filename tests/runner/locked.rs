@@ -44,7 +44,7 @@ async fn a_table_that_is_locked_for_leases_costs_no_more_connections_than_a_runn
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     rebuild.rollback().await.unwrap();
-    assert!(most <= 7, "one of the pool, two that stand, up to four of the desk: {most}");
+    assert!(most <= 7, "one of the pool, two that stand, up to four for fetches and results: {most}");
     go_on.add_permits(100);
     for job in [ends_meanwhile, ends_after] {
         let row = until(&database, job.id(), JobState::Completed).await;

@@ -172,7 +172,10 @@ async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_r
         let now: time::OffsetDateTime = sqlx::query_scalar("SELECT now()").fetch_one(&mut *left).await.unwrap();
         times.push(now);
     }
-    assert_eq!(times[0], times[1], "sqlx leaves no transaction open any more: the desk's first reason is gone");
+    assert_eq!(
+        times[0], times[1],
+        "sqlx leaves no transaction open any more: the first reason for connections of the runner's own is gone"
+    );
     runner.stop().await.unwrap();
 }
 

@@ -213,7 +213,7 @@ async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grow
     database.execute("VACUUM ANALYZE {schema}.job").await;
     // Enough that no plan that is made later scans them.
     let over = "INSERT INTO {schema}.job (id, kind, state, finalized_at)
-        SELECT {schema}.new_job_id(), 'over', 'completed', now() FROM generate_series(1, 20000)";
+        SELECT {schema}.new_job_id(), 'over', 'completed', now() FROM generate_series(1, 60000)";
     database.execute(over).await;
     // Maintenance plans each statement anew, so it may well scan a table that is small at the time. Here it is off.
     let off = "INSERT INTO {schema}.maintenance (service, leased_until)

@@ -8,7 +8,8 @@ use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobId, JobRow, JobState, SchemaName};
 
-use crate::template::{SCHEMA, Scratch, url, url_of};
+use crate::server::{url, url_of};
+use crate::template::{SCHEMA, TemporaryDatabase, create, create_migrated};
 use crate::{WAIT, eventually, tools};
 
 /// An object and an array, as `jsonb` stores them, each with a member that has no valid type.
@@ -21,8 +22,8 @@ pub struct Database {
     pub schema: String,
     /// Where the schema is.
     pub url: String,
-    /// Dropped with this value, where it is on the run's cluster.
-    scratch: Option<Scratch>,
+    /// `None`: on a server of the test's own.
+    temporary: Option<TemporaryDatabase>,
 }
 
 impl Database {
@@ -31,19 +32,19 @@ impl Database {
     }
 
     pub async fn with_connections(max_connections: u32) -> Self {
-        Self::with_options(Scratch::migrated().await, max_connections, |options| options).await
+        Self::of(create_migrated(SCHEMA).await, max_connections, |options| options).await
     }
 
     /// For crowds that meet in cycles which they end by themselves within milliseconds: a machine that stands
     /// still for a second must not pass for a deadlock. A real one is still found, only later.
     pub async fn slow_to_see_deadlocks(max_connections: u32) -> Self {
         let patient = |options: PgConnectOptions| options.options([("deadlock_timeout", "10s")]);
-        Self::with_options(Scratch::migrated().await, max_connections, patient).await
+        Self::of(create_migrated(SCHEMA).await, max_connections, patient).await
     }
 
-    /// Without the schema.
+    /// A database in which nothing is migrated.
     pub async fn unmigrated(max_connections: u32) -> Self {
-        Self::with_options(Scratch::create("").await, max_connections, |options| options).await
+        Self::of(create("").await, max_connections, |options| options).await
     }
 
     /// In a database with this ICU locale. None, which is told, where the server cannot make one: PostgreSQL 14, or one
@@ -56,7 +57,7 @@ impl Database {
             return None;
         }
         let options = format!("TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE '{locale}' LOCALE 'C'");
-        let database = Self::with_options(Scratch::create(&options).await, 5, |options| options).await;
+        let database = Self::of(create(&options).await, 5, |options| options).await;
         database.client.migrate().await.expect("a migration");
         Some(database)
     }
@@ -66,24 +67,20 @@ impl Database {
         let url = server.url().to_owned();
         let client = Client::new(pool_at(&url, 10, |options| options).await);
         client.migrate().await.expect("a migration");
-        Self { schema: client.schema().to_string(), client, url, scratch: None }
+        Self { schema: client.schema().to_string(), client, url, temporary: None }
     }
 
-    async fn with_options(
-        scratch: Scratch,
-        max_connections: u32,
-        with: impl FnOnce(PgConnectOptions) -> PgConnectOptions,
-    ) -> Self {
-        let url = url_of(&scratch.name).await;
+    async fn of(name: String, max_connections: u32, with: impl FnOnce(PgConnectOptions) -> PgConnectOptions) -> Self {
+        let url = url_of(&name).await;
         let pool = pool_at(&url, max_connections, with).await;
         let schema = SchemaName::new(SCHEMA).expect("a schema name");
         let client = Client::builder().schema(schema).pool(pool);
-        Self { client, schema: SCHEMA.to_owned(), url, scratch: Some(scratch) }
+        Self { client, schema: SCHEMA.to_owned(), url, temporary: Some(TemporaryDatabase { name }) }
     }
 
     /// A name for a role, a session or another thing of the whole cluster that no other test has.
     pub fn name_of(&self, thing: &str) -> String {
-        let database = self.scratch.as_ref().map_or("own", |scratch| &scratch.name);
+        let database = self.temporary.as_ref().map_or("own", |temporary| &temporary.name);
         format!("{database}_{thing}")
     }
 

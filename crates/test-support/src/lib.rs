@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::expect_used, clippy::missing_panics_doc, clippy::panic, clippy::unwrap_used)]
 
 pub mod bouncer;
+pub mod by_url;
 mod catalog;
 pub mod clients;
 pub mod cluster;
@@ -17,7 +18,7 @@ pub mod odd;
 pub mod process;
 pub mod proxy;
 mod seen;
-pub mod server;
+mod server;
 mod statements;
 mod template;
 pub mod tools;
@@ -33,8 +34,8 @@ pub use database::{Database, pool};
 pub use eventually::{HANGS, block, pause};
 pub use log::log_as;
 pub use seen::{Trace, attribute};
+pub use server::url;
 pub use statements::{counting_statements, statements_of, until_sent};
-pub use template::url;
 
 /// The longest that a test waits for something that should happen at once.
 pub const WAIT: Duration = Duration::from_secs(20);

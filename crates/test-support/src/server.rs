@@ -1,29 +1,17 @@
-//! Databases by their URL, for tests that run commands.
+//! The server of the run.
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use tokio::sync::OnceCell;
+use uniqueue::embedded::Postgres;
 
-use crate::template::{create, create_migrated, url_of};
+static SERVER: OnceCell<Postgres> = OnceCell::const_new();
 
-/// A database of the test's own, without a schema, on the run's cluster.
-pub async fn database() -> String {
-    url_of(&create("").await).await
+/// The URL of the server, which is started by the first test that asks.
+pub async fn url() -> &'static str {
+    let server = Postgres::builder().max_connections(400).in_memory();
+    SERVER.get_or_init(async || server.start().await.expect("an embedded PostgreSQL")).await.url()
 }
 
-/// The same with a migrated schema of this name.
-pub async fn migrated(schema: &str) -> String {
-    url_of(&create_migrated(schema).await).await
-}
-
-pub async fn execute(url: &str, sql: &str) {
-    let mut connection = PgConnection::connect(url).await.expect("a connection");
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut connection).await.expect(sql);
-    connection.close().await.expect("a close");
-}
-
-/// The first column of each row of a query, as text.
-pub async fn texts(url: &str, sql: &str) -> Vec<String> {
-    let mut connection = PgConnection::connect(url).await.expect("a connection");
-    let rows = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_all(&mut connection).await.expect(sql);
-    connection.close().await.expect("a close");
-    rows.iter().map(|row| row.get::<Option<String>, _>(0).unwrap_or_default()).collect()
+/// The URL of a database of the server.
+pub(crate) async fn url_of(name: &str) -> String {
+    url().await.replace("/postgres?", &format!("/{name}?"))
 }

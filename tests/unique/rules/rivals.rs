@@ -12,7 +12,7 @@ fn key(text: &str) -> UniqueKey {
     UniqueKey::raw(text).scope(UniqueScope::Active)
 }
 
-/// Waits until a session of this schema's tests waits for a lock held by `blocker`.
+/// Waits until a session waits for a lock held by `blocker`.
 async fn until_blocked(database: &Database, blocker: i32) {
     let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE {blocker} = ANY (pg_blocking_pids(pid))");
     let started = Instant::now();

@@ -25,7 +25,7 @@ struct Task {
     n: u32,
 }
 
-/// A schema of the test's own, and how it is reached.
+/// A database of the test's own, and how it is reached.
 struct Ground {
     /// Straight to the server: what is seen over this is committed.
     database: Database,

@@ -9,7 +9,7 @@ use uniqueue::{Client, Error, JobState, PlaceAddress, PlaceBy, PlaceMap, PlaceSt
 
 use super::refused::problems;
 use super::{map, open, ready};
-use support::server::{database, execute};
+use support::by_url::{database, execute};
 use support::{Task, eventually, job};
 
 fn build(client: Client) -> Runner {

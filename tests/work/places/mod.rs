@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use uniqueue::{JobFilter, JobState, PlaceAddress, PlaceMap, Places};
 
-use support::server::database;
+use support::by_url::database;
 
 /// A map of places in databases of their own. Nothing is in them yet.
 async fn map(names: &[&str], hashed: &[&str]) -> PlaceMap {

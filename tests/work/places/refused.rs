@@ -7,8 +7,8 @@ use uniqueue::embedded::Postgres;
 use uniqueue::{Client, Error, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, UniquePolicy};
 
 use super::{map, open, ready};
+use support::by_url::execute;
 use support::proxy::Proxy;
-use support::server::execute;
 use support::{Task, eventually, job};
 
 /// The texts of the errors of a check.

@@ -11,7 +11,7 @@ use uniqueue::{
 };
 
 use super::{map, nowhere, open, ready, unfinished};
-use support::server::database;
+use support::by_url::database;
 use support::{Task, eventually};
 
 /// Places that are schemas of one database.

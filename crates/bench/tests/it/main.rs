@@ -124,7 +124,7 @@ fn assert_ratios(lines: &[Value]) {
 }
 
 /// A number of each variant of a workload.
-fn of(lines: &[Value], name: &str, part: &str) -> Vec<u64> {
+fn numbers_of(lines: &[Value], name: &str, part: &str) -> Vec<u64> {
     let lines = lines.iter().filter(|line| line["workload"] == name);
     lines.map(|line| line[part].as_u64().unwrap()).collect()
 }
@@ -134,7 +134,7 @@ async fn each_workload_that_inserts_prints_one_line_a_variant_and_leaves_nothing
     let lines = run(&INSERTS, 40).await;
     assert_ratios(&lines);
     for name in ["insert_single", "insert_unique", "insert_half", "insert_duplicate", "insert_update"] {
-        assert_eq!(of(&lines, name, "tasks"), [4, 8], "{name}");
+        assert_eq!(numbers_of(&lines, name, "tasks"), [4, 8], "{name}");
     }
 }
 
@@ -142,8 +142,8 @@ async fn each_workload_that_inserts_prints_one_line_a_variant_and_leaves_nothing
 async fn each_workload_that_works_prints_one_line_a_variant_and_leaves_nothing() {
     let lines = run(&WORK, 40).await;
     assert_ratios(&lines);
-    assert_eq!(of(&lines, "end_to_end", "tasks"), [4, 8]);
-    let [slots, runners] = ["slots", "runners"].map(|part| of(&lines, "work_slots", part));
+    assert_eq!(numbers_of(&lines, "end_to_end", "tasks"), [4, 8]);
+    let [slots, runners] = ["slots", "runners"].map(|part| numbers_of(&lines, "work_slots", part));
     assert_eq!([slots, runners], [[2, 2, 5, 5], [1, 3, 1, 3]]);
 }
 

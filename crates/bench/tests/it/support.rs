@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-pub(crate) use test_support::server::{database, execute, texts};
+pub(crate) use test_support::by_url::{database, execute, texts};
 
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_uniqueue-bench"));

@@ -171,7 +171,8 @@ async fn the_page_is_what_happens_and_its_remedy_works() {
         inserted
     });
 
-    let shop = "SELECT wait_event_type::text FROM pg_stat_activity WHERE application_name = 'shop'";
+    let shop = "SELECT wait_event_type::text FROM pg_stat_activity
+        WHERE application_name = 'shop' AND datname = current_database()";
     eventually!(texts(&url, shop).await == ["Lock"], "the shop's insert does not wait");
 
     let mut incident = Incident { url: url.clone(), pid, page: std::fs::read_to_string(PAGE).unwrap() };

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-pub(crate) use test_support::server::{database, execute, migrated, texts};
+pub(crate) use test_support::by_url::{database, execute, migrated, texts};
 use test_support::tools::lacks;
 
 /// A directory that every user can enter.

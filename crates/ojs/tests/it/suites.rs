@@ -14,7 +14,7 @@ use crate::fixture::Door;
 use crate::play::play;
 
 /// How many tests run at once.
-const AT_ONCE: usize = 12;
+const AT_ONCE: usize = 18;
 
 /// The tests of the suites.
 const TESTS: usize = 120;

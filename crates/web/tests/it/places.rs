@@ -8,8 +8,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::StatusCode;
 use serde_json::json;
+use test_support::by_url::database;
 use test_support::eventually;
-use test_support::server::database;
 use uniqueue::{Client, JobId, NewJob, PlaceAddress, PlaceMap, Places};
 use uniqueue_web::{Access, Needs, Web};
 

@@ -236,7 +236,8 @@ async fn a_stop_ends_the_requests_that_are_under_way() {
     let to = door.clone();
     let request =
         tokio::task::spawn_blocking(move || ask(&to, "POST", "/ojs/v1/jobs", &[], r#"{"type":"a","args":[]}"#));
-    let waits = "SELECT pid::text FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%insert%'";
+    let waits = "SELECT pid::text FROM pg_stat_activity
+        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%insert%'";
     test_support::eventually!(!texts(&url, waits).await.is_empty(), "the insert does not wait");
     let stopping = tokio::task::spawn_blocking(move || server.foreground.stop("TERM"));
     test_support::eventually!(TcpStream::connect(&door).is_err(), "the door still listens");

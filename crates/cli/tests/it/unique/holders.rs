@@ -88,7 +88,8 @@ async fn show_tells_which_inserts_wait_and_for_whom() {
     let mut waiting = PgConnection::connect(&url).await.unwrap();
     let (waits, ()) = tokio::join!(async { sqlx::query(insert).execute(&mut waiting).await }, async {
         // Until the insert is seen to wait.
-        let waits = "SELECT pid::text FROM pg_locks WHERE NOT granted AND database IS NULL";
+        let waits = "SELECT pid::text FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND datname = current_database()";
         let began = std::time::Instant::now();
         while texts(&url, waits).await.is_empty() {
             assert!(began.elapsed().as_secs() < 20, "nothing waits");
