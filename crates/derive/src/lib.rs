@@ -1,4 +1,5 @@
-#![doc = include_str!("../README.md")]
+// The examples need the library, which runs them in its own tests.
+#![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
 
 mod attributes;
 mod consistency;
@@ -15,7 +16,7 @@ mod unique;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-#[doc = include_str!("job.md")]
+#[cfg_attr(not(doctest), doc = include_str!("job.md"))]
 #[proc_macro_derive(Job, attributes(job))]
 pub fn derive_job(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
