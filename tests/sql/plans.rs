@@ -211,8 +211,7 @@ async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grow
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     // As empty as the planner can know it to be.
     database.execute("VACUUM ANALYZE {schema}.job").await;
-    // Enough that no plan that is made later scans them. For the ids of 500 jobs that are completed together, a scan of 60,500
-    // rows can be cheaper than the index.
+    // So many rows that no later plan scans the table. To complete 500 jobs at once, the planner may scan 60,500 rows.
     let over = "INSERT INTO {schema}.job (id, kind, state, finalized_at)
         SELECT {schema}.new_job_id(), 'over', 'completed', now() FROM generate_series(1, 60000)";
     database.execute(over).await;

@@ -35,8 +35,8 @@ impl Database {
         Self::of(create_migrated(SCHEMA).await, max_connections, |options| options).await
     }
 
-    /// For crowds that meet in cycles which they end by themselves within milliseconds: a machine that stands
-    /// still for a second must not pass for a deadlock. A real one is still found, only later.
+    /// For tests whose sessions wait for each other in cycles that end by themselves within milliseconds. A machine that stands
+    /// still for a second must not make the server report a deadlock. The server reports a real one after 10 s.
     pub async fn slow_to_see_deadlocks(max_connections: u32) -> Self {
         let patient = |options: PgConnectOptions| options.options([("deadlock_timeout", "10s")]);
         Self::of(create_migrated(SCHEMA).await, max_connections, patient).await
@@ -47,8 +47,8 @@ impl Database {
         Self::of(create("").await, max_connections, |options| options).await
     }
 
-    /// In a database with this ICU locale. None, which is told, where the server cannot make one: PostgreSQL 14, or one
-    /// built without ICU.
+    /// A database with this ICU locale. PostgreSQL 14 and servers built without ICU cannot make one. Then the test warns, and
+    /// this returns `None`.
     pub async fn of_locale(locale: &str) -> Option<Self> {
         let has_icu = "SELECT current_setting('server_version_num')::integer >= 150000
             AND EXISTS (SELECT FROM pg_collation WHERE collprovider = 'i') AS has_icu";
@@ -62,7 +62,7 @@ impl Database {
         Some(database)
     }
 
-    /// On a server of the test's own, in the schema that is the default.
+    /// A migrated default schema on a server of the test's own.
     pub async fn on(server: &Postgres) -> Self {
         let url = server.url().to_owned();
         let client = Client::new(pool_at(&url, 10, |options| options).await);
@@ -78,7 +78,7 @@ impl Database {
         Self { client, schema: SCHEMA.to_owned(), url, temporary: Some(TemporaryDatabase { name }) }
     }
 
-    /// A name for a role, a session or another thing of the whole cluster that no other test has.
+    /// A name that no other test of the cluster has, for a role or a session.
     pub fn name_of(&self, thing: &str) -> String {
         let database = self.temporary.as_ref().map_or("own", |temporary| &temporary.name);
         format!("{database}_{thing}")
@@ -115,7 +115,7 @@ impl Database {
         row.try_get(0).expect(text)
     }
 
-    /// Waits until a query counts so many.
+    /// Waits until a query returns this count.
     pub async fn until(&self, query: &str, wanted: i64) {
         eventually!(let counted = self.number(query).await; counted == wanted, "{counted}, not {wanted}: {query}");
     }
@@ -189,7 +189,7 @@ impl Database {
     }
 }
 
-/// A pool for the database that the cluster began with.
+/// A pool for the database `postgres`.
 pub async fn pool(max_connections: u32) -> PgPool {
     pool_at(url().await, max_connections, |options| options).await
 }

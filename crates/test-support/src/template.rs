@@ -1,7 +1,7 @@
 //! The databases of tests: copies of a migrated template.
 //!
-//! The testing kit makes such databases too. There the queue is in the default schema, and here it is in another one, which
-//! no statement names.
+//! The databases of the testing kit have the queue in the default schema. These have it in another schema, so a statement that
+//! names the default schema fails.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -33,7 +33,7 @@ pub(crate) struct TemporaryDatabase {
 
 impl Drop for TemporaryDatabase {
     fn drop(&mut self) {
-        // One thread drops them all: the test's runtime may be gone.
+        // The test's runtime may be gone, so a thread drops the databases.
         static ENDED: LazyLock<Sender<String>> = LazyLock::new(|| {
             let (ended, names) = mpsc::channel();
             let spawned = thread::Builder::new().name("drop test databases".to_owned()).spawn(move || {
@@ -53,7 +53,7 @@ impl Drop for TemporaryDatabase {
     }
 }
 
-/// Creates a database with these options of `CREATE DATABASE`. It stays until the end of the run. Answers with its name.
+/// Creates a database with these options of `CREATE DATABASE`. Returns its name.
 pub(crate) async fn create(options: &str) -> String {
     let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
     execute(format!("CREATE DATABASE {name} {options}")).await.expect(&name);
@@ -65,7 +65,7 @@ pub(crate) async fn create_migrated(schema: &str) -> String {
     let template = format!("template_{schema}");
     let mut made = TEMPLATES.lock().await;
     if !made.contains(schema) {
-        // One is left if the test that made it was cancelled.
+        // A test that was cancelled leaves its template behind.
         execute(format!("DROP DATABASE IF EXISTS {template} WITH (FORCE)")).await.expect(&template);
         execute(format!("CREATE DATABASE {template}")).await.expect(&template);
         let pool = PgPool::connect(&url_of(&template).await).await.expect("a pool");

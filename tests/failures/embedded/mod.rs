@@ -257,14 +257,14 @@ fn data_is_in_memory_where_that_is_asked_for_and_has_room() {
     let memory = Command::new("df").args(["-Pk", "/dev/shm"]).output().unwrap();
     let memory = String::from_utf8_lossy(&memory.stdout).into_owned();
     let free = memory.lines().nth(1).and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
-    // Twice what is asked for: other tests have servers there.
+    // The servers of other tests take memory too, so this test asks for twice the limit.
     if memory.trim_end().ends_with(" /dev/shm") && free.is_some_and(|free| free > 8 << 20) {
         let home = Owner::start("start in memory", &[]).said("home");
         assert!(home.starts_with("/dev/shm/uniqueue-"), "{home}");
     } else {
         support::tools::lacks("memory", "8 GiB that are free in /dev/shm");
     }
-    // Said by the user, so it counts.
+    // A directory that TMPDIR names is used instead.
     let home = Owner::start("start in memory", &[("TMPDIR", "/tmp")]).said("home");
     assert!(home.starts_with("/tmp/uniqueue-"), "{home}");
 }

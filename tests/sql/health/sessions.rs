@@ -68,7 +68,7 @@ async fn the_session_that_others_wait_for_is_named_with_how_many() {
 #[tokio::test]
 async fn what_a_role_may_not_see_is_said() {
     let database = Database::new().await;
-    let role = database.name_of("nobody");
+    let role = database.name_of("unprivileged");
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
     let options: sqlx::postgres::PgConnectOptions = database.url.parse().unwrap();
     let pool = sqlx::postgres::PgPoolOptions::new().connect_with(options.username(&role)).await.unwrap();

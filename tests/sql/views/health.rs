@@ -62,12 +62,12 @@ async fn retention_says_how_long_jobs_are_kept_and_how_many_should_be_gone() {
 
 #[tokio::test]
 async fn a_vacuum_is_told_in_its_own_database() {
-    // The table has the same OID in both, which are copies of one database.
+    // The table `job` has the same OID in both databases, which are copies of one template.
     let (database, other) = (Database::new().await, Database::new().await);
     database.client.insert_many((0..2_000).map(|_| job("a"))).await.unwrap();
     let mut session = database.pool().acquire().await.unwrap();
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *session).await.unwrap();
-    // So slow that it lasts until it is cancelled.
+    // The vacuum is so slow that it lasts until it is cancelled.
     for setting in ["SET vacuum_cost_delay = '100 ms'", "SET vacuum_cost_limit = 1"] {
         sqlx::query(setting).execute(&mut *session).await.unwrap();
     }

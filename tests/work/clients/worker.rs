@@ -82,7 +82,7 @@ pub(super) async fn number(database: &Database, text: &str) -> i64 {
     sqlx::query_scalar(sqlx::AssertSqlSafe(text.to_owned())).fetch_one(database.pool()).await.expect(text)
 }
 
-/// Waits until a query counts so many.
+/// Waits until a query returns this count.
 pub(super) async fn until(database: &Database, query: &str, wanted: i64) {
     eventually!(let counted = number(database, query).await; counted == wanted, "{counted}, not {wanted}: {query}");
 }
