@@ -61,7 +61,7 @@ impl Cluster {
     }
 
     async fn with(name: &str, is_odd: bool) -> Self {
-        let directory = std::env::temp_dir().join(format!("uq-chaos-{name}-{}", std::process::id()));
+        let directory = crate::path(name).await;
         fs::create_dir_all(&directory).expect("a directory");
         let clock = if is_odd { Clock::new(&directory).await } else { None };
         let postgres = start(&directory, clock.as_ref()).await;

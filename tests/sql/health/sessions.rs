@@ -165,8 +165,8 @@ async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("uq-standby-{}", uuid::Uuid::now_v7().simple()));
+    async fn new() -> Self {
+        let path = support::path("standby").await;
         std::fs::create_dir(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         Self(path)
@@ -181,7 +181,7 @@ impl Drop for Scratch {
 
 #[tokio::test]
 async fn a_standby_is_told_apart_and_its_feedback_named() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::new().await;
     let (first, second) = (scratch.0.join("first"), scratch.0.join("second"));
     let replicating = |directory: &PathBuf| {
         let server = Postgres::builder().data_dir(directory).durability(Durability::Fast);

@@ -33,7 +33,7 @@ struct Server {
 
 impl Server {
     async fn start(test: &str, number: usize) -> Self {
-        let directory = std::env::temp_dir().join(format!("uq-places-{test}-{number}-{}", std::process::id()));
+        let directory = support::path(&format!("places-{test}-{number}")).await;
         fs::create_dir_all(&directory).unwrap();
         let postgres = Self::run(&directory).await;
         let proxy = Proxy::before(postgres.url()).await;
@@ -56,7 +56,7 @@ impl Server {
         self.postgres = Some(postgres);
     }
 
-    /// Stops every process of the server. Answers with them.
+    /// Stops every process of the server. Answers with them, the parent first.
     async fn freeze(&self) -> Vec<u32> {
         let postgres = self.postgres.as_ref().unwrap();
         let mut connection = PgConnection::connect(postgres.url()).await.unwrap();
@@ -93,6 +93,11 @@ async fn servers(test: &str) -> (Vec<Server>, PlaceMap) {
     (servers, map)
 }
 
+/// Lets the processes of a server go on. The parent is the last: it makes the id of a session that ended invalid.
+fn thaw(frozen: &[u32]) {
+    frozen.iter().rev().for_each(|process| signal(*process, "CONT"));
+}
+
 /// The JSON document of a map.
 fn document(map: &PlaceMap) -> String {
     let place = |place: &PlaceAddress| serde_json::json!({"name": place.name(), "url": place.url(), "schema": place.schema_name().as_str()});
@@ -127,7 +132,7 @@ async fn with_one_server_stopped_the_others_go_on_at_once() {
         Err(error) => matches!(error, Error::PlaceDown { .. }) && NAMES[..2].contains(&place.as_str()),
         Ok(_) => true,
     }));
-    frozen.iter().for_each(|process| signal(*process, "CONT"));
+    thaw(&frozen);
     // It comes back by itself, whatever became of the insert.
     let _ = waiting.await.unwrap();
     for name in &NAMES[..2] {
@@ -214,7 +219,7 @@ async fn no_key_is_claimed_twice_and_nothing_is_lost_in_eight_places_on_four_ser
             1 => {
                 let frozen = servers[server].freeze().await;
                 tokio::time::sleep(dice.millis(200, 1_500)).await;
-                frozen.iter().for_each(|process| signal(*process, "CONT"));
+                thaw(&frozen);
             }
             2 => {
                 let number = dice.below(1_000) + 10;
