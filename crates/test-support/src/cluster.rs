@@ -49,8 +49,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster that loses nothing that it said it has, with a migrated schema. The name tells its directory from
-    /// that of other tests.
+    /// Starts a cluster that loses nothing that it said it has, with a migrated schema. Its directory has the name.
     pub async fn start(name: &str) -> Self {
         Self::with(name, false).await
     }
@@ -61,8 +60,7 @@ impl Cluster {
     }
 
     async fn with(name: &str, is_odd: bool) -> Self {
-        let directory = crate::path(name).await;
-        fs::create_dir_all(&directory).expect("a directory");
+        let directory = crate::directory(name).await;
         let clock = if is_odd { Clock::new(&directory).await } else { None };
         let postgres = start(&directory, clock.as_ref()).await;
         if is_odd {

@@ -34,7 +34,7 @@ pub use database::{Database, pool};
 pub use eventually::{HANGS, block, pause};
 pub use log::log_as;
 pub use seen::{Trace, attribute};
-pub use server::{path, url};
+pub use server::{directory, url};
 pub use statements::{counting_statements, statements_of, until_sent};
 
 /// The longest that a test waits for something that should happen at once.

@@ -1,5 +1,7 @@
 //! The server of the run.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use tokio::sync::OnceCell;
@@ -22,8 +24,12 @@ pub(crate) async fn url_of(name: &str) -> String {
     url().await.replace("/postgres?", &format!("/{name}?"))
 }
 
-/// A path for the files of a test: in memory if the data of the server are.
-pub async fn path(name: &str) -> PathBuf {
+/// Makes a directory for a test, in memory if the data of the server are. Any user can read it, as that of a server that root
+/// starts must. The test removes it.
+pub async fn directory(name: &str) -> PathBuf {
     let home = server().await.data_dir().parent().expect("the server's own directory");
-    home.with_file_name(format!("uq-{name}-{}", uuid::Uuid::now_v7().simple()))
+    let directory = home.with_file_name(format!("uq-{name}-{}", uuid::Uuid::now_v7().simple()));
+    fs::create_dir(&directory).expect("a directory");
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).expect("permissions");
+    directory
 }

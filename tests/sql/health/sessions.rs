@@ -1,6 +1,5 @@
 //! Open transactions and old snapshots: of sessions, prepared transactions, slots and standbys.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -166,10 +165,7 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     async fn new() -> Self {
-        let path = support::path("standby").await;
-        std::fs::create_dir(&path).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Self(path)
+        Self(support::directory("standby").await)
     }
 }
 

@@ -33,8 +33,7 @@ struct Server {
 
 impl Server {
     async fn start(test: &str, number: usize) -> Self {
-        let directory = support::path(&format!("places-{test}-{number}")).await;
-        fs::create_dir_all(&directory).unwrap();
+        let directory = support::directory(&format!("places-{test}-{number}")).await;
         let postgres = Self::run(&directory).await;
         let proxy = Proxy::before(postgres.url()).await;
         proxy.close_silent_after(Duration::from_secs(10));
@@ -93,7 +92,7 @@ async fn servers(test: &str) -> (Vec<Server>, PlaceMap) {
     (servers, map)
 }
 
-/// Lets the processes of a server go on. The parent is the last: it makes the id of a session that ended invalid.
+/// Continues the processes of a server, the parent last: once it runs, a session that has ended can no longer be signalled.
 fn thaw(frozen: &[u32]) {
     frozen.iter().rev().for_each(|process| signal(*process, "CONT"));
 }
