@@ -132,6 +132,8 @@ mod tests {
     #[test]
     fn the_applications_hook_is_called_for_every_panic() {
         static CALLED: AtomicU32 = AtomicU32::new(0);
+        // First, so that no other test sets a hook between the next two lines.
+        remember_places();
         let previous = std::panic::take_hook();
         // Hooks belong to the process, so this one stays, before whatever was there.
         std::panic::set_hook(before(Box::new(move |info| {
