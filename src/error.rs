@@ -7,6 +7,8 @@ mod predicates;
 mod rejection;
 mod text;
 
+use std::pin::Pin;
+
 use sqlx::postgres::PgConnectOptions;
 
 pub(crate) use self::database::with_causes;
@@ -20,6 +22,11 @@ use crate::period::format_duration;
 
 /// A result with uniqueue's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A result to be awaited, in a box. What an `async fn` awaits is compiled in each crate that awaits it, down to the
+/// connections of sqlx, and again for each type of a generic caller. A plain function that returns this is compiled once, in
+/// this crate.
+pub(crate) type AnswerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// Every error of this library, with the value at fault and a hint where there is one.
 ///

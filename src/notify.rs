@@ -21,6 +21,7 @@ mod hub;
 mod listener;
 mod notification;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,7 +93,11 @@ impl RunnerSession {
     }
 
     /// Waits for the next notification. Brings the session up again when it has gone down.
-    pub(crate) async fn next_notification(&mut self) -> Notification {
+    pub(crate) fn next_notification(&mut self) -> Pin<Box<dyn Future<Output = Notification> + Send + '_>> {
+        Box::pin(self.receive())
+    }
+
+    async fn receive(&mut self) -> Notification {
         if let Some(hearing) = &mut self.hearing {
             return hearing.next().await;
         }

@@ -139,7 +139,7 @@ pub(super) async fn make<T>(
         let mut transaction = store::begin_read_committed(&mut connection).await?;
         let answer = change(client, &mut transaction).await?;
         store::log_change(&mut transaction, client.statements(), &entry, None).await?;
-        transaction.commit().await?;
+        store::commit(transaction).await?;
         Ok(answer)
     };
     let answer = logged.await;

@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 
 use super::Client;
 use super::pooled_connection::PooledConnection;
-use crate::error::Result;
+use crate::error::{AnswerFuture, Error, Result};
 
 pub(crate) enum RequestConnection<'a> {
     Callers(&'a mut PgConnection),
@@ -15,26 +15,33 @@ pub(crate) enum RequestConnection<'a> {
 
 impl Client {
     /// The caller's connection if there is one, else one of the pool.
-    pub(crate) async fn connection_or<'a>(
-        &self,
+    pub(crate) fn connection_or<'c, 'a: 'c>(
+        &'c self,
         callers: Option<&'a mut PgConnection>,
-    ) -> Result<RequestConnection<'a>> {
-        Ok(match callers {
-            Some(connection) => {
-                self.check_callers_place(connection).await?;
-                RequestConnection::Callers(connection)
-            }
-            None => RequestConnection::Pool(self.connection().await?),
+    ) -> AnswerFuture<'c, RequestConnection<'a>> {
+        Box::pin(async move {
+            Ok(match callers {
+                Some(connection) => {
+                    self.check_callers_place(connection).await?;
+                    RequestConnection::Callers(connection)
+                }
+                None => RequestConnection::Pool(self.connection().await?),
+            })
         })
     }
 }
 
 impl RequestConnection<'_> {
     /// Passes an answer on. A connection of the pool is closed where its session is [at fault](PooledConnection::settle).
-    pub(crate) fn settle<T>(self, answer: Result<T>) -> Result<T> {
-        match self {
-            Self::Callers(_) => answer,
-            Self::Pool(connection) => connection.settle(answer),
+    pub(crate) fn settle<T>(mut self, answer: Result<T>) -> Result<T> {
+        self.note(answer.as_ref().err());
+        answer
+    }
+
+    /// As [`PooledConnection::note`].
+    pub(crate) fn note(&mut self, error: Option<&Error>) {
+        if let Self::Pool(connection) = self {
+            connection.note(error);
         }
     }
 }

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use super::request::{AnswerFuture, ChangeCall};
+use super::request::ChangeCall;
 use super::{Client, actor};
-use crate::error::Result;
+use crate::error::{AnswerFuture, Result};
 
 /// A change to one key or to one periodic job, to be awaited. Made by [`Client::release_claim`] and by the methods of
 /// [`Periodic`](crate::Periodic).
@@ -35,18 +35,22 @@ pub struct Edit<'a, T> {
     verb: &'static str,
     subject: Value,
     call: ChangeCall<T>,
+    /// [`send`], which is compiled with the method that makes the change.
+    send: for<'r> fn(Edit<'r, T>) -> AnswerFuture<'r, T>,
 }
 
-impl<'a, T> Edit<'a, T> {
+impl<'a, T: Send + 'static> Edit<'a, T> {
     pub(super) fn new(
         client: &'a Client,
         verb: &'static str,
         subject: Value,
         call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> AnswerFuture<'c, T> + Send + 'static,
     ) -> Self {
-        Self { client, connection: None, actor: None, verb, subject, call: Box::new(call) }
+        Self { client, connection: None, actor: None, verb, subject, call: Box::new(call), send }
     }
+}
 
+impl<'a, T> Edit<'a, T> {
     /// Makes the change in the caller's own transaction, or on any other connection of the caller's. It is rolled back with
     /// the transaction.
     pub fn tx(self, connection: &'a mut PgConnection) -> Self {
@@ -67,15 +71,19 @@ impl<T> fmt::Debug for Edit<'_, T> {
     }
 }
 
-impl<'a, T: Send + 'a> IntoFuture for Edit<'a, T> {
+impl<'a, T> IntoFuture for Edit<'a, T> {
     type Output = Result<T>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { client, connection, actor, verb, subject, call } = self;
-        Box::pin(async move {
-            let entry = actor::entry(actor, verb, || subject)?;
-            actor::make(client, connection, entry, call).await
-        })
+        (self.send)(self)
     }
+}
+
+fn send<T: Send + 'static>(edit: Edit<'_, T>) -> AnswerFuture<'_, T> {
+    let Edit { client, connection, actor, verb, subject, call, send: _ } = edit;
+    Box::pin(async move {
+        let entry = actor::entry(actor, verb, || subject)?;
+        actor::make(client, connection, entry, call).await
+    })
 }

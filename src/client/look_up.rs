@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 
 use super::Client;
 use super::connection::RequestConnection;
-use crate::error::Result;
+use crate::error::{AnswerFuture, Error};
 use crate::store;
 
 /// Where a look-up is sent, and how long each of its statements may take.
@@ -21,21 +21,29 @@ pub(super) struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// Takes a connection, and sets the time limit on it.
-    pub(super) async fn open(self, client: &Client) -> Result<LookUp<'a>> {
+    pub(super) fn open<'c>(self, client: &'c Client) -> AnswerFuture<'c, LookUp<'a>>
+    where
+        'a: 'c,
+    {
         let Self { connection, timeout } = self;
-        Ok(match (connection, timeout) {
-            // A transaction ends the setting with itself, also behind a pooler and where the call is dropped.
-            (None, Some(timeout)) => {
-                let mut transaction = store::begin_look_up(client.pool(), timeout).await?;
-                client.check_place(&mut transaction).await?;
-                LookUp::Transaction(transaction)
-            }
-            (connection, None) => LookUp::Unlimited(client.connection_or(connection).await?),
-            (Some(connection), Some(timeout)) => {
-                client.check_callers_place(connection).await?;
-                let before = store::limit_statements(connection, client.statements(), timeout).await?;
-                LookUp::Callers { connection, before }
-            }
+        let Some(timeout) = timeout else {
+            let connecting = client.connection_or(connection);
+            return Box::pin(async { connecting.await.map(LookUp::Unlimited) });
+        };
+        Box::pin(async move {
+            Ok(match connection {
+                // A transaction ends the setting with itself, also behind a pooler and where the call is dropped.
+                None => {
+                    let mut transaction = store::begin_look_up(client.pool(), timeout).await?;
+                    client.check_place(&mut transaction).await?;
+                    LookUp::Transaction(transaction)
+                }
+                Some(connection) => {
+                    client.check_callers_place(connection).await?;
+                    let before = store::limit_statements(connection, client.statements(), timeout).await?;
+                    LookUp::Callers { connection, before }
+                }
+            })
         })
     }
 }
@@ -51,23 +59,28 @@ pub(super) enum LookUp<'a> {
     },
 }
 
-impl LookUp<'_> {
-    /// Removes the time limit, and returns the answer.
-    pub(super) async fn end<T>(self, client: &Client, answer: Result<T>) -> Result<T> {
-        match self {
-            Self::Unlimited(connection) => return connection.settle(answer),
-            Self::Transaction(transaction) if answer.is_ok() => transaction.rollback().await?,
-            // Its end is sent by the pool.
-            Self::Transaction(_) => {}
-            Self::Callers { connection, before } => {
-                let restored = store::restore_statement_limit(connection, client.statements(), &before).await;
-                // In a transaction that failed nothing can be set, and its rollback restores the setting.
-                if answer.is_ok() {
-                    restored?;
+impl<'a> LookUp<'a> {
+    /// Removes the time limit. `error`: the look-up's own.
+    pub(super) fn end<'c>(self, client: &'c Client, error: Option<&'c Error>) -> AnswerFuture<'c, ()>
+    where
+        'a: 'c,
+    {
+        Box::pin(async move {
+            match self {
+                Self::Unlimited(mut connection) => connection.note(error),
+                Self::Transaction(transaction) if error.is_none() => transaction.rollback().await?,
+                // Its end is sent by the pool.
+                Self::Transaction(_) => {}
+                Self::Callers { connection, before } => {
+                    let restored = store::restore_statement_limit(connection, client.statements(), &before).await;
+                    // In a transaction that failed nothing can be set, and its rollback restores the setting.
+                    if error.is_none() {
+                        restored?;
+                    }
                 }
             }
-        }
-        answer
+            Ok(())
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::{Client, time_limit};
-use crate::error::Result;
+use crate::error::{AnswerFuture, Result};
 use crate::store;
 
 /// How often a migration begins because another process made an object first.
@@ -46,10 +46,7 @@ impl<'a> Migration<'a> {
     /// [`Error::NewerSchema`](crate::Error::NewerSchema), [`Error::Database`](crate::Error::Database).
     pub async fn sql(self) -> Result<String> {
         let Self { client, lock_timeout } = self;
-        let mut connection = client.connection().await?;
-        let asking = store::migration_sql(&mut connection, client.statements(), lock_timeout);
-        let script = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
-        Ok(connection.settle(script)?.unwrap_or_default())
+        client.migration_sql(lock_timeout).await
     }
 
     /// Lists the migrations that the schema lacks, such as `V2 unique_jobs`, in the order in which they would be
@@ -59,11 +56,7 @@ impl<'a> Migration<'a> {
     ///
     /// [`Error::NewerSchema`](crate::Error::NewerSchema), [`Error::Database`](crate::Error::Database).
     pub async fn waiting(self) -> Result<Vec<String>> {
-        let Self { client, lock_timeout: _ } = self;
-        let mut connection = client.connection().await?;
-        let asking = store::waiting_migrations(&mut connection, client.statements());
-        let waiting = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
-        connection.settle(waiting)
+        self.client.waiting_migrations().await
     }
 }
 
@@ -75,7 +68,7 @@ impl<'a> IntoFuture for Migration<'a> {
         Box::pin(async move {
             let Self { client, lock_timeout } = self;
             // The look-up first, since its answer has a limit.
-            let waiting = Migration { client, lock_timeout }.waiting().await?;
+            let waiting = client.waiting_migrations().await?;
             if waiting.is_empty() {
                 return Ok(waiting);
             }
@@ -118,5 +111,23 @@ impl Client {
     /// ```
     pub const fn migration(&self) -> Migration<'_> {
         Migration { client: self, lock_timeout: store::LOCK_TIMEOUT_OF_MIGRATION }
+    }
+
+    fn migration_sql(&self, lock_timeout: Duration) -> AnswerFuture<'_, String> {
+        Box::pin(async move {
+            let mut connection = self.connection().await?;
+            let asking = store::migration_sql(&mut connection, self.statements(), lock_timeout);
+            let script = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
+            Ok(connection.settle(script)?.unwrap_or_default())
+        })
+    }
+
+    fn waiting_migrations(&self) -> AnswerFuture<'_, Vec<String>> {
+        Box::pin(async {
+            let mut connection = self.connection().await?;
+            let asking = store::waiting_migrations(&mut connection, self.statements());
+            let waiting = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
+            connection.settle(waiting)
+        })
     }
 }

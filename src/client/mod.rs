@@ -82,7 +82,7 @@ use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
 use self::place_guard::PlaceGuard;
 use self::pooled_connection::PooledConnection;
 use self::wait::Waiters;
-use crate::error::Result;
+use crate::error::{AnswerFuture, Result};
 use crate::ident::{JobId, SchemaName};
 use crate::job::{JobRow, NewJob};
 use crate::opts::InsertOptions;
@@ -266,7 +266,11 @@ impl Client {
     }
 
     /// A connection of the pool on which what is sent is a transaction by itself.
-    pub(crate) async fn connection(&self) -> Result<PooledConnection> {
+    pub(crate) fn connection(&self) -> AnswerFuture<'_, PooledConnection> {
+        Box::pin(self.acquire())
+    }
+
+    async fn acquire(&self) -> Result<PooledConnection> {
         loop {
             let mut connection = pooled_connection::acquire(&self.inner.pool, self.inner.is_own_pool).await?;
             // The client's own pool checks connections itself.

@@ -32,13 +32,13 @@ impl PooledConnection {
     /// Passes an answer on. A connection whose answer did not come, or whose session is [at fault](Error::is_of_session), is
     /// closed, and its place in the pool is free.
     pub(crate) fn settle<T>(mut self, answer: Result<T>) -> Result<T> {
-        self.note(&answer);
+        self.note(answer.as_ref().err());
         answer
     }
 
-    /// Notes an answer, which decides whether the connection goes back to its pool.
-    pub(crate) fn note<T>(&mut self, answer: &Result<T>) {
-        self.is_at_fault |= answer.as_ref().is_err_and(|error: &Error| is_missing(error) || error.is_of_session());
+    /// Notes the error of an answer, which decides whether the connection goes back to its pool.
+    pub(crate) fn note(&mut self, error: Option<&Error>) {
+        self.is_at_fault |= error.is_some_and(|error| is_missing(error) || error.is_of_session());
     }
 
     /// Drops the connection without a farewell. Its place in the pool is free.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sqlx::{Connection, PgConnection};
 
 use super::{Client, Request};
-use crate::error::Result;
+use crate::error::{AnswerFuture, Result};
 use crate::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
 use crate::store::{self, RemoteFetch};
 
@@ -119,7 +119,7 @@ impl Client {
             listens: false,
         };
         let query = FetchQuery { wanted, reserve_each: None };
-        Request::with(self, query, |client, connection, query| Box::pin(fetch(client, connection, query)))
+        Request::with(self, query, fetch)
     }
 
     /// Ends runs of jobs that [`fetch_jobs`](Self::fetch_jobs) returned. Returns one answer for each result, in the given
@@ -177,19 +177,25 @@ impl Client {
     }
 }
 
-async fn fetch(client: &Client, connection: &mut PgConnection, query: FetchQuery) -> Result<Vec<FetchedJob>> {
+fn fetch<'c>(
+    client: &'c Client,
+    connection: &'c mut PgConnection,
+    query: FetchQuery,
+) -> AnswerFuture<'c, Vec<FetchedJob>> {
     let FetchQuery { wanted, reserve_each } = query;
-    match reserve_each {
-        None => store::fetch_jobs(connection, client.statements(), wanted).await,
+    let Some(of) = reserve_each else {
+        return Box::pin(store::fetch_jobs(connection, client.statements(), wanted));
+    };
+    Box::pin(async move {
         // The caller's transaction ends both.
-        Some(of) if connection.is_in_transaction() => fetch_and_reserve(client, connection, wanted, of).await,
-        Some(of) => {
-            let mut tx = store::begin_read_committed(connection).await?;
-            let jobs = fetch_and_reserve(client, &mut tx, wanted, of).await?;
-            tx.commit().await?;
-            Ok(jobs)
+        if connection.is_in_transaction() {
+            return fetch_and_reserve(client, connection, wanted, of).await;
         }
-    }
+        let mut tx = store::begin_read_committed(connection).await?;
+        let jobs = fetch_and_reserve(client, &mut tx, wanted, of).await?;
+        store::commit(tx).await?;
+        Ok(jobs)
+    })
 }
 
 async fn fetch_and_reserve(

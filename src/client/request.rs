@@ -9,9 +9,7 @@ use sqlx::PgConnection;
 
 use super::look_up::Source;
 use super::{Client, time_limit};
-use crate::error::Result;
-
-pub(super) type AnswerFuture<'c, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'c>>;
+use crate::error::{AnswerFuture, Result};
 
 pub(super) type ChangeCall<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> AnswerFuture<'c, T> + Send>;
 
@@ -46,11 +44,13 @@ pub struct Request<'a, T, O = ()> {
     /// How many statements it sends at most.
     statements: u32,
     ask: Ask<T, O>,
+    /// [`send`], which is compiled with the method that makes the request. For any lifetime, so that a request may shorten its own.
+    send: for<'r> fn(Request<'r, T, O>) -> AnswerFuture<'r, T>,
 }
 
 type Ask<T, O> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> AnswerFuture<'c, T> + Send>;
 
-impl<'a, T> Request<'a, T> {
+impl<'a, T: Send + 'static> Request<'a, T> {
     pub(super) fn new(
         client: &'a Client,
         call: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> AnswerFuture<'c, T> + Send + 'static,
@@ -59,16 +59,18 @@ impl<'a, T> Request<'a, T> {
     }
 }
 
-impl<'a, T, O> Request<'a, T, O> {
+impl<'a, T: Send + 'static, O: Send + 'static> Request<'a, T, O> {
     /// A look-up with options, which methods of its own set before it is awaited.
     pub(super) fn with(
         client: &'a Client,
         options: O,
         ask: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> AnswerFuture<'c, T> + Send + 'static,
     ) -> Self {
-        Self { client, source: Source::default(), options, statements: 1, ask: Box::new(ask) }
+        Self { client, source: Source::default(), options, statements: 1, ask: Box::new(ask), send }
     }
+}
 
+impl<'a, T, O> Request<'a, T, O> {
     /// Sets the largest number of statements that the look-up sends.
     pub(super) fn of_statements(self, statements: u32) -> Self {
         Self { statements, ..self }
@@ -98,22 +100,27 @@ impl<T, O> fmt::Debug for Request<'_, T, O> {
     }
 }
 
-impl<'a, T: Send + 'a, O: Send + 'a> IntoFuture for Request<'a, T, O> {
+impl<'a, T, O> IntoFuture for Request<'a, T, O> {
     type Output = Result<T>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { client, source, options, statements, ask } = self;
-        Box::pin(async move {
-            // A server that answers ends the statements itself.
-            let limit = source.timeout.filter(|_| source.connection.is_none());
-            let limit = limit.map(|limit| limit.saturating_mul(statements) + time_limit::CHECK_TIMEOUT);
-            let mut connection = source.open(client).await?;
-            let answer = match limit {
-                Some(limit) => time_limit::within(limit, ask(client, &mut connection, options)).await,
-                None => ask(client, &mut connection, options).await,
-            };
-            connection.end(client, answer).await
-        })
+        (self.send)(self)
     }
+}
+
+fn send<T: Send + 'static, O: Send + 'static>(request: Request<'_, T, O>) -> AnswerFuture<'_, T> {
+    let Request { client, source, options, statements, ask, send: _ } = request;
+    Box::pin(async move {
+        // A server that answers ends the statements itself.
+        let limit = source.timeout.filter(|_| source.connection.is_none());
+        let limit = limit.map(|limit| limit.saturating_mul(statements) + time_limit::CHECK_TIMEOUT);
+        let mut connection = source.open(client).await?;
+        let answer = match limit {
+            Some(limit) => time_limit::within(limit, ask(client, &mut connection, options)).await,
+            None => ask(client, &mut connection, options).await,
+        };
+        connection.end(client, answer.as_ref().err()).await?;
+        answer
+    })
 }

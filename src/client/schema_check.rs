@@ -1,7 +1,7 @@
 //! Whether the schema has the version that this library needs.
 
 use super::{Client, time_limit};
-use crate::error::{Error, Result};
+use crate::error::{AnswerFuture, Error, Result};
 use crate::store;
 
 impl Client {
@@ -11,10 +11,16 @@ impl Client {
     ///
     /// [`Error::NotMigrated`], [`Error::NewerSchema`] or [`Error::IncompatibleSchema`].
     pub async fn check_schema(&self) -> Result<()> {
-        let mut connection = self.connection().await?;
-        let asking = store::schema_version(&mut connection, self.statements());
-        let found = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
-        self.judge_version(connection.settle(found)?)
+        self.judge_version(self.schema_version().await?)
+    }
+
+    fn schema_version(&self) -> AnswerFuture<'_, i32> {
+        Box::pin(async {
+            let mut connection = self.connection().await?;
+            let asking = store::schema_version(&mut connection, self.statements());
+            let found = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
+            connection.settle(found)
+        })
     }
 
     /// Whether this library can work at a version of the schema.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 
-use crate::error::{Error, Result};
+use crate::error::{AnswerFuture, Error, Result};
 
 /// How long a check of an idle connection waits for its answer.
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -47,6 +47,6 @@ pub(crate) fn is_missing(error: &Error) -> bool {
 }
 
 /// Opens a connection.
-pub(crate) async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
-    within(CONNECT_TIMEOUT, async { Ok(PgConnection::connect_with(options).await?) }).await
+pub(crate) fn connect(options: &PgConnectOptions) -> AnswerFuture<'_, PgConnection> {
+    Box::pin(within(CONNECT_TIMEOUT, async { Ok(PgConnection::connect_with(options).await?) }))
 }

@@ -132,7 +132,7 @@ impl RunnerHandle {
     pub async fn stop(self) -> Result<()> {
         // In a task of its own: a caller that drops this future would otherwise leave a runner behind that is stopping for
         // ever.
-        match tokio::spawn(self.stop_in_order()).await {
+        match self.spawn_stop().await {
             Ok(stopped) => stopped,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -140,6 +140,10 @@ impl RunnerHandle {
                 Err(_) => Ok(()),
             },
         }
+    }
+
+    fn spawn_stop(self) -> JoinHandle<Result<()>> {
+        tokio::spawn(self.stop_in_order())
     }
 
     async fn stop_in_order(self) -> Result<()> {

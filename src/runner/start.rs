@@ -24,7 +24,7 @@ use super::telemetry::Telemetry;
 use super::{completer, heartbeat, panics, producer, progress, registration};
 use crate::client::own_connections::OwnConnections;
 use crate::client::time_limit;
-use crate::error::{Error, Result};
+use crate::error::{AnswerFuture, Error, Result};
 use crate::ident::QueueName;
 use crate::maintenance::{Holder, SharedConnection};
 use crate::metrics;
@@ -34,10 +34,17 @@ use crate::store::RunnerRow;
 /// The most bytes of an application's version that are stored.
 const MAX_VERSION_BYTES: usize = 200;
 
+/// What the parts of a runner share, the results of its attempts, and the heartbeat's session.
+pub(super) type Entered = (Arc<Shared>, mpsc::UnboundedReceiver<Ended>, RunnerSession);
+
 impl Runner {
     /// Defines the runner's periodic jobs, registers the kinds of its workers, enters it in the database and makes what its
     /// parts share. Nothing runs yet; the results of attempts come out of the receiver, and the session is the heartbeat's.
-    pub(super) async fn enter(&self) -> Result<(Arc<Shared>, mpsc::UnboundedReceiver<Ended>, RunnerSession)> {
+    pub(super) fn enter(&self) -> AnswerFuture<'_, Entered> {
+        Box::pin(self.check_and_enter())
+    }
+
+    async fn check_and_enter(&self) -> Result<Entered> {
         // Checked first: a runner that cannot start defines nothing.
         let queues = self.check_queues()?;
         metrics::describe();
@@ -120,7 +127,12 @@ impl Runner {
     /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; as for [`Periodic::define`](crate::Periodic::define);
     /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
-        let (shared, results, session) = self.enter().await?;
+        let entered = self.enter().await?;
+        Ok(self.spawn(entered))
+    }
+
+    /// Spawns the tasks of a runner that is entered.
+    fn spawn(self, (shared, results, session): Entered) -> RunnerHandle {
         let connection = SharedConnection::new(self.own_connections(), self.options.is_listening);
 
         // The heartbeat and progress stop only when the last result is recorded. Maintenance stops with the fetches, so that
@@ -148,7 +160,7 @@ impl Runner {
         let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));
         tracing::info!(runner = %shared.leases.current().id, "runner started");
         let parts = Parts { producer, completer, heartbeat, background, closing };
-        Ok(RunnerHandle { shared, parts, stop_timeout: self.options.stop_timeout })
+        RunnerHandle { shared, parts, stop_timeout: self.options.stop_timeout }
     }
 
     /// Starts the runner, and stops it in order when `shutdown` resolves, such as

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::row::Stored;
 use super::{Statements, interval, query};
 use crate::change_log::LoggedChange;
-use crate::error::Result;
+use crate::error::{AnswerFuture, Result};
 
 /// A row of the log.
 #[derive(Clone, Debug)]
@@ -21,17 +21,19 @@ pub(crate) struct LogEntry {
 }
 
 /// Logs a change, or adds to the number of jobs of one that is logged already.
-pub(crate) async fn log_change(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    entry: &LogEntry,
+pub(crate) fn log_change<'a>(
+    connection: &'a mut PgConnection,
+    statements: &'a Statements,
+    entry: &'a LogEntry,
     jobs: Option<usize>,
-) -> Result<()> {
+) -> AnswerFuture<'a, ()> {
     let LogEntry { id, actor, verb, subject } = entry;
     let query = query(&statements.log_change).bind(id).bind(actor).bind(verb).bind(subject);
     let jobs = jobs.map(|jobs| i64::try_from(jobs).unwrap_or(i64::MAX));
-    query.bind(jobs).execute(connection).await?;
-    Ok(())
+    Box::pin(async move {
+        query.bind(jobs).execute(connection).await?;
+        Ok(())
+    })
 }
 
 /// The logged changes before one of them, the latest first.

@@ -5,13 +5,11 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Row, Transaction};
 use uuid::Uuid;
 
-use super::{Statements, interval, query};
+use super::{Query, Statements, interval, query};
 use crate::error::Result;
 
 /// Begins a read-only transaction with a statement timeout and a lock timeout. The settings end with the transaction,
@@ -380,7 +378,7 @@ pub(crate) async fn overdue(
 
 /// Reads the rows of a statement, one JSON object each.
 pub(super) async fn rows<T: DeserializeOwned + Send + Unpin>(
-    query: Query<'static, Postgres, PgArguments>,
+    query: Query,
     connection: &mut PgConnection,
 ) -> Result<Vec<T>> {
     let rows = query.persistent(false).fetch_all(connection).await?;

@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres, Row};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::row::Stored;
-use super::{Statements, interval, milliseconds, query};
+use super::{Query, Statements, interval, milliseconds, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
@@ -162,7 +161,7 @@ pub(crate) struct RetentionLimits {
 }
 
 impl RetentionLimits {
-    fn bind_to(self, query: Query<'static, Postgres, PgArguments>) -> Query<'static, Postgres, PgArguments> {
+    fn bind_to(self, query: Query) -> Query {
         let Self { completed, cancelled, discarded } = self;
         query.bind(completed.map(interval)).bind(cancelled.map(interval)).bind(discarded.map(interval))
     }

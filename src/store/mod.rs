@@ -37,6 +37,7 @@ mod periodic_definitions;
 mod place;
 mod pooling;
 mod progress;
+mod query;
 mod queue;
 mod read_committed;
 mod rebuild;
@@ -61,10 +62,6 @@ mod unreadable;
 mod wait;
 mod why;
 mod work_overview;
-
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
-use sqlx::{Postgres, SqlStr};
 
 pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, suppressed_duplicates};
 pub(crate) use self::backfill::{
@@ -119,8 +116,9 @@ pub(crate) use self::periodic_definitions::{PeriodicDefinitions, periodic_defini
 pub(crate) use self::place::{PlaceIdentity, name_place, place_identity};
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
+use self::query::{Query, query};
 pub(crate) use self::queue::{Pause, QueueVerb, change_queue, hold_group, list_queues, remove_queue, resume_group};
-pub(crate) use self::read_committed::{begin_limited, begin_read_committed, settle, settle_within};
+pub(crate) use self::read_committed::{begin_limited, begin_read_committed, commit, settle, settle_within};
 pub(crate) use self::rebuild::{is_made_anew, sql_to_drop, sql_to_make, sql_to_mend};
 pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
@@ -171,8 +169,4 @@ pub(crate) fn job_channel(schema: &SchemaName) -> String {
 /// The channel that names runners whose jobs were taken away.
 pub(crate) fn control_channel(schema: &SchemaName) -> String {
     format!("{schema}.control")
-}
-
-fn query(statement: &SqlStr) -> Query<'static, Postgres, PgArguments> {
-    sqlx::query(statement.clone())
 }

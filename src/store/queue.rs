@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres, Row};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
 
 use super::row::Stored;
-use super::{FOR_EVER, Statements, interval, query};
+use super::{FOR_EVER, Query, Statements, interval, query};
 use crate::count::JobCount;
 use crate::error::Result;
 use crate::ident::QueueName;
@@ -17,7 +16,7 @@ use crate::rate::Rate;
 use crate::retention::Keep;
 use crate::state::JobState;
 
-type Setting = Query<'static, Postgres, PgArguments>;
+type Setting = Query;
 
 /// The number of jobs that are read where no index has their queue.
 const LOOK_AT: i32 = 20_000;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Transaction};
 
 use super::statement_limit::statement_timeout;
-use crate::error::Result;
+use crate::error::{AnswerFuture, Result};
 
 /// Runs a call that changes nothing if it fails. If the connection is in no transaction of the caller's and the call fails
 /// with 40001, runs it again in a transaction of its own, which is READ COMMITTED. `connection` names the argument of the
@@ -26,7 +26,7 @@ macro_rules! settle {
                     let $connection = &mut *tx;
                     $call.await?
                 };
-                tx.commit().await?;
+                $crate::store::commit(tx).await?;
                 answer
             }
             answer => answer?,
@@ -44,7 +44,7 @@ macro_rules! settle_within {
                 let $connection = &mut *tx;
                 $call.await?
             };
-            tx.commit().await?;
+            $crate::store::commit(tx).await?;
             answer
         } else {
             $crate::store::settle!($is_own, $connection, $call)
@@ -55,8 +55,13 @@ macro_rules! settle_within {
 pub(crate) use {settle, settle_within};
 
 /// Begins a transaction in which no conflict with a newer row is an error.
-pub(crate) async fn begin_read_committed(connection: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
-    Ok(connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?)
+pub(crate) fn begin_read_committed(connection: &mut PgConnection) -> AnswerFuture<'_, Transaction<'_, Postgres>> {
+    Box::pin(async { Ok(connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?) })
+}
+
+/// Commits a transaction.
+pub(crate) fn commit<'a>(transaction: Transaction<'a, Postgres>) -> AnswerFuture<'a, ()> {
+    Box::pin(async { Ok(transaction.commit().await?) })
 }
 
 /// The same, in which each statement ends after this time. `None`: after the connection's own `statement_timeout`.

@@ -1,12 +1,10 @@
 //! Finding jobs by a filter.
 
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
-use sqlx::{PgConnection, Postgres, Row, SqlStr};
+use sqlx::{PgConnection, Row, SqlStr};
 use uuid::Uuid;
 
 use super::row::job_row;
-use super::{Statements, query};
+use super::{Query, Statements, query};
 use crate::error::Result;
 use crate::filter::JobFilter;
 use crate::ident::JobId;
@@ -75,7 +73,7 @@ pub(crate) async fn last_id(connection: &mut PgConnection, statements: &Statemen
 }
 
 /// A statement with the filter bound. Not prepared, so that the plan knows which conditions are set.
-fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres, PgArguments> {
+fn matching(statement: &SqlStr, filter: &JobFilter) -> Query {
     let JobFilter {
         means_all: _,
         ids,
@@ -99,7 +97,7 @@ fn matching<'a>(statement: &SqlStr, filter: &'a JobFilter) -> Query<'a, Postgres
         failed,
         limit: _,
     } = filter;
-    let query = sqlx::query(statement.clone()).persistent(false);
+    let query = query(statement).persistent(false);
     let query = query.bind(states.map(state_names)).bind(queues).bind(kinds).bind(unique_key).bind(args).bind(meta);
     let query = query.bind(priority).bind(attempts_at_least.map(i32::from));
     let query = query.bind(created.after).bind(created.before);

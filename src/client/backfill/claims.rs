@@ -98,7 +98,7 @@ impl Claiming<'_> {
         if !cancelled.is_empty() || discards.iter().any(|(_, discards)| *discards) {
             store::backfill_settle(&mut transaction, statements, &discards, &cancelled).await?;
         }
-        transaction.commit().await?;
+        store::commit(transaction).await?;
         let is_contested = |job: &Keyed| match is_settled.get(&job.id) {
             None => true,
             // An open transaction has the key.

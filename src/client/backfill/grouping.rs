@@ -128,7 +128,7 @@ impl Rule for Grouping<'_> {
         }
         let mut transaction = store::begin_batch(connection).await?;
         let grouped = store::backfill_groups(&mut transaction, self.client.statements(), &batch).await?;
-        transaction.commit().await?;
+        store::commit(transaction).await?;
         self.report.grouped += grouped.len() as u64;
         Ok(batch.iter().map(|job| job.id).filter(|id| !grouped.contains(id)).collect())
     }

@@ -56,7 +56,7 @@ pub(super) async fn change_batch(
         let mut transaction = store::begin_limited(connection, limits.statement).await?;
         let changing = store::change(&mut transaction, statements, verb, ids, states, limits.lock).await?;
         log(&mut transaction, statements, entry, &changing).await?;
-        transaction.commit().await?;
+        store::commit(transaction).await?;
         changing
     };
     let Changes { changed, refused } = changing;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::counter::{Batch, Gathered, HistoryCounter, until_interval_ends};
 use crate::client::{Client, Inner, time_limit};
-use crate::error::Result;
+use crate::error::{AnswerFuture, Result};
 use crate::event::{Event, Happened};
 use crate::history::HistoryCounts;
 use crate::job::Inserted;
@@ -42,15 +42,19 @@ impl Client {
             }
             let Some(Batch { number, minutes }) = in_flight else { return Ok(()) };
             let minutes = Value::Array(minutes.iter().map(document).collect());
-            let writing = async {
-                let mut connection = self.connection().await?;
-                let (statements, writer) = (self.statements(), counter.writer);
-                let written = store::write_history(&mut connection, statements, writer, *number, &minutes).await;
-                connection.settle(written)
-            };
-            time_limit::within(LONGEST_WRITE, writing).await?;
+            self.send_history(*number, minutes).await?;
             *in_flight = None;
         }
+    }
+
+    fn send_history(&self, number: i64, minutes: Value) -> AnswerFuture<'_, ()> {
+        let writing = async move {
+            let mut connection = self.connection().await?;
+            let (statements, writer) = (self.statements(), self.history_counter().writer);
+            let written = store::write_history(&mut connection, statements, writer, number, &minutes).await;
+            connection.settle(written)
+        };
+        Box::pin(time_limit::within(LONGEST_WRITE, writing))
     }
 
     pub(crate) fn history_counter(&self) -> &HistoryCounter {

@@ -20,7 +20,7 @@ pub(super) async fn insert_logged(call: Call<'_>, jobs: Vec<NewJob>, entry: LogE
     let mut connection = client.connection().await?;
     let mut transaction = store::begin_read_committed(&mut connection).await?;
     let answers = insert_on(client, &mut transaction, max_wait, jobs, entry).await?;
-    transaction.commit().await?;
+    store::commit(transaction).await?;
     Ok(answers)
 }
 

@@ -4,10 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use sqlx::Postgres;
-use sqlx::postgres::PgArguments;
 use sqlx::postgres::types::PgInterval;
-use sqlx::query::Query;
 use sqlx::types::Json;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -16,8 +13,8 @@ use super::row::{NewRow, stored_count};
 use crate::group::Group;
 use crate::ident::{Kind, QueueName};
 use crate::opts::Expiry;
-use crate::store::interval;
 use crate::store::interval::claim_length;
+use crate::store::{Query, interval};
 use crate::unique::Claim;
 
 /// The columns of a batch. One that is the same for all rows has one element, and one that is null for all has none:
@@ -85,20 +82,13 @@ impl<'a> Columns<'a> {
     }
 
     /// Binds rows that have no claims.
-    pub(super) fn bind_plain_to<'q>(
-        &'q self,
-        query: Query<'q, Postgres, PgArguments>,
-    ) -> Query<'q, Postgres, PgArguments> {
+    pub(super) fn bind_plain_to(&self, query: Query) -> Query {
         let query = self.groups.bind_to(self.bind_jobs_to(query).bind(self.have_times()));
         self.expiries.bind_to(query)
     }
 
     /// Binds the rows as `new_jobs.sql` reads them. `may_exist`: whether their ids may be there already.
-    pub(super) fn bind_to<'q>(
-        &'q self,
-        query: Query<'q, Postgres, PgArguments>,
-        may_exist: bool,
-    ) -> Query<'q, Postgres, PgArguments> {
+    pub(super) fn bind_to(&self, query: Query, may_exist: bool) -> Query {
         let query = self
             .bind_jobs_to(query)
             .bind(&self.claims.keys)
@@ -112,7 +102,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Binds all but the claims and the groups, with which every statement begins.
-    fn bind_jobs_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+    fn bind_jobs_to(&self, query: Query) -> Query {
         query
             .bind(&self.ids)
             .bind(&self.kinds)
@@ -163,7 +153,7 @@ impl Expiries {
         }
     }
 
-    fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+    fn bind_to(&self, query: Query) -> Query {
         query.bind(&self.ats).bind(&self.lengths)
     }
 }
@@ -180,7 +170,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+    fn bind_to(&self, query: Query) -> Query {
         query.bind(&self.keys).bind(&self.limits).bind(&self.in_orders)
     }
 }

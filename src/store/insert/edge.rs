@@ -1,12 +1,10 @@
 //! Edges on their way into a statement: an array for each column.
 
-use sqlx::Postgres;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
 use uuid::Uuid;
 
 use crate::after::AfterCondition;
 use crate::ident::JobId;
+use crate::store::Query;
 
 /// The parent of a job of the batch.
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +23,7 @@ pub(crate) enum EdgeParent {
 }
 
 /// Binds edges as `insert_graph.sql` reads them.
-pub(super) fn bind_edges<'q>(
-    query: Query<'q, Postgres, PgArguments>,
-    edges: &[Edge],
-) -> Query<'q, Postgres, PgArguments> {
+pub(super) fn bind_edges(query: Query, edges: &[Edge]) -> Query {
     let place = |place: usize| i32::try_from(place + 1).unwrap_or(i32::MAX);
     let children: Vec<i32> = edges.iter().map(|edge| place(edge.child)).collect();
     let (places, ids): (Vec<Option<i32>>, Vec<Option<Uuid>>) = edges

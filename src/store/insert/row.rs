@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use sqlx::Postgres;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
@@ -16,8 +13,8 @@ use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 use crate::opts::Expiry;
 use crate::state::JobState;
-use crate::store::interval;
 use crate::store::interval::claim_length;
+use crate::store::{Query, interval};
 use crate::unique::{Claim, OnConflict, Update};
 
 /// A job as it goes to the database: checked, layered, its key made.
@@ -55,10 +52,7 @@ impl NewRow {
     }
 
     /// Binds all but the claim and the group, as the statements for one row begin.
-    pub(super) fn bind_job_to<'q>(
-        &'q self,
-        query: Query<'q, Postgres, PgArguments>,
-    ) -> Query<'q, Postgres, PgArguments> {
+    pub(super) fn bind_job_to(&self, query: Query) -> Query {
         query
             .bind(self.id.as_uuid())
             .bind(Json(&*self.args))
@@ -73,10 +67,7 @@ impl NewRow {
     }
 
     /// Binds the group, with which the statements for one row end.
-    pub(in crate::store) fn bind_group_to<'q>(
-        &'q self,
-        query: Query<'q, Postgres, PgArguments>,
-    ) -> Query<'q, Postgres, PgArguments> {
+    pub(in crate::store) fn bind_group_to(&self, query: Query) -> Query {
         let group = self.group.as_ref();
         query
             .bind(group.map(|group| group.key.as_str()))
@@ -85,25 +76,18 @@ impl NewRow {
     }
 
     /// Binds the expiry, which follows the group.
-    pub(super) fn bind_expiry_to<'q>(
-        &self,
-        query: Query<'q, Postgres, PgArguments>,
-    ) -> Query<'q, Postgres, PgArguments> {
+    pub(super) fn bind_expiry_to(&self, query: Query) -> Query {
         let (at, length) = Expiry::parts(self.expiry);
         query.bind(at).bind(length.map(interval))
     }
 
     /// Binds the row as `new_job.sql` reads it. `may_exist`: whether its id may be there already.
-    pub(in crate::store) fn bind_new_to<'q>(
-        &'q self,
-        query: Query<'q, Postgres, PgArguments>,
-        may_exist: bool,
-    ) -> Query<'q, Postgres, PgArguments> {
+    pub(in crate::store) fn bind_new_to(&self, query: Query, may_exist: bool) -> Query {
         self.bind_to(query).bind(self.on_conflict()).bind(may_exist)
     }
 
     /// Binds the whole row.
-    pub(super) fn bind_to<'q>(&'q self, query: Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments> {
+    pub(super) fn bind_to(&self, query: Query) -> Query {
         let claim = self.claim.as_ref();
         let query = self
             .bind_job_to(query)

@@ -38,7 +38,7 @@ pub(super) async fn send_shared(
             sent = send_each(client, connection, FoldedBatch::fold(rows, false), MAX_SHARED_WAIT) => sent,
             () = all_gone(&mut inserts) => return false,
         };
-        connection.note(&sent);
+        connection.note(sent.as_ref().err());
         match sent {
             Err(Error::QueueFull { queue, max_waiting, room }) if tries < MAX_TRIES_WHERE_FULL => {
                 tries += 1;
@@ -119,7 +119,7 @@ impl SharedInsert {
             inserted = send(client, connection, FoldedBatch::fold(vec![row], false), None, true) => inserted,
             () = answer.closed() => return false,
         };
-        connection.note(&inserted);
+        connection.note(inserted.as_ref().err());
         let is_well = matches!(inserted, Ok(_) | Err(Error::QueueFull { .. }));
         let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
         drop(answer.send(Reply::Answer(inserted)));
