@@ -3,6 +3,7 @@
 use std::future::ready;
 use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::fetches::{self, Fetches};
 use crate::hello::{Guard, Rights, Users};
 use crate::limits::Limits;
 use crate::results::{self, Results};
-use crate::session;
+use crate::session::{self, AnyStream};
 
 /// How long commands may take after a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -85,20 +86,7 @@ impl Faktory {
         S: AsyncRead + AsyncWrite + Send + 'static,
         F: Future<Output = io::Result<S>> + Send + 'static,
     {
-        let Self { client, users, limits } = self;
-        let (fetches, requests) = Fetches::new();
-        let (results, queue) = Results::new();
-        let stopping = CancellationToken::new();
-        let door = Arc::new(Door::new(client.clone(), users, limits, fetches, results, stopping.clone()));
-        let (services, sessions) = (TaskTracker::new(), TaskTracker::new());
-        // Ends after the sessions, whose fetches it answers.
-        let end_fetches = CancellationToken::new();
-        services.spawn(fetches::run(client.clone(), requests, end_fetches.clone()));
-        for _ in 0..results::AT_ONCE {
-            services.spawn(results::run(client.clone(), queue.clone()));
-        }
-        drop(queue);
-        services.spawn(upkeep(Arc::clone(&door)));
+        let server = Server::start(self);
         tokio::pin!(stop);
         loop {
             let (stream, peer) = tokio::select! {
@@ -114,14 +102,58 @@ impl Faktory {
             };
             // Replies are short, and the client waits for each.
             let _ = stream.set_nodelay(true);
-            sessions.spawn(connection(Arc::clone(&door), secure(stream), peer));
+            let secured = secure(stream);
+            server.connect(Box::pin(async { Ok(Box::pin(secured.await?) as AnyStream) }), peer);
         }
         drop(listener);
-        stopping.cancel();
+        server.stop().await;
+    }
+}
+
+/// A connection that is not secured yet.
+type Secured = Pin<Box<dyn Future<Output = io::Result<AnyStream>> + Send>>;
+
+/// The tasks of a server. Its functions are plain ones, so that the tasks are compiled once, and not for each type of stream.
+struct Server {
+    door: Arc<Door>,
+    /// Answer the sessions.
+    services: TaskTracker,
+    sessions: TaskTracker,
+    end_fetches: CancellationToken,
+}
+
+impl Server {
+    fn start(Faktory { client, users, limits }: Faktory) -> Self {
+        let (fetches, requests) = Fetches::new();
+        let (results, queue) = Results::new();
+        let stopping = CancellationToken::new();
+        let door = Arc::new(Door::new(client.clone(), users, limits, fetches, results, stopping));
+        let services = TaskTracker::new();
+        let end_fetches = CancellationToken::new();
+        services.spawn(fetches::run(client.clone(), requests, end_fetches.clone()));
+        for _ in 0..results::AT_ONCE {
+            services.spawn(results::run(client.clone(), queue.clone()));
+        }
+        services.spawn(upkeep(Arc::clone(&door)));
+        Self { door, services, sessions: TaskTracker::new(), end_fetches }
+    }
+
+    fn connect(&self, secured: Secured, peer: Option<IpAddr>) {
+        self.sessions.spawn(connection(Arc::clone(&self.door), secured, peer));
+    }
+
+    fn stop(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.stop_in_order())
+    }
+
+    async fn stop_in_order(self) {
+        let Self { door, services, sessions, end_fetches } = self;
+        door.stop.cancel();
         sessions.close();
         if timeout(STOP_TIMEOUT, sessions.wait()).await.is_err() {
             tracing::warn!("commands were still under way at the end of the stop");
         }
+        // Fetches end after the sessions, which they answer.
         end_fetches.cancel();
         drop(door);
         services.close();
@@ -130,10 +162,7 @@ impl Faktory {
 }
 
 /// One connection, from its TLS handshake on.
-async fn connection<S>(door: Arc<Door>, secured: impl Future<Output = io::Result<S>>, peer: Option<IpAddr>)
-where
-    S: AsyncRead + AsyncWrite + Send + 'static,
-{
+async fn connection(door: Arc<Door>, secured: Secured, peer: Option<IpAddr>) {
     let stranger = door.connection_limit.stranger();
     let ended = async {
         let stream = timeout(door.limits.greeting, secured).await.map_err(|_| io::ErrorKind::TimedOut)??;

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
@@ -34,19 +35,28 @@ const NO_NAME: &str = "faktory";
 /// The most bytes of a greeting.
 const MAX_GREETING: usize = 4_096;
 
+/// What is read and written: TCP, or TLS over it.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
+
+pub(crate) type AnyStream = Pin<Box<dyn Stream>>;
+
 /// A client that has been greeted.
-struct Session<'a, S> {
+struct Session<'a> {
     door: &'a Door,
     identity: Identity,
-    lines: Lines<ReadHalf<S>>,
-    writer: WriteHalf<S>,
+    lines: Lines<ReadHalf<AnyStream>>,
+    writer: WriteHalf<AnyStream>,
 }
 
 /// Serves one client until it leaves.
-pub(crate) async fn run<S>(door: &Door, stream: S, peer: Option<IpAddr>, stranger: &CancellationToken) -> io::Result<()>
-where
-    S: AsyncRead + AsyncWrite + Send,
-{
+pub(crate) async fn run(
+    door: &Door,
+    stream: AnyStream,
+    peer: Option<IpAddr>,
+    stranger: &CancellationToken,
+) -> io::Result<()> {
     let (reader, mut writer) = tokio::io::split(stream);
     let mut lines = Lines::new(reader);
     let greeting = greet(door, &mut lines, &mut writer, peer);
@@ -83,10 +93,10 @@ where
 }
 
 /// Sends the challenge and reads the answer. `None`: the client was refused, or has left.
-async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+async fn greet(
     door: &Door,
-    lines: &mut Lines<R>,
-    writer: &mut W,
+    lines: &mut Lines<ReadHalf<AnyStream>>,
+    writer: &mut WriteHalf<AnyStream>,
     peer: Option<IpAddr>,
 ) -> io::Result<Option<Identity>> {
     let challenge = door.users.challenge();
@@ -110,7 +120,7 @@ async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Send> Session<'_, S> {
+impl Session<'_> {
     async fn serve(&mut self) -> io::Result<()> {
         let door = self.door;
         let limits = LineLimits { bytes: door.limits.message, idle: door.limits.idle, whole: door.limits.transfer };

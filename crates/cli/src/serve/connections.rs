@@ -10,6 +10,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ use tower_service::Service;
 
 use super::authenticate::is_probe;
 use super::peer::Peer;
-use super::places::{Place, Places};
+use super::places::{Place, Places, Taken};
 
 /// The most bytes of the head of a request, to which hyper adds its last read, and of its body: a form with the ids of a page
 /// and args of 1 MB fits.
@@ -69,6 +70,16 @@ struct Shared {
     requests: Semaphore,
 }
 
+/// What is read and written: TCP, TLS over it, or a Unix socket.
+trait Stream: AsyncRead + AsyncWrite + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
+
+type AnyStream = Pin<Box<dyn Stream>>;
+
+/// A connection that is not secured yet.
+type Secured = Pin<Box<dyn Future<Output = io::Result<AnyStream>> + Send>>;
+
 /// Serves connections until the token is cancelled, and then waits for the requests that are under way. `secure` turns what
 /// was accepted into what is read and written.
 pub(super) async fn serve<L, S, F>(
@@ -80,35 +91,63 @@ pub(super) async fn serve<L, S, F>(
     stop: CancellationToken,
 ) where
     L: Listener,
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    S: AsyncRead + AsyncWrite + Send + 'static,
     F: Future<Output = io::Result<S>> + Send + 'static,
 {
-    let (places, open) = (Arc::new(Places::default()), GracefulShutdown::new());
-    let shared = Arc::new(Shared { router, limits, requests: Semaphore::new(limits.most as usize) });
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(limits.read).max_buf_size(MAX_HEAD);
-    let mut warned_at: Option<Instant> = None;
+    let mut connections = Connections::new(router, limits);
     loop {
         let (stream, address) = tokio::select! {
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => break,
         };
         // Without a place the connection is closed.
-        let Some((taken, was_full)) = places.take(limits.most as usize) else { continue };
-        if was_full && warned_at.is_none_or(|at| at.elapsed() > WARN_EVERY) {
+        let Some(taken) = connections.take() else { continue };
+        let secured = secure(stream);
+        connections.spawn(Box::pin(async { Ok(Box::pin(secured.await?) as AnyStream) }), peer(&address), taken);
+    }
+    drop(listener);
+    connections.open.shutdown().await;
+}
+
+/// The connections of one listener. Its functions name no type of stream, so that HTTP is compiled once.
+struct Connections {
+    shared: Arc<Shared>,
+    places: Arc<Places>,
+    open: GracefulShutdown,
+    http: http1::Builder,
+    warned_at: Option<Instant>,
+}
+
+impl Connections {
+    fn new(router: Router, limits: Limits) -> Self {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(limits.read).max_buf_size(MAX_HEAD);
+        let shared = Arc::new(Shared { router, limits, requests: Semaphore::new(limits.most as usize) });
+        Self { shared, places: Arc::default(), open: GracefulShutdown::new(), http, warned_at: None }
+    }
+
+    /// Takes a place for a connection. `None`: there is none.
+    fn take(&mut self) -> Option<Taken> {
+        let (taken, was_full) = self.places.take(self.shared.limits.most as usize)?;
+        if was_full && self.warned_at.is_none_or(|at| at.elapsed() > WARN_EVERY) {
             tracing::warn!("all connections are taken: new ones displace those that wait; see --max-clients");
-            warned_at = Some(Instant::now());
+            self.warned_at = Some(Instant::now());
         }
-        let (shared, peer, place) = (Arc::clone(&shared), peer(&address), Arc::clone(&taken.place));
+        Some(taken)
+    }
+
+    fn spawn(&self, secured: Secured, peer: Peer, taken: Taken) {
+        let (shared, place) = (Arc::clone(&self.shared), Arc::clone(&taken.place));
+        let read = shared.limits.read;
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(Arc::clone(&place));
             answer(Arc::clone(&shared), request)
         });
-        let (secured, http, watcher) = (secure(stream), http.clone(), open.watcher());
+        let (http, watcher) = (self.http.clone(), self.open.watcher());
         tokio::spawn(async move {
             let connection = async {
-                let stream = match timeout(limits.read, secured).await {
+                let stream = match timeout(read, secured).await {
                     Ok(secured) => secured?,
                     Err(_) => return Err("the TLS handshake took too long".into()),
                 };
@@ -119,13 +158,11 @@ pub(super) async fn serve<L, S, F>(
                 ended = connection => if let Err(error) = ended {
                     tracing::debug!(error = ?error.to_string(), "a connection ended with an error");
                 },
-                () = taken.place.lost(limits.read + READ_ANSWER) => {}
+                () = taken.place.lost(read + READ_ANSWER) => {}
             }
             drop(taken);
         });
     }
-    drop(listener);
-    open.shutdown().await;
 }
 
 /// Answers a request in the words of its door.
