@@ -9,7 +9,7 @@ use crate::demo::{self, DemoArguments};
 use crate::doctor::{self, DoctorArguments};
 use crate::failure::Failure;
 use crate::help;
-use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted, or_unanswered, until_interrupted};
+use crate::interrupt::{Running, may_have_changed, nothing_changed, or_interrupted, or_unanswered, until_interrupted};
 use crate::job::{self, JobArguments};
 use crate::kind::{self, KindArguments};
 use crate::manual::{self, CompletionsArguments, ManArguments};
@@ -166,25 +166,28 @@ pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdi
             None => run_in_all(command, name, map).await,
         };
     }
-    match command {
-        Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
-        Command::Db(arguments) => db::run(arguments).await,
-        Command::Demo(arguments) => demo::run(arguments).await,
-        Command::Doctor(arguments) => or_interrupted(nothing_changed, doctor::run(*arguments)).await,
-        Command::Job(arguments) => job::run(arguments).await,
-        Command::Kind(arguments) => or_unanswered(may_have_changed, kind::run(arguments)).await,
-        Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
-        Command::Migrate(arguments) => or_interrupted(nothing_changed, migrate::run(arguments)).await,
-        Command::Periodic(arguments) => or_unanswered(may_have_changed, periodic::run(arguments)).await,
-        Command::Places(arguments) => or_interrupted(may_have_changed, places::run(arguments, places.as_deref())).await,
-        Command::Queue(arguments) => or_unanswered(may_have_changed, queue::run(arguments)).await,
-        Command::Serve(arguments) => serve::run(*arguments, None).await,
-        Command::Stats(arguments) if arguments.is_watch() => until_interrupted(stats::run(arguments, None)).await,
-        Command::Stats(arguments) => or_interrupted(nothing_changed, stats::run(arguments, None)).await,
-        Command::Top(arguments) => or_interrupted(may_have_changed, top::run(arguments)).await,
-        Command::Unique(arguments) => unique::run(arguments).await,
-        Command::Work(arguments) => work::run(*arguments).await,
-    }
+    let running: Running<'_> = match command {
+        Command::Completions(arguments) => return manual::completions(&arguments, Arguments::command()),
+        Command::Db(arguments) => Box::pin(db::run(arguments)),
+        Command::Demo(arguments) => Box::pin(demo::run(arguments)),
+        Command::Doctor(arguments) => Box::pin(or_interrupted(nothing_changed, doctor::run(*arguments))),
+        Command::Job(arguments) => Box::pin(job::run(arguments)),
+        Command::Kind(arguments) => Box::pin(or_unanswered(may_have_changed, kind::run(arguments))),
+        Command::Man(arguments) => return manual::man(&arguments, Arguments::command()),
+        Command::Migrate(arguments) => Box::pin(or_interrupted(nothing_changed, migrate::run(arguments))),
+        Command::Periodic(arguments) => Box::pin(or_unanswered(may_have_changed, periodic::run(arguments))),
+        Command::Places(arguments) => {
+            Box::pin(or_interrupted(may_have_changed, places::run(arguments, places.as_deref())))
+        }
+        Command::Queue(arguments) => Box::pin(or_unanswered(may_have_changed, queue::run(arguments))),
+        Command::Serve(arguments) => Box::pin(serve::run(*arguments, None)),
+        Command::Stats(arguments) if arguments.is_watch() => Box::pin(until_interrupted(stats::run(arguments, None))),
+        Command::Stats(arguments) => Box::pin(or_interrupted(nothing_changed, stats::run(arguments, None))),
+        Command::Top(arguments) => Box::pin(or_interrupted(may_have_changed, top::run(arguments))),
+        Command::Unique(arguments) => Box::pin(unique::run(arguments)),
+        Command::Work(arguments) => Box::pin(work::run(*arguments)),
+    };
+    running.await
 }
 
 /// Runs a command over all places of a map.

@@ -1,7 +1,9 @@
 //! Ctrl-C and SIGTERM.
 
+use std::pin::Pin;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use uniqueue::shutdown_signal;
 
 use crate::failure::Failure;
@@ -11,22 +13,31 @@ use crate::verdict::Verdict;
 /// by itself.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// A command that runs. In a box, so that the commands are not compiled into one function.
+pub(crate) type Running<'a, T = Verdict> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 'a>>;
+
 /// Runs a command to its end or until an interrupt. An interrupt drops the command, and `left` says what it leaves.
 pub(crate) async fn or_interrupted<T>(
     left: impl FnOnce() -> String,
     command: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let last_resort = tokio::spawn(async {
-        shutdown_signal().await;
-        tokio::time::sleep(STOP_TIMEOUT).await;
-        std::process::exit(130);
-    });
+    let last_resort = last_resort();
+    let command: Running<'_, T> = Box::pin(command);
     let ended = tokio::select! {
         ended = command => ended,
         () = shutdown_signal() => Err(Failure::Interrupted { left: left() }),
     };
     last_resort.abort();
     ended
+}
+
+/// Ends the process where the command has not stopped in time.
+fn last_resort() -> JoinHandle<()> {
+    tokio::spawn(async {
+        shutdown_signal().await;
+        tokio::time::sleep(STOP_TIMEOUT).await;
+        std::process::exit(130);
+    })
 }
 
 /// Runs a command that has no end of its own. An interrupt is its end, and no error.
