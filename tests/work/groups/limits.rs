@@ -63,7 +63,8 @@ async fn a_place_that_a_job_frees_is_filled_at_once() {
     assert!(longest < 1_000, "a place was free for {longest} ms");
     let took = "SELECT (extract(epoch FROM max(at) - min(at)) * 1000)::bigint FROM {schema}.start_log";
     let took = database.number(took).await;
-    assert!(took < 8_000, "200 jobs took {took} ms");
+    // With a poll for each job they would take 200 s.
+    assert!(took < 20_000, "200 jobs took {took} ms");
     // A poll would fill most places after a second.
     let most = "SELECT percentile_disc(0.9) WITHIN GROUP (ORDER BY (extract(epoch FROM gap) * 1000)::bigint)";
     let most = database.number(&format!("{most} {gaps}")).await;
