@@ -35,7 +35,7 @@ pub struct Edit<'a, T> {
     verb: &'static str,
     subject: Value,
     call: ChangeCall<T>,
-    /// [`send`], which is compiled with the method that makes the change.
+    /// [`send`], as in [`Request`](super::Request).
     send: for<'r> fn(Edit<'r, T>) -> AnswerFuture<'r, T>,
 }
 

@@ -60,7 +60,7 @@ pub(super) enum LookUp<'a> {
 }
 
 impl<'a> LookUp<'a> {
-    /// Removes the time limit. `error`: the look-up's own.
+    /// Removes the time limit and gives the connection back. `error`: the error of the look-up, which may close the connection.
     pub(super) fn end<'c>(self, client: &'c Client, error: Option<&'c Error>) -> AnswerFuture<'c, ()>
     where
         'a: 'c,

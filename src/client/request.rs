@@ -44,7 +44,8 @@ pub struct Request<'a, T, O = ()> {
     /// How many statements it sends at most.
     statements: u32,
     ask: Ask<T, O>,
-    /// [`send`], which is compiled with the method that makes the request. For any lifetime, so that a request may shorten its own.
+    /// [`send`], which is compiled with the method that makes the request. It is for any lifetime, so that a request can be used
+    /// where one of a shorter lifetime is expected.
     send: for<'r> fn(Request<'r, T, O>) -> AnswerFuture<'r, T>,
 }
 

@@ -7,8 +7,8 @@ use sqlx::{Encode, Executor, PgConnection, Postgres, SqlStr, Type};
 
 type Sent<'c, T> = Pin<Box<dyn Future<Output = sqlx::Result<T>> + Send + 'c>>;
 
-/// A statement with the values of its parameters. What sends a query of sqlx is compiled in each crate that awaits it. What
-/// sends this one is compiled once, in this crate.
+/// A statement with the values of its parameters. The functions of sqlx that send a query are generic, so each crate that awaits
+/// them compiles them again. The functions of this type are plain and are compiled once.
 pub(super) struct Query(sqlx::query::Query<'static, Postgres, PgArguments>);
 
 pub(super) fn query(statement: &SqlStr) -> Query {

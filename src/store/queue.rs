@@ -16,8 +16,6 @@ use crate::rate::Rate;
 use crate::retention::Keep;
 use crate::state::JobState;
 
-type Setting = Query;
-
 /// The number of jobs that are read where no index has their queue.
 const LOOK_AT: i32 = 20_000;
 
@@ -125,7 +123,7 @@ pub(crate) async fn change_queue(
 }
 
 /// Adds the parts of a rate.
-fn with_rate(query: Setting, rate: Option<Rate>) -> Setting {
+fn with_rate(query: Query, rate: Option<Rate>) -> Query {
     let number = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     query
         .bind(rate.map(|rate| number(rate.count)))

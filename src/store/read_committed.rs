@@ -59,11 +59,6 @@ pub(crate) fn begin_read_committed(connection: &mut PgConnection) -> AnswerFutur
     Box::pin(async { Ok(connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?) })
 }
 
-/// Commits a transaction.
-pub(crate) fn commit<'a>(transaction: Transaction<'a, Postgres>) -> AnswerFuture<'a, ()> {
-    Box::pin(async { Ok(transaction.commit().await?) })
-}
-
 /// The same, in which each statement ends after this time. `None`: after the connection's own `statement_timeout`.
 pub(crate) async fn begin_limited(
     connection: &mut PgConnection,
@@ -72,4 +67,9 @@ pub(crate) async fn begin_limited(
     let Some(timeout) = timeout else { return begin_read_committed(connection).await };
     let begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout =";
     Ok(connection.begin_with(AssertSqlSafe(format!("{begin} {}", statement_timeout(timeout)))).await?)
+}
+
+/// Commits a transaction.
+pub(crate) fn commit(transaction: Transaction<'_, Postgres>) -> AnswerFuture<'_, ()> {
+    Box::pin(async { Ok(transaction.commit().await?) })
 }

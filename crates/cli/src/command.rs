@@ -9,7 +9,9 @@ use crate::demo::{self, DemoArguments};
 use crate::doctor::{self, DoctorArguments};
 use crate::failure::Failure;
 use crate::help;
-use crate::interrupt::{Running, may_have_changed, nothing_changed, or_interrupted, or_unanswered, until_interrupted};
+use crate::interrupt::{
+    CommandFuture, may_have_changed, nothing_changed, or_interrupted, or_unanswered, until_interrupted,
+};
 use crate::job::{self, JobArguments};
 use crate::kind::{self, KindArguments};
 use crate::manual::{self, CompletionsArguments, ManArguments};
@@ -166,7 +168,7 @@ pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdi
             None => run_in_all(command, name, map).await,
         };
     }
-    let running: Running<'_> = match command {
+    let running: CommandFuture<'_> = match command {
         Command::Completions(arguments) => return manual::completions(&arguments, Arguments::command()),
         Command::Db(arguments) => Box::pin(db::run(arguments)),
         Command::Demo(arguments) => Box::pin(demo::run(arguments)),

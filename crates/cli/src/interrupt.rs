@@ -14,7 +14,7 @@ use crate::verdict::Verdict;
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A command that runs. In a box, so that the commands are not compiled into one function.
-pub(crate) type Running<'a, T = Verdict> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 'a>>;
+pub(crate) type CommandFuture<'a, T = Verdict> = Pin<Box<dyn Future<Output = Result<T, Failure>> + 'a>>;
 
 /// Runs a command to its end or until an interrupt. An interrupt drops the command, and `left` says what it leaves.
 pub(crate) async fn or_interrupted<T>(
@@ -22,7 +22,7 @@ pub(crate) async fn or_interrupted<T>(
     command: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
     let last_resort = last_resort();
-    let command: Running<'_, T> = Box::pin(command);
+    let command: CommandFuture<'_, T> = Box::pin(command);
     let ended = tokio::select! {
         ended = command => ended,
         () = shutdown_signal() => Err(Failure::Interrupted { left: left() }),

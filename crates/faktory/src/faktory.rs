@@ -110,15 +110,16 @@ impl Faktory {
     }
 }
 
-/// A connection that is not secured yet.
-type Secured = Pin<Box<dyn Future<Output = io::Result<AnyStream>> + Send>>;
+/// Completes with the stream of a connection once TLS is negotiated.
+type Handshake = Pin<Box<dyn Future<Output = io::Result<AnyStream>> + Send>>;
 
 /// The tasks of a server. Its functions are plain ones, so that the tasks are compiled once, and not for each type of stream.
 struct Server {
     door: Arc<Door>,
-    /// Answer the sessions.
+    /// The tasks that answer the sessions.
     services: TaskTracker,
     sessions: TaskTracker,
+    /// Ends the fetches. Cancelled after the sessions have ended, because a session may wait for a fetch.
     end_fetches: CancellationToken,
 }
 
@@ -138,7 +139,7 @@ impl Server {
         Self { door, services, sessions: TaskTracker::new(), end_fetches }
     }
 
-    fn connect(&self, secured: Secured, peer: Option<IpAddr>) {
+    fn connect(&self, secured: Handshake, peer: Option<IpAddr>) {
         self.sessions.spawn(connection(Arc::clone(&self.door), secured, peer));
     }
 
@@ -153,7 +154,6 @@ impl Server {
         if timeout(STOP_TIMEOUT, sessions.wait()).await.is_err() {
             tracing::warn!("commands were still under way at the end of the stop");
         }
-        // Fetches end after the sessions, which they answer.
         end_fetches.cancel();
         drop(door);
         services.close();
@@ -162,7 +162,7 @@ impl Server {
 }
 
 /// One connection, from its TLS handshake on.
-async fn connection(door: Arc<Door>, secured: Secured, peer: Option<IpAddr>) {
+async fn connection(door: Arc<Door>, secured: Handshake, peer: Option<IpAddr>) {
     let stranger = door.connection_limit.stranger();
     let ended = async {
         let stream = timeout(door.limits.greeting, secured).await.map_err(|_| io::ErrorKind::TimedOut)??;

@@ -35,7 +35,7 @@ const NO_NAME: &str = "faktory";
 /// The most bytes of a greeting.
 const MAX_GREETING: usize = 4_096;
 
-/// What is read and written: TCP, or TLS over it.
+/// The byte stream of a connection: TCP, or TLS over it.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}

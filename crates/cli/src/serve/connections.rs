@@ -70,15 +70,15 @@ struct Shared {
     requests: Semaphore,
 }
 
-/// What is read and written: TCP, TLS over it, or a Unix socket.
+/// The byte stream of a connection: TCP, TLS over it, or a Unix socket.
 trait Stream: AsyncRead + AsyncWrite + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
 
 type AnyStream = Pin<Box<dyn Stream>>;
 
-/// A connection that is not secured yet.
-type Secured = Pin<Box<dyn Future<Output = io::Result<AnyStream>> + Send>>;
+/// Completes with the stream of a connection once TLS is negotiated.
+type Handshake = Pin<Box<dyn Future<Output = io::Result<AnyStream>> + Send>>;
 
 /// Serves connections until the token is cancelled, and then waits for the requests that are under way. `secure` turns what
 /// was accepted into what is read and written.
@@ -136,7 +136,7 @@ impl Connections {
         Some(taken)
     }
 
-    fn spawn(&self, secured: Secured, peer: Peer, taken: Taken) {
+    fn spawn(&self, secured: Handshake, peer: Peer, taken: Taken) {
         let (shared, place) = (Arc::clone(&self.shared), Arc::clone(&taken.place));
         let read = shared.limits.read;
         let service = service_fn(move |mut request: Request<Incoming>| {
