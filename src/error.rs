@@ -23,9 +23,8 @@ use crate::period::format_duration;
 /// A result with uniqueue's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A result to be awaited, in a box. The body of an `async fn` is compiled in each crate that awaits it, with
-/// everything that it awaits, and again for each type of a generic caller. A plain function that returns this is compiled once, in
-/// this crate.
+/// A result to be awaited, in a box. The body of an `async fn` is compiled in each crate that awaits it, with everything that
+/// it awaits, and again for each type of a generic caller. A plain function that returns this is compiled once, in this crate.
 pub(crate) type AnswerFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
 /// Every error of this library, with the value at fault and a hint where there is one.
