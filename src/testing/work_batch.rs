@@ -11,7 +11,7 @@ use super::work::{Failure, catch_panic, insert_running, no_database, row_without
 use crate::client::Client;
 use crate::job::{Job, NewJob};
 use crate::outcome::BoxError;
-use crate::worker::{Attempt, BatchResults, BatchWorker, RunningJob, States, Stop, no_result};
+use crate::worker::{Attempt, BatchResults, BatchWorker, RunningJob, States, Stop, one_for_each};
 
 type BatchFuture = Pin<Box<dyn Future<Output = Result<BatchResults, BoxError>> + Send>>;
 
@@ -106,11 +106,7 @@ impl<'a> IntoFuture for WorkBatch<'a> {
                 attempts.push(Arc::new(Attempt::alone(row, worker, client, states.clone(), Stop::default())));
             }
             let count = attempts.len();
-            let mut results = catch_panic(run(attempts)).await?;
-            let given = results.len();
-            results.truncate(count);
-            results.resize_with(count, || Err(no_result(given, count)));
-            Ok(results)
+            one_for_each(catch_panic(run(attempts)).await?, count).map_err(Failure::Error)
         })
     }
 }

@@ -68,6 +68,11 @@ impl<J: Job, W: BatchWorker<J>> Batched<J, W> {
         Seat { worker: Arc::clone(self), batch, attempt, place, timer: None }
     }
 
+    async fn work(&self, jobs: Vec<RunningJob<J>>) -> Result<BatchResults, BoxError> {
+        let count = jobs.len();
+        one_for_each(self.worker.work(jobs).await?, count)
+    }
+
     /// Takes the batch from those that may join it.
     fn close(&self, batch: &Arc<Batch>) {
         let mut open = lock(&self.open);
@@ -90,7 +95,7 @@ impl<J: Job, W: BatchWorker<J>> Batched<J, W> {
         drop(state);
         let (places, jobs): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
         let worker = Arc::clone(self);
-        BatchWork { places, work: Box::pin(async move { worker.worker.work(jobs).await }) }
+        BatchWork { places, work: Box::pin(async move { worker.work(jobs).await }) }
     }
 }
 
@@ -104,7 +109,7 @@ impl<J: Job, W: BatchWorker<J>> AnyWorker for Batched<J, W> {
         };
         // A job that may kill its process runs without other jobs in its batch.
         if is_suspect || self.size.most == 1 {
-            let work = async move { alone(self.worker.work(vec![job]).await) };
+            let work = async move { self.work(vec![job]).await?.remove(0) };
             return Begun { work: Box::pin(work), timeout, error_type };
         }
         let work = async move { self.join(job, attempt).await };
@@ -135,13 +140,12 @@ impl<J: Job, W: BatchWorker<J>> AnyWorker for Batched<J, W> {
     }
 }
 
-/// The result of a batch of one.
-fn alone(results: Result<BatchResults, BoxError>) -> Result<Outcome, BoxError> {
-    results?.into_iter().next().unwrap_or_else(|| Err(no_result(0, 1)))
-}
-
-pub(crate) fn no_result(results: usize, jobs: usize) -> BoxError {
-    format!("the batch worker returned {results} results for {jobs} jobs").into()
+/// The results, where there is one for each job. Any other number does not tell which job a result belongs to, so none counts.
+pub(crate) fn one_for_each(results: BatchResults, jobs: usize) -> Result<BatchResults, BoxError> {
+    if results.len() == jobs {
+        return Ok(results);
+    }
+    Err(format!("the batch worker returned {} results for {jobs} jobs", results.len()).into())
 }
 
 /// Several attempts that share one future.
@@ -199,10 +203,7 @@ impl BatchState {
     fn deal(&mut self, places: &[usize], results: Result<BatchResults, BoxError>) -> Vec<Waker> {
         match results {
             Ok(results) => {
-                let (given, wanted) = (results.len(), places.len());
-                let mut results = results.into_iter();
-                for place in places {
-                    let result = results.next().unwrap_or_else(|| Err(no_result(given, wanted)));
+                for (place, result) in places.iter().zip(results) {
                     self.seats[*place].result = Some(result);
                 }
             }

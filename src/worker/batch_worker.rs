@@ -44,7 +44,8 @@ pub type BatchResults = Vec<Result<Outcome, BoxError>>;
 /// batch has jobs. A panic fails each job of the batch. A job that is cancelled, or that runs out of time, leaves its batch,
 /// and the other jobs go on. A suspect, which may have killed its process, is worked alone.
 pub trait BatchWorker<J: Job>: Send + Sync + 'static {
-    /// Works one or more jobs. Returns a result for each job, in the order of the jobs. A job without a result has failed.
+    /// Works one or more jobs. Returns a result for each job, in the order of the jobs. With any other number of results no result
+    /// counts, and each job has failed.
     fn work(&self, jobs: Vec<RunningJob<J>>) -> impl Future<Output = Result<BatchResults, BoxError>> + Send;
 
     /// When failed jobs of this kind try again. Default: the runner's policy.

@@ -20,7 +20,7 @@ pub use self::any_job::AnyJob;
 pub(crate) use self::any_worker::WorkFuture;
 pub(crate) use self::attempt::Attempt;
 #[cfg(feature = "testing")]
-pub(crate) use self::batch::no_result;
+pub(crate) use self::batch::one_for_each;
 pub use self::batch_worker::{BatchResults, BatchWorker, Batching, IntoResults};
 pub(crate) use self::middleware::AnyMiddleware;
 pub use self::middleware::{Middleware, Next};

@@ -80,11 +80,12 @@ async fn a_batch_that_is_full_does_not_wait_and_one_that_is_not_waits_for_its_ti
 }
 
 #[tokio::test]
-async fn an_error_for_all_a_panic_and_a_missing_result_fail_each_job() {
+async fn an_error_for_all_a_panic_and_a_wrong_number_of_results_fail_each_job() {
     for (way, text, code) in [
         (0, "the service is down", Some("down")),
         (1, "oh no", Some("panicked")),
-        (2, "the batch worker returned 1 results for 4 jobs", None),
+        (2, "the batch worker returned 3 results for 4 jobs", None),
+        (3, "the batch worker returned 5 results for 4 jobs", None),
     ] {
         let database = Database::new().await;
         insert(&database, 4).await;
@@ -92,12 +93,13 @@ async fn an_error_for_all_a_panic_and_a_missing_result_fail_each_job() {
             match way {
                 0 => Err(JobError::new("the service is down").code("down")),
                 1 => panic!("oh no"),
-                _ => Ok(vec![()]),
+                2 => Ok(vec![(); 3]),
+                _ => Ok(vec![(); 5]),
             }
         };
         let runner = slots(&database, 4).batch_worker(Batching::up_to(4).within(MINUTE), work).start().await.unwrap();
         let failed = format!("SELECT count(*) FROM {{schema}}.job WHERE errors -> 0 ->> 'error' LIKE '%{text}%'");
-        database.until(&failed, if way == 2 { 3 } else { 4 }).await;
+        database.until(&failed, 4).await;
         runner.stop().await.unwrap();
         if let Some(code) = code {
             assert_eq!(count(&database, &format!("errors -> 0 ->> 'code' = '{code}' AND attempt = 1")).await, 4);
