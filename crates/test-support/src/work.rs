@@ -8,6 +8,7 @@ use sqlx::AssertSqlSafe;
 use uniqueue::{BoxError, Job, Outcome, RunningJob, Worker};
 
 use crate::dice::Dice;
+use crate::eventually;
 
 /// What failed attempts say.
 pub const NO_LUCK: &str = "no luck";
@@ -37,9 +38,12 @@ pub enum Deed {
 #[job(kind = "deed")]
 pub struct Work {
     pub deed: Deed,
-    /// How long it takes.
+    /// How long it takes, or [`UNTIL_GO`].
     pub millis: u64,
 }
+
+/// For [`Work::millis`]: the attempt lasts until the schema has a table `go`, so a test can act while it runs.
+pub const UNTIL_GO: u64 = u64::MAX;
 
 /// Does deeds. Its dice are its own: chance decides how often a job fails, never whether it is lost.
 pub struct Doer {
@@ -58,7 +62,10 @@ impl Doer {
 
 impl Worker<Work> for Doer {
     async fn work(&self, job: RunningJob<Work>) -> Result<Outcome, BoxError> {
-        tokio::time::sleep(Duration::from_millis(job.args.millis)).await;
+        match job.args.millis {
+            UNTIL_GO => until_go(&job).await?,
+            millis => tokio::time::sleep(Duration::from_millis(millis)).await,
+        }
         let soon = Duration::from_millis(100);
         match job.args.deed {
             Deed::Plain => Ok(Outcome::complete()),
@@ -86,4 +93,11 @@ impl Worker<Work> for Doer {
             Deed::Abort => std::process::abort(),
         }
     }
+}
+
+async fn until_go(job: &RunningJob<Work>) -> Result<(), BoxError> {
+    let go = format!("{}.go", job.client().schema().quoted());
+    let exists = || sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL").bind(&go);
+    eventually!(exists().fetch_one(job.client().pool()).await?);
+    Ok(())
 }

@@ -8,7 +8,7 @@ use uniqueue::{JobId, JobRow, JobState, NewJob, RunningJob};
 use support::process::{Order, RunnerProcess};
 use support::proxy::Proxy;
 use support::quick;
-use support::work::{Deed, Work};
+use support::work::{Deed, UNTIL_GO, Work};
 use support::{Database, eventually};
 
 const LEASE: Duration = Duration::from_secs(2);
@@ -73,9 +73,9 @@ async fn the_jobs_of_a_killed_process_with_the_default_lease_run_elsewhere_withi
 async fn a_process_that_wakes_up_late_finishes_nothing_extends_nothing_and_stops_its_jobs() {
     let database = Database::new().await;
     let sleeper = RunnerProcess::start(&order(&database, "sleeper").await);
-    // It would end just after the process wakes up, and write an effect if it could.
-    let late = insert(&database, Deed::Effect, 1_000).await;
-    let plain = insert(&database, Deed::Output, 1_000).await;
+    // They end as soon as the process wakes up, and one writes an effect if it can.
+    let late = insert(&database, Deed::Effect, UNTIL_GO).await;
+    let plain = insert(&database, Deed::Output, UNTIL_GO).await;
     let endless = insert(&database, Deed::Hang, 0).await;
     let jobs = [late, plain, endless];
     for job in jobs {
@@ -89,6 +89,7 @@ async fn a_process_that_wakes_up_late_finishes_nothing_extends_nothing_and_stops
     for job in jobs {
         until(&database, job, "a rescue", |row| row.worker == Some(other.id())).await;
     }
+    database.execute("CREATE TABLE {schema}.go ()").await;
     sleeper.signal("CONT");
     // It finds its lease lost and goes on under a new one: the old one is never extended.
     let lives = database
@@ -106,20 +107,17 @@ async fn a_process_that_wakes_up_late_finishes_nothing_extends_nothing_and_stops
     let probe = NewJob::from(Work { deed: Deed::Plain, millis: 0 }).queue("other");
     let probe = database.client.insert(probe).await.unwrap();
     until(&database, probe.id(), "work under a new lease", |row| row.state == JobState::Completed).await;
-    // What its old jobs would do takes a second; it has had it by the time that the stop is done.
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
-    for job in jobs {
-        let row = database.client.job(job).await.unwrap().unwrap();
-        assert_eq!((row.state, row.run, row.worker), (JobState::Running, 2, Some(other.id())), "{row:?}");
-        assert_eq!((row.errors.len(), row.output), (1, None));
-    }
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.effect").await, 0);
     // Its job that never ends was stopped, or this stop would take its 30 s.
     let began = Instant::now();
     let mut sleeper = sleeper;
     sleeper.signal("TERM");
     assert!(sleeper.ended().await.success());
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    for job in jobs {
+        let row = database.client.job(job).await.unwrap().unwrap();
+        assert_eq!((row.state, row.run, row.worker), (JobState::Running, 2, Some(other.id())), "{row:?}");
+        assert_eq!((row.errors.len(), row.output), (1, None));
+    }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.effect").await, 0);
     database.client.cancel(jobs).await.unwrap();
     drop(other);
@@ -161,11 +159,12 @@ async fn a_network_that_falls_silent_costs_a_lease_and_not_the_runner() {
     let runner = RunnerProcess::start(&Order { url: proxy.url(), ..order(&database, "far away").await });
     // Those that fail need maintenance as well.
     let deeds = [Deed::Plain, Deed::Output, Deed::Plain, Deed::Fail];
-    let jobs = (0..400).map(|n| NewJob::from(Work { deed: deeds[n % 4], millis: 20 }));
-    let jobs = database.client.insert_many(jobs).await.unwrap();
+    let mut jobs = Vec::new();
     for _ in 0..2 {
         let done = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
         let before = database.number(done).await;
+        let more = (0..200).map(|n| NewJob::from(Work { deed: deeds[n % 4], millis: 20 }));
+        jobs.extend(database.client.insert_many(more).await.unwrap());
         eventually!(database.number(done).await != before, "nothing is worked any more");
         // In the midst of fetches, results and heartbeats; nothing is closed, nothing answers.
         proxy.freeze();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use uniqueue::NewJob;
 
 use support::process::{Order, RunnerProcess};
-use support::work::{Deed, Work};
+use support::work::{Deed, UNTIL_GO, Work};
 use support::{Database, WAIT, eventually, soak};
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -107,7 +107,7 @@ async fn a_suspect_that_runs_beside_a_poison_job_is_not_discarded_for_it() {
 #[tokio::test]
 async fn a_suspect_that_is_to_run_alone_waits_for_results_that_are_not_recorded() {
     let database = Database::new().await;
-    let jobs = jobs(Deed::Plain, 300, 1).chain(jobs(Deed::Abort, 0, 1));
+    let jobs = jobs(Deed::Plain, UNTIL_GO, 1).chain(jobs(Deed::Abort, 0, 1));
     database.client.insert_many(jobs).await.unwrap();
     crashed(&database, "abort", 2).await;
     let working = async {
@@ -116,14 +116,12 @@ async fn a_suspect_that_is_to_run_alone_waits_for_results_that_are_not_recorded(
         deaths
     };
     let locking = async {
-        let began = Instant::now();
         let running = "SELECT count(*) FROM {schema}.job WHERE args ->> 'deed' = 'plain' AND state = 'running'";
-        while database.number(running).await == 0 {
-            assert!(began.elapsed() < WAIT, "it does not start");
-        }
+        database.until(running, 1).await;
         let mut open = database.pool().begin().await.unwrap();
         let lock = "SELECT FROM {schema}.job WHERE args ->> 'deed' = 'plain' FOR UPDATE";
         sqlx::query(database.sql(lock)).execute(&mut *open).await.unwrap();
+        database.execute("CREATE TABLE {schema}.go ()").await;
         // Its slot is free for a part of this time, and its result waits for the lock.
         tokio::time::sleep(Duration::from_millis(800)).await;
         open.commit().await.unwrap();

@@ -147,11 +147,11 @@ async fn r21_no_job_starts_late_where_start_and_expiry_race() {
         if n.is_multiple_of(3) { job.group(format!("g{}", n % 5)).group_limit(2) } else { job }
     };
     let mut runners = Vec::new();
-    database.client.insert_many((0..COUNT).map(job)).await.unwrap();
     for _ in 0..3 {
         let work = async |_: RunningJob<Task>| tokio::time::sleep(Duration::from_millis(3)).await;
         runners.push(quick(&database.client).worker(work).start().await.unwrap());
     }
+    database.client.insert_many((0..COUNT).map(job)).await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL", 0).await;
     for runner in runners {
         runner.stop().await.unwrap();
