@@ -82,13 +82,13 @@ export function named(options: object): Row {
   return Object.fromEntries(given.map(([name, value]) => [NAMES[name] ?? name, value]));
 }
 
-/** Calls a function with named arguments: what is not given keeps the database's default. */
+/** Calls a function with named arguments: what is not given keeps the database's default. Another version may have more columns. */
 export async function call(
   source: Queryable,
   schema: string,
   name: string,
   options: object,
-  columns = "*",
+  columns: string,
 ): Promise<Row[]> {
   const values: unknown[] = [];
   const text = `SELECT ${columns} FROM ${written(schema, name, options, values)}`;
@@ -114,9 +114,14 @@ export async function exchange(
 function written(schema: string, name: string, options: object, values: unknown[]): string {
   const list = Object.entries(named(options)).map(([argument, value]) => {
     const place = values.push(parameter(argument, value));
-    return `${argument} => $${place}::${TYPES[argument] ?? "text"}`;
+    return `${argument} => $${place}::${cast(TYPES[argument] ?? "text")}`;
   });
   return `${identifier(schema)}.${name}(${list.join(", ")})`;
+}
+
+/** A type as a cast. JSON is sent as text: a driver that encodes each parameter by its type would encode it a second time. */
+function cast(type: string): string {
+  return type.startsWith("jsonb") ? `${type.replace("jsonb", "text")}::${type}` : type;
 }
 
 /** A name as SQL. */

@@ -14,6 +14,10 @@ export interface WaitOptions {
   signal?: AbortSignal;
 }
 
+const ANSWER = "id, state, duplicate, outcome, replaced, unique_key";
+const EXPLANATION =
+  "outcome, unique_key, canonical, holder, holder_state, claims_in, frees, replaced, new_args, new_scheduled_at, "
+  + "extract(epoch FROM holder_age)::float8 * 1000 AS holder_age";
 const FIRST_INTERVAL = 25;
 const LONGEST_INTERVAL = 1000;
 
@@ -47,19 +51,19 @@ export class Client {
    */
   async insert(kind: string, args: unknown = {}, options: JobOptions & { maxWait?: number } = {}): Promise<Inserted> {
     // A row and not an error, so that the transaction stays usable.
-    const [answer] = inserted(await this.#call("insert_job", { kind, args, ...options, on_reject: "row" }));
+    const [answer] = inserted(await this.#call("insert_job", { kind, args, ...options, on_reject: "row" }, ANSWER));
     return answer!;
   }
 
   /** Inserts jobs in one call, all or none. There is one answer for each job, in their order. */
   async insertMany(jobs: Iterable<NewJob>, options: { maxWait?: number } = {}): Promise<Inserted[]> {
-    return inserted(await this.#call("insert_jobs", { jobs: Array.from(jobs, document), ...options, on_reject: "row" }));
+    const given = { jobs: Array.from(jobs, document), ...options, on_reject: "row" };
+    return inserted(await this.#call("insert_jobs", given, `${ANSWER}, index, earlier`));
   }
 
   /** What an insert would do, and why. Writes nothing and locks nothing. */
   async explain(kind: string, args: unknown = {}, options: KeyOptions = {}): Promise<Explanation> {
-    const columns = "*, extract(epoch FROM holder_age)::float8 * 1000 AS holder_age";
-    const [row] = (await this.#call("explain_unique", { kind, args, ...options }, columns)) as [Row];
+    const [row] = (await this.#call("explain_unique", { kind, args, ...options }, EXPLANATION)) as [Row];
     return {
       outcome: row.outcome,
       uniqueKey: row.unique_key,
@@ -77,7 +81,7 @@ export class Client {
 
   /** The key that a job would get. `null`: it would not be unique. */
   async uniqueKey(kind: string, args: unknown = {}, options: KeyOptions = {}): Promise<string | null> {
-    const [row] = await this.#call("unique_key", { kind, args, ...options });
+    const [row] = await this.#call("unique_key", { kind, args, ...options }, "unique_key");
     return row!.unique_key;
   }
 
@@ -88,7 +92,7 @@ export class Client {
 
   /** The jobs that a job runs after, with their outputs. Needs the right to read the tables `job` and `job_parent`. */
   async parents<Output = unknown>(id: string): Promise<Parent<Output>[]> {
-    return (await this.#call("parents_of", { id })) as Parent<Output>[];
+    return (await this.#call("parents_of", { id }, "id, kind, state, condition, outcome, output")) as Parent<Output>[];
   }
 
   /**
@@ -100,7 +104,7 @@ export class Client {
    */
   async complete(job: Job, output?: unknown): Promise<void> {
     const outputs = output === undefined ? undefined : [JSON.stringify(output)];
-    const [row] = await this.#call("complete_jobs", { ids: [job.id], runs: [job.run], outputs });
+    const [row] = await this.#call("complete_jobs", { ids: [job.id], runs: [job.run], outputs }, "counted");
     if (!row!.counted) throw new Stale(`job ${job.id} was taken from this run: its effects must not be committed`);
     job.isCompleted = true;
   }
@@ -144,7 +148,7 @@ export class Client {
     return (await this.#source.query(text, [ids])).rows;
   }
 
-  async #call(name: string, options: object, columns?: string): Promise<Row[]> {
+  async #call(name: string, options: object, columns: string): Promise<Row[]> {
     try {
       return await call(this.#source, this.schema, name, options, columns);
     } catch (error) {

@@ -69,6 +69,9 @@ export interface Verdict {
 
 export const GIVE_BACK: Verdict = { outcome: "give_back", delay: null, error: null, output: null };
 
+/** The end of a run whose job `Client.complete` completed in a transaction that did not commit. */
+export const NOT_COMMITTED = failed("the transaction that completed the job did not commit", { code: "not_committed" });
+
 /** What a function returned means. */
 export function returned(value: unknown): Verdict {
   if (value instanceof Outcome) return thrown(value);
@@ -82,23 +85,40 @@ export function returned(value: unknown): Verdict {
 /** What a function threw means. */
 export function thrown(error: unknown): Verdict {
   if (!(error instanceof Outcome)) {
-    const type = error instanceof Error ? error.constructor.name.slice(0, 64) : "";
-    return { ...failed(text(error)), ...(type ? { details: JSON.stringify({ type }) } : {}) };
+    const type = error instanceof Error ? String(error.constructor?.name ?? "").slice(0, 64) : "";
+    return failed(text(error), type ? { type } : undefined);
   }
-  const reason = error.outcome === "snooze" ? null : storable(error.message);
+  const reason = error.outcome === "snooze" ? null : storable(String(error.message));
+  const delay = error.delay === null ? null : Number(error.delay);
   const details = error.code === null ? {} : { details: JSON.stringify({ code: error.code }) };
-  return { outcome: error.outcome, delay: error.delay, error: reason, output: null, ...details };
+  return { outcome: error.outcome, delay, error: reason, output: null, ...details };
 }
 
 /** A failed attempt. */
-export function failed(error: string): Verdict {
-  return { outcome: "retry", delay: null, error: storable(error), output: null };
+export function failed(error: string, details?: { type: string } | { code: string }): Verdict {
+  const given = details === undefined ? {} : { details: JSON.stringify(details) };
+  return { outcome: "retry", delay: null, error: storable(error), output: null, ...given };
 }
 
-/** The text of an error and of its causes. */
+/** How many causes of an error are told. */
+const MOST_CAUSES = 20;
+
+/** The text of an error and of its causes, each of them once: an error can be its own cause. */
 function text(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return error.cause === undefined ? String(error) : `${error}: ${text(error.cause)}`;
+  const chain = new Set<unknown>();
+  for (let told = error; !chain.has(told) && chain.size <= MOST_CAUSES; told = told.cause) {
+    chain.add(told);
+    if (!(told instanceof Error) || told.cause === undefined) break;
+  }
+  return [...chain].map(written).join(": ");
+}
+
+function written(value: unknown): string {
+  try {
+    return String(value);
+  } catch {
+    return "a value that has no text";
+  }
 }
 
 /** A text without what PostgreSQL cannot store. */

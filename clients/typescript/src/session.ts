@@ -1,6 +1,7 @@
 /** A connection that a worker keeps. */
 
 import { type Queryable, identifier } from "./call.js";
+import { within } from "./signal.js";
 
 /** What a worker needs of a connection of pg's `Pool`. */
 export interface Connection extends Queryable {
@@ -12,7 +13,11 @@ export interface Connection extends Queryable {
 /** What a worker needs of pg's `Pool`. */
 export interface Pool extends Queryable {
   connect(): Promise<Connection>;
+  readonly options?: { max?: number };
 }
+
+/** How long an open may take. A pool without a free connection, and a server that is silent, may never answer. */
+const LONGEST_OPEN = 10_000;
 
 /**
  * A connection that is taken from the pool when it is used, and anew after it broke.
@@ -39,23 +44,25 @@ export class Session implements Queryable {
   }
 
   async query(text: string, values?: unknown[]): Promise<{ rows: any[] }> {
-    const connection = (this.#connection ??= this.#open());
+    const opening = (this.#connection ??= this.#open());
+    const connection = await opening;
     try {
-      return await (await connection).query(text, values);
+      return await connection.query(text, values);
     } catch (error) {
-      // The server's own errors leave the connection as it is.
-      if (!(error instanceof Error && "severity" in error)) await this.#drop(connection);
+      const { severity, code } = error as { severity?: string; code?: string };
+      // The server's own errors leave the connection as it is. 0A000: a prepared statement's columns have changed since.
+      if (severity === undefined || code === "0A000") this.#drop(opening);
       throw error;
     }
   }
 
-  async close(): Promise<void> {
-    if (this.#connection) await this.#drop(this.#connection);
+  close(): void {
+    if (this.#connection) this.#drop(this.#connection);
   }
 
   #open(): Promise<Connection> {
-    const opening: Promise<Connection> = this.#pool.connect().then(async (connection) => {
-      connection.on("error", () => void this.#drop(opening));
+    const connecting = this.#pool.connect().then(async (connection) => {
+      connection.on("error", () => this.#drop(opening));
       connection.on("notification", ({ channel, payload }) => this.#notified(channel, payload ?? ""));
       try {
         for (const channel of this.#channels) await connection.query(`LISTEN ${identifier(channel)}`);
@@ -63,20 +70,26 @@ export class Session implements Queryable {
         connection.release(true);
         throw error;
       }
+      return connection;
+    });
+    const opening: Promise<Connection> = within(connecting, LONGEST_OPEN).then((connection) => {
+      if (connection === null) {
+        connecting.then((late) => late.release(true)).catch(() => {});
+        throw new Error(`no connection within ${LONGEST_OPEN} ms from a pool of at most ${this.#pool.options?.max}`);
+      }
       this.#listening();
       return connection;
     });
+    // The next use opens anew.
+    opening.catch(() => this.#drop(opening));
     return opening;
   }
 
   /** Gives a connection up, unless another one has taken its place already. */
-  async #drop(connection: Promise<Connection>): Promise<void> {
-    if (this.#connection !== connection) return;
+  #drop(opening: Promise<Connection>): void {
+    if (this.#connection !== opening) return;
     this.#connection = null;
     // Destroyed and not returned to the pool: it is broken, or listens.
-    await connection.then(
-      (open) => open.release(true),
-      () => {},
-    );
+    opening.then((connection) => connection.release(true)).catch(() => {});
   }
 }

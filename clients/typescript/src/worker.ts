@@ -7,14 +7,14 @@
  */
 
 import { hostname } from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
 
 import { FETCHED_COLUMNS, type Row, call, exchange } from "./call.js";
+import { InvalidArgument } from "./errors.js";
 import type { KindOptions } from "./job.js";
-import { GIVE_BACK, Outcome, type Verdict, failed, returned, thrown } from "./outcome.js";
+import { GIVE_BACK, NOT_COMMITTED, Outcome, type Verdict, failed, returned, thrown } from "./outcome.js";
 import { Run, type Work } from "./running.js";
 import { type Pool, Session } from "./session.js";
-import { Signal } from "./signal.js";
+import { Signal, within } from "./signal.js";
 
 /** Times are in milliseconds. */
 export interface WorkerOptions {
@@ -49,6 +49,8 @@ interface Recording {
   recorded: () => void;
 }
 
+/** The connections that a worker keeps. */
+const CONNECTIONS = 2;
 const LONGEST_BACKOFF = 5000;
 /** In one fetch, and in one call that records results. */
 const MOST_JOBS = 1000;
@@ -56,6 +58,7 @@ const MOST_JOBS = 1000;
 /** Works the jobs of some kinds. It takes two connections of the pool. */
 export class Worker {
   readonly name: string;
+  readonly #pool: Pool;
   readonly #options: Required<Omit<WorkerOptions, "name" | "queues">>;
   readonly #queues: string[] | undefined;
   readonly #kinds = new Map<string, { work: Work; options: KindOptions }>();
@@ -68,9 +71,8 @@ export class Worker {
   readonly #hasStopped = new Signal();
   readonly #stopped = new Signal();
   readonly #hurry = new Signal();
+  readonly #ended = new Signal();
   #id: string | null = null;
-  #isStopping = false;
-  #isEnded = false;
   #failure: unknown = null;
 
   constructor(pool: Pool, options: WorkerOptions = {}) {
@@ -89,6 +91,7 @@ export class Worker {
       ...others,
     };
     const { schema, listen } = this.#options;
+    this.#pool = pool;
     this.#main = new Session(pool);
     const channels = listen ? [`${schema}.job`, `${schema}.control`] : [];
     const notified = (channel: string, payload: string) => {
@@ -121,40 +124,51 @@ export class Worker {
    * A second call gives them back at once.
    */
   stop(): void {
-    if (this.#isStopping) this.#hurry.set();
-    this.#isStopping = true;
+    if (this.#stopped.isSet) this.#hurry.set();
     this.#stopped.set();
     this.#wake.set();
   }
 
-  /** Works until `stop`, or until the database refuses what the worker asks of it. */
+  /**
+   * Works until `stop`, or until the database refuses what the worker asks of it.
+   *
+   * @throws InvalidArgument where the pool has too few connections
+   */
   async serve(): Promise<void> {
-    const { schema, register } = this.#options;
+    const max = this.#pool.options?.max ?? Infinity;
+    if (max < CONNECTIONS) throw new InvalidArgument(`a worker keeps ${CONNECTIONS} connections, and the pool has at most ${max}`);
+    if (max === CONNECTIONS) this.#log("info", `a function that uses the pool waits for ever: the worker keeps its ${max} connections`);
     try {
-      for (const [kind, { options }] of register ? this.#kinds : []) {
-        await call(this.#main, schema, "register_kind", { kind, ...options, registered_by: this.name }, "name");
-      }
+      await Promise.race([this.#register(), this.#stopped.wait()]);
       await this.#serve();
-      // Otherwise the worker counts as alive until its lease ends.
-      await call(this.#main, schema, "stop_worker", { worker: this.name }).catch(() => {});
     } finally {
-      await Promise.all([this.#main.close(), this.#side.close()]);
+      this.#main.close();
+      this.#side.close();
+    }
+  }
+
+  async #register(): Promise<void> {
+    const { schema, register } = this.#options;
+    for (const [kind, { options }] of register ? this.#kinds : []) {
+      await call(this.#main, schema, "register_kind", { kind, ...options, registered_by: this.name }, "name");
     }
   }
 
   async #serve(): Promise<void> {
     const tasks = [this.#exchange(), this.#attend()].map((task) =>
       task.catch((error: unknown) => {
-        if (!this.#isEnded) this.#failure ??= error;
+        if (!this.#ended.isSet) this.#failure ??= error;
       }),
     );
     await Promise.race([...tasks, this.#stopped.wait()]);
-    if (!this.#isStopping) this.stop();
+    if (!this.#stopped.isSet) this.stop();
     await this.#letJobsEnd(tasks[0]!);
-    this.#isEnded = true;
+    this.#ended.set();
     this.#wake.set();
     this.#told.set();
-    await within(Promise.all(tasks), LONGEST_BACKOFF);
+    // Otherwise the worker counts as alive until its lease ends.
+    const leave = () => call(this.#main, this.#options.schema, "stop_worker", { worker: this.name }, "stop_worker");
+    await within(Promise.all(tasks).then(leave).catch(() => {}), LONGEST_BACKOFF);
     if (this.#failure !== null) throw this.#failure;
   }
 
@@ -166,18 +180,18 @@ export class Worker {
     const queues = this.#queues ?? [...new Set([...this.#kinds.values()].map(({ options }) => options.queue ?? "default"))];
     const asks = { queues, worker: this.name, kinds: [...this.#kinds.keys()], reserve, listens: listen };
     let empty = 0;
-    while (!this.#isEnded) {
+    while (!this.#ended.isSet) {
       this.#wake.clear();
       const batch = this.#results.slice(0, MOST_JOBS);
       const freed = batch.filter(({ run }) => run.hasReturned).length;
-      const free = this.#isStopping ? 0 : Math.max(0, Math.min(concurrency - this.#runs.size + freed, MOST_JOBS));
-      if (this.#isStopping) this.#hasStopped.set();
+      const free = this.#stopped.isSet ? 0 : Math.max(0, Math.min(concurrency - this.#runs.size + freed, MOST_JOBS));
+      if (this.#stopped.isSet) this.#hasStopped.set();
       const rows = await this.#recordAndFetch(batch, { ...asks, count: free });
       for (const row of rows) this.#begin(row);
       empty = rows.length > 0 || batch.length > 0 ? 0 : empty + 1;
       // The first empty answer asks to be notified. A job that came just before that is found by a second fetch.
       const isIdle = free <= rows.length || empty > Number(listen);
-      if (isIdle && this.#results.length === 0 && !this.#isEnded) await this.#wake.wait(poll);
+      if (isIdle && this.#results.length === 0 && !this.#ended.isSet) await this.#wake.wait(poll);
     }
   }
 
@@ -197,7 +211,7 @@ export class Worker {
       return await this.#insist(this.#main, "fetch_jobs", asks, FETCHED_COLUMNS);
     } catch (error) {
       // The worker stops. Runs that are under way can still end.
-      this.#failure ??= error;
+      if (!this.#stopped.isSet) this.#failure ??= error;
       this.stop();
       return [];
     }
@@ -211,15 +225,21 @@ export class Worker {
 
   async #work(run: Run): Promise<void> {
     const { work } = this.#kinds.get(run.job.kind)!;
-    const end = (async () => returned(await work(run.job)))().catch((error: unknown) => {
+    const failure = (error: unknown) => {
       if (!(error instanceof Outcome)) this.#log("warn", `job ${run.job.id} (${run.job.kind}) failed`, error);
       return thrown(error);
-    });
+    };
+    const end = (async () => returned(await work(run.job)))()
+      .catch(failure)
+      // The last catch: a rejection here would end the process.
+      .catch(() => failed("the function threw what cannot be told"));
     void end.then(() => (run.hasReturned = true));
     const verdict = await within(end, run.timeout);
     if (verdict === null) run.stop("timed out");
-    if (run.isHeld && !run.isRecording && !run.job.isCompleted) {
-      await this.#record(run, verdict ?? failed(`timed out after ${run.timeout} ms`));
+    if (run.isHeld && !run.isRecording) {
+      const told = verdict ?? failed(`timed out after ${run.timeout} ms`, { code: "timed_out" });
+      // If the job is completed, the fence drops this result. If not, its transaction did not commit.
+      await this.#record(run, run.job.isCompleted && told.outcome === "complete" ? NOT_COMMITTED : told);
     }
     // A function that was told to stop keeps its slot until it returns.
     await end;
@@ -252,7 +272,7 @@ export class Worker {
   async #finish(batch: Recording[]): Promise<void> {
     let rows: Row[];
     try {
-      rows = await this.#insist(this.#main, "finish_jobs", this.#given(batch));
+      rows = await this.#insist(this.#main, "finish_jobs", this.#given(batch), "counted, state");
     } catch (error) {
       if (!isOfData(error)) throw error;
       // A result that cannot be stored does not hold up the others.
@@ -274,7 +294,8 @@ export class Worker {
       if (run.hasReturned) this.#runs.delete(run);
       recorded();
       const { counted, state } = rows[i]!;
-      if (!counted) this.#log("info", `the result of job ${run.job.id} does not count: the job is ${state ?? "gone"}`);
+      const isAsTold = run.job.isCompleted && (state === "completed" || state === null);
+      if (!counted && !isAsTold) this.#log("info", `the result of job ${run.job.id} does not count: the job is ${state ?? "gone"}`);
     });
   }
 
@@ -297,7 +318,7 @@ export class Worker {
   async #attend(): Promise<void> {
     let maintainAt = 0;
     let extendAt = 0;
-    while (!this.#isEnded) {
+    while (!this.#ended.isSet) {
       if (performance.now() >= maintainAt) {
         const next = "extract(epoch FROM next_in)::float8 * 1000 AS next_in";
         const [row] = await this.#insist(this.#side, "maintain", { worker: this.name }, next);
@@ -308,7 +329,7 @@ export class Worker {
         await this.#extend();
         extendAt = performance.now() + this.#options.reserve / 3;
       }
-      if (!this.#isEnded) await this.#told.wait(Math.min(maintainAt, extendAt) - performance.now());
+      if (!this.#ended.isSet) await this.#told.wait(Math.min(maintainAt, extendAt) - performance.now());
     }
   }
 
@@ -320,7 +341,7 @@ export class Worker {
       runs: held.map((run) => run.job.run),
       reserve: this.#options.reserve,
       progress: held.map((run) => this.#progress(run)),
-    });
+    }, "held, state");
     held.forEach((run, i) => {
       const { held: isHeld, state } = rows[i]!;
       if (isHeld || !run.isHeld || run.isRecording) return;
@@ -339,30 +360,27 @@ export class Worker {
     }
   }
 
-  /** Calls a function, again and again while the database is away. */
-  async #insist(session: Session, name: string, given: object, columns?: string): Promise<Row[]> {
+  /** Calls a function, again and again while the database is away: results until the worker has ended, a fetch until it stops. */
+  async #insist(session: Session, name: string, given: object, columns: string): Promise<Row[]> {
+    const over = name === "fetch_jobs" ? this.#stopped : this.#ended;
     for (let backoff = 100; ; backoff = Math.min(backoff * 2, LONGEST_BACKOFF)) {
       try {
         return await call(session, this.#options.schema, name, given, columns);
       } catch (error) {
-        if (isOfData(error) || isRefused(error) || this.#isEnded) throw error;
+        if (isOfData(error) || isRefused(error) || over.isSet) throw error;
         this.#log("warn", `the database did not answer, trying again: ${(error as Error).message}`);
       }
-      await sleep(backoff * (0.5 + Math.random() / 2));
+      await over.wait(backoff * (0.5 + Math.random() / 2));
     }
   }
 
   #log(level: "info" | "warn", message: string, error?: unknown): void {
-    this.#options.log[level](`uniqueue: ${message}`, ...(error === undefined ? [] : [error]));
+    try {
+      this.#options.log[level](`uniqueue: ${message}`, ...(error === undefined ? [] : [error]));
+    } catch {
+      // A log that fails stops no job.
+    }
   }
-}
-
-/** The answer of a promise, or null after so many milliseconds. */
-async function within<T>(promise: Promise<T>, timeout: number | undefined): Promise<T | null> {
-  if (timeout === undefined) return promise;
-  const timer = new AbortController();
-  const late = sleep(timeout, null, { signal: timer.signal }).catch(() => null);
-  return Promise.race([promise, late]).finally(() => timer.abort());
 }
 
 /** Whether the database refuses a value. */

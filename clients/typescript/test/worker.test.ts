@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { beforeEach, test } from "node:test";
+import { beforeEach, mock, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import pg from "pg";
@@ -49,6 +49,16 @@ test("each outcome is recorded", async () => {
     bigint: () => 1n,
     nul: () => "not storable: \0",
     "nul error": () => Promise.reject(new Error("a \0 and a \ud800")),
+    "no text": () => Promise.reject(Object.create(null)),
+    "own cause": () => {
+      const error = new Error("in a circle");
+      throw Object.assign(error, { cause: new Error("deep", { cause: error }) });
+    },
+    "no answer": () => {
+      const { proxy, revoke } = Proxy.revocable(new Error(), {});
+      revoke();
+      throw proxy;
+    },
     end: () => undefined,
   };
   const worker = quiet(queue).job<string>(kind, {}, (job) => ends[job.args]!());
@@ -70,6 +80,9 @@ test("each outcome is recorded", async () => {
     ["cancel", "cancelled", 1, "not wanted"],
     ["discard", "discarded", 1, "hopeless"],
     ["nul error", "discarded", 1, "Error: a \uFFFD and a \uFFFD"],
+    ["no text", "discarded", 1, "a value that has no text"],
+    ["own cause", "discarded", 1, "Error: in a circle: Error: deep"],
+    ["no answer", "discarded", 1, "the function threw what cannot be told"],
   ]) {
     const { state, attempt, error } = rows[how as string];
     assert.deepEqual([state, attempt, error], expected, how as string);
@@ -86,6 +99,7 @@ test("a job that takes too long fails and is told to stop", async () => {
   const job = await insert({}, 1);
   await working(worker, () => until(async () => (await rowOf(job)).state === "discarded"));
   assert.equal((await rowOf(job)).error, "timed out after 50 ms");
+  assert.equal(await one("SELECT errors -> -1 ->> 'code' FROM uniqueue.job WHERE id = $1", job), "timed_out");
 });
 
 test("a heartbeat keeps a long job and sends its progress", async () => {
@@ -200,6 +214,32 @@ test("effect and completion commit together", async () => {
   });
 });
 
+test("what a function says counts where the transaction that completed its job did not commit", async () => {
+  const worker = quiet(queue).job<string>(kind, {}, async (job) => {
+    const connection = await pool.connect();
+    try {
+      await connection.query("BEGIN");
+      await client.on(connection).complete(job, { paid: true });
+      await connection.query(job.args === "commit" ? "COMMIT" : "ROLLBACK");
+    } finally {
+      connection.release();
+    }
+    if (job.args !== "return") throw new Error("after the end");
+  });
+  const jobs = await Promise.all(["return", "throw", "commit"].map((how) => insert(how, 1)));
+  await working(worker, async () => {
+    const ends = await client.waitAll(jobs, { timeout: LONG });
+    assert.deepEqual(
+      ends.map(({ state, error }) => [state, error]),
+      [
+        ["discarded", "the transaction that completed the job did not commit"],
+        ["discarded", "Error: after the end"],
+        ["completed", null],
+      ],
+    );
+  });
+});
+
 test("a worker survives the end of its connections", async () => {
   const name = newName();
   const own = new pg.Pool({ connectionString: URL, application_name: name });
@@ -221,6 +261,60 @@ test("a worker survives the end of its connections", async () => {
     assert.equal((await client.wait(first, { timeout: LONG })).state, "completed");
     assert.equal((await client.wait(await insert(), { timeout: LONG })).state, "completed");
   });
+  await own.end();
+});
+
+test("a worker that was refused a connection opens another one, and can be stopped meanwhile", async () => {
+  const name = newName();
+  const own = new pg.Pool({ connectionString: URL, application_name: name });
+  own.on("error", () => {});
+  const error = Object.assign(new pg.DatabaseError("the database system is starting up", 0, "error"), { severity: "FATAL", code: "57P03" });
+  let refused = 0;
+  let refuses = false;
+  const refuse = async (times: number) => {
+    refuses = true;
+    refused = 0;
+    await one("SELECT count(pg_terminate_backend(pid))::integer FROM pg_stat_activity WHERE application_name = $1", name);
+    await until(() => refused >= times);
+  };
+  const query = own.query.bind(own);
+  const connect = () => {
+    if (!refuses) return own.connect();
+    refused += 1;
+    return Promise.reject(error);
+  };
+  const log = { info: () => {}, warn: () => {} };
+  const options = { queues: [queue], poll: 50, reserve: 1000, log };
+  const worker = new Worker({ query, connect }, options).job(kind, {}, () => {});
+  await working(worker, async () => {
+    await client.wait(await insert(), { timeout: LONG });
+    await refuse(4);
+    refuses = false;
+    assert.equal((await client.wait(await insert(), { timeout: LONG })).state, "completed");
+    await refuse(4);
+  });
+  await own.end();
+});
+
+test("a worker that cannot connect can be stopped", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const never = { query: () => new Promise<never>(() => {}), connect: () => new Promise<never>(() => {}) };
+  const worker = new Worker(never).job(kind, {}, () => {});
+  let isEnded = false;
+  void worker.serve().then(() => (isEnded = true));
+  worker.stop();
+  for (let second = 0; second < 60 && !isEnded; second++) {
+    await new Promise(setImmediate);
+    mock.timers.tick(1000);
+  }
+  mock.timers.reset();
+  assert.ok(isEnded);
+});
+
+test("a pool that is too small for a worker is an error that names the number", async () => {
+  const own = new pg.Pool({ connectionString: URL, max: 1 });
+  const worker = new Worker(own, { queues: [queue] }).job(kind, {}, () => {});
+  await assert.rejects(worker.serve(), /a worker keeps 2 connections, and the pool has at most 1/);
   await own.end();
 });
 
