@@ -103,7 +103,9 @@ impl Connections {
             }
             Pooling::KeepsApart if is_listening => {
                 return Err(Error::InvalidRunner {
-                    problem: format!("{pooler}, and would hear no notification; hint: add .poll_only()"),
+                    problem: format!(
+                        "{pooler}, and would hear no notification; hint: add .poll_only(), or --poll-only to the command"
+                    ),
                 });
             }
             Pooling::KeepsApart => return Ok(false),

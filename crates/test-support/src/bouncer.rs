@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use crate::eventually;
 use crate::tools::lacks;
-use crate::{Database, url};
+use crate::url;
 
 static SHARED: OnceCell<Option<Bouncer>> = OnceCell::const_new();
 
@@ -66,9 +66,9 @@ impl Bouncer {
         Some(Self { _guard: guard, home })
     }
 
-    /// The URL of a database through the pooler.
-    pub fn url(&self, database: &Database) -> String {
-        let (address, _) = database.url.split_once("?host=").expect("a socket");
+    /// The URL of a database through the pooler. `direct`: without it.
+    pub fn url(&self, direct: &str) -> String {
+        let (address, _) = direct.split_once("?host=").expect("a socket");
         let host = self.home.display().to_string().replace('/', "%2F");
         format!("{}?host={host}", address.replace(":5432/", ":6432/"))
     }

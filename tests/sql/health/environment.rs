@@ -42,8 +42,11 @@ async fn a_pooler_is_told_by_whether_statements_survive_it() {
         [("max_prepared_statements = 200", Severity::Notice), ("max_prepared_statements = 0", Severity::Critical)]
     {
         let Some(pooler) = bouncer::Bouncer::start(setting).await else { return };
-        let pool =
-            sqlx::postgres::PgPoolOptions::new().acquire_timeout(WAIT).connect(&pooler.url(&database)).await.unwrap();
+        let pool = sqlx::postgres::PgPoolOptions::new()
+            .acquire_timeout(WAIT)
+            .connect(&pooler.url(&database.url))
+            .await
+            .unwrap();
         let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
         let diagnosis = client.diagnose().await;
         let Ok(diagnosis) = diagnosis else {

@@ -43,7 +43,7 @@ impl Ground {
             Mode::Pooled => {
                 let bouncer = bouncer::shared().await?;
                 let pool = PgPoolOptions::new().max_connections(10).acquire_timeout(WAIT);
-                let pool = pool.connect(&bouncer.url(&database)).await.expect("a pool through PgBouncer");
+                let pool = pool.connect(&bouncer.url(&database.url)).await.expect("a pool through PgBouncer");
                 Client::builder().schema(database.client.schema().clone()).pool(pool)
             }
         };

@@ -52,8 +52,11 @@ async fn a_pooler_that_mixes_up_prepared_statements_is_refused_by_name() {
     // As versions before 1.21 always do.
     let careless = Bouncer::start("max_prepared_statements = 0").await.expect("it is there");
     let database = Database::new().await;
-    let pool =
-        PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect_lazy(&careless.url(&database)).unwrap();
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(WAIT)
+        .connect_lazy(&careless.url(&database.url))
+        .unwrap();
     let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
     let runner = Runner::new(client).queue("default", 1).poll_only().worker(|_: RunningJob<Task>| async {});
     let error = runner.start().await.unwrap_err();

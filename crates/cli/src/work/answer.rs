@@ -42,6 +42,25 @@ pub(super) fn outcome(answer: Value) -> Result<Outcome, BoxError> {
     }
 }
 
+/// Reads a line of a long-lived process. `Some`: the answer to the job with this id, as [`outcome`] reads it. `None`: other
+/// JSON, such as a line of a log. `Err` is a failed attempt.
+pub(super) fn to_job(id: &str, line: &[u8]) -> Result<Option<Value>, BoxError> {
+    let Ok(said) = serde_json::from_slice(line) else {
+        let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_end().to_owned();
+        return Err(format!("the program's answer is not a line of JSON: {shown}").into());
+    };
+    let Value::Object(mut members) = said else { return Ok(None) };
+    if members.get("id").and_then(Value::as_str) != Some(id) {
+        return Ok(None);
+    }
+    members.remove("id");
+    match members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
+        Some(unknown) => Err(format!("the program's answer has an unknown member: {unknown}").into()),
+        None if members.is_empty() => Ok(Some(Value::Null)),
+        None => Ok(Some(Value::Object(members))),
+    }
+}
+
 fn ended(members: &Map<String, Value>) -> Result<Outcome, BoxError> {
     let mut given: Vec<_> = members.iter().map(|(name, value)| (name.as_str(), value)).collect();
     given.sort_unstable_by_key(|(name, _)| *name);
@@ -141,6 +160,26 @@ mod tests {
         ] {
             assert_eq!(outcome(answer.clone()).unwrap(), expected, "{answer}");
         }
+    }
+
+    #[test]
+    fn a_line_answers_the_job_that_it_names() {
+        let read = |line: Value| to_job("7", line.to_string().as_bytes());
+        for (line, expected) in [
+            (json!({"id": "7"}), Some(json!(null))),
+            (json!({"id": "7", "output": [1]}), Some(json!({"output": [1]}))),
+            (json!({"id": "7", "error": "no", "code": "declined"}), Some(json!({"error": "no", "code": "declined"}))),
+            (json!({"id": "8", "output": [1]}), None),
+            (json!({"id": 7}), None),
+            (json!({"error": "no"}), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(read(line.clone()).unwrap(), expected, "{line}");
+        }
+        let unknown = read(json!({"id": "7", "ouput": 1})).unwrap_err().to_string();
+        assert_eq!(unknown, "the program's answer has an unknown member: ouput");
+        let text = to_job("7", b"oops\n").unwrap_err().to_string();
+        assert_eq!(text, "the program's answer is not a line of JSON: oops");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::Serialize;
 use uniqueue::{AnyJob, BoxError, JobParent, JobRow, Outcome};
 
 use super::line_pool::LinePool;
+use super::process::Program;
 use super::program;
 use super::report::Report;
 
@@ -21,8 +22,7 @@ struct Line<'a> {
 
 /// How attempts are made.
 pub(super) struct Attempts {
-    program: Vec<OsString>,
-    grace: Duration,
+    program: Program,
     /// The long-lived processes. `None`: one process for each job.
     pool: Option<LinePool>,
     /// Whether a line has the parents of its job.
@@ -40,7 +40,8 @@ impl Attempts {
         has_parents: bool,
         report: Report,
     ) -> Self {
-        Self { program, grace, pool: keeps_processes.then(LinePool::default), has_parents, report }
+        let program = Program::new(program, grace);
+        Self { program, pool: keeps_processes.then(LinePool::default), has_parents, report }
     }
 
     /// Works one job.
@@ -59,15 +60,15 @@ impl Attempts {
         let mut line = serde_json::to_vec(&Line { job: job.row(), parents })?;
         line.push(b'\n');
         match &self.pool {
-            Some(pool) => pool.run(&self.program, self.grace, job, &line).await,
-            None => program::run(&self.program, self.grace, job, line).await,
+            Some(pool) => pool.run(&self.program, job, &line).await,
+            None => program::run(&self.program, job, line).await,
         }
     }
 
     /// Ends the long-lived processes.
     pub(super) async fn end(&self) {
         if let Some(pool) = &self.pool {
-            pool.end(self.grace).await;
+            pool.end(self.program.grace).await;
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Long-lived processes, each fed with one job after another: a line in, a line out.
 //!
-//! A process is idle or has one job. One that ends, or whose job is stopped or dropped, is not used again.
+//! A process is idle or has one job. One that ends, or whose job is stopped or dropped, is not used again. Nor is one that
+//! writes while it is idle, since nothing tells what it is doing.
 
-use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::io::ioctl_fionread;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
@@ -13,7 +14,7 @@ use uniqueue::{AnyJob, BoxError, Outcome};
 
 use super::answer;
 use super::last_line::LONGEST;
-use super::process::Process;
+use super::process::{Process, Program};
 
 /// The processes that have no job.
 #[derive(Default)]
@@ -29,25 +30,13 @@ struct LineProcess {
 
 impl LinePool {
     /// Runs one job with an idle process, or with a new one.
-    pub(super) async fn run(
-        &self,
-        program: &[OsString],
-        grace: Duration,
-        job: &AnyJob,
-        line: &[u8],
-    ) -> Result<Outcome, BoxError> {
-        let idle = self.idle().pop();
-        let mut worker = match idle {
-            Some(worker) => worker,
-            None => LineProcess::start(program)?,
-        };
+    pub(super) async fn run(&self, program: &Program, job: &AnyJob, line: &[u8]) -> Result<Outcome, BoxError> {
+        let mut worker = self.silent(program).await?;
         worker.process.clear_tail();
-        let answer = tokio::select! {
-            answer = worker.exchange(line) => answer?,
-            _ = job.stopped() => {
-                let status = worker.process.stop(grace).await?;
-                return Err(worker.process.failure(status).await);
-            }
+        let id = job.id().to_string();
+        let (answer, stopped) = tokio::select! {
+            answer = worker.exchange(&id, line) => (answer?, None),
+            reason = job.stopped() => (None, Some(reason)),
         };
         match answer {
             Some(answer) => {
@@ -55,27 +44,31 @@ impl LinePool {
                 answer::outcome(answer)
             }
             None => {
-                let status = worker.process.stop(grace).await?;
-                Err(worker.process.failure(status).await)
+                let status = worker.process.stop(program.grace).await?;
+                Err(worker.process.failure(status, stopped).await)
             }
         }
     }
 
-    /// Lets the processes end: the end of their input tells them to.
+    /// An idle process that has written nothing since its last answer, or a new one.
+    async fn silent(&self, program: &Program) -> Result<LineProcess, BoxError> {
+        loop {
+            let idle = self.idle().pop();
+            match idle {
+                None => return LineProcess::start(program),
+                Some(worker) if worker.is_silent() => return Ok(worker),
+                Some(worker) => {
+                    tracing::warn!("a process wrote to its output while it had no job, and is ended");
+                    worker.end(program.grace).await;
+                }
+            }
+        }
+    }
+
+    /// Lets the processes end.
     pub(super) async fn end(&self, grace: Duration) {
         let idle = std::mem::take(&mut *self.idle());
-        let ending: Vec<_> = idle
-            .into_iter()
-            .map(|worker| {
-                let LineProcess { mut process, stdin, stdout: _stdout } = worker;
-                drop(stdin);
-                tokio::spawn(async move {
-                    if tokio::time::timeout(grace, process.wait()).await.is_err() {
-                        let _ = process.stop(grace).await;
-                    }
-                })
-            })
-            .collect();
+        let ending: Vec<_> = idle.into_iter().map(|worker| tokio::spawn(worker.end(grace))).collect();
         for ended in ending {
             let _ = ended.await;
         }
@@ -88,13 +81,34 @@ impl LinePool {
 }
 
 impl LineProcess {
-    fn start(program: &[OsString]) -> Result<Self, BoxError> {
-        let (process, stdin, stdout) = Process::start(program, &[])?;
+    fn start(program: &Program) -> Result<Self, BoxError> {
+        let (process, stdin, stdout) = program.start(&[])?;
         Ok(Self { process, stdin, stdout: BufReader::new(stdout) })
     }
 
-    /// Sends a job, and reads the line that answers it. `None`: the process closed its input or output.
-    async fn exchange(&mut self, line: &[u8]) -> Result<Option<Value>, BoxError> {
+    /// Whether it has written nothing that was not read.
+    fn is_silent(&self) -> bool {
+        self.stdout.buffer().is_empty() && ioctl_fionread(self.stdout.get_ref()).unwrap_or_default() == 0
+    }
+
+    /// Lets it end: the end of its input tells it to. What it still writes is passed on.
+    async fn end(self, grace: Duration) {
+        let Self { mut process, stdin, mut stdout } = self;
+        drop(stdin);
+        let mut rest = Vec::new();
+        let ending = async {
+            let _ = (&mut stdout).take(LONGEST as u64).read_to_end(&mut rest).await;
+            process.wait().await
+        };
+        let has_ended = tokio::time::timeout(grace, ending).await.is_ok();
+        process.pass_on(&rest).await;
+        if !has_ended {
+            let _ = process.stop(grace).await;
+        }
+    }
+
+    /// Sends a job, and reads lines until one answers it. `None`: the process closed its input or output.
+    async fn exchange(&mut self, id: &str, line: &[u8]) -> Result<Option<Value>, BoxError> {
         let sent = async {
             self.stdin.write_all(line).await?;
             self.stdin.flush().await
@@ -102,14 +116,18 @@ impl LineProcess {
         if sent.await.is_err() {
             return Ok(None);
         }
-        let mut answer = Vec::new();
-        // One byte more than the longest tells that it was cut.
-        (&mut self.stdout).take(LONGEST as u64 + 1).read_until(b'\n', &mut answer).await?;
-        if answer.last() != Some(&b'\n') && answer.len() <= LONGEST {
-            return Ok(None);
+        loop {
+            let mut said = Vec::new();
+            // One byte more than the longest tells that it was cut.
+            (&mut self.stdout).take(LONGEST as u64 + 1).read_until(b'\n', &mut said).await?;
+            if said.last() != Some(&b'\n') && said.len() <= LONGEST {
+                self.process.pass_on(&said).await;
+                return Ok(None);
+            }
+            match answer::to_job(id, &said)? {
+                Some(answer) => return Ok(Some(answer)),
+                None => self.process.pass_on(&said).await,
+            }
         }
-        let shown = String::from_utf8_lossy(&answer[..answer.len().min(200)]).trim_end().to_owned();
-        let read = serde_json::from_slice(&answer);
-        read.map(Some).map_err(|_| format!("the program's answer is not a line of JSON: {shown}").into())
     }
 }

@@ -6,10 +6,12 @@
 //! ```
 //!
 //! Each process is the leader of a process group of its own. So Ctrl-C at the terminal reaches only this command, which
-//! then stops in order, and a stop reaches the program's own children.
+//! then stops in order, and a stop reaches the program's own children. The guard ends the groups after a death of this
+//! command.
 
 mod answer;
 mod attempt;
+mod guard;
 mod last_line;
 mod line_pool;
 mod process;
@@ -61,9 +63,13 @@ pub(crate) struct WorkArguments {
     #[arg(long, value_name = "DURATION")]
     timeout: Option<DurationArgument>,
 
-    /// Keep the processes: feed each one job after another, a line in and a line out for each
+    /// Keep the processes: feed each one job after another, a line in and an answer out for each
     #[arg(long)]
     lines: bool,
+
+    /// Listen for no notifications, and poll: for PgBouncer in transaction mode
+    #[arg(long)]
+    poll_only: bool,
 
     /// Add the parents of each job to its line, with their outputs, as `uniqueue job show --json` has them. It costs one more
     /// statement for each job
@@ -95,7 +101,7 @@ pub(crate) struct WorkArguments {
 }
 
 const EXAMPLES: &str = "\
-What the program may answer, in the last line of its standard output (with --lines: in the line for the job), besides an output:
+What the program may answer, in the last line of its standard output, besides an output:
   {\"output\": JSON}                         completed, for an output that looks like one of the following
   {\"error\": TEXT, \"retry_after\": \"5m\"}     failed; without retry_after the job waits by the backoff of its registered kind
   {\"error\": TEXT, \"code\": \"declined\"}     the same with a code, by which jobs are found and counted; also \"type\": TEXT,
@@ -103,13 +109,19 @@ What the program may answer, in the last line of its standard output (with --lin
   {\"snooze\": \"1h\"}                         run it again then; the attempt does not count
   {\"hold_queue\": \"30s\"}                    the same, and nothing of the queue starts until then; or hold_group
   {\"cancel\": TEXT}, {\"discard\": TEXT}      give it up, with the reason; discard also with code, type and details
-A number instead of \"5m\" is in seconds. With --lines, null completes a job without an output, and a process that ends or
-writes anything else fails its job and is started again. Where a program gives no code, its exit status is the code: exit_3
-or signal_9.
+A number instead of \"5m\" is in seconds. Where a program gives no code, its exit status is the code: exit_3 or signal_9. The
+code of a job over its time is timed_out.
+
+With --lines a line answers a job if it has the job's id: {\"id\": ID} completes the job without an output, and {\"id\": ID,
+\"output\": JSON} with one. The other members above go beside the id as well, and any further member fails the job. Any other
+line of JSON is passed on as standard error is. A line that is not JSON, or the end of the process, fails the job. After
+that, and if it writes anything between two jobs, the process is ended and the next job gets a new one.
 
 UNIQUEUE_JOB_ID, UNIQUEUE_JOB_KIND, UNIQUEUE_JOB_QUEUE and UNIQUEUE_JOB_ATTEMPT are set for a program that is started for
 one job. Standard error is passed on. A job that is cancelled or over its time is stopped by SIGTERM, and after --grace by
-SIGKILL. Ctrl-C or SIGTERM ends this command when its jobs have ended, a second one stops them. With --json each attempt
+SIGKILL. Ctrl-C or SIGTERM ends this command when its jobs have ended, a second one stops them. If this command is killed, a
+shell that it keeps beside it stops its programs in the same way. That fails where the shell is killed too, where there is
+no /bin/sh, and for a process that has left its process group or was started in that very moment. With --json each attempt
 is a line {\"job\", \"kind\", \"queue\", \"attempt\", \"outcome\", \"seconds\", \"error\", \"code\"}.
 
 Examples:
@@ -149,6 +161,9 @@ pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
         // The runner drops what still runs after its grace, so that comes after the kill.
         .stop_grace(grace + Duration::from_secs(1))
         .stop_timeout(arguments.stop_timeout.0);
+    if arguments.poll_only {
+        runner = runner.poll_only();
+    }
     if let Some(version) = &arguments.app_version {
         runner = runner.version(version);
     }

@@ -1,4 +1,4 @@
-//! A process of the program, in a process group of its own.
+//! The program, and a process of it in a process group of its own.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +11,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
-use uniqueue::{BoxError, JobError};
+use uniqueue::{BoxError, JobError, StopReason};
+
+use super::guard::Guard;
 
 /// How much of the end of standard error is kept for the job's error.
 const TAIL: usize = 4_096;
@@ -19,40 +21,62 @@ const TAIL: usize = 4_096;
 /// How long the output of a process that has ended is still read: a child of its own may hold it open.
 pub(super) const REST: Duration = Duration::from_millis(200);
 
+/// The code of a job that took too long, as the runner has it. The program's own end is that of the signals it was sent.
+const TIMED_OUT: &str = "timed_out";
+
+/// What is started for jobs.
+pub(super) struct Program {
+    /// Its path or name, and its arguments.
+    words: Vec<OsString>,
+    /// The time between SIGTERM and SIGKILL.
+    pub(super) grace: Duration,
+    guard: Arc<Guard>,
+}
+
 /// A running process. Dropped, it is killed with its group.
 pub(super) struct Process {
     child: Child,
+    guard: Arc<Guard>,
     /// `None`: it has ended, and its id may be another process's.
     group: Option<Pid>,
     tail: Arc<Mutex<Vec<u8>>>,
     passing_on: Option<JoinHandle<()>>,
 }
 
-impl Process {
-    /// Starts the program. Returns its input and output as well.
-    pub(super) fn start(
-        program: &[OsString],
-        variables: &[(&str, String)],
-    ) -> Result<(Self, ChildStdin, ChildStdout), BoxError> {
-        let mut command = Command::new(&program[0]);
-        command.args(&program[1..]).envs(variables.iter().map(|(name, value)| (name, value)));
+impl Program {
+    pub(super) fn new(words: Vec<OsString>, grace: Duration) -> Self {
+        Self { words, grace, guard: Arc::new(Guard::start(grace)) }
+    }
+
+    /// Starts a process. Returns its input and output as well.
+    pub(super) fn start(&self, variables: &[(&str, String)]) -> Result<(Process, ChildStdin, ChildStdout), BoxError> {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]).envs(variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
-        let mut child =
-            command.spawn().map_err(|error| format!("cannot start {}: {error}", Path::new(&program[0]).display()))?;
+        let mut child = command
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", Path::new(&self.words[0]).display()))?;
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        if let Some(group) = group {
+            self.guard.add(group);
+        }
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err("the process has no standard input, output or error".into());
         };
         let tail = Arc::new(Mutex::new(Vec::new()));
-        let passing_on = Some(tokio::spawn(pass_on(stderr, Arc::clone(&tail))));
-        Ok((Self { child, group, tail, passing_on }, stdin, stdout))
+        let passing_on = Some(tokio::spawn(pass_on_all(stderr, Arc::clone(&tail))));
+        Ok((Process { child, guard: Arc::clone(&self.guard), group, tail, passing_on }, stdin, stdout))
     }
+}
 
+impl Process {
     /// Waits for its end.
     pub(super) async fn wait(&mut self) -> Result<ExitStatus, BoxError> {
         let status = self.child.wait().await?;
-        self.group = None;
+        if let Some(group) = self.group.take() {
+            self.guard.remove(group);
+        }
         Ok(status)
     }
 
@@ -73,13 +97,18 @@ impl Process {
         }
     }
 
-    /// Forgets what it has written to standard error so far.
+    /// Passes a part of its output on as standard error.
+    pub(super) async fn pass_on(&self, piece: &[u8]) {
+        pass_on(piece, &self.tail).await;
+    }
+
+    /// Forgets what it has passed on so far.
     pub(super) fn clear_tail(&self) {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Why the attempt failed: how the process ended, and the end of its standard error.
-    pub(super) async fn failure(&mut self, status: ExitStatus) -> BoxError {
+    /// Why the attempt failed: how the process ended, and the end of its standard error. `stopped`: why it had to end.
+    pub(super) async fn failure(&mut self, status: ExitStatus, stopped: Option<StopReason>) -> BoxError {
         if let Some(passing_on) = self.passing_on.take() {
             let _ = tokio::time::timeout(REST, passing_on).await;
         }
@@ -89,9 +118,10 @@ impl Process {
             true => status.to_string(),
             false => format!("{status}: {said}"),
         };
-        let code = match (status.code(), status.signal()) {
-            (Some(status), _) => format!("exit_{status}"),
-            (None, signal) => format!("signal_{}", signal.unwrap_or_default()),
+        let code = match (stopped, status.code(), status.signal()) {
+            (Some(StopReason::TimedOut), ..) => TIMED_OUT.to_owned(),
+            (_, Some(status), _) => format!("exit_{status}"),
+            (.., signal) => format!("signal_{}", signal.unwrap_or_default()),
         };
         JobError::new(text).code(code).into()
     }
@@ -100,21 +130,27 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        if let Some(group) = self.group.take() {
+            self.guard.remove(group);
+        }
     }
 }
 
 /// Passes standard error on, and keeps its end.
-async fn pass_on(mut stderr: ChildStderr, tail: Arc<Mutex<Vec<u8>>>) {
+async fn pass_on_all(mut stderr: ChildStderr, tail: Arc<Mutex<Vec<u8>>>) {
     let mut piece = vec![0; 8_192];
-    let mut own = tokio::io::stderr();
     while let Ok(length @ 1..) = stderr.read(&mut piece).await {
-        {
-            let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-            tail.extend_from_slice(&piece[..length]);
-            let beyond = tail.len().saturating_sub(TAIL);
-            tail.drain(..beyond);
-        }
-        // A closed standard error of this command must not stop the program.
-        let _ = own.write_all(&piece[..length]).await;
+        pass_on(&piece[..length], &tail).await;
     }
+}
+
+async fn pass_on(piece: &[u8], tail: &Mutex<Vec<u8>>) {
+    {
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.extend_from_slice(piece);
+        let beyond = tail.len().saturating_sub(TAIL);
+        tail.drain(..beyond);
+    }
+    // A closed standard error of this command must not stop the program.
+    let _ = tokio::io::stderr().write_all(piece).await;
 }

@@ -1,10 +1,13 @@
 //! `uniqueue work`: jobs worked by programs.
 
+mod deaths;
+mod lines;
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 use serde_json::{Value, json};
-use test_support::eventually;
+use test_support::{bouncer, eventually};
 
 use crate::support::{execute, migrated, run, texts, uniqueue};
 
@@ -42,9 +45,14 @@ impl Site {
 
     /// Likewise jobs of every kind.
     fn work_any(&self, options: &[&str], script: &str) -> Working {
+        self.work_to(Stdio::inherit(), options, script)
+    }
+
+    /// Likewise, with another standard error.
+    fn work_to(&self, stderr: impl Into<Stdio>, options: &[&str], script: &str) -> Working {
         let fixed = ["work", "--json", "--queue", "q", "--grace", "1s"];
         let arguments = [&fixed, options, &["--", "sh", "-c", script]].concat();
-        let mut child = self.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = self.command(&arguments).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Working { child, lines }
     }
@@ -170,41 +178,6 @@ async fn a_program_reads_the_outputs_of_parents_if_it_asks_for_them() {
 }
 
 #[tokio::test]
-async fn long_lived_processes_are_fed_line_by_line_and_one_that_ends_is_replaced() {
-    let site = Site::new().await;
-    let mut ids = Vec::new();
-    for n in 0..6 {
-        ids.push(site.insert(&format!(r#"{{"n": {n}}}"#)).await);
-    }
-    // The third job of a process ends it.
-    let script = r#"n=0; while read job; do n=$((n + 1)); [ $n = 3 ] && { echo "too much" >&2; exit 1; }; echo "[$$, $n]"; done"#;
-    let mut working = site.work(&["--lines"], script);
-    let attempts: Vec<_> = (0..6).map(|_| working.attempt()).collect();
-    let outcomes: Vec<_> = attempts.iter().map(|attempt| attempt["outcome"].as_str().unwrap()).collect();
-    assert_eq!(outcomes, ["completed", "completed", "failed", "completed", "completed", "failed"]);
-    assert_eq!(attempts[2]["error"], "exit status: 1: too much");
-    site.until(&ids[4], "completed").await;
-    let outputs = texts(&site.url, "SELECT output::text FROM uniqueue.job WHERE output IS NOT NULL ORDER BY id").await;
-    let outputs: Vec<(u32, u32)> = outputs.iter().map(|output| serde_json::from_str(output).unwrap()).collect();
-    assert_eq!(outputs.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [1, 2, 1, 2]);
-    assert_eq!((outputs[0].0, outputs[2].0), (outputs[1].0, outputs[3].0), "of one process each");
-    assert_ne!(outputs[0].0, outputs[2].0);
-    assert_eq!(working.stop().code(), Some(0));
-}
-
-#[tokio::test]
-async fn an_answer_that_is_no_line_of_json_fails_the_job_and_not_the_next() {
-    let site = Site::new().await;
-    for n in 0..2 {
-        site.insert(&format!(r#"{{"n": {n}}}"#)).await;
-    }
-    let script = r#"while read job; do case $job in *'"n":0'* | *'"n": 0'*) echo oops;; *) echo null;; esac; done"#;
-    let mut working = site.work(&["--lines"], script);
-    assert_eq!(working.attempt()["error"], "the program's answer is not a line of JSON: oops");
-    assert_eq!(working.attempt()["outcome"], "completed");
-}
-
-#[tokio::test]
 async fn a_job_over_its_time_is_terminated_and_one_that_ignores_that_is_killed_with_its_children() {
     let site = Site::new().await;
     let directory = crate::support::directory();
@@ -219,7 +192,8 @@ async fn a_job_over_its_time_is_terminated_and_one_that_ignores_that_is_killed_w
     );
     let mut working = site.work(&["--timeout", "300ms"], &script);
     // The shell may say that its own child was terminated as well.
-    let error = working.attempt()["error"].as_str().unwrap().to_owned();
+    let attempt = working.attempt();
+    let error = attempt["error"].as_str().unwrap();
     assert!(error.starts_with("exit status: 9: ") && error.ends_with("stopping"), "{error}");
     site.until(&polite, "discarded").await;
     assert!(
@@ -228,7 +202,10 @@ async fn a_job_over_its_time_is_terminated_and_one_that_ignores_that_is_killed_w
         site.job(&polite, "errors").await
     );
     site.insert("{}").await;
-    assert_eq!(working.attempt()["error"], "signal: 9 (SIGKILL)");
+    let attempt = working.attempt();
+    // A process that is killed for its memory has the code signal_9.
+    assert_eq!((&attempt["error"], &attempt["code"]), (&json!("signal: 9 (SIGKILL)"), &json!("timed_out")));
+    assert_eq!(site.job(&polite, "errors -> 0 ->> 'code'").await, "timed_out");
     let child = std::fs::read_to_string(&pid).unwrap();
     eventually!(
         !Command::new("kill").args(["-0", child.trim()]).stderr(Stdio::null()).status().unwrap().success(),
@@ -349,6 +326,18 @@ async fn a_registered_kind_says_how_long_its_jobs_run_and_wait() {
     site.until(&id, "retryable").await;
     let waits = "round(extract(epoch FROM scheduled_at - (errors -> 0 ->> 'at')::timestamptz) / 60)";
     assert_eq!(site.job(&id, waits).await, "60");
+}
+
+#[tokio::test]
+async fn jobs_are_worked_through_a_pooler() {
+    let Some(pooler) = bouncer::shared().await else { return };
+    let direct = Site::new().await;
+    let site = Site { url: pooler.url(&direct.url) };
+    let id = direct.insert("{}").await;
+    let refused = site.command(&["work", "--queue", "q", "--", "true"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--poll-only"), "{refused:?}");
+    let _working = site.work(&["--poll-only"], "true");
+    direct.until(&id, "completed").await;
 }
 
 #[tokio::test]
