@@ -28,8 +28,69 @@ $$;
 COMMENT ON FUNCTION _check_runs(uuid[], integer[], integer[]) IS
     'Raises error 22023 if ids and runs are not two arrays of one length without nulls, or if another array has another length. A length of null: that array is not given.';
 
-CREATE FUNCTION extend_jobs(ids uuid[], runs integer[], reserve interval DEFAULT '1 minute', progress jsonb[] DEFAULT NULL)
-    RETURNS TABLE (id uuid, run integer, held boolean, state text, reserved_until timestamptz)
+CREATE FUNCTION _read_values(member text, texts text[], INOUT not_stored text[], OUT read jsonb[])
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    given text;
+    place integer := 0;
+BEGIN
+    FOREACH given IN ARRAY coalesce(texts, '{}') LOOP
+        place := place + 1;
+        read[place] := NULL;
+        CONTINUE WHEN given IS NULL;
+        BEGIN
+            read[place] := given::jsonb;
+            IF member = 'error_details' THEN
+                PERFORM _check_error_details(read[place]);
+            END IF;
+        EXCEPTION
+            WHEN others THEN
+                read[place] := NULL;
+                not_stored[place] := concat_ws('; ', not_stored[place], format('%s: %s', member, SQLERRM));
+        END;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION _read_values(text, text[], text[]) IS
+    'Reads values of jobs that a remote worker sends as texts of JSON. member: the name of the argument. read: the values. Null: none was given, or it cannot be stored. not_stored: what was not stored of each job and why, with what this call adds.';
+
+CREATE FUNCTION _count_as_late(ids uuid[], runs integer[]) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    late integer;
+BEGIN
+    UPDATE job AS j
+    SET crashes = greatest(j.crashes - 1, 0),
+        errors = jsonb_set(
+            j.errors, '{-1,error}', '"lost: the worker did not extend its reservation in time. It lives: this was no crash"'
+        )
+    FROM (
+        SELECT l.id
+        FROM unnest(ids, runs) AS i (id, run)
+        CROSS JOIN LATERAL (
+            SELECT r.id
+            FROM job AS r
+            WHERE r.id = i.id AND _not_by_partial_index(r.finalized_at IS NULL)
+                -- It waits, or is in its next run.
+                AND r.run = i.run + CASE WHEN r.state = 'running' THEN 1 ELSE 0 END
+                AND r.errors -> -1 ->> 'error' = 'rescued: the worker died, or did not extend its reservation'
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS l
+    ) AS c
+    WHERE j.id = c.id;
+    GET DIAGNOSTICS late = ROW_COUNT;
+    RETURN late;
+END
+$$;
+COMMENT ON FUNCTION _count_as_late(uuid[], integer[]) IS
+    'Takes back the crash of runs whose reservation ended, and whose worker speaks of them afterwards: the worker is alive. A discarded job stays discarded. Returns the number of such jobs.';
+
+CREATE FUNCTION extend_jobs(ids uuid[], runs integer[], reserve interval DEFAULT '1 minute', progress text[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, run integer, held boolean, state text, reserved_until timestamptz, not_stored text)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     ROWS 10
@@ -41,9 +102,13 @@ AS $$
 #variable_conflict use_column
 DECLARE
     workers uuid[];
+    extended bigint;
+    reports jsonb[];
+    dropped text[];
 BEGIN
     PERFORM _check_runs(extend_jobs.ids, extend_jobs.runs, ARRAY[cardinality(extend_jobs.progress)]);
     PERFORM _check_reserve(extend_jobs.reserve);
+    SELECT v.not_stored, v.read INTO dropped, reports FROM _read_values('progress', extend_jobs.progress, NULL) AS v;
     WITH mine AS (
         -- A row that is locked is extended by the next call: a heartbeat waits for nothing.
         SELECT j.id
@@ -58,15 +123,18 @@ BEGIN
     extended AS (
         UPDATE job AS j
         SET reserved_until = clock_timestamp() + extend_jobs.reserve,
-            progress = coalesce(extend_jobs.progress[array_position(extend_jobs.ids, j.id)], j.progress)
+            progress = coalesce(reports[array_position(extend_jobs.ids, j.id)], j.progress)
         WHERE j.id = ANY (ARRAY(SELECT m.id FROM mine AS m))
         RETURNING j.worker
     )
-    SELECT array_agg(DISTINCT e.worker) INTO workers FROM extended AS e;
+    SELECT array_agg(DISTINCT e.worker), count(*) INTO workers, extended FROM extended AS e;
+    IF extended < cardinality(extend_jobs.ids) THEN
+        PERFORM _count_as_late(extend_jobs.ids, extend_jobs.runs);
+    END IF;
     PERFORM _keep_alive(workers, extend_jobs.reserve);
     RETURN QUERY
     SELECT
-        i.id, i.run, h.held, j.state, CASE WHEN h.held THEN j.reserved_until END
+        i.id, i.run, h.held, j.state, CASE WHEN h.held THEN j.reserved_until END, dropped[i.place]
     FROM unnest(extend_jobs.ids, extend_jobs.runs) WITH ORDINALITY AS i (id, run, place)
     LEFT JOIN LATERAL (
         SELECT r.state::text, r.run, r.reserved_until FROM job AS r WHERE r.id = i.id LIMIT 1
@@ -77,14 +145,14 @@ BEGIN
     ORDER BY i.place;
 END
 $$;
-COMMENT ON FUNCTION extend_jobs(uuid[], integer[], interval, jsonb[]) IS
+COMMENT ON FUNCTION extend_jobs(uuid[], integer[], interval, text[]) IS
     'For remote workers: reserves running jobs for this time from now on, and stores their progress.
 ids, runs: as fetch_jobs returned them.
 reserve: 1 second to 1 day. Default 1 minute.
-progress: one value for each job. Null: the progress stays.
-Returns one row for each job. held: whether the job still belongs to the worker. If not, it was cancelled or taken back, and its result will not count. state null: the job was deleted. reserved_until: the end of the reservation.
+progress: one JSON value for each job, as text. Null: the progress stays.
+Returns one row for each job. held: whether the job still belongs to the worker. If not, it was cancelled or taken back, and its result will not count. state null: the job was deleted. reserved_until: the end of the reservation. not_stored: why the progress was not stored, such as progress: unsupported Unicode escape sequence. Null: it was.
 Waits for no lock. Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
-REVOKE EXECUTE ON FUNCTION extend_jobs(uuid[], integer[], interval, jsonb[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION extend_jobs(uuid[], integer[], interval, text[]) FROM PUBLIC;
 
 CREATE FUNCTION stop_worker(worker text) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -203,7 +271,7 @@ DECLARE
             format('details must be at most 16384 bytes: %s', octet_length((details -> 'details')::text))
     END;
 BEGIN
-    RETURN problem IS NULL OR _refuse('invalid error_details: ' || problem);
+    RETURN problem IS NULL OR _refuse(problem);
 END
 $$;
 COMMENT ON FUNCTION _check_error_details(jsonb) IS 'Raises error 22023 if the object cannot be an element of the error_details of finish_jobs.';
@@ -213,9 +281,32 @@ CREATE TYPE running_times AS (
     wait_seconds double precision,
     run_seconds double precision,
     kind text COLLATE "C",
-    queue text COLLATE "C"
+    queue text COLLATE "C",
+    may_be_locked boolean
 );
-COMMENT ON TYPE running_times IS 'How long a running job waited, and how long it has run.';
+COMMENT ON TYPE running_times IS 'How long a running job waited, and how long it has run. may_be_locked: whether a transaction has locked the row, which may have ended.';
+
+CREATE FUNCTION _locked_runs(INOUT ids uuid[])
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+BEGIN
+    -- A heartbeat has a row for a moment only.
+    FOR round IN 1..10 LOOP
+        PERFORM pg_sleep(0.01) WHERE round > 1;
+        WITH free AS MATERIALIZED (
+            SELECT j.id FROM job AS j WHERE j.id = ANY (ids) FOR NO KEY UPDATE SKIP LOCKED
+        )
+        SELECT coalesce(array_agg(i.id), '{}')
+        INTO ids
+        FROM unnest(ids) AS i (id)
+        WHERE i.id <> ALL (ARRAY(SELECT f.id FROM free AS f));
+        EXIT WHEN ids = '{}';
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION _locked_runs(uuid[]) IS
+    'Those of these jobs that another transaction has locked, and goes on to lock for 0.1 seconds. Locks the others.';
 
 CREATE FUNCTION finish_jobs(
     ids uuid[],
@@ -223,11 +314,11 @@ CREATE FUNCTION finish_jobs(
     outcomes text[],
     delays interval[] DEFAULT NULL,
     errors text[] DEFAULT NULL,
-    outputs jsonb[] DEFAULT NULL,
-    progress jsonb[] DEFAULT NULL,
-    error_details jsonb[] DEFAULT NULL
+    outputs text[] DEFAULT NULL,
+    progress text[] DEFAULT NULL,
+    error_details text[] DEFAULT NULL
 )
-    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     ROWS 10
@@ -235,11 +326,18 @@ CREATE FUNCTION finish_jobs(
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET jit = off
+    -- For a row that is locked after _locked_runs has looked.
+    SET lock_timeout = '1s'
 AS $$
 #variable_conflict use_column
 DECLARE
     given record;
     times running_times[];
+    locked_ids uuid[];
+    dropped text[];
+    results jsonb[];
+    reports jsonb[];
+    details jsonb[];
     ended_ids uuid[];
     ended_states text[];
     failed_ids uuid[];
@@ -249,6 +347,25 @@ BEGIN
         ARRAY[cardinality(outcomes), cardinality(delays), cardinality(errors), cardinality(outputs), cardinality(progress)]
             || cardinality(error_details)
     );
+    BEGIN
+        results := outputs::jsonb[];
+        reports := progress::jsonb[];
+        details := error_details::jsonb[];
+        IF array_remove(details, NULL) <> '{}' THEN
+            PERFORM _check_error_details(d.details) FROM unnest(details) AS d (details) WHERE d.details IS NOT NULL;
+        END IF;
+    EXCEPTION
+        -- One of the values cannot be stored. The others are.
+        WHEN others THEN
+            SELECT v.not_stored, v.read INTO dropped, results FROM _read_values('output', outputs, NULL) AS v;
+            SELECT v.not_stored, v.read INTO dropped, reports FROM _read_values('progress', progress, dropped) AS v;
+            SELECT v.not_stored, v.read INTO dropped, details FROM _read_values('error_details', error_details, dropped) AS v;
+    END;
+    times := _running_times(finish_jobs.ids);
+    locked_ids := ARRAY(SELECT t.id FROM unnest(times) AS t WHERE t.may_be_locked);
+    IF locked_ids <> '{}' THEN
+        locked_ids := _locked_runs(locked_ids);
+    END IF;
     SELECT
         array_agg(s.id) AS ids, array_agg(s.run) AS runs, array_agg(s.outcome) AS outcomes,
         array_agg(CASE WHEN s.outcome IN ('retry', 'snooze') THEN s.delay END) AS delays,
@@ -268,27 +385,23 @@ BEGIN
                 _refuse('invalid delay: must be given for outcome snooze: null')
             WHEN s.outcome IN ('retry', 'snooze') AND s.delay NOT BETWEEN interval '0' AND interval '1000 years' THEN
                 _refuse(format('invalid delay: must be 0 to 1000 years: %s', s.delay))
-            WHEN s.details IS NOT NULL THEN _check_error_details(s.details)
             ELSE true
         END) AS are_valid
     INTO given
     FROM (
         -- Of a job that is given twice, the later run: there is no other result that can count.
         SELECT DISTINCT ON (i.id) i.id, i.run, i.outcome, i.delay, i.error, i.output, i.report, i.details
-        FROM unnest(finish_jobs.ids, finish_jobs.runs, outcomes, delays, errors, outputs, progress, error_details)
+        FROM unnest(finish_jobs.ids, finish_jobs.runs, outcomes, delays, errors, results, reports, details)
             AS i (id, run, outcome, delay, error, output, report, details)
+        WHERE i.id <> ALL (locked_ids)
         ORDER BY i.id, i.run DESC
     ) AS s;
-    IF given.ids IS NULL THEN
-        RETURN;
-    END IF;
-    times := _running_times(given.ids);
     IF given.are_bare THEN
         SELECT array_agg(e.id), array_agg(CASE WHEN e.id = ANY (c.discarded) THEN 'discarded' ELSE c.state END)
         INTO ended_ids, ended_states
         FROM _complete_runs(NULL, NULL, given.ids, given.runs) AS c
         CROSS JOIN unnest(c.ended) AS e (id);
-    ELSE
+    ELSIF given.ids IS NOT NULL THEN
         SELECT array_agg(e.id), array_agg(CASE WHEN e.id = ANY (f.discarded) THEN 'discarded' ELSE f.state END)
         INTO ended_ids, ended_states
         FROM _finish_runs(
@@ -309,9 +422,13 @@ BEGIN
         );
         PERFORM _tally_runs(times, ended_ids, ended_states, failed_ids);
     END IF;
+    IF coalesce(cardinality(ended_ids), 0) < cardinality(given.ids) THEN
+        PERFORM _count_as_late(given.ids, given.runs);
+    END IF;
     RETURN QUERY
     SELECT
-        i.id, i.run, c.counted, CASE WHEN c.counted THEN e.state ELSE (SELECT j.state::text FROM job AS j WHERE j.id = i.id) END
+        i.id, i.run, c.counted, CASE WHEN c.counted THEN e.state ELSE (SELECT j.state::text FROM job AS j WHERE j.id = i.id) END,
+        i.id = ANY (locked_ids), dropped[i.place]
     FROM unnest(finish_jobs.ids, finish_jobs.runs) WITH ORDINALITY AS i (id, run, place)
     LEFT JOIN unnest(ended_ids, ended_states) AS e (id, state) ON e.id = i.id
     CROSS JOIN LATERAL (
@@ -320,26 +437,26 @@ BEGIN
     ORDER BY i.place;
 END
 $$;
-COMMENT ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[], jsonb[]) IS
+COMMENT ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], text[], text[], text[]) IS
     'For remote workers: ends runs of jobs that fetch_jobs returned. The arrays have one element for each job. An array that no outcome needs can be null.
 ids, runs: as fetch_jobs returned them.
 outcomes: complete, retry, snooze, give_back, cancel or discard. A retry without an attempt left discards the job. A snooze and a give_back use up no attempt.
 delays: of a retry or a snooze. A retry without a delay waits as the registered kind says (kind.backoff), or else 1 s, doubled with each attempt up to an hour.
 errors: the error of a retry, the reason of a cancel or discard.
-outputs: of a complete.
-progress: the last progress of the job.
-error_details: for each error an object, or null, which is stored with its text. Its members are optional. code: a short word that stays the same, 1 to 128 bytes. type: 1 to 256 bytes. retryable: false discards the job of a retry at once. details: any JSON of at most 16 kB.
-Returns one row for each job, in the given order. counted: whether the result counted. The result of a run that is over changes nothing. state: the job''s state. Null: there is no such job.
+outputs: of a complete, as texts of JSON.
+progress: the last progress of the job, as text of JSON.
+error_details: for each error the text of a JSON object, or null, which is stored with it. Its members are optional. code: a short word that stays the same, 1 to 128 bytes. type: 1 to 256 bytes. retryable: false discards the job of a retry at once. details: any JSON of at most 16 kB.
+Returns one row for each job, in the given order. counted: whether the result counted. The result of a run that is over changes nothing. state: the job''s state. Null: there is no such job. locked: another transaction has locked the job, so its result is not recorded yet. Send it again later. not_stored: the values that were dropped and why, such as output: unsupported Unicode escape sequence. The rest of the result counts. Null: none.
 Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
-REVOKE EXECUTE ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[], jsonb[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], text[], text[], text[]) FROM PUBLIC;
 
 CREATE FUNCTION _each(outcome text, ids uuid[]) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     RETURN array_fill(outcome, ARRAY[coalesce(cardinality(ids), 0)]);
 COMMENT ON FUNCTION _each(text, uuid[]) IS 'The same outcome for each of these jobs, as an array for finish_jobs.';
 
-CREATE FUNCTION complete_jobs(ids uuid[], runs integer[], outputs jsonb[] DEFAULT NULL)
-    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+CREATE FUNCTION complete_jobs(ids uuid[], runs integer[], outputs text[] DEFAULT NULL)
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     ROWS 10
@@ -347,22 +464,22 @@ CREATE FUNCTION complete_jobs(ids uuid[], runs integer[], outputs jsonb[] DEFAUL
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT e.id, e.run, e.counted, e.state
+    SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
     FROM finish_jobs(ids, runs, _each('complete', ids), outputs => outputs) AS e;
 END
 $$;
-COMMENT ON FUNCTION complete_jobs(uuid[], integer[], jsonb[]) IS
+COMMENT ON FUNCTION complete_jobs(uuid[], integer[], text[]) IS
     'For remote workers: completes runs, each with an output or without one. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION complete_jobs(uuid[], integer[], jsonb[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION complete_jobs(uuid[], integer[], text[]) FROM PUBLIC;
 
 CREATE FUNCTION fail_jobs(
     ids uuid[],
     runs integer[],
     errors text[],
     delays interval[] DEFAULT NULL,
-    error_details jsonb[] DEFAULT NULL
+    error_details text[] DEFAULT NULL
 )
-    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     ROWS 10
@@ -370,18 +487,18 @@ CREATE FUNCTION fail_jobs(
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT e.id, e.run, e.counted, e.state
+    SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
     FROM finish_jobs(
         ids, runs, _each('retry', ids), delays => delays, errors => errors, error_details => error_details
     ) AS e;
 END
 $$;
-COMMENT ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[], jsonb[]) IS
+COMMENT ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[], text[]) IS
     'For remote workers: records the errors of failed runs. The jobs are retried after the delays, or discarded if no attempt is left or error_details say so. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[], jsonb[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[], text[]) FROM PUBLIC;
 
 CREATE FUNCTION snooze_jobs(ids uuid[], runs integer[], delays interval[])
-    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     ROWS 10
@@ -389,7 +506,7 @@ CREATE FUNCTION snooze_jobs(ids uuid[], runs integer[], delays interval[])
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT e.id, e.run, e.counted, e.state
+    SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
     FROM finish_jobs(ids, runs, _each('snooze', ids), delays => delays) AS e;
 END
 $$;
@@ -398,7 +515,7 @@ COMMENT ON FUNCTION snooze_jobs(uuid[], integer[], interval[]) IS
 REVOKE EXECUTE ON FUNCTION snooze_jobs(uuid[], integer[], interval[]) FROM PUBLIC;
 
 CREATE FUNCTION give_back_jobs(ids uuid[], runs integer[])
-    RETURNS TABLE (id uuid, run integer, counted boolean, state text)
+    RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     ROWS 10
@@ -406,7 +523,7 @@ CREATE FUNCTION give_back_jobs(ids uuid[], runs integer[])
 AS $$
 BEGIN
     RETURN QUERY
-    SELECT e.id, e.run, e.counted, e.state
+    SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
     FROM finish_jobs(ids, runs, _each('give_back', ids)) AS e;
 END
 $$;

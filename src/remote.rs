@@ -152,6 +152,8 @@ pub struct FinishedRun {
     pub counted: bool,
     /// The job's state. `None`: there is no such job.
     pub state: Option<JobState>,
+    /// Whether another transaction has locked the job, so that the result is not recorded yet. Send it again later.
+    pub locked: bool,
 }
 
 /// A reservation, as [`Client::extend_jobs`](crate::Client::extend_jobs) left it.

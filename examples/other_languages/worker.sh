@@ -11,7 +11,7 @@ while [ -z "$stop" ]; do
 $job
 END
     if said=$(sha256sum -- "$path" 2>&1); then
-        echo "SELECT FROM uniqueue.complete_jobs(ARRAY[:'id'::uuid], ARRAY[:run], ARRAY[to_jsonb(:'said'::text)])" | sql
+        echo "SELECT FROM uniqueue.complete_jobs(ARRAY[:'id'::uuid], ARRAY[:run], ARRAY[to_json(:'said'::text)::text])" | sql
     else
         echo "SELECT FROM uniqueue.fail_jobs(ARRAY[:'id'::uuid], ARRAY[:run], ARRAY[:'said'])" | sql
     fi

@@ -123,7 +123,8 @@ impl Client {
     }
 
     /// Ends runs of jobs that [`fetch_jobs`](Self::fetch_jobs) returned. Returns one answer for each result, in the given
-    /// order. Of two results of one job, the one of the later run counts.
+    /// order. Of two results of one job, the one of the later run counts. A job that another transaction has locked for longer
+    /// than 0.1 s is answered `locked`. A value that PostgreSQL cannot store is dropped with a warning, and the rest counts.
     ///
     /// # Errors
     ///

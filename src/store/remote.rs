@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, Row};
@@ -83,13 +84,23 @@ pub(crate) async fn finish_jobs(
         .bind(results.iter().map(|result| result.outcome).collect::<Vec<_>>())
         .bind(given(results, |result| result.delay.map(interval)))
         .bind(given(results, |result| result.error.clone()))
-        .bind(given(results, |result| result.output.clone()))
-        .bind(given(results, |result| result.progress.clone()))
-        .bind(given(results, |result| result.details.clone()))
+        .bind(given(results, |result| text(&result.output)))
+        .bind(given(results, |result| text(&result.progress)))
+        .bind(given(results, |result| text(&result.details)))
         .fetch_all(connection)
         .await?;
-    let finished = |row: &PgRow| Ok(FinishedRun { run: run(row)?, counted: row.try_get(2)?, state: state(row, 3)? });
+    let finished = |row: &PgRow| {
+        let run = run(row)?;
+        if let Some(values) = row.try_get::<Option<&str>, _>(5)? {
+            tracing::warn!(job.id = %run.id, values, "a result counts without the values that cannot be stored");
+        }
+        Ok(FinishedRun { run, counted: row.try_get(2)?, state: state(row, 3)?, locked: row.try_get(4)? })
+    };
     rows.iter().map(finished).collect()
+}
+
+fn text(value: &Option<Value>) -> Option<String> {
+    value.as_ref().map(Value::to_string)
 }
 
 /// A value of each result. `None`: no result has one.

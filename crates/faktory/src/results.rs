@@ -54,8 +54,12 @@ pub(crate) async fn run(client: Client, queue: Queue) {
         let (results, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
         match store(&client, &results).await {
             Ok(finished) => {
-                for (answer, finished) in answers.into_iter().zip(finished) {
-                    let _ = answer.send(Ok(finished));
+                for ((answer, result), finished) in answers.into_iter().zip(results).zip(finished) {
+                    if finished.locked {
+                        tokio::spawn(store_locked(client.clone(), result, answer));
+                    } else {
+                        let _ = answer.send(Ok(finished));
+                    }
                 }
             }
             Err(refusal) if results.len() == 1 => answers.into_iter().for_each(|answer| {
@@ -71,6 +75,20 @@ pub(crate) async fn run(client: Client, queue: Queue) {
             }
         }
     }
+}
+
+/// A job that an operator's transaction has locked holds up its own connection only.
+async fn store_locked(client: Client, result: JobResult, answer: Answer) {
+    let finished = loop {
+        sleep(WAIT).await;
+        match store(&client, std::slice::from_ref(&result)).await.map(|mut one| one.pop()) {
+            Ok(Some(finished)) if !finished.locked => break Ok(finished),
+            Ok(_) if !answer.is_closed() => {}
+            Ok(_) => return,
+            Err(refusal) => break Err(refusal),
+        }
+    };
+    let _ = answer.send(finished);
 }
 
 async fn store(client: &Client, results: &[JobResult]) -> Result<Vec<FinishedRun>, Refusal> {

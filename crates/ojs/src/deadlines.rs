@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
-use uniqueue::{Client, JobError, JobResult, JobRun};
+use uniqueue::{Client, FinishedRun, JobError, JobResult, JobRun};
 
 use crate::reservations::{Held, Runs};
 
@@ -63,12 +63,13 @@ async fn end_late_runs(client: Client, runs: Arc<Runs>, mut new: mpsc::Unbounded
                     .filter_map(|run| runs.get(run.id).filter(|held| held.run == run))
                     .collect();
                 for batch in held.chunks(BATCH) {
-                    if let Err(error) = end(&client, &runs, batch).await {
+                    let left = end(&client, &runs, batch).await.unwrap_or_else(|error| {
                         tracing::warn!(%error, jobs = batch.len(), "late jobs could not be ended, trying again");
-                        for held in batch {
-                            number += 1;
-                            waiting.insert((Instant::now() + TRY_AGAIN, number), held.run);
-                        }
+                        batch.iter().map(|held| held.run).collect()
+                    });
+                    for run in left {
+                        number += 1;
+                        waiting.insert((Instant::now() + TRY_AGAIN, number), run);
                     }
                 }
             }
@@ -76,19 +77,21 @@ async fn end_late_runs(client: Client, runs: Arc<Runs>, mut new: mpsc::Unbounded
     }
 }
 
-async fn end(client: &Client, runs: &Runs, late: &[Held]) -> uniqueue::Result<()> {
+/// Ends late runs. Returns those whose jobs are locked.
+async fn end(client: &Client, runs: &Runs, late: &[Held]) -> uniqueue::Result<Vec<JobRun>> {
     let results = late.iter().map(|held| {
         let millis = held.details.timeout_ms.unwrap_or_default();
         let error =
             JobError::new(format!("the attempt took longer than {millis} ms")).code("timeout").error_type("timeout");
         JobResult::fail(held.run, with_delay(error, held))
     });
-    client.finish_jobs(results.collect::<Vec<_>>()).await?;
-    for held in late {
-        runs.remove(held.run);
-        tracing::info!(job.id = %held.run.id, "a job took longer than its timeout_ms");
+    let finished = client.finish_jobs(results.collect::<Vec<_>>()).await?;
+    let (locked, ended): (Vec<_>, Vec<_>) = finished.into_iter().partition(|finished| finished.locked);
+    for FinishedRun { run, .. } in ended {
+        runs.remove(run);
+        tracing::info!(job.id = %run.id, "a job took longer than its timeout_ms");
     }
-    Ok(())
+    Ok(locked.into_iter().map(|finished| finished.run).collect())
 }
 
 /// The error with the wait of the job's policy. A job without a policy waits as its kind says.

@@ -127,10 +127,15 @@ async fn reported(door: &Door, body: &Map<String, Value>) -> Result<Held, Proble
 
 /// Ends a run, and returns the job as it is now.
 async fn finish(door: &Door, held: &Held, result: JobResult) -> Result<JobRow, Problem> {
-    let finished = door.client.finish_jobs([result]).await?;
+    let counted = loop {
+        match door.client.finish_jobs([result.clone()]).await?.first() {
+            Some(finished) if finished.locked => tokio::time::sleep(Duration::from_millis(50)).await,
+            finished => break finished.is_some_and(|finished| finished.counted),
+        }
+    };
     door.runs.remove(held.run);
     let row = find(&door.client, "job", held.run.id).await;
-    match finished.first().is_some_and(|finished| finished.counted) {
+    match counted {
         true => row,
         false => Err(not_active(&row?)),
     }

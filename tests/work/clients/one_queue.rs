@@ -129,7 +129,7 @@ async fn work_in_sql(pool: PgPool) {
             continue;
         };
         work(&pool, &id, "sql").await;
-        let complete = "SELECT counted FROM uniqueue.complete_jobs(ARRAY[$1::uuid], ARRAY[$2::integer], ARRAY['{\"by\": \"sql\"}'::jsonb])";
+        let complete = "SELECT counted FROM uniqueue.complete_jobs(ARRAY[$1::uuid], ARRAY[$2::integer], ARRAY['{\"by\": \"sql\"}'])";
         let counted: bool = sqlx::query_scalar(complete).bind(&id).bind(run).fetch_one(&pool).await.unwrap();
         assert!(counted);
     }

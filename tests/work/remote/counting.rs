@@ -47,7 +47,7 @@ async fn results_are_counted_for_their_worker_and_its_rate_falls_when_it_is_idle
     worker.end(&jobs[..3], "complete_jobs", "").await;
     assert_eq!(counts(&database).await, (0, 0), "not yet written");
     pass(&database).await;
-    worker.end(&jobs[7..8], "finish_jobs", ", ARRAY['complete'], outputs => ARRAY['1'::jsonb]").await;
+    worker.end(&jobs[7..8], "finish_jobs", ", ARRAY['complete'], outputs => ARRAY['1']").await;
     assert_eq!(counts(&database).await, (4, 2));
     assert_eq!(rates(&database).await, (4.0, 2.0));
     // After the last result of all, a fetch writes it.

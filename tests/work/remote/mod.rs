@@ -7,6 +7,7 @@ mod finishing;
 mod maintaining;
 mod reserving;
 mod rust;
+mod values;
 mod waking;
 
 use serde_json::Value;

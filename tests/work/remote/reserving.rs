@@ -24,9 +24,41 @@ async fn a_job_comes_back_after_its_reservation_as_a_suspect_and_a_late_result_i
     database.execute("UPDATE {schema}.job SET scheduled_at = now()").await;
     assert_eq!(other.maintain().await.0, 1);
     let second = other.fetch_one().await;
-    assert_eq!((second.run, second.attempt, second.crashes), (first.run + 1, 1, 1));
+    assert_eq!(
+        (second.run, second.attempt, second.crashes),
+        (first.run + 1, 1, 0),
+        "the late result says that it lives"
+    );
     assert_eq!(hangs.complete(&first).await, (false, "running".to_owned()));
     assert_eq!(other.complete(&second).await, (true, "completed".to_owned()));
+}
+
+#[tokio::test]
+async fn a_worker_that_stood_still_and_speaks_again_did_not_crash() {
+    let database = Database::new().await;
+    let worker = Remote::new(&database, "w");
+    let other = Remote::new(&database, "other");
+    database.client.insert_many((0..3).map(|_| job("j"))).await.unwrap();
+    let jobs = worker.fetch(3).await;
+    run_out(&database).await;
+    assert_eq!(other.maintain().await.1, 3);
+    let crashes = "SELECT string_agg(crashes || ' ' || (errors -> 0 ->> 'error' LIKE 'lost: %'), ', ' ORDER BY id) FROM {schema}.job";
+    assert_eq!(database.text(crashes).await, "1 false, 1 false, 1 false");
+    // By a heartbeat, by a late result, and once only.
+    for _ in 0..2 {
+        assert!(!worker.extend(&jobs[..1]).await[0].held);
+        assert_eq!(worker.complete(&jobs[1]).await, (false, "retryable".to_owned()));
+    }
+    assert_eq!(database.text(crashes).await, "0 true, 0 true, 1 false");
+    // The third one runs again, and crashes there as well: that crash is not the late worker's.
+    database.execute("UPDATE {schema}.job SET scheduled_at = now()").await;
+    other.maintain().await;
+    let again: Vec<_> = other.fetch(3).await;
+    assert_eq!(again.len(), 3);
+    run_out(&database).await;
+    assert_eq!(other.maintain().await.1, 3);
+    assert!(!worker.extend(&jobs[2..]).await[0].held);
+    assert_eq!(database.number("SELECT max(crashes)::bigint FROM {schema}.job").await, 2);
 }
 
 #[tokio::test]
@@ -81,8 +113,8 @@ async fn extending_waits_for_no_lock_and_stores_progress() {
         .execute(&mut *locking)
         .await
         .unwrap();
-    let extend = worker
-        .sql("SELECT e.held FROM {schema}.extend_jobs($1, $2, '5 minutes', ARRAY['1', '{\"done\": 2}']::jsonb[]) AS e");
+    let extend =
+        worker.sql("SELECT e.held FROM {schema}.extend_jobs($1, $2, '5 minutes', ARRAY['1', '{\"done\": 2}']) AS e");
     let held: Vec<bool> = sqlx::query_scalar(extend)
         .bind(jobs.iter().map(|job| job.id).collect::<Vec<_>>())
         .bind(jobs.iter().map(|job| job.run).collect::<Vec<_>>())

@@ -35,6 +35,32 @@ async fn a_failed_job_waits_and_comes_back_with_its_failure() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_locked_holds_up_no_other_ack() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    for jid in ["job-0001", "job-0002", "job-0003", "job-0004"] {
+        worker.push(job(jid, jid)).await;
+        worker.fetch("default").await;
+    }
+    let mut locking = server.database.pool().begin().await.unwrap();
+    // As many as there are calls at once.
+    let lock = server.database.sql("SELECT FROM {schema}.job WHERE kind IN ('job-0001', 'job-0002') FOR UPDATE");
+    sqlx::query(lock).execute(&mut *locking).await.unwrap();
+    let mut late = [server.worker("w").await, server.worker("w").await];
+    for (worker, jid) in late.iter_mut().zip(["job-0001", "job-0002"]) {
+        worker.write(&format!("ACK {}", json!({ "jid": jid }))).await;
+    }
+    for jid in ["job-0003", "job-0004"] {
+        assert_eq!(worker.ack(jid).await, "OK");
+    }
+    assert_eq!(server.job("job-0001").await.state, JobState::Running);
+    locking.rollback().await.unwrap();
+    for mut worker in late {
+        assert_eq!(worker.read().await, "OK");
+    }
+}
+
+#[tokio::test]
 async fn without_retries_a_failed_job_is_gone_or_dead() {
     let server = Server::start().await;
     let mut worker = server.worker("w").await;
