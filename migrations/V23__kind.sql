@@ -14,6 +14,7 @@ CREATE TABLE kind (
     in_order boolean,
     expires_in interval,
     place short_name,
+    owners jsonb_object NOT NULL DEFAULT '{}',
     digest text COLLATE "C" NOT NULL,
     registered_at timestamptz NOT NULL,
     registered_by text COLLATE "C" NOT NULL,
@@ -44,8 +45,10 @@ COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a tim
 COMMENT ON COLUMN kind.expires_in IS 'The time in which a job must start, counted from when it is due. Null: the jobs do not expire.';
 COMMENT ON COLUMN kind.place IS
     'The value of its jobs that decides their place, for clients that insert over several places: unique_key, group, id, or a member of the args by name or by JSON Pointer. Nothing in this schema reads it. Null: none is declared.';
+COMMENT ON COLUMN kind.owners IS
+    'The program that declared each default last, such as {"queue": "worker.py"}. What a program declares replaces what it declared before. What other programs declared stays. The timeout and the backoff have no owner: they stay until a program declares them anew.';
 COMMENT ON COLUMN kind.digest IS
-    'A digest of the defaults, without the timeout and the backoff. Two registrations with the same meaning have the same digest.';
+    'A digest of each default, such as queue=9b74c9897bac, without the timeout and the backoff. Two ways to write one default have one digest.';
 COMMENT ON COLUMN kind.registered_at IS 'When the kind was last registered.';
 COMMENT ON COLUMN kind.registered_by IS
     'The process that last registered the kind: the name of the runner, or the argument of register_kind.';
@@ -119,75 +122,106 @@ CREATE FUNCTION register_kind(
     registered_by text DEFAULT NULL,
     backoff jsonb DEFAULT NULL,
     expires_in interval DEFAULT NULL,
-    place text DEFAULT NULL
+    place text DEFAULT NULL,
+    program text DEFAULT NULL
 ) RETURNS kind
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
-    -- The digest contains intervals as text, so their style must be fixed.
+    -- Intervals become text and are read again, so their style must be fixed.
     SET intervalstyle = 'postgres'
 AS $$
 #variable_conflict use_variable
 DECLARE
     instant CONSTANT timestamptz := clock_timestamp();
-    definition CONSTANT text := _kind_digest(
-        kind, queue, priority, max_attempts, delay, nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order,
-        expires_in, place
-    );
     registrant CONSTANT text := left(
         coalesce(nullif(registered_by, ''), nullif(current_setting('application_name'), ''), session_user::text), 200
     );
+    owner CONSTANT text := left(coalesce(nullif(program, ''), registrant), 200);
+    declared jsonb;
+    former kind;
     registered kind;
 BEGIN
+    PERFORM _kind_digest(
+        kind, queue, priority, max_attempts, delay, nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order,
+        expires_in, place
+    );
     IF timeout < interval '0' OR timeout > interval '100 years' THEN
         RAISE invalid_parameter_value USING MESSAGE = format('invalid timeout: must be 0 to 100 years: %s', timeout);
     END IF;
     PERFORM _check_backoff(backoff);
-    INSERT INTO kind AS k (
-        name, queue, priority, max_attempts, delay, timeout, backoff, unique_policy, group_policy, group_limit, in_order,
-        expires_in, place, digest, registered_at, registered_by, changed_at
-    )
-    VALUES (
-        kind, queue, priority, max_attempts, nullif(delay, interval '0'), nullif(timeout, interval '0'),
-        nullif(backoff, '{}'), nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order,
-        expires_in, place, definition, instant, registrant, instant
-    )
-    ON CONFLICT (name) DO UPDATE
-    SET queue = excluded.queue,
-        priority = excluded.priority,
-        max_attempts = excluded.max_attempts,
-        delay = excluded.delay,
-        -- A client that only inserts does not know it.
-        timeout = CASE WHEN timeout IS NULL THEN k.timeout ELSE excluded.timeout END,
-        backoff = CASE WHEN backoff IS NULL THEN k.backoff ELSE excluded.backoff END,
-        unique_policy = excluded.unique_policy,
-        group_policy = excluded.group_policy,
-        group_limit = excluded.group_limit,
-        in_order = excluded.in_order,
-        expires_in = excluded.expires_in,
-        place = excluded.place,
-        digest = excluded.digest,
-        registered_at = excluded.registered_at,
-        registered_by = excluded.registered_by,
-        changed_at = CASE WHEN k.digest = excluded.digest THEN k.changed_at ELSE excluded.changed_at END,
-        former_digest = CASE WHEN k.digest = excluded.digest THEN k.former_digest ELSE k.digest END,
-        former_by = CASE WHEN k.digest = excluded.digest THEN k.former_by ELSE k.registered_by END,
+    SELECT coalesce(jsonb_object_agg(m.member, m.value), '{}')
+    INTO declared
+    FROM (
+        VALUES
+            ('queue', to_jsonb(queue)), ('priority', to_jsonb(priority)), ('max_attempts', to_jsonb(max_attempts)),
+            ('delay', to_jsonb(delay)), ('timeout', to_jsonb(timeout)), ('backoff', backoff), ('unique_policy', unique_policy),
+            ('group_policy', group_policy), ('group_limit', to_jsonb(group_limit)), ('in_order', to_jsonb(in_order)),
+            ('expires_in', to_jsonb(expires_in)), ('place', to_jsonb(place))
+    ) AS m (member, value)
+    WHERE m.value IS NOT NULL;
+    IF declared = '{}' THEN
+        SELECT k.* INTO registered FROM kind AS k WHERE k.name = kind COLLATE "C";
+        RETURN registered;
+    END IF;
+    INSERT INTO kind (name, digest, registered_at, registered_by, changed_at)
+    VALUES (kind, '', instant, registrant, instant)
+    ON CONFLICT (name) DO NOTHING;
+    SELECT k.* INTO former FROM kind AS k WHERE k.name = kind COLLATE "C" FOR NO KEY UPDATE;
+    registered := jsonb_populate_record(former, declared || (
+        SELECT coalesce(jsonb_object_agg(o.member, NULL::text), '{}')
+        FROM jsonb_each_text(former.owners) AS o (member, by)
+        WHERE o.by = owner AND NOT declared ? o.member
+    ));
+    SELECT jsonb_object_agg(o.member, o.by)
+    INTO registered.owners
+    FROM (
+        SELECT f.member, f.by FROM jsonb_each_text(former.owners) AS f (member, by) WHERE f.by <> owner AND NOT declared ? f.member
+        UNION ALL
+        SELECT d.member, owner FROM jsonb_object_keys(declared - '{timeout,backoff}'::text[]) AS d (member)
+    ) AS o (member, by);
+    registered.digest := _kind_digest(
+        kind, registered.queue, registered.priority, registered.max_attempts, registered.delay, registered.unique_policy,
+        registered.group_policy, registered.group_limit, registered.in_order, registered.expires_in, registered.place
+    );
+    UPDATE kind AS k
+    SET queue = registered.queue,
+        priority = registered.priority,
+        max_attempts = registered.max_attempts,
+        delay = nullif(registered.delay, interval '0'),
+        timeout = nullif(registered.timeout, interval '0'),
+        backoff = nullif(registered.backoff, '{}'),
+        unique_policy = registered.unique_policy,
+        group_policy = registered.group_policy,
+        group_limit = registered.group_limit,
+        in_order = registered.in_order,
+        expires_in = registered.expires_in,
+        place = registered.place,
+        owners = coalesce(registered.owners, '{}'),
+        digest = registered.digest,
+        registered_at = instant,
+        registered_by = registrant,
+        changed_at = CASE WHEN k.digest = registered.digest THEN k.changed_at ELSE instant END,
+        former_digest = CASE WHEN k.digest IN (registered.digest, '') THEN k.former_digest ELSE k.digest END,
+        former_by = CASE WHEN k.digest IN (registered.digest, '') THEN k.former_by ELSE k.registered_by END,
         returned_at = CASE
-            WHEN k.digest <> excluded.digest AND k.former_digest = excluded.digest THEN instant
+            WHEN k.digest <> registered.digest AND k.former_digest = registered.digest THEN instant
             ELSE k.returned_at
         END
+    WHERE k.name = kind COLLATE "C"
     RETURNING k.* INTO registered;
     RETURN registered;
 END
 $$;
-COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text, jsonb, interval, text) IS
-    'Registers a kind: the defaults for inserts that name it and leave them out. A registration replaces the whole of the earlier one. Returns the row of the table kind.
-kind, queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order: as insert_job. Default null: the kind has no such default.
-delay: how long after the insert a job is due, unless the insert gives a time. At most 100 years. Default null: at once.
-timeout: the longest time that a job may run, for workers that set no timeout of their own. 0: no limit. Default null: as it was registered before.
-backoff: the wait before a retry, as kind.backoff, such as {"first": "10s"}, for workers that set no retry policy of their own. {}: the defaults. Default null: as it was registered before.
-expires_in: the time in which a job must start, counted from when it is due, at most 100 years. After it the job is discarded. Default null: the jobs do not expire.
-place: the value that decides the place of a job, as kind.place. Default null: none.
+COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text, jsonb, interval, text, text) IS
+    'Registers a kind: the defaults for inserts that name it and leave them out. A registration replaces what the same program declared before. What other programs declared stays, unless it is declared anew. An argument that is left out, or null, declares nothing. Without any nothing is registered. Returns the row of the table kind.
+kind, queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order: as insert_job. ''null''::jsonb as a policy declares that the jobs have none.
+delay: how long after the insert a job is due, unless the insert gives a time. 0: at once. At most 100 years.
+timeout: the longest time that a job may run, for workers that set no timeout of their own. 0: no limit.
+backoff: the wait before a retry, as kind.backoff, such as {"first": "10s"}, for workers that set no retry policy of their own. {}: the defaults.
+expires_in: the time in which a job must start, counted from when it is due, at most 100 years. After it the job is discarded.
+place: the value that decides the place of a job, as kind.place.
 registered_by: the name of the registering process, shown to people and compared by doctor. Default: application_name, or else the role.
+program: the program that declares it, as kind.owners. Default: registered_by.
 Error 22023 names the argument, or the policy''s member, that is invalid.';
 
 CREATE FUNCTION _kind_digest(
@@ -205,6 +239,7 @@ CREATE FUNCTION _kind_digest(
 ) RETURNS text
     LANGUAGE plpgsql STABLE
     SET search_path FROM CURRENT
+    SET intervalstyle = 'postgres'
 AS $$
 DECLARE
     problem text;
@@ -231,13 +266,19 @@ BEGIN
     IF group_policy IS NOT NULL THEN
         SELECT p::text INTO group_terms FROM _read_unique_policy(group_policy) AS p WHERE p.is_enforced;
     END IF;
-    RETURN left(encode(sha256(convert_to(
-        jsonb_build_array(
-            coalesce(queue, 'default'), coalesce(priority, 0), coalesce(max_attempts, 25), coalesce(delay, interval '0'),
-            unique_terms, group_terms, group_limit, coalesce(in_order, false), expires_in, place
-        )::text,
-        'UTF8'
-    )), 'hex'), 16);
+    RETURN (
+        SELECT coalesce(string_agg(
+            t.member || '=' || left(encode(sha256(convert_to(t.term, 'UTF8')), 'hex'), 12), ' ' ORDER BY t.member COLLATE "C"
+        ), '')
+        FROM (
+            VALUES
+                ('queue', queue), ('priority', priority::text), ('max_attempts', max_attempts::text),
+                ('delay', nullif(delay, interval '0')::text), ('unique_policy', unique_terms), ('group_policy', group_terms),
+                ('group_limit', group_limit::text), ('in_order', nullif(in_order, false)::text),
+                ('expires_in', expires_in::text), ('place', place)
+        ) AS t (member, term)
+        WHERE t.term IS NOT NULL
+    );
 END
 $$;
 COMMENT ON FUNCTION _kind_digest(text, text, integer, integer, interval, jsonb, jsonb, integer, boolean, interval, text) IS

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::{Client, Edit, Request};
-use crate::error::Error;
 use crate::ident::Kind;
 use crate::job::{Job, NewJob};
 use crate::kind::{KindDefinition, KindRow};
@@ -36,9 +35,10 @@ impl Client {
         Kinds { client: self }
     }
 
-    /// Registers a kind: its [options](Job::options), and this client's defaults where they say nothing. The newest
-    /// registration counts. A runner registers the kinds of its workers when it starts. A process that only inserts
-    /// calls this once at its start.
+    /// Registers a kind: its [options](Job::options), and this client's defaults where they say nothing. They replace what the
+    /// same program, which is the file of this process, registered before. What other programs declared of the kind stays. A
+    /// runner registers the kinds of its workers when it starts. A process that only inserts calls this once at its start.
+    /// Returns the registered kind. `None`: no program has declared anything of it.
     ///
     /// A key made by [`Job::unique_key`], the kind's meta and a fixed start time cannot be registered. The timeout and the
     /// backoff of an earlier registration stay.
@@ -62,13 +62,13 @@ impl Client {
     ///
     /// [`Error::InvalidName`], [`Error::InvalidPolicy`] and [`Error::InvalidPeriod`] for options with which every insert
     /// fails; [`Error::Database`], also for a role that may not register.
-    pub fn register<J: Job>(&self) -> Edit<'_, KindRow> {
+    pub fn register<J: Job>(&self) -> Edit<'_, Option<KindRow>> {
         let definition = KindDefinition::new(J::KIND, J::options().or(self.defaults()));
         let subject = json!({ "kind": J::KIND });
         Edit::new(self, "register_kind", subject, move |client, connection| {
             Box::pin(async move {
                 let rows = store::register_kinds(connection, client.statements(), &[definition?], None).await?;
-                rows.into_iter().next().map(|(row, _)| row).ok_or(Error::Database(sqlx::Error::RowNotFound))
+                Ok(rows.into_iter().next().map(|(row, _)| row))
             })
         })
     }

@@ -14,15 +14,17 @@ use crate::ident::{Kind, QueueName};
 use crate::kind::{KindDefinition, KindRow};
 use crate::place_by::PlaceBy;
 
-/// Registers kinds. Answers with the row of each and with the digest of its definition. `by`: the process that registers
-/// them. `None`: what its connection says.
+/// Registers kinds. Answers with the row of each that is registered, and with the digest of what was declared of it. `by`: the
+/// process that registers them. `None`: what its connection says. The file of the process is the program that owns it.
 pub(crate) async fn register_kinds(
     connection: &mut PgConnection,
     statements: &Statements,
     definitions: &[KindDefinition],
     by: Option<&str>,
 ) -> Result<Vec<(KindRow, String)>> {
-    let rows = query(&statements.register_kinds).bind(Json(definitions)).bind(by).fetch_all(connection).await?;
+    let program = std::env::current_exe().ok().map(|file| file.to_string_lossy().into_owned());
+    let register = query(&statements.register_kinds).bind(Json(definitions)).bind(by).bind(program);
+    let rows = register.fetch_all(connection).await?;
     rows.iter().map(|row| Ok((kind_row(row)?, row.try_get("digest")?))).collect()
 }
 

@@ -12,7 +12,7 @@ use support::{Database, WAIT};
 const GRANTS: &str = include_str!("../../deploy/roles.sql");
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
-#[job(kind = "task")]
+#[job(kind = "task", max_attempts = 25)]
 struct Task {}
 
 /// A role with the grants that the file lists for it, and a pool of its own.
@@ -48,7 +48,7 @@ const CHANGES: [&str; 42] = [
     "DELETE FROM {schema}.history_tally",
     "DELETE FROM {schema}.history",
     "DELETE FROM {schema}.deploy",
-    "SELECT {schema}.register_kind('a')",
+    "SELECT {schema}.register_kind('a', 'q')",
     "DELETE FROM {schema}.kind",
     "INSERT INTO {schema}.job (id, kind) VALUES (gen_random_uuid(), 'a')",
     "UPDATE {schema}.job SET state = 'available'",

@@ -10,7 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::task::JoinSet;
 use uniqueue::{
     Client, FindingCode, InsertOptions, Job, JobFilter, JobState, KindCache, NewJob, OnConflict, PeriodicChange,
-    PeriodicJob, RetryPolicy, RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
+    PeriodicJob, RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
 };
 
 use support::{Database, WAIT, counting_statements, eventually, job, quick};
@@ -86,12 +86,12 @@ async fn r22_the_newest_registration_counts_and_the_timeout_of_a_worker_stays() 
     let worked = Arc::default();
     service::<Mail>(client, "mailer", &worked).await.stop().await.unwrap();
     let before = client.kinds().find("mail").await.unwrap().unwrap();
-    let kind = client.register::<NewMail>().await.unwrap();
+    let kind = client.register::<NewMail>().await.unwrap().unwrap();
     assert_eq!((kind.priority, kind.max_attempts, kind.group_limit), (None, None, Some(2)));
     assert_eq!(kind.groups().unwrap(), Some(UniquePolicy::new().by_arg_fields(["user"])));
     assert_eq!(kind.timeout, Some(Duration::from_secs(60)), "a client does not know it");
     assert!(kind.changed_at > before.changed_at);
-    let again = client.register::<NewMail>().await.unwrap();
+    let again = client.register::<NewMail>().await.unwrap().unwrap();
     assert_eq!(again.changed_at, kind.changed_at);
     assert!(again.registered_at > kind.registered_at);
     let seconds = RetryPolicy::exponential().first(Duration::from_secs(10));
@@ -100,12 +100,51 @@ async fn r22_the_newest_registration_counts_and_the_timeout_of_a_worker_stays() 
     runner.start().await.unwrap().stop().await.unwrap();
     let kind = client.kinds().find("mail").await.unwrap().unwrap();
     assert_eq!((kind.timeout, kind.backoff), (None, Some(json!({"first": "PT10S"}))), "no limit");
-    let kind = client.register::<NewMail>().await.unwrap();
+    let kind = client.register::<NewMail>().await.unwrap().unwrap();
     assert_eq!(kind.backoff, Some(json!({"first": "PT10S"})), "a client does not know it");
     assert_eq!(client.kinds().list().await.unwrap().len(), 1);
     assert!(client.kinds().remove("mail").await.unwrap());
     assert!(!client.kinds().remove("mail").await.unwrap());
     assert!(client.kinds().find("mail").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn r22_a_type_without_options_registers_nothing_and_leaves_what_others_declared() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let start = async || {
+        // One that has a timeout or a retry policy declares it.
+        let runner = Runner::new(client.clone()).queue("typed", 1).worker(async |_: RunningJob<Typed>| {});
+        runner.start().await.unwrap().stop().await.unwrap();
+    };
+    start().await;
+    assert!(client.register::<Typed>().await.unwrap().is_none());
+    assert!(client.kinds().list().await.unwrap().is_empty());
+    database
+        .execute("SELECT {schema}.register_kind('typed', 'q', max_attempts => 2, registered_by => 'a producer')")
+        .await;
+    start().await;
+    let kind = client.register::<Typed>().await.unwrap().unwrap();
+    assert_eq!((kind.queue.unwrap().as_str(), kind.max_attempts, &*kind.registered_by), ("q", Some(2), "a producer"));
+}
+
+#[tokio::test]
+async fn r22_programs_that_declare_other_members_of_a_kind_do_not_conflict() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let worked = Arc::default();
+    let mailer = service::<Mail>(client, "mailer", &worked).await;
+    let conflicts = async || {
+        let findings = client.diagnose().await.unwrap().findings;
+        findings.into_iter().filter(|finding| finding.code == FindingCode::KindConflict).count()
+    };
+    database.execute("SELECT {schema}.register_kind('mail', delay => '1 min', registered_by => 'a producer')").await;
+    assert_eq!(conflicts().await, 0);
+    let kind = client.kinds().find("mail").await.unwrap().unwrap();
+    assert_eq!((kind.priority, kind.delay), (Some(3), Some(Duration::from_secs(60))));
+    database.execute("SELECT {schema}.register_kind('mail', priority => 4, registered_by => 'a producer')").await;
+    assert_eq!(conflicts().await, 1);
+    mailer.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -127,7 +166,7 @@ async fn r22_a_client_registers_what_its_own_inserts_would_use() {
     let defaults = InsertOptions::new().queue("of client").priority(7);
     let client = Client::builder().schema(schema).defaults(defaults).pool(database.pool().clone());
     let mut transaction = database.pool().begin().await.unwrap();
-    let kind = client.register::<Debounced>().tx(&mut transaction).await.unwrap();
+    let kind = client.register::<Debounced>().tx(&mut transaction).await.unwrap().unwrap();
     assert!(client.kinds().find("debounced").await.unwrap().is_none(), "not before the commit");
     transaction.commit().await.unwrap();
     assert_eq!(kind.queue.as_ref().unwrap().as_str(), "of client");
@@ -197,7 +236,7 @@ async fn r22_a_periodic_job_made_by_name_takes_from_its_registered_kind_at_each_
     let queues: Vec<_> = listed.iter().map(|one| (one.queue.as_str(), one.priority, one.max_attempts)).collect();
     assert_eq!(queues, [("mails", 3, 5), ("own", 3, 5), ("mails", 3, 5), ("default", 0, 25)]);
     // The next slot follows the newest registration.
-    database.execute("SELECT {schema}.register_kind('mail', 'letters')").await;
+    database.execute("SELECT {schema}.register_kind('mail', 'letters', unique_policy => 'null')").await;
     assert_eq!(database.number(run).await, 4);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'letters'").await, 2);
 }

@@ -57,7 +57,7 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
         "SELECT * FROM {schema}.queue",
         "SELECT * FROM {schema}.queue_status",
         "SELECT * FROM {schema}.running_job",
-        "SELECT {schema}.register_kind('a')",
+        "SELECT {schema}.register_kind('a', 'q')",
         "SELECT {schema}.remove_kind('a')",
         "SELECT * FROM {schema}.why_waiting((SELECT id FROM {schema}.job LIMIT 1))",
         "SELECT * FROM {schema}.cancel_jobs(ARRAY(SELECT id FROM {schema}.job))",

@@ -125,7 +125,7 @@ async fn r22_explain_and_unique_key_begin_from_the_kind() {
     let key = |arguments: &str| format!("SELECT coalesce({{schema}}.unique_key({arguments}), 'none')");
     assert_eq!(database.text(&key(&format!("'mail', {ARGS}"))).await, holder.unique_key.unwrap());
     assert_eq!(database.text(&key(&format!("'mail', {ARGS}, unique_policy => 'null'"))).await, "none");
-    database.execute("SELECT {schema}.register_kind('plain')").await;
+    database.execute("SELECT {schema}.register_kind('plain', 'q')").await;
     assert_eq!(database.text(&key("'plain'")).await, "none", "as insert_job makes it");
     assert_eq!(
         database.text(&key("'unregistered'")).await,
@@ -217,7 +217,7 @@ async fn r22_a_registration_is_as_strict_as_an_insert() {
 #[tokio::test]
 async fn r22_two_ways_to_write_one_definition_have_one_digest() {
     let database = Database::new().await;
-    let typed = database.client.register::<Mail>().await.unwrap();
+    let typed = database.client.register::<Mail>().await.unwrap().unwrap();
     let by_hand = "SELECT (r.changed_at = r.registered_at)::text FROM {schema}.register_kind(
         'mail', 'mails', 3, 5, unique_policy => '{\"args_keys\": [\"user\"], \"keys\": [\"args\"]}',
         group_policy => '{\"keys\": [\"type\", \"args\"], \"args_keys\": [\"tenant\"]}', group_limit => 2) AS r";
@@ -226,4 +226,86 @@ async fn r22_two_ways_to_write_one_definition_have_one_digest() {
     let another =
         "SELECT (r.changed_at = r.registered_at)::text FROM {schema}.register_kind('mail', 'mails', 4, 5) AS r";
     assert_eq!(database.text(another).await, "true");
+}
+
+#[tokio::test]
+async fn r22_a_registration_of_a_name_alone_registers_nothing() {
+    let database = Database::new().await;
+    let row = "SELECT coalesce((SELECT to_jsonb(k)::text FROM {schema}.kind AS k), 'none')";
+    database.execute("SELECT {schema}.register_kind('mail', registered_by => 'a')").await;
+    assert_eq!(database.text(row).await, "none");
+    database.client.register::<Mail>().await.unwrap();
+    let before = database.text(row).await;
+    // Of the same program and of another one.
+    database.execute("SELECT {schema}.register_kind('mail')").await;
+    let answer = "SELECT r.queue FROM {schema}.register_kind('mail', registered_by => 'a') AS r";
+    assert_eq!(database.text(answer).await, "mails", "it answers with what is registered");
+    assert_eq!(database.text(row).await, before);
+}
+
+#[tokio::test]
+async fn r22_a_registration_replaces_what_its_program_declared_and_not_what_others_did() {
+    let database = Database::new().await;
+    let register = async |arguments: &str| {
+        let text = "SELECT concat_ws(' ', r.queue, r.priority, r.max_attempts, r.delay, r.timeout, r.unique_policy, r.group_limit)
+            FROM {schema}.register_kind('k', ";
+        database.text(&format!("{text}{arguments}) AS r")).await
+    };
+    let (producer, worker) = ("registered_by => 'p 1', program => 'producer'", "registered_by => 'w 1'");
+    assert_eq!(
+        register(&format!("'q', 3, unique_policy => '{{\"keys\": [\"args\"]}}', {producer}")).await,
+        r#"q 3 {"keys": ["args"]}"#
+    );
+    assert_eq!(
+        register(&format!("timeout => '5 s', max_attempts => 2, {worker}")).await,
+        r#"q 3 2 00:00:05 {"keys": ["args"]}"#
+    );
+    // The next version of the producer has no priority, and another process name.
+    let next = "registered_by => 'p 2', program => 'producer'";
+    assert_eq!(
+        register(&format!("'q2', unique_policy => '{{\"keys\": [\"args\"]}}', {next}")).await,
+        r#"q2 2 00:00:05 {"keys": ["args"]}"#
+    );
+    // The newest declaration of a member counts, and the member belongs to its program.
+    assert_eq!(register(&format!("'q3', {worker}")).await, r#"q3 00:00:05 {"keys": ["args"]}"#);
+    assert_eq!(register(&format!("delay => '1 min', {next}")).await, "q3 00:01:00 00:00:05");
+    // Without a program it is the name. A policy of null says that there is none, and a length of 0 as well.
+    assert_eq!(
+        register("unique_policy => '{}', group_limit => 2, registered_by => 'x'").await,
+        "q3 00:01:00 00:00:05 {} 2"
+    );
+    assert_eq!(register("unique_policy => 'null', delay => '0', timeout => '0', registered_by => 'y'").await, "q3 2");
+    let owners = "SELECT owners::text FROM {schema}.kind";
+    assert_eq!(
+        database.text(owners).await,
+        r#"{"delay": "y", "queue": "w 1", "group_limit": "x", "unique_policy": "y"}"#
+    );
+}
+
+#[tokio::test]
+async fn r22_programs_that_register_a_kind_at_once_lose_nothing_of_each_other() {
+    let database = Database::with_connections(20).await;
+    let barrier = Arc::new(Barrier::new(12));
+    let mut programs = JoinSet::new();
+    let members = [
+        "queue => 'q'",
+        "priority => 1",
+        "max_attempts => 2",
+        "group_limit => 3",
+        "in_order => false",
+        "expires_in => '1 h'",
+    ];
+    for (n, member) in members.into_iter().chain(members).enumerate() {
+        let (pool, barrier) = (database.pool().clone(), Arc::clone(&barrier));
+        let register =
+            database.sql(&format!("SELECT {{schema}}.register_kind('k', {member}, registered_by => 'p{n}')"));
+        programs.spawn(async move {
+            barrier.wait().await;
+            sqlx::query(register).execute(&pool).await.unwrap();
+        });
+    }
+    programs.join_all().await;
+    let row =
+        "SELECT concat_ws(' ', queue, priority, max_attempts, group_limit, in_order, expires_in) FROM {schema}.kind";
+    assert_eq!(database.text(row).await, "q 1 2 3 f 01:00:00");
 }

@@ -129,7 +129,7 @@ async fn r21_a_kind_in_rust_says_when_its_jobs_expire_and_registers_it() {
     let one = client.insert(Reminder {}).await.unwrap().job;
     assert_eq!(one.expires_at, Some(one.scheduled_at + quarter));
     assert_eq!(client.insert(NewJob::from(Reminder {}).never_expires()).await.unwrap().job.expires_at, None);
-    assert_eq!(client.register::<Reminder>().await.unwrap().expires_in, Some(quarter));
+    assert_eq!(client.register::<Reminder>().await.unwrap().unwrap().expires_in, Some(quarter));
     database.execute("SELECT {schema}.insert_job('reminder')").await;
     let alike = "SELECT count(*) FROM {schema}.job WHERE expires_at = scheduled_at + interval '15 min'";
     assert_eq!(database.number(alike).await, 2);

@@ -88,7 +88,7 @@ async fn an_insert_that_is_sent_twice_meets_itself() {
 async fn a_job_made_by_name_goes_by_its_registered_kind() {
     let places = ready(map(&NAMES, &NAMES).await).await;
     for (_, registered) in places.ask(|client| async move { client.register::<ByKey>().await }).await {
-        assert_eq!(registered.unwrap().place, Some(PlaceBy::UniqueKey));
+        assert_eq!(registered.unwrap().unwrap().place, Some(PlaceBy::UniqueKey));
     }
     for n in 0..5 {
         let typed = places.insert(ByKey { n }).await.unwrap();

@@ -51,7 +51,8 @@ async fn each_setting_that_differs_between_hashed_places_is_named() {
     a.queue("post").limit(Some(3)).await.unwrap();
     b.queue("post").limit(Some(4)).await.unwrap();
     b.queue("post").rate(Some(uniqueue::Rate::per(5, Duration::from_secs(1)))).await.unwrap();
-    a.register::<Task>().await.unwrap();
+    let register = format!("SELECT FROM {}.register_kind('task', 'q')", a.schema());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(register)).execute(a.pool()).await.unwrap();
     // The same in both places: no finding.
     for client in [a, b] {
         client.queue("same").pause().actor(client.place().unwrap().as_str()).await.unwrap();
@@ -61,7 +62,7 @@ async fn each_setting_that_differs_between_hashed_places_is_named() {
     assert_eq!(
         found,
         [
-            text("kind task", "registered is not set in b, and set in a"),
+            text("kind task", "queue is \"q\" in a, and not set in b; registered is not set in b, and set in a"),
             text("queue mail", "paused is not set in b, and set in a"),
             text("queue post", "limit is 3 in a, and 4 in b; rate is 5/1s in b, and not set in a"),
         ]

@@ -76,7 +76,7 @@ async fn kinds_failing_kinds_and_periodic_jobs_of_all_places_are_one_list() {
         }
         let schema = client.schema();
         let sql = format!(
-            "SELECT FROM {schema}.register_kind('mail.send');
+            "SELECT FROM {schema}.register_kind('mail.send', 'mails');
              UPDATE {schema}.job SET state = 'discarded', finalized_at = now(), errors = jsonb_build_array(
                  jsonb_build_object('attempt', 1, 'at', now(), 'error', 'refused', 'code', 'no'))"
         );
