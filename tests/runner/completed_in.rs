@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use uniqueue::{BoxError, Events, Happened, JobId, RunningJob};
+use uniqueue::{BoxError, Events, Happened, JobId, JobState, NewJob, RunningJob};
 
 use super::{Task, quick};
 use support::{Database, WAIT};
@@ -61,5 +61,30 @@ async fn what_was_committed_before_the_lease_was_lost_is_told_as_completed() {
     tokio::time::timeout(WAIT, committed.notified()).await.unwrap();
     database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
     assert_eq!(end(&mut events, job.id()).await, Happened::Completed);
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failure_after_a_completion_that_rolls_back_is_recorded() {
+    let database = Database::new().await;
+    let work = |job: RunningJob<Task>| async move {
+        let mut tx = job.client().pool().begin().await?;
+        job.complete_in(&mut tx).await?;
+        match job.args.n {
+            1 => Err("after the completion".into()),
+            2 => panic!("after the completion"),
+            _ => {
+                tx.commit().await?;
+                Err::<(), BoxError>("after the commit".into())
+            }
+        }
+    };
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    for (n, state) in [(1, JobState::Discarded), (2, JobState::Discarded), (3, JobState::Completed)] {
+        let job = database.client.insert(NewJob::from(Task { n }).max_attempts(1)).await.unwrap();
+        let row = database.client.wait(job.id()).timeout(WAIT).await.unwrap().job().unwrap().clone();
+        assert_eq!((row.state, row.crashes), (state, 0), "{row:?}");
+        assert_eq!(row.errors.iter().any(|error| error.error.contains("after the completion")), n < 3, "{row:?}");
+    }
     runner.stop().await.unwrap();
 }
