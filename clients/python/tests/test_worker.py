@@ -11,11 +11,12 @@ import time
 import unittest
 from datetime import timedelta
 from typing import Any, TypedDict
+from unittest.mock import patch
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from uniqueue import Cancel, Client, Discard, Job, Retry, Snooze, Stale, Stopped, Worker
+from uniqueue import Busy, Cancel, Client, Discard, Job, KindOptions, Retry, Snooze, Stale, Stopped, Worker
 
 from .database import LONG, URL, connect, new_name, one, row_of, until, working
 
@@ -102,7 +103,7 @@ class Work(unittest.IsolatedAsyncioTestCase):
         self.assertEqual([(error.get("type"), error.get("code")) for error in stored], [("ValueError", None), (None, "busy")])
         self.assertTrue(ended["retry"]["is_due_later"] and ended["snooze"]["is_due_later"])
         self.assertIn("cannot make JSON of a bytes", ended["bytes"]["error"])
-        self.assertIn("the result cannot be stored", ended["nul"]["error"])
+        self.assertEqual((ended["nul"]["state"], ended["nul"]["output"]), ("completed", None))
 
     async def test_job_that_takes_too_long_fails_and_is_told_to_stop(self) -> None:
         told: list[str] = []
@@ -251,6 +252,230 @@ class Work(unittest.IsolatedAsyncioTestCase):
             self.assertEqual((await self.wait(cancelled)).state, "cancelled")
             await until(lambda: stale == [cancelled])
 
+    async def test_failure_after_a_completion_that_rolls_back_is_recorded(self) -> None:
+        @self.worker.job(self.kind)
+        def work(job: Job[dict[str, str]]) -> None:
+            with psycopg.connect(URL) as connection:
+                Client(connection).complete(job)
+                if job.args["how"] == "raise":
+                    raise ValueError("after the completion")
+                if job.args["how"] == "roll back":
+                    connection.rollback()
+            if job.args["how"] == "raise after the commit":
+                raise ValueError("after the commit")
+
+        hows = ("raise", "roll back", "raise after the commit")
+        jobs = {how: self.insert({"how": how}, max_attempts=1) for how in hows}
+        async with working(self.worker):
+            await until(lambda: all(row_of(id)["state"] not in ("available", "running") for id in jobs.values()))
+        rows = {how: row_of(id) for how, id in jobs.items()}
+        self.assertEqual(rows["raise"]["error"], "ValueError: after the completion")
+        self.assertEqual(rows["roll back"]["error"], "the transaction that completed the job did not commit")
+        self.assertEqual([rows[how]["state"] for how in hows], ["discarded", "discarded", "completed"])
+
+    async def test_completion_of_a_locked_job_is_busy_and_not_stale(self) -> None:
+        @self.worker.job(self.kind)
+        def work(job: Job[Any]) -> None:
+            with psycopg.connect(URL) as connection, psycopg.connect(URL) as locking:
+                locking.execute("SELECT FROM uniqueue.job WHERE id = %s FOR UPDATE", [job.id])
+                with self.assertRaises(Busy):
+                    Client(connection).complete(job)
+                locking.rollback()
+                Client(connection).complete(job, "\0")  # In the same transaction, with an output that cannot be stored.
+
+        job = self.insert(max_attempts=1)
+        async with working(self.worker):
+            self.assertEqual(((result := await self.wait(job)).state, result.output), ("completed", None))
+
+    async def test_whatever_a_function_raises_or_returns_ends_its_job_and_nothing_else(self) -> None:
+        class Unspeakable(Exception):
+            def __str__(self) -> str:
+                raise RuntimeError("no text")
+
+        def end(job: Job[dict[str, str]]) -> object:
+            match job.args["how"]:
+                case "exit":
+                    sys.exit(3)
+                case "interrupt":
+                    raise KeyboardInterrupt
+                case "iteration":
+                    raise StopIteration
+                case "deep":
+                    deep: list[Any] = []
+                    for _ in range(100_000):
+                        deep = [deep]
+                    return deep
+                case "circular":
+                    circular: list[Any] = []
+                    circular.append(circular)
+                    return circular
+                case "unspeakable":
+                    raise Unspeakable
+                case "reason":
+                    return Retry(5)  # type: ignore[arg-type]
+                case "delay":
+                    return Snooze("soon")  # type: ignore[arg-type]
+                case "past":
+                    return Retry("late", after=-1)
+                case "code":
+                    return Cancel("not wanted", code="c" * 200)
+            return "fine"
+
+        hows = (
+            "exit", "interrupt", "iteration", "deep", "circular", "unspeakable", "reason", "delay", "past", "code", "fine",
+        )  # fmt: skip
+
+        @self.worker.job(self.kind)
+        def in_thread(job: Job[dict[str, str]]) -> object:
+            return end(job)
+
+        @self.worker.job(in_loop := new_name())
+        async def coroutine(job: Job[dict[str, str]]) -> object:
+            return end(job)
+
+        @self.worker.job(wrong := new_name())  # type: ignore[type-var]
+        async def wrong_signature(job: Job[Any], more: int) -> None:
+            pass
+
+        jobs = {(kind, how): self.client.insert(kind, {"how": how}, queue=self.queue, max_attempts=1).id
+                for kind in (self.kind, in_loop) for how in hows}
+        jobs[wrong, "signature"] = self.client.insert(wrong, queue=self.queue, max_attempts=1).id
+        async with working(self.worker):
+            await until(lambda: all(row_of(id)["state"] not in ("available", "running") for id in jobs.values()))
+            await until(lambda: not self.worker._runs)  # No slot is kept.
+        for (kind, how), id in jobs.items():
+            row = row_of(id)
+            expected = {"fine": "completed", "code": "cancelled"}.get(how, "discarded")
+            self.assertEqual(row["state"], expected, (kind == in_loop, how, row))
+        self.assertEqual(row_of(jobs[in_loop, "exit"])["error"], "SystemExit: 3")
+        self.assertIn("wrong_signature() missing 1 required", row_of(jobs[wrong, "signature"])["error"])
+
+    async def test_progress_that_cannot_be_stored_stops_no_heartbeat(self) -> None:
+        worker = Worker(URL, queues=[self.queue], reserve=1)
+        bad: list[Any] = ["\0", "\ud800", b"no JSON", float("nan"), []]
+        for _ in range(5_000):
+            bad[-1] = [bad[-1]]
+
+        @worker.job(self.kind)
+        async def work(job: Job[Any]) -> int:
+            job.progress = bad[job.args["n"]] if job.args["n"] >= 0 else {"done": 1}
+            await asyncio.sleep(1.6)
+            return 1
+
+        jobs = [self.insert({"n": n}) for n in (*range(len(bad)), -1)]
+        async with working(worker):
+            for job in jobs:
+                self.assertEqual((await self.wait(job)).output, 1)
+        self.assertEqual([row_of(job)["attempt"] for job in jobs], [1] * 6)
+        self.assertEqual([row_of(job)["progress"] for job in jobs], [None] * 5 + [{"done": 1}])
+
+    async def test_output_that_is_too_large_is_dropped_before_it_is_sent(self) -> None:
+        self.enterContext(patch("uniqueue.recording._LARGEST_VALUE", 100))
+        self.worker.job(self.kind)(lambda job: "x" * job.args["n"])
+        jobs = [self.insert({"n": n}) for n in (200, *[60] * 5)]
+        async with working(self.worker):
+            outputs = [(await self.wait(job)).output for job in jobs]
+        self.assertEqual(outputs, [None, *["x" * 60] * 5])
+
+    async def test_locked_job_holds_up_no_other(self) -> None:
+        worker = Worker(URL, queues=[self.queue], concurrency=1, poll=0.05)
+        started, go = threading.Event(), threading.Event()
+
+        @worker.job(self.kind)
+        def work(job: Job[dict[str, bool]]) -> None:
+            if job.args.get("waits"):
+                started.set()
+                go.wait(LONG)
+
+        locked = self.insert({"waits": True})
+        with psycopg.connect(URL) as locking:
+            async with working(worker):
+                await asyncio.to_thread(started.wait, LONG)
+                locking.execute("SELECT FROM uniqueue.job WHERE id = %s FOR UPDATE", [locked])
+                go.set()
+                for other in [self.insert() for _ in range(3)]:
+                    self.assertEqual((await self.wait(other)).state, "completed")
+                self.assertEqual(row_of(locked)["state"], "running")
+                locking.rollback()
+                self.assertEqual((await self.wait(locked)).state, "completed")
+
+    async def test_result_that_a_trigger_refuses_holds_up_no_other(self) -> None:
+        refused = self.insert()
+        self.connection.execute(f"""
+            CREATE FUNCTION {(name := "refuse_" + self.queue.replace(".", "_"))}() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN RAISE 'not this one'; END $$;
+            CREATE TRIGGER {name} BEFORE UPDATE ON uniqueue.job FOR EACH ROW
+                WHEN (old.id = '{refused}' AND new.state = 'completed') EXECUTE FUNCTION {name}()
+        """.encode())  # fmt: skip
+        try:
+            self.worker.job(self.kind)(lambda job: None)
+            async with working(self.worker):
+                await until(lambda: row_of(refused)["state"] == "running")
+                self.assertEqual((await self.wait(self.insert())).state, "completed")
+                self.connection.execute(f"DROP FUNCTION {name} CASCADE".encode())
+                self.assertEqual((await self.wait(refused)).state, "completed")
+        finally:
+            self.connection.execute(f"DROP FUNCTION IF EXISTS {name} CASCADE".encode())
+
+    async def test_blocked_event_loop_is_logged_and_is_no_crash_of_its_jobs(self) -> None:
+        worker = Worker(URL, queues=[self.queue], reserve=1)
+        started = asyncio.Event()
+
+        @worker.job(self.kind)
+        async def work(job: Job[dict[str, bool]]) -> None:
+            if job.args["blocks"]:
+                await started.wait()
+                time.sleep(1.2)  # Beyond the reservation of both jobs.
+                with connect() as connection:
+                    connection.execute("SELECT uniqueue._rescue_jobs(10, %s, 3)", [jobs])
+            else:
+                started.set()
+                await asyncio.sleep(LONG)
+
+        jobs = [self.insert({"blocks": blocks}) for blocks in (False, True)]
+        with self.assertLogs("uniqueue", "WARNING") as logs:
+            async with working(worker):
+                await until(lambda: one("SELECT count(*) FROM uniqueue.job WHERE id = ANY (%s) AND errors <> '[]'", jobs) == 2)
+                lost = "SELECT count(*) FROM uniqueue.job WHERE id = ANY (%s) AND crashes = 0 AND errors -> 0 ->> 'error' LIKE 'lost%%'"
+                await until(lambda: one(lost, jobs) == 2)
+        self.assertIn("the event loop stood still", "\n".join(logs.output))
+
+    async def test_worker_outlives_a_function_that_has_more_columns(self) -> None:
+        database = f"columns_{os.getpid()}"
+        template = one("SELECT current_database()")
+        self.connection.close()
+        admin = self.enterContext(psycopg.connect(make_conninfo(URL, dbname="postgres"), autocommit=True))
+        admin.execute(f"CREATE DATABASE {database} TEMPLATE {template}".encode())
+        self.addCleanup(admin.execute, f"DROP DATABASE {database} WITH (FORCE)".encode())
+        with psycopg.connect(make_conninfo(URL, dbname=database), autocommit=True) as connection:
+            client = Client(connection)
+            worker = Worker(make_conninfo(URL, dbname=database), queues=[self.queue], poll=0.02, reserve=1)
+            worker.job(self.kind)(lambda job: time.sleep(job.args["seconds"]))
+
+            def work(seconds: float) -> Any:
+                job = client.insert(self.kind, {"seconds": seconds}, queue=self.queue).id
+                return client.wait(job, timeout=LONG).state
+
+            async with working(worker):
+                for _ in range(8):  # Then the statements are prepared.
+                    self.assertEqual(await asyncio.to_thread(work, 0.5), "completed")
+                for function in ("fetch_jobs", "finish_jobs", "extend_jobs", "maintain"):
+                    connection.execute(GROWN.replace("[name]", function).encode())
+                self.assertEqual(await asyncio.to_thread(work, 2.5), "completed")
+            of_queue = "SELECT attempt, crashes, errors FROM uniqueue.job WHERE queue = %s"
+            ends = connection.execute(of_queue, [self.queue]).fetchall()
+            self.assertEqual(ends, [(1, 0, [])] * 9)
+
+    async def test_worker_that_does_not_listen_prepares_nothing(self) -> None:
+        worker = Worker(URL, queues=[self.queue], poll=0.01, listen=False)
+        worker.job(self.kind)(lambda job: None)
+        async with working(worker):
+            for _ in range(8):
+                await self.wait(self.insert())
+            for session in (worker._main, worker._side):
+                cursor = await (await session.open()).execute("SELECT count(*) FROM pg_prepared_statements")
+                self.assertEqual(await cursor.fetchone(), (0,))
+
     async def test_worker_survives_the_end_of_its_connections(self) -> None:
         started, end = asyncio.Event(), asyncio.Event()
 
@@ -307,6 +532,50 @@ class Work(unittest.IsolatedAsyncioTestCase):
         first, again = self.client.insert(self.kind, {"n": 1}), self.client.insert(self.kind, {"n": 1})
         self.assertEqual((again.id, again.duplicate), (first.id, True))
 
+    async def test_worker_that_declares_a_name_or_less_than_others_erases_nothing(self) -> None:
+        registered = "SELECT concat_ws(' ', queue, max_attempts, timeout, unique_policy) FROM uniqueue.kind WHERE name = %s"
+        self.client.register(self.kind, queue=self.queue, unique={"keys": ["args"]}, max_attempts=3)
+        before = one(registered, self.kind)
+        for options in (KindOptions(), KindOptions(timeout=timedelta(seconds=5))):
+            worker = Worker(URL, queues=[self.queue])
+            worker.job(self.kind, **options)(lambda job: None)
+            async with working(worker):
+                await until(lambda: bool(one("SELECT count(*) FROM uniqueue.runner WHERE name = %s", worker.name)))
+            self.assertEqual(one(registered, self.kind).replace(" 00:00:05", ""), before)
+        first, again = self.client.insert(self.kind, {"n": 1}), self.client.insert(self.kind, {"n": 1})
+        self.assertEqual((again.id, again.duplicate), (first.id, True))
+
+    async def test_next_version_of_a_worker_drops_what_it_declares_no_more(self) -> None:
+        for options in (KindOptions(queue=self.queue, priority=5), KindOptions(queue=self.queue)):
+            worker = Worker(URL, queues=[self.queue])
+            worker.job(self.kind, **options)(lambda job: None)
+            async with working(worker):
+                await until(lambda: bool(one("SELECT count(*) FROM uniqueue.runner WHERE name = %s", worker.name)))
+        self.assertEqual(one("SELECT priority IS NULL FROM uniqueue.kind WHERE name = %s", self.kind), True)
+
+
+GROWN = """
+DO $do$
+DECLARE
+    given record;
+BEGIN
+    SELECT
+        p.oid::regprocedure AS name, pg_get_function_arguments(p.oid) AS arguments,
+        regexp_replace(replace(pg_get_function_result(p.oid), ' text', ' varchar'), '[)]$', ', newer integer)') AS result,
+        (SELECT string_agg('$' || n, ', ') FROM generate_series(1, p.pronargs) AS n) AS parameters
+    INTO given
+    FROM pg_proc AS p
+    WHERE p.pronamespace = 'uniqueue'::regnamespace AND p.proname = '[name]';
+    CREATE SCHEMA IF NOT EXISTS former;
+    EXECUTE format('ALTER FUNCTION %s SET SCHEMA former', given.name);
+    EXECUTE format(
+        'CREATE FUNCTION uniqueue.[name](%s) RETURNS %s LANGUAGE sql AS $$ SELECT f.*, 1 FROM former.[name](%s) AS f $$',
+        given.arguments, given.result, given.parameters
+    );
+END
+$do$
+"""
+"""Gives a function one more column, and its texts another type, as a migration may."""
 
 PROGRAM = """
 import sys, time

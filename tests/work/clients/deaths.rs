@@ -140,3 +140,62 @@ async fn limits_and_order_are_exact_while_worker_processes_die_and_stand_still()
         WHERE (state = 'completed' OR state = 'discarded' AND crashes > 2) AND id IN (SELECT job FROM visit)";
     assert_eq!(number(&database, worked).await, i64::try_from(jobs).unwrap());
 }
+
+/// For this long, with twenty workers. Unset: with five workers, until few jobs have ended.
+const SECONDS: &str = "UNIQUEUE_DEATHS_SECONDS";
+
+#[tokio::test]
+async fn python_workers_that_end_jobs_with_bad_values_are_killed_and_lose_none() {
+    let Some(mut python) = support::clients::python() else { return };
+    let seconds: u64 = std::env::var(SECONDS).map_or(0, |text| text.parse().expect(SECONDS));
+    let (workers, batch) = if seconds == 0 { (5, 120) } else { (20, 900) };
+    let database = database("SELECT true").await;
+    python.args(["-c", include_str!("bad_values.py")]).env("DATABASE_URL", database.url());
+    python.env("QUEUE", QUEUE).env("KIND", KIND).env("CONCURRENCY", "3").env("RESERVE", "2");
+    let insert = async || {
+        let jobs = (0..batch).map(|n| NewJob::new(KIND, &json!({"n": n})).queue(QUEUE).max_attempts(1_000));
+        database.client().insert_many(jobs).await.unwrap();
+    };
+    insert().await;
+    let mut crowd: Vec<_> = (0..workers).map(|_| Program::start(&mut python)).collect();
+    let left = "SELECT count(*) FROM uniqueue.job WHERE finalized_at IS NULL";
+    let began = std::time::Instant::now();
+    let mut kills = 0_usize;
+    loop {
+        let before = number(&database, left).await;
+        if before < batch / 3 && began.elapsed().as_secs() < seconds {
+            insert().await;
+        } else if before == 0 {
+            break;
+        } else if kills < workers || seconds > 0 {
+            // The next death comes after some more jobs. Its successor takes its place.
+            let ended = format!("SELECT (({left}) <= {})::integer::bigint", (before - 10).max(0));
+            until(&database, &ended, 1).await;
+            // Dropping it sends SIGKILL.
+            let place = kills % workers;
+            drop(std::mem::replace(&mut crowd[place], Program::start(&mut python)));
+            kills += 1;
+        } else {
+            until(&database, left, 0).await;
+        }
+    }
+    println!("{kills} deaths of {workers} workers");
+    let kind = "args ->> 'n'";
+    let number_of = |condition: &str| format!("SELECT count(*) FROM uniqueue.job WHERE {condition}");
+    // A job that three processes died with is taken for their killer. No other job is lost.
+    let lost = number_of("state <> 'completed' AND NOT (state = 'discarded' AND crashes > 2)");
+    assert_eq!(number(&database, &lost).await, 0);
+    // A value that cannot be stored is dropped. A failed attempt is followed by another.
+    let wrong = number_of(&format!(
+        "state = 'completed' AND CASE ({kind})::integer % 9
+            WHEN 0 THEN output IS NOT NULL
+            WHEN 1 THEN output IS NOT NULL
+            WHEN 8 THEN output IS DISTINCT FROM '{{\"by\": \"the first attempt\"}}' AND errors = '[]'
+            ELSE output IS DISTINCT FROM '{{\"by\": \"another attempt\"}}' OR errors = '[]'
+        END"
+    ));
+    assert_eq!(number(&database, &wrong).await, 0);
+    assert_eq!(number(&database, &number_of("progress IS NOT NULL")).await, 0);
+    let crashes = number_of("errors::text LIKE '%the worker died%'");
+    assert!(number(&database, &crashes).await > 0, "no death met a job");
+}

@@ -13,10 +13,10 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
 from . import statements
-from .errors import Error, Stale, WaitTimeout, translated
+from .errors import Busy, Error, Stale, WaitTimeout, translated
 from .job import Explanation, Inserted, JobOptions, Json, KeyOptions, KindOptions, NewJob, Parent, Result
-from .running import Job
-from .statements import Statement
+from .running import Job, warn_of_dropped
+from .statements import Row, Statement
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Client:
 
     def register(self, kind: str, **options: Unpack[KindOptions]) -> None:
         """Registers a kind: from now on inserts in every language take these defaults. The newest registration counts."""
-        self._run(statements.register(self.schema, kind, options, None))
+        self._run(statements.register(self.schema, kind, options))
 
     def parents(self, id: UUID) -> list[Parent]:
         """The jobs that a job runs after, with their outputs. Needs the right to read the tables ``job`` and ``job_parent``."""
@@ -88,7 +88,8 @@ class Client:
     def complete(self, job: Job[Any], output: Json = None) -> None:
         """Completes the job at work in the transaction of its effects: both commit, or neither does.
 
-        Return from the function after the commit. Raises ``Stale`` where this run does not count any more: roll back.
+        Return from the function after the commit. Raises ``Stale`` where this run does not count any more, and ``Busy`` where
+        another transaction has the job locked: roll back.
         """
         _mark_completed(job, self._run(statements.complete(self.schema, job.id, job.run, output)))
 
@@ -160,7 +161,7 @@ class AsyncClient:
 
     async def register(self, kind: str, **options: Unpack[KindOptions]) -> None:
         """As ``Client.register``."""
-        await self._run(statements.register(self.schema, kind, options, None))
+        await self._run(statements.register(self.schema, kind, options))
 
     async def parents(self, id: UUID) -> list[Parent]:
         """As ``Client.parents``."""
@@ -216,8 +217,11 @@ async def fetch_async(connection: psycopg.AsyncConnection[Any], statement: State
     return statement.read(list(rows))
 
 
-def _mark_completed(job: Job[Any], counts: bool) -> None:
-    if not counts:
+def _mark_completed(job: Job[Any], row: Row) -> None:
+    if row["locked"]:
+        raise Busy(f"job {job.id} is locked by another transaction")
+    warn_of_dropped(job, row["not_stored"])
+    if not row["counted"]:
         raise Stale(f"job {job.id} was taken from this run: its effects must not be committed")
     job._is_completed = True
 

@@ -21,6 +21,8 @@ class Outcome(Exception):
         super().__init__(*[] if reason is None else [reason])
         self.reason, self.code = reason, code
         self.delay = timedelta(seconds=delay) if isinstance(delay, int | float) else delay
+        if self.delay is not None and not timedelta(0) <= self.delay <= timedelta(days=360_000):
+            raise ValueError(f"invalid delay: must be 0 to 360,000 days: {delay}")
 
 
 class Retry(Outcome):
@@ -91,18 +93,22 @@ def verdict_on(value: object) -> Verdict:
         case Discard():
             return Verdict("discard", error=storable(value.reason or ""), details=_details(value))
         case BaseException():
-            text = "".join(traceback.format_exception_only(value)).strip()
-            return failed(text, details=dumps({"type": type(value).__name__[:64]}))
+            return failed(text_of(value), details=dumps({"type": type(value).__name__[:64]}))
         case None:
             return Verdict("complete")
     try:
         return Verdict("complete", output=dumps(value))
-    except (TypeError, ValueError) as error:
-        return failed(f"the output of the job is not JSON: {error}")
+    except BaseException as error:  # Such as a RecursionError.
+        return failed(f"the output of the job is not JSON: {text_of(error)}")
 
 
 def _details(outcome: Outcome) -> str | None:
     return None if outcome.code is None else dumps({"code": outcome.code})
+
+
+def text_of(error: BaseException) -> str:
+    """The type and the message of an exception, also of one whose message cannot be made."""
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def storable(text: str) -> str:

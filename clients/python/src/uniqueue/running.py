@@ -2,8 +2,10 @@
 
 import asyncio
 import inspect
+import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -60,6 +62,12 @@ class Job(Generic[Args]):
         self.check()
 
 
+def warn_of_dropped(job: Job[Any], values: str | None) -> None:
+    """Logs the values of the job that PostgreSQL could not store."""
+    if values:
+        logging.getLogger("uniqueue").warning("job %s (%s) goes on without values: %s", job.id, job.kind, values)
+
+
 Function = Callable[[Job[Any]], Any]
 
 
@@ -69,13 +77,18 @@ class Run:
     def __init__(self, job: Job[Any], function: Function, timeout: timedelta | None) -> None:
         self.job = job
         self.timeout = timeout.total_seconds() if timeout else None
+        self.dropped: str | None = None
+        """The progress that the database could not store, as JSON."""
+        self.locked_for = 0.0
+        """How many seconds its result waits to be sent again. 0: the database did not refuse it."""
         self.is_held = True
         """Whether the job is reserved for this run, so that its result counts."""
         self.is_recording = False
         """Whether its result waits to be recorded."""
         self.work: asyncio.Future[Any] = (
-            asyncio.ensure_future(function(job)) if _is_coroutine(function) else _in_thread(function, job)
+            asyncio.ensure_future(_in_loop(function, job)) if _is_coroutine(function) else _in_thread(function, job)
         )
+        """What the function returns or raises. The future itself never fails, whatever that is: the loop ends by a ``SystemExit``."""
 
     def stop(self) -> None:
         """Tells the function to stop."""
@@ -88,28 +101,32 @@ def _is_coroutine(function: Function) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
+async def _in_loop(function: Function, job: Job[Any]) -> Any:
+    try:
+        return await function(job)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return error
+
+
 def _in_thread(function: Function, job: Job[Any]) -> asyncio.Future[Any]:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = copy_context()
 
-    def settle(set_end: Callable[[Any], None], end: object) -> None:
-        try:
-            loop.call_soon_threadsafe(lambda: None if future.done() else set_end(end))
-        except RuntimeError:
-            pass  # The loop has ended without waiting for this function.
-
     def work() -> None:
+        end: object
         try:
-            settle(future.set_result, context.run(function, job))
-        except StopIteration as error:
-            settle(future.set_exception, RuntimeError(repr(error)))  # A future takes no StopIteration.
+            end = context.run(function, job)
         except BaseException as error:
-            settle(future.set_exception, error)
+            end = error
+        with suppress(RuntimeError):  # The loop has ended without waiting for this function.
+            loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(end))
 
     try:
         # A daemon, unlike the threads of an executor: a function that hangs does not keep the process from ending.
         threading.Thread(target=work, name=f"job {job.id}", daemon=True).start()
     except RuntimeError as error:
-        future.set_exception(error)
+        future.set_result(error)
     return future

@@ -25,13 +25,18 @@ _KEEPALIVES: dict[str, Any] = {
 class Session:
     """A connection that opens when it is used, and anew after it broke. Each statement is a transaction of its own.
 
+    ``prepares``: whether it prepares statements, which PgBouncer before 1.21 does not keep apart.
     ``listening`` is called when it has begun to listen. Earlier notifications are lost.
     """
 
     def __init__(
-        self, connect: str | Connect, channels: Sequence[str] = (), listening: Callable[[], None] = lambda: None
+        self,
+        connect: str | Connect,
+        prepares: bool,
+        channels: Sequence[str] = (),
+        listening: Callable[[], None] = lambda: None,
     ) -> None:
-        self._connect = connect
+        self._connect, self._prepares = connect, prepares
         self._channels, self._listening = channels, listening
         self._connection: psycopg.AsyncConnection[Any] | None = None
         self._opening = asyncio.Lock()
@@ -42,6 +47,8 @@ class Session:
             if self._connection is None or self._connection.closed:
                 connection = await self._new()
                 await connection.set_autocommit(True)
+                if not self._prepares:
+                    connection.prepare_threshold = None
                 for channel in self._channels:
                     await connection.execute(SQL("LISTEN {}").format(Identifier(channel)))
                 self._connection = connection
@@ -49,7 +56,13 @@ class Session:
             return self._connection
 
     async def run(self, statement: Statement[T]) -> T:
-        return await fetch_async(await self.open(), statement)
+        connection = await self.open()
+        try:
+            return await fetch_async(connection, statement)
+        except psycopg.errors.FeatureNotSupported:
+            # "cached plan must not change result type", after a migration. A new connection has no plans.
+            await connection.close()
+            raise
 
     async def close(self) -> None:
         if self._connection is not None:

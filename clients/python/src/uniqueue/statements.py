@@ -25,8 +25,10 @@ _EXPLAINED = (
     "outcome", "unique_key", "canonical", "holder", "holder_state", "holder_age", "claims_in", "frees", "replaced",
     "new_args", "new_scheduled_at",
 )  # fmt: skip
+ENDED = ("counted", "state", "locked", "not_stored")
+"""The columns of ``finish_jobs`` that are read."""
 
-# The types of the functions' arguments. All others are text. Arrays of JSON are sent as text, which may contain nulls.
+# The types of the functions' arguments. All others are text.
 _TYPES = {
     "after": "uuid[]",
     "after_failed": "uuid[]",
@@ -36,7 +38,7 @@ _TYPES = {
     "count": "integer",
     "delay": "interval",
     "delays": "interval[]",
-    "error_details": "text[]::jsonb[]",
+    "error_details": "text[]",
     "errors": "text[]",
     "expires_at": "timestamptz",
     "expires_in": "interval",
@@ -52,10 +54,10 @@ _TYPES = {
     "max_wait": "interval",
     "meta": "jsonb",
     "outcomes": "text[]",
-    "outputs": "text[]::jsonb[]",
+    "outputs": "text[]",
     "pending": "boolean",
     "priority": "integer",
-    "progress": "text[]::jsonb[]",
+    "progress": "text[]",
     "queues": "text[]",
     "reserve": "interval",
     "runs": "integer[]",
@@ -94,18 +96,20 @@ def explain(schema: str, kind: str, args: Json, options: KeyOptions) -> Statemen
 
 def unique_key(schema: str, kind: str, args: Json, options: KeyOptions) -> Statement[str | None]:
     given = {"kind": kind, "args": args, **_document(options)}
-    return call(schema, "unique_key", given, ("*",), lambda rows: cast("str | None", rows[0]["unique_key"]))
+    return call(schema, "unique_key", given, ("unique_key",), lambda rows: cast("str | None", rows[0]["unique_key"]))
 
 
-def register(schema: str, kind: str, options: KindOptions, registered_by: str | None) -> Statement[None]:
-    given = {"kind": kind, **_document(options), "registered_by": registered_by}
+def register(
+    schema: str, kind: str, options: KindOptions, registered_by: str | None = None, program: str | None = None
+) -> Statement[None]:
+    given = {"kind": kind, **_document(options), "registered_by": registered_by, "program": program}
     return call(schema, "register_kind", given, ("name",), lambda rows: None)
 
 
-def complete(schema: str, id: UUID, run: int, output: Json) -> Statement[bool]:
-    """Completes a run, and answers whether that counts."""
+def complete(schema: str, id: UUID, run: int, output: Json) -> Statement[Row]:
+    """Completes a run. Its row is that of ``finish_jobs``."""
     given = {"ids": [id], "runs": [run], "outputs": None if output is None else [dumps(output)]}
-    return call(schema, "complete_jobs", given, ("counted",), lambda rows: bool(rows[0]["counted"]))
+    return call(schema, "complete_jobs", given, ENDED, lambda rows: rows[0])
 
 
 def parents(schema: str, id: UUID) -> Statement[list[Parent]]:
@@ -130,10 +134,11 @@ def exchange(
 ) -> Statement[tuple[list[Row], list[Row]]]:
     """Records results and fetches jobs, in one transaction. Returns the rows of both."""
     ended, started = call(schema, "finish_jobs", results, (), list), call(schema, "fetch_jobs", fetch, (), list)
+    ends = ", ".join(ENDED)
     empty = ", ".join(f"NULL AS {column}" for column in fetched)
     text = (
-        f"SELECT counted, state, {empty} {ended.text.decode().removeprefix('SELECT ')} "
-        f"UNION ALL SELECT NULL, NULL, {', '.join(fetched)} {started.text.decode().removeprefix('SELECT ')}"
+        f"SELECT {ends}, {empty} {ended.text.decode().removeprefix('SELECT ')} "
+        f"UNION ALL SELECT {', '.join(['NULL'] * len(ENDED))}, {', '.join(fetched)} {started.text.decode().removeprefix('SELECT ')}"
     )
 
     def read(rows: list[Row]) -> tuple[list[Row], list[Row]]:

@@ -11,8 +11,9 @@ import os
 import random
 import signal
 import socket
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar, Unpack
@@ -23,16 +24,14 @@ import psycopg
 from . import statements
 from .errors import Busy, Error, InvalidArgument
 from .job import KindOptions
-from .outcome import GIVE_BACK, Outcome, Verdict, failed, verdict_on
-from .running import Function, Job, Run
+from .outcome import GIVE_BACK, Verdict, failed
+from .recording import MOST_JOBS, Recording, arguments, next_batch, progress_of, verdict_of
+from .running import Function, Job, Run, warn_of_dropped
 from .session import Connect, Session
-from .statements import Row, Statement, dumps
+from .statements import Row, Statement
 
 F = TypeVar("F", bound=Function)
 T = TypeVar("T")
-
-Recording = tuple[Run, Verdict, asyncio.Future[None]]
-"""A result that is to be recorded, and the future that ends when it is."""
 
 log = logging.getLogger("uniqueue")
 
@@ -40,9 +39,8 @@ _FETCHED = (
     "id", "run", "kind", "queue", "args", "meta", "attempt", "max_attempts", "errors", "progress", "created_at",
     "scheduled_at", "unique_key", "group_key",
 )  # fmt: skip
+_STARTED = (*_FETCHED, "worker_id", "timeout")
 _LONGEST_BACKOFF = 5.0
-_MOST_JOBS = 1000
-"""In one fetch, and in one call that records results."""
 
 
 class Worker:
@@ -85,8 +83,8 @@ class Worker:
         self._runs: dict[Run, asyncio.Task[None]] = {}
         self._results: list[Recording] = []
         self._wake, self._stopping, self._has_stopped, self._hurry = (asyncio.Event() for _ in range(4))
-        self._main = Session(connect)
-        self._side = Session(connect, [f"{schema}.job", f"{schema}.control"] if listen else [], self._wake.set)
+        self._main = Session(connect, listen)
+        self._side = Session(connect, listen, [f"{schema}.job", f"{schema}.control"] if listen else [], self._wake.set)
 
     def job(self, kind: str, **options: Unpack[KindOptions]) -> Callable[[F], F]:
         """Works a kind with the decorated function, and registers the kind with these options.
@@ -127,18 +125,18 @@ class Worker:
         """Works until ``stop``, or until the database refuses what the worker asks of it."""
         try:
             for kind, (_, options) in self._kinds.items() if self._registers else ():
-                await self._main.run(statements.register(self._schema, kind, options, self.name))
+                await self._main.run(statements.register(self._schema, kind, options, self.name, sys.argv[0]))
             await self._serve()
             with suppress(psycopg.Error):
                 # Otherwise the worker counts as alive until its lease ends.
-                await self._main.run(self._call("stop_worker", {"worker": self.name}))
+                await self._main.run(self._call("stop_worker", {"worker": self.name}, ["stop_worker"]))
         finally:
             await self._main.close()
             await self._side.close()
 
     async def _serve(self) -> None:
-        tasks: list[asyncio.Task[Any]]
-        tasks = [asyncio.create_task(task) for task in (self._exchange(), self._attend(), self._stopping.wait())]
+        ways = (self._exchange(), self._attend(), self._watch_loop(), self._stopping.wait())
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(way) for way in ways]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if not self._stopping.is_set():
@@ -162,13 +160,15 @@ class Worker:
         empty = 0
         while True:
             self._wake.clear()
-            batch = self._results[:_MOST_JOBS]
+            batch = next_batch(self._results)
             free = 0
             if self._stopping.is_set():
                 self._has_stopped.set()
             else:
-                freed = sum(run.work.done() for run, _, _ in batch)
-                free = max(0, min(self.concurrency - len(self._runs) + freed, _MOST_JOBS))
+                sent = {run for run, _, _ in batch}
+                later = {run for run in self._runs if run.locked_for and run.work.done()}
+                taken = sum(not (run in later or run in sent and run.work.done()) for run in self._runs)
+                free = max(0, min(self.concurrency - taken, MOST_JOBS - len(later)))
             rows = await self._record_and_fetch(batch, {**asks, "count": free, "listens": self._listens})
             for row in rows:
                 self._begin(row)
@@ -183,7 +183,7 @@ class Worker:
         if batch and asks["count"] > 0:
             with suppress(psycopg.Error, Error):  # Then one after the other: neither holds up the other.
                 ended, started = await self._main.run(
-                    statements.exchange(self._schema, _results(batch), asks, (*_FETCHED, "worker_id", "timeout"))
+                    statements.exchange(self._schema, arguments(batch), asks, _STARTED)
                 )
                 self._settle(batch, ended)
                 return started
@@ -191,7 +191,7 @@ class Worker:
             await self._finish(batch)
         if asks["count"] > 0:
             try:
-                return await self._insist(self._main, self._call("fetch_jobs", asks))
+                return await self._insist(self._main, self._call("fetch_jobs", asks, _STARTED))
             except (psycopg.Error, Error) as error:
                 # The worker stops. Runs that are under way can still end.
                 self._failure = error
@@ -202,16 +202,14 @@ class Worker:
         function, options = self._kinds[row["kind"]]
         self._id = row["worker_id"]
         run = Run(Job(**{name: row[name] for name in _FETCHED}), function, options.get("timeout", row.get("timeout")))
-        # An exception after the end of the run is no news.
-        run.work.add_done_callback(lambda work: work.cancelled() or work.exception())
         self._runs[run] = asyncio.create_task(self._work(run))
 
     async def _work(self, run: Run) -> None:
         done, _ = await asyncio.wait([run.work], timeout=run.timeout)
         if not done:
             run.stop()
-        if run.is_held and not run.is_recording and not run.job._is_completed:
-            await self._record(run, _verdict(run) if done else failed(f"timed out after {run.timeout} s"))
+        if run.is_held and not run.is_recording:
+            await self._record(run, verdict_of(run) if done else failed(f"timed out after {run.timeout} s"))
         # A function that was told to stop keeps its slot until it returns.
         await asyncio.wait([run.work])
         if self._runs.pop(run, None):
@@ -227,12 +225,18 @@ class Worker:
 
     async def _finish(self, batch: Sequence[Recording]) -> None:
         try:
-            rows = await self._insist(self._main, self._call("finish_jobs", _results(batch)))
-        except (psycopg.DataError, InvalidArgument) as error:
-            # A result that cannot be stored does not hold up the others.
-            for run, verdict, recorded in batch:
-                unstorable = failed(f"the result cannot be stored: {error}")
-                await self._finish([(run, verdict if len(batch) > 1 else unstorable, recorded)])
+            rows = await self._insist(self._main, self._call("finish_jobs", arguments(batch), statements.ENDED))
+        except (psycopg.Error, Error) as error:
+            if isinstance(error, psycopg.errors.SyntaxErrorOrAccessRuleViolation | psycopg.errors.InvalidSchemaName):
+                raise
+            # A result that the database refuses does not hold up the others. A trigger may let it pass later.
+            if len(batch) > 1:
+                for result in batch:
+                    await self._finish([result])
+            else:
+                log.warning("the result of job %s is refused: %s", batch[0][0].job.id, error)
+                is_of_values = isinstance(error, psycopg.DataError | InvalidArgument)
+                self._send_later(batch[0], failed(f"the result is refused: {error}") if is_of_values else None)
             return
         self._settle(batch, rows)
 
@@ -240,14 +244,31 @@ class Worker:
         """Frees the slots of runs whose results are recorded."""
         settled = {run for run, _, _ in batch}
         self._results = [result for result in self._results if result[0] not in settled]
-        for (run, _, recorded), row in zip(batch, rows, strict=True):
+        for result, row in zip(batch, rows, strict=True):
+            run, _, recorded = result
+            if row["locked"]:
+                self._send_later(result)
+                continue
+            warn_of_dropped(run.job, row["not_stored"])
             run.is_held = False
             if run.work.done():
                 self._runs.pop(run, None)
             if not recorded.done():
                 recorded.set_result(None)
-            if not row["counted"]:
+            if not row["counted"] and not (run.job._is_completed and row["state"] == "completed"):
                 log.info("the result of job %s does not count: the job is %s", run.job.id, row["state"] or "gone")
+
+    def _send_later(self, result: Recording, instead: Verdict | None = None) -> None:
+        """Sends a result again that the database did not record. Its job keeps no slot once its function has returned."""
+        run, verdict, recorded = result
+        run.locked_for = min(2 * run.locked_for or 0.1, _LONGEST_BACKOFF)
+        self._results = [other for other in self._results if other is not result]
+
+        def again() -> None:
+            self._results.append((run, instead or verdict, recorded))
+            self._wake.set()
+
+        asyncio.get_running_loop().call_later(run.locked_for, again)
 
     async def _let_jobs_end(self, exchanging: asyncio.Task[None]) -> None:
         """Waits for the running jobs, and gives back those that take too long."""
@@ -275,7 +296,7 @@ class Worker:
         maintain_at = extend_at = time.monotonic()
         while True:
             if time.monotonic() >= maintain_at:
-                [row] = await self._insist(self._side, self._call("maintain", {"worker": self.name}))
+                [row] = await self._insist(self._side, self._call("maintain", {"worker": self.name}, ["next_in"]))
                 maintain_at = time.monotonic() + row["next_in"].total_seconds()
             if time.monotonic() >= extend_at:
                 await self._extend()
@@ -283,6 +304,20 @@ class Worker:
             rest = max(0, min(maintain_at, extend_at) - time.monotonic())
             if await self._is_told(rest):
                 extend_at = time.monotonic()
+
+    async def _watch_loop(self) -> None:
+        """Logs when the event loop stood still, as it does while a coroutine blocks it."""
+        interval = self._reserve.total_seconds() / 6
+        while True:
+            due_at = time.monotonic() + interval
+            await asyncio.sleep(interval)
+            late = time.monotonic() - due_at
+            if late > 2 * interval:
+                log.warning(
+                    "the event loop stood still for %.1f s, without heartbeats. Jobs whose reservation ended start again. A coroutine"
+                    " that blocks the loop should be a plain function.",
+                    late,
+                )
 
     async def _is_told(self, seconds: float) -> bool:
         """Waits, and answers whether one of the running jobs was taken away meanwhile. Wakes the fetch for new jobs."""
@@ -301,21 +336,26 @@ class Worker:
         held = [run for run in self._runs if run.is_held]
         if not held:
             return
-        given = {
+        given: dict[str, Any] = {
             "ids": [run.job.id for run in held],
             "runs": [run.job.run for run in held],
             "reserve": self._reserve,
-            "progress": [_progress(run.job) for run in held],
+            "progress": [progress_of(run) for run in held],
         }
-        rows = await self._insist(self._side, self._call("extend_jobs", given))
-        for run, row in zip(held, rows, strict=True):
+        rows = await self._insist(self._side, self._call("extend_jobs", given, ("held", "state", "not_stored")))
+        for run, row, sent in zip(held, rows, given["progress"], strict=True):
+            if row["not_stored"]:
+                run.dropped = sent
+                warn_of_dropped(run.job, row["not_stored"])
+            if run.job._is_completed and row["state"] == "completed":
+                continue
             if run.is_held and not row["held"] and not run.is_recording:
                 log.warning("job %s is stopped: it is %s", run.job.id, row["state"] or "deleted")
                 run.is_held = False
                 run.stop()
 
-    def _call(self, function: str, given: dict[str, Any]) -> Statement[list[Row]]:
-        return statements.call(self._schema, function, given, ("*",), lambda rows: rows)
+    def _call(self, function: str, given: dict[str, Any], columns: Iterable[str]) -> Statement[list[Row]]:
+        return statements.call(self._schema, function, given, tuple(columns), lambda rows: rows)
 
     async def _insist(self, session: Session, statement: Statement[T]) -> T:
         """Runs a statement, again and again while the database is away."""
@@ -323,40 +363,9 @@ class Worker:
         while True:
             try:
                 return await session.run(statement)
-            except (psycopg.ProgrammingError, psycopg.DataError):
+            except (psycopg.ProgrammingError, psycopg.DataError, psycopg.IntegrityError):
                 raise
             except (psycopg.Error, Busy) as error:
                 log.warning("the database did not answer, trying again: %s", error)
             await asyncio.sleep(backoff * random.uniform(0.5, 1))
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
-
-
-def _results(batch: Sequence[Recording]) -> dict[str, Any]:
-    """The arguments of ``finish_jobs``."""
-    verdicts = [verdict for _, verdict, _ in batch]
-    return {
-        "ids": [run.job.id for run, _, _ in batch],
-        "runs": [run.job.run for run, _, _ in batch],
-        "outcomes": [verdict.outcome for verdict in verdicts],
-        "delays": [verdict.delay for verdict in verdicts],
-        "errors": [verdict.error for verdict in verdicts],
-        "error_details": [verdict.details for verdict in verdicts],
-        "outputs": [verdict.output for verdict in verdicts],
-        "progress": [_progress(run.job) for run, _, _ in batch],
-    }
-
-
-def _verdict(run: Run) -> Verdict:
-    if run.work.cancelled():
-        return failed("the function was cancelled")
-    error = run.work.exception()
-    if error is not None and not isinstance(error, Outcome):
-        log.warning("job %s (%s) failed", run.job.id, run.job.kind, exc_info=error)
-    return verdict_on(error if error is not None else run.work.result())
-
-
-def _progress(job: Job[Any]) -> str | None:
-    with suppress(TypeError, ValueError):
-        return None if job.progress is None else dumps(job.progress)
-    log.warning("the progress of job %s is not JSON: %r", job.id, job.progress)
-    return None
