@@ -64,14 +64,15 @@ const FLOORS: &[(u8, &[&str])] = &[
 const CRATES: &[(&str, &[&str])] = &[
     ("uniqueue", &["uniqueue-derive", "uniqueue-policy"]),
     ("uniqueue-bench", &["uniqueue"]),
-    ("uniqueue-cli", &["uniqueue", "uniqueue-faktory", "uniqueue-ojs", "uniqueue-web"]),
+    ("uniqueue-cli", &["uniqueue", "uniqueue-faktory", "uniqueue-http", "uniqueue-ojs", "uniqueue-web"]),
     ("uniqueue-derive", &["uniqueue-policy"]),
     ("uniqueue-faktory", &["uniqueue"]),
+    ("uniqueue-http", &[]),
     ("uniqueue-model", &[]),
-    ("uniqueue-ojs", &["uniqueue"]),
+    ("uniqueue-ojs", &["uniqueue", "uniqueue-http"]),
     ("uniqueue-policy", &[]),
     ("uniqueue-test-support", &["uniqueue"]),
-    ("uniqueue-web", &["uniqueue"]),
+    ("uniqueue-web", &["uniqueue", "uniqueue-http"]),
 ];
 
 fn sources(directory: &Path) -> Vec<PathBuf> {

@@ -43,6 +43,7 @@ fn published_crates_carry_no_tests_pictures_or_files_of_the_repository() {
         "uniqueue-cli",
         "uniqueue-derive",
         "uniqueue-faktory",
+        "uniqueue-http",
         "uniqueue-ojs",
         "uniqueue-policy",
         "uniqueue-web",

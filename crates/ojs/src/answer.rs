@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
+use uniqueue_http::Refusal;
 use uuid::Uuid;
 
 use crate::access::Access;
@@ -89,8 +90,6 @@ fn finish(response: &mut Response, media_type: &'static str, request_id: String)
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(VERSION, HeaderValue::from_static("1.0"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Ok(request_id) = HeaderValue::try_from(request_id) {
         headers.insert("x-request-id", request_id);
     }
@@ -114,7 +113,8 @@ pub fn in_ojs_words(response: Response) -> Response {
         return response;
     }
     let request_id = request_id();
-    let mut response = response.map(|_| Body::from(Problem::of_status(status).body(&request_id).to_string()));
+    let why = response.extensions().get::<Refusal>().map(|Refusal(why)| *why);
+    let mut response = response.map(|_| Body::from(Problem::of_status(status, why).body(&request_id).to_string()));
     response.headers_mut().remove(header::CONTENT_LENGTH);
     finish(&mut response, MEDIA_TYPE, request_id);
     response
@@ -130,10 +130,6 @@ fn refusal(door: &Door, request: &Request) -> Option<Problem> {
     let asked = request.headers().get("ojs-version").and_then(|value| value.to_str().ok());
     if let Some(version) = asked.filter(|version| version.split('.').next() != Some("1")) {
         return Some(Problem::unsupported(format!("unsupported OJS-Version: {version:?}; this server speaks 1.0")));
-    }
-    // A page of another site, also one whose name leads here, must not insert jobs with the browser of a user nearby.
-    if request.headers().get("sec-fetch-site").is_some_and(|site| site != "none") {
-        return Some(Problem::forbidden("requests of pages in a browser are refused; this API is for services"));
     }
     let (parts, is_probe) = (request.method(), request.uri().path().ends_with("/ojs/v1/health"));
     match door.access_of(request) {

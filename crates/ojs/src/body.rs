@@ -4,11 +4,9 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use serde_json::{Map, Value};
+use uniqueue_http::MAX_BODY;
 
 use crate::problem::Problem;
-
-/// The largest body, where the server around the router sets no smaller limit: a batch of 1,000 jobs of 4 kB.
-const MAX_BODY: usize = 4 * 1024 * 1024;
 
 /// A body that is a JSON object. An empty body counts as an empty object. Depth is limited to 127.
 pub(crate) struct Object(pub(crate) Map<String, Value>);
@@ -23,9 +21,9 @@ impl<S: Sync> FromRequest<S> for Object {
                 "unsupported Content-Type: must be application/openjobspec+json or application/json: {given:?}"
             )));
         }
-        let bytes = to_bytes(request.into_body(), MAX_BODY).await.map_err(|_| {
-            Problem::payload(format!("the body is larger than {MAX_BODY} bytes, or was not sent whole"))
-        })?;
+        // The checks around the router have read it.
+        let bytes =
+            to_bytes(request.into_body(), MAX_BODY).await.map_err(|error| Problem::payload(error.to_string()))?;
         read(&bytes).map(Self)
     }
 }

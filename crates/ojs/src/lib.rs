@@ -57,3 +57,4 @@ pub use self::answer::in_ojs_words;
 #[doc(hidden)]
 pub use self::fuzz::fuzz;
 pub use self::ojs::Ojs;
+pub use uniqueue_http::Checks;

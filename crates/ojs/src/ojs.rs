@@ -6,9 +6,12 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::middleware::map_response;
 use uniqueue::{Client, KindCache, Result, SchemaName};
+use uniqueue_http::Checks;
 
 use crate::access::Access;
+use crate::answer::in_ojs_words;
 use crate::deadlines::Deadlines;
 use crate::door::{AccessFn, Door};
 use crate::rate_limit::SetRates;
@@ -23,18 +26,19 @@ pub struct Ojs {
     client: Client,
     schema: Option<SchemaName>,
     access: Arc<AccessFn>,
+    checks: Checks,
 }
 
 impl fmt::Debug for Ojs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ojs").field("client", &self.client).field("schema", &self.schema).finish_non_exhaustive()
+        f.debug_struct("Ojs").field("client", &self.client).field("checks", &self.checks).finish_non_exhaustive()
     }
 }
 
 impl Ojs {
     /// The door to the queue of a client. It works over the client's pool.
     pub fn new(client: Client) -> Self {
-        Self { client, schema: None, access: Arc::new(|_| Access::All) }
+        Self { client, schema: None, access: Arc::new(|_| Access::All), checks: Checks::new() }
     }
 
     /// The schema of the door's own tables. Default: the client's schema with `_ojs` at its end.
@@ -49,6 +53,13 @@ impl Ojs {
         self
     }
 
+    /// The checks of every request: host names, and the time of a body. Default: [`Checks::new`], with which the door answers
+    /// only to the names of the local machine and to addresses. Requests of pages in a browser are refused in any case.
+    pub fn checks(mut self, checks: Checks) -> Self {
+        self.checks = checks;
+        self
+    }
+
     /// Creates or updates the door's own schema, starts the task that ends jobs at their `timeout_ms`, and returns the router. The
     /// task ends when the last clone of the router is dropped.
     ///
@@ -57,7 +68,7 @@ impl Ojs {
     /// [`Error::NotMigrated`](uniqueue::Error::NotMigrated) where the queue's own schema is missing;
     /// [`Error::Database`](uniqueue::Error::Database), also where the role may create no schema.
     pub async fn start(self) -> Result<Router> {
-        let Self { client, schema, access } = self;
+        let Self { client, schema, access, checks } = self;
         client.check_schema().await?;
         let schema = match schema {
             Some(schema) => schema,
@@ -77,6 +88,6 @@ impl Ojs {
             started_at: Instant::now(),
             health: Mutex::default(),
         });
-        Ok(routes::router(&door))
+        Ok(checks.no_pages().around(routes::router(&door)).layer(map_response(async |response| in_ojs_words(response))))
     }
 }

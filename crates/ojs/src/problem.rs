@@ -85,8 +85,9 @@ impl Problem {
         self.detail("index", index)
     }
 
-    /// The problem that a plain answer with this status stands for: one of a server around the router.
-    pub(crate) fn of_status(status: StatusCode) -> Self {
+    /// The problem that a plain answer with this status stands for: one of a layer or a server around the router. `why`: its
+    /// text, where it is known.
+    pub(crate) fn of_status(status: StatusCode, why: Option<&str>) -> Self {
         let (code, message) = match status {
             StatusCode::UNAUTHORIZED => {
                 ("unauthenticated", "credentials are needed, or those that were sent are wrong")
@@ -99,7 +100,7 @@ impl Problem {
             status if status.is_server_error() => ("backend_error", "the server failed; its log has the error"),
             _ => ("invalid_request", "the request cannot be read"),
         };
-        let problem = Self::new(status, code, message);
+        let problem = Self::new(status, code, why.unwrap_or(message));
         match status {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::REQUEST_TIMEOUT => {
                 problem.retryable()

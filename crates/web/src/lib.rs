@@ -3,11 +3,11 @@
 //!
 //! ```no_run
 //! use axum::Router;
-//! use uniqueue_web::{Access, Web};
+//! use uniqueue_web::{Access, Checks, Web};
 //!
 //! # fn run(client: uniqueue::Client) {
 //! let dashboard = Web::new(client)
-//!     .host("admin.example.com")
+//!     .checks(Checks::new().host("admin.example.com"))
 //!     .access(|request| match request.headers.get("x-user").and_then(|user| user.to_str().ok()) {
 //!         Some(user) => Access::all().user(user),
 //!         None => Access::none(),
@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Without further options a dashboard answers only to the names of the local machine, and shows everything but
-//! changes nothing. [`Web::access`] grants more, [`Web::host`] adds names.
+//! changes nothing. [`Web::access`] grants more, [`Checks::host`] adds names.
 
 mod access;
 mod across;
@@ -47,3 +47,4 @@ mod web;
 pub use self::access::{Access, Needs, Right};
 pub use self::routes::Route;
 pub use self::web::{Web, router};
+pub use uniqueue_http::Checks;

@@ -1,20 +1,24 @@
 //! The builder of a dashboard.
 
 use std::fmt;
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::Response;
 use tokio_util::sync::CancellationToken;
 use uniqueue::{Client, JobRow, Places};
+use uniqueue_http::Checks;
 
 use crate::access::Access;
 use crate::across::Across;
 use crate::app::{AccessFn, AllPlaces, App, RedactFn, Scope};
 use crate::bulk::Plans;
 use crate::clock::Clock;
-use crate::guard;
 use crate::path::place_path;
 use crate::routes::{self, Route};
 use crate::sampler::Sampler;
@@ -46,8 +50,7 @@ pub struct Web {
     access: Arc<AccessFn>,
     redact: Option<Arc<RedactFn>>,
     is_read_only: bool,
-    hosts: Option<Vec<String>>,
-    origins: Vec<String>,
+    checks: Checks,
     prefix: Option<String>,
     csp: String,
     stop: Option<Signal>,
@@ -58,7 +61,7 @@ impl fmt::Debug for Web {
         f.debug_struct("Web")
             .field("queues", &self.queues)
             .field("is_read_only", &self.is_read_only)
-            .field("hosts", &self.hosts)
+            .field("checks", &self.checks)
             .finish_non_exhaustive()
     }
 }
@@ -91,8 +94,7 @@ impl Web {
             access: Arc::new(|_| Access::read()),
             redact: None,
             is_read_only: false,
-            hosts: Some(Vec::new()),
-            origins: Vec::new(),
+            checks: Checks::new(),
             prefix: None,
             csp: CSP.to_owned(),
             stop: None,
@@ -122,23 +124,10 @@ impl Web {
         self
     }
 
-    /// A host name by which the dashboard is reached, without the port. Requests for other names are refused, which
-    /// prevents DNS rebinding. Default: `localhost` and every address, which stay allowed.
-    pub fn host(mut self, host: impl Into<String>) -> Self {
-        self.hosts.get_or_insert_default().push(host.into().to_ascii_lowercase());
-        self
-    }
-
-    /// Answers to every host name, for an application that checks the name itself.
-    pub fn any_host(mut self) -> Self {
-        self.hosts = None;
-        self
-    }
-
-    /// An origin, such as `https://admin.example.com`, from which changes are accepted. Needed only behind a proxy that
-    /// changes the `Host` header, for browsers that do not send `Sec-Fetch-Site`.
-    pub fn origin(mut self, origin: impl Into<String>) -> Self {
-        self.origins.push(origin.into());
+    /// The checks of every request: host names, origins and the time of a body. Default: [`Checks::new`], with which the
+    /// dashboard answers only to the names of the local machine and to addresses.
+    pub fn checks(mut self, checks: Checks) -> Self {
+        self.checks = checks;
         self
     }
 
@@ -196,7 +185,14 @@ impl Web {
             Queues::One(client) => routes::router(&self.app(client, Scope::One, "", stop)),
             Queues::Places(places) => self.over_places(places, &stop),
         };
-        guard::around(router, self.hosts, &self.origins, &self.csp)
+        let csp = HeaderValue::from_str(&self.csp).unwrap_or_else(|_| {
+            tracing::error!("the Content-Security-Policy is not a valid header: nothing is allowed");
+            HeaderValue::from_static("default-src 'none'")
+        });
+        self.checks.around(router).layer(map_response(move |mut response: Response| {
+            response.headers_mut().entry(header::CONTENT_SECURITY_POLICY).or_insert(csp.clone());
+            ready(response)
+        }))
     }
 
     /// The pages over all places, and those of each place.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ipnet::IpNet;
+use uniqueue_http::Checks;
 
 use crate::database::DatabaseArguments;
 use crate::time_argument::DurationArgument;
@@ -30,7 +31,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
 
-    /// A host name by which browsers reach it; repeat it. Local names and addresses are always allowed
+    /// A host name by which browsers and clients reach it; repeat it. Local names and addresses are always allowed
     #[arg(long, value_name = "NAME")]
     pub(super) host: Vec<String>,
 
@@ -106,6 +107,12 @@ impl ServeArguments {
         let mut address = self.listen;
         address.set_port(self.port.unwrap_or(address.port()));
         address
+    }
+
+    /// The checks of every HTTP router.
+    pub(super) fn checks(&self) -> Checks {
+        let checks = Checks::new().request_timeout(self.request_timeout.0);
+        self.host.iter().fold(checks, |checks, host| checks.host(host))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! accept ─▶ place ─▶ TLS ─▶ head of a request ─▶ credentials ─▶ its body ─▶ answer ─▶ next request
-//!                   └─────── within `read` ───┘              └ likewise ┘
+//!                   └─────── within `read` ───┘              └ Checks ┘
 //! ```
 //!
 //! A client that sends its request slowly, or sends none, loses its connection. When all places are taken it loses it to the
@@ -15,13 +15,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{Method, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -36,14 +35,8 @@ use super::authenticate::is_probe;
 use super::peer::Peer;
 use super::places::{Place, Places, Taken};
 
-/// The most bytes of the head of a request, to which hyper adds its last read, and of its body: a form with the ids of a page
-/// and args of 1 MB fits.
+/// The most bytes of the head of a request, to which hyper adds its last read.
 const MAX_HEAD: usize = 64 * 1024;
-const MAX_BODY: usize = 4 * 1024 * 1024;
-
-/// The most bytes of a body that is read without a permit, and how many larger ones are read at once.
-const SMALL_BODY: u64 = 64 * 1024;
-const LARGE_BODIES: usize = 8;
 
 /// How long a client may take to read an answer, a page of 100 KB.
 const READ_ANSWER: Duration = Duration::from_secs(60);
@@ -58,7 +51,7 @@ pub(super) struct Limits {
     pub(super) most: u32,
     /// Rewrites the answers of the server to those of the door. The dashboard's stay as they are.
     pub(super) words: fn(Response) -> Response,
-    /// How long a client may take to send the head of a request, from the end of the one before, and its body.
+    /// How long a client may take to send the head of a request, from the end of the one before.
     pub(super) read: Duration,
 }
 
@@ -186,37 +179,5 @@ async fn route(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respon
             let headers = [(header::RETRY_AFTER, "5"), (header::CONNECTION, "close")];
             Ok((StatusCode::SERVICE_UNAVAILABLE, headers, "too many requests are worked on\n").into_response())
         }
-    }
-}
-
-/// The limits of bodies.
-#[derive(Clone)]
-struct Bodies {
-    read: Duration,
-    large: Arc<Semaphore>,
-}
-
-/// Puts the limits of a body around a router. It stands behind the check of credentials: other clients send none.
-pub(super) fn around(router: Router, limits: Limits) -> Router {
-    let bodies = Bodies { read: limits.read, large: Arc::new(Semaphore::new(LARGE_BODIES)) };
-    router.layer(from_fn_with_state(bodies, read_body))
-}
-
-async fn read_body(State(bodies): State<Bodies>, request: Request, next: Next) -> Response {
-    if [Method::GET, Method::HEAD].contains(request.method()) {
-        return next.run(request.map(|_| Body::empty())).await;
-    }
-    let (head, body) = request.into_parts();
-    let is_small = body.size_hint().upper().is_some_and(|most| most <= SMALL_BODY);
-    let read = async {
-        let _permit = if is_small { None } else { bodies.large.acquire().await.ok() };
-        to_bytes(body, MAX_BODY).await
-    };
-    match timeout(bodies.read, read).await {
-        Ok(Ok(bytes)) => next.run(Request::from_parts(head, Body::from(bytes))).await,
-        Ok(Err(_)) => {
-            (StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, or was not sent whole\n").into_response()
-        }
-        Err(_) => (StatusCode::REQUEST_TIMEOUT, "the request was sent too slowly\n").into_response(),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! listener (TCP or a Unix socket) ─▶ connections (how many, how slow, TLS) ─▶ authenticate (credentials of the request)
-//!                                 ─▶ uniqueue-web (hosts, rights, pages)
+//!                                 ─▶ uniqueue-http (hosts, origins, bodies) ─▶ uniqueue-web or uniqueue-ojs (rights, answers)
 //! ```
 
 mod args;
@@ -72,7 +72,7 @@ pub(crate) async fn run(arguments: ServeArguments, map: Option<PlaceMap>) -> Res
     if let Some(map) = map {
         let places = pool::open_places(map, &arguments);
         announce(&arguments, &listening, None, None)?;
-        let router = router(Web::over(places.clone()), &checks, &arguments, limits, &stop);
+        let router = router(Web::over(places.clone()), &checks, &arguments, &stop);
         tokio::select! {
             () = listening.serve(router, limits, stop.clone()) => {}
             () = too_long_after(&stop) => {}
@@ -97,7 +97,7 @@ pub(crate) async fn run(arguments: ServeArguments, map: Option<PlaceMap>) -> Res
         None => None,
     };
     announce(&arguments, &listening, faktory.as_ref(), ojs.as_ref())?;
-    let router = router(Web::new(client.clone()), &checks, &arguments, limits, &stop);
+    let router = router(Web::new(client.clone()), &checks, &arguments, &stop);
     tokio::select! {
         () = serve(listening.serve(router, limits, stop.clone()), faktory, ojs, &stop) => {}
         () = too_long_after(&stop) => {}
@@ -136,13 +136,7 @@ async fn too_long_after(stop: &CancellationToken) {
 }
 
 /// The dashboard behind the check of credentials.
-fn router(
-    web: Web,
-    checks: &Arc<Checks>,
-    arguments: &ServeArguments,
-    limits: Limits,
-    stop: &CancellationToken,
-) -> Router {
+fn router(web: Web, checks: &Arc<Checks>, arguments: &ServeArguments, stop: &CancellationToken) -> Router {
     let mut web = web
         .access(|parts| match parts.extensions.get::<User>() {
             Some(User { name, rights }) => {
@@ -157,14 +151,12 @@ fn router(
             }
             None => Access::none(),
         })
+        .checks(arguments.checks())
         .shutdown(stop.clone().cancelled_owned());
-    for host in &arguments.host {
-        web = web.host(host);
-    }
     if arguments.read_only {
         web = web.read_only();
     }
-    authenticate::around(connections::around(web.router(), limits), checks)
+    authenticate::around(web.router(), checks)
 }
 
 /// Refuses options that serve one queue if a map names several places.

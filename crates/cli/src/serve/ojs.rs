@@ -12,7 +12,7 @@ use uniqueue_ojs::{Access, Ojs};
 
 use super::args::ServeArguments;
 use super::authenticate::{self, Checks};
-use super::connections::{self, Limits};
+use super::connections::Limits;
 use super::credentials::{Credentials, Rights, User};
 use super::listener::Listening;
 use super::pool;
@@ -62,8 +62,8 @@ impl OjsDoor {
         let client = pool::open_with(url, arguments, CONNECTIONS, STATEMENT_TIMEOUT)?;
         let maintainer = Maintainer::new(client.clone()).name("uniqueue serve --ojs");
         let maintainer = maintainer.promote_interval(PROMOTE_INTERVAL).rescue_interval(RESCUE_INTERVAL).start().await?;
-        let router = Ojs::new(client.clone()).access(access).start().await?;
-        let router = authenticate::around(connections::around(router, limits), checks);
+        let router = Ojs::new(client.clone()).access(access).checks(arguments.checks()).start().await?;
+        let router = authenticate::around(router, checks);
         Ok(Self { listening, router, limits, maintainer, client })
     }
 

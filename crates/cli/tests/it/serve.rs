@@ -1,6 +1,7 @@
 //! `uniqueue serve`, over real sockets.
 
 mod access;
+mod checks;
 mod faktory;
 mod life;
 mod limits;

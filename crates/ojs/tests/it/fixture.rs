@@ -84,7 +84,7 @@ impl Door {
 }
 
 async fn send_to(router: Router, method: &str, path: &str, headers: &[(String, String)], body: Vec<u8>) -> Answer {
-    let mut request = Request::builder().method(method).uri(path);
+    let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
     for (name, value) in headers {
         request = request.header(name, value);
     }

@@ -113,7 +113,7 @@ async fn access_is_nothing_reading_or_everything() {
     });
     let router = router.start().await.unwrap();
     let status = async |method: &str, path: &str, may: bool| {
-        let mut request = Request::builder().method(method).uri(path);
+        let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
         if may {
             request = request.header("x-may", "read");
         }
@@ -132,7 +132,7 @@ async fn a_door_without_a_database_says_so_and_asks_to_retry() {
     let client = Client::builder().schema(door.database.client.schema().clone()).pool(away.clone());
     let router = Ojs::new(client).start().await.unwrap();
     away.close().await;
-    let request = |path: &str| Request::get(path).body(axum::body::Body::empty()).unwrap();
+    let request = |path: &str| Request::get(path).header("host", "localhost").body(axum::body::Body::empty()).unwrap();
     for path in ["/ojs/v1/health", "/ojs/v1/queues"] {
         assert_eq!(router.clone().oneshot(request(path)).await.unwrap().status().as_u16(), 503, "{path}");
     }
