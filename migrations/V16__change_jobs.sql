@@ -81,7 +81,7 @@ END;
 COMMENT ON FUNCTION discard_jobs(uuid[], text[]) IS
     'Discards the jobs with these ids that are not final, as jobs that failed for good. With states, only jobs in one of these states. Each gets an error with the code by_operator. A running job is discarded at once: its runner is notified, and the result of its worker is dropped. Returns one row per discarded job.';
 
-CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL)
+CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL, afresh boolean DEFAULT false)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -93,6 +93,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     wanted uuid[];
+    limits smallint[];
     -- Those that come back to their unique states.
     returning_ids uuid[];
     -- Those that are refused without their claim: a final job is not rewritten into a discarded one.
@@ -102,12 +103,12 @@ DECLARE
     yielding uuid[];
 BEGIN
     SELECT
-        array_agg(w.id), coalesce(array_agg(w.id) FILTER (WHERE w.returns), '{}'),
+        array_agg(w.id), array_agg(w.max_attempts), coalesce(array_agg(w.id) FILTER (WHERE w.returns), '{}'),
         coalesce(array_agg(w.id) FILTER (WHERE w.returns AND w.is_strict), '{}')
-    INTO wanted, returning_ids, strict_ids
+    INTO wanted, limits, returning_ids, strict_ids
     FROM (
         SELECT
-            j.id,
+            j.id, j.max_attempts,
             j.finalized_at IS NOT NULL AND j.discard_on_reentry AS is_strict,
             coalesce(
                 j.unique_states & _state_bit('available') <> 0
@@ -137,6 +138,13 @@ BEGIN
             ARRAY(SELECT y.id FROM unnest(yielding) AS y (id) WHERE y.id = ANY (returning_ids))
         );
     END IF;
+    IF afresh THEN
+        -- Without the attempts that _retry added.
+        UPDATE job AS j
+        SET attempt = 0, max_attempts = w.max_attempts
+        FROM unnest(wanted, limits) AS w (id, max_attempts)
+        WHERE j.id = w.id AND j.state = 'available';
+    END IF;
     IF EXISTS (SELECT FROM runner AS r WHERE r.idle) THEN
         PERFORM _wake_for(wanted);
     END IF;
@@ -151,8 +159,8 @@ BEGIN
     WHERE j.id = ANY (wanted);
 END
 $$;
-COMMENT ON FUNCTION retry_jobs(uuid[], text[]) IS
-    'Makes the final and waiting jobs with these ids available, with at least one attempt left. With states, only jobs in one of these states. A job takes its claim back if its key is free, and otherwise goes on without it. If its policy says discard on re-entry, a waiting job is discarded, and a final job is refused and stays as it is. Notifies idle runners. Returns one row per job: its new state, whether it was refused, and the holder of its key. The holder is null if it belongs to an open transaction or if the time for waiting was used up.';
+COMMENT ON FUNCTION retry_jobs(uuid[], text[], boolean) IS
+    'Makes the final and waiting jobs with these ids available, with at least one attempt left. afresh: with attempt 0 and all of their attempts. With states, only jobs in one of these states. A job takes its claim back if its key is free, and otherwise goes on without it. If its policy says discard on re-entry, a waiting job is discarded, and a final job is refused and stays as it is. Notifies idle runners. Returns one row per job: its new state, whether it was refused, and the holder of its key. The holder is null if it belongs to an open transaction or if the time for waiting was used up.';
 
 CREATE FUNCTION _let_wait(ids uuid[], states text[], until timestamptz)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)

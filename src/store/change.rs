@@ -22,7 +22,10 @@ pub(crate) enum Verb {
     Discard,
     Release,
     Reschedule(OffsetDateTime),
-    Retry,
+    Retry {
+        /// With attempt 0.
+        afresh: bool,
+    },
     SetPriority(i16),
 }
 
@@ -35,7 +38,7 @@ impl Verb {
             Self::Discard => "discard",
             Self::Release => "release",
             Self::Reschedule(_) => "reschedule",
-            Self::Retry => "retry",
+            Self::Retry { .. } => "retry",
             Self::SetPriority(_) => "set_priority",
         }
     }
@@ -83,25 +86,26 @@ pub(crate) async fn change(
         Verb::Discard => &statements.discard_jobs,
         Verb::Release => &statements.release_jobs,
         Verb::Reschedule(_) => &statements.reschedule_jobs,
-        Verb::Retry => &statements.retry_jobs,
+        Verb::Retry { .. } => &statements.retry_jobs,
         Verb::SetPriority(_) => &statements.set_priority,
     };
     let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
     let query = query(statement).bind(ids).bind(states.map(state_names));
     let query = match verb {
-        Verb::Cancel | Verb::Delete | Verb::Discard | Verb::Release | Verb::Retry => query,
+        Verb::Cancel | Verb::Delete | Verb::Discard | Verb::Release => query,
+        Verb::Retry { afresh } => query.bind(afresh),
         Verb::Reschedule(at) => query.bind(at),
         Verb::SetPriority(priority) => query.bind(priority),
     };
     let rows = query.bind(lock_wait.map(lock_timeout)).fetch_all(connection).await?;
     let is_told = match verb {
-        Verb::Cancel | Verb::Discard | Verb::Release | Verb::Reschedule(_) | Verb::Retry => true,
+        Verb::Cancel | Verb::Discard | Verb::Release | Verb::Reschedule(_) | Verb::Retry { .. } => true,
         Verb::Delete | Verb::SetPriority(_) => false,
     };
     let mut changes = Changes { changed: Vec::with_capacity(rows.len()), refused: Vec::new() };
     for row in &rows {
         let id = JobId::from(row.try_get::<Uuid, _>("id")?);
-        if matches!(verb, Verb::Retry) && row.try_get("refused")? {
+        if matches!(verb, Verb::Retry { .. }) && row.try_get("refused")? {
             let holder = row.try_get::<Option<Uuid>, _>("holder")?.map(JobId::from);
             changes.refused.push(RefusedRetry::new(id, holder));
         } else {

@@ -72,6 +72,15 @@ impl<'a> Change<'a> {
         self
     }
 
+    /// Gives retried jobs all of their attempts again: their `attempt` is 0, and their `max_attempts` stays. Their errors stay, too.
+    /// Only for [`Client::retry`]. Default: a retried job has one attempt left, or as many as it had.
+    pub fn afresh(mut self) -> Self {
+        if let Verb::Retry { afresh } = &mut self.verb {
+            *afresh = true;
+        }
+        self
+    }
+
     /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Default: the
     /// change is not logged.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
@@ -230,7 +239,7 @@ impl Client {
     ///
     /// As for [`Client::cancel`].
     pub fn retry(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
-        Change::new(self, Verb::Retry, jobs)
+        Change::new(self, Verb::Retry { afresh: false }, jobs)
     }
 
     /// Releases pending jobs: they become available, due now, or scheduled where their time has not come.

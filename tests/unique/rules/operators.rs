@@ -7,6 +7,35 @@ use uniqueue::{JobCount, JobFilter, JobSelection, JobState, OnReentry, PeriodicJ
 use support::{Database, job};
 
 #[tokio::test]
+async fn a_retry_afresh_gives_all_attempts_again_and_a_refused_job_stays_as_it_is() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).on_reentry(OnReentry::Discard);
+    let plain = client.insert(job("a").max_attempts(3)).await.unwrap().id();
+    let keyed = client.insert(job("a").max_attempts(3).unique_key(UniqueKey::raw("free"))).await.unwrap().id();
+    let refused = client.insert(job("a").max_attempts(3).unique_key(key())).await.unwrap().id();
+    for id in [plain, keyed, refused] {
+        database.set_state(id, "discarded").await;
+    }
+    database.execute("UPDATE {schema}.job SET attempt = 3").await;
+    client.insert(job("a").unique_key(key())).await.unwrap();
+    let attempts = async |id| {
+        let row = client.job(id).await.unwrap().unwrap();
+        (row.state, row.attempt, row.max_attempts)
+    };
+    let mut retried = client.retry([plain, keyed, refused]).afresh().await.unwrap();
+    retried.sort();
+    assert_eq!(retried, [plain, keyed]);
+    assert_eq!([attempts(plain).await, attempts(keyed).await], [(JobState::Available, 0, 3); 2]);
+    assert_eq!(attempts(refused).await, (JobState::Discarded, 3, 3));
+    // Without it there is one attempt more.
+    database.set_state(plain, "discarded").await;
+    database.execute("UPDATE {schema}.job SET attempt = max_attempts").await;
+    client.retry([plain]).await.unwrap();
+    assert_eq!(attempts(plain).await, (JobState::Available, 3, 4));
+}
+
+#[tokio::test]
 async fn r6_an_operators_retry_of_a_finished_job_whose_key_is_taken_goes_on_without_a_claim() {
     let database = Database::new().await;
     let client = &database.client;
