@@ -82,8 +82,8 @@ pub use self::client::Periodic;
 pub use self::client::{
     AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explanation, FetchJobs,
     GroupBackfill, Groups, HeldGroups, HistoryRequest, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs,
-    KindCache, Kinds, NextInsert, Queue, QueueChange, Queues, Request, StatsRequest, StuckJobs, SuppressedDuplicates,
-    Wait,
+    KindCache, Kinds, NextInsert, Queue, QueueCache, QueueChange, Queues, Request, StatsRequest, StuckJobs,
+    SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};

@@ -32,6 +32,7 @@ pub(crate) mod ping;
 mod place;
 mod place_guard;
 pub(crate) mod pooled_connection;
+mod queue_cache;
 mod queues;
 mod relatives;
 mod remote;
@@ -70,6 +71,7 @@ pub use self::kinds::Kinds;
 pub use self::migration::Migration;
 #[cfg(feature = "periodic")]
 pub use self::periodic::Periodic;
+pub use self::queue_cache::QueueCache;
 pub use self::queues::{Queue, QueueChange, Queues};
 pub use self::remote::FetchJobs;
 pub use self::request::Request;
@@ -227,6 +229,15 @@ impl Client {
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         &self.inner.pool
+    }
+
+    /// A client over a pool of its own, of at most this many connections with the options of this client's, opened when they are
+    /// needed: for reads that must not take the connections of work. It has none of this client's defaults and middleware.
+    #[must_use]
+    pub fn with_own_pool(&self, connections: u32) -> Self {
+        let options = self.pool().options().clone().min_connections(0).max_connections(connections);
+        let pool = options.connect_lazy_with(self.pool().connect_options().as_ref().clone());
+        Self::builder().schema(self.schema().clone()).pool(pool)
     }
 
     /// The schema that holds the queue.

@@ -1,0 +1,78 @@
+//! Counts of queues that many clients of a process share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+use tokio::time::sleep;
+
+use super::Client;
+use crate::error::Result;
+use crate::queue::QueueInfo;
+
+/// How long counts are shared.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The part of the time in which counting may be at work: a tenth.
+const PAUSES: u32 = 10;
+
+/// The last counts.
+struct Counted {
+    began_at: Instant,
+    took: Duration,
+    queues: Arc<[QueueInfo]>,
+}
+
+/// The queues of a client as [`Client::queues`] lists them, read at most once a second, one read at a time: for processes that
+/// answer many clients.
+///
+/// After [`changed`](Self::changed) the next answer is read anew. That answer waits until nine times the length of the last read
+/// have passed since it, at most a second, so reads take a tenth of a connection at most.
+pub struct QueueCache {
+    client: Client,
+    counted: Mutex<Option<Counted>>,
+    changed_at: StdMutex<Option<Instant>>,
+}
+
+impl QueueCache {
+    /// A cache over the client's pool. Nothing is read yet.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client, counted: Mutex::default(), changed_at: StdMutex::default() }
+    }
+
+    /// Notes that this process has changed jobs or queues.
+    pub fn changed(&self) {
+        *self.changed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// The queues by name. An answer contains every change that was noted before it was asked for, and is at most a second old.
+    /// Calls that come during a read wait for its answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database). The next call reads anew.
+    pub async fn queues(&self) -> Result<Arc<[QueueInfo]>> {
+        let asked_at = Instant::now();
+        let changed_at = *self.changed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.counted.lock().await;
+        if let Some(Counted { began_at, took, queues }) = &*counted {
+            let is_current = *began_at >= asked_at || changed_at.is_none_or(|at| at < *began_at);
+            if is_current && began_at.elapsed() < FRESH {
+                return Ok(Arc::clone(queues));
+            }
+            sleep(took.saturating_mul(PAUSES).min(FRESH).saturating_sub(began_at.elapsed())).await;
+        }
+        let began_at = Instant::now();
+        let queues: Arc<[_]> = self.client.queues().await?.into();
+        *counted = Some(Counted { began_at, took: began_at.elapsed(), queues: Arc::clone(&queues) });
+        Ok(queues)
+    }
+}
+
+impl fmt::Debug for QueueCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueCache").field("client", &self.client).finish_non_exhaustive()
+    }
+}
