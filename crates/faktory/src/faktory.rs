@@ -34,7 +34,7 @@ const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 /// A server of Faktory's protocol on a client's queue.
 ///
 /// It uses the client's pool. Fetches and results of all connections share a few of its connections. Each push of a unique
-/// job takes one. It also has a connection of its own for wake-ups, and does the maintenance of the queue.
+/// job takes one. It also has a connection of its own for wake-ups and one for `INFO`, and does the maintenance of the queue.
 ///
 /// Without [`user`](Self::user) every client may do everything: listen on the loopback interface then.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Faktory {
         self
     }
 
-    /// Delays peers that send many wrong passwords. Default: no delay. Two passwords are checked at once in any case.
+    /// Delays the answers to wrong passwords. Default: no delay. Two passwords are checked at once in any case.
     pub fn guard(mut self, guard: Arc<dyn Guard>) -> Self {
         self.users.guard(guard);
         self

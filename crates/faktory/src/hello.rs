@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
+use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::json::read;
@@ -22,6 +23,9 @@ const VARIES: u32 = 1_024;
 
 /// How many checks are made at once.
 const CHECKS: usize = 2;
+
+/// The longest that the answer to a wrong password waits. The greeting has its own limit.
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 /// The most bytes of the name of a worker.
 const MAX_WID: usize = 100;
@@ -35,13 +39,10 @@ pub enum Rights {
     Read,
 }
 
-/// Counts wrong passwords by peer, and delays a peer that sends many.
+/// Counts wrong passwords by peer, and delays their answers. Right passwords of the same peer are not delayed.
 pub trait Guard: Send + Sync + 'static {
-    /// How much longer a peer must wait. `None`: it may try a password now.
-    fn left(&self, peer: Option<IpAddr>) -> Option<Duration>;
-
-    /// Counts a wrong password.
-    fn wrong(&self, peer: Option<IpAddr>);
+    /// Counts a wrong password. Returns how long its answer waits, of which a second at most counts.
+    fn wrong(&self, peer: Option<IpAddr>) -> Duration;
 }
 
 /// The users that may connect. Without any, every client may.
@@ -138,16 +139,13 @@ impl Users {
         let Some(challenge) = challenge else {
             return Ok(Identity { name: "faktory".to_owned(), rights: Rights::All, wid });
         };
-        if let Some(left) = self.guard.as_ref().and_then(|guard| guard.left(peer)) {
-            return Err(Refusal::new(format!("Too many wrong passwords: try again in {} s", left.as_secs() + 1)));
-        }
         match self.user_of(challenge, pwdhash.unwrap_or_default()).await {
             Some((name, rights)) => Ok(Identity { name, rights, wid }),
             None => {
-                if let Some(guard) = &self.guard {
-                    guard.wrong(peer);
-                }
                 tracing::warn!(peer = ?peer, "a client of Faktory's protocol sent a wrong password");
+                if let Some(guard) = &self.guard {
+                    sleep(guard.wrong(peer).min(LONGEST_DELAY)).await;
+                }
                 Err(Refusal::new("Invalid password"))
             }
         }

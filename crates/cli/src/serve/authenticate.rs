@@ -1,8 +1,8 @@
 //! The check of a request's credentials, before any route.
 //!
 //! A request that shows none, or wrong ones, gets no further than `/health`. The user's name goes on with the request.
-//! Hashing a password takes tens of milliseconds, so few are hashed at once, the answer is remembered by a digest, and a peer
-//! that sends many wrong ones must wait.
+//! Hashing a password takes tens of milliseconds, so few are hashed at once, and the answer is remembered by a digest. A
+//! peer that sends many wrong ones waits for each answer. Right passwords of the same peer are not delayed.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -16,6 +16,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
 
 use super::credentials::{Credentials, Rights, User, digest};
 use super::delays::Delays;
@@ -28,6 +30,10 @@ const HASHES: usize = 2;
 
 /// How many right passwords are remembered, and how many wrong ones.
 const REMEMBERED: usize = 1_000;
+
+/// How many answers to wrong passwords wait at once, and how long one waits at most.
+const WAITING: usize = 16;
+const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 /// The most bytes of a name in the log. A longer one is no user's.
 const MAX_NAME: usize = 100;
@@ -43,6 +49,8 @@ pub(super) struct Checks {
     checker: Checker,
     pub(super) delays: Delays,
     known: Mutex<Known>,
+    /// Permits of wrong passwords whose answers wait.
+    waiting: Semaphore,
 }
 
 /// Digests of user names with their passwords. A script that goes on with a password that was changed is not hashed each time,
@@ -67,8 +75,8 @@ impl Known {
 enum Verdict {
     User(User),
     Refused,
-    /// The peer must wait this long.
-    TooSoon(Duration),
+    /// A wrong password of a peer that sent many. It should wait this long before the next one.
+    TooOften(Duration),
 }
 
 /// Puts the check around a router.
@@ -90,14 +98,15 @@ async fn check(State(checks): State<Arc<Checks>>, mut request: Request, next: Ne
             next.run(request).await
         }
         Verdict::Refused => checks.refuse(),
-        Verdict::TooSoon(left) => too_soon(left),
+        Verdict::TooOften(delay) => too_often(delay),
     }
 }
 
 impl Checks {
     /// The check of these credentials.
     pub(super) fn new(credentials: Credentials) -> Self {
-        Self { credentials, checker: Checker::new(HASHES), delays: Delays::default(), known: Mutex::default() }
+        let (checker, waiting) = (Checker::new(HASHES), Semaphore::new(WAITING));
+        Self { credentials, checker, delays: Delays::default(), known: Mutex::default(), waiting }
     }
 
     async fn verdict(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Verdict {
@@ -164,14 +173,7 @@ impl Checks {
                 return Some(Verdict::Refused);
             }
         }
-        if let Some(left) = self.delays.left(peer) {
-            return Some(Verdict::TooSoon(left));
-        }
         let permit = self.checker.permit().await?;
-        // Others of the peer may have been wrong meanwhile.
-        if let Some(left) = self.delays.left(peer) {
-            return Some(Verdict::TooSoon(left));
-        }
         let is_right = self.checker.is_right(permit, password.to_vec(), hash).await && passwords.contains_key(name);
         self.known.lock().unwrap_or_else(PoisonError::into_inner).add(digest, is_right);
         if is_right {
@@ -181,7 +183,14 @@ impl Checks {
         let name = &name[..name.floor_char_boundary(MAX_NAME)];
         let peer = peer.map_or_else(|| "the socket".to_owned(), |peer| peer.to_string());
         tracing::warn!(user = ?name, peer, ?delay, "a wrong password or an unknown user");
-        Some(Verdict::Refused)
+        if delay.is_zero() {
+            return Some(Verdict::Refused);
+        }
+        // Few answers wait at once, because each has a place among the requests.
+        if let Ok(_waiting) = self.waiting.try_acquire() {
+            sleep(delay.min(LONGEST_DELAY)).await;
+        }
+        Some(Verdict::TooOften(delay))
     }
 
     fn refuse(&self) -> Response {
@@ -199,8 +208,8 @@ impl Checks {
     }
 }
 
-fn too_soon(left: Duration) -> Response {
-    let seconds = left.as_secs() + 1;
+fn too_often(delay: Duration) -> Response {
+    let seconds = delay.as_secs();
     let text = format!("too many wrong passwords came from this address: try again in {seconds} s\n");
     let headers = [(header::RETRY_AFTER, seconds.to_string()), (header::CACHE_CONTROL, "no-store".to_owned())];
     (StatusCode::TOO_MANY_REQUESTS, headers, text).into_response()

@@ -1,7 +1,4 @@
-//! Delays of peers that send wrong passwords.
-//!
-//! After ten wrong passwords a peer may try the next one a second later, and after each further one twice as late. A request
-//! that comes too soon is refused at once: it costs no hash, and no place of others.
+//! Delays of the answers to wrong passwords: after the tenth of a peer a second, and after each further one twice as long.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -40,14 +37,7 @@ impl Wrong {
 }
 
 impl Delays {
-    /// How much longer a peer must wait. `None`: it may try a password now.
-    pub(super) fn left(&self, peer: Option<IpAddr>) -> Option<Duration> {
-        let peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let wrong = peers.get(&network(peer))?;
-        wrong.delay().checked_sub(wrong.last_at.elapsed()).filter(|left| !left.is_zero())
-    }
-
-    /// Counts a wrong password. Returns the delay of the peer's next one.
+    /// Counts a wrong password. Returns the delay of its answer.
     pub(super) fn count(&self, peer: Option<IpAddr>) -> Duration {
         let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if peers.len() >= MOST {
@@ -90,11 +80,10 @@ mod tests {
         for _ in 1..FREE {
             assert_eq!(delays.count(one), Duration::ZERO);
         }
-        assert_eq!(delays.left(one), None);
         let counted: Vec<_> = (0..8).map(|_| delays.count(one).as_secs()).collect();
         assert_eq!(counted, [1, 2, 4, 8, 16, 32, 32, 32]);
-        assert!(delays.left(one).is_some());
-        assert_eq!((delays.left(peer("192.0.2.2")), delays.left(None)), (None, None), "others are not delayed");
+        let others = [delays.count(peer("192.0.2.2")), delays.count(None)];
+        assert_eq!(others, [Duration::ZERO; 2], "others are not delayed");
     }
 
     #[test]
@@ -103,12 +92,12 @@ mod tests {
         for host in 1..=FREE {
             delays.count(peer(&format!("2001:db8:0:1::{host}")));
         }
-        assert!(delays.left(peer("2001:db8:0:1:ffff::1")).is_some());
-        assert_eq!(delays.left(peer("2001:db8:0:2::1")), None);
+        assert!(!delays.count(peer("2001:db8:0:1:ffff::1")).is_zero());
+        assert!(delays.count(peer("2001:db8:0:2::1")).is_zero());
         for _ in 0..FREE {
             delays.count(peer("::ffff:192.0.2.1"));
         }
-        assert!(delays.left(peer("192.0.2.1")).is_some(), "an address of IPv4 in the form of IPv6");
+        assert!(!delays.count(peer("192.0.2.1")).is_zero(), "an address of IPv4 in the form of IPv6");
     }
 
     #[test]
@@ -118,7 +107,7 @@ mod tests {
             delays.count(one);
         }
         delays.0.lock().unwrap().get_mut(&one).unwrap().last_at -= FORGET;
-        assert_eq!((delays.left(one), delays.count(one)), (None, Duration::ZERO));
+        assert_eq!(delays.count(one), Duration::ZERO);
         for number in 0..30_000_u32 {
             delays.count(Some(std::net::Ipv4Addr::from_bits(number).into()));
         }

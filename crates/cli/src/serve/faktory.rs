@@ -96,15 +96,11 @@ impl FaktoryDoor {
     }
 }
 
-/// Delays peers with the dashboard, and for each other's wrong passwords.
+/// Counts wrong passwords of a peer together with the dashboard.
 struct ByPeer(Arc<Checks>);
 
 impl Guard for ByPeer {
-    fn left(&self, peer: Option<IpAddr>) -> Option<Duration> {
-        self.0.delays.left(peer)
-    }
-
-    fn wrong(&self, peer: Option<IpAddr>) {
-        self.0.delays.count(peer);
+    fn wrong(&self, peer: Option<IpAddr>) -> Duration {
+        self.0.delays.count(peer)
     }
 }

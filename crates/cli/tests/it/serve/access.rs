@@ -242,3 +242,23 @@ async fn on_a_socket_the_mode_says_who_connects() {
     let told = refusal(&["--socket", &file(&files, "plain", ""), "--database-url", &url]);
     assert!(told.contains("cannot listen"), "{told}");
 }
+
+#[tokio::test]
+async fn wrong_passwords_delay_no_right_one_of_the_same_address() {
+    let files = directory();
+    let users = file(&files, "users", &[hashed("anna", "tea at five"), hashed("ben", "no tea at all")].concat());
+    let tokens = file(&files, "tokens", &format!("worker:{TOKEN}\n"));
+    let server = Server::start(&["--basic-auth", &users, "--bearer-token", &tokens, "--faktory", "127.0.0.1:0"]).await;
+    let faktory = super::faktory::address(&server);
+    for number in 0..12 {
+        let wrong = server.get("/", &[&basic(&format!("anna:tea at {number:02}"))]).status;
+        assert_eq!(wrong, if number < 9 { 401 } else { 429 }, "{number}");
+    }
+    // Neither has been seen before.
+    for right in ["anna:tea at five", "ben:no tea at all"] {
+        assert_eq!(server.get("/", &[&basic(right)]).status, 200, "{right}");
+    }
+    let wrong = super::faktory::Client::connect(&faktory, Some("wrong")).err().unwrap();
+    assert_eq!(wrong.to_string(), "-ERR Invalid password");
+    assert!(super::faktory::Client::connect(&faktory, Some(TOKEN)).is_ok());
+}
