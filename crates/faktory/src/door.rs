@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, KindCache};
+use uniqueue::{Client, KindCache, QueueCache};
 
 use crate::connection_limit::ConnectionLimit;
 use crate::counts::Counts;
 use crate::fetches::Fetches;
 use crate::hello::Users;
 use crate::limits::Limits;
+use crate::queues::Removed;
 use crate::reserved::AllReserved;
 use crate::results::Results;
 use crate::workers::Workers;
@@ -27,6 +28,9 @@ pub(crate) struct Door {
     pub(crate) workers: Arc<Workers>,
     pub(crate) reserved: AllReserved,
     pub(crate) kinds: KindCache,
+    /// Read over a connection of its own.
+    pub(crate) queues: QueueCache,
+    pub(crate) removed: Removed,
     pub(crate) fetches: Fetches,
     pub(crate) results: Results,
     pub(crate) counts: Counts,
@@ -46,6 +50,8 @@ impl Door {
     ) -> Self {
         Self {
             kinds: KindCache::new(client.clone()),
+            queues: QueueCache::new(client.with_own_pool(1)),
+            removed: Removed::default(),
             client,
             users,
             limits,

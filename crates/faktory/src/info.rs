@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
+use uniqueue::JobState;
 
 use crate::counts::Counts;
 use crate::door::Door;
@@ -15,14 +16,15 @@ use crate::refusal::Refusal;
 /// The version of Faktory whose commands are spoken.
 const VERSION: &str = "1.9.0";
 
-/// How far the jobs of a queue are counted.
-const COUNT_UP_TO: u32 = 1_000_000;
-
-/// The answer to `INFO`.
+/// The answer to `INFO`. Counts of a queue beyond 10,000 are estimates.
 pub(crate) async fn info(door: &Door) -> Result<Value, Refusal> {
-    let queues = door.client.queues().count_up_to(COUNT_UP_TO).await?;
-    let queues: BTreeMap<String, u64> =
-        queues.iter().map(|queue| (queue.settings.name.to_string(), queue.available.counted())).collect();
+    let all = door.queues.queues().await?;
+    let size = |state| all.iter().map(|queue| queue.count(state).counted()).sum::<u64>();
+    // The members that client libraries read of each set.
+    let set = |state| json!({ "size": size(state), "enqueued": 0, "cycles": 0, "wall_time_sec": 0.0 });
+    let listed = all.iter().filter(|queue| door.removed.lists(queue));
+    let queues: BTreeMap<&str, u64> =
+        listed.map(|queue| (queue.settings.name.as_str(), queue.available.counted())).collect();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let Counts { started_at, commands, connections, processed, failures } = &door.counts;
     let now = OffsetDateTime::now_utc();
@@ -37,7 +39,13 @@ pub(crate) async fn info(door: &Door) -> Result<Value, Refusal> {
             "total_processed": count(processed),
             "total_failures": count(failures),
             "queues": queues,
-            "tasks": {},
+            "tasks": {
+                "Scheduled": set(JobState::Scheduled),
+                "Retries": set(JobState::Retryable),
+                "Dead": set(JobState::Discarded),
+                "Busy": { "size": size(JobState::Running), "reaped": 0 },
+                "Workers": { "size": door.workers.count(), "reaped": 0 },
+            },
         },
         "server": {
             "description": concat!("uniqueue ", env!("CARGO_PKG_VERSION")),

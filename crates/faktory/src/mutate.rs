@@ -51,7 +51,7 @@ fn is_meant(row: &JobRow, filter: &MutationFilter) -> bool {
     let is_given = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
     if is_given(&filter.regexp) {
         let pattern = filter.regexp.as_deref().unwrap_or_default();
-        return glob::matches(pattern, &sent::of_row(row));
+        return sent::of_row(row).is_ok_and(|job| glob::matches(pattern, &job));
     }
     match filter.jids.as_deref() {
         Some(jids) if !jids.is_empty() && !is_given(&filter.jobtype) => {

@@ -4,6 +4,8 @@
 //!   back as it was sent.
 //! - Members of `custom` become the job's meta. The door keeps its own words in the member `faktory` of meta.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -44,7 +46,7 @@ pub(crate) struct Payload {
     reserve_for: Option<f64>,
     backtrace: Option<i64>,
     priority: Option<i64>,
-    custom: Option<Map<String, Value>>,
+    custom: Option<BTreeMap<String, Box<RawValue>>>,
 }
 
 /// The members of a pushed job that its meta keeps, under [`OWN`].
@@ -71,8 +73,15 @@ impl Payload {
     /// The job that is inserted. `has_defaults`: its kind is registered, and gives what is left out.
     pub(crate) fn job(self, has_defaults: bool) -> Result<NewJob, Refusal> {
         let Self { jid, jobtype, args, queue, at, created_at, retry, reserve_for, backtrace, priority, custom } = self;
-        if !ID_BYTES.contains(&jid.len()) || jid.chars().any(char::is_control) {
+        // Client libraries compare these texts with those of Faktory.
+        if jid.len() < *ID_BYTES.start() {
+            return Err(Refusal::new("jobs must have a reasonable jid parameter"));
+        }
+        if jid.len() > *ID_BYTES.end() || jid.chars().any(char::is_control) {
             return Err(Refusal::new(format!("invalid jid: must have 8 to 128 bytes: {jid:?}")));
+        }
+        if jobtype.is_empty() {
+            return Err(Refusal::new("jobs must have a jobtype parameter"));
         }
         Kind::new(jobtype.as_str())?;
         let mut job = NewJob::from_json(jobtype, stored_args(args)?);
@@ -85,10 +94,7 @@ impl Payload {
             None => {}
         }
         if let Some(at) = at.filter(|at| !at.is_empty()) {
-            let at = OffsetDateTime::parse(&at, &Rfc3339).map_err(|_| {
-                Refusal::new(format!("invalid at: must be a time such as 2026-02-12T15:15:00Z: {at:?}"))
-            })?;
-            job = job.scheduled_at(at);
+            job = job.scheduled_at(time("at", &at)?);
         }
         if let Some(priority) = priority.filter(|priority| *priority != 0) {
             if !(1..=9).contains(&priority) {
@@ -100,7 +106,7 @@ impl Payload {
         if retry.is_some() || !has_defaults {
             job = job.max_attempts(attempts(retry.unwrap_or(RETRIES))?);
         }
-        let custom = custom.unwrap_or_default();
+        let custom = custom.unwrap_or_default().into_iter().map(read_member).collect::<Result<Map<_, _>, _>>()?;
         if custom.contains_key(OWN) {
             return Err(Refusal::new("invalid custom: the member faktory is the server's own"));
         }
@@ -109,6 +115,10 @@ impl Payload {
             Unique::By(policy) => job.unique((*policy).on_conflict(OnConflict::Ignore)),
             Unique::No => job.not_unique(),
             Unique::NotSaid => job,
+        };
+        job = match custom.get("expires_at") {
+            None | Some(Value::Null) => job,
+            Some(at) => job.expires_at(time("expires_at", at.as_str().unwrap_or(&at.to_string()))?),
         };
         let reserve_for = reserve_for.map(reserve).transpose()?;
         let backtrace = backtrace.map(|lines| lines.max(0).unsigned_abs()).filter(|lines| *lines > 0);
@@ -145,12 +155,31 @@ fn attempts(retry: i64) -> Result<u16, Refusal> {
 }
 
 fn reserve(seconds: f64) -> Result<u64, Refusal> {
-    // A number that is none, or out of range, becomes the nearest whole number.
+    // A negative number becomes 0, and a fraction is cut off.
     let whole = seconds as u64;
-    match RESERVE.contains(&whole) && seconds.is_finite() {
-        true => Ok(whole),
-        false => Err(Refusal::new(format!("invalid reserve_for: must be 60 to 86400 seconds: {seconds}"))),
+    match whole > *RESERVE.end() {
+        true => Err(Refusal::new("jobs cannot be reserved for more than one day")),
+        false => Ok(whole.max(*RESERVE.start())),
     }
+}
+
+fn time(member: &str, given: &str) -> Result<OffsetDateTime, Refusal> {
+    OffsetDateTime::parse(given, &Rfc3339)
+        .map_err(|_| Refusal::new(format!("invalid timestamp for '{member}': {given:?}")))
+}
+
+/// Refuses a queue that no FETCH can name, because the names there are apart by white space.
+pub(crate) fn check_queue(queue: &str) -> Result<(), Refusal> {
+    match queue.contains(|c: char| c.is_ascii_whitespace()) {
+        true => Err(Refusal::new(format!("invalid queue: must have no white space: {queue:?}"))),
+        false => Ok(()),
+    }
+}
+
+/// A member of `custom`. Meta keeps numbers as doubles, so a number that a double would change is an error.
+fn read_member((name, json): (String, Box<RawValue>)) -> Result<(String, Value), Refusal> {
+    let value = uniqueue::parse_json(json.get());
+    value.map(|value| (name.clone(), value)).map_err(|error| Refusal::new(format!("invalid custom: {name}: {error}")))
 }
 
 /// The args as they are stored.
@@ -159,7 +188,7 @@ fn stored_args(args: Option<Box<RawValue>>) -> Result<Box<RawValue>, Refusal> {
         let shown: String = given.chars().take(40).collect();
         Refusal::new(format!("invalid args: must be an array: {shown}"))
     };
-    let Some(args) = args else { return Err(refuse("null")) };
+    let Some(args) = args else { return Err(Refusal::new("jobs must have an args parameter")) };
     let items: Vec<&RawValue> = serde_json::from_str(args.get()).map_err(|_| refuse(args.get()))?;
     match items.as_slice() {
         [only] if only.get().starts_with('{') => Ok((*only).to_owned()),
@@ -213,16 +242,18 @@ mod tests {
     #[test]
     fn a_wrong_member_is_an_error_that_names_it() {
         for (name, value, text) in [
-            ("jid", json!("short"), "invalid jid: must have 8 to 128 bytes: \"short\""),
-            ("jobtype", json!(""), "invalid kind: must not be empty: \"\""),
+            ("jid", json!("short"), "jobs must have a reasonable jid parameter"),
+            ("jobtype", json!(""), "jobs must have a jobtype parameter"),
             ("queue", json!("a\nb"), "invalid queue: must not hold control characters: \"a\\nb\""),
+            ("queue", json!("a b"), "invalid queue: must have no white space: \"a b\""),
             ("args", json!({}), "invalid args: must be an array: {}"),
-            ("args", json!(null), "invalid args: must be an array: null"),
-            ("at", json!("soon"), "invalid at: must be a time such as 2026-02-12T15:15:00Z: \"soon\""),
+            ("args", json!(null), "jobs must have an args parameter"),
+            ("at", json!("soon"), "invalid timestamp for 'at': \"soon\""),
             ("retry", json!(-2), "invalid retry: must be -1 to 32766: -2"),
-            ("reserve_for", json!(59), "invalid reserve_for: must be 60 to 86400 seconds: 59"),
+            ("reserve_for", json!(86_401), "jobs cannot be reserved for more than one day"),
             ("priority", json!(10), "invalid priority: must be 1 to 9: 10"),
             ("custom", json!({"faktory": 1}), "invalid custom: the member faktory is the server's own"),
+            ("custom", json!({"expires_at": 7}), "invalid timestamp for 'expires_at': \"7\""),
             ("custom", json!({"unique_for": "1h"}), "invalid unique_for: must be a number of seconds above 0: \"1h\""),
         ] {
             assert_eq!(job(with(name, value)).unwrap_err(), Refusal::new(text), "{name}");

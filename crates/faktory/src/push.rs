@@ -8,7 +8,7 @@ use uniqueue::{Inserted, KindRow, NewJob};
 
 use crate::door::Door;
 use crate::json;
-use crate::payload::Payload;
+use crate::payload::{Payload, check_queue};
 use crate::refusal::Refusal;
 
 /// Pushes one job.
@@ -90,10 +90,12 @@ fn note(refused: &mut BTreeMap<String, String>, jid: String, refusal: &Refusal) 
 fn prepare(kinds: &HashMap<String, KindRow>, payload: Payload) -> Result<NewJob, Refusal> {
     let kind = kinds.get(payload.jobtype());
     let job = payload.job(kind.is_some())?;
-    Ok(match kind {
+    let job = match kind {
         Some(kind) => kind.fill_in(job)?,
         None => job,
-    })
+    };
+    check_queue(job.queue_name().unwrap_or_default())?;
+    Ok(job)
 }
 
 /// Whether a job is there, or will run again.

@@ -1,17 +1,22 @@
 //! Pausing, emptying and measuring queues.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 
-use uniqueue::{Client, JobFilter, JobState};
+use serde_json::json;
+use uniqueue::{JobFilter, JobState, QueueInfo};
 
 use crate::command::QueueVerb;
+use crate::door::Door;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
 
 /// Does it for each of these queues. `*` means all.
-pub(crate) async fn queue(client: &Client, verb: QueueVerb, names: Vec<String>, actor: &str) -> Result<Reply, Refusal> {
-    let all = match verb == QueueVerb::Latency || names.iter().any(|name| name == "*") {
-        true => client.queues().count_up_to(1).await?,
+pub(crate) async fn queue(door: &Door, verb: QueueVerb, names: Vec<String>, actor: &str) -> Result<Reply, Refusal> {
+    let client = &door.client;
+    let all = match verb == QueueVerb::Latency {
+        true => door.queues.queues().await?.to_vec(),
+        false if names.iter().any(|name| name == "*") => client.queues().count_up_to(1).await?,
         false => Vec::new(),
     };
     let names = match names.iter().any(|name| name == "*") {
@@ -25,7 +30,7 @@ pub(crate) async fn queue(client: &Client, verb: QueueVerb, names: Vec<String>, 
             .collect();
         let wanted: BTreeMap<_, _> =
             names.iter().map(|name| (name, ages.get(name.as_str()).copied().unwrap_or(0.0))).collect();
-        return Ok(Reply::Value(serde_json::to_string(&wanted).unwrap_or_default()));
+        return Ok(Reply::Value(json!(wanted).to_string()));
     }
     for name in &names {
         match verb {
@@ -34,9 +39,37 @@ pub(crate) async fn queue(client: &Client, verb: QueueVerb, names: Vec<String>, 
             QueueVerb::Remove => {
                 let waiting = JobFilter::new().queue(name).states(JobState::Available);
                 client.cancel(waiting).actor(actor).await?;
+                door.removed.add(name);
             }
             QueueVerb::Latency => {}
         }
     }
     Ok(Reply::Ok)
+}
+
+/// The most names of removed queues that are remembered.
+const MOST_REMOVED: usize = 10_000;
+
+/// Queues that a client removed. They are not listed until they have jobs again.
+#[derive(Debug, Default)]
+pub(crate) struct Removed(Mutex<HashSet<String>>);
+
+impl Removed {
+    fn add(&self, name: &str) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= MOST_REMOVED {
+            names.clear();
+        }
+        names.insert(name.to_owned());
+    }
+
+    /// Whether a queue is listed.
+    pub(crate) fn lists(&self, queue: &QueueInfo) -> bool {
+        let has_jobs = JobState::ALL.into_iter().any(|state| !state.is_final() && queue.count(state).counted() > 0);
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if has_jobs {
+            names.remove(queue.settings.name.as_str());
+        }
+        !names.contains(queue.settings.name.as_str())
+    }
 }

@@ -34,6 +34,11 @@ impl From<Error> for Refusal {
         if error.is_duplicate() {
             return Self::not_unique();
         }
+        if matches!(error, Error::Database(_) | Error::Connect { .. }) {
+            // It may name hosts, users and tables. As a quoted string it stays one line of the log.
+            tracing::warn!(error = ?error.to_string(), "a command of Faktory's protocol failed");
+            return Self::new("The database does not answer, or refused the command: the server's log says more");
+        }
         tracing::debug!(%error, "a command failed");
         Self::new(error.to_string())
     }

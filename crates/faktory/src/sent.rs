@@ -9,6 +9,7 @@ use uniqueue::{AttemptError, FetchedJob, JobRow};
 
 use crate::fetched::Fetched;
 use crate::payload::{Kept, OWN, jid, kept, sent_args};
+use crate::refusal::Refusal;
 
 /// How long a job is reserved that does not say how long, in seconds.
 pub(crate) const RESERVE_FOR: u64 = 1_800;
@@ -61,7 +62,7 @@ struct Source<'a> {
 }
 
 /// The JSON of a job for the worker that fetched it.
-pub(crate) fn of_fetched(fetched: &Fetched) -> String {
+pub(crate) fn of_fetched(fetched: &Fetched) -> Result<String, Refusal> {
     let Fetched { job, kept, jid } = fetched;
     let FetchedJob { queue, kind, args, meta, created_at, scheduled_at, max_attempts, errors, .. } = job;
     json(&Source {
@@ -80,7 +81,7 @@ pub(crate) fn of_fetched(fetched: &Fetched) -> String {
 }
 
 /// The JSON of a job that waits or is dead, for patterns.
-pub(crate) fn of_row(row: &JobRow) -> String {
+pub(crate) fn of_row(row: &JobRow) -> Result<String, Refusal> {
     let kept = kept(&row.meta);
     json(&Source {
         jid: &jid(row.id, kept.as_ref()),
@@ -97,7 +98,7 @@ pub(crate) fn of_row(row: &JobRow) -> String {
     })
 }
 
-fn json(source: &Source<'_>) -> String {
+fn json(source: &Source<'_>) -> Result<String, Refusal> {
     let own = source.kept;
     let mut custom = source.meta.clone();
     custom.remove(OWN);
@@ -127,7 +128,7 @@ fn json(source: &Source<'_>) -> String {
         failure,
         custom,
     };
-    serde_json::to_string(&sent).unwrap_or_default()
+    serde_json::to_string(&sent).map_err(|error| Refusal::new(format!("The job cannot be sent: {error}")))
 }
 
 /// JSON text without white space, every digit as it was.

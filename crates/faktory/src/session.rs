@@ -212,24 +212,34 @@ impl Session<'_> {
     }
 
     async fn send(&mut self, fetched: &Fetched, worker: &str) -> io::Result<()> {
+        self.door.queues.changed();
+        let job = sent::of_fetched(fetched).map_err(|refusal| io::Error::other(refusal.text))?;
         self.door.reserved.add(fetched, worker);
-        self.reply(&Reply::Value(sent::of_fetched(fetched))).await
+        self.reply(&Reply::Value(job)).await
     }
 }
 
 /// Does what a command says, other than a fetch.
 async fn work(door: &Door, identity: &Identity, command: Command) -> Result<Reply, Refusal> {
-    let actor = identity.name.as_str();
     let may_read = matches!(&command, Command::Info | Command::Beat(_))
         || matches!(&command, Command::Queue(QueueVerb::Latency, _));
     if identity.rights != Rights::All && !may_read {
         return Err(Refusal::new("This password may only read"));
     }
+    let reply = answer(door, identity, command).await;
+    if !may_read {
+        door.queues.changed();
+    }
+    reply
+}
+
+async fn answer(door: &Door, identity: &Identity, command: Command) -> Result<Reply, Refusal> {
+    let actor = identity.name.as_str();
     match command {
         Command::Push(payload) => push(door, *payload).await.map(|()| Reply::Ok),
         Command::PushMany(items) => {
             let refused = push_many(door, &items).await?;
-            Ok(Reply::Value(serde_json::to_string(&refused).unwrap_or_default()))
+            Ok(Reply::Value(json!(refused).to_string()))
         }
         Command::Ack(jid) => {
             verdict::ack(door, &jid, worker(identity)).await?;
@@ -245,7 +255,7 @@ async fn work(door: &Door, identity: &Identity, command: Command) -> Result<Repl
         },
         Command::Info => Ok(Reply::Value(info(door).await?.to_string())),
         Command::Flush => flush(&door.client, actor).await.map(|()| Reply::Ok),
-        Command::Queue(verb, names) => queue(&door.client, verb, names, actor).await,
+        Command::Queue(verb, names) => queue(door, verb, names, actor).await,
         Command::Mutate(mutation) => mutate(&door.client, mutation, actor).await.map(|()| Reply::Ok),
         Command::Fetch(_) | Command::End => Err(Refusal::new("This password may only read")),
     }

@@ -55,6 +55,11 @@ impl Workers {
         Connected { workers: Arc::clone(self), wid: wid.to_owned() }
     }
 
+    /// How many are connected.
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Notes a sign of life, and the state that the worker says. Returns its state. `None`: no such worker is connected.
     pub(crate) fn beat(&self, wid: &str, says: Option<&str>) -> Option<WorkerState> {
         let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);

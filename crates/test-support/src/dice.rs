@@ -33,9 +33,37 @@ impl Dice {
         Duration::from_millis(from + self.below(to - from))
     }
 
+    /// A JSON number: some have more digits than a double holds, or are beyond its range.
+    pub fn json_number(&mut self) -> String {
+        let digits = |dice: &mut Self, most| {
+            (0..=dice.below(most)).map(|_| char::from(b'0' + dice.below(10) as u8)).collect::<String>()
+        };
+        let whole = digits(self, 30);
+        let mut number = match whole.trim_start_matches('0') {
+            "" => "0".to_owned(),
+            whole => whole.to_owned(),
+        };
+        if self.percent(50) {
+            number = format!("-{number}");
+        }
+        if self.percent(50) {
+            number = format!("{number}.{}", digits(self, 20));
+        }
+        if self.percent(30) {
+            number = format!("{number}e{}", self.below(800) as i64 - 400);
+        }
+        number
+    }
+
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
         }
     }
+}
+
+/// A JSON array of this many numbers.
+pub fn numbers(dice: &mut Dice, count: usize) -> String {
+    let numbers: Vec<_> = (0..count).map(|_| dice.json_number()).collect();
+    format!("[{}]", numbers.join(","))
 }

@@ -7,6 +7,7 @@ mod fuzzing;
 mod languages;
 mod limits;
 mod mutating;
+mod numbers;
 mod protocol;
 mod support;
 mod uniqueness;

@@ -98,7 +98,7 @@ async fn many_jobs_are_pushed_at_once_and_the_refused_ones_are_named() {
     let jobs =
         json!([job("job-0001", "a"), job("short", "a"), unique("job-0002"), unique("job-0003"), job("job-0004", "a")]);
     let refused: Value = serde_json::from_str(&client.send(&format!("PUSHB {jobs}")).await).unwrap();
-    let problem = "invalid jid: must have 8 to 128 bytes: \"short\"";
+    let problem = "jobs must have a reasonable jid parameter";
     assert_eq!(refused, json!({"job-0003": "NOTUNIQUE Job not unique", "short": problem}));
     assert_eq!(server.database.number("SELECT count(*) FROM {schema}.job").await, 3);
     assert_eq!(client.send("PUSHB []").await, "{}");
@@ -121,6 +121,13 @@ async fn queues_are_paused_resumed_emptied_and_measured() {
     assert_eq!((&info["faktory"]["queues"]["b"], &info["faktory"]["total_enqueued"]), (&json!(2), &json!(2)));
     assert_eq!(client.send("QUEUE REMOVE b").await, "OK");
     assert_eq!(client.send("FETCH b").await, "nil");
+    let queues = async |client: &mut Raw| {
+        let info: Value = serde_json::from_str(&client.send("INFO").await).unwrap();
+        info["faktory"]["queues"].clone()
+    };
+    assert_eq!(queues(&mut client).await, json!({"a": 0}), "a removed queue is not listed");
+    client.push(with(job("job-0004", "t"), "queue", "b")).await;
+    assert_eq!(queues(&mut client).await, json!({"a": 0, "b": 1}), "until it has jobs again");
     let cancelled = "SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'";
     assert_eq!(server.database.number(cancelled).await, 2);
 }
@@ -170,4 +177,83 @@ async fn the_end_of_a_client_is_no_error_and_has_no_reply() {
     let mut before = Raw::connect(server.address).await;
     assert_eq!(before.read().await, "HI {\"v\":2}");
     assert_eq!(before.send("PUSH {}").await, "-ERR Invalid greeting: send HELLO first");
+}
+
+#[tokio::test]
+async fn info_counts_the_sets_that_clients_read_and_contains_what_its_client_changed() {
+    let server = Server::start().await;
+    let mut client = server.worker("w").await;
+    let sizes = async |client: &mut Raw| {
+        let info: Value = serde_json::from_str(&client.send("INFO").await).unwrap();
+        let tasks = &info["faktory"]["tasks"];
+        ["Scheduled", "Retries", "Dead", "Busy", "Workers"].map(|set| tasks[set]["size"].as_u64().unwrap())
+    };
+    assert_eq!(sizes(&mut client).await, [0, 0, 0, 0, 1]);
+    client.push(with(job("later-001", "t"), "at", "2100-01-01T00:00:00Z")).await;
+    for (jid, retry) in [("retry-001", 3), ("dead-0001", -1), ("busy-0001", 1)] {
+        client.push(with(job(jid, "t"), "retry", retry)).await;
+        client.fetch("default").await;
+        if jid != "busy-0001" {
+            client.fail(jid).await;
+        }
+    }
+    assert_eq!(sizes(&mut client).await, [1, 1, 1, 1, 1]);
+    assert_eq!(client.send(r#"MUTATE {"cmd":"clear","target":"scheduled"}"#).await, "OK");
+    assert_eq!(sizes(&mut client).await, [0, 1, 1, 1, 1]);
+}
+
+#[tokio::test]
+async fn info_takes_no_connection_of_pushes_and_many_at_once_count_once() {
+    let server = Server::on(test_support::Database::with_connections(3).await, |faktory| faktory).await;
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        clients.push(server.client().await);
+    }
+    // All connections of work are taken, so no push could be made.
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(server.database.pool().acquire().await.unwrap());
+    }
+    let mut asked = tokio::task::JoinSet::new();
+    for mut client in clients {
+        asked.spawn(async move { client.send("INFO").await });
+    }
+    for info in asked.join_all().await {
+        assert!(info.contains("\"total_enqueued\":0"), "{info}");
+    }
+    let own = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> ALL ($1)";
+    let mut pids: Vec<i32> = Vec::new();
+    for connection in &mut held {
+        pids.push(sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut **connection).await.unwrap());
+    }
+    let others: i64 = sqlx::query_scalar(own).bind(pids).fetch_one(&mut *held[0]).await.unwrap();
+    // One reads, and one listens for wake-ups.
+    assert!(others <= 2, "{others} other connections");
+}
+
+#[tokio::test]
+async fn a_job_that_has_expired_is_not_fetched_and_a_short_reservation_is_a_minute() {
+    let server = Server::start().await;
+    let mut worker = server.worker("w").await;
+    let at = time::OffsetDateTime::now_utc() + std::time::Duration::from_secs(3_600);
+    let at = at.format(&time::format_description::well_known::Rfc3339).unwrap();
+    let expires = with(job("job-0001", "expires"), "custom", json!({"expires_at": at}));
+    assert_eq!(worker.push(expires).await, "OK");
+    assert_eq!(worker.push(with(job("job-0002", "short"), "reserve_for", 5)).await, "OK");
+    server.database.pass(std::time::Duration::from_secs(3_601)).await;
+    let fetched = worker.fetch("default").await;
+    assert_eq!((&fetched["jid"], &fetched["reserve_for"]), (&json!("job-0002"), &json!(60)));
+    assert_eq!(worker.send("FETCH default").await, "nil");
+    let errors = "SELECT count(*) FROM {schema}.job WHERE kind = 'expires' AND state = 'discarded' AND errors #>> '{0,code}' = 'expired'";
+    server.database.until(errors, 1).await;
+}
+
+#[tokio::test]
+async fn a_queue_that_no_fetch_can_name_is_refused() {
+    let server = Server::start().await;
+    let mut client = server.client().await;
+    let refused = client.push(with(job("job-0001", "t"), "queue", "a b")).await;
+    assert_eq!(refused, "-ERR invalid queue: must have no white space: \"a b\"");
+    server.database.execute("SELECT {schema}.register_kind('spaced', queue => 'a b')").await;
+    assert!(client.push(job("job-0002", "spaced")).await.starts_with("-ERR invalid queue"));
 }
