@@ -8,18 +8,18 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
-use uniqueue_http::Refusal;
 use uuid::Uuid;
 
 use crate::access::Access;
 use crate::door::Door;
+use crate::exact::Exact;
 use crate::problem::Problem;
 
 /// The media type of OJS.
 const MEDIA_TYPE: &str = "application/openjobspec+json";
 
 /// The header of the version, which every answer of the router has.
-const VERSION: &str = "ojs-version";
+pub(crate) const VERSION: &str = "ojs-version";
 
 /// An answer with a body.
 pub(crate) struct Answer {
@@ -53,7 +53,14 @@ impl Answer {
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         let Self { status, body, location } = self;
-        let mut response = (status, body.to_string()).into_response();
+        let mut response = match serde_json::to_string(&Exact(&body)) {
+            Ok(body) => (status, body).into_response(),
+            Err(error) => {
+                tracing::error!(%error, "an answer of Open Job Spec cannot be written");
+                return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            }
+        };
+        response.headers_mut().insert(VERSION, HeaderValue::from_static("1.0"));
         if let Some(location) = location.and_then(|location| HeaderValue::try_from(location).ok()) {
             response.headers_mut().insert(header::LOCATION, location);
         }
@@ -66,6 +73,7 @@ pub(crate) async fn complete(State(door): State<Arc<Door>>, request: Request, ne
     let request_id = request_id();
     let accepts = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = if accepts.trim() == "application/json" { "application/json" } else { MEDIA_TYPE };
+    let may_change = ![Method::GET, Method::HEAD].contains(request.method());
     let mut response = match refusal(&door, &request) {
         Some(problem) => problem.into_response(),
         // Where the client hangs up, the request goes on: half of a change is none, and a transaction that is dropped while
@@ -78,7 +86,11 @@ pub(crate) async fn complete(State(door): State<Arc<Door>>, request: Request, ne
             }
         },
     };
-    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+    if may_change {
+        door.queues.changed();
+    }
+    if let Some(problem) = response.extensions_mut().remove::<Problem>().or_else(|| Problem::of_refusal(&response)) {
+        response.headers_mut().remove(header::CONTENT_LENGTH);
         *response.body_mut() = Body::from(problem.body(&request_id).to_string());
     }
     finish(&mut response, media_type, request_id);
@@ -108,13 +120,9 @@ fn finish(response: &mut Response, media_type: &'static str, request_id: String)
 /// assert_eq!(refusal.headers()["content-type"], "application/openjobspec+json");
 /// ```
 pub fn in_ojs_words(response: Response) -> Response {
-    let status = response.status();
-    if !(status.is_client_error() || status.is_server_error()) || response.headers().contains_key(VERSION) {
-        return response;
-    }
+    let Some(problem) = Problem::of_refusal(&response) else { return response };
     let request_id = request_id();
-    let why = response.extensions().get::<Refusal>().map(|Refusal(why)| *why);
-    let mut response = response.map(|_| Body::from(Problem::of_status(status, why).body(&request_id).to_string()));
+    let mut response = response.map(|_| Body::from(problem.body(&request_id).to_string()));
     response.headers_mut().remove(header::CONTENT_LENGTH);
     finish(&mut response, MEDIA_TYPE, request_id);
     response

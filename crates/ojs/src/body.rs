@@ -6,6 +6,7 @@ use axum::http::header;
 use serde_json::{Map, Value};
 use uniqueue_http::MAX_BODY;
 
+use crate::exact;
 use crate::problem::Problem;
 
 /// A body that is a JSON object. An empty body counts as an empty object. Depth is limited to 127.
@@ -34,15 +35,15 @@ fn is_json(media_type: &str) -> bool {
     ["application/openjobspec+json", "application/json"].iter().any(|json| name.eq_ignore_ascii_case(json))
 }
 
-/// Reads a body.
+/// Reads a body. Its numbers are as [`exact`] has them.
 pub(crate) fn read(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
     if bytes.is_empty() {
         return Ok(Map::new());
     }
-    match serde_json::from_slice(bytes) {
-        Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(Problem::payload("the body must be a JSON object")),
-        Err(error) => Err(Problem::payload(format!("the body is not valid JSON: {error}"))),
+    let text = std::str::from_utf8(bytes).map_err(|_| Problem::payload("the body is not UTF-8"))?;
+    match exact::read(text)? {
+        Value::Object(members) => Ok(members),
+        _ => Err(Problem::payload("the body must be a JSON object")),
     }
 }
 

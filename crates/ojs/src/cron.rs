@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
+use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use uniqueue::{NewJob, OnConflict, PeriodicJob, PeriodicRow, UniqueKey, UniqueScope};
 
 use crate::answer::{Answer, Answered};
-use crate::body::Object;
+use crate::body::{self, Object};
 use crate::door::Door;
 use crate::envelope;
+use crate::exact::Exact;
 use crate::fields::{Fields, wrong};
 use crate::problem::Problem;
 use crate::retry::DEFAULT_ATTEMPTS;
@@ -63,7 +65,8 @@ pub(crate) async fn register(State(door): State<Arc<Door>>, Object(body): Object
     for (member, value) in [("expression", expression), ("timezone", zone), ("overlap_policy", policy)] {
         document.insert(member.to_owned(), json!(value));
     }
-    let document = Value::Object(document);
+    let document =
+        to_raw_value(&Exact(&Value::Object(document))).map_err(|error| Problem::invalid(error.to_string()))?;
     let mut tx = door.store.pool.begin().await?;
     let is_new = door.store.add_cron(&mut tx, name, &document).await?;
     if is_new {
@@ -77,7 +80,7 @@ pub(crate) async fn register(State(door): State<Arc<Door>>, Object(body): Object
     let row = door.client.periodic().find(&periodic_name(name)).await?;
     let created_at = row.as_ref().map_or_else(OffsetDateTime::now_utc, |row| row.created_at);
     let entry = CronEntry { name: name.to_owned(), document, created_at };
-    Ok(Answer::created(json!({ "cron": shown(&entry, row.as_ref()) })))
+    Ok(Answer::created(json!({ "cron": shown(&entry, row.as_ref())? })))
 }
 
 /// Members of an entry that are none of its jobs.
@@ -98,9 +101,9 @@ fn without_overlap(job: NewJob, name: &str, policy: &str, is_unique: bool) -> Re
 }
 
 /// An entry as OJS shows it.
-fn shown(entry: &CronEntry, row: Option<&PeriodicRow>) -> Value {
+fn shown(entry: &CronEntry, row: Option<&PeriodicRow>) -> Result<Value, Problem> {
     let CronEntry { name, document, created_at } = entry;
-    let mut shown = document.as_object().cloned().unwrap_or_default();
+    let mut shown = body::read(document.get().as_bytes())?;
     let mut put = |name: &str, value: Value| drop(shown.insert(name.to_owned(), value));
     put("name", json!(name));
     put("created_at", json!(times::text(*created_at)));
@@ -116,7 +119,7 @@ fn shown(entry: &CronEntry, row: Option<&PeriodicRow>) -> Value {
             put("problem", json!(problem));
         }
     }
-    Value::Object(shown)
+    Ok(Value::Object(shown))
 }
 
 /// `GET /cron`
@@ -124,7 +127,7 @@ pub(crate) async fn list(State(door): State<Arc<Door>>) -> Answered {
     let entries = door.store.cron_entries().await?;
     let rows = door.client.periodic().list().await?;
     let row_of = |name: &str| rows.iter().find(|row| row.name.as_str() == periodic_name(name));
-    let crons: Vec<_> = entries.iter().map(|entry| shown(entry, row_of(&entry.name))).collect();
+    let crons = entries.iter().map(|entry| shown(entry, row_of(&entry.name))).collect::<Result<Vec<_>, _>>()?;
     let pagination = json!({ "total": crons.len(), "has_more": false });
     Ok(Answer::ok(json!({ "crons": crons, "pagination": pagination })))
 }
@@ -136,7 +139,7 @@ pub(crate) async fn remove(State(door): State<Arc<Door>>, Path(name): Path<Strin
     door.client.periodic().remove(&periodic_name(&name)).tx(&mut tx).await?;
     tx.commit().await?;
     match removed {
-        Some(entry) => Ok(Answer::ok(json!({ "deleted": true, "name": name, "cron": shown(&entry, None) }))),
+        Some(entry) => Ok(Answer::ok(json!({ "deleted": true, "name": name, "cron": shown(&entry, None)? }))),
         None => Err(Problem::not_found("cron entry", &name)),
     }
 }

@@ -26,7 +26,7 @@ pub(crate) async fn list(State(door): State<Arc<Door>>, Query(paging): Query<Pag
     }
     let (limit, offset) = (paging.limit()?, paging.offset()?);
     // One more tells whether there is another page.
-    let mut page = door.client.jobs(filter.clone()).limit(limit + offset + 1);
+    let mut page = door.reads.jobs(filter.clone()).limit(limit + offset + 1);
     if let Some(after) = paging.after()? {
         page = page.after(after);
     }
@@ -34,7 +34,7 @@ pub(crate) async fn list(State(door): State<Arc<Door>>, Query(paging): Query<Pag
     let (skipped, wanted) = (offset as usize, limit as usize);
     let jobs: Vec<_> = all.iter().skip(skipped).take(wanted).collect();
     let next = jobs.last().map(|last| last.id).filter(|_| all.len() > skipped + wanted);
-    let total = door.client.count_jobs(filter, COUNTED).await?.counted();
+    let total = door.reads.count_jobs(filter, COUNTED).await?.counted();
     let shown: Vec<_> = jobs.into_iter().map(show::job).collect();
     Ok(Answer::ok(json!({ "jobs": shown, "pagination": paging.shown(total, next)? })))
 }
@@ -65,7 +65,7 @@ pub(crate) async fn delete(State(door): State<Arc<Door>>, Path(id): Path<String>
 pub(crate) async fn retry(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
     let JobRow { id: dead, .. } = dead(&door, &id).await?;
     let mut holder: Option<JobId> = None;
-    let retrying = door.client.retry([dead]);
+    let retrying = door.client.retry([dead]).afresh();
     let retried = retrying.on_refused(|refused| holder = refused.first().and_then(|refused| refused.holder)).await?;
     if let Some(holder) = holder {
         let message = format!("job {dead} cannot be retried: another job claims its unique key");

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::extract::Request;
 use tokio_util::task::AbortOnDropHandle;
-use uniqueue::{Client, KindCache};
+use uniqueue::{Client, KindCache, QueueCache};
 
 use crate::access::Access;
 use crate::deadlines::Deadlines;
@@ -19,6 +19,9 @@ pub(crate) type AccessFn = dyn Fn(&Request) -> Access + Send + Sync;
 /// The state that all requests share.
 pub(crate) struct Door {
     pub(crate) client: Client,
+    /// For lists and counts, which take no connection of inserts, fetches and reports.
+    pub(crate) reads: Client,
+    pub(crate) queues: QueueCache,
     pub(crate) store: Store,
     pub(crate) access: Arc<AccessFn>,
     pub(crate) runs: Arc<Runs>,

@@ -1,10 +1,12 @@
 //! A job document of a request as a job to insert.
 
+use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 use uniqueue::{JobId, NewJob};
 use uuid::{Uuid, Variant};
 
 use crate::details::{Details, MEMBER};
+use crate::exact::{self, Exact};
 use crate::fields::{Fields, wrong};
 use crate::problem::Problem;
 use crate::rate_limit::QueueRate;
@@ -98,7 +100,8 @@ pub(crate) fn read_of(document: &Map<String, Value>, workflow: Option<OfWorkflow
     let fields = Fields::new(document, defaults)?;
     let kind = kind(document)?;
     let id = id(document)?;
-    let mut job = NewJob::new(kind, args(document, fields)?);
+    let args = to_raw_value(&Exact(args(document, fields)?)).map_err(|error| Problem::invalid(error.to_string()))?;
+    let mut job = NewJob::from_json(kind, args);
     let queue = fields.text("queue")?.unwrap_or("default");
     if !is_queue(queue) {
         let must_be = "lower-case letters, digits, hyphens, underscores and dots, beginning with a letter or digit";
@@ -120,7 +123,7 @@ pub(crate) fn read_of(document: &Map<String, Value>, workflow: Option<OfWorkflow
         if name == MEMBER {
             return Err(Problem::invalid(format!("invalid meta: the name is the server's own: {MEMBER:?}")));
         }
-        job = job.meta(name, value.clone());
+        job = job.meta(name, exact::plain("meta", value)?);
     }
     let millis = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     let unknown = document.iter().filter(|(name, _)| !KNOWN.contains(&name.as_str()));
@@ -136,7 +139,7 @@ pub(crate) fn read_of(document: &Map<String, Value>, workflow: Option<OfWorkflow
     };
     if details != Details::default() {
         let details = serde_json::to_value(details).map_err(|error| Problem::invalid(error.to_string()))?;
-        job = job.meta(MEMBER, details);
+        job = job.meta(MEMBER, exact::plain("options", &details)?);
     }
     let rate = fields.object("rate_limit")?.map(|limit| QueueRate::read(queue, limit)).transpose()?;
     Ok(Envelope { job, id, kind: kind.to_owned(), rate, has_retry: retry.is_some() })

@@ -45,7 +45,7 @@ pub(crate) async fn list(State(door): State<Arc<Door>>, Query(wanted): Query<Wan
     if has_any(&JOB_EVENTS) {
         let queues =
             wanted.queues.as_ref().map(|queues| queues.split(',').map(|name| name.trim().to_owned()).collect());
-        events.extend(door.store.newest_jobs(queues).await?.iter().flat_map(events_of_job));
+        events.extend(door.store.reading(&door.reads).newest_jobs(queues).await?.iter().flat_map(events_of_job));
     }
     if wanted.queues.is_none() && has_any(&WORKFLOW_EVENTS) {
         events.extend(of_workflows(&door).await?);
@@ -132,8 +132,8 @@ fn events_of_job(row: &EventJob) -> Vec<Event> {
 
 /// The events of the newest workflows. The end of one that has just ended is noted.
 async fn of_workflows(door: &Door) -> Result<Vec<Event>, Problem> {
-    let newest = door.store.newest_workflows(WORKFLOWS).await?;
-    let loaded = workflow::load_all(&door.store, newest).await?;
+    let store = door.store.reading(&door.reads);
+    let loaded = workflow::load_all(&store, store.newest_workflows(WORKFLOWS).await?).await?;
     Ok(loaded.iter().flat_map(|(workflow, began)| events_of_workflow(workflow, *began)).collect())
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::exact::Exact;
 use crate::problem::Problem;
 
 /// A job document. A member of `options` comes before the same member at the top. Both come before the members of the
@@ -87,7 +88,7 @@ pub(crate) fn object<'a>(
 
 /// The error of a member with a value that it cannot have.
 pub(crate) fn wrong(name: &str, must_be: &str, given: &Value) -> Problem {
-    let mut text = given.to_string();
+    let mut text = Exact(given).to_string();
     if text.len() > 80 {
         text.truncate(text.floor_char_boundary(80));
         text.push('…');

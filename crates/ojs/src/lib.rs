@@ -30,6 +30,7 @@ mod door;
 mod duration;
 mod envelope;
 mod events;
+mod exact;
 mod fields;
 mod fuzz;
 mod jobs;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::map_response;
-use uniqueue::{Client, KindCache, Result, SchemaName};
+use uniqueue::{Client, KindCache, QueueCache, Result, SchemaName};
 use uniqueue_http::Checks;
 
 use crate::access::Access;
@@ -19,6 +19,9 @@ use crate::reservations::Runs;
 use crate::routes;
 use crate::store::Store;
 use crate::workflow;
+
+/// The connections of lists and counts.
+const READS: u32 = 2;
 
 /// Makes the door.
 #[must_use = "the door answers nothing until its router is served"]
@@ -36,7 +39,7 @@ impl fmt::Debug for Ojs {
 }
 
 impl Ojs {
-    /// The door to the queue of a client. It works over the client's pool.
+    /// The door to the queue of a client. It works over the client's pool. Lists and counts have two connections of their own.
     pub fn new(client: Client) -> Self {
         Self { client, schema: None, access: Arc::new(|_| Access::All), checks: Checks::new() }
     }
@@ -75,11 +78,14 @@ impl Ojs {
             None => SchemaName::new(format!("{}_ojs", client.schema().as_str()))?,
         };
         let store = Store::open(&client, &schema).await?;
+        let reads = client.with_own_pool(READS);
         let runs = Arc::new(Runs::default());
         let door = Arc::new(Door {
             deadlines: Deadlines::start(client.clone(), Arc::clone(&runs)),
             _settling: workflow::start_settling(store.clone()),
             kinds: KindCache::new(client.clone()),
+            queues: QueueCache::new(reads.clone()),
+            reads,
             client,
             store,
             access,

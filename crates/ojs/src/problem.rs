@@ -4,6 +4,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use uniqueue::{Error, JobId};
+use uniqueue_http::Refusal;
+
+use crate::answer::VERSION;
 
 /// Why a request was refused. The outermost layer writes it as the body of the answer.
 #[derive(Clone, Debug)]
@@ -87,7 +90,7 @@ impl Problem {
 
     /// The problem that a plain answer with this status stands for: one of a layer or a server around the router. `why`: its
     /// text, where it is known.
-    pub(crate) fn of_status(status: StatusCode, why: Option<&str>) -> Self {
+    fn of_status(status: StatusCode, why: Option<&str>) -> Self {
         let (code, message) = match status {
             StatusCode::UNAUTHORIZED => {
                 ("unauthenticated", "credentials are needed, or those that were sent are wrong")
@@ -135,6 +138,17 @@ impl Problem {
 /// How long a client waits before it tries again, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
+impl Problem {
+    /// The problem of an answer that neither a handler nor another problem wrote: a refusal of axum, of the checks or of a
+    /// server around the router. `None`: it is no refusal, or has the words of OJS.
+    pub(crate) fn of_refusal(response: &Response) -> Option<Self> {
+        let status = response.status();
+        let is_refusal = status.is_client_error() || status.is_server_error();
+        let why = response.extensions().get::<Refusal>().map(|Refusal(why)| *why);
+        (is_refusal && !response.headers().contains_key(VERSION)).then(|| Self::of_status(status, why))
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
@@ -157,7 +171,9 @@ impl From<Error> for Problem {
                 let mut problem = Self::duplicate("a job with the same unique key exists already", &existing);
                 if let Some(first) = first {
                     let state = crate::state::state_name(first.holder_state);
-                    problem = problem.detail("existing_job_state", state).detail("index", first.index);
+                    let key = first.duplicate.unique_key.as_str();
+                    problem = problem.detail("existing_job_state", state).detail("uniqueness_key", key);
+                    problem = problem.detail("index", first.index);
                 }
                 problem
             }

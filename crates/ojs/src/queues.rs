@@ -20,7 +20,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// `GET /queues`
 pub(crate) async fn list(State(door): State<Arc<Door>>) -> Answered {
     let queues: Vec<_> = door
-        .client
+        .queues
         .queues()
         .await?
         .iter()
@@ -49,7 +49,7 @@ fn counts(info: Option<&QueueInfo>) -> Map<String, Value> {
 
 /// `GET /queues/{name}/stats`
 pub(crate) async fn stats(State(door): State<Arc<Door>>, Path(name): Path<String>) -> Answered {
-    let queues = door.client.queues().await?;
+    let queues = door.queues.queues().await?;
     let info = queues.iter().find(|info| info.settings.name.as_str() == name);
     let mut queue = shown(&name, info.is_some_and(|info| info.settings.paused_at.is_some()));
     let mut stats = counts(info);
@@ -61,7 +61,7 @@ pub(crate) async fn stats(State(door): State<Arc<Door>>, Path(name): Path<String
 
 /// The counts of a queue in the last hour. A process stores its counts up to a minute late.
 async fn throughput(door: &Door, name: &str) -> Result<Map<String, Value>, Problem> {
-    let history = door.client.history(HOUR).queue(name).await?;
+    let history = door.reads.history(HOUR).queue(name).await?;
     let all = history.total();
     let millis = |length: Option<Duration>| length.map(|length| length.as_secs_f64() * 1_000.0);
     let per_second = all.completed as f64 / HOUR.as_secs_f64();

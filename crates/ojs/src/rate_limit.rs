@@ -29,7 +29,7 @@ impl QueueRate {
     /// Reads `{"max_per_second": 5}` or `{"limit": 100, "period": "PT1M"}`.
     pub(crate) fn read(queue: &str, document: &Map<String, Value>) -> std::result::Result<Self, Problem> {
         let count = |name: &str| match document.get(name) {
-            None => Ok(None),
+            None | Some(Value::Null) => Ok(None),
             Some(value) => match value.as_u64().and_then(|count| u32::try_from(count).ok()) {
                 Some(count @ 1..=1_000_000) => Ok(Some(count)),
                 _ => Err(wrong(&format!("rate_limit.{name}"), "a whole number from 1 to 1000000", value)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::duration;
+use crate::exact::{self, Exact};
 use crate::problem::Problem;
 
 /// The attempts of a policy that names no number.
@@ -36,7 +37,7 @@ impl RetryPolicy {
     /// Reads a policy. Each error names its member.
     pub(crate) fn read(document: &Map<String, Value>) -> Result<Self, Problem> {
         let refuse = |name: &str, must_be: &str, given: &Value| {
-            Problem::unprocessable(format!("invalid retry.{name}: must be {must_be}: {given}"))
+            Problem::unprocessable(format!("invalid retry.{name}: must be {must_be}: {}", Exact(given)))
                 .detail("field", format!("retry.{name}"))
         };
         let given = |name: &str| document.get(name).filter(|value| !value.is_null());
@@ -66,7 +67,7 @@ impl RetryPolicy {
         };
         let coefficient = match given("backoff_coefficient") {
             None => 2.0,
-            Some(value) => match value.as_f64() {
+            Some(value) => match exact::double(value) {
                 Some(coefficient) if (1.0..=1_000_000.0).contains(&coefficient) => coefficient,
                 _ => return Err(refuse("backoff_coefficient", "a number from 1 to 1000000", value)),
             },

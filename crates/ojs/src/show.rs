@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 use uniqueue::{AttemptError, FetchedJob, JobId, JobRow, JobState};
 
 use crate::details::{Details, MEMBER};
+use crate::exact;
 use crate::state::state_of;
 use crate::times::text;
 
@@ -100,7 +101,7 @@ fn parts(job: &Parts<'_>) -> Map<String, Value> {
     put("type", json!(job.kind));
     put("queue", json!(job.queue));
     put("state", json!(state_of(job.state, job.errors)));
-    put("args", serde_json::from_str(job.args.get()).unwrap_or_default());
+    put("args", exact::raw(job.args));
     put("meta", Value::Object(meta));
     put("priority", json!(job.priority));
     put("attempt", json!(attempt));

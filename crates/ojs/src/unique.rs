@@ -12,6 +12,7 @@ const DIMENSIONS: [&str; 4] = ["type", "queue", "args", "meta"];
 /// `keys` `["type", "args"]` with these `args_keys`.
 pub(crate) fn read(document: &Map<String, Value>) -> Result<UniquePolicy, Problem> {
     let mut document = document.clone();
+    document.retain(|_, value| !value.is_null());
     if matches!(document.get("key"), Some(Value::Array(_))) && !document.contains_key("keys") {
         let key = document.remove("key").unwrap_or_default();
         let is_dimension = |name: &Value| name.as_str().is_some_and(|name| DIMENSIONS.contains(&name));

@@ -15,6 +15,7 @@ use crate::deadlines::with_delay;
 use crate::details::Details;
 use crate::door::Door;
 use crate::envelope::known_id;
+use crate::exact;
 use crate::fields::{Fields, wrong};
 use crate::jobs::find;
 use crate::problem::Problem;
@@ -78,7 +79,7 @@ pub(crate) async fn ack(State(door): State<Arc<Door>>, Object(body): Object) -> 
     let held = reported(&door, &body).await?;
     let mut result = JobResult::complete(held.run);
     if let Some(output) = body.get("result").filter(|output| !output.is_null()) {
-        result = result.output(output.clone());
+        result = result.output(exact::plain("result", output)?);
     }
     let row = finish(&door, &held, result).await?;
     Ok(Answer::ok(report(&row)))
@@ -107,7 +108,7 @@ pub(crate) async fn nack(State(door): State<Arc<Door>>, Object(body): Object) ->
         .code(code)
         .error_type(of_type.unwrap_or(code));
     if let Some(details) = error.get("details").filter(|details| !details.is_null()) {
-        failure = failure.details(details.clone());
+        failure = failure.details(exact::plain("error.details", details)?);
     }
     if is_permanent {
         failure = failure.permanent();
@@ -217,7 +218,11 @@ fn worker<'a>(fields: Fields<'a>) -> Result<Option<&'a str>, Problem> {
 
 /// An array of texts in a body.
 fn names(body: &Map<String, Value>, name: &str, least: usize) -> Result<Vec<String>, Problem> {
-    let given = body.get(name).cloned().unwrap_or_else(|| if least == 0 { json!([]) } else { Value::Null });
+    let given = body
+        .get(name)
+        .filter(|given| !given.is_null())
+        .cloned()
+        .unwrap_or_else(|| if least == 0 { json!([]) } else { Value::Null });
     let most = usize::try_from(MOST).unwrap_or(usize::MAX);
     match serde_json::from_value::<Vec<String>>(given.clone()) {
         Ok(names) if (least..=most).contains(&names.len()) => Ok(names),

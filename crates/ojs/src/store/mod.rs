@@ -5,8 +5,9 @@ mod workflows;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 use sqlx::postgres::PgRow;
+use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
 use time::OffsetDateTime;
 use uniqueue::{Client, Result, SchemaName};
@@ -32,7 +33,7 @@ pub(crate) struct Store {
 /// A registered cron entry.
 pub(crate) struct CronEntry {
     pub(crate) name: String,
-    pub(crate) document: Value,
+    pub(crate) document: Box<RawValue>,
     pub(crate) created_at: OffsetDateTime,
 }
 
@@ -51,6 +52,11 @@ impl Store {
                 done => return Ok(done.map(|()| store)?),
             }
         }
+    }
+
+    /// The same over the pool of another client.
+    pub(crate) fn reading(&self, client: &Client) -> Self {
+        Self { pool: client.pool().clone(), ..self.clone() }
     }
 
     async fn migrate(&self, quoted: &str) -> sqlx::Result<()> {
@@ -92,9 +98,9 @@ impl Store {
     }
 
     /// Enters a cron entry. Returns whether the name was free.
-    pub(crate) async fn add_cron(&self, tx: &mut PgConnection, name: &str, document: &Value) -> sqlx::Result<bool> {
+    pub(crate) async fn add_cron(&self, tx: &mut PgConnection, name: &str, document: &RawValue) -> sqlx::Result<bool> {
         let sql = "INSERT INTO /* door */cron (name, document) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-        let done = sqlx::query(self.sql(sql)).bind(name).bind(document).execute(tx).await?;
+        let done = sqlx::query(self.sql(sql)).bind(name).bind(Json(document)).execute(tx).await?;
         Ok(done.rows_affected() == 1)
     }
 

@@ -231,7 +231,7 @@ impl Reader {
     fn graph(&mut self, body: &Map<String, Value>, around: Around<'_>) -> Result<Read, Problem> {
         let mut left = Vec::new();
         for (place, step) in documents(body, "steps", MOST)?.into_iter().enumerate() {
-            let given = step.get("depends_on").cloned().unwrap_or_else(|| json!([]));
+            let given = step.get("depends_on").filter(|names| !names.is_null()).cloned().unwrap_or_else(|| json!([]));
             let names: Vec<String> = serde_json::from_value(given.clone())
                 .map_err(|_| wrong("depends_on", "an array of the ids of other steps", &given))?;
             left.push((step_name(step, place), names, step));

@@ -27,6 +27,7 @@ pub(crate) struct Answer {
     pub(crate) headers: HeaderMap,
     pub(crate) is_empty: bool,
     pub(crate) body: Option<Value>,
+    pub(crate) text: String,
 }
 
 impl Door {
@@ -92,7 +93,8 @@ async fn send_to(router: Router, method: &str, path: &str, headers: &[(String, S
     let (parts, body) = answer.into_parts();
     let bytes = body.collect().await.unwrap().to_bytes();
     let body = serde_json::from_slice(&bytes).ok();
-    Answer { status: parts.status.as_u16(), headers: parts.headers, is_empty: bytes.is_empty(), body }
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    Answer { status: parts.status.as_u16(), headers: parts.headers, is_empty: bytes.is_empty(), body, text }
 }
 
 /// Posts a body to `/ojs/v1` of any router, and returns the status and the body.

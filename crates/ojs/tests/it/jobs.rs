@@ -245,3 +245,76 @@ async fn inserts_that_wait_for_a_slow_database_are_each_answered_once() {
     assert_eq!(inserts.join_all().await, [201; 50]);
     assert_eq!(door.database.number("SELECT count(*) FROM {schema}.job").await, 50);
 }
+
+#[tokio::test]
+async fn a_retry_of_a_dead_letter_has_all_attempts_again() {
+    let door = Door::open(3).await;
+    let job =
+        json!({ "type": "a", "args": [], "retry": { "max_attempts": 2, "initial_interval": "PT0S", "jitter": false } });
+    let id = door.enqueue(&job).await;
+    for round in 0..2 {
+        for attempt in 1..=2 {
+            door.database
+                .execute("UPDATE {schema}.job SET state = 'available', scheduled_at = now() WHERE state = 'retryable'")
+                .await;
+            let fetched = door.fetch("default", "w", 1).await;
+            assert_eq!((&fetched[0]["attempt"], &fetched[0]["max_attempts"]), (&json!(attempt), &json!(2)), "{round}");
+            let report = json!({ "job_id": id, "error": { "code": "x", "message": "y" } });
+            assert_eq!(door.post("/workers/nack", &report).await.0, 200);
+        }
+        let (status, answer) = door.post(&format!("/dead-letter/{id}/retry"), &json!({})).await;
+        assert_eq!((status, &answer["job"]["attempt"]), (200, &json!(0)), "{answer}");
+        // All errors stay.
+        assert_eq!(answer["job"]["errors"].as_array().unwrap().len(), 2 * (round + 1));
+    }
+}
+
+#[tokio::test]
+async fn null_means_absent_and_a_duplicate_names_its_key() {
+    let door = Door::open(3).await;
+    let unique = json!({ "keys": ["type"], "states": null, "on_conflict": null, "period": null, "args_keys": null });
+    let job =
+        json!({ "type": "a", "args": [], "id": null, "retry": null, "meta": null, "priority": null, "unique": unique });
+    door.enqueue(&job).await;
+    let (status, answer) = door.post("/jobs", &job).await;
+    let key = door.database.text("SELECT unique_key FROM {schema}.job").await;
+    assert_eq!((status, &answer["error"]["details"]["uniqueness_key"]), (409, &json!(key)), "{answer}");
+    let limit = json!({ "max_per_second": 5, "limit": null, "period": null });
+    door.enqueue(&json!({ "type": "b", "args": [], "rate_limit": limit, "tags": null, "options": null })).await;
+    let beat = json!({ "worker_id": "w", "active_jobs": null });
+    assert_eq!(door.post("/workers/heartbeat", &beat).await.0, 200);
+    let steps = json!([{ "id": "one", "type": "a", "args": [], "depends_on": null }]);
+    assert_eq!(door.post("/workflows", &json!({ "name": null, "steps": steps })).await.0, 201);
+}
+
+#[tokio::test]
+async fn every_refusal_is_json_also_those_of_the_router_itself() {
+    let door = Door::open(3).await;
+    for (path, host, status) in [
+        ("/ojs/v1/dead-letter?limit=1&limit=2", "localhost", 400),
+        ("/ojs/v1/jobs/%FF", "localhost", 400),
+        ("/ojs/v1/queues", "evil.example", 421),
+    ] {
+        let request = Request::get(path).header("host", host).body(axum::body::Body::empty()).unwrap();
+        let answer = door.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(answer.status().as_u16(), status, "{path}");
+        assert_eq!(answer.headers()["content-type"], "application/openjobspec+json", "{path}");
+        let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert!(body["error"]["request_id"].is_string() && body["error"]["code"] == "invalid_request", "{body}");
+    }
+}
+
+#[tokio::test]
+async fn lists_and_counts_take_no_connection_of_work() {
+    let door = Door::open(3).await;
+    door.enqueue(&json!({ "type": "a", "args": [] })).await;
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(door.database.pool().acquire().await.unwrap());
+    }
+    for path in ["/queues", "/queues/default/stats", "/dead-letter", "/events"] {
+        assert_eq!(door.get(path).await.0, 200, "{path}");
+    }
+    assert_eq!(door.get("/queues").await.1["queues"][0]["available"], 1);
+}

@@ -8,6 +8,7 @@ mod fuzzing;
 mod jobs;
 mod matcher;
 mod nested;
+mod numbers;
 mod path;
 mod play;
 mod suites;
