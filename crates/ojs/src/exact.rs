@@ -112,8 +112,7 @@ mod tests {
 
     #[test]
     fn numbers_are_written_as_they_were_read() {
-        let text =
-            r#"{"a":[1,-7,1.50,-0,1e400,-0.0,12345678901234567890123,18446744073709551615],"1.5":"1.5\"2.5","\\":"é1e5"}"#;
+        let text = r#"{"1.5":"1.5\"2.5","\\":"é1e5","a":[1,-7,1.50,-0,1e400,-0.0,12345678901234567890123,18446744073709551615]}"#;
         let read = read(text).unwrap();
         assert_eq!(Exact(&read).to_string(), text);
         assert_eq!(
@@ -129,7 +128,7 @@ mod tests {
     #[test]
     fn a_double_that_would_change_the_number_is_an_error() {
         let exact = |text: &str| plain("meta", &read(text).unwrap());
-        assert_eq!(exact("[1.5, 1e3, 0.1]").unwrap(), json!([1.5, 1000, 0.1]));
+        assert_eq!(exact("[1.5, 1e3, 0.1]").unwrap(), json!([1.5, 1000.0, 0.1]));
         for wrong in ["[1e400]", "12345678901234567890123", "{\"a\":0.1234567890123456789}"] {
             assert!(exact(wrong).is_err(), "{wrong}");
         }

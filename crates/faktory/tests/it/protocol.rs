@@ -227,8 +227,8 @@ async fn info_takes_no_connection_of_pushes_and_many_at_once_count_once() {
         pids.push(sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut **connection).await.unwrap());
     }
     let others: i64 = sqlx::query_scalar(own).bind(pids).fetch_one(&mut *held[0]).await.unwrap();
-    // One reads, and one listens for wake-ups.
-    assert!(others <= 2, "{others} other connections");
+    // One reads for INFO, one listens for wake-ups, and one does the maintenance.
+    assert!(others <= 3, "{others} other connections");
 }
 
 #[tokio::test]
@@ -240,7 +240,9 @@ async fn a_job_that_has_expired_is_not_fetched_and_a_short_reservation_is_a_minu
     let expires = with(job("job-0001", "expires"), "custom", json!({"expires_at": at}));
     assert_eq!(worker.push(expires).await, "OK");
     assert_eq!(worker.push(with(job("job-0002", "short"), "reserve_for", 5)).await, "OK");
-    server.database.pass(std::time::Duration::from_secs(3_601)).await;
+    let expire =
+        "UPDATE {schema}.job SET expires_at = now() - interval '1 s' WHERE expires_at > now() + interval '59 min'";
+    assert_eq!(server.database.execute(expire).await, 1);
     let fetched = worker.fetch("default").await;
     assert_eq!((&fetched["jid"], &fetched["reserve_for"]), (&json!("job-0002"), &json!(60)));
     assert_eq!(worker.send("FETCH default").await, "nil");
@@ -251,9 +253,9 @@ async fn a_job_that_has_expired_is_not_fetched_and_a_short_reservation_is_a_minu
 #[tokio::test]
 async fn a_queue_that_no_fetch_can_name_is_refused() {
     let server = Server::start().await;
+    server.database.execute("SELECT {schema}.register_kind('spaced', queue => 'a b')").await;
     let mut client = server.client().await;
     let refused = client.push(with(job("job-0001", "t"), "queue", "a b")).await;
     assert_eq!(refused, "-ERR invalid queue: must have no white space: \"a b\"");
-    server.database.execute("SELECT {schema}.register_kind('spaced', queue => 'a b')").await;
     assert!(client.push(job("job-0002", "spaced")).await.starts_with("-ERR invalid queue"));
 }

@@ -1,6 +1,6 @@
 //! Numbers, which pass through.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use test_support::dice::{Dice, numbers};
 
 use crate::fixture::{Answer, Door};
@@ -61,5 +61,5 @@ async fn two_numbers_that_one_double_stands_for_are_never_one_job() {
     let ack = format!(r#"{{"job_id":{},"worker_id":"w","result":[0.1,1e3]}}"#, fetched[0]["id"]);
     assert_eq!(post(&door, "/workers/ack", ack).await.status, 200);
     let (_, answer) = door.get(&format!("/jobs/{}", fetched[0]["id"].as_str().unwrap())).await;
-    assert_eq!(answer["job"]["result"], json!([0.1, 1000]), "{}", Value::from(answer));
+    assert_eq!(answer["job"]["result"], json!([0.1, 1000.0]), "{answer}");
 }
