@@ -71,6 +71,8 @@ const FETCHED = [
 /** In milliseconds. */
 const TIMEOUT = "extract(epoch FROM timeout)::float8 * 1000 AS timeout";
 export const FETCHED_COLUMNS = [...FETCHED, TIMEOUT].join(", ");
+/** The columns that a worker reads of an ended run. */
+export const ENDED_COLUMNS = "counted, state, locked, not_stored";
 
 /** What says something when it is null: args may be, and a policy gives up that of the kind. */
 const SAYS_WITH_NULL = ["args", "unique", "groupPolicy"];
@@ -104,8 +106,8 @@ export async function exchange(
 ): Promise<{ ended: Row[]; started: Row[] }> {
   const values: unknown[] = [];
   const none = [...FETCHED, "timeout"].map((column) => `NULL AS ${column}`);
-  const ends = `SELECT counted, state, ${none.join(", ")} FROM ${written(schema, "finish_jobs", results, values)}`;
-  const starts = `SELECT NULL, NULL, ${FETCHED_COLUMNS} FROM ${written(schema, "fetch_jobs", fetch, values)}`;
+  const ends = `SELECT ${ENDED_COLUMNS}, ${none.join(", ")} FROM ${written(schema, "finish_jobs", results, values)}`;
+  const starts = `SELECT NULL, NULL, NULL, NULL, ${FETCHED_COLUMNS} FROM ${written(schema, "fetch_jobs", fetch, values)}`;
   const { rows } = await source.query(`${ends} UNION ALL ${starts}`, values);
   return { ended: rows.filter((row) => row.counted !== null), started: rows.filter((row) => row.counted === null) };
 }
@@ -121,7 +123,7 @@ function written(schema: string, name: string, options: object, values: unknown[
 
 /** A type as a cast. JSON is sent as text: a driver that encodes each parameter by its type would encode it a second time. */
 function cast(type: string): string {
-  return type.startsWith("jsonb") ? `${type.replace("jsonb", "text")}::${type}` : type;
+  return type === "jsonb" ? "text::jsonb" : type;
 }
 
 /** A name as SQL. */
@@ -129,7 +131,7 @@ export function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** A value as pg sends it. Intervals are given in milliseconds. Each item of an array of JSON is JSON text already. */
+/** A value as pg sends it. Intervals are given in milliseconds. An item of an array is JSON text already, where it is JSON. */
 function parameter(argument: string, value: unknown): unknown {
   switch (TYPES[argument]) {
     case "jsonb":

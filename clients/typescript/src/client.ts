@@ -2,10 +2,10 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { type Queryable, type Row, call, identifier, named } from "./call.js";
-import { Rejected, type Rejection, Stale, WaitTimeout, translated } from "./errors.js";
+import { ENDED_COLUMNS, type Queryable, type Row, call, identifier, named } from "./call.js";
+import { Busy, Rejected, type Rejection, Stale, WaitTimeout, translated } from "./errors.js";
 import type { Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Parent, Result } from "./job.js";
-import type { Job } from "./running.js";
+import { type Job, warnOfDropped } from "./running.js";
 
 export interface WaitOptions {
   /** In milliseconds. Default: none. */
@@ -100,12 +100,14 @@ export class Client {
    *
    * Return from the function after the commit.
    *
-   * @throws Stale where this run does not count any more: roll back.
+   * @throws Stale where this run does not count any more, and Busy where another transaction has the job locked: roll back.
    */
   async complete(job: Job, output?: unknown): Promise<void> {
     const outputs = output === undefined ? undefined : [JSON.stringify(output)];
-    const [row] = await this.#call("complete_jobs", { ids: [job.id], runs: [job.run], outputs }, "counted");
-    if (!row!.counted) throw new Stale(`job ${job.id} was taken from this run: its effects must not be committed`);
+    const [row] = (await this.#call("complete_jobs", { ids: [job.id], runs: [job.run], outputs }, ENDED_COLUMNS)) as [Row];
+    if (row.locked) throw new Busy(`job ${job.id} is locked by another transaction`);
+    warnOfDropped(job, row.not_stored, (message) => console.warn(`uniqueue: ${message}`));
+    if (!row.counted) throw new Stale(`job ${job.id} was taken from this run: its effects must not be committed`);
     job.isCompleted = true;
   }
 

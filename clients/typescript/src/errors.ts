@@ -85,3 +85,19 @@ export function translated(error: unknown): unknown {
   if (code === "22023") return new InvalidArgument(error.message, { cause: error });
   return error;
 }
+
+/** Whether the database refuses a value. */
+export function isOfData(error: unknown): boolean {
+  return /^22...$/.test((error as { code?: string }).code ?? "");
+}
+
+/** Whether the same call can succeed later: the connection, a lock or a resource is at fault, and no job. */
+export function isOfTheTime(error: unknown): boolean {
+  const { severity, code = "" } = error as { severity?: string; code?: string };
+  return severity === undefined || /^(08...|0A000|40...|53...|55P03|57...)$/.test(code);
+}
+
+/** Whether the database refuses a call, as where a right or a function is missing. */
+export function isRefused(error: unknown): boolean {
+  return /^(42|3F)...$/.test((error as { code?: string }).code ?? "");
+}

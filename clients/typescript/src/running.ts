@@ -50,6 +50,14 @@ export class Job<Args = any> {
 /** What works a kind. */
 export type Work<Args = any> = (job: Job<Args>) => unknown;
 
+/** Reports what goes on all the same. */
+export type Warn = (message: string, error?: unknown) => void;
+
+/** Reports the values of a job that PostgreSQL could not store. */
+export function warnOfDropped(job: Job, values: string | null, warn: Warn): void {
+  if (values !== null) warn(`job ${job.id} (${job.kind}) goes on without values: ${values}`);
+}
+
 /** A job from its fetch until its function has returned and its result is recorded. */
 export class Run {
   readonly job: Job;
@@ -60,6 +68,10 @@ export class Run {
   isRecording = false;
   /** Whether its function has returned. */
   hasReturned = false;
+  /** How many milliseconds its result waits to be sent again. 0: the database has not refused it. */
+  waits = 0;
+  /** The progress that the database could not store, as JSON. */
+  dropped: string | null = null;
 
   constructor(
     row: Row,

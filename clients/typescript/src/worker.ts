@@ -7,12 +7,14 @@
  */
 
 import { hostname } from "node:os";
+import { isAbsolute } from "node:path";
 
-import { FETCHED_COLUMNS, type Row, call, exchange } from "./call.js";
-import { InvalidArgument } from "./errors.js";
+import { ENDED_COLUMNS, FETCHED_COLUMNS, type Row, call, exchange } from "./call.js";
+import { InvalidArgument, isOfData, isOfTheTime, isRefused } from "./errors.js";
 import type { KindOptions } from "./job.js";
-import { GIVE_BACK, NOT_COMMITTED, Outcome, type Verdict, failed, returned, thrown } from "./outcome.js";
-import { Run, type Work } from "./running.js";
+import { GIVE_BACK, type Verdict, failed } from "./outcome.js";
+import { MOST_JOBS, type Recording, endOf, nextBatch, progressOf, resultsOf } from "./recording.js";
+import { Run, type Warn, type Work, warnOfDropped } from "./running.js";
 import { type Pool, Session } from "./session.js";
 import { Signal, within } from "./signal.js";
 
@@ -42,18 +44,11 @@ export interface WorkerOptions {
   log?: Pick<Console, "info" | "warn">;
 }
 
-/** A result that is to be recorded, and the promise that settles when it is. */
-interface Recording {
-  run: Run;
-  verdict: Verdict;
-  recorded: () => void;
-}
-
 /** The connections that a worker keeps. */
 const CONNECTIONS = 2;
 const LONGEST_BACKOFF = 5000;
-/** In one fetch, and in one call that records results. */
-const MOST_JOBS = 1000;
+/** The program that owns what it registers: its main file. A text on the command line has none. */
+const PROGRAM = isAbsolute(process.argv[1] ?? "") ? process.argv[1] : undefined;
 
 /** Works the jobs of some kinds. It takes two connections of the pool. */
 export class Worker {
@@ -138,10 +133,12 @@ export class Worker {
     const max = this.#pool.options?.max ?? Infinity;
     if (max < CONNECTIONS) throw new InvalidArgument(`a worker keeps ${CONNECTIONS} connections, and the pool has at most ${max}`);
     if (max === CONNECTIONS) this.#log("info", `a function that uses the pool waits for ever: the worker keeps its ${max} connections`);
+    const watch = this.#watchLoop();
     try {
       await Promise.race([this.#register(), this.#stopped.wait()]);
       await this.#serve();
     } finally {
+      clearInterval(watch);
       this.#main.close();
       this.#side.close();
     }
@@ -150,7 +147,8 @@ export class Worker {
   async #register(): Promise<void> {
     const { schema, register } = this.#options;
     for (const [kind, { options }] of register ? this.#kinds : []) {
-      await call(this.#main, schema, "register_kind", { kind, ...options, registered_by: this.name }, "name");
+      const given = { kind, ...options, registered_by: this.name, program: PROGRAM };
+      await call(this.#main, schema, "register_kind", given, "name");
     }
   }
 
@@ -182,9 +180,10 @@ export class Worker {
     let empty = 0;
     while (!this.#ended.isSet) {
       this.#wake.clear();
-      const batch = this.#results.slice(0, MOST_JOBS);
-      const freed = batch.filter(({ run }) => run.hasReturned).length;
-      const free = this.#stopped.isSet ? 0 : Math.max(0, Math.min(concurrency - this.#runs.size + freed, MOST_JOBS));
+      const batch = nextBatch(this.#results);
+      const sent = new Set(batch.map(({ run }) => run));
+      const taken = [...this.#runs.keys()].filter((run) => !(run.hasReturned && (sent.has(run) || run.waits > 0))).length;
+      const free = this.#stopped.isSet ? 0 : Math.max(0, Math.min(concurrency - taken, MOST_JOBS));
       if (this.#stopped.isSet) this.#hasStopped.set();
       const rows = await this.#recordAndFetch(batch, { ...asks, count: free });
       for (const row of rows) this.#begin(row);
@@ -198,7 +197,7 @@ export class Worker {
   async #recordAndFetch(batch: Recording[], asks: { count: number }): Promise<Row[]> {
     if (batch.length > 0 && asks.count > 0) {
       try {
-        const { ended, started } = await exchange(this.#main, this.#options.schema, this.#given(batch), asks);
+        const { ended, started } = await exchange(this.#main, this.#options.schema, resultsOf(batch, this.#warn), asks);
         this.#settle(batch, ended);
         return started;
       } catch {
@@ -225,21 +224,12 @@ export class Worker {
 
   async #work(run: Run): Promise<void> {
     const { work } = this.#kinds.get(run.job.kind)!;
-    const failure = (error: unknown) => {
-      if (!(error instanceof Outcome)) this.#log("warn", `job ${run.job.id} (${run.job.kind}) failed`, error);
-      return thrown(error);
-    };
-    const end = (async () => returned(await work(run.job)))()
-      .catch(failure)
-      // The last catch: a rejection here would end the process.
-      .catch(() => failed("the function threw what cannot be told"));
+    const end = endOf(run, work, this.#warn);
     void end.then(() => (run.hasReturned = true));
     const verdict = await within(end, run.timeout);
     if (verdict === null) run.stop("timed out");
     if (run.isHeld && !run.isRecording) {
-      const told = verdict ?? failed(`timed out after ${run.timeout} ms`, { code: "timed_out" });
-      // If the job is completed, the fence drops this result. If not, its transaction did not commit.
-      await this.#record(run, run.job.isCompleted && told.outcome === "complete" ? NOT_COMMITTED : told);
+      await this.#record(run, verdict ?? failed(`timed out after ${run.timeout} ms`, { code: "timed_out" }));
     }
     // A function that was told to stop keeps its slot until it returns.
     await end;
@@ -255,31 +245,21 @@ export class Worker {
     });
   }
 
-  /** The arguments of `finish_jobs`. */
-  #given(batch: Recording[]): object {
-    return {
-      ids: batch.map(({ run }) => run.job.id),
-      runs: batch.map(({ run }) => run.job.run),
-      outcomes: batch.map(({ verdict }) => verdict.outcome),
-      delays: batch.map(({ verdict }) => verdict.delay),
-      errors: batch.map(({ verdict }) => verdict.error),
-      error_details: batch.map(({ verdict }) => verdict.details ?? null),
-      outputs: batch.map(({ verdict }) => verdict.output),
-      progress: batch.map(({ run }) => this.#progress(run)),
-    };
-  }
-
   async #finish(batch: Recording[]): Promise<void> {
     let rows: Row[];
     try {
-      rows = await this.#insist(this.#main, "finish_jobs", this.#given(batch), "counted, state");
+      rows = await this.#insist(this.#main, "finish_jobs", resultsOf(batch, this.#warn), ENDED_COLUMNS);
     } catch (error) {
-      if (!isOfData(error)) throw error;
-      // A result that cannot be stored does not hold up the others.
-      for (const result of batch) {
-        const unstorable = failed(`the result cannot be stored: ${(error as Error).message}`);
-        await this.#finish([batch.length > 1 ? result : { ...result, verdict: unstorable }]);
+      if (isRefused(error) || this.#ended.isSet) throw error;
+      // A result that the database refuses does not hold up the others. A trigger may let it pass later.
+      if (batch.length > 1) {
+        for (const result of batch) await this.#finish([result]);
+        return;
       }
+      const [result] = batch as [Recording];
+      this.#warn(`the result of job ${result.run.job.id} is refused`, error);
+      const instead = failed(`the result is refused: ${(error as Error).message}`);
+      this.#sendLater(result, isOfData(error) ? instead : result.verdict);
       return;
     }
     this.#settle(batch, rows);
@@ -289,14 +269,28 @@ export class Worker {
   #settle(batch: Recording[], rows: Row[]): void {
     const settled = new Set(batch.map(({ run }) => run));
     this.#results = this.#results.filter(({ run }) => !settled.has(run));
-    batch.forEach(({ run, recorded }, i) => {
+    batch.forEach((result, i) => {
+      const { run, recorded } = result;
+      const { counted, state, locked, not_stored: dropped } = rows[i]!;
+      if (locked) return this.#sendLater(result);
+      warnOfDropped(run.job, dropped, this.#warn);
       run.isHeld = false;
       if (run.hasReturned) this.#runs.delete(run);
       recorded();
-      const { counted, state } = rows[i]!;
       const isAsTold = run.job.isCompleted && (state === "completed" || state === null);
       if (!counted && !isAsTold) this.#log("info", `the result of job ${run.job.id} does not count: the job is ${state ?? "gone"}`);
     });
+  }
+
+  /** Sends a result again that the database did not record. Its job keeps no slot once its function has returned. */
+  #sendLater(result: Recording, verdict = result.verdict): void {
+    const { run } = result;
+    run.waits = Math.min(2 * run.waits || 100, LONGEST_BACKOFF);
+    this.#results = this.#results.filter((other) => other !== result);
+    setTimeout(() => {
+      this.#results.push({ ...result, verdict });
+      this.#wake.set();
+    }, run.waits).unref();
   }
 
   /** Waits for the running jobs, and gives back those that take too long. */
@@ -333,31 +327,39 @@ export class Worker {
     }
   }
 
+  /** Logs when the event loop stood still, as it does while a function blocks it. */
+  #watchLoop(): NodeJS.Timeout {
+    const interval = this.#options.reserve / 6;
+    let seenAt = performance.now();
+    return setInterval(() => {
+      const late = performance.now() - seenAt - interval;
+      seenAt = performance.now();
+      if (late < 2 * interval) return;
+      this.#warn(`the event loop stood still for ${late.toFixed()} ms, without heartbeats: jobs whose reservation ended start again`);
+    }, interval).unref();
+  }
+
   async #extend(): Promise<void> {
     const held = [...this.#runs.keys()].filter((run) => run.isHeld);
     if (held.length === 0) return;
-    const rows = await this.#insist(this.#side, "extend_jobs", {
+    const progress = held.map((run) => progressOf(run, this.#warn));
+    const given = {
       ids: held.map((run) => run.job.id),
       runs: held.map((run) => run.job.run),
       reserve: this.#options.reserve,
-      progress: held.map((run) => this.#progress(run)),
-    }, "held, state");
+      progress,
+    };
+    const rows = await this.#insist(this.#side, "extend_jobs", given, "held, state, not_stored");
     held.forEach((run, i) => {
-      const { held: isHeld, state } = rows[i]!;
+      const { held: isHeld, state, not_stored: dropped } = rows[i]!;
+      if (dropped !== null) run.dropped = progress[i]!;
+      warnOfDropped(run.job, dropped, this.#warn);
+      if (run.job.isCompleted && state === "completed") return;
       if (isHeld || !run.isHeld || run.isRecording) return;
-      this.#log("warn", `job ${run.job.id} is stopped: it is ${state ?? "deleted"}`);
+      this.#warn(`job ${run.job.id} is stopped: it is ${state ?? "deleted"}`);
       run.isHeld = false;
       run.stop(state ?? "deleted");
     });
-  }
-
-  #progress(run: Run): string | null {
-    try {
-      return run.job.progress === null ? null : (JSON.stringify(run.job.progress) ?? null);
-    } catch (error) {
-      this.#log("warn", `the progress of job ${run.job.id} is not JSON`, error);
-      return null;
-    }
   }
 
   /** Calls a function, again and again while the database is away: results until the worker has ended, a fetch until it stops. */
@@ -367,12 +369,15 @@ export class Worker {
       try {
         return await call(session, this.#options.schema, name, given, columns);
       } catch (error) {
-        if (isOfData(error) || isRefused(error) || over.isSet) throw error;
-        this.#log("warn", `the database did not answer, trying again: ${(error as Error).message}`);
+        const isOfOne = name === "finish_jobs" && !isOfTheTime(error);
+        if (isOfData(error) || isRefused(error) || isOfOne || over.isSet) throw error;
+        this.#warn(`the database did not answer, trying again: ${(error as Error).message}`);
       }
       await over.wait(backoff * (0.5 + Math.random() / 2));
     }
   }
+
+  readonly #warn: Warn = (message, error) => this.#log("warn", message, error);
 
   #log(level: "info" | "warn", message: string, error?: unknown): void {
     try {
@@ -381,14 +386,4 @@ export class Worker {
       // A log that fails stops no job.
     }
   }
-}
-
-/** Whether the database refuses a value. */
-function isOfData(error: unknown): boolean {
-  return /^22...$/.test((error as { code?: string }).code ?? "");
-}
-
-/** Whether the database refuses a call, as where a right or a function is missing. */
-function isRefused(error: unknown): boolean {
-  return /^(42|3F)...$/.test((error as { code?: string }).code ?? "");
 }

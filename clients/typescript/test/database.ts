@@ -48,9 +48,9 @@ export async function until(holds: () => boolean | Promise<boolean>): Promise<vo
   }
 }
 
-/** A worker that keeps quiet about the failures that a test makes. */
-export function quiet(queue: string, options: WorkerOptions = {}): Worker {
-  const log = { info: () => {}, warn: () => {} };
+/** A worker that keeps quiet about the failures that a test makes. What it warns of goes to a list. */
+export function quiet(queue: string, options: WorkerOptions = {}, warnings: string[] = []): Worker {
+  const log = { info: () => {}, warn: (warning: string) => void warnings.push(warning) };
   return new Worker(pool, { queues: [queue], poll: 50, log, ...options });
 }
 

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import pg from "pg";
 
-import { Cancel, Discard, type Job, Retry, Snooze, Stale, Worker } from "../src/index.js";
+import { Busy, Cancel, Discard, type Job, Retry, Snooze, Stale, Worker } from "../src/index.js";
 import { LONG, URL, client, newName, one, pool, quiet, rowOf, until, working } from "./database.js";
 
 let kind: string;
@@ -47,7 +47,6 @@ test("each outcome is recorded", async () => {
     },
     discard: () => new Discard("hopeless"),
     bigint: () => 1n,
-    nul: () => "not storable: \0",
     "nul error": () => Promise.reject(new Error("a \0 and a \ud800")),
     "no text": () => Promise.reject(Object.create(null)),
     "own cause": () => {
@@ -91,7 +90,6 @@ test("each outcome is recorded", async () => {
   assert.deepEqual([(await stored("throw")).type, (await stored("retry")).code], ["TypeError", "busy"]);
   assert.ok(rows.retry.is_due_later && rows.snooze.is_due_later);
   assert.match(rows.bigint.error, /the output of the job is not JSON/);
-  assert.equal(rows.nul.state, "completed");
 });
 
 test("a job that takes too long fails and is told to stop", async () => {
@@ -115,6 +113,106 @@ test("a heartbeat keeps a long job and sends its progress", async () => {
     assert.equal((await client.wait(job, { timeout: LONG })).state, "completed");
   });
   assert.deepEqual(runs, [1]);
+});
+
+/** What is JSON in JavaScript, and what is not, and all of which PostgreSQL cannot store. */
+const UNSTORABLE: Record<string, () => unknown> = {
+  nul: () => "\0",
+  "half a pair": () => ({ text: "\ud800" }),
+  nesting: () => JSON.parse("[".repeat(5000) + "]".repeat(5000)),
+  number: () => 1n,
+  circle: () => {
+    const circle: { itself?: unknown } = {};
+    return (circle.itself = circle);
+  },
+};
+
+test("a progress that cannot be stored is dropped, and stops neither its job nor the others", async () => {
+  const warnings: string[] = [];
+  const worker = quiet(queue, { reserve: 1000 }, warnings).job<string>(kind, {}, async (job) => {
+    job.progress = UNSTORABLE[job.args]!();
+    await sleep(2500); // Some heartbeats.
+  });
+  const jobs = await Promise.all(Object.keys(UNSTORABLE).map((how) => insert(how)));
+  await working(worker, async () => {
+    for (const { state } of await client.waitAll(jobs, { timeout: LONG })) assert.equal(state, "completed");
+  });
+  for (const id of jobs) assert.deepEqual([(await rowOf(id)).progress, (await rowOf(id)).attempt], [null, 1]);
+  assert.equal(warnings.filter((warning) => warning.includes("progress: unsupported Unicode escape")).length, 1);
+});
+
+test("an output that cannot be stored is dropped, and its job is completed", async () => {
+  const warnings: string[] = [];
+  const worker = quiet(queue, {}, warnings).job<string>(kind, {}, (job) => UNSTORABLE[job.args]!());
+  const jobs = await Promise.all(["nul", "half a pair"].map((how) => insert(how)));
+  await working(worker, async () => {
+    for (const { state, output } of await client.waitAll(jobs, { timeout: LONG })) {
+      assert.deepEqual([state, output], ["completed", null]);
+    }
+  });
+  assert.equal(warnings.filter((warning) => /goes on without values: output: /.test(warning)).length, 2);
+});
+
+test("the result of a job that is locked counts later, and holds up no other", async () => {
+  const connection = await pool.connect();
+  const worker = quiet(queue, { concurrency: 1 }).job<string>(kind, {}, async (job) => {
+    if (job.args !== "locked") return;
+    await connection.query("BEGIN");
+    await connection.query("SELECT FROM uniqueue.job WHERE id = $1 FOR UPDATE", [job.id]);
+  });
+  const locked = await insert("locked");
+  try {
+    await working(worker, async () => {
+      await until(async () => (await rowOf(locked)).state === "running");
+      for (let n = 0; n < 5; n++) {
+        assert.equal((await client.wait(await insert("free"), { timeout: LONG })).state, "completed");
+      }
+      await assert.rejects(client.complete({ id: locked, run: 1 } as Job), Busy);
+      await connection.query("COMMIT");
+      assert.equal((await client.wait(locked, { timeout: LONG })).state, "completed");
+    });
+  } finally {
+    connection.release();
+  }
+  assert.equal((await rowOf(locked)).attempt, 1);
+});
+
+test("a result that a trigger refuses holds up no other, and counts later", async () => {
+  const refuse = `CREATE FUNCTION "${kind}"() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'not now'; END$$`;
+  await pool.query(`${refuse};
+    CREATE TRIGGER "${kind}" BEFORE UPDATE ON uniqueue.job FOR EACH ROW
+    WHEN (NEW.kind = '${kind}' AND NEW.state = 'completed' AND NEW.args = '1') EXECUTE FUNCTION "${kind}"()`);
+  const warnings: string[] = [];
+  const worker = quiet(queue, {}, warnings).job<number>(kind, {}, () => {});
+  const jobs = await Promise.all([0, 1, 2].map((n) => insert(n)));
+  await working(worker, async () => {
+    await client.waitAll([jobs[0]!, jobs[2]!], { timeout: LONG });
+    await until(() => warnings.some((warning) => warning.includes(jobs[1]!)));
+    await pool.query(`DROP FUNCTION "${kind}"() CASCADE`);
+    assert.equal((await client.wait(jobs[1]!, { timeout: LONG })).state, "completed");
+  });
+});
+
+test("a function that blocks the event loop is told", async () => {
+  const warnings: string[] = [];
+  const worker = quiet(queue, { reserve: 1000 }, warnings).job(kind, {}, () => {
+    const until = performance.now() + 700;
+    while (performance.now() < until);
+  });
+  await working(worker, async () => {
+    await client.wait(await insert(), { timeout: LONG });
+    await until(() => warnings.some((warning) => warning.includes("the event loop stood still")));
+  });
+});
+
+test("a worker that declares nothing of a kind leaves its registration as it is", async () => {
+  const registered = async () => (await pool.query("SELECT * FROM uniqueue.kind WHERE name = $1", [kind])).rows;
+  await client.register(kind, { queue, maxAttempts: 3 });
+  const before = await registered();
+  await working(quiet(queue).job(kind, {}, () => {}), async () => {
+    await client.wait(await insert(), { timeout: LONG });
+  });
+  assert.deepEqual(await registered(), before);
 });
 
 test("a job that is cancelled is told to stop at once", async () => {
