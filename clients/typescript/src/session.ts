@@ -75,7 +75,7 @@ export class Session implements Queryable {
     const opening: Promise<Connection> = within(connecting, LONGEST_OPEN).then((connection) => {
       if (connection === null) {
         connecting.then((late) => late.release(true)).catch(() => {});
-        throw new Error(`no connection within ${LONGEST_OPEN} ms from a pool of at most ${this.#pool.options?.max}`);
+        throw new Error(`no connection within ${LONGEST_OPEN} ms from a pool of at most ${this.#pool.options?.max ?? "?"}`);
       }
       this.#listening();
       return connection;

@@ -146,18 +146,30 @@ const SECONDS: &str = "UNIQUEUE_DEATHS_SECONDS";
 
 #[tokio::test]
 async fn python_workers_that_end_jobs_with_bad_values_are_killed_and_lose_none() {
-    let Some(mut python) = support::clients::python() else { return };
+    loses_no_job_with_bad_values(Language::Python).await;
+}
+
+#[tokio::test]
+async fn node_workers_that_end_jobs_with_bad_values_are_killed_and_lose_none() {
+    loses_no_job_with_bad_values(Language::Node).await;
+}
+
+async fn loses_no_job_with_bad_values(language: Language) {
+    if language.command().is_none() {
+        return;
+    }
     let seconds: u64 = std::env::var(SECONDS).map_or(0, |text| text.parse().expect(SECONDS));
     let (workers, batch) = if seconds == 0 { (5, 120) } else { (20, 900) };
     let database = database("SELECT true").await;
-    python.args(["-c", include_str!("bad_values.py")]).env("DATABASE_URL", database.url());
-    python.env("QUEUE", QUEUE).env("KIND", KIND).env("CONCURRENCY", "3").env("RESERVE", "2");
+    let mut program = language.program(include_str!("bad_values.py"), include_str!("bad_values.mjs"));
+    program.env("DATABASE_URL", database.url());
+    program.env("QUEUE", QUEUE).env("KIND", KIND).env("CONCURRENCY", "3").env("RESERVE", "2");
     let insert = async || {
         let jobs = (0..batch).map(|n| NewJob::new(KIND, &json!({"n": n})).queue(QUEUE).max_attempts(1_000));
         database.client().insert_many(jobs).await.unwrap();
     };
     insert().await;
-    let mut crowd: Vec<_> = (0..workers).map(|_| Program::start(&mut python)).collect();
+    let mut crowd: Vec<_> = (0..workers).map(|_| Program::start(&mut program)).collect();
     let left = "SELECT count(*) FROM uniqueue.job WHERE finalized_at IS NULL";
     let began = std::time::Instant::now();
     let mut kills = 0_usize;
@@ -173,7 +185,7 @@ async fn python_workers_that_end_jobs_with_bad_values_are_killed_and_lose_none()
             until(&database, &ended, 1).await;
             // Dropping it sends SIGKILL.
             let place = kills % workers;
-            drop(std::mem::replace(&mut crowd[place], Program::start(&mut python)));
+            drop(std::mem::replace(&mut crowd[place], Program::start(&mut program)));
             kills += 1;
         } else {
             until(&database, left, 0).await;
