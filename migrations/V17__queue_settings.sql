@@ -76,7 +76,7 @@ BEGIN ATOMIC
         UPDATE queue AS q
         SET paused_at = NULL, paused_by = NULL, pause_reason = NULL, held_at = NULL, held_until = NULL
         WHERE q.name = resume_queue.queue_name AND (q.paused_at IS NOT NULL OR q.held_until > clock_timestamp())
-        RETURNING q.name, q.paused_at, q.max_running, _wake_runners(ARRAY[q.name]) AS woken
+        RETURNING q.name, q.paused_at, q.max_running, _wake_runners(ARRAY[q.name::text]) AS woken
     )
     SELECT r.name, r.paused_at, r.max_running FROM resumed AS r;
 END;
@@ -92,7 +92,7 @@ BEGIN ATOMIC
         SELECT limit_queue.queue_name, limit_queue.max_running
         WHERE _queue_may_be(limit_queue.queue_name) AND _limit_may_be('max_running', limit_queue.max_running)
         ON CONFLICT (name) DO UPDATE SET max_running = excluded.max_running
-        RETURNING q.name, q.paused_at, q.max_running, _wake_runners(ARRAY[q.name]) AS woken
+        RETURNING q.name, q.paused_at, q.max_running, _wake_runners(ARRAY[q.name::text]) AS woken
     )
     SELECT l.name, l.paused_at, l.max_running FROM limited AS l;
 END;
@@ -187,7 +187,7 @@ BEGIN ATOMIC
         SELECT limit_groups.queue_name, limit_groups.max_per_group
         WHERE _queue_may_be(limit_groups.queue_name) AND _limit_may_be('max_per_group', limit_groups.max_per_group)
         ON CONFLICT (name) DO UPDATE SET max_per_group = excluded.max_per_group
-        RETURNING q.name, q.paused_at, q.max_per_group, q.fair, _wake_runners(ARRAY[q.name]) AS woken
+        RETURNING q.name, q.paused_at, q.max_per_group, q.fair, _wake_runners(ARRAY[q.name::text]) AS woken
     )
     SELECT l.name, l.paused_at, l.max_per_group, l.fair FROM limited AS l;
 END;
@@ -200,7 +200,7 @@ RETURNS TABLE (name text, paused_at timestamptz, rate_count integer, rate_period
 BEGIN ATOMIC
     WITH rated AS (
         INSERT INTO queue AS q (name, rate_count, rate_period, rate_burst)
-        SELECT $1, $2, $3, coalesce($4, $2)
+        SELECT $1 AS name, $2 AS rate_count, $3 AS rate_period, coalesce($4, $2)
         WHERE _queue_may_be($1) AND _rate_may_be($2, $3, $4)
         ON CONFLICT (name) DO UPDATE
         SET rate_count = excluded.rate_count,
@@ -214,7 +214,7 @@ BEGIN ATOMIC
                     clock_timestamp() + _rate_time(excluded.rate_burst, excluded.rate_count, excluded.rate_period)
                 )
             END
-        RETURNING q.name, q.paused_at, q.rate_count, q.rate_period, q.rate_burst, _wake_runners(ARRAY[q.name]) AS woken
+        RETURNING q.name, q.paused_at, q.rate_count, q.rate_period, q.rate_burst, _wake_runners(ARRAY[q.name::text]) AS woken
     )
     SELECT r.name, r.paused_at, r.rate_count, r.rate_period, r.rate_burst FROM rated AS r;
 END;
@@ -250,7 +250,7 @@ RETURNS TABLE (
 BEGIN ATOMIC
     WITH rated AS (
         INSERT INTO queue AS q (name, group_rate_count, group_rate_period, group_rate_burst)
-        SELECT $1, $2, $3, coalesce($4, $2)
+        SELECT $1 AS name, $2 AS group_rate_count, $3 AS group_rate_period, coalesce($4, $2)
         WHERE _queue_may_be($1) AND _rate_may_be($2, $3, $4)
         ON CONFLICT (name) DO UPDATE
         SET group_rate_count = excluded.group_rate_count,
@@ -259,7 +259,7 @@ BEGIN ATOMIC
         RETURNING
             q.name, q.paused_at, q.group_rate_count, q.group_rate_period, q.group_rate_burst,
             _move_group_times(q.name, q.group_rate_count, q.group_rate_period, q.group_rate_burst) AS moved,
-            _wake_runners(ARRAY[q.name]) AS woken
+            _wake_runners(ARRAY[q.name::text]) AS woken
     )
     SELECT r.name, r.paused_at, r.group_rate_count, r.group_rate_period, r.group_rate_burst FROM rated AS r;
 END;
@@ -271,7 +271,7 @@ RETURNS TABLE (name text, paused_at timestamptz, held_until timestamptz)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     INSERT INTO queue AS q (name, held_at, held_until)
-    SELECT $1, t.at, t.at + $2 FROM (SELECT clock_timestamp() AS at) AS t WHERE _queue_may_be($1) AND _hold_may_be($2)
+    SELECT $1 AS name, t.at, t.at + $2 FROM (SELECT clock_timestamp() AS at) AS t WHERE _queue_may_be($1) AND _hold_may_be($2)
     ON CONFLICT (name) DO UPDATE
     SET held_at = CASE WHEN q.held_until >= excluded.held_until THEN q.held_at ELSE excluded.held_at END,
         held_until = greatest(q.held_until, excluded.held_until)
@@ -287,7 +287,7 @@ BEGIN ATOMIC
     -- The queue's row first, as fetches lock them. A fetch that spends tokens of groups has it, and waits for no group.
     WITH locked AS (
         INSERT INTO queue AS q (name)
-        SELECT $1
+        SELECT $1 AS name
         WHERE _queue_may_be($1) AND _hold_may_be($3) AND CASE
             WHEN octet_length($2) BETWEEN 1 AND 512 THEN true
             ELSE _refuse(format('invalid group: must be 1 to 512 bytes: %s', coalesce(octet_length($2)::text, 'null')))
@@ -296,7 +296,7 @@ BEGIN ATOMIC
         RETURNING q.name
     )
     INSERT INTO queue_group AS g (queue, group_key, held_at, held_until)
-    SELECT l.name, $2, t.at, t.at + $3 FROM locked AS l CROSS JOIN (SELECT clock_timestamp() AS at) AS t
+    SELECT l.name, $2 AS group_key, t.at, t.at + $3 FROM locked AS l CROSS JOIN (SELECT clock_timestamp() AS at) AS t
     ON CONFLICT ON CONSTRAINT queue_group_pkey DO UPDATE
     SET held_at = CASE WHEN g.held_until >= excluded.held_until THEN g.held_at ELSE excluded.held_at END,
         held_until = greatest(g.held_until, excluded.held_until)
@@ -336,7 +336,7 @@ BEGIN ATOMIC
         UPDATE queue_group AS g
         SET held_at = NULL, held_until = NULL
         WHERE (SELECT count(*) FROM locked) >= 0 AND g.queue = $1 AND g.group_key = $2 AND g.held_until > clock_timestamp()
-        RETURNING g.queue, g.group_key, _wake_runners(ARRAY[g.queue]) AS woken
+        RETURNING g.queue, g.group_key, _wake_runners(ARRAY[g.queue::text]) AS woken
     )
     SELECT r.queue, r.group_key FROM resumed AS r;
 END;

@@ -178,7 +178,7 @@ CREATE FUNCTION _kind_obstacle(queue_name text, kind text) RETURNS TABLE (code t
     LANGUAGE sql STABLE
     ROWS 1
 BEGIN ATOMIC
-    SELECT 'kind_unknown', jsonb_build_object('queue', queue_name, 'kind', kind)
+    SELECT 'kind_unknown' AS code, jsonb_build_object('queue', queue_name, 'kind', kind)
     FROM _live_runners(queue_name) AS r
     HAVING bool_and((kind COLLATE "C" <> ALL (r.kinds)) IS TRUE);
 END;

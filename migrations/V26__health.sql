@@ -130,11 +130,15 @@ snapshot AS (
         -- The snapshot of a vacuum does not count for other vacuums.
         AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum AS v WHERE v.pid = a.pid)
     UNION ALL
-    SELECT 'prepared transaction', p.gid, NULL, NULL, NULL, statement_timestamp() - p.prepared, age(p.transaction), age(p.transaction)
+    SELECT
+        'prepared transaction' AS holder, p.gid, NULL AS pid, NULL AS state, NULL AS query,
+        statement_timestamp() - p.prepared, age(p.transaction), age(p.transaction)
     FROM pg_prepared_xacts AS p
     WHERE p.database = current_database()
     UNION ALL
-    SELECT 'replication slot', s.slot_name::text, s.active_pid, NULL, NULL, NULL, age(s.xmin), 0
+    SELECT
+        'replication slot' AS holder, s.slot_name::text, s.active_pid, NULL AS state, NULL AS query, NULL AS age,
+        age(s.xmin), 0
     FROM pg_replication_slots AS s
     WHERE s.xmin IS NOT NULL
 ),
