@@ -45,7 +45,7 @@ BEGIN
     END IF;
     SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
     IF NOT FOUND THEN
-        INSERT INTO queue (name) VALUES (queue_name) ON CONFLICT DO NOTHING;
+        INSERT INTO queue (name) VALUES (queue_name) ON CONFLICT (name) DO NOTHING;
         SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
     END IF;
     RETURN settings;

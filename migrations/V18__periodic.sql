@@ -236,7 +236,7 @@ BEGIN
     INSERT INTO periodic (name, kind, schedule, starts_at, created_at)
     SELECT set_periodic.name, set_periodic.kind, set_periodic.schedule, clock_timestamp(), clock_timestamp()
     WHERE num_nulls(set_periodic.kind, set_periodic.schedule) = 0
-    ON CONFLICT DO NOTHING;
+    ON CONFLICT ON CONSTRAINT periodic_pkey DO NOTHING;
     is_new := FOUND;
     UPDATE periodic AS p
     SET kind = coalesce(set_periodic.kind, p.kind),

@@ -3,52 +3,54 @@
 -- Runners call these functions from their services, workers in other languages call maintain(). Each is right with any
 -- number of callers at once: a lease spares work, and nothing more. The plans are made for each call. The calls are rare,
 -- and a plan that was made for a small table is wrong for a large one.
+--
+-- While a backup is restored over a schema in use, its tables lack their keys. So what a runner inserts names the key of its
+-- ON CONFLICT: without the key the insert fails, where ON CONFLICT DO NOTHING alone would insert a row twice.
 
 CREATE FUNCTION _take_service(service_name text, holder_id uuid, holder_name text, term interval)
     RETURNS TABLE (is_held boolean, free_in bigint)
-    LANGUAGE sql VOLATILE
+    LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
-WITH entered AS (
-    INSERT INTO maintenance (service, holder, runner, taken_at, leased_until)
-    SELECT service_name, holder_id, holder_name, clock_timestamp(), clock_timestamp() + term
-    WHERE NOT EXISTS (SELECT FROM maintenance AS m WHERE m.service = service_name COLLATE "C")
-    ON CONFLICT DO NOTHING
-    RETURNING service
-),
-free AS (
-    SELECT m.service
-    FROM maintenance AS m
-    WHERE m.service = service_name COLLATE "C"
-        AND (
-            m.holder = holder_id OR m.leased_until <= clock_timestamp()
-            OR (m.holder IS NOT NULL AND m.taken_at > clock_timestamp())
+BEGIN
+    IF NOT EXISTS (SELECT FROM maintenance AS m WHERE m.service = service_name COLLATE "C") THEN
+        INSERT INTO maintenance (service, holder, runner, taken_at, leased_until)
+        VALUES (service_name, holder_id, holder_name, clock_timestamp(), clock_timestamp() + term)
+        ON CONFLICT (service) DO NOTHING;
+        is_held := FOUND;
+    END IF;
+    IF is_held IS NOT TRUE THEN
+        WITH free AS (
+            SELECT m.service
+            FROM maintenance AS m
+            WHERE m.service = service_name COLLATE "C"
+                AND (
+                    m.holder = holder_id OR m.leased_until <= clock_timestamp()
+                    OR (m.holder IS NOT NULL AND m.taken_at > clock_timestamp())
+                )
+            FOR UPDATE SKIP LOCKED
         )
-    FOR UPDATE SKIP LOCKED
-),
-taken AS (
-    UPDATE maintenance AS m
-    SET holder = holder_id, runner = holder_name, taken_at = clock_timestamp(), leased_until = clock_timestamp() + term,
-        -- A new holder sets sleeps itself.
-        sleeps = m.sleeps AND m.holder IS NOT DISTINCT FROM holder_id
-    FROM free AS f
-    WHERE m.service = f.service
-    RETURNING m.service
-)
-SELECT
-    EXISTS (SELECT FROM entered UNION ALL SELECT FROM taken),
-    (
-        -- Clamped to a day, since infinite times cannot be subtracted.
-        SELECT (extract(
-            epoch FROM greatest(least(m.leased_until, clock_timestamp() + interval '1 day'), clock_timestamp() - interval '1 day')
-                - clock_timestamp()
-        ) * 1000)::bigint
-        FROM maintenance AS m
-        WHERE m.service = service_name COLLATE "C"
-    )
+        UPDATE maintenance AS m
+        SET holder = holder_id, runner = holder_name, taken_at = clock_timestamp(), leased_until = clock_timestamp() + term,
+            -- A new holder sets sleeps itself.
+            sleeps = m.sleeps AND m.holder IS NOT DISTINCT FROM holder_id
+        FROM free AS f
+        WHERE m.service = f.service;
+        is_held := FOUND;
+    END IF;
+    -- Clamped to a day, since infinite times cannot be subtracted. Without its key the table can have a service twice.
+    SELECT (extract(
+        epoch FROM greatest(least(min(m.leased_until), clock_timestamp() + interval '1 day'), clock_timestamp() - interval '1 day')
+            - clock_timestamp()
+    ) * 1000)::bigint
+    INTO free_in
+    FROM maintenance AS m
+    WHERE m.service = service_name COLLATE "C";
+    RETURN NEXT;
+END
 $$;
 COMMENT ON FUNCTION _take_service(text, uuid, text, interval) IS
-    'Takes or extends the lease of a maintenance service, if the lease is free or belongs to the caller. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken. is_held: whether the caller now has the lease. free_in: the milliseconds until the previous lease ends.';
+    'Takes or extends the lease of a maintenance service, if the lease is free or belongs to the caller. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken. Without the key of the table it takes the lease of a row that exists, and inserts none: error 42P10. is_held: whether the caller now has the lease. free_in: the milliseconds until the previous lease ends.';
 
 CREATE FUNCTION _due_jobs(most bigint, since timestamptz, except_ids uuid[]) RETURNS SETOF uuid
     LANGUAGE plpgsql VOLATILE

@@ -81,7 +81,7 @@ BEGIN
         VALUES (
             worker_id, worker, all_queues, all_kinds, clock_timestamp() + 2 * reserve, clock_timestamp(), true, '{}'
         )
-        ON CONFLICT DO NOTHING;
+        ON CONFLICT (id) DO NOTHING;
         SELECT r.* INTO entered FROM runner AS r WHERE r.id = worker_id;
     ELSIF entered.leased_until < clock_timestamp() + 1.5 * reserve OR entered.heartbeat_at > clock_timestamp() THEN
         PERFORM _keep_alive(ARRAY[worker_id], reserve);

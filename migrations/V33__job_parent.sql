@@ -63,7 +63,7 @@ BEGIN
     SELECT e.child, e.parent, min(e.condition COLLATE "C"), e.parent IN (SELECT f.id FROM unnest(fresh) AS f (id))
     FROM unnest(children, parents, conditions) AS e (child, parent, condition)
     GROUP BY e.child, e.parent
-    ON CONFLICT DO NOTHING;
+    ON CONFLICT ON CONSTRAINT job_parent_pkey DO NOTHING;
     UPDATE job AS j
     SET awaited = true
     WHERE j.id = ANY (ARRAY(

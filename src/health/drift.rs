@@ -102,15 +102,18 @@ fn subject(object: &SchemaObject) -> String {
 fn missing(schema: &SchemaName, should: &SchemaObject, all: &[SchemaObject]) -> Finding {
     let is_index = should.kind == "index";
     let code = if is_index { FindingCode::IndexMissing } else { FindingCode::ObjectMissing };
-    let severity = if should.kind == "constraint" { Severity::Warning } else { Severity::Critical };
+    let is_key = store::key(should).is_some();
+    let severity = if should.kind == "constraint" && !is_key { Severity::Warning } else { Severity::Critical };
     let seen = match should.name.as_str() {
         "job_unique_key" => "it is missing: two jobs can claim one key".to_owned(),
         _ if is_index => "it is missing: the statements that need it read the whole table".to_owned(),
+        _ if is_key => "it is missing: the table can have a row twice".to_owned(),
         _ => "it is missing".to_owned(),
     };
     let sql = store::sql_to_make(schema, should, all);
     let advice = match should.kind.as_str() {
         "index" => "Create it without blocking writes, as the owner of the tables",
+        "constraint" if is_key => "Delete the doubled rows and create it again, as the owner of the schema",
         "table" => "Create it again, as the owner of the schema, and repeat its grants. Only a backup has its rows",
         "column" => "Create it again, as the owner of the schema. Only a backup has its values",
         "function" | "view" => {

@@ -61,10 +61,13 @@ fn create(object: &SchemaObject, golden: &[SchemaObject]) -> String {
     match object.kind.as_str() {
         "index" => {
             let text = object.definition.replacen(" INDEX ", " INDEX CONCURRENTLY ", 1);
-            format!("{text};")
+            format!("{}{text};", if name == "job_unique_key" { RELEASE_DOUBLED_CLAIMS } else { "" })
         }
         "column" => format!("ALTER TABLE {table} ADD COLUMN {name} {};", object.definition),
-        "constraint" => format!("ALTER TABLE {table} ADD CONSTRAINT {name} {};", object.definition),
+        "constraint" => {
+            let delete = key(object).map(|columns| delete_doubled_rows(table, columns)).unwrap_or_default();
+            format!("{delete}ALTER TABLE {table} ADD CONSTRAINT {name} {};", object.definition)
+        }
         "table" => {
             let parts = |kind: &'static str| {
                 let of_kind = golden.iter().filter(move |o| o.kind == kind && o.of_table.as_deref() == Some(name));
@@ -84,6 +87,27 @@ fn create(object: &SchemaObject, golden: &[SchemaObject]) -> String {
         "type" => format!("CREATE DOMAIN {name} AS {};", object.definition),
         kind => source(kind, name.split('(').next().unwrap_or(name)).unwrap_or_default(),
     }
+}
+
+/// Of several jobs that claim a key, the oldest keeps it.
+const RELEASE_DOUBLED_CLAIMS: &str = "UPDATE job AS j SET unique_states = 0
+WHERE j.claims AND EXISTS (SELECT FROM job AS o WHERE o.unique_key = j.unique_key AND o.claims AND o.id < j.id);
+";
+
+/// The columns of a primary key, such as `child, parent`.
+pub(crate) fn key(object: &SchemaObject) -> Option<&str> {
+    object.definition.strip_prefix("PRIMARY KEY (")?.strip_suffix(')')
+}
+
+/// Of several rows with one key, keeps the one that says most: a queue's with its settings, not one that a runner entered.
+fn delete_doubled_rows(table: &str, columns: &str) -> String {
+    format!(
+        "DELETE FROM {table} AS t USING (
+    SELECT r.ctid, row_number() OVER (PARTITION BY {columns} ORDER BY length(jsonb_strip_nulls(to_jsonb(r))::text) DESC) AS place
+    FROM {table} AS r WHERE ({columns}) IN (SELECT {columns} FROM {table} GROUP BY {columns} HAVING count(*) > 1)
+) AS d WHERE t.ctid = d.ctid AND d.place > 1;
+"
+    )
 }
 
 fn alter_column(table: &str, column: &str, is: &str, should: &str) -> String {

@@ -1,10 +1,12 @@
 //! A dump and its restore into another database, as docs/operate/operations.md says.
 
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
-use uniqueue::{Client, Job, JobState, Runner, RunningJob, UniqueKey};
+use uniqueue::{Client, FindingCode, Job, JobState, Runner, RunningJob, UniqueKey};
 
 use support::{eventually, job, tools};
 
@@ -15,9 +17,7 @@ struct Task {}
 #[tokio::test]
 async fn a_dump_restored_elsewhere_goes_on_where_it_was() {
     let (old, new) = (Database::new().await.unwrap(), Database::new().await.unwrap());
-    let Some(dump) = tools::of_server("pg_dump", old.url()).await else { return };
-    let Some(restore) = tools::of_server("pg_restore", old.url()).await else { return };
-    sqlx::query("DROP SCHEMA uniqueue CASCADE").execute(new.pool()).await.unwrap();
+    let Some(backup) = Backup::find(&old).await else { return };
     let held = || job("task").unique_key(UniqueKey::raw("k"));
     let holder = old.client().insert(held()).await.unwrap().id();
     let lost = old.client().insert(Task {}).await.unwrap().id();
@@ -28,16 +28,8 @@ async fn a_dump_restored_elsewhere_goes_on_where_it_was() {
     sqlx::raw_sql(AssertSqlSafe(run.replace("{lost}", &lost.to_string()))).execute(old.pool()).await.unwrap();
     let before = fingerprint(&old).await;
 
-    let file = std::env::temp_dir().join(format!("uniqueue-backup-{}.dump", std::process::id()));
-    let mut dump = Command::new(dump);
-    dump.args(["--format=custom", "--schema=uniqueue"]).arg("--file").arg(&file).arg(old.url());
-    let mut restore = Command::new(restore);
-    restore.args(["--exit-on-error", "--dbname", new.url()]).arg(&file);
-    for mut command in [dump, restore] {
-        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-    std::fs::remove_file(&file).unwrap();
+    backup.take(&old).await;
+    backup.restore(&new).await;
 
     let client = Client::connect(new.url()).await.unwrap();
     client.check_schema().await.unwrap();
@@ -54,6 +46,131 @@ async fn a_dump_restored_elsewhere_goes_on_where_it_was() {
     assert_eq!((row.attempt, row.crashes), (1, 1));
     assert!(!client.insert(held()).await.unwrap().duplicate);
     runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_doctor_finds_nothing_in_a_restored_schema() {
+    let (old, new) = (Database::new().await.unwrap(), Database::new().await.unwrap());
+    let Some(backup) = Backup::find(&old).await else { return };
+    backup.take(&old).await;
+    backup.restore(&new).await;
+    let found = new.client().diagnose().await.unwrap().findings;
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The live runners find the tables empty and without keys, as between two statements of `pg_restore --clean`.
+#[tokio::test]
+async fn a_restore_under_live_runners_doubles_no_row() {
+    let database = Database::new().await.unwrap();
+    let Some(backup) = Backup::find(&database).await else { return };
+    let client = database.client();
+    let runner = || Runner::new(client.clone()).queue("default", 2).worker(|_: RunningJob<Task>| async {}).start();
+    let runners = [runner().await.unwrap(), runner().await.unwrap()];
+    let led = "SELECT count(*) FROM uniqueue.maintenance WHERE leased_until > now() AND holder IS NOT NULL";
+    let count = async |sql: &'static str| sqlx::query_scalar::<_, i64>(sql).fetch_one(database.pool()).await;
+    eventually!(count(led).await.unwrap() >= 6, "services without a lease");
+    sqlx::raw_sql("SELECT uniqueue.pause_queue('q')").execute(database.pool()).await.unwrap();
+    backup.take(&database).await;
+    backup.restore_section(&database, SECTIONS[0]).await;
+    // The live runners have found the new tables.
+    eventually!(count("SELECT count(*) FROM uniqueue.runner").await.is_ok_and(|runners| runners >= 2));
+    for writes in [
+        "SELECT uniqueue._take_service('pruner', md5('a')::uuid, 'a', '1 s')",
+        "SELECT uniqueue._lock_queue('q')",
+        "SELECT uniqueue._enter_worker('w', '{q}', NULL, '1 min')",
+        "SELECT uniqueue.set_periodic('p', kind => 'k', schedule => '@daily')",
+        "SELECT uniqueue._add_parents('{}', '{}', '{}', '{}')",
+    ] {
+        let written = sqlx::raw_sql(writes).execute(database.pool()).await;
+        let error = written.expect_err(writes);
+        let code = error.as_database_error().and_then(|error| error.code().map(String::from));
+        assert!(matches!(code.as_deref(), Some("42P10" | "42704")), "{writes}: {error}");
+    }
+    backup.restore_section(&database, SECTIONS[1]).await;
+    // This fails where a row is doubled.
+    backup.restore_section(&database, SECTIONS[2]).await;
+    let found = client.diagnose().await.unwrap().findings;
+    let is_of_schema =
+        |code| matches!(code, FindingCode::ObjectMissing | FindingCode::ObjectChanged | FindingCode::IndexMissing);
+    assert!(!found.iter().any(|finding| is_of_schema(finding.code)), "{found:#?}");
+    let id = client.insert(Task {}).scheduled_in(Duration::from_millis(50)).await.unwrap().id();
+    eventually!(client.job(id).await.unwrap().unwrap().state == JobState::Completed, "the runners do not go on");
+    for runner in runners {
+        runner.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_doubled_row_stops_no_service() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let double = "ALTER TABLE uniqueue.maintenance DROP CONSTRAINT maintenance_pkey;
+        INSERT INTO uniqueue.maintenance (service, leased_until, sleeps)
+        SELECT s, now(), false FROM unnest('{promoter,expirer,rescuer,pruner,releaser,periodic,reindexer}'::text[]) AS s, generate_series(1, 2)";
+    sqlx::raw_sql(double).execute(database.pool()).await.unwrap();
+    let runner = Runner::new(client.clone()).queue("default", 2).worker(|_: RunningJob<Task>| async {});
+    let runner = runner.start().await.unwrap();
+    let free = "SELECT count(*) FROM uniqueue.maintenance WHERE leased_until <= now()";
+    eventually!(
+        sqlx::query_scalar::<_, i64>(free).fetch_one(database.pool()).await.unwrap() == 0,
+        "services without a lease"
+    );
+    let id = client.insert(Task {}).scheduled_in(Duration::from_millis(50)).await.unwrap().id();
+    eventually!(client.job(id).await.unwrap().unwrap().state == JobState::Completed, "nothing is promoted");
+    runner.stop().await.unwrap();
+}
+
+/// The parts of a restore: the tables, their rows, their keys.
+const SECTIONS: [&str; 3] = ["pre-data", "data", "post-data"];
+
+/// A dump of the schema in a file.
+struct Backup {
+    dump: PathBuf,
+    restore: PathBuf,
+    file: PathBuf,
+}
+
+impl Backup {
+    /// `None`: the machine lacks the programs.
+    async fn find(database: &Database) -> Option<Self> {
+        let dump = tools::of_server("pg_dump", database.url()).await?;
+        let restore = tools::of_server("pg_restore", database.url()).await?;
+        let name = format!("uniqueue-backup-{}.dump", uuid::Uuid::now_v7());
+        Some(Self { dump, restore, file: std::env::temp_dir().join(name) })
+    }
+
+    async fn take(&self, database: &Database) {
+        let mut dump = Command::new(&self.dump);
+        dump.args(["--format=custom", "--schema=uniqueue", "--file"]).arg(&self.file).arg(database.url());
+        run(dump).await;
+    }
+
+    /// Restores it in place of the schema.
+    async fn restore(&self, database: &Database) {
+        for section in SECTIONS {
+            self.restore_section(database, section).await;
+        }
+    }
+
+    async fn restore_section(&self, database: &Database, section: &str) {
+        if section == SECTIONS[0] {
+            sqlx::query("DROP SCHEMA uniqueue CASCADE").execute(database.pool()).await.unwrap();
+        }
+        let mut restore = Command::new(&self.restore);
+        restore.args(["--exit-on-error", "--dbname", database.url(), "--section", section]).arg(&self.file);
+        run(restore).await;
+    }
+}
+
+impl Drop for Backup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+async fn run(mut command: Command) {
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// What is in the views, and what the functions are.

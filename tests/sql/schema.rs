@@ -88,6 +88,19 @@ fn every_statement_file_is_used_and_says_what_it_does() {
     }
 }
 
+/// Without the key an insert that names it fails. `ON CONFLICT DO NOTHING` alone would insert a row twice.
+#[tokio::test]
+async fn an_insert_names_the_key_that_it_may_meet() {
+    let database = Database::new().await;
+    let bodies = "SELECT string_agg(p.proname, ', ' ORDER BY p.proname COLLATE \"C\") FROM pg_proc AS p
+        WHERE p.pronamespace = '{schema}'::regnamespace AND p.prosrc || coalesce(pg_get_function_sqlbody(p.oid), '') ~ 'ON CONFLICT DO NOTHING'";
+    // A job may meet another in its id and in its key, a place in its name and in being the only one.
+    assert_eq!(database.text(bodies).await, "_settle_jobs, name_place");
+    let statements = database.client.statements_text();
+    let unnamed: Vec<_> = statements.iter().filter(|(_, text)| text.contains("ON CONFLICT DO NOTHING")).collect();
+    assert!(unnamed.is_empty(), "{unnamed:?}");
+}
+
 #[tokio::test]
 async fn eight_processes_may_migrate_at_once() {
     let database = Database::unmigrated(1).await;

@@ -1,2 +1,2 @@
 -- Enters a queue of which nothing is set yet, so that there is a row to lock.
-INSERT INTO /* schema */queue (name) VALUES ($1) ON CONFLICT DO NOTHING
+INSERT INTO /* schema */queue (name) VALUES ($1) ON CONFLICT (name) DO NOTHING

@@ -219,6 +219,84 @@ async fn a_schema_that_is_missing_behind_or_newer_is_told_with_the_command() {
     database.execute("TRUNCATE {schema}.schema_history").await;
     database.execute("INSERT INTO {schema}.schema_history SELECT * FROM {schema}.kept").await;
     database.execute("INSERT INTO {schema}.schema_history VALUES (999, 'later', 'now', '1')").await;
-    let newer = find(&database, Thresholds::new(), FindingCode::SchemaNewer, Warning, &database.schema).await;
+    let newer = find(&database, Thresholds::new(), FindingCode::SchemaNewer, Critical, &database.schema).await;
     assert!(newer.seen.contains("at version 999"), "{newer:?}");
+    // Where this library may use it, its other checks are made.
+    database.execute("UPDATE {schema}.schema_history SET oldest = 1").await;
+    let newer = find(&database, Thresholds::new(), FindingCode::SchemaNewer, Warning, &database.schema).await;
+    assert!(newer.seen.contains("may use it"), "{newer:?}");
+    let diagnosis = diagnose(&database, Thresholds::new()).await;
+    assert!(diagnosis.checks.contains(&"queues"), "{diagnosis:?}");
+}
+
+#[tokio::test]
+async fn a_missing_key_is_critical_and_its_remedy_deletes_the_doubled_rows() {
+    let database = Database::new().await;
+    let rows = "SELECT {schema}.insert_job('a'); SELECT {schema}.pause_queue('q'); SELECT {schema}.maintain();
+        SELECT {schema}.set_periodic('p', kind => 'k', schedule => '@daily'); SELECT {schema}.name_place('here');
+        INSERT INTO {schema}.change_log (id, actor, verb, subject, jobs) VALUES (md5('a')::uuid, 'a', 'cancel', '{}', 1)";
+    sqlx::raw_sql(database.sql(rows)).execute(database.pool()).await.unwrap();
+    let keys = "SELECT o.conname::text, o.conrelid::regclass::text,
+            (SELECT string_agg(quote_ident(a.attname), ', ') FROM pg_attribute AS a
+             WHERE a.attrelid = o.conrelid AND a.attnum > 0 AND a.attgenerated = '' AND NOT a.attisdropped)
+        FROM pg_constraint AS o WHERE o.connamespace = '{schema}'::regnamespace AND o.contype = 'p'";
+    let keys: Vec<(String, String, String)> =
+        sqlx::query_as(database.sql(keys)).fetch_all(database.pool()).await.unwrap();
+    assert!(keys.len() > 10, "{keys:?}");
+    for (key, table, columns) in keys {
+        let counted = format!("SELECT count(*) FROM {table}");
+        let before = database.number(&counted).await;
+        let double = format!(
+            "DROP INDEX IF EXISTS {{schema}}.place_is_one; ALTER TABLE {table} DROP CONSTRAINT {key} CASCADE;
+             INSERT INTO {table} ({columns}) SELECT {columns} FROM {table}"
+        );
+        sqlx::raw_sql(database.sql(&double)).execute(database.pool()).await.unwrap();
+        let subject = format!("constraint {key} of {}", table.rsplit('.').next().unwrap());
+        let missing = find(&database, Thresholds::new(), ObjectMissing, Critical, &subject).await;
+        paste(&database, missing.remedy.sql.as_deref().unwrap()).await;
+        gone(&database, Thresholds::new(), ObjectMissing, &subject).await;
+        assert_eq!(database.number(&counted).await, before, "{table}");
+    }
+    // Of a queue's rows the one with the settings stays.
+    database.execute("ALTER TABLE {schema}.queue DROP CONSTRAINT queue_pkey CASCADE").await;
+    database.execute("INSERT INTO {schema}.queue (name) VALUES ('q')").await;
+    let missing = find(&database, Thresholds::new(), ObjectMissing, Critical, "constraint queue_pkey").await;
+    paste(&database, missing.remedy.sql.as_deref().unwrap()).await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.queue WHERE paused_at IS NOT NULL").await, 1);
+}
+
+#[tokio::test]
+async fn the_remedy_of_a_missing_unique_index_leaves_the_claim_to_the_oldest_job() {
+    let database = Database::new().await;
+    let double = "DROP INDEX {schema}.job_unique_key;
+        INSERT INTO {schema}.job (id, kind, queue, args, meta, max_attempts, created_at, scheduled_at, state, unique_key, unique_states)
+        SELECT md5(n::text)::uuid, 'a', 'default', '{}', '{}', 1, now(), now(), 'available', 'k', 255 FROM generate_series(1, 3) AS n";
+    sqlx::raw_sql(database.sql(double)).execute(database.pool()).await.unwrap();
+    let missing = find(&database, Thresholds::new(), IndexMissing, Critical, "index job_unique_key").await;
+    paste(&database, missing.remedy.sql.as_deref().unwrap()).await;
+    gone(&database, Thresholds::new(), IndexMissing, "index job_unique_key").await;
+    let kept = "SELECT count(*) FROM {schema}.job AS j WHERE j.claims AND j.id = (SELECT o.id FROM {schema}.job AS o ORDER BY o.id LIMIT 1)";
+    assert_eq!(database.number(kept).await, 1);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job AS j WHERE j.claims").await, 1);
+}
+
+/// As a dump does: the server prints what it parsed, and parses that.
+#[tokio::test]
+async fn a_definition_stays_the_same_when_it_is_made_from_its_print() {
+    let database = Database::new().await;
+    let again = "DO $$
+        DECLARE made text;
+        BEGIN
+            PERFORM set_config('search_path', '', true), set_config('check_function_bodies', 'off', true);
+            FOR made IN
+                SELECT pg_get_functiondef(p.oid) FROM pg_proc AS p WHERE p.pronamespace = '{schema}'::regnamespace
+                UNION ALL SELECT format('CREATE OR REPLACE VIEW %s AS %s', c.oid::regclass, pg_get_viewdef(c.oid)) FROM pg_class AS c
+                WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind = 'v'
+            LOOP
+                EXECUTE made;
+            END LOOP;
+        END $$";
+    sqlx::raw_sql(database.sql(again)).execute(database.pool()).await.unwrap();
+    let found = diagnose(&database, Thresholds::new()).await.findings;
+    assert!(found.is_empty(), "{found:#?}");
 }

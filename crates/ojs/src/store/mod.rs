@@ -99,7 +99,7 @@ impl Store {
 
     /// Enters a cron entry. Returns whether the name was free.
     pub(crate) async fn add_cron(&self, tx: &mut PgConnection, name: &str, document: &RawValue) -> sqlx::Result<bool> {
-        let sql = "INSERT INTO /* door */cron (name, document) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+        let sql = "INSERT INTO /* door */cron (name, document) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
         let done = sqlx::query(self.sql(sql)).bind(name).bind(Json(document)).execute(tx).await?;
         Ok(done.rows_affected() == 1)
     }
