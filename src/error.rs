@@ -227,15 +227,17 @@ pub enum Error {
         needed: i32,
     },
 
-    /// The schema was migrated by a newer uniqueue.
+    /// The schema was migrated by a newer uniqueue, and a library of this version may not use it.
     #[error(
-        "schema {schema} is at version {found}, newer than this uniqueue, which knows {known}; hint: upgrade uniqueue"
+        "schema {schema} is at version {found}, which needs a uniqueue that knows version {oldest}: this one knows {known}; hint: upgrade uniqueue"
     )]
     NewerSchema {
         /// The schema.
         schema: SchemaName,
         /// Its version.
         found: i32,
+        /// The oldest version of the library that may use it.
+        oldest: i32,
         /// The version that this library was built with.
         known: i32,
     },

@@ -130,6 +130,7 @@ pub use self::runner::{Maintainer, MaintainerHandle, Runner, RunnerHandle, Runne
 #[cfg(feature = "periodic")]
 pub use self::schedule::CatchUp;
 pub use self::stats::{Finished, Percentiles, Rates, Stats};
+pub use self::store::LATEST_VERSION as SCHEMA_VERSION;
 /// Uniqueness.
 pub use self::unique::{
     Claim, Duplicate, InsertOutcome, KeyHolder, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry,

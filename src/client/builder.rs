@@ -1,6 +1,6 @@
 //! Making a client.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -105,6 +105,7 @@ impl ClientBuilder {
             max_args_bytes: self.max_args_bytes.unwrap_or(MAX_ARGS_BYTES),
             insert_middleware: self.insert_middleware,
             coalescer: Coalescer::default(),
+            newer_schema: Once::new(),
             waiters: Waiters::default(),
             history: HistoryCounter::new(self.history_interval.unwrap_or(INTERVAL)),
             bus: Bus::new(self.event_buffer.unwrap_or(EVENT_BUFFER)),

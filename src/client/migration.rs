@@ -16,7 +16,7 @@ const MAX_TRIES: u32 = 5;
 ///
 /// # Errors
 ///
-/// [`Error::NewerSchema`](crate::Error::NewerSchema) when a newer uniqueue migrated it,
+/// [`Error::NewerSchema`](crate::Error::NewerSchema) when a newer uniqueue migrated it to a version that this one may not use,
 /// [`Error::IncompatibleSchema`](crate::Error::IncompatibleSchema) when another pre-release made it,
 /// [`Error::Migration`](crate::Error::Migration) when the database
 /// refuses, or the lock timeout ran out. Nothing is half done: it all runs in one transaction.
@@ -90,12 +90,13 @@ impl<'a> IntoFuture for Migration<'a> {
 
 impl Client {
     /// Brings the schema to the version that this library needs, and creates it if it is missing. Any number of
-    /// processes may call it at once. Returns the migrations that it applied.
+    /// processes may call it at once. Returns the migrations that it applied. A schema of a newer version that this library may
+    /// use is left unchanged.
     ///
     /// # Errors
     ///
-    /// [`Error::NewerSchema`](crate::Error::NewerSchema) when a newer uniqueue migrated it, [`Error::Migration`](crate::Error::Migration) when the
-    /// database refuses. Nothing is half done: it all runs in one transaction.
+    /// [`Error::NewerSchema`](crate::Error::NewerSchema) when this library may not use its newer version,
+    /// [`Error::Migration`](crate::Error::Migration) when the database refuses. Nothing is half done: it all runs in one transaction.
     pub async fn migrate(&self) -> Result<Vec<String>> {
         self.migration().await
     }

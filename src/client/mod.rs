@@ -46,7 +46,7 @@ mod url;
 mod wait;
 mod why;
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use sqlx::PgPool;
 use time::OffsetDateTime;
@@ -124,6 +124,8 @@ struct Inner {
     insert_middleware: InsertLayers,
     coalescer: Coalescer,
     waiters: Waiters,
+    /// Says once that the schema is newer.
+    newer_schema: Once,
 }
 
 impl Client {

@@ -1,36 +1,34 @@
-//! Whether the schema has the version that this library needs.
+//! Whether this library can work with the schema.
 
 use super::{Client, time_limit};
-use crate::error::{AnswerFuture, Error, Result};
-use crate::store;
+use crate::error::{AnswerFuture, Result};
+use crate::store::{self, SchemaVersion};
 
 impl Client {
-    /// Checks that the schema is at the version that this library needs.
+    /// Checks that this library can work with the schema: it is at the version that the library needs, or at a newer one that a
+    /// library of this version may use. In the second case the client logs one warning.
     ///
     /// # Errors
     ///
     /// [`Error::NotMigrated`], [`Error::NewerSchema`] or [`Error::IncompatibleSchema`].
     pub async fn check_schema(&self) -> Result<()> {
-        self.judge_version(self.schema_version().await?)
+        let version = self.schema_version().await?;
+        version.check(self.schema())?;
+        if version.is_newer() {
+            let (schema, found, known) = (self.schema(), version.found, store::LATEST_VERSION);
+            let warn =
+                || tracing::warn!(%schema, found, known, "the schema is newer than this uniqueue, which may use it");
+            self.inner.newer_schema.call_once(warn);
+        }
+        Ok(())
     }
 
-    fn schema_version(&self) -> AnswerFuture<'_, i32> {
+    fn schema_version(&self) -> AnswerFuture<'_, SchemaVersion> {
         Box::pin(async {
             let mut connection = self.connection().await?;
             let asking = store::schema_version(&mut connection, self.statements());
             let found = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
             connection.settle(found)
         })
-    }
-
-    /// Whether this library can work at a version of the schema.
-    pub(crate) fn judge_version(&self, found: i32) -> Result<()> {
-        let schema = self.schema().clone();
-        let known = store::LATEST_VERSION;
-        match found {
-            found if found < known => Err(Error::NotMigrated { schema, found, needed: known }),
-            found if found > known => Err(Error::NewerSchema { schema, found, known }),
-            _ => Ok(()),
-        }
     }
 }

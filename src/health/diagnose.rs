@@ -181,7 +181,7 @@ impl<'a> Examination<'a> {
         })
     }
 
-    /// Whether the schema is at this library's version. At another version, checks of its tables would fail or mislead.
+    /// Whether this library may use the schema. At another version, checks of its tables would fail or mislead.
     async fn check_schema(&mut self, itself: &store::Itself) -> Result<bool> {
         if itself.has_schema && !itself.may_use {
             self.sees_queue = false;
@@ -194,14 +194,14 @@ impl<'a> Examination<'a> {
         }
         let Some(version) = check!(self, "version", store::schema_version) else { return Ok(false) };
         let schema = self.client.schema();
-        let wrong = drift::version(schema, version);
-        let is_current = wrong.is_none();
-        self.findings.extend(wrong);
-        if !is_current {
-            self.skip("schema, tables, work", "the schema is not at the version that this uniqueue knows", None);
+        self.findings.extend(drift::version(schema, version));
+        if version.check(schema).is_err() {
+            self.skip("schema, tables, work", "the schema is not at a version that this uniqueue may use", None);
             return Ok(false);
         }
-        if let Some(found) = check!(self, "schema", store::schema_objects) {
+        if version.is_newer() {
+            self.skip("schema", "the schema is newer than this uniqueue", None);
+        } else if let Some(found) = check!(self, "schema", store::schema_objects) {
             self.findings.extend(drift::judge(schema, &store::golden_objects()?, &found));
         }
         if let Some(indexes) = check!(self, "indexes", store::invalid_indexes) {

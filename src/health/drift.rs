@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Finding, FindingCode, Remedy, Severity};
 use crate::ident::SchemaName;
-use crate::store::{self, SchemaObject};
+use crate::store::{self, SchemaObject, SchemaVersion};
 
-/// A schema version that this library does not work with.
-pub(super) fn version(schema: &SchemaName, found: i32) -> Option<Finding> {
+/// A schema version that is not this library's.
+pub(super) fn version(schema: &SchemaName, version: SchemaVersion) -> Option<Finding> {
+    let found = version.found;
     let known = store::LATEST_VERSION;
     let subject = format!("schema {schema}");
     let migrate = format!("uniqueue migrate --schema {schema}");
@@ -26,13 +27,22 @@ pub(super) fn version(schema: &SchemaName, found: i32) -> Option<Finding> {
             format!("it is at version {found}, and this uniqueue needs {known}: its runners do not start"),
             Remedy::advice("Migrate it").command(migrate),
         )),
-        found if found > known => Some(Finding::new(
-            FindingCode::SchemaNewer,
-            Severity::Warning,
-            subject,
-            format!("it is at version {found}, newer than this uniqueue, which knows {known}"),
-            Remedy::advice("Check it with the uniqueue that migrated it, or a newer one"),
-        )),
+        found if found > known => Some(match version.check(schema) {
+            Ok(()) => Finding::new(
+                FindingCode::SchemaNewer,
+                Severity::Warning,
+                subject,
+                format!("it is at version {found}, newer than this uniqueue, which knows {known} and may use it"),
+                Remedy::advice("Check it with the uniqueue that migrated it, or a newer one"),
+            ),
+            Err(error) => Finding::new(
+                FindingCode::SchemaNewer,
+                Severity::Critical,
+                subject,
+                error.to_string(),
+                Remedy::advice("Upgrade all processes: runners of this version do not start"),
+            ),
+        }),
         _ => None,
     }
 }

@@ -165,7 +165,7 @@ async fn renew(shared: &Shared, session: &mut RunnerSession) -> bool {
         let taken = RunnerLease::take(&mut *connection, statements, &leases.row, leases.term).await;
         if taken.is_err() {
             // Where the schema was dropped, or restored at another version, the error says so.
-            shared.client.judge_version(store::schema_version(connection, statements).await?)?;
+            store::schema_version(connection, statements).await?.check(shared.client.schema())?;
         }
         taken
     };

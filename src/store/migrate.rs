@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::Statements;
-use super::migrations::{HISTORY, LATEST_VERSION, MIGRATIONS, label, schema_version};
+use super::migrations::{HISTORY, MIGRATIONS, OLDEST_VERSION, label, schema_version};
 use crate::error::{Error, Result, with_causes};
 use crate::ident::SchemaName;
 
@@ -122,6 +122,8 @@ fn ended(sql: &str) -> String {
 
 const HISTORY_COMMENTS: &str = "
     COMMENT ON TABLE schema_history IS 'The migrations that this schema has seen, kept by refinery.';
+    ALTER TABLE schema_history ADD COLUMN oldest integer;
+    COMMENT ON COLUMN schema_history.oldest IS 'The oldest version of the library that may use the schema after this migration. A version of the library is that of its last migration. Null: the version of this migration.';
     COMMENT ON COLUMN schema_history.version IS 'The migration''s number.';
     COMMENT ON COLUMN schema_history.name IS 'Its name.';
     COMMENT ON COLUMN schema_history.applied_on IS 'When it was applied (RFC 3339).';
@@ -190,13 +192,12 @@ impl Script {
     /// `None`: none is missing.
     async fn find(connection: &mut PgConnection, statements: &Statements) -> Result<Option<Self>> {
         let schema = statements.schema();
-        let found = schema_version(connection, statements).await?;
-        if found > LATEST_VERSION {
-            return Err(Error::NewerSchema { schema: schema.clone(), found, known: LATEST_VERSION });
-        }
-        if found == LATEST_VERSION {
-            return Ok(None);
-        }
+        let version = schema_version(connection, statements).await?;
+        let found = match version.check(schema) {
+            Ok(()) => return Ok(None),
+            Err(Error::NotMigrated { found, .. }) => found,
+            Err(error) => return Err(error),
+        };
         check_encoding(connection, schema).await?;
         let seen = if found > 0 { history(connection, schema).await? } else { Vec::new() };
         let mut script = Self { seen, sent: Vec::new(), applied: Vec::new() };
@@ -211,6 +212,7 @@ impl Script {
         if found == 0 {
             script.sent.push(HISTORY_COMMENTS.to_owned());
         }
+        script.sent.push(format!("UPDATE {HISTORY} SET oldest = {OLDEST_VERSION} WHERE oldest IS NULL"));
         Ok(Some(script))
     }
 

@@ -4,49 +4,68 @@ use sqlx::{PgConnection, Row};
 
 use super::{Statements, checksum, query};
 use crate::error::{Error, Result};
+use crate::ident::SchemaName;
 
-pub(super) const MIGRATIONS: &[(&str, &str)] = &[
-    ("V01__job", include_str!("../../migrations/V01__job.sql")),
-    ("V02__queue_and_runner", include_str!("../../migrations/V02__queue_and_runner.sql")),
-    ("V03__rate", include_str!("../../migrations/V03__rate.sql")),
-    ("V04__group", include_str!("../../migrations/V04__group.sql")),
-    ("V05__fetch", include_str!("../../migrations/V05__fetch.sql")),
-    ("V06__canonical_json", include_str!("../../migrations/V06__canonical_json.sql")),
-    ("V07__unique_policy", include_str!("../../migrations/V07__unique_policy.sql")),
-    ("V08__duplicate_audit", include_str!("../../migrations/V08__duplicate_audit.sql")),
-    ("V09__insert_unique", include_str!("../../migrations/V09__insert_unique.sql")),
-    ("V10__on_conflict", include_str!("../../migrations/V10__on_conflict.sql")),
-    ("V11__insert_batch", include_str!("../../migrations/V11__insert_batch.sql")),
-    ("V12__insert_job", include_str!("../../migrations/V12__insert_job.sql")),
-    ("V13__explain_unique", include_str!("../../migrations/V13__explain_unique.sql")),
-    ("V14__argument", include_str!("../../migrations/V14__argument.sql")),
-    ("V15__claim", include_str!("../../migrations/V15__claim.sql")),
-    ("V16__change_jobs", include_str!("../../migrations/V16__change_jobs.sql")),
-    ("V17__queue_settings", include_str!("../../migrations/V17__queue_settings.sql")),
-    ("V18__periodic", include_str!("../../migrations/V18__periodic.sql")),
-    ("V19__views", include_str!("../../migrations/V19__views.sql")),
-    ("V20__why_waiting_sentences", include_str!("../../migrations/V20__why_waiting_sentences.sql")),
-    ("V21__why_waiting_queue", include_str!("../../migrations/V21__why_waiting_queue.sql")),
-    ("V22__why_waiting", include_str!("../../migrations/V22__why_waiting.sql")),
-    ("V23__kind", include_str!("../../migrations/V23__kind.sql")),
-    ("V24__group_views", include_str!("../../migrations/V24__group_views.sql")),
-    ("V25__stuck_job", include_str!("../../migrations/V25__stuck_job.sql")),
-    ("V26__health", include_str!("../../migrations/V26__health.sql")),
-    ("V27__finish", include_str!("../../migrations/V27__finish.sql")),
-    ("V28__rescue", include_str!("../../migrations/V28__rescue.sql")),
-    ("V29__prune", include_str!("../../migrations/V29__prune.sql")),
-    ("V30__maintain", include_str!("../../migrations/V30__maintain.sql")),
-    ("V31__fetch_jobs", include_str!("../../migrations/V31__fetch_jobs.sql")),
-    ("V32__finish_jobs", include_str!("../../migrations/V32__finish_jobs.sql")),
-    ("V33__job_parent", include_str!("../../migrations/V33__job_parent.sql")),
-    ("V34__release_children", include_str!("../../migrations/V34__release_children.sql")),
-    ("V35__relatives", include_str!("../../migrations/V35__relatives.sql")),
-    ("V36__place", include_str!("../../migrations/V36__place.sql")),
-    ("V37__history", include_str!("../../migrations/V37__history.sql")),
-];
+macro_rules! migrations {
+    ($($oldest:literal => [$($name:literal),+ $(,)?]),+ $(,)?) => {
+        pub(super) const MIGRATIONS: &[(&str, &str)] =
+            &[$($(($name, include_str!(concat!("../../migrations/", $name, ".sql")))),+),+];
 
-/// The version that this library was built with: the last migration's.
-pub(crate) const LATEST_VERSION: i32 = {
+        /// The oldest version of the library that works with the schema that these migrations make. The schema stores it.
+        #[cfg(feature = "migrate")]
+        pub(super) const OLDEST_VERSION: i32 = {
+            let lists = [$($oldest),+];
+            lists[lists.len() - 1]
+        };
+    };
+}
+
+// Each migration stands behind the oldest version of the library that works with the schema once it has run. A migration that
+// only adds joins the last list. One that an older library cannot work with begins a list with its own number.
+migrations! {
+    37 => [
+        "V01__job",
+        "V02__queue_and_runner",
+        "V03__rate",
+        "V04__group",
+        "V05__fetch",
+        "V06__canonical_json",
+        "V07__unique_policy",
+        "V08__duplicate_audit",
+        "V09__insert_unique",
+        "V10__on_conflict",
+        "V11__insert_batch",
+        "V12__insert_job",
+        "V13__explain_unique",
+        "V14__argument",
+        "V15__claim",
+        "V16__change_jobs",
+        "V17__queue_settings",
+        "V18__periodic",
+        "V19__views",
+        "V20__why_waiting_sentences",
+        "V21__why_waiting_queue",
+        "V22__why_waiting",
+        "V23__kind",
+        "V24__group_views",
+        "V25__stuck_job",
+        "V26__health",
+        "V27__finish",
+        "V28__rescue",
+        "V29__prune",
+        "V30__maintain",
+        "V31__fetch_jobs",
+        "V32__finish_jobs",
+        "V33__job_parent",
+        "V34__release_children",
+        "V35__relatives",
+        "V36__place",
+        "V37__history",
+    ],
+}
+
+/// The version of the schema that this library was built with: the number of its last migration.
+pub const LATEST_VERSION: i32 = {
     let name = MIGRATIONS[MIGRATIONS.len() - 1].0.as_bytes();
     let (mut version, mut place) = (0, 1);
     while name[place] != b'_' {
@@ -59,23 +78,48 @@ pub(crate) const LATEST_VERSION: i32 = {
 /// The table that records which migrations a schema has seen.
 pub(super) const HISTORY: &str = "schema_history";
 
-/// The version of the schema in the database; 0 where there is none.
+/// The version of a schema in the database.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SchemaVersion {
+    /// 0 where there is none.
+    pub(crate) found: i32,
+    /// The oldest version of the library that may use it.
+    oldest: i32,
+}
+
+impl SchemaVersion {
+    /// Whether this library may use it.
+    pub(crate) fn check(self, schema: &SchemaName) -> Result<()> {
+        let (Self { found, oldest }, schema, known) = (self, schema.clone(), LATEST_VERSION);
+        match found {
+            _ if found < known => Err(Error::NotMigrated { schema, found, needed: known }),
+            _ if oldest > known => Err(Error::NewerSchema { schema, found, oldest, known }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) const fn is_newer(self) -> bool {
+        self.found > LATEST_VERSION
+    }
+}
+
+/// The version of the schema in the database.
 ///
 /// # Errors
 ///
 /// [`Error::IncompatibleSchema`] where a migration that it has seen is not this library's: until the first release the
 /// migrations themselves are edited. Without the feature `migrate` only the versions are compared.
-pub(crate) async fn schema_version(connection: &mut PgConnection, statements: &Statements) -> Result<i32> {
+pub(crate) async fn schema_version(connection: &mut PgConnection, statements: &Statements) -> Result<SchemaVersion> {
+    let mut latest = SchemaVersion { found: 0, oldest: 0 };
     let has_history: bool = sqlx::query("SELECT to_regclass($1) IS NOT NULL")
         .bind(format!("{}.{HISTORY}", statements.schema().quoted()))
         .fetch_one(&mut *connection)
         .await?
         .try_get(0)?;
     if !has_history {
-        return Ok(0);
+        return Ok(latest);
     }
     let known = checksum::known(MIGRATIONS);
-    let mut latest = 0;
     for row in query(&statements.schema_version).fetch_all(connection).await? {
         let (version, name): (i32, String) = (row.try_get("version")?, row.try_get("name")?);
         let is_known = known.iter().find(|(known, _)| *known == version);
@@ -85,7 +129,7 @@ pub(crate) async fn schema_version(connection: &mut PgConnection, statements: &S
                 found: label(version, &name),
             });
         }
-        latest = version;
+        latest = SchemaVersion { found: version, oldest: latest.oldest.max(row.try_get("oldest")?) };
     }
     Ok(latest)
 }

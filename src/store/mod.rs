@@ -102,7 +102,8 @@ pub(crate) use self::maintain::{
 };
 #[cfg(feature = "migrate")]
 pub(crate) use self::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
-pub(crate) use self::migrations::{LATEST_VERSION, schema_version};
+pub use self::migrations::LATEST_VERSION;
+pub(crate) use self::migrations::{SchemaVersion, schema_version};
 pub(crate) use self::open_transaction::has_open_transaction;
 pub(crate) use self::overview::{
     GroupOrder, held_groups_list, list_groups, list_retentions, list_runners, stuck_jobs_list,

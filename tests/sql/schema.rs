@@ -2,9 +2,10 @@
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, Executor, PgConnection};
-use uniqueue::{Client, Error, SchemaName};
+use tracing::Instrument;
+use uniqueue::{Client, Error, JobState, RunningJob, SCHEMA_VERSION, SchemaName};
 
-use support::{Database, job, pool};
+use support::{Database, Task, Trace, job, pool, quick};
 
 /// Set to write the golden file anew: `GOLDEN=overwrite cargo test --test sql schema`.
 const OVERWRITE: &str = "GOLDEN";
@@ -249,13 +250,54 @@ async fn a_role_without_grants_cannot_hold_up_a_migration() {
     tx.rollback().await.unwrap();
 }
 
+/// Stands for a migration of a later release. Once there is one, this runs the binary of the commit before it against the schema
+/// of today: `git worktree add`, `cargo build -p uniqueue-cli`, and `uniqueue work` of that.
+async fn migrate_later(database: &Database, oldest: i32) {
+    let later = format!(
+        "INSERT INTO {{schema}}.schema_history VALUES (999, 'later', '2030-01-01T00:00:00Z', '1', {oldest})
+         ON CONFLICT (version) DO UPDATE SET oldest = excluded.oldest"
+    );
+    database.execute(&later).await;
+}
+
 #[tokio::test]
-async fn a_newer_schema_is_refused_and_left_alone() {
+async fn a_newer_schema_that_may_be_used_is_used_and_left_alone() {
     let database = Database::new().await;
-    database.execute("INSERT INTO {schema}.schema_history VALUES (999, 'later', '2030-01-01T00:00:00Z', '1')").await;
+    let stored = database.number("SELECT max(oldest)::bigint FROM {schema}.schema_history").await;
+    assert!((1..=i64::from(SCHEMA_VERSION)).contains(&stored), "{stored}");
+    migrate_later(&database, SCHEMA_VERSION).await;
+    let before = database.catalog().await;
+    assert!(database.client.migrate().await.unwrap().is_empty());
+    assert_eq!(database.client.migration().sql().await.unwrap(), "");
+    assert_eq!(database.catalog().await, before);
+    let (trace, span) = Trace::begin();
+    let starting = async {
+        database.client.check_schema().await.unwrap();
+        quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap()
+    };
+    let runner = starting.instrument(span.clone()).await;
+    drop(span);
+    let logged = trace.ended("request").remove(0).events;
+    assert_eq!(logged.iter().filter(|event| event.name.contains("newer than this uniqueue")).count(), 1, "{logged:?}");
+    let id = database.client.insert(Task { n: 1 }).await.unwrap().id();
+    database.until_state(id, JobState::Completed).await;
+    runner.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_newer_schema_that_may_not_be_used_is_refused_and_left_alone() {
+    let database = Database::new().await;
+    migrate_later(&database, SCHEMA_VERSION + 1).await;
     for error in [database.client.migrate().await.unwrap_err(), database.client.check_schema().await.unwrap_err()] {
-        assert!(matches!(error, Error::NewerSchema { found: 999, .. }), "{error}");
-        assert!(error.to_string().contains("hint: upgrade"), "{error}");
+        assert!(
+            matches!(error, Error::NewerSchema { found: 999, oldest, .. } if oldest == SCHEMA_VERSION + 1),
+            "{error}"
+        );
+        let both = format!(
+            "needs a uniqueue that knows version {}: this one knows {SCHEMA_VERSION}; hint: upgrade",
+            SCHEMA_VERSION + 1
+        );
+        assert!(error.to_string().contains(&both), "{error}");
     }
 }
 

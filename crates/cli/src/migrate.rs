@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Row};
-use uniqueue::{Client, Error, Migration};
+use uniqueue::{Client, Error, Migration, SCHEMA_VERSION};
 
 use crate::database::Database;
 use crate::database::DatabaseArguments;
@@ -16,7 +16,7 @@ use crate::verdict::Verdict;
 /// Migrate a database's schema to the version that this uniqueue needs.
 ///
 /// All migrations run in one transaction. Any number of processes may run this at once. --status and --print change nothing.
-/// A schema that a newer uniqueue migrated is left unchanged.
+/// A schema that a newer uniqueue migrated is left unchanged: that is a success if this uniqueue may use it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MigrateArguments {
@@ -47,9 +47,9 @@ With --json it prints {\"schema\", \"version\", \"needed\", \"current\", \"appli
 {\"schema\", \"sql\"}.
 
 Exit codes:
-  0    the schema has the version that this uniqueue needs, or the SQL is printed
+  0    the schema has a version that this uniqueue may use, or the SQL is printed
   1    with --status: the schema has another version
-  2    a wrong command line, the database failed or is newer, or the lock timed out
+  2    a wrong command line, the database failed or is too new, or the lock timed out
   130  interrupted by Ctrl-C or SIGTERM before the end; nothing was changed";
 
 /// Migrates a schema, or prints its version or the SQL.
@@ -103,7 +103,7 @@ struct Status {
     version: i32,
     /// The version that this uniqueue needs.
     needed: i32,
-    /// Whether the schema has the needed version.
+    /// Whether the schema has the needed version, or a newer one that this uniqueue may use.
     current: bool,
     /// The migrations that this command applied.
     applied: Vec<String>,
@@ -123,15 +123,15 @@ struct Applied {
 impl Status {
     async fn read(database: &mut Database, applied: Vec<String>) -> Result<Self, Failure> {
         let schema = database.client.schema().clone();
-        let gap = match database.client.check_schema().await {
-            Ok(()) => None,
-            Err(Error::NotMigrated { found, needed, .. }) => Some((found, needed)),
-            Err(Error::NewerSchema { found, known, .. }) => Some((found, known)),
+        let (exists, current) = match database.client.check_schema().await {
+            Ok(()) => (true, true),
+            Err(Error::NotMigrated { found, .. }) => (found > 0, false),
+            Err(Error::NewerSchema { .. }) => (true, false),
             Err(error) => return Err(error.into()),
         };
-        let migrations = match gap {
-            Some((0, _)) => Vec::new(),
-            _ => {
+        let migrations = match exists {
+            false => Vec::new(),
+            true => {
                 // Safe to insert: the name is quoted, and its alphabet has no quotes.
                 let history = format!(
                     "SELECT version, name, applied_on FROM {}.schema_history ORDER BY version",
@@ -144,13 +144,9 @@ impl Status {
                 rows.iter().map(migration).collect::<Result<Vec<_>, sqlx::Error>>()?
             }
         };
-        let waiting = match &gap {
-            Some((found, needed)) if found < needed => database.client.migration().waiting().await?,
-            _ => Vec::new(),
-        };
-        let latest = migrations.last().map_or(0, |migration| migration.version);
-        let (version, needed) = gap.unwrap_or((latest, latest));
-        Ok(Self { schema: schema.to_string(), version, needed, current: gap.is_none(), applied, migrations, waiting })
+        let (version, needed) = (migrations.last().map_or(0, |migration| migration.version), SCHEMA_VERSION);
+        let waiting = if version < needed { database.client.migration().waiting().await? } else { Vec::new() };
+        Ok(Self { schema: schema.to_string(), version, needed, current, applied, migrations, waiting })
     }
 
     fn is_current(&self) -> bool {
@@ -169,11 +165,13 @@ impl Status {
         for name in applied {
             text.push_str(&format!("applied {name}\n"));
         }
-        text.push_str(&if self.current {
+        text.push_str(&if version == needed {
             format!("schema {schema} is at version {version}, which is the latest\n")
+        } else if self.current {
+            format!("schema {schema} is at version {version}, newer than this uniqueue, which knows {needed} and may use it\n")
         } else if version > needed {
             format!(
-                "schema {schema} is at version {version}, newer than this uniqueue, which knows {needed}\n\
+                "schema {schema} is at version {version}, too new for this uniqueue, which knows {needed}\n\
                  hint: upgrade uniqueue\n"
             )
         } else if *version == 0 {

@@ -64,19 +64,27 @@ async fn status_lists_applied_and_waiting_migrations() {
 #[tokio::test]
 async fn newer_schema_is_left_alone() {
     let url = database().await;
-    assert_eq!(run_json(&mut migrate(&url, &[])).0, 0);
-    execute(
-        &url,
-        "INSERT INTO jobs.schema_history SELECT 999, 'later', applied_on, checksum FROM jobs.schema_history LIMIT 1",
-    )
-    .await;
+    let needed = run_json(&mut migrate(&url, &[])).1["needed"].clone();
+    let later = |oldest: &str| {
+        format!(
+            "INSERT INTO jobs.schema_history VALUES (999, 'later', '2030-01-01T00:00:00Z', '1', {oldest})
+                 ON CONFLICT (version) DO UPDATE SET oldest = excluded.oldest"
+        )
+    };
+    execute(&url, &later(&needed.to_string())).await;
+    for arguments in [&["--status"][..], &[]] {
+        let (code, status) = run_json(&mut migrate(&url, arguments));
+        assert_eq!((code, &status["version"], &status["current"]), (0, &json!(999), &json!(true)));
+        assert_eq!((&status["needed"], &status["applied"], &status["waiting"]), (&needed, &json!([]), &json!([])));
+    }
+    execute(&url, &later("998")).await;
     let (code, status) = run_json(&mut migrate(&url, &["--status"]));
     assert_eq!((code, &status["version"], &status["current"]), (1, &json!(999), &json!(false)));
     let refused = migrate(&url, &[]).output().unwrap();
     let stderr = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{stderr}");
-    assert!(stderr.starts_with("error: schema jobs is at version 999, newer"), "{stderr}");
-    assert!(stderr.contains("\nhint: upgrade"), "{stderr}");
+    assert!(stderr.starts_with("error: schema jobs is at version 999, which needs"), "{stderr}");
+    assert!(stderr.contains("version 998: this one knows") && stderr.contains("\nhint: upgrade"), "{stderr}");
 }
 
 #[tokio::test]
