@@ -90,7 +90,7 @@ pub use self::error::{Error, Rejection, Result};
 /// Events.
 pub use self::event::{Event, Happened};
 /// Health.
-pub use self::health::{Diagnose, Diagnosis, Finding, FindingCode, Limit, Remedy, Severity, SkippedCheck, Thresholds};
+pub use self::health::{Diagnose, Diagnosis, Finding, Limit, Remedy, Severity, SkippedCheck, Thresholds};
 /// History.
 pub use self::history::{Deploy, Histogram, History, HistoryCounts, HistoryPoint, KindHistory, QueueHistory};
 #[cfg(feature = "periodic")]

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use sqlx::Connection;
 use time::OffsetDateTime;
 
-use super::finding::{Diagnosis, Finding, FindingCode, Remedy, Severity, SkippedCheck};
+use super::finding::{Diagnosis, Finding, Remedy, Severity, SkippedCheck};
 use super::thresholds::Thresholds;
-use super::{database, drift, environment, groups, kinds, periodic, queues, work};
+use super::{drift, environment};
 use crate::client::Client;
 use crate::client::pooled_connection::PooledConnection;
 use crate::client::time_limit;
@@ -18,15 +18,6 @@ use crate::store::{self, Pooling};
 
 /// The default timeout of a check.
 const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The most jobs that a check reads where no index leads to those that matter.
-const MOST_JOBS: i64 = 1_000;
-
-/// The most groups of each sort that are read.
-const MOST_GROUPS: i32 = 1_000;
-
-/// How many jobs on either side of a slow one are looked at for what is usual.
-const NEIGHBOURS: i64 = 2_500;
 
 /// A diagnosis to be awaited. Made by [`Client::diagnose`].
 #[derive(Debug)]
@@ -99,14 +90,14 @@ struct Examination<'a> {
     timeout: Duration,
     findings: Vec<Finding>,
     skipped: Vec<SkippedCheck>,
-    checks: Vec<&'static str>,
+    checks: Vec<String>,
     /// Whether no check failed that every role that sees the queue can make.
     sees_queue: bool,
 }
 
 /// Makes one check in a transaction of its own. `None`: it failed, which is recorded.
 macro_rules! check {
-    ($examination:ident, $check:literal, $query:path $(, $argument:expr)*) => {{
+    ($examination:ident, $check:expr, $query:path $(, $argument:expr)*) => {{
         let limit = $examination.answer_timeout();
         let checked = async {
             let mut transaction = store::begin_check(&mut $examination.connection, $examination.timeout).await?;
@@ -131,7 +122,6 @@ impl<'a> Examination<'a> {
     }
 
     async fn run(mut self) -> Result<Diagnosis> {
-        let limits = self.thresholds;
         let (asked_at, began) = (OffsetDateTime::now_utc(), Instant::now());
         let limit = self.answer_timeout();
         let itself = time_limit::within(limit, async {
@@ -143,31 +133,22 @@ impl<'a> Examination<'a> {
         .await?;
         let took = began.elapsed();
         let schema = self.client.schema().clone();
-        self.checks.push("clock");
-        self.findings.extend(environment::clock_offset(&itself, asked_at, took, &limits));
-        self.findings.extend(environment::notify_usage(&itself, &limits));
-        self.checks.push("notifications");
+        self.checks.push("clock".to_owned());
+        self.findings.extend(environment::clock_offset(itself.clock, asked_at, took, &self.thresholds));
         self.findings.extend(environment::standby(&itself));
         self.findings.extend(environment::encoding(&itself));
-
         if let Some(pooling) = self.pooling().await? {
             self.findings.extend(environment::pooler(pooling));
         }
-        self.check_sessions(&itself).await?;
-
+        self.say_what_is_hidden(&itself);
         // Where the encoding is wrong, no schema would be right.
-        let is_current = itself.encoding == "UTF8" && self.check_schema(&itself).await?;
-        if is_current {
-            self.check_tables().await?;
-            self.check_work(time_of(&itself)).await?;
+        if itself.encoding == "UTF8" && self.check_schema(&itself).await? {
+            self.check_queue().await?;
         }
 
-        self.findings.sort_by(|one, other| {
-            let order = |finding: &Finding| (std::cmp::Reverse(finding.severity), finding.code.as_str());
-            order(one).cmp(&order(other))
-        });
+        self.findings.sort_by(|one, other| (other.severity, &one.code).cmp(&(one.severity, &other.code)));
         let Self { findings, skipped, checks, sees_queue, .. } = self;
-        let at = time_of(&itself);
+        let at = OffsetDateTime::UNIX_EPOCH + time::Duration::seconds_f64(itself.clock);
         Ok(Diagnosis {
             schema,
             database: itself.database,
@@ -181,132 +162,52 @@ impl<'a> Examination<'a> {
         })
     }
 
-    /// Whether this library may use the schema. At another version, checks of its tables would fail or mislead.
+    /// Whether there is a schema, whose checks fit it at any version.
     async fn check_schema(&mut self, itself: &store::Itself) -> Result<bool> {
+        let schema = self.client.schema();
         if itself.has_schema && !itself.may_use {
             self.sees_queue = false;
             self.skip(
                 "schema",
-                format!("role {} may not use schema {}", itself.role, self.client.schema()),
-                Some(format!("GRANT USAGE ON SCHEMA {} TO \"{}\";", self.client.schema().quoted(), itself.role)),
+                format!("role {} may not use schema {schema}", itself.role),
+                Some(format!("GRANT USAGE ON SCHEMA {} TO \"{}\";", schema.quoted(), itself.role)),
             );
             return Ok(false);
         }
         let Some(version) = check!(self, "version", store::schema_version) else { return Ok(false) };
-        let schema = self.client.schema();
         self.findings.extend(drift::version(schema, version));
         if version.check(schema).is_err() {
-            self.skip("schema, tables, work", "the schema is not at a version that this uniqueue may use", None);
-            return Ok(false);
-        }
-        if version.is_newer() {
+            self.skip("schema", "the schema is not at a version that this uniqueue may use", None);
+        } else if version.is_newer() {
             self.skip("schema", "the schema is newer than this uniqueue", None);
         } else if let Some(found) = check!(self, "schema", store::schema_objects) {
             self.findings.extend(drift::judge(schema, &store::golden_objects()?, &found));
         }
-        if let Some(indexes) = check!(self, "indexes", store::invalid_indexes) {
-            self.findings.extend(indexes.iter().map(|index| database::invalid_index(schema, index)));
-        }
-        Ok(true)
+        Ok(version.found > 0)
     }
 
-    async fn check_sessions(&mut self, itself: &store::Itself) -> Result<()> {
-        let limits = self.thresholds;
-        let at_least = limits.transaction.warning;
-        if let Some(open) = check!(self, "transactions", store::open_transactions, at_least) {
-            self.findings.extend(open.iter().filter_map(|one| database::open_transaction(one, &limits)));
-        }
-        if !itself.sees_sessions {
-            let hidden = check!(self, "hidden sessions", store::hidden_sessions).unwrap_or(0);
-            if hidden > 0 {
-                self.skip(
-                    "transactions",
-                    format!("{hidden} sessions of other roles: needs pg_monitor"),
-                    Some(format!("GRANT pg_monitor TO \"{}\";", itself.role)),
-                );
-            }
-        }
-        if let Some(prepared) = check!(self, "prepared transactions", store::prepared_transactions, at_least) {
-            self.findings.extend(prepared.iter().filter_map(|one| database::prepared_transaction(one, &limits)));
-        }
-        if let Some(held) = check!(self, "replication", store::held_from_outside) {
-            self.findings.extend(held.iter().filter_map(|one| database::held_from_outside(one, &limits)));
-            if !itself.sees_sessions {
-                self.skip(
-                    "replication",
-                    "the feedback of standbys: needs pg_monitor",
-                    Some(format!("GRANT pg_monitor TO \"{}\";", itself.role)),
-                );
+    /// Makes the checks of the schema.
+    async fn check_queue(&mut self) -> Result<()> {
+        let thresholds = serde_json::to_value(self.thresholds).unwrap_or_default();
+        for name in check!(self, "functions", store::checks).unwrap_or_default() {
+            if let Some(found) = check!(self, &name, store::check::<Finding>, &name, &thresholds) {
+                self.findings.extend(found);
             }
         }
         Ok(())
     }
 
-    async fn check_tables(&mut self) -> Result<()> {
-        let (limits, client) = (self.thresholds, self.client);
-        let schema = client.schema();
-        if let Some(tables) = check!(self, "tables", store::tables) {
-            let has_holder = self.findings.iter().any(|finding| database::holds_snapshot(finding.code));
-            self.findings.extend(tables.iter().flat_map(|table| database::table(schema, table, has_holder, &limits)));
+    /// The database shows other roles' sessions and standbys only to members of pg_monitor.
+    fn say_what_is_hidden(&mut self, itself: &store::Itself) {
+        if itself.sees_sessions {
+            return;
         }
-        let pages = i64::try_from(limits.bloat_bytes / 8_192).unwrap_or(i64::MAX);
-        if let Some(indexes) =
-            check!(self, "index bloat", store::bloated_indexes, pages, i64::from(limits.bloat_factor))
-        {
-            self.findings.extend(indexes.iter().map(|index| database::bloated_index(schema, index)));
+        let grant = format!("GRANT pg_monitor TO \"{}\";", itself.role);
+        if itself.hidden_sessions > 0 {
+            let why = format!("{} sessions of other roles: needs pg_monitor", itself.hidden_sessions);
+            self.skip("transactions", why, Some(grant.clone()));
         }
-        if let Some(overdue) = check!(self, "retention", store::overdue, limits.retention.warning) {
-            self.findings.extend(overdue.iter().filter_map(|one| work::retention(schema, one, &limits)));
-        }
-        Ok(())
-    }
-
-    async fn check_work(&mut self, now: OffsetDateTime) -> Result<()> {
-        let (limits, client) = (self.thresholds, self.client);
-        let schema = client.schema();
-        // Where the check fails, runners may be alive.
-        let mut has_runners = true;
-        if let Some(runners) = check!(self, "runners", store::runners) {
-            self.findings.extend(runners.iter().filter_map(work::runner));
-            has_runners = runners.iter().any(|runner| runner.lease_left > 0.0);
-        }
-        if let Some(queues) = check!(self, "queues", store::list_queues, 10_000) {
-            self.findings.extend(queues::all_waiting(schema, &queues, has_runners, &limits, now));
-        }
-        if let Some(queues) = check!(self, "queue limits", store::full_queues) {
-            self.findings.extend(queues.iter().map(|queue| queues::full(schema, queue)));
-        }
-        if let Some(kinds) = check!(self, "kinds", store::unknown_kinds, MOST_JOBS) {
-            self.findings.extend(kinds.iter().map(|kind| work::unknown_kind(schema, kind, &limits)));
-        }
-        if let Some(held) = check!(self, "groups", store::held_groups, MOST_GROUPS, limits.waiting.warning) {
-            self.findings.extend(held.iter().filter_map(|one| groups::held(schema, one, &limits)));
-        }
-        if let Some(stuck) = check!(self, "jobs", store::stuck_jobs, limits.running, limits.overdue.warning) {
-            self.findings.extend(stuck.iter().filter_map(|jobs| work::stuck(schema, jobs, &limits)));
-        }
-        let suspects = check!(self, "suspects", store::suspect_jobs, MOST_JOBS);
-        self.findings.extend(suspects.iter().flatten().map(|jobs| work::suspects(schema, jobs)));
-        let expired = check!(self, "expired jobs", store::expired_kinds, MOST_JOBS);
-        self.findings.extend(expired.iter().flatten().map(|jobs| work::expired(schema, jobs)));
-        let unreadable = check!(self, "rows", store::unreadable_jobs, MOST_JOBS);
-        self.findings.extend(unreadable.iter().flatten().map(|jobs| work::unreadable(schema, jobs)));
-        if let Some(slow) = check!(self, "attempts", store::slow_jobs, limits.slow, limits.slow_factor, NEIGHBOURS) {
-            self.findings.extend(slow.iter().map(|jobs| work::slow(schema, jobs)));
-        }
-        if let Some(claims) = check!(self, "claims", store::idle_claims, limits.claim, MOST_JOBS) {
-            self.findings.extend(claims.iter().map(|claims| work::idle_claims(schema, claims)));
-        }
-        if let Some(neglected) = check!(self, "maintenance", store::neglected, work::NEGLECTED_AFTER) {
-            self.findings.extend(neglected.iter().map(|one| work::neglected(schema, one)));
-        }
-        if let Some(found) = check!(self, "schedules", store::periodic_definitions) {
-            self.findings.extend(found.iter().map(|one| periodic::definitions(schema, one)));
-        }
-        if let Some(found) = check!(self, "registered kinds", store::kind_definitions) {
-            self.findings.extend(found.iter().map(|one| kinds::definitions(schema, one)));
-        }
-        Ok(())
+        self.skip("replication", "the feedback of standbys: needs pg_monitor", Some(grant));
     }
 
     /// Finds a pooler between the client and the database. This needs two connections at once, so it opens one.
@@ -343,17 +244,17 @@ impl<'a> Examination<'a> {
     }
 
     /// Records the result of a check. An error means that the connection is lost, which ends the diagnosis.
-    fn settle<T>(&mut self, check: &'static str, checked: Result<T>) -> Result<Option<T>> {
+    fn settle<T>(&mut self, check: &str, checked: Result<T>) -> Result<Option<T>> {
         let error = match checked {
             Ok(found) => {
-                self.checks.push(check);
+                self.checks.push(check.to_owned());
                 return Ok(Some(found));
             }
             Err(error) => error,
         };
         // Any check can meet a pooler that mixes up statements.
         if error.is_mix_up() {
-            if !self.findings.iter().any(|finding| finding.code == FindingCode::Pooler) {
+            if !self.findings.iter().any(|finding| finding.code == "pooler") {
                 self.findings.extend(environment::pooler(Pooling::MixesUp));
             }
             self.skip(check, error.to_string(), None);
@@ -386,15 +287,11 @@ impl<'a> Examination<'a> {
                     true => "See whether the server is overloaded or the tables are locked, or allow more time",
                     false => "See the server's log",
                 };
-                let (code, subject) = (FindingCode::CheckFailed, format!("check {check}"));
-                self.findings.push(Finding::new(code, Severity::Warning, subject, seen, Remedy::advice(advice)));
+                let subject = format!("check {check}");
+                let failed = Finding::new("check_failed", Severity::Warning, subject, seen, Remedy::advice(advice));
+                self.findings.push(failed);
             }
         }
         Ok(None)
     }
-}
-
-/// The time, by the database's clock.
-fn time_of(itself: &store::Itself) -> OffsetDateTime {
-    OffsetDateTime::UNIX_EPOCH + time::Duration::seconds_f64(itself.clock)
 }

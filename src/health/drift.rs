@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::finding::{Finding, FindingCode, Remedy, Severity};
+use super::finding::{Finding, Remedy, Severity};
 use crate::ident::SchemaName;
 use crate::store::{self, SchemaObject, SchemaVersion};
 
@@ -14,14 +14,14 @@ pub(super) fn version(schema: &SchemaName, version: SchemaVersion) -> Option<Fin
     let migrate = format!("uniqueue migrate --schema {schema}");
     match found {
         0 => Some(Finding::new(
-            FindingCode::SchemaMissing,
+            "schema_missing",
             Severity::Critical,
             subject,
             format!("it is not there, or was never migrated; this uniqueue needs version {known}"),
             Remedy::advice("Migrate it, or give another --schema").command(migrate),
         )),
         found if found < known => Some(Finding::new(
-            FindingCode::SchemaBehind,
+            "schema_behind",
             Severity::Critical,
             subject,
             format!("it is at version {found}, and this uniqueue needs {known}: its runners do not start"),
@@ -29,14 +29,14 @@ pub(super) fn version(schema: &SchemaName, version: SchemaVersion) -> Option<Fin
         )),
         found if found > known => Some(match version.check(schema) {
             Ok(()) => Finding::new(
-                FindingCode::SchemaNewer,
+                "schema_newer",
                 Severity::Warning,
                 subject,
                 format!("it is at version {found}, newer than this uniqueue, which knows {known} and may use it"),
                 Remedy::advice("Check it with the uniqueue that migrated it, or a newer one"),
             ),
             Err(error) => Finding::new(
-                FindingCode::SchemaNewer,
+                "schema_newer",
                 Severity::Critical,
                 subject,
                 error.to_string(),
@@ -111,7 +111,7 @@ fn subject(object: &SchemaObject) -> String {
 
 fn missing(schema: &SchemaName, should: &SchemaObject, all: &[SchemaObject]) -> Finding {
     let is_index = should.kind == "index";
-    let code = if is_index { FindingCode::IndexMissing } else { FindingCode::ObjectMissing };
+    let code = if is_index { "index_missing" } else { "object_missing" };
     let is_key = store::key(should).is_some();
     let severity = if should.kind == "constraint" && !is_key { Severity::Warning } else { Severity::Critical };
     let seen = match should.name.as_str() {
@@ -160,7 +160,7 @@ fn changed(schema: &SchemaName, is: &SchemaObject, should: &SchemaObject) -> Fin
     };
     let facts = serde_json::json!({ "is": is.definition, "should_be": should.definition });
     let remedy = Remedy::advice(advice).sql(store::sql_to_mend(schema, is, should));
-    Finding::new(FindingCode::ObjectChanged, severity, subject(should), seen, remedy).with(&facts)
+    Finding::new("object_changed", severity, subject(should), seen, remedy).with(&facts)
 }
 
 fn extra(schema: &SchemaName, is: &SchemaObject) -> Finding {
@@ -173,5 +173,5 @@ fn extra(schema: &SchemaName, is: &SchemaObject) -> Finding {
     };
     let remedy = Remedy::advice("If it is not needed, drop it, as the owner of the tables");
     let remedy = remedy.sql(store::sql_to_drop(schema, is));
-    Finding::new(FindingCode::ObjectExtra, severity, subject(is), seen, remedy).with(is)
+    Finding::new("object_extra", severity, subject(is), seen, remedy).with(is)
 }

@@ -1,17 +1,19 @@
-//! The environment of the queue: clocks, notifications, poolers, standbys.
+//! What only a client sees: its clock, a pooler, and a database that can have no queue.
 
 use std::time::Duration;
 
 use time::OffsetDateTime;
 
-use super::finding::{Finding, FindingCode, Remedy, Severity};
-use super::thresholds::Thresholds;
-use super::wording;
-use crate::store::{self, Itself, Pooling};
+use super::finding::{Finding, Remedy, Severity};
+use super::thresholds::{Limit, Thresholds};
+use crate::store::{Itself, Pooling};
+
+/// The default limits of [`Thresholds::clock_offset`].
+const CLOCK_OFFSET: Limit<Duration> = Limit::new(Duration::from_secs(2), Duration::from_secs(60));
 
 /// The client sent the query at `asked_at` by its own clock, and had the result after `took`.
 pub(super) fn clock_offset(
-    itself: &Itself,
+    clock: f64,
     asked_at: OffsetDateTime,
     took: Duration,
     limits: &Thresholds,
@@ -20,13 +22,18 @@ pub(super) fn clock_offset(
     #[expect(clippy::cast_precision_loss, reason = "nanoseconds do not matter here")]
     let asked_at = asked_at.unix_timestamp_nanos() as f64 / 1e9;
     // The database read its clock some time in between, so only a larger difference counts.
-    let ahead = asked_at - itself.clock;
-    let behind = itself.clock - (asked_at + took);
+    let ahead = asked_at - clock;
+    let behind = clock - (asked_at + took);
     let apart = ahead.max(behind).max(0.0);
-    let severity = limits.clock_offset.judge_age(apart)?;
+    let Limit { warning, critical } = limits.clock_offset.unwrap_or(CLOCK_OFFSET);
+    let severity = match Duration::try_from_secs_f64(apart).unwrap_or_default() {
+        apart if apart >= critical => Severity::Critical,
+        apart if apart >= warning => Severity::Warning,
+        _ => return None,
+    };
     let way = if ahead > behind { "ahead of" } else { "behind" };
     Some(Finding::new(
-        FindingCode::ClockOffset,
+        "clock_offset",
         severity,
         "the clock of this machine",
         format!("it is {:.1} s {way} the database's", apart),
@@ -38,30 +45,10 @@ pub(super) fn clock_offset(
     ))
 }
 
-pub(super) fn notify_usage(itself: &Itself, limits: &Thresholds) -> Option<Finding> {
-    let severity = limits.notify_usage.judge(&itself.notify_usage)?;
-    Some(
-        Finding::new(
-            FindingCode::NotifyQueue,
-            severity,
-            "the server's queue of notifications",
-            format!(
-                "{} of it is used; when it is full, every transaction with a NOTIFY fails",
-                wording::percent(itself.notify_usage)
-            ),
-            Remedy::advice(
-                "A session listens in a transaction that it leaves open: end the oldest of these sessions, if it is not needed",
-            )
-            .sql(store::OLDEST_TRANSACTIONS),
-        )
-        .with(&serde_json::json!({ "notify_usage": itself.notify_usage })),
-    )
-}
-
 pub(super) fn encoding(itself: &Itself) -> Option<Finding> {
     (itself.encoding != "UTF8").then(|| {
         Finding::new(
-            FindingCode::Encoding,
+            "encoding",
             Severity::Critical,
             format!("database {}", itself.database),
             format!("its encoding is {}, and the queue needs UTF8", itself.encoding),
@@ -74,7 +61,7 @@ pub(super) fn encoding(itself: &Itself) -> Option<Finding> {
 pub(super) fn standby(itself: &Itself) -> Option<Finding> {
     itself.is_standby.then(|| {
         Finding::new(
-            FindingCode::Standby,
+            "standby",
             Severity::Warning,
             format!("database {}", itself.database),
             "it is a standby: no job can be inserted or worked here, and its data is as old as its replay",
@@ -91,14 +78,14 @@ pub(super) fn pooler(pooling: Pooling) -> Option<Finding> {
     match pooling {
         Pooling::Direct => None,
         Pooling::KeepsApart => Some(Finding::new(
-            FindingCode::Pooler,
+            "pooler",
             Severity::Notice,
             subject,
             format!("{pooler}, and keeps prepared statements apart: no notification arrives through it"),
             Remedy::advice("Runners need .poll_only() through it, or a direct connection. Inserts need nothing"),
         )),
         Pooling::MixesUp => Some(Finding::new(
-            FindingCode::Pooler,
+            "pooler",
             Severity::Critical,
             subject,
             format!("{pooler}, and mixes up the prepared statements of its clients"),
@@ -114,19 +101,11 @@ pub(super) fn pooler(pooling: Pooling) -> Option<Finding> {
 mod tests {
     use super::*;
 
-    fn itself(clock: f64, notify_usage: f64) -> Itself {
-        serde_json::from_value(serde_json::json!({
-            "role": "r", "database": "d", "encoding": "UTF8", "version": "15", "has_schema": true, "may_use": true, "sees_sessions": true,
-            "is_standby": false, "has_autovacuum": true, "has_counts": true, "notify_usage": notify_usage, "clock": clock
-        }))
-        .unwrap()
-    }
-
     #[test]
     fn only_more_than_the_round_trip_counts_as_a_clock_that_is_off() {
         let asked_at = OffsetDateTime::from_unix_timestamp(1_000_000).unwrap();
         let offset = |clock, took| {
-            clock_offset(&itself(clock, 0.0), asked_at, Duration::from_secs(took), &Thresholds::new())
+            clock_offset(clock, asked_at, Duration::from_secs(took), &Thresholds::new())
                 .map(|finding| (finding.severity, finding.seen))
         };
         assert_eq!(offset(1_000_009.0, 10), None);
@@ -135,13 +114,5 @@ mod tests {
         assert_eq!(offset(1_000_013.0, 10), Some(behind));
         let ahead = (Severity::Critical, "it is 100.0 s ahead of the database's".to_owned());
         assert_eq!(offset(999_900.0, 10), Some(ahead));
-    }
-
-    #[test]
-    fn a_filling_notification_queue_is_reported_before_it_is_full() {
-        let severity = |usage| notify_usage(&itself(0.0, usage), &Thresholds::new()).map(|finding| finding.severity);
-        assert_eq!(severity(0.09), None);
-        assert_eq!(severity(0.1), Some(Severity::Warning));
-        assert_eq!(severity(0.9), Some(Severity::Critical));
     }
 }

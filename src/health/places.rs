@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::{Finding, FindingCode, Remedy, Severity};
-use super::wording::plain;
+use super::finding::{Finding, Remedy, Severity};
 use crate::error::Error;
 use crate::ident::PlaceName;
 
@@ -14,21 +13,21 @@ const SHOWN: usize = 60;
 pub(crate) fn refused(place: &PlaceName, error: &Error) -> Finding {
     let (code, severity, advice) = match error {
         Error::PlaceDown { .. } => (
-            FindingCode::PlaceDown,
+            "place_down",
             Severity::Warning,
             "See whether its server runs. Its jobs wait there, and no other place gets them meanwhile",
         ),
         Error::MapMismatch { .. } => (
-            FindingCode::PlaceMismatch,
+            "place_mismatch",
             Severity::Critical,
             "Mend the URL, the schema or the hashed list of the map. A place gets its name from `uniqueue places migrate`",
         ),
         Error::NotMigrated { .. } | Error::NewerSchema { .. } | Error::IncompatibleSchema { .. } => (
-            FindingCode::PlaceVersion,
+            "place_version",
             Severity::Warning,
             "Run `uniqueue places migrate` with the newest version, and give that version to all processes",
         ),
-        _ => (FindingCode::CheckFailed, Severity::Warning, "See the log of its server"),
+        _ => ("check_failed", Severity::Warning, "See the log of its server"),
     };
     Finding::new(
         code,
@@ -54,7 +53,7 @@ pub(crate) fn settings(subject: &str, settings: &[Setting<'_>]) -> Finding {
     };
     let advice = "Give it the same settings in each of the places that share hashed values: a job is worked by those of its own place";
     Finding::new(
-        FindingCode::PlaceSettings,
+        "place_settings",
         Severity::Warning,
         plain(subject),
         settings.iter().map(of).collect::<Vec<_>>().join("; "),
@@ -66,7 +65,7 @@ pub(crate) fn settings(subject: &str, settings: &[Setting<'_>]) -> Finding {
 pub(crate) fn doubled_key(key: &str, places: &[PlaceName]) -> Finding {
     let advice = "Insert its jobs with `Places::insert`, or into the place of the key by hand. Cancel the jobs in the other places";
     Finding::new(
-        FindingCode::KeyInPlaces,
+        "key_in_places",
         Severity::Critical,
         format!("key {}", plain(key)),
         format!("it is claimed in {}", names(places)),
@@ -76,4 +75,9 @@ pub(crate) fn doubled_key(key: &str, places: &[PlaceName]) -> Finding {
 
 fn names<'a>(places: impl IntoIterator<Item = &'a PlaceName>) -> String {
     places.into_iter().map(|place| plain(place.as_str())).collect::<Vec<_>>().join(", ")
+}
+
+/// A text on one line: it may hold control characters.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

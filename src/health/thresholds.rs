@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::finding::Severity;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 /// Two limits: of a warning, and of a critical finding.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,84 +19,66 @@ impl<T: PartialOrd> Limit<T> {
     pub const fn new(warning: T, critical: T) -> Self {
         Self { warning, critical }
     }
+}
 
-    /// The severity of a value. `None`: it is below both limits.
-    pub(super) fn judge(&self, value: &T) -> Option<Severity> {
-        if *value >= self.critical {
-            Some(Severity::Critical)
-        } else if *value >= self.warning {
-            Some(Severity::Warning)
-        } else {
-            None
-        }
+/// A threshold as the database reads it: a number, a length of time in seconds. What JSON cannot write is never reached.
+trait Threshold {
+    fn json(&self) -> Value;
+}
+
+macro_rules! numbers {
+    ($($type:ty)*) => {
+        $(impl Threshold for $type {
+            fn json(&self) -> Value {
+                Value::from(*self)
+            }
+        })*
+    };
+}
+
+numbers! { f64 u32 u64 }
+
+impl Threshold for Duration {
+    fn json(&self) -> Value {
+        self.as_secs_f64().json()
     }
 }
 
-impl Limit<Duration> {
-    /// The severity of an age in seconds.
-    pub(super) fn judge_age(&self, seconds: f64) -> Option<Severity> {
-        self.judge(&Duration::try_from_secs_f64(seconds).unwrap_or_default())
+impl<T: Threshold> Threshold for Limit<T> {
+    fn json(&self) -> Value {
+        Value::from(vec![self.warning.json(), self.critical.json()])
     }
 }
 
-/// The limits of findings. The defaults suit queues whose jobs should start within minutes.
-///
-/// ```
-/// use std::time::Duration;
-/// use uniqueue::{Limit, Thresholds};
-///
-/// // Jobs of this service should start within seconds.
-/// let strict = Thresholds::new().waiting(Limit::new(Duration::from_secs(5), Duration::from_secs(60)));
-/// # let _ = strict;
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[must_use]
-pub struct Thresholds {
-    pub(super) transaction: Limit<Duration>,
-    pub(super) transactions_behind: Limit<u64>,
-    pub(super) waiting: Limit<Duration>,
-    pub(super) overdue: Limit<Duration>,
-    pub(super) retention: Limit<Duration>,
-    pub(super) dead_part: Limit<f64>,
-    pub(super) dead_rows: u64,
-    pub(super) notify_usage: Limit<f64>,
-    pub(super) clock_offset: Limit<Duration>,
-    pub(super) running: Duration,
-    pub(super) slow: Duration,
-    pub(super) slow_factor: u32,
-    pub(super) claim: Duration,
-    pub(super) bloat_factor: u32,
-    pub(super) bloat_bytes: u64,
+fn write<T: Threshold, S: Serializer>(threshold: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+    threshold.as_ref().map(Threshold::json).serialize(serializer)
 }
 
-impl Default for Thresholds {
-    fn default() -> Self {
-        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
-        Self {
-            transaction: Limit::new(minutes(1), minutes(10)),
-            transactions_behind: Limit::new(1_000_000, 10_000_000),
-            waiting: Limit::new(minutes(5), minutes(60)),
-            overdue: Limit::new(minutes(1), minutes(10)),
-            retention: Limit::new(minutes(60), minutes(60 * 24)),
-            dead_part: Limit::new(0.2, 0.5),
-            dead_rows: 50_000,
-            notify_usage: Limit::new(0.1, 0.5),
-            clock_offset: Limit::new(Duration::from_secs(2), minutes(1)),
-            running: minutes(60),
-            slow: minutes(1),
-            slow_factor: 10,
-            claim: minutes(60),
-            bloat_factor: 3,
-            bloat_bytes: 8 << 20,
-        }
-    }
-}
-
-macro_rules! setters {
+macro_rules! thresholds {
     ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        /// The limits of findings. The defaults suit queues whose jobs should start within minutes.
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use uniqueue::{Limit, Thresholds};
+        ///
+        /// // Jobs of this service should start within seconds.
+        /// let strict = Thresholds::new().waiting(Limit::new(Duration::from_secs(5), Duration::from_secs(60)));
+        /// # let _ = strict;
+        /// ```
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+        #[must_use]
+        pub struct Thresholds {
+            /// No function of the database knows this machine's clock.
+            #[serde(skip)]
+            pub(super) clock_offset: Option<Limit<Duration>>,
+            $(#[serde(serialize_with = "write", skip_serializing_if = "Option::is_none")]
+            $name: Option<$type>,)*
+        }
+
         impl Thresholds {
             $($(#[$doc])* pub const fn $name(mut self, $name: $type) -> Self {
-                self.$name = $name;
+                self.$name = Some($name);
                 self
             })*
         }
@@ -107,9 +90,15 @@ impl Thresholds {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// How far the clocks of client and database may be apart. Default: 2 seconds, a minute.
+    pub const fn clock_offset(mut self, clock_offset: Limit<Duration>) -> Self {
+        self.clock_offset = Some(clock_offset);
+        self
+    }
 }
 
-setters! {
+thresholds! {
     /// How long a transaction may be open, or prepared, that holds a snapshot, blocks other sessions or has changed rows
     /// of the queue. Default: a minute, ten minutes.
     transaction: Limit<Duration>,
@@ -130,8 +119,6 @@ setters! {
     dead_rows: u64,
     /// How full the server's queue of notifications may be, 0 to 1. Default: 0.1 and 0.5.
     notify_usage: Limit<f64>,
-    /// How far the clocks of client and database may be apart. Default: 2 seconds, a minute.
-    clock_offset: Limit<Duration>,
     /// From which running time on a job of a live runner is a notice. Default: an hour.
     running: Duration,
     /// From which running time on a job is compared with others of its kind. Default: a minute.

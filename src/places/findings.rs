@@ -150,7 +150,6 @@ fn differences(compared: &[(PlaceName, Facts)]) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::FindingCode;
 
     #[test]
     fn a_setting_that_one_place_lacks_is_named_with_the_places() {
@@ -165,8 +164,8 @@ mod tests {
         compared.push((PlaceName::new("d").unwrap(), Facts::default()));
         let found = differences(&compared);
         assert_eq!(
-            (found.len(), found[0].code, found[0].subject.as_str()),
-            (1, FindingCode::PlaceSettings, "queue mail")
+            (found.len(), found[0].code.as_str(), found[0].subject.as_str()),
+            (1, "place_settings", "queue mail")
         );
         assert_eq!(found[0].seen, "limit is 5 in a, b, and not set in c, d; rate is 3/s in c, and not set in a, b, d");
     }

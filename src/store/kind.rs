@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
@@ -68,23 +67,4 @@ fn kind_row(row: &PgRow) -> Result<KindRow> {
 /// Forgets what was registered of a kind. Returns whether there was anything.
 pub(crate) async fn remove_kind(connection: &mut PgConnection, statements: &Statements, name: &str) -> Result<bool> {
     Ok(query(&statements.remove_kind).bind(name).fetch_one(connection).await?.try_get(0)?)
-}
-
-/// A kind that live processes register differently.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct KindDefinitions {
-    pub(crate) name: String,
-    pub(crate) definitions: i64,
-    /// A process of each definition.
-    pub(crate) processes: Vec<String>,
-    /// The process whose definition counts.
-    pub(crate) counts: String,
-}
-
-pub(crate) async fn kind_definitions(
-    connection: &mut PgConnection,
-    statements: &Statements,
-) -> Result<Vec<KindDefinitions>> {
-    let rows = query(&statements.health_definitions).fetch_all(connection).await?;
-    rows.iter().map(|row| Ok(row.try_get::<Json<KindDefinitions>, _>(0)?.0)).collect()
 }

@@ -61,6 +61,12 @@ migrations! {
         "V35__relatives",
         "V36__place",
         "V37__history",
+        "V38__diagnose",
+        "V39__find_in_database",
+        "V40__find_in_queues",
+        "V41__find_in_kinds",
+        "V42__find_in_jobs",
+        "V43__find_in_maintenance",
     ],
 }
 

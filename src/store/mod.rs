@@ -18,7 +18,6 @@ mod fetch_answer;
 #[cfg(feature = "testing")]
 mod find;
 mod finish;
-mod full_queues;
 mod health;
 mod history;
 mod insert;
@@ -33,7 +32,6 @@ mod open_transaction;
 mod overview;
 #[cfg(feature = "periodic")]
 mod periodic;
-mod periodic_definitions;
 mod place;
 mod pooling;
 mod progress;
@@ -44,7 +42,6 @@ mod rebuild;
 mod reindex;
 mod relatives;
 mod release;
-mod remedy;
 mod remote;
 mod row;
 mod schema_objects;
@@ -77,21 +74,14 @@ pub(crate) use self::fetch_answer::{Fetched, Unreadable, Visited};
 pub(crate) use self::finish::{
     EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict, finish, locked, not_completed, still_held,
 };
-pub(crate) use self::full_queues::{FullQueue, full_queues};
-pub(crate) use self::health::{
-    ExpiredJobs, HeldFromOutside, HeldGroupCount, IdleClaims, InvalidIndex, Itself, Neglected, OpenTransaction,
-    Overdue, PreparedTransaction, RunnerSeen, SlowJobs, StuckJobCount, SuspectJobs, TableSeen, UnknownKind,
-    begin_check, expired_kinds, held_from_outside, held_groups, hidden_sessions, idle_claims, invalid_indexes, itself,
-    neglected, open_transactions, overdue, prepared_transactions, runners, slow_jobs, stuck_jobs, suspect_jobs, tables,
-    unknown_kinds,
-};
+pub(crate) use self::health::{Itself, begin_check, check, checks, itself};
 pub(crate) use self::history::{
     HistorySpan, history, history_by_kind, history_by_queue, history_totals, tend_history, write_history,
 };
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
 use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
-pub(crate) use self::kind::{KindDefinitions, kind_definitions, list_kinds, register_kinds, remove_kind};
+pub(crate) use self::kind::{list_kinds, register_kinds, remove_kind};
 pub(crate) use self::lease::{
     CompletedKept, RunnerRow, Worked, end_future_times, extend_lease, register_runner, remove_dead_runners,
     remove_runner, set_runner_idle,
@@ -113,7 +103,6 @@ pub(crate) use self::periodic::{
     Definition, DuePeriodic, OfKind, PeriodicVerb, SlotRun, change_periodic, define_periodic, due_periodic,
     flag_periodic, list_periodic, run_periodic, run_periodic_now, set_periodic,
 };
-pub(crate) use self::periodic_definitions::{PeriodicDefinitions, periodic_definitions};
 pub(crate) use self::place::{PlaceIdentity, name_place, place_identity};
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
@@ -129,12 +118,6 @@ pub(crate) use self::relatives::{children_of, descendants_of, parents_of};
 #[cfg(feature = "testing")]
 pub(crate) use self::release::release_all;
 pub(crate) use self::release::{EdgePlace, ReleaseStep, check_edges, release_children};
-pub(crate) use self::remedy::{
-    OLDEST_TRANSACTIONS, sql_to_cancel, sql_to_delete, sql_to_drop_index, sql_to_drop_slot, sql_to_end_session,
-    sql_to_enforce_max_waiting, sql_to_let_autovacuum, sql_to_limit_queue, sql_to_limit_waiting, sql_to_prune,
-    sql_to_rebuild_index, sql_to_release_claim, sql_to_remove_periodic, sql_to_resume_queue, sql_to_roll_back_prepared,
-    sql_to_serve, sql_to_show, sql_to_vacuum,
-};
 pub(crate) use self::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs, maintain_once, stop_worker};
 pub(crate) use self::schema_objects::{SchemaObject, golden_objects, schema_objects};
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
@@ -143,9 +126,7 @@ pub(crate) use self::single_reads::{database_time, holder, job_by_id};
 pub(crate) use self::statement_limit::{begin_look_up, limit_statements, restore_statement_limit};
 pub(crate) use self::statements::Statements;
 pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
-pub(crate) use self::unreadable::{
-    Trial, Tried, UnreadableJobs, discard_unreadable, is_of_values, next_jobs, try_jobs_within, unreadable_jobs,
-};
+pub(crate) use self::unreadable::{Trial, Tried, discard_unreadable, is_of_values, next_jobs, try_jobs_within};
 pub(crate) use self::wait::{deletes_completed, final_jobs};
 pub(crate) use self::why::{why, why_first, why_queue};
 pub(crate) use self::work_overview::{failing_codes, failing_kinds, running_jobs};

@@ -64,12 +64,7 @@ pub(crate) async fn bloated_indexes(
     pages: i64,
     factor: i64,
 ) -> Result<Vec<BloatedIndex>> {
-    let rows = query(&statements.bloated_indexes)
-        .bind(pages)
-        .bind(factor)
-        .bind(statements.schema().quoted())
-        .fetch_all(connection)
-        .await?;
+    let rows = query(&statements.bloated_indexes).bind(pages).bind(factor).fetch_all(connection).await?;
     rows.iter()
         .map(|row| {
             Ok(BloatedIndex {

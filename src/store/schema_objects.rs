@@ -1,10 +1,10 @@
 //! The objects of the schema, as they are and as the migrations make them.
 
 use serde::{Deserialize, Serialize};
-use sqlx::PgConnection;
+use sqlx::types::Json;
+use sqlx::{PgConnection, Row};
 
-use super::health::rows;
-use super::{Statements, query};
+use super::{Query, Statements, query};
 use crate::error::Result;
 
 /// An object of the schema, as it is or as the migrations make it.
@@ -33,8 +33,12 @@ pub(crate) async fn schema_objects(
 ) -> Result<Vec<SchemaObject>> {
     let schema = statements.schema().quoted();
     query(&statements.set_search_path).bind(format!("{schema}, pg_temp")).execute(&mut *connection).await?;
-    let mut objects: Vec<SchemaObject> =
-        rows(query(&statements.health_objects).bind(&schema), &mut *connection).await?;
-    objects.extend(rows::<SchemaObject>(query(&statements.health_table_parts).bind(&schema), connection).await?);
+    let mut objects = rows(query(&statements.health_objects).bind(&schema), &mut *connection).await?;
+    objects.extend(rows(query(&statements.health_table_parts).bind(&schema), connection).await?);
     Ok(objects)
+}
+
+async fn rows(query: Query, connection: &mut PgConnection) -> Result<Vec<SchemaObject>> {
+    let rows = query.persistent(false).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(row.try_get::<Json<SchemaObject>, _>(0)?.0)).collect()
 }

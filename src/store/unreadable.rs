@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
@@ -112,52 +110,4 @@ pub(crate) async fn discard_unreadable(
 ) -> Result<bool> {
     let discarding = query(&statements.discard_unreadable).bind(id).bind(reason).bind(keep_errors);
     Ok(discarding.fetch_one(connection).await?.try_get("is_away")?)
-}
-
-/// Jobs of a kind and a queue whose rows cannot be read.
-#[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct UnreadableJobs {
-    pub(crate) kind: String,
-    pub(crate) queue: String,
-    /// Whether they were discarded for it. Otherwise they are available.
-    pub(crate) is_discarded: bool,
-    pub(crate) jobs: i64,
-    /// One of them, and why it cannot be read.
-    pub(crate) job: Uuid,
-    pub(crate) problem: String,
-}
-
-/// PostgreSQL makes values and messages of 1 GB at most, and a byte can be six of JSON text.
-const MAX_BYTES: u64 = 0x3fff_ffff / 6;
-
-/// Lists jobs that were discarded as unreadable, of the last `look_at` discarded ones, and unreadable jobs at the heads of
-/// the queues.
-pub(crate) async fn unreadable_jobs(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    look_at: i64,
-) -> Result<Vec<UnreadableJobs>> {
-    let asking = query(&statements.health_unreadable).bind(look_at).persistent(false);
-    let rows = asking.fetch_all(&mut *connection).await?;
-    let mut found =
-        rows.iter().map(|row| Ok(row.try_get::<Json<UnreadableJobs>, _>(0)?.0)).collect::<Result<Vec<_>>>()?;
-    let waiting = query(&statements.health_waiting).persistent(false).fetch_all(&mut *connection).await?;
-    let ids = waiting.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<Vec<Uuid>>>()?;
-    for tried in try_jobs(connection, statements, None, &ids).await? {
-        let problem = match &tried.trial {
-            Trial::Fine { bytes } if *bytes > MAX_BYTES => {
-                "the text of the job's values may exceed 1 GB, which no fetch returns".to_owned()
-            }
-            Trial::Refused { problem, .. } if tried.is_unreadable() => {
-                format!("the job's row cannot be read: {problem}")
-            }
-            _ => continue,
-        };
-        let Some(row) = waiting.iter().find(|row| row.try_get::<Uuid, _>("id").is_ok_and(|id| id == tried.id)) else {
-            continue;
-        };
-        let (kind, queue) = (row.try_get("kind")?, row.try_get("queue")?);
-        found.push(UnreadableJobs { kind, queue, is_discarded: false, jobs: 1, job: tried.id, problem });
-    }
-    Ok(found)
 }

@@ -9,8 +9,8 @@ use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::task::JoinSet;
 use uniqueue::{
-    Client, FindingCode, InsertOptions, Job, JobFilter, JobState, KindCache, NewJob, OnConflict, PeriodicChange,
-    PeriodicJob, RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
+    Client, InsertOptions, Job, JobFilter, JobState, KindCache, NewJob, OnConflict, PeriodicChange, PeriodicJob,
+    RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
 };
 
 use support::{Database, WAIT, counting_statements, eventually, job, quick};
@@ -320,7 +320,7 @@ async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothin
     let (old_worked, new_worked) = (Arc::default(), Arc::default());
     let conflicts = async || {
         let findings = client.diagnose().await.unwrap().findings;
-        findings.into_iter().filter(|finding| finding.code == FindingCode::KindConflict).collect::<Vec<_>>()
+        findings.into_iter().filter(|finding| finding.code == "kind_conflict").collect::<Vec<_>>()
     };
     let old = service::<Mail>(client, "mailer 1", &old_worked).await;
     assert!(conflicts().await.is_empty());

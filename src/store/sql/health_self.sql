@@ -9,9 +9,11 @@ FROM (
         to_regnamespace($1) IS NOT NULL AS has_schema,
         coalesce(has_schema_privilege(to_regnamespace($1)::oid, 'USAGE'), false) AS may_use,
         pg_has_role('pg_read_all_stats', 'USAGE') AS sees_sessions,
+        (
+            SELECT count(*)
+            FROM pg_stat_activity AS a
+            WHERE a.datname = current_database() AND a.query = '<insufficient privilege>'
+        ) AS hidden_sessions,
         pg_is_in_recovery() AS is_standby,
-        current_setting('autovacuum')::boolean AS has_autovacuum,
-        current_setting('track_counts')::boolean AS has_counts,
-        pg_notification_queue_usage() AS notify_usage,
         extract(epoch FROM clock_timestamp())::double precision AS clock
 ) AS s

@@ -1,6 +1,6 @@
 //! Dead rows, vacuum, indexes, retention.
 
-use uniqueue::{FindingCode, Severity, Thresholds};
+use uniqueue::{Severity, Thresholds};
 
 use super::{at_once, find, gone, paste, seek};
 use support::Database;
@@ -21,14 +21,14 @@ async fn a_table_that_autovacuum_leaves_alone_is_named_and_so_are_its_dead_rows(
     let database = Database::new().await;
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     bury(&database, 1_000).await;
-    let off = find(&database, at_once(), FindingCode::AutovacuumOff, Severity::Warning, "table job").await;
-    let dead = find(&database, at_once(), FindingCode::DeadRows, Severity::Critical, "table job").await;
+    let off = find(&database, at_once(), "autovacuum_off", Severity::Warning, "table job").await;
+    let dead = find(&database, at_once(), "dead_rows", Severity::Critical, "table job").await;
     assert!(dead.seen.contains("1,000 of 1,000 rows are dead (100 %)"), "{dead:?}");
-    assert!(seek(&database, Thresholds::new(), FindingCode::DeadRows, "").await.is_none(), "so few are no finding");
+    assert!(seek(&database, Thresholds::new(), "dead_rows", "").await.is_none(), "so few are no finding");
     paste(&database, dead.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, at_once(), FindingCode::DeadRows, "table job").await;
+    gone(&database, at_once(), "dead_rows", "table job").await;
     paste(&database, off.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, at_once(), FindingCode::AutovacuumOff, "table job").await;
+    gone(&database, at_once(), "autovacuum_off", "table job").await;
 }
 
 #[tokio::test]
@@ -43,11 +43,11 @@ async fn an_autovacuum_that_should_have_come_is_missed() {
         .await
         .unwrap();
     bury(&database, 1_000).await;
-    let late = find(&database, at_once(), FindingCode::AutovacuumLate, Severity::Warning, "table job").await;
+    let late = find(&database, at_once(), "autovacuum_late", Severity::Warning, "table job").await;
     assert!(late.seen.contains("due from 10 on, and no vacuum is known"), "{late:?}");
     tx.rollback().await.unwrap();
     paste(&database, late.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, at_once(), FindingCode::AutovacuumLate, "table job").await;
+    gone(&database, at_once(), "autovacuum_late", "table job").await;
 }
 
 #[tokio::test]
@@ -58,11 +58,11 @@ async fn a_bloated_index_is_named_and_rebuilt_by_the_remedy() {
     database.execute("VACUUM {schema}.job").await;
     database.execute("ANALYZE {schema}.job").await;
     let small = Thresholds::new().bloat_bytes(50 * 8_192);
-    let finding = find(&database, small, FindingCode::IndexBloated, Severity::Warning, "index job_fetch").await;
+    let finding = find(&database, small, "index_bloated", Severity::Warning, "index job_fetch").await;
     assert!(finding.seen.contains("times as much"), "{finding:?}");
-    assert!(seek(&database, Thresholds::new(), FindingCode::IndexBloated, "").await.is_none(), "2 MB are no finding");
+    assert!(seek(&database, Thresholds::new(), "index_bloated", "").await.is_none(), "2 MB are no finding");
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, small, FindingCode::IndexBloated, "index job_fetch").await;
+    gone(&database, small, "index_bloated", "index job_fetch").await;
 }
 
 #[tokio::test]
@@ -74,8 +74,7 @@ async fn final_jobs_that_stay_past_their_retention_are_told_and_deleted_by_the_r
         FROM generate_series(1, 30)";
     database.execute(fill).await;
     database.client.queue("it's").pause().await.unwrap();
-    let finding =
-        find(&database, Thresholds::new(), FindingCode::RetentionLate, Severity::Critical, "queue it's").await;
+    let finding = find(&database, Thresholds::new(), "retention_late", Severity::Critical, "queue it's").await;
     assert!(finding.seen.contains("30 completed jobs") && finding.seen.contains("no live runner"), "{finding:?}");
     // With a longer retention none are late.
     database
@@ -84,9 +83,9 @@ async fn final_jobs_that_stay_past_their_retention_are_told_and_deleted_by_the_r
         VALUES (gen_random_uuid(), 'keeper', '{x}', now() + interval '1 hour', '1000 years', true)",
         )
         .await;
-    assert!(seek(&database, Thresholds::new(), FindingCode::RetentionLate, "").await.is_none());
+    assert!(seek(&database, Thresholds::new(), "retention_late", "").await.is_none());
     database.execute("DELETE FROM {schema}.runner").await;
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, Thresholds::new(), FindingCode::RetentionLate, "").await;
+    gone(&database, Thresholds::new(), "retention_late", "").await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }

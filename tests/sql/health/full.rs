@@ -1,6 +1,6 @@
 //! Queues at their limit of waiting jobs.
 
-use uniqueue::{Error, FindingCode, Severity, Thresholds};
+use uniqueue::{Error, Severity, Thresholds};
 
 use super::{find, gone, paste, seek};
 use support::{Database, job};
@@ -19,12 +19,12 @@ async fn a_full_queue_is_told_with_its_limit_and_the_remedy_doubles_it() {
         .await
         .unwrap();
     let any = Thresholds::new();
-    let full = find(&database, any, FindingCode::QueueFull, Severity::Warning, "queue it's").await;
+    let full = find(&database, any, "queue_full", Severity::Warning, "queue it's").await;
     assert!(full.seen.starts_with("2 of its jobs wait, which is its limit"), "{full:?}");
     assert!(full.remedy.command.as_deref().unwrap().contains("queue max-waiting 'it'"), "{full:?}");
-    assert!(seek(&database, any, FindingCode::QueueFull, "roomy").await.is_none());
+    assert!(seek(&database, any, "queue_full", "roomy").await.is_none());
     paste(&database, full.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, any, FindingCode::QueueFull, "").await;
+    gone(&database, any, "queue_full", "").await;
     assert_eq!(client.queue("it's").settings().await.unwrap().max_waiting, Some(4));
 }
 
@@ -35,15 +35,15 @@ async fn a_limit_that_no_trigger_enforces_is_told_and_the_remedy_enforces_it() {
     let any = Thresholds::new();
     for undone in ["DROP TRIGGER job_max_waiting ON {schema}.job", "ALTER TABLE {schema}.job DISABLE TRIGGER ALL"] {
         client.queue("a").max_waiting(Some(1)).await.unwrap();
-        assert!(seek(&database, any, FindingCode::QueueFull, "").await.is_none());
+        assert!(seek(&database, any, "queue_full", "").await.is_none());
         database.execute(undone).await;
-        let lost = find(&database, any, FindingCode::QueueFull, Severity::Warning, "queue a").await;
+        let lost = find(&database, any, "queue_full", Severity::Warning, "queue a").await;
         assert!(
             lost.seen.contains("the trigger job_max_waiting, which refuses more, is missing or disabled"),
             "{lost:?}"
         );
         paste(&database, lost.remedy.sql.as_deref().unwrap()).await;
-        gone(&database, any, FindingCode::QueueFull, "").await;
+        gone(&database, any, "queue_full", "").await;
         assert_eq!(database.number(TRIGGERS).await, 1);
         let jobs = [job("a").queue("a"), job("b").queue("a")];
         assert!(matches!(client.insert_many(jobs).await, Err(Error::QueueFull { room: 1, .. })));

@@ -11,9 +11,11 @@ mod work;
 use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
-use uniqueue::{Diagnosis, Finding, FindingCode, Limit, Severity, Thresholds};
+use uniqueue::{Diagnosis, Finding, Limit, Severity, Thresholds};
 
 use support::{Database, eventually};
+
+const GUIDE: &str = include_str!("../../../docs/operate/doctor.md");
 
 const NEVER: Duration = Duration::from_secs(100 * 86_400);
 
@@ -28,19 +30,13 @@ async fn diagnose(database: &Database, thresholds: Thresholds) -> Diagnosis {
 }
 
 /// The finding of a code about a subject, if there is one.
-async fn seek(database: &Database, thresholds: Thresholds, code: FindingCode, subject: &str) -> Option<Finding> {
+async fn seek(database: &Database, thresholds: Thresholds, code: &str, subject: &str) -> Option<Finding> {
     let diagnosis = diagnose(database, thresholds).await;
     diagnosis.findings.into_iter().find(|finding| finding.code == code && finding.subject.contains(subject))
 }
 
 /// The same, which must be there within a while: some of what is seen are statistics, which come late.
-async fn find(
-    database: &Database,
-    thresholds: Thresholds,
-    code: FindingCode,
-    severity: Severity,
-    subject: &str,
-) -> Finding {
+async fn find(database: &Database, thresholds: Thresholds, code: &str, severity: Severity, subject: &str) -> Finding {
     let found = eventually!(
         let found = seek(database, thresholds, code, subject).await;
         found.is_some(), "no {code} about {subject}: {:#?}", diagnose(database, thresholds).await
@@ -48,11 +44,12 @@ async fn find(
     let finding = found.unwrap();
     assert_eq!(finding.severity, severity, "{finding:?}");
     assert!(!finding.seen.is_empty() && !finding.remedy.advice.is_empty(), "{finding:?}");
+    assert!(GUIDE.contains(&format!("\n| `{code}` | ")), "the guide does not name {code}");
     finding
 }
 
 /// Waits until it is found no more.
-async fn gone(database: &Database, thresholds: Thresholds, code: FindingCode, subject: &str) {
+async fn gone(database: &Database, thresholds: Thresholds, code: &str, subject: &str) {
     eventually!(
         let found = seek(database, thresholds, code, subject).await;
         found.is_none(), "still there: {found:?}"

@@ -1,6 +1,6 @@
 //! Periodic jobs of code: defined differently by two services, or by none.
 
-use uniqueue::{FindingCode, PeriodicJob, Runner, RunnerHandle, RunningJob, Severity, Thresholds};
+use uniqueue::{PeriodicJob, Runner, RunnerHandle, RunningJob, Severity, Thresholds};
 
 use super::{diagnose, find, gone, paste};
 use support::{Database, job};
@@ -26,17 +26,17 @@ async fn two_services_that_define_one_periodic_job_differently_are_found() {
     let at_nine = service(&database, "billing", "0 9 * * *").await;
     let same = service(&database, "billing too", "0 9 * * *").await;
     let found = diagnose(&database, Thresholds::new()).await;
-    assert!(found.findings.iter().all(|finding| finding.code != FindingCode::PeriodicConflict), "{found:#?}");
+    assert!(found.findings.iter().all(|finding| finding.code != "periodic_conflict"), "{found:#?}");
     let at_ten = service(&database, "mailing", "0 10 * * *").await;
     let limits = Thresholds::new();
-    let found = find(&database, limits, FindingCode::PeriodicConflict, Severity::Warning, "periodic job report").await;
+    let found = find(&database, limits, "periodic_conflict", Severity::Warning, "periodic job report").await;
     assert_eq!(
         found.seen,
         "live runners have 2 definitions of it, such as billing, mailing; the one that started last counts"
     );
     paste(&database, found.remedy.sql.as_deref().unwrap()).await;
     at_ten.stop().await.unwrap();
-    gone(&database, limits, FindingCode::PeriodicConflict, "report").await;
+    gone(&database, limits, "periodic_conflict", "report").await;
     same.stop().await.unwrap();
     at_nine.stop().await.unwrap();
 }
@@ -48,12 +48,12 @@ async fn a_periodic_job_that_no_code_defines_any_more_is_found() {
     database.client.periodic().define(PeriodicJob::cron("by hand", "0 9 * * *", job("tick"))).await.unwrap();
     let limits = Thresholds::new();
     // Without a live runner nothing is known.
-    gone(&database, limits, FindingCode::PeriodicUndefined, "").await;
+    gone(&database, limits, "periodic_undefined", "").await;
     let new = Runner::new(database.client.clone()).queue("default", 1).worker(async |_: RunningJob<Task>| {});
     let new = new.start().await.unwrap();
-    let found = find(&database, limits, FindingCode::PeriodicUndefined, Severity::Notice, "periodic job report").await;
+    let found = find(&database, limits, "periodic_undefined", Severity::Notice, "periodic job report").await;
     paste(&database, found.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, limits, FindingCode::PeriodicUndefined, "").await;
+    gone(&database, limits, "periodic_undefined", "").await;
     assert_eq!(database.client.periodic().list().await.unwrap().len(), 1);
     new.stop().await.unwrap();
 }

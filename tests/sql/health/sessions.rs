@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::{Durability, Postgres};
-use uniqueue::{Client, FindingCode, Limit, Severity, Thresholds, UniqueKey};
+use uniqueue::{Client, Limit, Severity, Thresholds, UniqueKey};
 
 use super::{NEVER, at_once, diagnose, find, gone, paste, seek};
 use support::{Database, WAIT, job};
@@ -26,14 +26,14 @@ async fn the_session_with_an_old_snapshot_is_named_and_ended_by_the_remedy() {
     let mut holder = connect(&database, "nightly-report").await;
     let session = format!("session {}", pid(&mut holder).await);
     sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").execute(&mut holder).await.unwrap();
-    let finding = find(&database, at_once(), FindingCode::OldSnapshot, Severity::Warning, &session).await;
+    let finding = find(&database, at_once(), "old_snapshot", Severity::Warning, &session).await;
     assert!(finding.subject.contains("nightly-report"), "{finding:?}");
     assert!(finding.seen.contains("idle in transaction") && finding.seen.contains("SELECT 1"), "{finding:?}");
     let critical = Thresholds::new().transaction(Limit::new(Duration::ZERO, Duration::ZERO));
-    find(&database, critical, FindingCode::OldSnapshot, Severity::Critical, &session).await;
-    assert!(seek(&database, Thresholds::new(), FindingCode::OldSnapshot, &session).await.is_none(), "it is young");
+    find(&database, critical, "old_snapshot", Severity::Critical, &session).await;
+    assert!(seek(&database, Thresholds::new(), "old_snapshot", &session).await.is_none(), "it is young");
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, at_once(), FindingCode::OldSnapshot, &session).await;
+    gone(&database, at_once(), "old_snapshot", &session).await;
     sqlx::raw_sql("SELECT 1").execute(&mut holder).await.unwrap_err();
 }
 
@@ -46,13 +46,13 @@ async fn the_session_that_others_wait_for_is_named_with_how_many() {
     let key = || UniqueKey::raw("rebuild");
     database.client.insert(job("a").unique_key(key())).tx(&mut tx).await.unwrap();
     // No session waits yet, but it is idle with locks on rows of the queue.
-    let idle = find(&database, at_once(), FindingCode::BlockingTransaction, Severity::Warning, &session).await;
+    let idle = find(&database, at_once(), "blocking_transaction", Severity::Warning, &session).await;
     assert!(idle.seen.contains("has changed or locked rows of job"), "{idle:?}");
     let client = database.client.clone();
     let waiting = tokio::spawn(async move { client.insert(job("a").unique_key(key())).await });
     let began = std::time::Instant::now();
     let finding = loop {
-        let found = find(&database, at_once(), FindingCode::BlockingTransaction, Severity::Warning, &session).await;
+        let found = find(&database, at_once(), "blocking_transaction", Severity::Warning, &session).await;
         if found.seen.contains("1 session waits for it") {
             break found;
         }
@@ -60,7 +60,7 @@ async fn the_session_that_others_wait_for_is_named_with_how_many() {
     };
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
     assert!(!waiting.await.unwrap().unwrap().duplicate, "the rival was rolled back");
-    gone(&database, at_once(), FindingCode::BlockingTransaction, &session).await;
+    gone(&database, at_once(), "blocking_transaction", &session).await;
     drop(tx);
 }
 
@@ -84,7 +84,7 @@ async fn what_a_role_may_not_see_is_said() {
     assert_eq!(said("transactions").remedy.as_deref(), Some(format!("GRANT pg_monitor TO \"{role}\";").as_str()));
     assert!(said("replication").why.contains("standbys: needs pg_monitor"));
     let use_it = said("schema").remedy.clone().unwrap();
-    assert!(!diagnosis.checks.contains(&"jobs"));
+    assert!(!diagnosis.checks.contains(&"jobs".to_owned()));
 
     // With each grant it sees more.
     database.execute(&use_it).await;
@@ -95,7 +95,7 @@ async fn what_a_role_may_not_see_is_said() {
     let all = format!("GRANT SELECT ON ALL TABLES IN SCHEMA {{schema}} TO {role}");
     database.execute(&all).await;
     let diagnosis = client.diagnose().await.unwrap();
-    assert!(diagnosis.skipped.is_empty() && diagnosis.checks.contains(&"jobs"), "{diagnosis:#?}");
+    assert!(diagnosis.skipped.is_empty() && diagnosis.checks.contains(&"jobs".to_owned()), "{diagnosis:#?}");
 }
 
 #[tokio::test]
@@ -104,11 +104,11 @@ async fn a_check_that_is_not_answered_in_time_is_said() {
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.job")).execute(&mut *tx).await.unwrap();
     let diagnosis = database.client.diagnose().timeout(Duration::from_millis(100)).await.unwrap();
-    let failed: Vec<_> = diagnosis.findings.iter().filter(|finding| finding.code == FindingCode::CheckFailed).collect();
+    let failed: Vec<_> = diagnosis.findings.iter().filter(|finding| finding.code == "check_failed").collect();
     assert!(failed.iter().any(|finding| finding.subject == "check queues"), "{diagnosis:#?}");
     assert!(failed.iter().all(|finding| finding.seen.contains("100ms") && finding.severity == Severity::Warning));
     assert!(diagnosis.skipped.iter().any(|skipped| skipped.check == "queues"));
-    assert!(diagnosis.checks.contains(&"transactions"), "the others go on");
+    assert!(diagnosis.checks.contains(&"transactions".to_owned()), "the others go on");
     tx.rollback().await.unwrap();
 }
 
@@ -125,9 +125,9 @@ async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
 
     let prepare = "BEGIN; SELECT * FROM uniqueue.insert_job('a'); PREPARE TRANSACTION 'it''s mine'";
     sqlx::raw_sql(prepare).execute(database.pool()).await.unwrap();
-    let finding = find(&database, at_once(), FindingCode::PreparedTransaction, Severity::Warning, "it's mine").await;
+    let finding = find(&database, at_once(), "prepared_transaction", Severity::Warning, "it's mine").await;
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, at_once(), FindingCode::PreparedTransaction, "").await;
+    gone(&database, at_once(), "prepared_transaction", "").await;
 
     let create = "SELECT pg_create_logical_replication_slot('left_behind', 'pgoutput')";
     sqlx::raw_sql(create).execute(database.pool()).await.unwrap();
@@ -135,10 +135,10 @@ async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
         database.client.insert(job("a")).await.unwrap();
     }
     let few = Thresholds::new().transactions_behind(Limit::new(3, 1_000_000));
-    let finding = find(&database, few, FindingCode::ReplicationSlot, Severity::Warning, "left_behind").await;
+    let finding = find(&database, few, "replication_slot", Severity::Warning, "left_behind").await;
     assert!(finding.seen.contains("no consumer is connected"), "{finding:?}");
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, few, FindingCode::ReplicationSlot, "").await;
+    gone(&database, few, "replication_slot", "").await;
 
     // A listener that does not end its transaction keeps every notification in the server's queue.
     let mut deaf = PgConnection::connect(server.url()).await.unwrap();
@@ -148,7 +148,7 @@ async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
     let notify = "SELECT pg_notify('a', repeat(n::text, 1000)) FROM generate_series(1000, 1099) AS n";
     sqlx::raw_sql(notify).execute(database.pool()).await.unwrap();
     let any = Thresholds::new().notify_usage(Limit::new(1e-9, 0.5));
-    let finding = find(&database, any, FindingCode::NotifyQueue, Severity::Warning, "notifications").await;
+    let finding = find(&database, any, "notify_queue", Severity::Warning, "notifications").await;
     // The remedy is a query that names the session.
     let sql = sqlx::AssertSqlSafe(finding.remedy.sql.unwrap());
     let oldest: i32 = sqlx::query_scalar(sql).fetch_one(database.pool()).await.unwrap();
@@ -209,12 +209,12 @@ async fn a_standby_is_told_apart_and_its_feedback_named() {
     for _ in 0..5 {
         database.client.insert(job("a")).await.unwrap();
     }
-    let finding = find(&database, few, FindingCode::StandbyFeedback, Severity::Warning, "standby reports").await;
+    let finding = find(&database, few, "standby_feedback", Severity::Warning, "standby reports").await;
     assert!(finding.seen.contains("keeps dead rows"), "{finding:?}");
     let there = Client::new(sqlx::PgPool::connect(standby.url()).await.unwrap()).diagnose().await.unwrap();
-    assert!(there.findings.iter().any(|finding| finding.code == FindingCode::Standby), "{:#?}", there.findings);
+    assert!(there.findings.iter().any(|finding| finding.code == "standby"), "{:#?}", there.findings);
     reader.close().await.unwrap();
-    gone(&database, few, FindingCode::StandbyFeedback, "").await;
+    gone(&database, few, "standby_feedback", "").await;
     standby.stop().await.unwrap();
     server.stop().await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{CatchUp, FindingCode, PeriodicChange, PeriodicJob, PeriodicSource};
+use uniqueue::{CatchUp, PeriodicChange, PeriodicJob, PeriodicSource};
 
 use super::caretaker;
 use super::periodic::{slots, until_placed};
@@ -105,7 +105,7 @@ async fn malformed_schedules_in_the_table_delay_nothing_and_are_named() {
     let (_, distinct, span) = slots(&database, "good").await;
     assert_eq!(distinct, span, "no slot was late for another");
     let diagnosis = database.client.diagnose().await.unwrap();
-    let named = diagnosis.findings.iter().filter(|finding| finding.code == FindingCode::PeriodicProblem);
+    let named = diagnosis.findings.iter().filter(|finding| finding.code == "periodic_problem");
     assert_eq!(named.count(), 5);
     runner.stop().await.unwrap();
 }

@@ -199,18 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_the_thresholds_of_the_library() {
-        let line = Line::parse_from(["doctor"]);
-        assert_eq!(line.doctor.thresholds(), Thresholds::new());
-    }
-
-    #[test]
     fn a_single_value_is_the_threshold_of_a_warning() {
         let line = Line::parse_from(["doctor", "--waiting", "30s", "--dead-part", "0.1, 0.2"]);
-        let expected = Thresholds::new()
-            .waiting(Limit::new(Duration::from_secs(30), Duration::MAX))
-            .dead_part(Limit::new(0.1, 0.2));
-        assert_eq!(line.doctor.thresholds(), expected);
+        assert_eq!(line.doctor.waiting.limit(), Limit::new(Duration::from_secs(30), Duration::MAX));
+        assert_eq!(line.doctor.dead_part.limit(), Limit::new(0.1, 0.2));
         assert!(Line::try_parse_from(["doctor", "--waiting", "soon"]).is_err());
     }
 }

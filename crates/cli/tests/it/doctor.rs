@@ -184,3 +184,24 @@ async fn a_command_that_it_gives_can_be_pasted_whatever_the_key() {
         );
     }
 }
+
+/// The database has the defaults of a diagnosis, and the command names them in its help and sends them.
+#[tokio::test]
+async fn the_defaults_of_the_options_are_those_of_the_database() {
+    let (url, _) = with_client().await;
+    let defaults = &texts(&url, "SELECT jobs._thresholds()::text").await[0];
+    let defaults: serde_json::Map<String, serde_json::Value> = serde_json::from_str(defaults).unwrap();
+    let help = uniqueue().args(["doctor", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let number = |text: &str| text.parse().unwrap_or_else(|_| uniqueue::period::parse(text).unwrap().as_secs_f64());
+    for (name, value) in defaults.iter().filter(|(name, _)| *name != "bloat_bytes") {
+        let (_, option) = help.split_once(&format!("--{} <", name.replace('_', "-"))).expect(name);
+        let (_, shown) = option.split_once("[default: ").unwrap();
+        let shown: Vec<f64> = shown.split(']').next().unwrap().split(',').map(number).collect();
+        let expected: Vec<f64> = match value.as_array() {
+            Some(pair) => pair.iter().map(|one| one.as_f64().unwrap()).collect(),
+            None => vec![value.as_f64().unwrap()],
+        };
+        assert_eq!(shown, expected, "{name}");
+    }
+}

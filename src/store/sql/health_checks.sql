@@ -1,0 +1,2 @@
+-- The checks that the schema makes.
+SELECT /* schema */_checks()
