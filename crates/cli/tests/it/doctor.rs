@@ -192,7 +192,7 @@ async fn the_defaults_of_the_options_are_those_of_the_database() {
     let defaults = &texts(&url, "SELECT jobs._thresholds()::text").await[0];
     let defaults: serde_json::Map<String, serde_json::Value> = serde_json::from_str(defaults).unwrap();
     let help = uniqueue().args(["doctor", "--help"]).output().unwrap();
-    let help = String::from_utf8(help.stdout).unwrap();
+    let help = String::from_utf8(help.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     let number = |text: &str| text.parse().unwrap_or_else(|_| uniqueue::period::parse(text).unwrap().as_secs_f64());
     for (name, value) in defaults.iter().filter(|(name, _)| *name != "bloat_bytes") {
         let (_, option) = help.split_once(&format!("--{} <", name.replace('_', "-"))).expect(name);

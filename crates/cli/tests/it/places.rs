@@ -39,7 +39,7 @@ async fn every_command_asks_all_places_or_one() {
     let (code, text, _) = run(&map, &["places", "check"]);
     assert!(code == 1 && text.contains("has no name yet"), "{text}");
     let (code, text, error) = run(&map, &["places", "migrate"]);
-    assert!(code == 0 && text.contains(" a     | uniqueue | 3"), "{text}{error}");
+    assert!(code == 0 && text.matches("migrations applied").count() == 2, "{text}{error}");
     assert_eq!(run(&map, &["places", "migrate"]).1.matches("up to date").count(), 2);
     assert_eq!(run(&map, &["places", "init"]).0, 0);
     assert_eq!(run(&map, &["places", "check"]).0, 0);
