@@ -136,7 +136,7 @@ async fn r22_programs_that_declare_other_members_of_a_kind_do_not_conflict() {
     let mailer = service::<Mail>(client, "mailer", &worked).await;
     let conflicts = async || {
         let findings = client.diagnose().await.unwrap().findings;
-        findings.into_iter().filter(|finding| finding.code == FindingCode::KindConflict).count()
+        findings.into_iter().filter(|finding| finding.code == "kind_conflict").count()
     };
     database.execute("SELECT {schema}.register_kind('mail', delay => '1 min', registered_by => 'a producer')").await;
     assert_eq!(conflicts().await, 0);
