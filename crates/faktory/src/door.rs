@@ -11,7 +11,7 @@ use crate::counts::Counts;
 use crate::fetches::Fetches;
 use crate::hello::Users;
 use crate::limits::Limits;
-use crate::queues::Removed;
+use crate::removed::Removed;
 use crate::reserved::AllReserved;
 use crate::results::Results;
 use crate::workers::Workers;

@@ -42,6 +42,7 @@ mod payload;
 mod push;
 mod queues;
 mod refusal;
+mod removed;
 mod reply;
 mod reserved;
 mod results;

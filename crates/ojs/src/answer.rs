@@ -13,13 +13,10 @@ use uuid::Uuid;
 use crate::access::Access;
 use crate::door::Door;
 use crate::exact::Exact;
-use crate::problem::Problem;
+use crate::problem::{Problem, VERSION};
 
 /// The media type of OJS.
 const MEDIA_TYPE: &str = "application/openjobspec+json";
-
-/// The header of the version, which every answer of the router has.
-pub(crate) const VERSION: &str = "ojs-version";
 
 /// An answer with a body.
 pub(crate) struct Answer {

@@ -11,7 +11,6 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::fields::wrong;
 use crate::problem::Problem;
 
 /// Stands before JSON text.
@@ -101,7 +100,7 @@ pub(crate) fn double(value: &Value) -> Option<f64> {
 /// error, as in a key.
 pub(crate) fn plain(name: &str, value: &Value) -> Result<Value, Problem> {
     uniqueue::parse_json(&Exact(value).to_string())
-        .map_err(|error| wrong(name, &format!("JSON that doubles hold ({error})"), value))
+        .map_err(|error| Problem::invalid(format!("invalid {name}: {error}")).detail("field", name))
 }
 
 #[cfg(test)]

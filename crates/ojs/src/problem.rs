@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 use uniqueue::{Error, JobId};
 use uniqueue_http::Refusal;
 
-use crate::answer::VERSION;
+/// The header of the version, which every answer of the router has.
+pub(crate) const VERSION: &str = "ojs-version";
 
 /// Why a request was refused. The outermost layer writes it as the body of the answer.
 #[derive(Clone, Debug)]

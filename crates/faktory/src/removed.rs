@@ -1,0 +1,33 @@
+//! The queues that clients removed.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use uniqueue::{JobState, QueueInfo};
+
+/// The most names of removed queues that are remembered.
+const MOST_REMOVED: usize = 10_000;
+
+/// Queues that a client removed. They are not listed until they have jobs again.
+#[derive(Debug, Default)]
+pub(crate) struct Removed(Mutex<HashSet<String>>);
+
+impl Removed {
+    pub(crate) fn add(&self, name: &str) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= MOST_REMOVED {
+            names.clear();
+        }
+        names.insert(name.to_owned());
+    }
+
+    /// Whether a queue is listed.
+    pub(crate) fn lists(&self, queue: &QueueInfo) -> bool {
+        let has_jobs = JobState::ALL.into_iter().any(|state| !state.is_final() && queue.count(state).counted() > 0);
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if has_jobs {
+            names.remove(queue.settings.name.as_str());
+        }
+        !names.contains(queue.settings.name.as_str())
+    }
+}
