@@ -138,6 +138,7 @@ CREATE TABLE job (
     reserved_until timestamptz,
     awaited boolean,
     expires_at timestamptz,
+    expires_in interval,
     CONSTRAINT job_pkey PRIMARY KEY (id),
     CONSTRAINT job_state_fits CHECK (
         (finalized_at IS NOT NULL) = (state IN ('cancelled', 'completed', 'discarded'))
@@ -184,6 +185,7 @@ COMMENT ON COLUMN job.began IS 'The run in which a job with in_order began. From
 COMMENT ON COLUMN job.reserved_until IS 'Until when the running job is reserved for the remote worker that fetched it. After that it is taken back. Null: a runner of the library fetched the job, and has it while the runner is alive. The value of a job that does not run is that of its latest run.';
 COMMENT ON COLUMN job.awaited IS 'True: the releaser notes the end of this job for its children (job_parent). False: the end is noted for all children. Null: no child is known.';
 COMMENT ON COLUMN job.expires_at IS 'A job that has not started by this time is discarded. Set to null when an attempt ends in a retry, a snooze or a rescue, and when an operator retries the job. Null: the job does not expire.';
+COMMENT ON COLUMN job.expires_in IS 'The time to start, counted from when the job is due. The release of a pending job sets expires_at by it. Null: the job does not expire, or expires_at was given.';
 COMMENT ON CONSTRAINT job_pkey ON job IS 'Ids are unique.';
 COMMENT ON CONSTRAINT job_state_fits ON job IS 'finalized_at is set exactly when the state is final. A running job names its runner.';
 
@@ -228,6 +230,7 @@ CREATE TABLE job_parent (
     outcome job_state,
     linked boolean NOT NULL,
     condition text COLLATE "C" NOT NULL,
+    refused_end timestamptz,
     CONSTRAINT job_parent_pkey PRIMARY KEY (child, parent),
     CONSTRAINT job_parent_condition_known CHECK (condition IN ('completed', 'failed', 'final')),
     CONSTRAINT job_parent_outcome_final CHECK (outcome IN ('cancelled', 'completed', 'discarded'))
@@ -236,10 +239,12 @@ COMMENT ON TABLE job_parent IS
     'One row per child and parent: an edge. The child runs after the parent. A child is pending until all of its parents have ended. The pruner deletes the edges of a child together with the child.';
 COMMENT ON COLUMN job_parent.child IS 'The id of the job that waits.';
 COMMENT ON COLUMN job_parent.parent IS 'The id of the job that the child waits for. If another job replaced the parent, the id of the successor.';
-COMMENT ON COLUMN job_parent.outcome IS 'The final state in which the parent ended. It stays, even if the parent is retried or deleted later. Null: the parent has not ended, or the releaser has not noted the end yet.';
+COMMENT ON COLUMN job_parent.outcome IS 'The final state in which the parent ended. It stays, even if the parent is retried or deleted later, unless the child was cancelled because of it. Null: the child waits for the end, or the releaser has not noted it yet.';
 COMMENT ON COLUMN job_parent.linked IS 'Whether job.awaited of the parent was set for this edge. The releaser links new edges.';
 COMMENT ON COLUMN job_parent.condition IS
     'completed: the child is cancelled when the parent is cancelled or discarded. final: it runs however the parent ends. failed: it runs if at least one of its parents with this condition was cancelled or discarded, and else is cancelled.';
+COMMENT ON COLUMN job_parent.refused_end IS
+    'The end of the parent (its finalized_at) because of which the child was cancelled. A retry makes outcome null and lets the child wait for another end. Null: the edge has not cancelled the child.';
 COMMENT ON CONSTRAINT job_parent_pkey ON job_parent IS 'A child has one edge to each parent.';
 COMMENT ON CONSTRAINT job_parent_condition_known ON job_parent IS 'A condition is completed, failed or final.';
 COMMENT ON CONSTRAINT job_parent_outcome_final ON job_parent IS 'An outcome is a final state.';

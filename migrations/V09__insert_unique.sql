@@ -120,7 +120,7 @@ BEGIN
             INSERT INTO job AS j (
                 id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
                 unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order,
-                expires_at
+                expires_at, expires_in
             )
             SELECT
                 u.id, u.kind, u.queue, u.args, u.meta, u.priority, u.max_attempts, instant, d.due_at,
@@ -129,7 +129,10 @@ BEGIN
                 u.unique_key, u.unique_states,
                 coalesce(_length_after(instant, u.period), _length_after(greatest(instant, d.due_at), u.ttl)),
                 u.until_start, u.discard_on_reentry, u.group_key, u.group_limit, u.in_order,
-                coalesce(u.expires_at, _length_after(greatest(instant, d.due_at), u.expires_in))
+                coalesce(
+                    u.expires_at, CASE WHEN NOT u.is_pending THEN _length_after(greatest(instant, d.due_at), u.expires_in) END
+                ),
+                u.expires_in
             FROM unnest(jobs) AS u
             CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
             WHERE u.place NOT IN (SELECT p.place FROM unnest(held) AS p (place))

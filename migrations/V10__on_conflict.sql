@@ -28,7 +28,8 @@ BEGIN
     BEGIN
         UPDATE job AS h
         SET unique_states = 0,
-            replaced_by = successor,
+            -- A final job keeps its outcome, and has no successor.
+            replaced_by = CASE WHEN h.finalized_at IS NULL THEN successor ELSE h.replaced_by END,
             state = CASE WHEN h.finalized_at IS NULL THEN 'cancelled' ELSE h.state END,
             finalized_at = coalesce(h.finalized_at, clock_timestamp())
         WHERE h.id = holder AND _not_by_partial_index(h.claims) AND (h.state <> 'running' OR preempt)
@@ -74,7 +75,13 @@ CREATE FUNCTION _expiry(run new_job[], due timestamptz) RETURNS timestamptz
         CROSS JOIN LATERAL (SELECT coalesce(u.expires_at, _length_after(due, u.expires_in))) AS e (at)
     );
 COMMENT ON FUNCTION _expiry(new_job[], timestamptz) IS
-    'When a job that stands for all of these expires: at the latest of their times. due: what an expires_in counts from. Null: never.';
+    'When a job that stands for all of these expires: at the latest of their times. due: what an expires_in counts from. Null: it does not count yet. Returns null if one of the jobs does not expire.';
+
+CREATE FUNCTION _longest_expiry(run new_job[]) RETURNS interval
+    LANGUAGE sql IMMUTABLE
+    RETURN (SELECT CASE WHEN bool_and(u.expires_in IS NOT NULL) THEN max(u.expires_in) END FROM unnest(run) AS u);
+COMMENT ON FUNCTION _longest_expiry(new_job[]) IS
+    'The expires_in of a job that stands for all of these: the longest. Null: one of the jobs has none.';
 
 CREATE FUNCTION _updated_args(held jsonb, given jsonb, mode text, max_items integer) RETURNS jsonb
     LANGUAGE plpgsql STABLE
@@ -333,6 +340,7 @@ DECLARE
     change record;
     last new_job;
     expiry timestamptz;
+    longest interval;
 BEGIN
     settled := 0;
     -- The second of two updates waits here for the first, and goes on from its result. In a block, so that a holder that
@@ -365,7 +373,10 @@ BEGIN
                 MESSAGE = format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due);
         END IF;
         IF held.expires_at IS NOT NULL THEN
-            expiry := _expiry(run[1 : settled], greatest(arrived, change.due));
+            expiry := _expiry(run[1 : settled], CASE WHEN held.state <> 'pending' THEN greatest(arrived, change.due) END);
+        END IF;
+        IF held.expires_in IS NOT NULL THEN
+            longest := _longest_expiry(run[1 : settled]);
         END IF;
         UPDATE job AS h
         SET args = change.new_args,
@@ -377,6 +388,7 @@ BEGIN
             END,
             -- The latest of their times: no caller's args expire early.
             expires_at = CASE WHEN expiry IS NOT NULL THEN greatest(h.expires_at, expiry) END,
+            expires_in = CASE WHEN longest IS NOT NULL THEN greatest(h.expires_in, longest) END,
             -- The new args get all their attempts.
             max_attempts = CASE
                 WHEN h.attempt > 0 THEN least(32767, h.attempt::integer + last.max_attempts)
@@ -413,10 +425,12 @@ DECLARE
     new_expiry timestamptz;
     lives_longer boolean := false;
 BEGIN
+    -- The run that it promises must not expire before the newcomer would.
     IF held.expires_at IS NOT NULL THEN
-        -- The run that it promises must not expire before the newcomer would.
-        new_expiry := _expiry(ARRAY[given], greatest(at, held.scheduled_at));
+        new_expiry := _expiry(ARRAY[given], CASE WHEN held.state <> 'pending' THEN greatest(at, held.scheduled_at) END);
         lives_longer := (held.expires_at >= new_expiry) IS NOT TRUE;
+    ELSIF held.state = 'pending' AND held.expires_in IS NOT NULL THEN
+        lives_longer := (held.expires_in >= given.expires_in) IS NOT TRUE;
     END IF;
     -- A fetch and a promotion pass by a locked job, so its run begins after this transaction has ended. FOR SHARE lets
     -- several transactions cover one job. In a block, so that a holder that moved on meanwhile is not left locked.
@@ -445,8 +459,11 @@ BEGIN
         END IF;
         IF lives_longer THEN
             UPDATE job AS h
-            SET expires_at = CASE WHEN new_expiry IS NOT NULL THEN greatest(h.expires_at, new_expiry) END
-            WHERE h.id = held.id AND h.expires_at IS NOT NULL;
+            SET expires_at = CASE WHEN num_nulls(h.expires_at, new_expiry) = 0 THEN greatest(h.expires_at, new_expiry) END,
+                expires_in = CASE
+                    WHEN num_nulls(h.expires_in, given.expires_in) = 0 THEN greatest(h.expires_in, given.expires_in)
+                END
+            WHERE h.id = held.id;
         END IF;
     EXCEPTION
         WHEN SQLSTATE 'UQ002' THEN
@@ -743,7 +760,7 @@ BEGIN
         INSERT INTO job AS j (
             id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
             unique_key, unique_states, unique_until, until_start, discard_on_reentry, unique_yielded,
-            group_key, group_limit, in_order, began, updates, updated_at, updated_by, expires_at
+            group_key, group_limit, in_order, began, updates, updated_at, updated_by, awaited, expires_at, expires_in
         )
         VALUES (
             given.id, given.kind, given.queue, given.args, given.meta, given.priority, given.max_attempts, arrived, due,
@@ -752,10 +769,13 @@ BEGIN
             given.until_start, given.discard_on_reentry, coalesce(goes_without, false),
             given.group_key, given.group_limit, given.in_order, began, nullif(settled - 1, 0),
             CASE WHEN settled > 1 THEN arrived END, CASE WHEN settled > 1 THEN (run[settled]).id END,
+            -- The children of the job that it replaced will wait for it, so a runner must not delete it when it completes.
+            CASE WHEN released.replaced_by = given.id THEN released.awaited END,
             CASE
                 WHEN num_nonnulls(given.expires_at, given.expires_in) > 0
-                    THEN _expiry(run[1 : coalesce(settled, 1)], greatest(arrived, due))
-            END
+                    THEN _expiry(run[1 : coalesce(settled, 1)], CASE WHEN NOT given.is_pending THEN greatest(arrived, due) END)
+            END,
+            CASE WHEN given.expires_in IS NOT NULL THEN _longest_expiry(run[1 : coalesce(settled, 1)]) END
         )
         ON CONFLICT DO NOTHING
         RETURNING j.id, j.state, j.created_at, j.scheduled_at, j.unique_until, CASE WHEN goes_without THEN j::job END

@@ -38,31 +38,81 @@ $$;
 COMMENT ON FUNCTION _free_claims(uuid[], job_state) IS
     'Of jobs without their claims, those that may take them: one for each key that no other job claims. next_state: the state that the jobs are about to enter. Null: they keep their state. expired: the jobs whose claims on these keys have expired. Null: none.';
 
-CREATE FUNCTION _retry(ids uuid[], with_claims boolean) RETURNS void
+CREATE FUNCTION _unmet_parents(child uuid, retried uuid[]) RETURNS uuid[]
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT array_agg(u.id)
+    FROM (
+        SELECT
+            p.id, p.state, p.finalized_at, p.replaced_by, e.condition,
+            bool_and(p.state = 'completed') OVER (PARTITION BY e.condition) AS have_all_completed
+        FROM job_parent AS e
+        INNER JOIN job AS p ON p.id = e.parent
+        WHERE e.child = _unmet_parents.child
+    ) AS u
+    WHERE u.finalized_at IS NULL OR u.replaced_by IS NOT NULL OR u.id = ANY (_unmet_parents.retried)
+        OR CASE u.condition WHEN 'completed' THEN u.state <> 'completed' WHEN 'failed' THEN u.have_all_completed END;
+END;
+COMMENT ON FUNCTION _unmet_parents(uuid, uuid[]) IS
+    'The parents of a job that have not ended as the job asks. A parent in retried counts as not ended, a deleted one is left out. Null: the job need not wait.';
+
+CREATE FUNCTION _retry(ids uuid[], with_claims boolean, retried uuid[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
 BEGIN
+    -- One statement, so that the edges of a job are open exactly if the job waits. Else they have the present outcomes.
+    WITH waiting AS MATERIALIZED (
+        SELECT i.id, u.unmet
+        FROM unnest(ids) AS i (id)
+        CROSS JOIN LATERAL (SELECT _unmet_parents(i.id, retried) AS unmet OFFSET 0) AS u
+        WHERE u.unmet IS NOT NULL
+    ),
+    reopened AS (
+        UPDATE job_parent AS e
+        SET outcome = CASE
+                WHEN e.child <> ALL (ARRAY(SELECT w.id FROM waiting AS w))
+                    THEN (SELECT p.state FROM job AS p WHERE p.id = e.parent)
+            END,
+            linked = e.child <> ALL (ARRAY(SELECT w.id FROM waiting AS w)),
+            -- The end that a parent has now does not count. The job waits until the parent is retried.
+            refused_end = (
+                SELECT p.finalized_at
+                FROM waiting AS w, job AS p
+                WHERE w.id = e.child AND p.id = e.parent AND p.id = ANY (w.unmet) AND p.replaced_by IS NULL
+            )
+        WHERE e.child = ANY (ids)
+            AND (SELECT p.id FROM job AS p WHERE p.id = e.parent LIMIT 1) IS NOT NULL
+    )
     UPDATE job AS j
-    SET state = 'available',
-        scheduled_at = clock_timestamp(),
+    SET (state, scheduled_at, unique_yielded) = (
+            SELECT
+                n.state, CASE WHEN n.state = 'pending' THEN j.scheduled_at ELSE clock_timestamp() END,
+                NOT with_claims AND (j.unique_yielded OR _enters_claim(j.unique_states, j.state, n.state))
+            FROM (
+                SELECT
+                    CASE WHEN j.id IN (SELECT w.id FROM waiting AS w) THEN 'pending' ELSE 'available' END::job_state AS state
+                OFFSET 0
+            ) AS n
+        ),
         finalized_at = NULL,
+        replaced_by = NULL,
+        -- Its next end is noted for the children that wait for it then.
+        awaited = CASE WHEN j.awaited IS NOT NULL THEN true END,
         max_attempts = greatest(j.max_attempts, least(j.attempt::integer + 1, 32767)),
         -- A job that was discarded for its crashes comes back as a suspect.
         crashes = least(j.crashes, 1),
         -- The operator wants it to run, however late.
         expires_at = NULL,
         -- A final job has lost its place in its group.
-        began = CASE WHEN j.finalized_at IS NULL THEN j.began END,
-        unique_yielded = NOT with_claims
-            AND (j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'available'))
+        began = CASE WHEN j.finalized_at IS NULL THEN j.began END
     WHERE j.id = ANY (ids);
 END
 $$;
-COMMENT ON FUNCTION _retry(uuid[], boolean) IS
-    'Makes jobs available at once, with at least one attempt left. with_claims: whether the jobs take back the claims that they lack.';
+COMMENT ON FUNCTION _retry(uuid[], boolean, uuid[]) IS
+    'Makes jobs available at once, with at least one attempt left, or pending if a parent has not ended as they ask. with_claims: whether the jobs take back the claims that they lack. retried: all jobs of the retry.';
 
-CREATE FUNCTION _try_claims(comers uuid[], expired uuid[], retries boolean) RETURNS boolean
+CREATE FUNCTION _try_claims(comers uuid[], expired uuid[], retried uuid[]) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
@@ -70,8 +120,8 @@ BEGIN
     UPDATE job AS h
     SET unique_states = 0
     WHERE h.id = ANY (expired) AND _not_by_partial_index(h.claims) AND h.unique_until <= clock_timestamp();
-    IF retries THEN
-        PERFORM _retry(comers, true);
+    IF retried IS NOT NULL THEN
+        PERFORM _retry(comers, true, retried);
     ELSE
         UPDATE job AS j SET unique_yielded = false WHERE j.id = ANY (comers);
     END IF;
@@ -81,10 +131,10 @@ EXCEPTION
         RETURN false;
 END
 $$;
-COMMENT ON FUNCTION _try_claims(uuid[], uuid[], boolean) IS
-    'Gives all of these jobs their claims back, or none. retries: also makes them available. Returns whether it succeeded.';
+COMMENT ON FUNCTION _try_claims(uuid[], uuid[], uuid[]) IS
+    'Gives all of these jobs their claims back, or none. retried: also retries them, as _retry. Null: they keep their state. Returns whether it succeeded.';
 
-CREATE FUNCTION _claim_free_keys(ids uuid[], retries boolean) RETURNS uuid[]
+CREATE FUNCTION _claim_free_keys(ids uuid[], retried uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
     SET lock_timeout = '10ms'
 AS $$
@@ -95,14 +145,14 @@ DECLARE
     began timestamptz;
     lost interval := '0';
 BEGIN
-    found := _free_claims(ids, CASE WHEN retries THEN 'available'::job_state END);
-    IF found.comers IS NULL OR _try_claims(found.comers, found.expired, retries) THEN
+    found := _free_claims(ids, CASE WHEN retried IS NOT NULL THEN 'available'::job_state END);
+    IF found.comers IS NULL OR _try_claims(found.comers, found.expired, retried) THEN
         RETURN coalesce(found.comers, '{}');
     END IF;
     FOREACH comer IN ARRAY found.comers LOOP
         EXIT WHEN lost > interval '300 ms';
         began := clock_timestamp();
-        IF _try_claims(ARRAY[comer], found.expired, retries) THEN
+        IF _try_claims(ARRAY[comer], found.expired, retried) THEN
             taken := taken || comer;
         ELSE
             lost := lost + (clock_timestamp() - began);
@@ -114,8 +164,8 @@ BEGIN
     RETURN taken;
 END
 $$;
-COMMENT ON FUNCTION _claim_free_keys(uuid[], boolean) IS
-    'Gives jobs their claims back if their keys are free. retries: also makes those jobs available. Returns the ids of the jobs that took their claims.';
+COMMENT ON FUNCTION _claim_free_keys(uuid[], uuid[]) IS
+    'Gives jobs their claims back if their keys are free. retried: as _try_claims. Returns the ids of the jobs that took their claims.';
 
 CREATE FUNCTION _take_claims(ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
@@ -132,7 +182,7 @@ DECLARE
     discarded uuid[];
     are_awaited boolean;
 BEGIN
-    IF ids IS NULL OR cardinality(_claim_free_keys(ids, false)) = cardinality(ids) THEN
+    IF ids IS NULL OR cardinality(_claim_free_keys(ids, NULL)) = cardinality(ids) THEN
         RETURN '{}';
     END IF;
     -- A job is discarded only for a committed holder. The transaction that won the key may still roll back.

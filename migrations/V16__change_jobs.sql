@@ -81,6 +81,28 @@ END;
 COMMENT ON FUNCTION discard_jobs(uuid[], text[]) IS
     'Discards the jobs with these ids that are not final, as jobs that failed for good. With states, only jobs in one of these states. Each gets an error with the code by_operator. A running job is discarded at once: its runner is notified, and the result of its worker is dropped. Returns one row per discarded job.';
 
+CREATE FUNCTION _cancelled_below(ids uuid[]) RETURNS uuid[]
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
+    WITH RECURSIVE below AS (
+        SELECT g.id FROM unnest(_cancelled_below.ids) AS g (id)
+        UNION
+        SELECT c.id
+        FROM below AS b
+        -- A probe for each job, where the planner would read all edges.
+        CROSS JOIN LATERAL (
+            SELECT e.child
+            FROM job_parent AS e
+            WHERE e.parent = b.id AND e.outcome IS NOT NULL AND e.refused_end IS NOT NULL
+            OFFSET 0
+        ) AS e
+        CROSS JOIN LATERAL (SELECT j.id FROM job AS j WHERE j.id = e.child AND j.state = 'cancelled' LIMIT 1) AS c
+    )
+    SELECT coalesce(array_agg(b.id), '{}') FROM below AS b WHERE b.id <> ALL (_cancelled_below.ids);
+END;
+COMMENT ON FUNCTION _cancelled_below(uuid[]) IS
+    'The jobs that were cancelled because of the ends of these jobs, directly or through other jobs. A retry of these jobs reopens them.';
+
 CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL, afresh boolean DEFAULT false)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
     LANGUAGE plpgsql VOLATILE
@@ -93,6 +115,8 @@ AS $$
 #variable_conflict use_column
 DECLARE
     wanted uuid[];
+    below uuid[] := '{}';
+    more uuid[];
     limits smallint[];
     -- Those that come back to their unique states.
     returning_ids uuid[];
@@ -102,6 +126,27 @@ DECLARE
     refused uuid[];
     yielding uuid[];
 BEGIN
+    -- The jobs below are read after the locks: while a job is locked, no other is cancelled because of it.
+    LOOP
+        wanted := ARRAY(
+            SELECT j.id
+            FROM job AS j
+            WHERE j.id = ANY (retry_jobs.ids || below)
+                AND CASE
+                    WHEN j.id = ANY (below) THEN j.state = 'cancelled'
+                    ELSE (retry_jobs.states IS NULL OR j.state = ANY (retry_jobs.states::job_state[]))
+                        AND j.state IN ('cancelled', 'completed', 'discarded', 'retryable', 'scheduled')
+                END
+            ORDER BY j.id
+            FOR NO KEY UPDATE
+        );
+        more := _cancelled_below(wanted);
+        EXIT WHEN more = '{}';
+        below := below || more;
+    END LOOP;
+    IF wanted = '{}' THEN
+        RETURN;
+    END IF;
     SELECT
         array_agg(w.id), array_agg(w.max_attempts), coalesce(array_agg(w.id) FILTER (WHERE w.returns), '{}'),
         coalesce(array_agg(w.id) FILTER (WHERE w.returns AND w.is_strict), '{}')
@@ -117,22 +162,15 @@ BEGIN
                 false
             ) AS returns
         FROM job AS j
-        WHERE j.id = ANY (retry_jobs.ids)
-            AND (retry_jobs.states IS NULL OR j.state = ANY (retry_jobs.states::job_state[]))
-            AND j.state IN ('cancelled', 'completed', 'discarded', 'retryable', 'scheduled')
-        ORDER BY j.id
-        FOR NO KEY UPDATE
+        WHERE j.id = ANY (wanted)
     ) AS w;
-    IF wanted IS NULL THEN
-        RETURN;
-    END IF;
-    claiming := _claim_free_keys(returning_ids, true);
+    claiming := _claim_free_keys(returning_ids, wanted);
     refused := ARRAY(SELECT s.id FROM unnest(strict_ids) AS s (id) WHERE (s.id = ANY (claiming)) IS NOT TRUE);
     IF cardinality(claiming) < cardinality(wanted) THEN
         yielding := ARRAY(
             SELECT w.id FROM unnest(wanted) AS w (id) WHERE (w.id = ANY (claiming || refused)) IS NOT TRUE
         );
-        PERFORM _retry(yielding, false);
+        PERFORM _retry(yielding, false, wanted);
         -- Where the key is taken, the policy of a waiting job may discard it.
         PERFORM _take_claims(
             ARRAY(SELECT y.id FROM unnest(yielding) AS y (id) WHERE y.id = ANY (returning_ids))
@@ -143,10 +181,13 @@ BEGIN
         UPDATE job AS j
         SET attempt = 0, max_attempts = w.max_attempts
         FROM unnest(wanted, limits) AS w (id, max_attempts)
-        WHERE j.id = w.id AND j.state = 'available';
+        WHERE j.id = w.id AND j.state IN ('available', 'pending');
     END IF;
     IF EXISTS (SELECT FROM runner AS r WHERE r.idle) THEN
         PERFORM _wake_for(wanted);
+    END IF;
+    IF EXISTS (SELECT FROM job AS j WHERE j.id = ANY (wanted) AND j.state = 'pending') THEN
+        PERFORM _wake_releaser();
     END IF;
     RETURN QUERY
     SELECT
@@ -160,7 +201,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION retry_jobs(uuid[], text[], boolean) IS
-    'Makes the final and waiting jobs with these ids available, with at least one attempt left. afresh: with attempt 0 and all of their attempts. With states, only jobs in one of these states. A job takes its claim back if its key is free, and otherwise goes on without it. If its policy says discard on re-entry, a waiting job is discarded, and a final job is refused and stays as it is. Notifies idle runners. Returns one row per job: its new state, whether it was refused, and the holder of its key. The holder is null if it belongs to an open transaction or if the time for waiting was used up.';
+    'Makes the final and waiting jobs with these ids available, with at least one attempt left. afresh: with attempt 0 and all of their attempts. With states, only jobs in one of these states. A job whose parents have not all ended as it asks becomes pending. So do the jobs that were cancelled because of these jobs, directly or not. A job takes its claim back if its key is free, and otherwise goes on without it. If its policy says discard on re-entry, a waiting job is discarded, and a final job is refused and stays as it is. Notifies idle runners. Returns one row per job: its new state, whether it was refused, and the holder of its key. The holder is null if it belongs to an open transaction or if the time for waiting was used up.';
 
 CREATE FUNCTION _let_wait(ids uuid[], states text[], until timestamptz)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -189,6 +230,12 @@ BEGIN ATOMIC
         UPDATE job AS j
         SET state = w.state,
             scheduled_at = w.scheduled_at,
+            -- A pending job has not begun to expire by expires_in.
+            expires_at = CASE
+                WHEN j.state = 'pending' AND w.state <> 'pending'
+                    THEN coalesce(j.expires_at, _length_after(w.scheduled_at, j.expires_in))
+                ELSE j.expires_at
+            END,
             unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, w.state)
         FROM wanted AS w
         WHERE j.id = w.id
@@ -269,35 +316,35 @@ RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
 AS $$
 #variable_conflict use_column
 DECLARE
-    wanted record;
+    wanted uuid[];
     told record;
     last_child uuid;
     place integer := 1;
 BEGIN
     -- The locks come first: no insert can add a child of a locked job.
-    SELECT array_agg(w.id) AS ids, array_agg(w.outcome) AS outcomes
-    INTO wanted
-    FROM (
-        SELECT j.id, CASE WHEN j.finalized_at IS NULL THEN 'cancelled' ELSE j.state END AS outcome
+    wanted := ARRAY(
+        SELECT j.id
         FROM job AS j
         WHERE j.id = ANY (delete_jobs.ids)
             AND (delete_jobs.states IS NULL OR j.state = ANY (delete_jobs.states::job_state[]))
             AND j.state <> 'running'
         ORDER BY j.id
         FOR UPDATE
-    ) AS w;
+    );
+    -- A deleted job is never retried, so the end that it has counts.
+    UPDATE job_parent AS e
+    SET refused_end = NULL
+    WHERE e.parent = ANY (wanted) AND e.outcome IS NULL AND e.refused_end IS NOT NULL;
     LOOP
-        SELECT t.*
-        INTO told
-        FROM _tell_children(wanted.ids[place :], wanted.outcomes[place :], last_child, 1000) AS t;
-        EXIT WHEN told.seen < 1000;
-        place := array_position(wanted.ids, told.last_parent);
+        SELECT t.* INTO told FROM _tell_children(wanted[place :], last_child, 1000) AS t;
+        EXIT WHEN told.seen < 1000 AND told.moved < 1000;
+        place := coalesce(array_position(wanted, told.last_parent), place);
         last_child := told.last_child;
     END LOOP;
     RETURN QUERY
     WITH deleted AS (
         DELETE FROM job AS j
-        WHERE j.id = ANY (wanted.ids)
+        WHERE j.id = ANY (wanted)
             AND (SELECT o.child FROM job_parent AS o WHERE o.parent = j.id AND o.outcome IS NULL LIMIT 1) IS NULL
         RETURNING j.id, j.kind, j.queue, j.attempt, j.state
     ),
@@ -309,4 +356,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION delete_jobs(uuid[], text[]) IS
-    'Deletes the jobs with these ids that are not running. With states, only jobs in one of these states. The unique keys that they claimed are free. The edges of their children get the final state as the outcome. A job that was not final counts as cancelled. If another transaction has locked a waiting child, its parent is not deleted. Returns one row per deleted job with the state that it had.';
+    'Deletes the jobs with these ids that are not running. With states, only jobs in one of these states. The unique keys that they claimed are free. The edges of their children get the final state as the outcome. A job that was not final counts as cancelled. If another transaction has locked a child, its parent is not deleted. Returns one row per deleted job with the state that it had.';

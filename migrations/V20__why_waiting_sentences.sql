@@ -74,6 +74,7 @@ BEGIN
             jobs, details ->> 'parent', coalesce(format(' (%s)', details ->> 'parent_kind'), ''),
             CASE
                 WHEN details ->> 'parent_state' IS NULL THEN 'is deleted'
+                WHEN (details ->> 'is_refused')::boolean THEN format('was %s and has to be retried', details ->> 'parent_state')
                 WHEN details ->> 'parent_state' IN ('cancelled', 'completed', 'discarded')
                     THEN format('was %s a moment ago', details ->> 'parent_state')
                 ELSE format('is %s', details ->> 'parent_state')

@@ -245,7 +245,7 @@ BEGIN ATOMIC
                 'has_runner', EXISTS (SELECT FROM runner AS l WHERE l.leased_until > statement_timestamp())
             )
             WHEN e.parent IS NOT NULL THEN jsonb_strip_nulls(jsonb_build_object(
-                'parent', e.parent, 'parent_kind', e.kind, 'parent_state', e.state,
+                'parent', e.parent, 'parent_kind', e.kind, 'parent_state', e.state, 'is_refused', e.is_refused,
                 'jobs', (
                     SELECT count(*)
                     FROM (SELECT FROM job_parent AS o WHERE o.child = j.id AND _is_open_edge(o.outcome) LIMIT 10001) AS o
@@ -259,7 +259,7 @@ BEGIN ATOMIC
     FROM job AS j
     LEFT JOIN runner AS r ON r.id = j.worker
     LEFT JOIN LATERAL (
-        SELECT o.parent, p.kind, p.state
+        SELECT o.parent, p.kind, p.state, o.refused_end = p.finalized_at AS is_refused
         FROM job_parent AS o
         LEFT JOIN job AS p ON p.id = o.parent
         WHERE j.state = 'pending' AND o.child = j.id AND _is_open_edge(o.outcome)

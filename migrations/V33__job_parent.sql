@@ -71,8 +71,11 @@ BEGIN
         FROM unnest(parents) AS p (id)
         WHERE p.id IN (SELECT f.id FROM unnest(fresh) AS f (id))
     ));
+    -- A fresh parent has ended if a later job of the batch replaced it.
     IF EXISTS (
-        SELECT FROM unnest(parents) AS p (id) WHERE p.id NOT IN (SELECT f.id FROM unnest(fresh) AS f (id))
+        SELECT FROM unnest(parents) AS p (id)
+        WHERE p.id NOT IN (SELECT f.id FROM unnest(fresh) AS f (id))
+            OR EXISTS (SELECT FROM job AS j WHERE j.id = p.id AND j.finalized_at IS NOT NULL)
     ) THEN
         PERFORM _wake_releaser();
     END IF;
@@ -109,6 +112,7 @@ DECLARE
     are_new boolean[] := array_fill(true, ARRAY[cardinality(jobs)]);
     given record;
     edges record;
+    own_predecessor record;
 BEGIN
     FOR given IN
         SELECT e.child, e.place, e.id
@@ -133,6 +137,7 @@ BEGIN
         END LOOP;
         SELECT
             array_agg(w.child) AS children, array_agg(w.parent) AS parents, array_agg(w.condition) AS conditions,
+            array_agg(w.place) AS child_places,
             array_agg(w.parent) FILTER (WHERE NOT w.is_fresh) AS others,
             array_agg(w.place) FILTER (WHERE NOT w.is_fresh) AS places,
             min(w.place) FILTER (WHERE w.child = w.parent) AS own_parent
@@ -148,7 +153,22 @@ BEGIN
         IF edges.own_parent IS NOT NULL THEN
             PERFORM _refuse_after(edges.own_parent, 'a parent has the unique key of the job, and so is the same job');
         ELSIF edges.children IS NOT NULL THEN
-            IF edges.others IS NOT NULL THEN
+            WITH RECURSIVE successor AS (
+                SELECT e.place, e.child, e.parent, p.replaced_by AS id
+                FROM unnest(edges.child_places, edges.children, edges.parents) AS e (place, child, parent)
+                INNER JOIN job AS p ON p.id = e.parent AND p.replaced_by IS NOT NULL
+                UNION
+                SELECT s.place, s.child, s.parent, p.replaced_by
+                FROM successor AS s
+                INNER JOIN job AS p ON p.id = s.id AND p.replaced_by IS NOT NULL
+            )
+            SELECT s.place, s.parent INTO own_predecessor FROM successor AS s WHERE s.id = s.child ORDER BY s.place LIMIT 1;
+            IF FOUND THEN
+                PERFORM _refuse_after(
+                    CASE WHEN cardinality(jobs) > 1 THEN own_predecessor.place END,
+                    format('the job would replace its own parent %s', own_predecessor.parent)
+                );
+            ELSIF edges.others IS NOT NULL THEN
                 PERFORM _check_parents(edges.others, CASE WHEN cardinality(jobs) > 1 THEN edges.places END);
             END IF;
             PERFORM _add_parents(
@@ -165,7 +185,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_graph(new_job[], boolean, interval, integer[], integer[], integer[], uuid[], text[]) IS
-    'Inserts a batch of jobs as _insert_batch does, and edges from the pending children to their parents. Each edge has one element in children, places, parents and conditions. children: the place of the child. places: the place of the parent in the batch. parents: the id of the parent, if places is null. If a parent is a duplicate, the child waits for its holder. If a child is a duplicate, its edges are dropped and its holder stays as it is. Error 22023: a parent does not come earlier in the batch. Error 23503: there is no job with the id of a parent.';
+    'Inserts a batch of jobs as _insert_batch does, and edges from the pending children to their parents. Each edge has one element in children, places, parents and conditions. children: the place of the child. places: the place of the parent in the batch. parents: the id of the parent, if places is null. If a parent is a duplicate, the child waits for its holder. If a child is a duplicate, its edges are dropped and its holder stays as it is. Error 22023: a parent does not come earlier in the batch, or the child replaces it. Error 23503: there is no job with the id of a parent.';
 
 CREATE FUNCTION _read_parents(document jsonb, place integer)
 RETURNS TABLE (child integer, parent_place integer, parent uuid, condition text)

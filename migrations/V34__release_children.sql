@@ -2,8 +2,10 @@
 --
 -- The index job_awaited has the parents that ended and whose children are not told yet. Each statement that ends a parent
 -- enters it there, so no end is lost. Each step takes a few parents and children, skips locked rows, and is right
--- with any number of callers at once: an edge of a waiting child changes only while the child's row is locked, and
--- whether it still waits is asked after that lock.
+-- with any number of callers at once: an end is noted only while the rows of the parent and of the
+-- child are locked. Whether the child still waits is asked after that lock.
+--
+-- A replaced parent has no outcome. Its edges move to its successor, also those that are inserted later.
 
 CREATE FUNCTION _link_parents(
     first_parent uuid, most integer, OUT linked integer, OUT settled integer, OUT reached uuid
@@ -52,7 +54,7 @@ BEGIN
     IF cardinality(gone) > 0 THEN
         SELECT t.released + t.cancelled
         INTO settled
-        FROM _tell_children(gone, array_fill('completed'::job_state, ARRAY[cardinality(gone)]), NULL, most) AS t;
+        FROM _tell_children(gone, NULL, most) AS t;
     END IF;
     UPDATE job_parent AS e
     SET linked = true
@@ -75,7 +77,9 @@ $$;
 COMMENT ON FUNCTION _link_parents(uuid, integer) IS
     'Marks the parents of new edges (job.awaited), so that their ends are noticed. Looks at the first 200 such parents with ids from first_parent on. Null: from the start. Skips parents that another transaction has locked, and links up to most edges. A deleted parent counts as completed, since only completed jobs are deleted before their end is noted. linked: the number of linked edges. settled: the number of children of deleted parents that were released or cancelled. reached: the first_parent of the next call. Null: the start.';
 
-CREATE FUNCTION _tell_edges(children uuid[], parents uuid[], outcomes job_state[], OUT released integer, OUT cancelled integer)
+CREATE FUNCTION _tell_edges(
+    children uuid[], parents uuid[], outcomes job_state[], most_below integer, OUT released integer, OUT cancelled integer
+)
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_generic_plan
@@ -84,28 +88,66 @@ CREATE FUNCTION _tell_edges(children uuid[], parents uuid[], outcomes job_state[
 AS $$
 #variable_conflict use_column
 DECLARE
+    below uuid[];
     locked uuid[];
-    busy uuid[];
+    waiting uuid[];
     doomed record;
     ready uuid[];
     unneeded uuid[];
 BEGIN
-    locked := ARRAY(
-        SELECT j.id
+    -- The children of a job that this call cancels, and their children, are cancelled with it.
+    below := ARRAY(
+        WITH RECURSIVE below AS (
+            SELECT t.child AS id FROM unnest(children, outcomes) AS t (child, outcome) WHERE t.outcome <> 'completed'
+            UNION
+            SELECT e.child
+            FROM below AS b
+            CROSS JOIN LATERAL (
+                SELECT o.child
+                FROM job_parent AS o
+                WHERE o.parent = b.id AND o.outcome IS NULL AND o.condition = 'completed'
+                OFFSET 0
+            ) AS e
+        )
+        SELECT b.id FROM below AS b LIMIT most_below
+    );
+    -- A final child too: a retry could make it wait again before its edge is written.
+    SELECT coalesce(array_agg(l.id), '{}'), coalesce(array_agg(l.id) FILTER (WHERE l.state = 'pending'), '{}')
+    INTO locked, waiting
+    FROM (
+        SELECT j.id, j.state
         FROM job AS j
-        WHERE j.id = ANY (children) AND j.state = 'pending'
+        WHERE j.id = ANY (children || below) AND (j.state = 'pending' OR j.id = ANY (children))
         ORDER BY j.id
         FOR NO KEY UPDATE SKIP LOCKED
-    );
+    ) AS l;
     -- From here on each statement sees what others committed before the locks were taken.
-    busy := ARRAY(
-        SELECT j.id FROM job AS j WHERE j.id = ANY (children) AND j.state = 'pending' AND j.id <> ALL (locked)
-    );
-    WITH told AS (
-        UPDATE job_parent AS e
-        SET outcome = t.outcome
+    WITH RECURSIVE known AS (
+        SELECT t.child, t.parent, t.outcome
         FROM unnest(children, parents, outcomes) AS t (child, parent, outcome)
-        WHERE e.child = t.child AND e.parent = t.parent AND e.outcome IS NULL AND e.child <> ALL (busy)
+        WHERE t.child = ANY (locked) OR (SELECT j.id FROM job AS j WHERE j.id = t.child LIMIT 1) IS NULL
+        UNION
+        SELECT e.child, k.child, 'cancelled'
+        FROM known AS k
+        -- The job k.child is cancelled for its parent.
+        CROSS JOIN LATERAL (
+            SELECT FROM job_parent AS f
+            WHERE f.child = k.child AND f.parent = k.parent AND f.outcome IS NULL AND f.condition = 'completed'
+                AND k.outcome <> 'completed' AND k.child = ANY (waiting)
+            LIMIT 1
+        ) AS c
+        CROSS JOIN LATERAL (
+            SELECT o.child
+            FROM job_parent AS o
+            WHERE o.parent = k.child AND o.outcome IS NULL AND o.condition = 'completed' AND o.child = ANY (waiting)
+            OFFSET 0
+        ) AS e
+    ),
+    told AS (
+        UPDATE job_parent AS e
+        SET outcome = t.outcome, refused_end = NULL
+        FROM known AS t
+        WHERE e.child = t.child AND e.parent = t.parent AND e.outcome IS NULL
         RETURNING e.child, e.parent, e.condition, e.outcome
     )
     SELECT coalesce(array_agg(d.child), '{}') AS children, array_agg(d.parent) AS parents, array_agg(d.outcome) AS outcomes
@@ -113,12 +155,12 @@ BEGIN
     FROM (
         SELECT DISTINCT ON (t.child) t.child, t.parent, t.outcome
         FROM told AS t
-        WHERE t.condition = 'completed' AND t.outcome <> 'completed' AND t.child = ANY (locked)
+        WHERE t.condition = 'completed' AND t.outcome <> 'completed' AND t.child = ANY (waiting)
         ORDER BY t.child, t.parent
     ) AS d;
     ready := ARRAY(
         SELECT l.id
-        FROM unnest(locked) AS l (id)
+        FROM unnest(waiting) AS l (id)
         WHERE l.id <> ALL (doomed.children)
             AND (SELECT o.child FROM job_parent AS o WHERE o.child = l.id AND _is_open_edge(o.outcome) LIMIT 1) IS NULL
     );
@@ -146,20 +188,101 @@ BEGIN
     )
     WHERE j.id = ANY (doomed.children || unneeded);
     SELECT count(*) INTO cancelled FROM cancel_jobs(doomed.children || unneeded);
+    -- After the change, since a parent of one of them can be another.
+    UPDATE job_parent AS e
+    SET refused_end = (SELECT p.finalized_at FROM job AS p WHERE p.id = e.parent)
+    WHERE e.child = ANY (doomed.children || unneeded)
+        AND CASE e.condition
+            WHEN 'completed' THEN e.outcome <> 'completed'
+            WHEN 'failed' THEN e.child = ANY (unneeded)
+        END;
     SELECT count(*) INTO released
     FROM release_jobs(ARRAY(SELECT r.id FROM unnest(ready) AS r (id) WHERE r.id <> ALL (unneeded)));
 END
 $$;
-COMMENT ON FUNCTION _tell_edges(uuid[], uuid[], job_state[]) IS
-    'Notes the outcomes in the edges from children to parents, and releases or cancels each child whose outcomes now decide it. The edges of a waiting child that another transaction has locked stay as they are. released, cancelled: the numbers of these children.';
+COMMENT ON FUNCTION _tell_edges(uuid[], uuid[], job_state[], integer) IS
+    'Notes the outcomes in the edges from children to parents, and releases or cancels each child whose outcomes now decide it. Also cancels up to most_below jobs below the cancelled children. The edges of a child that another transaction has locked stay as they are. released, cancelled: the numbers of these children.';
+
+CREATE FUNCTION _waited_for_by(job_id uuid) RETURNS uuid[]
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+BEGIN
+    RETURN (
+        WITH RECURSIVE before AS (
+            SELECT j.id FROM job AS j WHERE j.id = job_id
+            UNION
+            SELECT e.parent
+            FROM before AS b
+            CROSS JOIN LATERAL (
+                SELECT o.parent FROM job_parent AS o WHERE o.child = b.id AND _is_open_edge(o.outcome) OFFSET 0
+            ) AS e
+        )
+        SELECT array_agg(b.id) FROM before AS b
+    );
+END
+$$;
+COMMENT ON FUNCTION _waited_for_by(uuid) IS
+    'The job with this id and all jobs that it still waits for, directly or through other jobs. Null: there is no such job.';
+
+CREATE FUNCTION _move_children(parent uuid, most integer) RETURNS integer
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    moved integer;
+BEGIN
+    -- Two callers that move edges at the same time could close a circle that neither of them sees.
+    IF NOT pg_try_advisory_xact_lock(hashtext('uniqueue.successors'), to_regclass('job')::oid::integer) THEN
+        RETURN most;
+    END IF;
+    WITH deleted AS (
+        DELETE FROM job_parent AS e
+        USING (
+            SELECT o.child, s.replaced_by
+            FROM (
+                SELECT p.replaced_by, _waited_for_by(p.replaced_by) AS before
+                FROM job AS p
+                WHERE p.id = _move_children.parent
+                OFFSET 0
+            ) AS s
+            CROSS JOIN LATERAL (
+                SELECT n.child
+                FROM job_parent AS n
+                -- A child cannot wait for the successor if the successor waits for the child.
+                WHERE n.parent = _move_children.parent AND n.outcome IS NULL AND n.child <> ALL (s.before)
+                LIMIT most
+            ) AS o
+        ) AS c
+        WHERE e.child = c.child AND e.parent = _move_children.parent
+        RETURNING e.child, c.replaced_by, e.condition
+    )
+    INSERT INTO job_parent AS e (child, parent, linked, condition)
+    SELECT d.child, d.replaced_by, false, d.condition FROM deleted AS d
+    -- The child waits for the successor already. The stricter condition counts, as in _add_parents.
+    ON CONFLICT ON CONSTRAINT job_parent_pkey
+    DO UPDATE SET condition = least(e.condition, excluded.condition), outcome = NULL, refused_end = NULL, linked = false;
+    GET DIAGNOSTICS moved = ROW_COUNT;
+    RETURN moved;
+END
+$$;
+COMMENT ON FUNCTION _move_children(uuid, integer) IS
+    'Moves up to most open edges from a replaced job, which the caller has locked, to its successor. Edges that would close a circle stay, and all edges stay if the successor is deleted. Returns the number of moved edges. most: possibly another transaction moves edges at the same time.';
 
 CREATE FUNCTION _tell_children(
     parents uuid[],
-    outcomes job_state[],
     after_child uuid,
     most integer,
     OUT released integer,
     OUT cancelled integer,
+    OUT moved integer,
     OUT seen integer,
     OUT last_parent uuid,
     OUT last_child uuid
@@ -172,22 +295,47 @@ CREATE FUNCTION _tell_children(
 AS $$
 #variable_conflict use_column
 DECLARE
+    replaced uuid;
     edges record;
     told record;
 BEGIN
     released := 0;
     cancelled := 0;
+    moved := 0;
+    seen := 0;
+    IF cardinality(parents) = 0 THEN
+        RETURN;
+    END IF;
+    FOR replaced IN SELECT j.id FROM job AS j WHERE j.id = ANY (parents) AND j.replaced_by IS NOT NULL ORDER BY j.id LOOP
+        moved := moved + _move_children(replaced, most);
+    END LOOP;
     SELECT
         array_agg(e.child ORDER BY e.place, e.child) AS children, array_agg(e.parent ORDER BY e.place, e.child) AS parents,
         array_agg(e.outcome ORDER BY e.place, e.child) AS outcomes, count(*) AS seen
     INTO edges
     FROM (
         SELECT c.child, p.id AS parent, p.outcome, p.place
-        FROM unnest(parents, outcomes) WITH ORDINALITY AS p (id, outcome, place)
+        FROM (
+            SELECT
+                g.id, g.place, j.finalized_at, j.replaced_by, _waited_for_by(j.replaced_by) AS before,
+                CASE
+                    WHEN j.id IS NULL THEN 'completed'
+                    WHEN j.finalized_at IS NULL THEN 'cancelled'
+                    ELSE j.state
+                END::job_state AS outcome
+            FROM unnest(parents) WITH ORDINALITY AS g (id, place)
+            LEFT JOIN LATERAL (
+                SELECT p.id, p.state, p.finalized_at, p.replaced_by FROM job AS p WHERE p.id = g.id LIMIT 1
+            ) AS j ON true
+            OFFSET 0
+        ) AS p
         CROSS JOIN LATERAL (
             SELECT o.child
             FROM job_parent AS o
-            WHERE o.parent = p.id AND o.outcome IS NULL AND p.outcome IS NOT NULL
+            WHERE o.parent = p.id AND o.outcome IS NULL
+                AND (o.refused_end = p.finalized_at) IS NOT TRUE
+                -- Of a replaced job only the edges that stay, as this statement sees them.
+                AND (p.replaced_by IS NULL OR (o.child <> ALL (p.before)) IS NOT TRUE)
                 AND o.child > CASE
                     WHEN p.place = 1 AND after_child IS NOT NULL THEN after_child
                     ELSE '00000000-0000-0000-0000-000000000000'
@@ -205,7 +353,7 @@ BEGIN
     last_parent := edges.parents[seen];
     last_child := edges.children[seen];
     BEGIN
-        SELECT t.* INTO told FROM _tell_edges(edges.children, edges.parents, edges.outcomes) AS t;
+        SELECT t.* INTO told FROM _tell_edges(edges.children, edges.parents, edges.outcomes, most) AS t;
         released := told.released;
         cancelled := told.cancelled;
     EXCEPTION
@@ -215,7 +363,7 @@ BEGIN
                 BEGIN
                     SELECT t.* INTO told
                     FROM _tell_edges(
-                        ARRAY[edges.children[nth]], ARRAY[edges.parents[nth]], ARRAY[edges.outcomes[nth]]
+                        ARRAY[edges.children[nth]], ARRAY[edges.parents[nth]], ARRAY[edges.outcomes[nth]], 0
                     ) AS t;
                     released := released + told.released;
                     cancelled := cancelled + told.cancelled;
@@ -227,52 +375,8 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION _tell_children(uuid[], job_state[], uuid, integer) IS
-    'Notes the outcomes of parents in up to most open edges, and releases or cancels their children. after_child: of the first parent, only children with ids after this one. Null: all children. released, cancelled: the numbers of these children. seen: the number of edges. last_parent, last_child: the last of these edges.';
-
-CREATE FUNCTION _move_children(parent uuid, successor uuid, most integer) RETURNS integer
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
-AS $$
-#variable_conflict use_column
-DECLARE
-    moved integer;
-BEGIN
-    IF NOT EXISTS (SELECT FROM job AS j WHERE j.id = successor) THEN
-        RETURN NULL;
-    END IF;
-    -- A child cannot wait for the successor if the successor waits for the child.
-    IF EXISTS (
-        WITH RECURSIVE before AS (
-            SELECT successor AS id
-            UNION
-            SELECT e.parent FROM before AS b INNER JOIN job_parent AS e ON e.child = b.id AND _is_open_edge(e.outcome)
-        )
-        SELECT FROM before AS b
-        INNER JOIN job_parent AS e ON e.child = b.id AND e.parent = _move_children.parent AND e.outcome IS NULL
-    ) THEN
-        RETURN NULL;
-    END IF;
-    WITH chosen AS (
-        SELECT e.child
-        FROM job_parent AS e
-        WHERE e.parent = _move_children.parent AND e.outcome IS NULL
-            AND NOT EXISTS (SELECT FROM job_parent AS s WHERE s.child = e.child AND s.parent = successor)
-        LIMIT most
-    )
-    UPDATE job_parent AS e
-    SET parent = successor, linked = false
-    FROM chosen AS c
-    WHERE e.child = c.child AND e.parent = _move_children.parent;
-    GET DIAGNOSTICS moved = ROW_COUNT;
-    RETURN moved;
-END
-$$;
-COMMENT ON FUNCTION _move_children(uuid, uuid, integer) IS
-    'Moves up to most open edges from parent, a job that was replaced, to its successor. Returns the number of moved edges. Null: the successor is deleted, or waits for one of the children, and no edge was moved.';
+COMMENT ON FUNCTION _tell_children(uuid[], uuid, integer) IS
+    'Notes the ends of parents, which the caller has locked, in up to most open edges, and releases or cancels their children. A deleted parent counts as completed, one that has not ended as cancelled. after_child: of the first parent, only children with ids after this one. Null: all. moved: the number of edges that moved to successors. seen: of edges that were looked at. last_parent, last_child: the last of these.';
 
 CREATE FUNCTION _release_children(
     first_parent uuid,
@@ -280,6 +384,7 @@ CREATE FUNCTION _release_children(
     most integer,
     OUT released integer,
     OUT cancelled integer,
+    OUT moved integer,
     OUT seen integer,
     OUT next_parent uuid,
     OUT next_child uuid
@@ -290,62 +395,42 @@ CREATE FUNCTION _release_children(
 AS $$
 #variable_conflict use_column
 DECLARE
-    ended record;
-    moved integer;
+    ended uuid[];
     told record;
 BEGIN
-    SELECT
-        array_agg(p.id ORDER BY p.id) AS ids, array_agg(p.state ORDER BY p.id) AS outcomes,
-        array_agg(p.replaced_by ORDER BY p.id) AS successors, count(*) AS ended, bool_or(p.replaced_by IS NOT NULL) AS has_replaced
-    INTO ended
-    FROM (
-        SELECT j.id, j.state, CASE WHEN j.state = 'cancelled' THEN j.replaced_by END AS replaced_by
+    ended := ARRAY(
+        SELECT j.id
         FROM job AS j
         WHERE j.awaited AND j.finalized_at IS NOT NULL
             AND j.id >= coalesce(first_parent, '00000000-0000-0000-0000-000000000000')
         ORDER BY j.id
         LIMIT 200
         FOR NO KEY UPDATE SKIP LOCKED
-    ) AS p;
-    released := 0;
-    cancelled := 0;
-    seen := 0;
-    IF ended.ended = 0 THEN
-        RETURN;
-    END IF;
-    IF ended.has_replaced THEN
-        FOR place IN 1..ended.ended LOOP
-            CONTINUE WHEN ended.successors[place] IS NULL;
-            moved := _move_children(ended.ids[place], ended.successors[place], most);
-            IF moved IS NOT NULL THEN
-                seen := seen + moved;
-                -- If all edges fitted into this step, a child of an edge that is left waits for the successor already.
-                ended.outcomes[place] := CASE WHEN moved < most THEN 'completed'::job_state END;
-            END IF;
-        END LOOP;
-    END IF;
-    SELECT t.* INTO told
-    FROM _tell_children(
-        ended.ids, ended.outcomes, CASE WHEN ended.ids[1] = first_parent THEN after_child END, most
-    ) AS t;
+    );
+    SELECT t.* INTO told FROM _tell_children(ended, CASE WHEN ended[1] = first_parent THEN after_child END, most) AS t;
     released := told.released;
     cancelled := told.cancelled;
-    seen := seen + told.seen;
-    IF told.seen = most THEN
+    moved := told.moved;
+    seen := told.seen;
+    IF seen = most THEN
         next_parent := told.last_parent;
         next_child := told.last_child;
-    ELSIF ended.ended = 200 THEN
-        next_parent := ended.ids[200];
+    ELSIF cardinality(ended) = 200 THEN
+        next_parent := ended[200];
         next_child := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
     END IF;
     UPDATE job AS j
     SET awaited = false
-    WHERE j.id = ANY (ended.ids)
-        AND (SELECT o.child FROM job_parent AS o WHERE o.parent = j.id AND o.outcome IS NULL LIMIT 1) IS NULL;
+    WHERE j.id = ANY (ended)
+        AND (
+            SELECT o.child FROM job_parent AS o
+            WHERE o.parent = j.id AND o.outcome IS NULL AND (o.refused_end = j.finalized_at) IS NOT TRUE
+            LIMIT 1
+        ) IS NULL;
 END
 $$;
 COMMENT ON FUNCTION _release_children(uuid, uuid, integer) IS
-    'Notes the ends of the first 200 final jobs that are marked (job.awaited), with ids from first_parent on, in up to most edges. first_parent null: from the start. after_child: of first_parent itself, only children with ids after this one. Edges to a job that was replaced move to its successor. released, cancelled: the numbers of children that were released and cancelled. seen: the number of edges. next_parent, next_child: the first_parent and after_child of the next call. Null: the start.';
+    'Notes the ends of the first 200 final jobs that are marked (job.awaited), with ids from first_parent on, in up to most edges. first_parent null: from the start. after_child: of first_parent itself, only children with ids after this one. released, cancelled, moved, seen: as _tell_children. next_parent, next_child: the first_parent and after_child of the next call. Null: the start.';
 
 CREATE FUNCTION _release_step(
     most integer,
@@ -361,19 +446,32 @@ CREATE FUNCTION _release_step(
     SET search_path FROM CURRENT
 AS $$
 DECLARE
+    rest integer := most;
+    link record;
     step record;
 BEGIN
-    SELECT l.linked, l.settled, l.reached INTO linked, released, link_from FROM _link_parents(link_from, most) AS l;
-    SELECT r.* INTO step FROM _release_children(parent_from, child_from, most) AS r;
-    seen := step.seen;
-    released := coalesce(released, 0) + step.released;
-    cancelled := step.cancelled;
-    parent_from := step.next_parent;
-    child_from := step.next_child;
+    linked := 0;
+    seen := 0;
+    released := 0;
+    cancelled := 0;
+    -- A child that is cancelled is a parent that has ended, and a successor is a new parent: so all levels of a graph.
+    LOOP
+        SELECT l.* INTO link FROM _link_parents(link_from, rest) AS l;
+        SELECT r.* INTO step FROM _release_children(parent_from, child_from, rest) AS r;
+        link_from := link.reached;
+        parent_from := step.next_parent;
+        child_from := step.next_child;
+        linked := linked + link.linked;
+        seen := seen + step.moved + step.seen;
+        released := released + coalesce(link.settled, 0) + step.released;
+        cancelled := cancelled + step.cancelled;
+        rest := rest - greatest(link.linked, step.moved + step.seen);
+        EXIT WHEN rest <= 0 OR link.linked + step.moved + step.cancelled = 0;
+    END LOOP;
 END
 $$;
 COMMENT ON FUNCTION _release_step(integer, uuid, uuid, uuid) IS
-    'A step of the releaser: links up to most new edges, and notes the ends of parents in up to most edges. link_from, parent_from, child_from: the position that the previous step returned. Null: the start. linked, seen: the numbers of edges that were linked and looked at. released, cancelled: the numbers of children that were released and cancelled.';
+    'A step of the releaser: links up to most new edges, and notes the ends of parents in up to most edges, level by level of each graph. link_from, parent_from, child_from: the position that the previous step returned. Null: the start. linked, seen: the numbers of edges that were linked and looked at. released, cancelled: the numbers of children that were released and cancelled.';
 
 CREATE FUNCTION _check_edges(after_child uuid, most integer, OUT checked integer, OUT last_child uuid, OUT mended bigint)
     LANGUAGE plpgsql VOLATILE
@@ -421,9 +519,12 @@ BEGIN
         SELECT o.child, o.parent
         FROM unnest(children) AS c (id)
         CROSS JOIN LATERAL (
-            SELECT n.child, n.parent FROM job_parent AS n WHERE n.child = c.id AND _is_open_edge(n.outcome) AND n.linked OFFSET 0
+            SELECT n.child, n.parent, n.refused_end
+            FROM job_parent AS n
+            WHERE n.child = c.id AND _is_open_edge(n.outcome) AND n.linked
+            OFFSET 0
         ) AS o
-        WHERE (SELECT j.awaited FROM job AS j WHERE j.id = o.parent LIMIT 1) IS NOT TRUE
+        WHERE (SELECT j.awaited OR j.finalized_at = o.refused_end FROM job AS j WHERE j.id = o.parent LIMIT 1) IS NOT TRUE
     ) AS o
     WHERE e.child = o.child AND e.parent = o.parent AND e.outcome IS NULL;
     GET DIAGNOSTICS mended = ROW_COUNT;

@@ -43,7 +43,9 @@ BEGIN
     WITH RECURSIVE member AS (
         SELECT g.id FROM unnest(ids) AS g (id)
         UNION
-        SELECT e.child FROM member AS m INNER JOIN job_parent AS e ON e.parent = m.id
+        SELECT e.child
+        FROM member AS m
+        CROSS JOIN LATERAL (SELECT c.child FROM job_parent AS c WHERE c.parent = m.id OFFSET 0) AS e
     )
     SELECT m.id FROM member AS m;
 END
@@ -59,6 +61,65 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION cancel_graph(uuid[]) IS
     'Cancels these jobs and all jobs that run after them, directly or not, whatever their conditions, as cancel_jobs does. Returns one row per cancelled job. Parents of these jobs stay as they are: to cancel a whole graph, name its first jobs.';
+
+CREATE FUNCTION _failed_in_graph(of_job uuid) RETURNS uuid[]
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE member AS (
+            SELECT d.id FROM descendants_of(ARRAY[of_job]) AS d (id)
+            UNION
+            SELECT e.parent
+            FROM member AS m
+            CROSS JOIN LATERAL (SELECT p.parent FROM job_parent AS p WHERE p.child = m.id OFFSET 0) AS e
+        )
+        SELECT j.id
+        FROM member AS m
+        CROSS JOIN LATERAL (
+            SELECT j.id FROM job AS j
+            WHERE j.id = m.id AND j.state IN ('cancelled', 'discarded') AND j.replaced_by IS NULL
+            LIMIT 1
+        ) AS j
+        -- Not if it was cancelled because of a parent: the retry of the parent reopens it.
+        WHERE (
+            SELECT e.parent
+            FROM job_parent AS e
+            INNER JOIN job AS p ON p.id = e.parent
+            WHERE e.child = j.id AND e.outcome IS NOT NULL AND e.refused_end IS NOT NULL
+            LIMIT 1
+        ) IS NULL
+    );
+END
+$$;
+COMMENT ON FUNCTION _failed_in_graph(uuid) IS 'The jobs of a graph from which retry_graph resumes it.';
+
+CREATE FUNCTION retry_graph(id uuid, dry_run boolean DEFAULT false)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH failed AS MATERIALIZED (SELECT _failed_in_graph(retry_graph.id) AS ids),
+    planned AS MATERIALIZED (
+        SELECT f.ids || _cancelled_below(f.ids) AS ids FROM failed AS f WHERE retry_graph.dry_run
+    )
+    SELECT
+        j.id, j.kind::text, j.queue::text, j.attempt::smallint,
+        CASE WHEN _unmet_parents(j.id, p.ids) IS NULL THEN 'available' ELSE 'pending' END, false, NULL::uuid
+    FROM planned AS p
+    INNER JOIN job AS j ON j.id = ANY (p.ids)
+    UNION ALL
+    SELECT r.id, r.kind, r.queue, r.attempt, r.state, r.refused, r.holder
+    FROM failed AS f
+    CROSS JOIN LATERAL retry_jobs(f.ids, '{cancelled, discarded}') AS r
+    -- A condition that no row decides: a dry run does not call the function, so a read-only transaction can make one.
+    WHERE NOT retry_graph.dry_run;
+END;
+COMMENT ON FUNCTION retry_graph(uuid, boolean) IS
+    'Resumes a failed graph: the job, all jobs that run after it, and all jobs that these run after. Retries those that were discarded or cancelled, as retry_jobs does, so that the jobs that were cancelled because of them wait again. Completed jobs stay. dry_run: changes nothing, and looks for no holders of keys. Returns one row per job, with its new state, as retry_jobs does.';
 
 CREATE VIEW waiting_child AS
 SELECT

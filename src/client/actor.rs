@@ -45,7 +45,7 @@ pub(super) fn subject_of(jobs: &JobSelection, verb: Verb) -> Value {
     match verb {
         Verb::Reschedule(at) => subject["scheduled_at"] = json!(rfc3339(at)),
         Verb::SetPriority(priority) => subject["priority"] = json!(priority),
-        Verb::Cancel | Verb::Delete | Verb::Discard | Verb::Release | Verb::Retry { .. } => {}
+        Verb::Cancel | Verb::Delete | Verb::Discard | Verb::Release | Verb::Retry { .. } | Verb::RetryGraph => {}
     }
     subject
 }

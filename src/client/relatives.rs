@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::{Client, Request};
 use crate::after::{JobChild, JobParent};
 use crate::ident::JobId;
+use crate::state::JobState;
 use crate::store;
 
 impl Client {
@@ -65,6 +66,19 @@ impl Client {
         let ids: Vec<_> = ids.into_iter().collect();
         Request::new(self, move |client, connection| {
             Box::pin(async move { store::descendants_of(connection, client.statements(), &ids).await })
+        })
+    }
+
+    /// The jobs that [`Client::retry_graph`] would change now, each with its new state: available or pending. It does not look
+    /// for other jobs that hold their unique keys.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn retry_graph_plan(&self, id: impl Into<JobId>) -> Request<'_, Vec<(JobId, JobState)>> {
+        let id = id.into();
+        Request::new(self, move |client, connection| {
+            Box::pin(store::retry_graph_plan(connection, client.statements(), id))
         })
     }
 }

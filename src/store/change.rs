@@ -26,6 +26,7 @@ pub(crate) enum Verb {
         /// With attempt 0.
         afresh: bool,
     },
+    RetryGraph,
     SetPriority(i16),
 }
 
@@ -39,6 +40,7 @@ impl Verb {
             Self::Release => "release",
             Self::Reschedule(_) => "reschedule",
             Self::Retry { .. } => "retry",
+            Self::RetryGraph => "retry_graph",
             Self::SetPriority(_) => "set_priority",
         }
     }
@@ -87,25 +89,28 @@ pub(crate) async fn change(
         Verb::Release => &statements.release_jobs,
         Verb::Reschedule(_) => &statements.reschedule_jobs,
         Verb::Retry { .. } => &statements.retry_jobs,
+        Verb::RetryGraph => &statements.retry_graph,
         Verb::SetPriority(_) => &statements.set_priority,
     };
     let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
-    let query = query(statement).bind(ids).bind(states.map(state_names));
+    let query = query(statement).bind(ids);
+    let states = states.map(state_names);
     let query = match verb {
-        Verb::Cancel | Verb::Delete | Verb::Discard | Verb::Release => query,
-        Verb::Retry { afresh } => query.bind(afresh),
-        Verb::Reschedule(at) => query.bind(at),
-        Verb::SetPriority(priority) => query.bind(priority),
+        Verb::Cancel | Verb::Delete | Verb::Discard | Verb::Release => query.bind(states),
+        Verb::Reschedule(at) => query.bind(states).bind(at),
+        Verb::Retry { afresh } => query.bind(states).bind(afresh),
+        Verb::RetryGraph => query,
+        Verb::SetPriority(priority) => query.bind(states).bind(priority),
     };
     let rows = query.bind(lock_wait.map(lock_timeout)).fetch_all(connection).await?;
     let is_told = match verb {
-        Verb::Cancel | Verb::Discard | Verb::Release | Verb::Reschedule(_) | Verb::Retry { .. } => true,
         Verb::Delete | Verb::SetPriority(_) => false,
+        _ => true,
     };
     let mut changes = Changes { changed: Vec::with_capacity(rows.len()), refused: Vec::new() };
     for row in &rows {
         let id = JobId::from(row.try_get::<Uuid, _>("id")?);
-        if matches!(verb, Verb::Retry { .. }) && row.try_get("refused")? {
+        if matches!(verb, Verb::Retry { .. } | Verb::RetryGraph) && row.try_get("refused")? {
             let holder = row.try_get::<Option<Uuid>, _>("holder")?.map(JobId::from);
             changes.refused.push(RefusedRetry::new(id, holder));
         } else {

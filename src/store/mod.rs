@@ -114,7 +114,7 @@ pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
     rebuild_index,
 };
-pub(crate) use self::relatives::{children_of, descendants_of, parents_of};
+pub(crate) use self::relatives::{children_of, descendants_of, parents_of, retry_graph_plan};
 #[cfg(feature = "testing")]
 pub(crate) use self::release::release_all;
 pub(crate) use self::release::{EdgePlace, ReleaseStep, check_edges, release_children};

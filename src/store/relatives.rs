@@ -67,6 +67,16 @@ pub(crate) async fn descendants_of(
     rows.iter().map(job_id).collect()
 }
 
+/// The jobs that a retry of the graph of this job would change, with their new states.
+pub(crate) async fn retry_graph_plan(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    id: JobId,
+) -> Result<Vec<(JobId, JobState)>> {
+    let rows = query(&statements.retry_graph_plan).bind(id.as_uuid()).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((job_id(row)?, row.try_get::<&str, _>("state")?.parse()?))).collect()
+}
+
 fn job_id(row: &PgRow) -> Result<JobId> {
     Ok(JobId::from(row.try_get::<Uuid, _>("id")?))
 }

@@ -192,6 +192,8 @@ statements! {
     resume_periodic,
     resume_queue,
     retain_queue,
+    retry_graph,
+    retry_graph_plan,
     retry_jobs,
     run_periodic,
     run_periodic_now,

@@ -9,7 +9,7 @@ use support::Database;
 
 /// The state of a job, what is special about it, and a call that is about it alone. `$id`, `$key`, `$worker` and `$policy`
 /// stand for the job's id, its unique key, its worker, and a policy that makes the same key.
-const CALLS: [(&str, &str, &str); 42] = [
+const CALLS: [(&str, &str, &str); 43] = [
     ("available", "", "cancel_jobs(ARRAY[$id]::uuid[])"),
     ("available", "", "discard_jobs(ARRAY[$id]::uuid[])"),
     ("available", "", "delete_jobs(ARRAY[$id]::uuid[])"),
@@ -20,6 +20,7 @@ const CALLS: [(&str, &str, &str); 42] = [
     ("cancelled", "", "retry_jobs(ARRAY[$id]::uuid[])"),
     ("scheduled", "", "retry_jobs(ARRAY[$id]::uuid[])"),
     ("available", "", "cancel_graph(ARRAY[$id]::uuid[])"),
+    ("cancelled", "", "retry_graph($id)"),
     ("available", "", "release_claim($key)"),
     ("available", "", "try_jobs(ARRAY[$id]::uuid[], $worker)"),
     ("available", "", "_discard_damaged($id, 'a')"),
@@ -164,7 +165,7 @@ async fn rows_read(database: &Database, connection: &mut PgConnection, state: &s
 }
 
 /// Calls about one graph: `$parent` and `$other` are its parents, `$child` is its child.
-const GRAPH: [&str; 9] = [
+const GRAPH: [&str; 11] = [
     "insert_job('a', id => $parent, queue => 'graph')",
     "insert_job('a', id => $other, queue => 'graph')",
     "insert_job('a', id => $child, after => ARRAY[$parent, $other]::uuid[])",
@@ -172,6 +173,8 @@ const GRAPH: [&str; 9] = [
     "why_waiting($child)",
     "cancel_jobs(ARRAY[$parent]::uuid[])",
     "_release_round()",
+    "retry_graph($parent, true)",
+    "retry_graph($child)",
     "cancel_graph(ARRAY[$child]::uuid[])",
     "delete_jobs(ARRAY[$other]::uuid[])",
 ];

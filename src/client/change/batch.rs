@@ -92,7 +92,8 @@ fn publish(client: &Client, verb: Verb, id: JobId, Told { kind, queue, attempt, 
         Verb::Discard => Happened::Discarded { reason: BY_OPERATOR.to_owned() },
         _ if state == JobState::Discarded => Happened::Discarded { reason: TAKEN.to_owned() },
         Verb::Cancel => Happened::Cancelled { reason: None },
-        Verb::Retry { .. } => Happened::Retried { after: Duration::ZERO, error: None },
+        _ if state == JobState::Pending => return,
+        Verb::Retry { .. } | Verb::RetryGraph => Happened::Retried { after: Duration::ZERO, error: None },
         Verb::Delete | Verb::Release | Verb::Reschedule(_) | Verb::SetPriority(_) => return,
     };
     client.publish(Event { id, kind, queue, attempt, happened });

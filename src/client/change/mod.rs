@@ -22,7 +22,7 @@ use crate::store::{self, Verb};
 use crate::unique::RefusedRetry;
 
 /// A change to jobs, to be awaited. Made by [`Client::cancel`], [`Client::discard`], [`Client::retry`],
-/// [`Client::release`], [`Client::reschedule`], [`Client::set_priority`] and [`Client::delete`].
+/// [`Client::retry_graph`], [`Client::release`], [`Client::reschedule`], [`Client::set_priority`] and [`Client::delete`].
 ///
 /// Jobs are selected by their ids, or by a [`JobFilter`](crate::JobFilter):
 ///
@@ -235,11 +235,25 @@ impl Client {
     /// policy says so, a final job stays as it is ([`Change::on_refused`]), and a waiting one is discarded
     /// ([`Change::on_discarded`]).
     ///
+    /// A job whose parents have not all ended as it asks becomes pending. So do the jobs that were cancelled because of the
+    /// retried ones, and the change returns their ids as well.
+    ///
     /// # Errors
     ///
     /// As for [`Client::cancel`].
     pub fn retry(&self, jobs: impl Into<JobSelection>) -> Change<'_> {
         Change::new(self, Verb::Retry { afresh: false }, jobs)
+    }
+
+    /// Resumes a failed graph: of the job, all jobs that run after it, and all jobs that these run after, it retries those
+    /// that were discarded or cancelled, as [`Client::retry`]. The jobs that were cancelled because of them wait again.
+    /// Completed jobs stay. [`Client::retry_graph_plan`] says before what it does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn retry_graph(&self, id: impl Into<JobId>) -> Change<'_> {
+        Change::new(self, Verb::RetryGraph, id.into())
     }
 
     /// Releases pending jobs: they become available, due now, or scheduled where their time has not come.

@@ -138,9 +138,9 @@ impl NewRow {
             updates: 0,
             updated_at: None,
             updated_by: None,
-            expires_at: expires_at
-                .map(to_microsecond)
-                .or_else(|| expires_in.map(|length| to_microsecond(due + length))),
+            expires_at: expires_at.map(to_microsecond).or_else(|| {
+                expires_in.filter(|_| entered.state != JobState::Pending).map(|length| to_microsecond(due + length))
+            }),
         }
     }
 }

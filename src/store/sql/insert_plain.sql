@@ -6,7 +6,7 @@
 WITH entered AS (
     INSERT INTO /* schema */job AS j (
         id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state, group_key, group_limit, in_order,
-        expires_at
+        expires_at, expires_in
     )
     SELECT
         u.id, coalesce(u.kind, ($2::text[])[1]), coalesce(u.queue, ($3::text[])[1]), u.args,
@@ -18,7 +18,11 @@ WITH entered AS (
             ELSE 'available'
         END::/* schema */job_state,
         u.group_key, u.group_limit, u.in_order,
-        coalesce(u.expires_at, greatest(t.at, coalesce(u.scheduled_at, t.at + u.delay)) + u.expires_in)
+        coalesce(
+            u.expires_at,
+            CASE WHEN u.is_pending THEN NULL ELSE greatest(t.at, coalesce(u.scheduled_at, t.at + u.delay)) + u.expires_in END
+        ),
+        u.expires_in
     FROM (SELECT statement_timestamp() AS at) AS t
     CROSS JOIN unnest(
         $1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::smallint[], $7::smallint[],

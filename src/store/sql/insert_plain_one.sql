@@ -2,12 +2,12 @@
 -- time is the job's: now() would be the start of the caller's transaction.
 INSERT INTO /* schema */job AS j (
     id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state, group_key, group_limit, in_order,
-    expires_at
+    expires_at, expires_in
 )
 SELECT
     $1, $3, $4, $2, $5, $6, $7, t.at, t.due_at,
     CASE WHEN $10 THEN 'pending' WHEN t.due_at > t.at THEN 'scheduled' ELSE 'available' END::/* schema */job_state,
-    $11, $12, $13, coalesce($14::timestamptz, greatest(t.at, t.due_at) + $15::interval)
+    $11, $12, $13, coalesce($14::timestamptz, CASE WHEN NOT $10 THEN greatest(t.at, t.due_at) + $15::interval END), $15::interval
 FROM (
     SELECT
         statement_timestamp() AS at,

@@ -12,7 +12,7 @@ entered AS (
     INSERT INTO /* schema */job AS j (
         id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
         unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order,
-        expires_at
+        expires_at, expires_in
     )
     SELECT
         $1, $3, $4, $2, $5, $6, $7, t.at, t.due_at,
@@ -21,7 +21,8 @@ entered AS (
         coalesce(
             /* schema */_length_after(t.at, $13), /* schema */_length_after(greatest(t.at, t.due_at), $14)
         ),
-        $15, $16, $17, $18, $19, coalesce($20::timestamptz, greatest(t.at, t.due_at) + $21::interval)
+        $15, $16, $17, $18, $19, 
+        coalesce($20::timestamptz, CASE WHEN NOT $10 THEN greatest(t.at, t.due_at) + $21::interval END), $21::interval
     FROM (
         SELECT
             statement_timestamp() AS at,

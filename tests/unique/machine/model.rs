@@ -198,9 +198,9 @@ impl Story<'_> {
                 assert_eq!(answer.replaced.map(|id| id.as_uuid()), Some(held.id), "{:#?}", self.log);
                 if !held.is_final() {
                     held.state = JobState::Cancelled;
+                    held.replaced_by = Some(modelled.id);
                 }
                 held.states = StateSet::EMPTY;
-                held.replaced_by = Some(modelled.id);
                 modelled.state = answer.job.state;
                 self.jobs.push(modelled);
             }

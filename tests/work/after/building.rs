@@ -216,15 +216,21 @@ async fn a_sleeping_releaser_is_notified_of_the_end_of_a_parent() {
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }
 
-#[tokio::test]
-async fn each_way_in_which_a_parent_ends_notifies_a_sleeping_releaser() {
-    let database = Database::new().await;
+/// Listens as a releaser does that sleeps.
+async fn beside_a_sleeping_releaser(database: &Database) -> sqlx::postgres::PgListener {
     let sleeping = "INSERT INTO {schema}.maintenance (service, holder, leased_until, sleeps)
         VALUES ('releaser', gen_random_uuid(), now() + interval '1 hour', true)
         ON CONFLICT (service) DO UPDATE SET leased_until = excluded.leased_until, sleeps = true";
     database.execute(sleeping).await;
     let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
     listener.listen(&format!("{}.control", database.schema)).await.unwrap();
+    listener
+}
+
+#[tokio::test]
+async fn each_way_in_which_a_parent_ends_notifies_a_sleeping_releaser() {
+    let database = Database::new().await;
+    let mut listener = beside_a_sleeping_releaser(&database).await;
     let run = "WITH f AS MATERIALIZED (SELECT * FROM {schema}.fetch_jobs('{default}', 'w'))";
     for (way, policy, before, end) in [
         ("completed", "null", "", format!("{run} SELECT {{schema}}.complete_jobs(ARRAY[f.id], ARRAY[f.run]) FROM f")),
@@ -269,4 +275,15 @@ async fn each_way_in_which_a_parent_ends_notifies_a_sleeping_releaser() {
         let open = format!("SELECT count(*) FROM {{schema}}.job WHERE id = '{parent}' AND finalized_at IS NULL");
         assert_eq!(database.number(&open).await, 0, "{way}");
     }
+}
+
+#[tokio::test]
+async fn a_parent_that_is_replaced_in_its_own_call_notifies_a_sleeping_releaser() {
+    let database = Database::new().await;
+    let mut listener = beside_a_sleeping_releaser(&database).await;
+    let policy = json!({"key": "k", "on_conflict": "replace"});
+    let parent = json!({"kind": "a", "unique_policy": policy, "pending": true});
+    insert(&database, json!([parent, after("child", &[0]), parent])).await;
+    let told = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    assert_eq!(told.payload(), "releaser");
 }

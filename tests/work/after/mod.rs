@@ -6,6 +6,8 @@ mod keeping;
 mod races;
 mod refusing;
 mod releasing;
+mod replacing;
+mod resuming;
 
 use serde_json::{Value, json};
 use uniqueue::JobId;

@@ -20,7 +20,6 @@ async fn r21_expires_in_counts_from_when_the_job_is_due() {
     let jobs = [
         job("a").scheduled_in(HOUR).expires_in(HOUR),
         job("a").scheduled_in(HOUR).expires_in(HOUR).unique_key(UniqueKey::raw("k")),
-        job("a").pending().expires_in(HOUR),
         job("a").scheduled_at(at).expires_at(at + HOUR),
     ];
     for each in jobs.clone() {

@@ -2,6 +2,7 @@
 
 mod inserting;
 mod keys;
+mod pending;
 mod starting;
 
 use std::time::Duration;

@@ -1,0 +1,163 @@
+//! Parents that another job replaces.
+
+use serde_json::{Value, json};
+use support::{Database, eventually};
+use uniqueue::JobId;
+
+use super::{after, error_of, insert, settle, states, try_insert};
+
+const WAITS_FOR_A_ROW: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%_release_step%'";
+
+/// A job with a key, which replaces the holder.
+fn keyed(kind: &str, key: &str) -> Value {
+    json!({"kind": kind, "unique_policy": {"key": key, "on_conflict": "replace"}})
+}
+
+/// The same, with other members.
+fn keyed_with(kind: &str, key: &str, members: Value) -> Value {
+    let mut job = keyed(kind, key);
+    job.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    job
+}
+
+#[tokio::test]
+async fn a_child_that_comes_while_the_releaser_moves_edges_waits_for_the_successor_too() {
+    let database = Database::new().await;
+    let jobs = json!([keyed("p", "1"), after("b", &[0]), keyed("q", "2"), after("e", &[2])]);
+    let ids = insert(&database, jobs).await;
+    let late = json!({"scheduled_at": "2999-01-01T00:00:00Z"});
+    insert(&database, json!([keyed_with("p", "1", late.clone()), keyed_with("q", "2", late)])).await;
+    // The releaser has moved the edge of b when it waits for that of e.
+    let mut tx = database.pool().begin().await.unwrap();
+    let edge = format!("SELECT FROM {{schema}}.job_parent WHERE child = '{}' FOR UPDATE", ids[3]);
+    sqlx::query(database.sql(&edge)).execute(&mut *tx).await.unwrap();
+    let releasing = settle(&database);
+    let inserting = async {
+        eventually!(database.number(WAITS_FOR_A_ROW).await == 1, "the releaser does not wait");
+        insert(&database, json!([{"kind": "c", "after": [ids[0]]}])).await;
+        tx.rollback().await.unwrap();
+    };
+    tokio::join!(releasing, inserting);
+    settle(&database).await;
+    let expected = "b pending, c pending, e pending, p cancelled, p scheduled, q cancelled, q scheduled";
+    assert_eq!(states(&database).await, expected);
+}
+
+#[tokio::test]
+async fn the_children_of_a_chain_of_replaced_jobs_wait_for_the_last() {
+    let database = Database::new().await;
+    // The id of the second is lower than that of the first.
+    let [p, q, r] = [3, 1, 2].map(|n| format!("01890000-0000-7000-8000-00000000000{n}"));
+    insert(&database, json!([keyed_with("p", "k", json!({"id": p})), after("c", &[0])])).await;
+    insert(&database, json!([keyed_with("q", "k", json!({"id": q})), after("d", &[0])])).await;
+    let last = insert(&database, json!([keyed_with("r", "k", json!({"id": r}))])).await[0];
+    settle(&database).await;
+    assert_eq!(states(&database).await, "c pending, d pending, p cancelled, q cancelled, r available");
+    let parents = format!("SELECT count(*) FROM {{schema}}.job_parent WHERE parent = '{last}'");
+    assert_eq!(database.number(&parents).await, 2);
+    database.set_state(last, "completed").await;
+    settle(&database).await;
+    assert_eq!(states(&database).await, "c available, d available, p cancelled, q cancelled, r completed");
+}
+
+#[tokio::test]
+async fn a_parent_that_was_final_before_it_was_replaced_keeps_its_outcome() {
+    let exists = json!({"key": "k", "scope": "exists", "on_conflict": "replace"});
+    for (state, b, c) in [("completed", "available", "cancelled"), ("cancelled", "cancelled", "available")] {
+        for releaser_is_quicker in [true, false] {
+            let database = Database::new().await;
+            let jobs =
+                json!([{"kind": "a", "unique_policy": exists}, after("b", &[0]), {"kind": "c", "after_failed": [0]}]);
+            let first = insert(&database, jobs).await[0];
+            database.set_state(first, state).await;
+            if releaser_is_quicker {
+                settle(&database).await;
+            }
+            insert(&database, json!([{"kind": "a", "unique_policy": exists}])).await;
+            settle(&database).await;
+            assert_eq!(states(&database).await, format!("a {state}, a available, b {b}, c {c}"));
+            let row = database.client.job(first).await.unwrap().unwrap();
+            assert_eq!((row.replaced_by, row.claims), (None, false));
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_the_edge_that_would_close_a_circle_stays() {
+    let database = Database::new().await;
+    let jobs = json!([keyed("a", "k"), {"kind": "b", "after_final": [0]}, after("d", &[0])]);
+    let ids = insert(&database, jobs).await;
+    let successor = insert(&database, json!([keyed_with("c", "k", json!({"after": [ids[1]]}))])).await[0];
+    settle(&database).await;
+    assert_eq!(states(&database).await, "a cancelled, b available, c pending, d pending");
+    database.set_state(ids[1], "completed").await;
+    settle(&database).await;
+    assert_eq!(states(&database).await, "a cancelled, b completed, c available, d pending");
+    database.set_state(successor, "discarded").await;
+    settle(&database).await;
+    assert_eq!(error_of(&database, ids[2]).await, format!("cancelled: its parent {successor} (c) was discarded"));
+}
+
+#[tokio::test]
+async fn the_stricter_condition_counts_for_a_child_of_a_job_and_of_its_successor() {
+    let database = Database::new().await;
+    let first = insert(&database, json!([keyed("a", "k")])).await[0];
+    let jobs = json!([keyed("a", "k"), {"kind": "b", "after_final": [0], "after": [first]}]);
+    let ids = insert(&database, jobs).await;
+    database.set_state(ids[0], "discarded").await;
+    settle(&database).await;
+    assert_eq!(states(&database).await, "a cancelled, a discarded, b cancelled");
+}
+
+#[tokio::test]
+async fn a_job_that_would_replace_its_own_parent_is_refused() {
+    let database = Database::new().await;
+    let holder = insert(&database, json!([keyed("a", "k")])).await[0];
+    for (jobs, place) in [
+        (json!([{"kind": "x"}, keyed_with("b", "k", json!({"after": [holder]}))]), 1),
+        (json!([keyed("b", "k"), keyed_with("c", "k", json!({"after_final": [holder]}))]), 1),
+    ] {
+        let error = try_insert(&database, jobs).await.unwrap_err();
+        let error = error.as_database_error().unwrap();
+        let expected = format!("job {place}: invalid after: the job would replace its own parent {holder}");
+        assert_eq!((error.code().as_deref(), error.message()), (Some("22023"), expected.as_str()));
+    }
+    let alone = format!(
+        "SELECT FROM {{schema}}.insert_job('b', after => '{{{holder}}}', unique_policy => '{}')",
+        json!({"key": "k", "on_conflict": "preempt"})
+    );
+    let error = sqlx::query(database.sql(&alone)).execute(database.pool()).await.unwrap_err();
+    let expected = format!("invalid after: the job would replace its own parent {holder}");
+    assert_eq!(error.as_database_error().unwrap().message(), expected);
+    assert_eq!(states(&database).await, "a available");
+}
+
+#[tokio::test]
+async fn the_successor_of_a_job_with_children_is_not_deleted_when_it_completes() {
+    let database = Database::new().await;
+    insert(&database, json!([keyed("a", "k"), after("b", &[0])])).await;
+    let successor = insert(&database, json!([keyed("a", "k")])).await[0];
+    // As a runner that keeps no completed jobs, quicker than the releaser.
+    let fetch = "SELECT run::bigint FROM {schema}.fetch_jobs('{default}', 'w')";
+    let run = database.number(fetch).await;
+    let complete = format!(
+        "SELECT cardinality(ended)::bigint FROM {{schema}}._delete_runs(
+            (SELECT worker FROM {{schema}}.job WHERE id = '{successor}'), NULL, '{{{successor}}}', '{{{run}}}')"
+    );
+    database.number(&complete).await;
+    settle(&database).await;
+    assert_eq!(states(&database).await, "a cancelled, a completed, b available");
+}
+
+#[tokio::test]
+async fn one_step_cancels_all_levels_of_a_chain() {
+    const LENGTH: usize = 1_000;
+    let database = Database::new().await;
+    let chain: Vec<Value> =
+        (0..LENGTH).map(|n| if n == 0 { json!({"kind": "a"}) } else { after("a", &[n - 1]) }).collect();
+    let first: JobId = insert(&database, json!(chain)).await[0];
+    database.client.cancel([first]).await.unwrap();
+    let step = "SELECT cancelled::bigint FROM {schema}._release_step(1000, NULL, NULL, NULL)";
+    assert_eq!(database.number(step).await, LENGTH as i64 - 1);
+}
