@@ -89,6 +89,7 @@ pub(crate) async fn run(arguments: JobArguments) -> Result<Verdict, Failure> {
             or_interrupted(left, insert::run(*arguments)).await
         }
         JobCommand::Wait(arguments) => or_interrupted(nothing_changed, wait::run(arguments)).await,
+        JobCommand::Retry(arguments) if arguments.graph => change::run_graph(Verb::Retry, arguments.change).await,
         JobCommand::Retry(arguments) => change::run(Verb::Retry, arguments.change).await,
         JobCommand::Cancel(arguments) if arguments.graph => change::run_graph(Verb::Cancel, arguments.change).await,
         JobCommand::Cancel(arguments) => change::run(Verb::Cancel, arguments.change).await,

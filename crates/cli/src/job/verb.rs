@@ -127,14 +127,21 @@ Exit codes:
 ///
 /// A filter selects retryable and discarded jobs. With --state it can also select scheduled, completed and cancelled jobs.
 /// Each job gets at least one more attempt. A job whose unique key another job holds now goes on without its claim, or is
-/// discarded if its policy says so.
+/// discarded if its policy says so. A job whose parents have not all ended as it asks is pending. So are the jobs that were
+/// cancelled because of it.
 #[derive(Debug, Args)]
 #[command(after_help = exit_codes!("\
 Examples:
   uniqueue job retry 019abc12-3456-7def-8a12-3456789abcde
+  uniqueue job retry --graph --dry-run 019abc12-3456-7def-8a12-3456789abcde
   uniqueue job retry --kind email.send --dry-run
   uniqueue job retry --state discarded --finalized-after 2h --yes"))]
 pub(super) struct RetryArguments {
+    /// Resume the graphs of the given jobs: retry the discarded and cancelled jobs among these, those that run after them, and
+    /// those that these run after. Completed jobs stay. Counts them and asks first
+    #[arg(long, requires = "ids")]
+    pub(super) graph: bool,
+
     #[command(flatten)]
     pub(super) change: ChangeArguments,
 }

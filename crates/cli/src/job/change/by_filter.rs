@@ -39,7 +39,8 @@ impl FilteredChange<'_> {
             output::print(&list::table(&sample, None, self.client.database_time().await?).text())?;
         }
         let passive = self.verb.words().passive;
-        let summary = format!("{} would {passive}; nothing was changed\n", describe_count(jobs));
+        let with = if self.graph.is_some() { format!(" with {}", self.described) } else { String::new() };
+        let summary = format!("{} would {passive}{with}; nothing was changed\n", describe_count(jobs));
         output::print_message(&format!("{summary}{}", unchanged_lines(unchanged)))?;
         Ok(verdict)
     }

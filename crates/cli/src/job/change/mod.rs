@@ -11,9 +11,10 @@ mod by_filter;
 mod by_id;
 mod report;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use uniqueue::JobFilter;
+use uniqueue::{JobFilter, JobId, JobState};
 
 pub(super) use self::arguments::ChangeArguments;
 
@@ -30,16 +31,16 @@ pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdic
     run_for(verb, arguments, Reach::Given).await
 }
 
-/// Changes jobs and all jobs that run after them, or reports which it would change.
+/// Cancels jobs and all jobs that run after them, or resumes their graphs, or reports which jobs it would change.
 pub(super) async fn run_graph(verb: Verb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
-    run_for(verb, arguments, Reach::Descendants).await
+    run_for(verb, arguments, Reach::Graph).await
 }
 
 /// Which jobs are changed, beside the given ones.
 #[derive(Clone, Copy)]
 enum Reach {
     Given,
-    Descendants,
+    Graph,
 }
 
 async fn run_for(verb: Verb, arguments: ChangeArguments, reach: Reach) -> Result<Verdict, Failure> {
@@ -54,7 +55,7 @@ async fn run_for(verb: Verb, arguments: ChangeArguments, reach: Reach) -> Result
         let database = Database::open_migrated(&arguments.database).await?;
         let verdict = match reach {
             Reach::Given => change(verb, arguments, &database, &progress).await?,
-            Reach::Descendants => change_graph(verb, arguments, &database, &progress).await?,
+            Reach::Graph => change_graph(verb, arguments, &database, &progress).await?,
         };
         database.close().await?;
         Ok(verdict)
@@ -76,7 +77,7 @@ fn check(verb: Verb, arguments: &ChangeArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Changes the given jobs and all jobs that run after them. A given job that is final already is no failure: its graph goes on.
+/// Changes the graphs of the given jobs. A given job that does not change itself is no failure: its graph goes on.
 async fn change_graph(
     verb: Verb,
     arguments: ChangeArguments,
@@ -84,13 +85,25 @@ async fn change_graph(
     progress: &Progress,
 ) -> Result<Verdict, Failure> {
     let client = &database.client;
-    let graph = client.descendants(arguments.ids.iter().copied()).await?;
-    let given = arguments.ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let mut described =
+        format!("--graph {}", arguments.ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
+    let graph: Vec<JobId> = match verb {
+        Verb::Retry => {
+            let mut planned = BTreeMap::new();
+            for id in &arguments.ids {
+                planned.extend(client.retry_graph_plan(*id).await?);
+            }
+            let waiting = planned.values().filter(|state| **state == JobState::Pending).count();
+            described += &format!(" ({} at once, {waiting} after their parents)", planned.len() - waiting);
+            planned.into_keys().collect()
+        }
+        _ => client.descendants(arguments.ids.iter().copied()).await?,
+    };
     let change = FilteredChange {
         client,
         verb,
         filter: JobFilter::new().ids(&graph).states(verb.can_change()),
-        described: format!("--graph {given}"),
+        described,
         limit: None,
         json: arguments.database.json,
         graph: Some(graph),

@@ -51,6 +51,27 @@ async fn given_jobs_are_changed_and_the_others_have_a_reason() {
 }
 
 #[tokio::test]
+async fn retry_of_a_graph_says_what_it_does_and_resumes_it() {
+    let jobs = Jobs::new().await;
+    let graph = r#"SELECT id::text FROM uniqueue.insert_jobs('[
+        {"kind": "first"}, {"kind": "second", "after": [0]}, {"kind": "third", "after": [1]}
+    ]') ORDER BY index"#;
+    let ids = texts(&jobs.url, graph).await;
+    jobs.set(&ids[0], "state = 'completed', finalized_at = now()").await;
+    jobs.set(&ids[1], "state = 'discarded', finalized_at = now()").await;
+    texts(&jobs.url, "SELECT cancelled::text FROM uniqueue._release_step(100, NULL, NULL, NULL)").await;
+    let last = &ids[2];
+    let said = text_of(&mut jobs.command(&format!("job retry --graph --dry-run {last}")), 0);
+    let expected =
+        format!("2 jobs would be retried with --graph {last} (1 at once, 1 after their parents); nothing was changed");
+    assert!(said.contains(&expected), "{said}");
+    let answer = json_of(&mut jobs.command(&format!("job retry --graph --yes --json {last}")), 0);
+    assert_eq!(answer, json!({"verb": "retry", "changed": 2, "discarded": [], "unchanged": []}));
+    let states = "SELECT string_agg(kind || ' ' || state, ', ' ORDER BY kind) FROM uniqueue.job";
+    assert_eq!(texts(&jobs.url, states).await, ["first completed, second available, third pending"]);
+}
+
+#[tokio::test]
 async fn cancel_of_a_graph_counts_asks_and_cancels_all_that_runs_after_the_given_jobs() {
     let jobs = Jobs::new().await;
     let graph = r#"SELECT id::text FROM uniqueue.insert_jobs('[

@@ -65,7 +65,7 @@ pub(super) fn actions(page: &Page, job: &JobRow, holder: Option<JobId>) -> Marku
 }
 
 /// A change that is opened first, and then made.
-fn confirmed(name: &str, to: &str, body: Markup) -> Markup {
+pub(super) fn confirmed(name: &str, to: &str, body: Markup) -> Markup {
     html! { details data-hold { summary { (name) } form.row method="post" action=(to) { (body) } } }
 }
 

@@ -2,6 +2,7 @@
 
 use axum::extract::Path;
 use axum::response::Response;
+use uniqueue::JobState;
 
 use super::JobPath;
 use crate::access::Right;
@@ -17,6 +18,7 @@ pub(crate) async fn change(page: Page, Path(path): Path<JobPath>, body: String) 
     let (mut was_refused, mut was_discarded) = (false, false);
     let change = match verb {
         "retry" => client.retry(id),
+        "retry_graph" => client.retry_graph(id),
         "cancel" => client.cancel(id),
         "discard" => client.discard(id),
         "release" => client.release(id),
@@ -38,6 +40,11 @@ pub(crate) async fn change(page: Page, Path(path): Path<JobPath>, body: String) 
         (true, ..) => "refused",
         (_, true, _) => "discarded_instead",
         (_, _, true) => "none",
+        _ if verb == "retry"
+            && client.job(id).timeout(LOOK_UP).await?.is_some_and(|job| job.state == JobState::Pending) =>
+        {
+            "waits"
+        }
         _ => verb,
     };
     Ok(page.go_to(&format!("/jobs/{id}?did={did}")))

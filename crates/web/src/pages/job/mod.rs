@@ -41,8 +41,10 @@ const PROGRESS: usize = 4_000;
 const OUTPUT: usize = 14_000;
 
 /// The result of each change of this page: the word in the URL, and the sentence.
-const DONE: [(&str, &str); 10] = [
+const DONE: [(&str, &str); 12] = [
     ("retry", "The job is available again."),
+    ("waits", "The job waits again for its parents."),
+    ("retry_graph", "The failed jobs of the graph are available again, and those after them wait for them."),
     ("cancel", "The job is cancelled."),
     ("discard", "The job is discarded."),
     ("release", "The job is released."),
@@ -90,7 +92,7 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
             section.panel { h2 { "History" } (timeline(&job, now)) }
             (facts(&page, &job, now))
             @if let Some(key) = &job.unique_key { (claim(&page, &job, key, made_from.as_deref(), holder.as_ref(), now)) }
-            (relatives.panel(&page))
+            (relatives.panel(&page, job.id))
             (actions(&page, &job, holder.as_ref().map(|holder| holder.holder)))
         }
         section.panel { h2 { "Args" } (json(job.args.get(), ARGS, &whole)) }

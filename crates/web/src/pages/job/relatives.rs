@@ -3,8 +3,10 @@
 use maud::{Markup, html};
 use uniqueue::{AfterCondition, JobChild, JobId, JobParent, JobState};
 
+use super::actions::confirmed;
+use crate::access::Right;
 use crate::failure::Failure;
-use crate::html::{Cell, fitting, job_link, state};
+use crate::html::{Cell, fitting, job_link, state, submit};
 use crate::page::{LOOK_UP, Page};
 
 /// The most parents and the most children on the page.
@@ -14,17 +16,24 @@ const ROWS: usize = 20;
 pub(super) struct Relatives {
     parents: Vec<JobParent>,
     children: Vec<JobChild>,
+    /// What a retry of the graph would do: how many jobs are available at once, and how many wait for parents.
+    retry: (usize, usize),
 }
 
 pub(super) async fn read(page: &Page, id: JobId) -> Result<Relatives, Failure> {
     let parents = page.client().parents(id).timeout(LOOK_UP).await?;
     let children = page.client().children(id, ROWS as u32 + 1).timeout(LOOK_UP).await?;
-    Ok(Relatives { parents, children })
+    let planned = match parents.is_empty() && children.is_empty() {
+        true => Vec::new(),
+        false => page.client().retry_graph_plan(id).timeout(LOOK_UP).await?,
+    };
+    let waiting = planned.iter().filter(|(_, state)| *state == JobState::Pending).count();
+    Ok(Relatives { parents, children, retry: (planned.len() - waiting, waiting) })
 }
 
 impl Relatives {
     /// A panel of both. Nothing where the job has neither.
-    pub(super) fn panel(&self, page: &Page) -> Markup {
+    pub(super) fn panel(&self, page: &Page, id: JobId) -> Markup {
         if self.parents.is_empty() && self.children.is_empty() {
             return html! {};
         }
@@ -49,6 +58,15 @@ impl Relatives {
                         (rows.table(html! { th { "Job" } th { "Kind" } th { "State" } th { "When" } }))
                         (rows.note())
                     }
+                }
+                @if page.may(Right::Change) && self.retry.0 > 0 {
+                    (confirmed("Retry the graph", &page.link(&format!("/jobs/{id}/change")), html! {
+                        span {
+                            "Jobs that are available again: " (self.retry.0) ". Jobs that wait for them: " (self.retry.1)
+                            ". Completed jobs stay."
+                        }
+                        (submit("verb", "retry_graph", "Retry the graph", "primary"))
+                    }))
                 }
             }
         }

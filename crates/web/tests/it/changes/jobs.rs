@@ -92,3 +92,28 @@ async fn before_a_retry_the_page_says_what_it_will_do_while_another_job_holds_th
     client.cancel(free).await.unwrap();
     assert!(!get(&router, &format!("/jobs/{free}")).await.body.contains("A retry will"));
 }
+
+#[tokio::test]
+async fn the_page_of_a_job_says_what_a_retry_of_its_graph_does_and_does_it() {
+    let database = Database::new().await.unwrap();
+    let (client, router) = (database.client(), dashboard(&database));
+    let parent = NewJob::new("fetch", &json!({}));
+    let child = NewJob::new("parse", &json!({})).after(&parent);
+    let ids: Vec<_> = client.insert_many([parent, child]).await.unwrap().iter().map(|one| one.id()).collect();
+    assert!(!get(&router, &format!("/jobs/{}", ids[1])).await.body.contains("Retry the graph"));
+    client.cancel(ids.clone()).await.unwrap();
+    let page = get(&router, &format!("/jobs/{}", ids[1])).await.body;
+    assert!(page.contains("Jobs that are available again: 1. Jobs that wait for them: 1."), "{page}");
+    let answer = post(&router, &format!("/jobs/{}/change", ids[1]), "verb=retry_graph").await;
+    assert_eq!(answer.header("location"), format!("/jobs/{}?did=retry_graph", ids[1]));
+    assert_eq!(
+        (job(client, ids[0]).await.state, job(client, ids[1]).await.state),
+        (JobState::Available, JobState::Pending)
+    );
+    let log = get(&router, "/changes").await.body;
+    assert!(log.contains("retry_graph"), "{log}");
+    // A retry of the child alone waits for the parent.
+    client.cancel(ids[1]).await.unwrap();
+    let answer = post(&router, &format!("/jobs/{}/change", ids[1]), "verb=retry").await;
+    assert_eq!(answer.header("location"), format!("/jobs/{}?did=waits", ids[1]));
+}
