@@ -7,7 +7,7 @@ mod deaths;
 mod insert;
 mod poison;
 mod torment;
-mod verdict;
+pub(crate) mod verdict;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
