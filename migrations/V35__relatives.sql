@@ -107,8 +107,9 @@ BEGIN ATOMIC
         SELECT f.ids || _cancelled_below(f.ids) AS ids FROM failed AS f WHERE retry_graph.dry_run
     )
     SELECT
-        j.id, j.kind::text, j.queue::text, j.attempt::smallint,
-        CASE WHEN _unmet_parents(j.id, p.ids) IS NULL THEN 'available' ELSE 'pending' END, false, NULL::uuid
+        j.id, j.kind::text AS kind, j.queue::text AS queue, j.attempt::smallint AS attempt,
+        CASE WHEN _unmet_parents(j.id, p.ids) IS NULL THEN 'available' ELSE 'pending' END AS state, false AS refused,
+        NULL::uuid AS holder
     FROM planned AS p
     INNER JOIN job AS j ON j.id = ANY (p.ids)
     UNION ALL
