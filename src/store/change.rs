@@ -103,10 +103,7 @@ pub(crate) async fn change(
         Verb::SetPriority(priority) => query.bind(states).bind(priority),
     };
     let rows = query.bind(lock_wait.map(lock_timeout)).fetch_all(connection).await?;
-    let is_told = match verb {
-        Verb::Delete | Verb::SetPriority(_) => false,
-        _ => true,
-    };
+    let is_told = !matches!(verb, Verb::Delete | Verb::SetPriority(_));
     let mut changes = Changes { changed: Vec::with_capacity(rows.len()), refused: Vec::new() };
     for row in &rows {
         let id = JobId::from(row.try_get::<Uuid, _>("id")?);
