@@ -91,6 +91,7 @@ DECLARE
     below uuid[];
     locked uuid[];
     waiting uuid[];
+    noted record;
     doomed record;
     ready uuid[];
     unneeded uuid[];
@@ -142,11 +143,15 @@ BEGIN
             WHERE o.parent = k.child AND o.outcome IS NULL AND o.condition = 'completed' AND o.child = ANY (waiting)
             OFFSET 0
         ) AS e
-    ),
-    told AS (
+    )
+    SELECT
+        coalesce(array_agg(k.child), '{}') AS children, array_agg(k.parent) AS parents, array_agg(k.outcome) AS outcomes
+    INTO noted
+    FROM known AS k;
+    WITH told AS (
         UPDATE job_parent AS e
         SET outcome = t.outcome, refused_end = NULL
-        FROM known AS t
+        FROM unnest(noted.children, noted.parents, noted.outcomes) AS t (child, parent, outcome)
         WHERE e.child = t.child AND e.parent = t.parent AND e.outcome IS NULL
         RETURNING e.child, e.parent, e.condition, e.outcome
     )
