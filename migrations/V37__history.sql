@@ -10,9 +10,13 @@
 
 CREATE FUNCTION _history_bounds() RETURNS double precision[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN '{0.001,0.002,0.005,0.01,0.02,0.05,0.1,0.2,0.5,1,2,5,10,20,50,100,200,500,1000,2000,5000,10000,20000,50000}'::double precision[];
+    -- Adjacent lines are one constant.
+    RETURN '{0.001,0.00125,0.0016,0.002,0.0025,0.0032,0.004,0.005,0.0063,0.008,0.01,0.0125,0.016,0.02,0.025,0.032,0.04,0.05,0.063,0.08,'
+        '0.1,0.125,0.16,0.2,0.25,0.32,0.4,0.5,0.63,0.8,1,1.25,1.6,2,2.5,3.2,4,5,6.3,8,'
+        '10,12.5,16,20,25,32,40,50,63,80,100,125,160,200,250,320,400,500,630,800,'
+        '1000,1250,1600,2000,2500,3200,4000,5000,6300,8000,10000,12500,16000,20000,25000,32000,40000,50000,63000,80000}'::double precision[];
 COMMENT ON FUNCTION _history_bounds() IS
-    'The bounds of the histograms in history, in seconds. Element 1 of a histogram counts times below the first bound. The last element, 25, counts times from the last bound on.';
+    'The 80 bounds of the histograms in history, in seconds, ten a decade. Element 1 of a histogram counts times below the first bound. The last element, 81, counts times from the last bound on.';
 
 CREATE TABLE history (
     at timestamptz NOT NULL,
@@ -201,7 +205,7 @@ BEGIN
     SELECT
         s.at, coalesce(c.inserted, 0), coalesce(c.duplicates, 0), coalesce(c.completed, 0), coalesce(c.failed, 0),
         coalesce(c.discarded, 0), coalesce(c.wait_seconds, 0), coalesce(c.run_seconds, 0), s.span, c.kind, c.queue,
-        coalesce(c.waits[1:25], '{}'), coalesce(c.runs[1:25], '{}')
+        coalesce(c.waits[1:81], '{}'), coalesce(c.runs[1:81], '{}')
     FROM jsonb_to_recordset(counts) AS c (
         kind text, queue text, inserted bigint, duplicates bigint, completed bigint, failed bigint, discarded bigint,
         wait_seconds double precision, run_seconds double precision, waits integer[], runs integer[]
@@ -229,7 +233,7 @@ BEGIN
     SELECT
         coalesce(c.inserted, 0), coalesce(c.duplicates, 0), coalesce(c.completed, 0), coalesce(c.failed, 0),
         coalesce(c.discarded, 0), coalesce(c.wait_seconds, 0), coalesce(c.run_seconds, 0), c.queue,
-        coalesce(c.waits[1:25], '{}'), coalesce(c.runs[1:25], '{}')
+        coalesce(c.waits[1:81], '{}'), coalesce(c.runs[1:81], '{}')
     FROM jsonb_to_recordset(counts) AS c (
         kind text, queue text, inserted bigint, duplicates bigint, completed bigint, failed bigint, discarded bigint,
         wait_seconds double precision, run_seconds double precision, waits bigint[], runs bigint[]
@@ -443,27 +447,27 @@ DECLARE
     bounds CONSTANT double precision[] := _history_bounds();
     target double precision := 0;
     seen bigint := 0;
-    lower double precision;
 BEGIN
     FOR i IN 1 .. coalesce(cardinality(counts), 0) LOOP
         target := target + counts[i];
     END LOOP;
-    IF target = 0 THEN
-        RETURN NULL;
-    END IF;
     target := target * share;
-    FOR place IN 1 .. cardinality(counts) LOOP
-        IF counts[place] > 0 AND seen + counts[place] >= target THEN
-            lower := coalesce(bounds[place - 1], 0);
-            RETURN lower + (coalesce(bounds[place], lower) - lower) * (target - seen) / counts[place];
-        END IF;
+    FOR place IN 1 .. coalesce(cardinality(counts), 0) LOOP
         seen := seen + counts[place];
+        IF counts[place] > 0 AND seen >= target THEN
+            RETURN CASE
+                WHEN place = 1 THEN bounds[1] / 2
+                WHEN place > cardinality(bounds) THEN bounds[cardinality(bounds)]
+                -- The value whose distance to either bound is the same share of that bound.
+                ELSE 2 * bounds[place - 1] * bounds[place] / (bounds[place - 1] + bounds[place])
+            END;
+        END IF;
     END LOOP;
-    RETURN bounds[least(cardinality(counts), cardinality(bounds))];
+    RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION _history_percentile(integer[], double precision) IS
-    'The time in seconds that this share of the times in a histogram did not exceed, interpolated between the bounds of its element. Null: the histogram is empty.';
+    'The time in seconds that this share of the times in a histogram did not exceed. From 1 ms to 80,000 s it is at most 13 % off. Null: the histogram is empty.';
 
 CREATE VIEW kind_history AS
 SELECT

@@ -8,30 +8,43 @@ use time::OffsetDateTime;
 
 use crate::ident::{Kind, QueueName};
 
-/// The number of buckets of a histogram.
-const BUCKETS: usize = 25;
+/// The number of bounds between the buckets of a histogram.
+const BOUNDS: usize = 80;
 
-/// The bounds between the buckets, in milliseconds. `_history_bounds` in SQL has the same in seconds.
-const BOUNDS: [u64; BUCKETS - 1] = [
-    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000,
-    1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000,
-];
+/// The bounds between two buckets. `_history_bounds` in SQL has the same.
+static BOUND: [Duration; BOUNDS] = {
+    let decade = [1_000, 1_250, 1_600, 2_000, 2_500, 3_200, 4_000, 5_000, 6_300, 8_000];
+    let mut bounds = [Duration::ZERO; BOUNDS];
+    let mut place = 0;
+    while place < BOUNDS {
+        bounds[place] = Duration::from_micros(decade[place % 10] * 10_u64.pow((place / 10) as u32));
+        place += 1;
+    }
+    bounds
+};
 
-/// How many lengths of time fell into each of 25 buckets. The bounds between them are 1, 2, 5, 10 … 50,000,000 ms.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// How many lengths of time fell into each of 81 buckets. The bounds between them are ten a decade: 1, 1.25, 1.6, 2, 2.5, 3.2,
+/// 4, 5, 6.3, 8, 10 ms and so on up to 80,000 s.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Histogram {
-    buckets: [u64; BUCKETS],
+    buckets: [u64; BOUNDS + 1],
     sum: Duration,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: [0; BOUNDS + 1], sum: Duration::ZERO }
+    }
 }
 
 impl Histogram {
     /// A histogram as it is stored, without the zeros at the end.
     pub(crate) fn of_stored(counts: &[i64], sum: f64) -> Self {
-        let mut buckets = [0; BUCKETS];
-        for (bucket, count) in buckets.iter_mut().zip(counts) {
+        let mut stored = Self { sum: Duration::try_from_secs_f64(sum).unwrap_or_default(), ..Self::default() };
+        for (bucket, count) in stored.buckets.iter_mut().zip(counts) {
             *bucket = count.unsigned_abs();
         }
-        Self { buckets, sum: Duration::try_from_secs_f64(sum).unwrap_or_default() }
+        stored
     }
 
     /// The counts of the buckets, without the zeros at the end.
@@ -41,8 +54,7 @@ impl Histogram {
     }
 
     pub(crate) fn add(&mut self, length: Duration) {
-        let milliseconds = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        self.buckets[BOUNDS.partition_point(|bound| *bound <= milliseconds)] += 1;
+        self.buckets[BOUND.partition_point(|bound| *bound <= length)] += 1;
         self.sum = self.sum.saturating_add(length);
     }
 
@@ -73,29 +85,30 @@ impl Histogram {
         (count > 0).then(|| self.sum.div_f64(count as f64))
     }
 
-    /// The length that this share of the lengths did not exceed: 0.95 asks for the 95th percentile. It is interpolated
-    /// between the bounds of its bucket, and at most 50,000 s. `None`: nothing was counted.
+    /// The length that this share of the lengths did not exceed: 0.95 asks for the 95th percentile. From 1 ms to 80,000 s it is
+    /// at most 13 % off, and never more than 80,000 s. `None`: nothing was counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
-        let count = self.count();
-        let target = count as f64 * share.clamp(0.0, 1.0);
+        let target = self.count() as f64 * share.clamp(0.0, 1.0);
         let mut seen = 0;
-        for (place, bucket) in self.buckets.iter().enumerate() {
-            if *bucket > 0 && (seen + bucket) as f64 >= target {
-                let lower = place.checked_sub(1).map_or(0.0, |before| BOUNDS[before] as f64);
-                let upper = BOUNDS.get(place).map_or(lower, |bound| *bound as f64);
-                let milliseconds = lower + (upper - lower) * (target - seen as f64).max(0.0) / *bucket as f64;
-                return Some(Duration::from_secs_f64(milliseconds / 1_000.0));
-            }
+        let reached = |bucket: &u64| {
             seen += bucket;
-        }
-        None
+            *bucket > 0 && seen as f64 >= target
+        };
+        Some(match self.buckets.iter().position(reached)? {
+            0 => BOUND[0] / 2,
+            BOUNDS => BOUND[BOUNDS - 1],
+            place => {
+                // The value whose distance to either bound is the same share of that bound.
+                let (lower, upper) = (BOUND[place - 1], BOUND[place]);
+                lower.mul_f64(2.0 / (1.0 + lower.div_duration_f64(upper)))
+            }
+        })
     }
 
     /// The buckets in order: the bound below which each counts, and its count. The last one has no bound.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<Duration>, u64)> + '_ {
-        let bound = |place: usize| BOUNDS.get(place).copied().map(Duration::from_millis);
-        self.buckets.iter().enumerate().map(move |(place, count)| (bound(place), *count))
+        self.buckets.iter().enumerate().map(|(place, count)| (BOUND.get(place).copied(), *count))
     }
 }
 
@@ -255,21 +268,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_lies_within_the_bounds_of_its_bucket() {
-        let mut histogram = Histogram::default();
-        assert_eq!(histogram.quantile(0.5), None);
-        for _ in 0..90 {
-            histogram.add(Duration::from_millis(30));
+    fn a_quantile_is_at_most_13_percent_off() {
+        assert_eq!(Histogram::default().quantile(0.5), None);
+        for micros in (1_000..100_000_000).step_by(77_777) {
+            let length = Duration::from_micros(micros);
+            let mut histogram = Histogram::default();
+            (0..20).for_each(|_| histogram.add(length));
+            histogram.add(Duration::from_secs(90_000));
+            for share in [0.0, 0.5, 0.95] {
+                let ratio = histogram.quantile(share).unwrap().div_duration_f64(length);
+                assert!((0.87..=1.13).contains(&ratio), "{length:?} at {share}: {ratio}");
+            }
         }
-        for _ in 0..10 {
-            histogram.add(Duration::from_secs(3));
-        }
-        let half = histogram.quantile(0.5).unwrap();
-        assert!((Duration::from_millis(20)..Duration::from_millis(50)).contains(&half), "{half:?}");
-        let most = histogram.quantile(0.99).unwrap();
-        assert!((Duration::from_secs(2)..=Duration::from_secs(5)).contains(&most), "{most:?}");
-        assert_eq!(histogram.count(), 100);
-        assert_eq!(histogram.sum(), Duration::from_millis(32_700));
     }
 
     #[test]
@@ -278,8 +288,8 @@ mod tests {
         for length in [Duration::ZERO, Duration::from_millis(1), Duration::MAX] {
             histogram.add(length);
         }
-        assert_eq!((histogram.buckets[0], histogram.buckets[1], histogram.buckets[BUCKETS - 1]), (1, 1, 1));
-        assert_eq!(histogram.quantile(1.0), Some(Duration::from_secs(50_000)));
+        assert_eq!((histogram.buckets[0], histogram.buckets[1], histogram.buckets[BOUNDS]), (1, 1, 1));
+        assert_eq!(histogram.quantile(1.0), Some(Duration::from_secs(80_000)));
     }
 
     #[test]
@@ -318,7 +328,7 @@ mod tests {
         let mut histogram = Histogram::default();
         histogram.add(Duration::from_millis(7));
         let stored: Vec<i64> = histogram.to_stored().into_iter().map(|count| count as i64).collect();
-        assert_eq!(stored, [0, 0, 0, 1]);
+        assert_eq!(stored, [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(Histogram::of_stored(&stored, 0.007), histogram);
     }
 }

@@ -81,7 +81,13 @@ impl Runner {
             version: self.version.as_deref().map(|version| beginning(version, MAX_VERSION_BYTES).to_owned()),
             host: host_name(),
         };
-        let taking = async { RunnerLease::take(session.connection().await?, statements, &row, options.lease).await };
+        let taking = async {
+            let connection = session.connection().await?;
+            if let Some(version) = &row.version {
+                crate::store::note_deploy(connection, statements, version).await?;
+            }
+            RunnerLease::take(connection, statements, &row, options.lease).await
+        };
         let (lease, kept) = time_limit::within(options.lease / 2, taking).await?;
         let (results, received) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {

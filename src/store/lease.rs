@@ -56,10 +56,6 @@ pub(crate) async fn register_runner(
     let RunnerRow { name, queues, slots, kinds, retention, periodic, registered, version, host } = runner;
     let Retention { completed, cancelled, discarded } = retention;
     let keep = |kept: &Option<Duration>| kept.map_or(FOR_EVER, interval);
-    if let Some(version) = version {
-        // Before the row, so that the runner does not find itself.
-        query(&statements.note_deploy).bind(version).execute(&mut *connection).await?;
-    }
     let row = query(&statements.register_runner)
         .bind(id)
         .bind(name)
@@ -77,6 +73,13 @@ pub(crate) async fn register_runner(
         .fetch_one(connection)
         .await?;
     CompletedKept::read(&row)
+}
+
+/// Notes that a runner of this version starts. It is called before the runner enters its row, which would be found. A runner that
+/// takes a new lease goes on with its version.
+pub(crate) async fn note_deploy(connection: &mut PgConnection, statements: &Statements, version: &str) -> Result<()> {
+    query(&statements.note_deploy).bind(version).execute(connection).await?;
+    Ok(())
 }
 
 /// How many results were recorded under a runner's lease so far.

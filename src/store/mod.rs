@@ -83,8 +83,8 @@ use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::kind::{list_kinds, register_kinds, remove_kind};
 pub(crate) use self::lease::{
-    CompletedKept, RunnerRow, Worked, end_future_times, extend_lease, register_runner, remove_dead_runners,
-    remove_runner, set_runner_idle,
+    CompletedKept, RunnerRow, Worked, end_future_times, extend_lease, note_deploy, register_runner,
+    remove_dead_runners, remove_runner, set_runner_idle,
 };
 pub(crate) use self::maintain::{
     Expired, IdRange, Promoted, PruneBounds, Pruned, Rescued, RetentionLimits, due_jobs, expire, expired_jobs,
@@ -129,7 +129,7 @@ pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
 pub(crate) use self::unreadable::{Trial, Tried, discard_unreadable, is_of_values, next_jobs, try_jobs_within};
 pub(crate) use self::wait::{deletes_completed, final_jobs};
 pub(crate) use self::why::{why, why_first, why_queue};
-pub(crate) use self::work_overview::{failing_codes, failing_kinds, running_jobs};
+pub(crate) use self::work_overview::{failing_codes, failing_errors, failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::find::{Criteria, Found, find_jobs, held_back, next_job, start_job};

@@ -337,13 +337,37 @@ async fn the_first_runner_of_a_new_version_marks_a_deploy() {
     for runner in [first, same, next] {
         runner.stop().await.unwrap();
     }
+    // A runner that goes on after a silence of more than a lease is no deploy, though another version is the last one.
+    let (old, new) = (start("1.0").await.unwrap(), start("1.1").await.unwrap());
+    let (before, silent) = (old.id(), "UPDATE {schema}.runner SET leased_until = now() - interval '1 hour'");
+    database.execute(silent).await;
+    eventually!(
+        old.id() != before
+            && database.number("SELECT count(*) FROM {schema}.runner WHERE leased_until > now()").await == 2
+    );
+    for runner in [old, new] {
+        runner.stop().await.unwrap();
+    }
     let again = start("1.1").await.unwrap();
     again.stop().await.unwrap();
     let rollback = start("1.0").await.unwrap();
     rollback.stop().await.unwrap();
     let history = History::merged([database.client.history(HOUR).await.unwrap()]).unwrap();
     let versions: Vec<_> = history.deploys.iter().map(|deploy| deploy.version.as_str()).collect();
-    assert_eq!(versions, ["1.0", "1.1", "1.0"]);
+    assert_eq!(versions, ["1.0", "1.1", "1.0", "1.1", "1.0"]);
+}
+
+#[tokio::test]
+async fn histograms_have_the_same_bounds_in_sql_and_percentiles_are_at_most_13_percent_off() {
+    let database = Database::new().await;
+    let bounds = sqlx::query_scalar::<_, Vec<f64>>(database.sql("SELECT {schema}._history_bounds()"));
+    let bounds = bounds.fetch_one(database.pool()).await.unwrap();
+    let own: Vec<_> = HistoryCounts::default().wait.buckets().filter_map(|(bound, _)| bound).collect();
+    assert_eq!(bounds, own.iter().map(std::time::Duration::as_secs_f64).collect::<Vec<_>>());
+    let off = "SELECT count(*) FROM generate_series(1, 2000) AS n, LATERAL (SELECT 0.001 * 1.009 ^ n) AS l (length)
+        WHERE length < 80000 AND abs({schema}._history_percentile(
+            {schema}._histogram(array_fill(length::double precision, ARRAY[20]))::integer[], 0.95) / length - 1) > 0.13";
+    assert_eq!(database.number(off).await, 0);
 }
 
 #[tokio::test]

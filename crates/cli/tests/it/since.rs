@@ -53,9 +53,9 @@ async fn stats_since_print_steps_deploys_and_kinds() {
         &url,
         r#"SELECT uniqueue.register_kind('mail', queue => 'mails');
         SELECT uniqueue._add_history(now() - interval '5 minutes', jsonb_build_array(
-            '{"kind": "mail", "queue": "mails", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb,
-            '{"kind": "", "queue": "mails", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb,
-            '{"kind": "", "queue": "", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb
+            '{"kind": "mail", "queue": "mails", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb,
+            '{"kind": "", "queue": "mails", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb,
+            '{"kind": "", "queue": "", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb
         ))"#,
     )
     .await;
@@ -64,7 +64,7 @@ async fn stats_since_print_steps_deploys_and_kinds() {
     let steps = r" from                 | inserted | duplicates | completed | failed | discarded | wait 50% | 95% | 99% | run 50% |   95% |   99%
 ----------------------+----------+------------+-----------+--------+-----------+----------+-----+-----+---------+-------+-------
  TIME |        0 |          0 |         0 |      0 |         0 |          |     |     |         |       |
- TIME |    4,000 |          5 |        30 |      7 |         1 |      3ms | 4ms | 4ms |   150ms | 195ms | 199ms
+ TIME |    4,000 |          5 |        30 |      7 |         1 |      4ms | 4ms | 4ms |   177ms | 177ms | 177ms
  TIME |        0 |          0 |         0 |      0 |         0 |          |     |     |         |       |
 
 in steps of 1m; the last two minutes are incomplete
@@ -81,8 +81,8 @@ TIME: version 1.4 \u{1b}[31m began to run";
     for (name, value) in counts.as_object().unwrap() {
         assert_eq!((&point[name], &numbers["kinds"][0][name]), (value, value), "{name}");
     }
-    assert_eq!(point["wait"], json!({"p50": 0.0035, "p95": 0.00485, "p99": 0.00497}));
-    assert_eq!(point["run"], json!({"p50": 0.15, "p95": 0.195, "p99": 0.199}));
+    assert_eq!(point["wait"], json!({"p50": 0.004444444, "p95": 0.004444444, "p99": 0.004444444}));
+    assert_eq!(point["run"], json!({"p50": 0.177777778, "p95": 0.177777778, "p99": 0.177777778}));
     assert_eq!(numbers["deploys"][0]["version"], "1.4 \u{1b}[31m");
     assert_eq!(numbers["kinds"][0]["kind"], "mail");
 }
