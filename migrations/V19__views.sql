@@ -312,6 +312,46 @@ $$;
 COMMENT ON FUNCTION failing_codes(integer) IS
     'The rows of the view failing_code. Reads the look_at waiting jobs that are due first, and the last look_at discarded jobs, with their errors.';
 
+CREATE FUNCTION error_pattern(error text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN left(
+        regexp_replace(
+            left(split_part(ltrim(error, E' \t\r\n'), E'\n', 1), 1000) COLLATE "C",
+            '[[:alnum:]_.:-]*[0-9]([.:]*[[:alnum:]_-]+)*', '#', 'g'
+        ),
+        200
+    );
+COMMENT ON FUNCTION error_pattern(text) IS
+    'The first line of an error, in which each word with a digit is a #: numbers, ids, times and addresses. At most 200 characters.';
+
+CREATE FUNCTION failing_errors(kind text, most integer DEFAULT 100)
+RETURNS TABLE (
+    error_pattern text, retryable bigint, discarded bigint, last_failed_at timestamptz, last_error text, last_job uuid
+)
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+    -- Two partial indexes have all failed jobs.
+    SET enable_seqscan = off
+    SET jit = off
+AS $$
+SELECT
+    f.error_pattern, count(*) FILTER (WHERE f.state = 'retryable'), count(*) FILTER (WHERE f.state = 'discarded'),
+    max(f.at) FILTER (WHERE isfinite(f.at)),
+    (array_agg(f.error ORDER BY f.at DESC NULLS LAST, f.id DESC))[1],
+    (array_agg(f.id ORDER BY f.at DESC NULLS LAST, f.id DESC))[1]
+FROM (
+    SELECT
+        w.id, w.state, w.at, w.last_error ->> 'error' AS error, error_pattern(w.last_error ->> 'error') COLLATE "C" AS error_pattern
+    FROM _waiting_and_discarded_jobs(NULL) AS w
+    WHERE w.state <> 'scheduled' AND w.kind = failing_errors.kind COLLATE "C" AND w.last_error ->> 'error' IS NOT NULL
+) AS f
+GROUP BY f.error_pattern
+ORDER BY count(*) DESC, f.error_pattern
+LIMIT most
+$$;
+COMMENT ON FUNCTION failing_errors(text, integer) IS
+    'The retryable and discarded jobs of a kind by the error_pattern of their last error, the pattern with the most jobs first. last_failed_at: when the last attempt of a retryable job began, or when a job was discarded. Reads all failed jobs of all kinds.';
+
 CREATE VIEW unique_claim AS
 SELECT
     j.unique_key, j.id AS holder, j.kind, j.queue, j.state::text AS state,

@@ -46,6 +46,7 @@ pub struct JobFilter {
     pub(crate) priority: Option<i16>,
     pub(crate) attempts_at_least: Option<u16>,
     pub(crate) error_code: Option<String>,
+    pub(crate) error_pattern: Option<String>,
     pub(crate) created: Between,
     pub(crate) scheduled: Between,
     pub(crate) attempted: Between,
@@ -188,6 +189,13 @@ impl JobFilter {
         self
     }
 
+    /// Selects jobs whose last error has this pattern: its first line with a `#` for each word with a digit, as
+    /// [`Client::failing_errors`](crate::Client::failing_errors) lists it.
+    pub fn error_pattern(mut self, pattern: impl Into<String>) -> Self {
+        self.error_pattern = Some(pattern.into());
+        self
+    }
+
     /// Selects jobs that were inserted at this time or later.
     pub fn created_after(mut self, at: OffsetDateTime) -> Self {
         self.created.after = Some(at);
@@ -300,8 +308,10 @@ impl JobFilter {
         if let Some(group) = &self.group {
             Group::new(Some(group.clone()), None, false)?;
         }
-        if self.args_path.as_ref().is_some_and(|path| path.contains('\0')) {
-            return invalid("args_path", "must not contain NUL", format!("{:?}", self.args_path));
+        for (option, text) in [("args_path", &self.args_path), ("error_pattern", &self.error_pattern)] {
+            if let Some(text) = text.as_ref().filter(|text| text.contains('\0')) {
+                return invalid(option, "must not contain NUL", format!("{text:?}"));
+            }
         }
         for (what, value) in [("args", &self.args), ("meta", &self.meta)] {
             if let Some(value) = value {

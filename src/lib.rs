@@ -107,7 +107,8 @@ pub use self::kind::KindRow;
 pub use self::outcome::{BoxError, IntoResult, Outcome};
 /// Lists for monitoring.
 pub use self::overview::{
-    FailingCode, FailingKind, GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob,
+    FailingCode, FailingError, FailingKind, GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue,
+    RunningJobInfo, StuckJob,
 };
 /// Lengths of time as text.
 pub use self::period::format_duration;

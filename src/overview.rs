@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -81,6 +81,26 @@ pub struct FailingCode {
     pub last_error: Option<String>,
     /// The id of the last of them.
     pub last_job: Option<JobId>,
+}
+
+/// The failed jobs of a kind whose last errors have one pattern, as
+/// [`Client::failing_errors`](crate::Client::failing_errors) lists them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct FailingError {
+    /// The first line of the errors, with a `#` for each word with a digit.
+    pub error_pattern: String,
+    /// How many of these jobs wait for their next attempt.
+    pub retryable: u64,
+    /// How many were discarded.
+    pub discarded: u64,
+    /// When the last of them failed.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub last_failed_at: Option<OffsetDateTime>,
+    /// The error of the last of them.
+    pub last_error: String,
+    /// The id of the last of them.
+    pub last_job: JobId,
 }
 
 /// A runner, as [`Client::runners`](crate::Client::runners) lists it.

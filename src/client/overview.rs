@@ -1,7 +1,7 @@
 //! Watching running jobs, failing kinds, runners and retentions.
 
 use super::{Client, Request};
-use crate::overview::{FailingCode, FailingKind, QueueRetention, RunnerInfo, RunningJobInfo};
+use crate::overview::{FailingCode, FailingError, FailingKind, QueueRetention, RunnerInfo, RunningJobInfo};
 use crate::store;
 
 impl Client {
@@ -36,6 +36,18 @@ impl Client {
     /// [`Error::Database`](crate::Error::Database).
     pub fn failing_codes(&self) -> Request<'_, Vec<FailingCode>> {
         Request::new(self, |client, connection| Box::pin(store::failing_codes(connection, client.statements())))
+    }
+
+    /// Lists the failed jobs of a kind, retryable or discarded, by the pattern of their last error, the pattern with the most
+    /// jobs first, at most 100. It reads all failed jobs of all kinds. As the function `failing_errors` in SQL.
+    /// [`JobFilter::error_pattern`](crate::JobFilter::error_pattern) selects the jobs of a pattern.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    pub fn failing_errors(&self, kind: &str) -> Request<'_, Vec<FailingError>> {
+        let kind = kind.to_owned();
+        Request::new(self, |client, connection| Box::pin(store::failing_errors(connection, client.statements(), kind)))
     }
 
     /// Lists the runners with their queues, their slots and the age of their heartbeats: live ones first, at most 1,000.

@@ -42,4 +42,5 @@
         END
     )
     AND ($24::text IS NULL OR j.args @? $24::text::jsonpath)
+    AND ($25::text IS NULL OR /* schema */error_pattern(j.errors -> -1 ->> 'error') = $25)
 )

@@ -249,7 +249,12 @@ fn info(row: &PgRow, up_to: u64) -> Result<QueueInfo> {
         let counted = number(name)?;
         let is_exact = row.try_get(are_all)? && counted <= up_to;
         let counted = counted.min(up_to);
-        Ok::<_, sqlx::Error>(if is_exact { JobCount::Exactly(counted) } else { JobCount::AtLeast(counted) })
+        Ok::<_, sqlx::Error>(match (is_exact, counted) {
+            (true, _) => JobCount::Exactly(counted),
+            // The part that was read has none.
+            (false, 0) => JobCount::About(0),
+            (false, _) => JobCount::AtLeast(counted),
+        })
     };
     let age: Option<f64> = row.try_get("oldest_available_age")?;
     Ok(QueueInfo {

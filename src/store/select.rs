@@ -90,6 +90,7 @@ fn matching(statement: &SqlStr, filter: &JobFilter) -> Query {
         priority,
         attempts_at_least,
         error_code,
+        error_pattern,
         created,
         scheduled,
         attempted,
@@ -108,7 +109,7 @@ fn matching(statement: &SqlStr, filter: &JobFilter) -> Query {
         |ids: &Option<Vec<JobId>>| ids.as_ref().map(|ids| ids.iter().map(|id| id.as_uuid()).collect::<Vec<_>>());
     let query = query.bind(uuids(ids));
     let query = query.bind(group).bind(id_at_least.map(JobId::as_uuid)).bind(error_code);
-    query.bind(uuids(except_ids)).bind(failed.after).bind(failed.before).bind(args_path)
+    query.bind(uuids(except_ids)).bind(failed.after).bind(failed.before).bind(args_path).bind(error_pattern)
 }
 
 /// States as the database spells them, in alphabetical order.

@@ -9,7 +9,7 @@ use super::row;
 use crate::ident::SchemaName;
 
 /// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to
-/// 24; a null sets no condition. Such statements are planned for each call.
+/// 25; a null sets no condition. Such statements are planned for each call.
 const MATCHING: &str = include_str!("matching.sql");
 
 /// The job of an insert, which replaces the marker `/* new_job */NULL`. It takes parameters 1 to 23.
@@ -92,6 +92,7 @@ statements! {
     extend_jobs,
     extend_lease,
     failed_indexes,
+    failing_errors,
     fetch,
     fetch_jobs,
     #[cfg(feature = "testing")]

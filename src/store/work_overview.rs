@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
@@ -9,7 +10,7 @@ use super::row::Stored;
 use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
-use crate::overview::{FailingCode, FailingKind, RunningJobInfo};
+use crate::overview::{FailingCode, FailingError, FailingKind, RunningJobInfo};
 
 /// The jobs that have run for longest.
 pub(crate) async fn running_jobs(
@@ -69,4 +70,14 @@ pub(crate) async fn failing_codes(connection: &mut PgConnection, statements: &St
         })
     };
     rows.iter().map(info).collect()
+}
+
+/// The failed jobs of a kind by the pattern of their last error.
+pub(crate) async fn failing_errors(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    kind: String,
+) -> Result<Vec<FailingError>> {
+    let rows = query(&statements.failing_errors).bind(kind).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(row.try_get::<Json<FailingError>, _>(0)?.0)).collect()
 }

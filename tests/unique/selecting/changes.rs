@@ -249,7 +249,7 @@ async fn what_has_an_index_is_found_by_it() {
         let query = (0..8).fold(query, |query, _| query.bind(none));
         let query =
             query.bind(None::<Vec<uuid::Uuid>>).bind(None::<String>).bind(None::<uuid::Uuid>).bind(None::<String>);
-        let query = query.bind(None::<Vec<uuid::Uuid>>).bind(none).bind(none).bind(None::<String>);
+        let query = query.bind(None::<Vec<uuid::Uuid>>).bind(none).bind(none).bind(None::<String>).bind(None::<String>);
         let query = match name {
             "count_matching" => query.bind(100_i64),
             "list_newest" => query.bind(uuid::Uuid::max()).bind(uuid::Uuid::nil()).bind(100_i64),

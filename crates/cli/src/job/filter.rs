@@ -66,6 +66,10 @@ pub(super) struct FilterArguments {
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
 
+    /// Jobs whose last error has this first line, with a # for each word with a digit
+    #[arg(long, value_name = "TEXT")]
+    error_pattern: Option<String>,
+
     /// Inserted longer ago than this, such as 2h
     #[arg(long, value_name = "DURATION", conflicts_with = "created_before")]
     older_than: Option<DurationArgument>,
@@ -149,6 +153,7 @@ impl FilterArguments {
             priority,
             attempts_at_least,
             code,
+            error_pattern,
             older_than,
             newer_than,
             created_after,
@@ -174,6 +179,7 @@ impl FilterArguments {
         add("priority", priority.map(|priority| priority.to_string()));
         add("attempts-at-least", attempts_at_least.map(|attempts| attempts.to_string()));
         add("code", code.clone());
+        add("error-pattern", error_pattern.clone());
         add("older-than", older_than.map(|length| length.to_string()));
         add("newer-than", newer_than.map(|length| length.to_string()));
         for (name, time) in [
@@ -266,6 +272,9 @@ impl FilterArguments {
         }
         if let Some(code) = self.code {
             filter = filter.error_code(code);
+        }
+        if let Some(pattern) = self.error_pattern {
+            filter = filter.error_pattern(pattern);
         }
         let after = self.created_after.or(self.newer_than.map(|DurationArgument(length)| TimeArgument::Ago(length)));
         for (moment, set) in [

@@ -32,9 +32,9 @@ async fn charts_have_axes_units_a_range_and_a_read_out_of_each_point() {
     execute(
         &database,
         r#"SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_build_array(
-            '{"kind": "mail", "queue": "default", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb,
-            '{"kind": "", "queue": "default", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb,
-            '{"kind": "", "queue": "", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb
+            '{"kind": "mail", "queue": "default", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb,
+            '{"kind": "", "queue": "default", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb,
+            '{"kind": "", "queue": "", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb
         ));
         INSERT INTO {schema}.deploy (at, version) VALUES (now() - interval '10 minutes', '1.4 <b>');
         INSERT INTO {schema}.job (id, kind, queue) SELECT {schema}.new_job_id(), 'mail', 'default'"#,
@@ -84,24 +84,69 @@ async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried() {
     let page = get(&router, "/kind?kind=mail").await.body;
     assert!(page.contains("no route to #: try #") && page.contains("bad &lt;address&gt;"), "{page}");
     assert!(page.contains("is not registered"), "{page}");
-    // The form of the first group, which has the most jobs.
+    // Errors of more jobs than a page reads come later, and hide no older one.
+    execute(
+        &database,
+        "INSERT INTO {schema}.job (id, kind, queue, state, attempt, finalized_at, errors)
+        SELECT {schema}.new_job_id(), 'mail', 'default', 'discarded', 1, now(),
+            jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now(), 'error', 'timeout after ' || n || ' s'))
+        FROM generate_series(1, 350) AS n",
+    )
+    .await;
+    let page = get(&router, "/kind?kind=mail").await.body;
+    for part in ["timeout after # s", ">350</td>", "no route to #: try #", "bad &lt;address&gt;"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    // The form of the first group, which has the most jobs, names its filter.
     let form = page.split("action=\"/bulk\"").nth(1).unwrap().split("</form>").next().unwrap();
-    let ids: Vec<_> = form.split("name=\"id\" value=\"").skip(1).map(|rest| &rest[..36]).collect();
-    assert_eq!(ids.len(), 2, "{form}");
+    assert!(
+        form.contains("name=\"error-pattern\" value=\"timeout after # s\"") && !form.contains("name=\"id\""),
+        "{form}"
+    );
     let body =
-        format!("kind=mail&verb=retry&{}", ids.iter().map(|id| format!("id={id}")).collect::<Vec<_>>().join("&"));
-    let plan = send(&router, request("POST", "/bulk", &body)).await.header("location").to_owned();
+        "whole=all&kind=mail&state=retryable&state=discarded&since=all&error-pattern=timeout+after+%23+s&verb=retry";
+    let plan = send(&router, request("POST", "/bulk", body)).await.header("location").to_owned();
     assert!(plan.starts_with("/bulk/"), "{plan}");
+    let shown = get(&router, &plan).await.body;
+    assert!(
+        shown.contains("--error-pattern &#39;timeout after # s&#39;")
+            || shown.contains("--error-pattern 'timeout after # s'"),
+        "{shown}"
+    );
     assert_eq!(send(&router, request("POST", &format!("{plan}/run"), "")).await.status.as_u16(), 303);
     let client = database.client();
     let available = || JobFilter::new().states(JobState::Available);
     eventually!(
-        let retried = client.count_jobs(available(), 10).await.unwrap().counted();
-        retried == 2,
+        let retried = client.count_jobs(available(), 1_000).await.unwrap().counted();
+        retried == 350,
         "{retried} retried"
     );
     let reader = uniqueue_web::router(database.client().clone());
     assert!(!get(&reader, "/kind?kind=mail").await.body.contains("action=\"/bulk\""));
+}
+
+#[tokio::test]
+async fn errors_of_redacted_jobs_are_neither_shown_nor_searched() {
+    let database = Database::new().await.unwrap();
+    failed(&database, "secret 17").await;
+    let router = Web::new(database.client().clone()).access(|_| Access::all()).redact(|_| {}).router();
+    let page = get(&router, "/kind?kind=mail").await.body;
+    assert!(page.contains("hidden") && !page.contains("secret") && !page.contains("action=\"/bulk\""), "{page}");
+    assert_eq!(get(&router, "/jobs?since=all&error-pattern=secret+%23").await.status, 400);
+}
+
+#[tokio::test]
+async fn a_list_of_kinds_says_that_there_are_more() {
+    let database = Database::new().await.unwrap();
+    execute(
+        &database,
+        "SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_agg(
+            jsonb_build_object('kind', 'kind ' || n, 'queue', 'default', 'completed', 1)))
+        FROM generate_series(1, 51) AS n",
+    )
+    .await;
+    let page = get(&uniqueue_web::router(database.client().clone()), "/history").await.body;
+    assert!(page.contains("The first 50 are shown. There are more."), "{page}");
 }
 
 #[tokio::test]

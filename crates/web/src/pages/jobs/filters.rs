@@ -89,6 +89,7 @@ fn conditions(page: &Page, query: &JobQuery) -> Markup {
                             "kind" => other.kind = None,
                             "key" => other.key = None,
                             "code" => other.code = None,
+                            "error-pattern" => other.error_pattern = None,
                             _ => other.args = None,
                         });
                         (remove(name, link, html! { (name) " = " span.mono { (Hostile(value)) } }))

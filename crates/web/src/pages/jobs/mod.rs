@@ -82,10 +82,12 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     Ok(document(&page, Document { title: "Jobs", is_live: false, actions, body }))
 }
 
-/// Args cannot be searched where parts of them are hidden.
+/// Args and errors cannot be searched where parts of jobs are hidden.
 pub(super) fn check_args(page: &Page, query: &JobQuery) -> Result<(), Failure> {
-    match query.args.is_some() && page.app.redact.is_some() {
-        true => Err(Failure::Bad("Args cannot be searched here, because parts of them are hidden.".to_owned())),
+    match (query.args.is_some() || query.error_pattern.is_some()) && page.app.redact.is_some() {
+        true => {
+            Err(Failure::Bad("Args and errors cannot be searched here, because parts of jobs are hidden.".to_owned()))
+        }
         false => Ok(()),
     }
 }

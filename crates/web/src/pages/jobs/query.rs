@@ -20,6 +20,8 @@ pub(crate) struct JobQuery {
     pub(crate) args: Option<String>,
     /// The code of the last error.
     pub(crate) code: Option<String>,
+    /// The pattern of the last error.
+    pub(crate) error_pattern: Option<String>,
     pub(crate) attempts: Option<u16>,
     pub(crate) range: Range,
     pub(crate) is_oldest_first: bool,
@@ -46,6 +48,7 @@ impl JobQuery {
             key: word("key"),
             args: word("args"),
             code: word("code"),
+            error_pattern: word("error-pattern"),
             attempts: fields.parsed("attempts")?,
             range: Range::read(fields)?,
             is_oldest_first: fields.get("order") == Some("oldest"),
@@ -83,6 +86,9 @@ impl JobQuery {
         if let Some(code) = &self.code {
             filter = filter.error_code(code);
         }
+        if let Some(pattern) = &self.error_pattern {
+            filter = filter.error_pattern(pattern);
+        }
         if let Some(attempts) = self.attempts {
             filter = filter.attempts_at_least(attempts);
         }
@@ -90,7 +96,7 @@ impl JobQuery {
     }
 
     /// The conditions that a text names. The fields of the URL and the options of the command have the same names.
-    pub(crate) fn words(&self) -> [(&'static str, &Option<String>); 6] {
+    pub(crate) fn words(&self) -> [(&'static str, &Option<String>); 7] {
         [
             ("queue", &self.queue),
             ("group", &self.group),
@@ -98,6 +104,7 @@ impl JobQuery {
             ("key", &self.key),
             ("args", &self.args),
             ("code", &self.code),
+            ("error-pattern", &self.error_pattern),
         ]
     }
 
@@ -176,13 +183,13 @@ mod tests {
 
     #[test]
     fn a_query_survives_its_url() {
-        let text = "state=discarded&state=retryable&queue=a%26b&group=c%3A1+%27&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&code=card_declined&attempts=3&since=7d&order=oldest&whole=but";
+        let text = "state=discarded&state=retryable&queue=a%26b&group=c%3A1+%27&kind=k&key=%2F%27&args=%7B%22a%22%3A1%7D&code=card_declined&error-pattern=no+row+%23&attempts=3&since=7d&order=oldest&whole=but";
         let query = JobQuery::read(&Fields::read(text)).unwrap();
         let url = query.url();
         assert_eq!(JobQuery::read(&Fields::read(url.split_once('?').unwrap().1)).unwrap(), query);
         assert_eq!(
             query.command(),
-            r#"uniqueue job list --state discarded,retryable --queue 'a&b' --group 'c:1 '\''' --kind k --key '/'\''' --args '{"a":1}' --code card_declined --attempts-at-least 3 --newer-than 7d --oldest-first"#
+            r#"uniqueue job list --state discarded,retryable --queue 'a&b' --group 'c:1 '\''' --kind k --key '/'\''' --args '{"a":1}' --code card_declined --error-pattern 'no row #' --attempts-at-least 3 --newer-than 7d --oldest-first"#
         );
     }
 
