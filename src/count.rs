@@ -46,11 +46,12 @@ impl JobCount {
         if found > up_to { JobCount::AtLeast(up_to) } else { JobCount::Exactly(found) }
     }
 
-    /// The estimate of a sample in place of a lower bound. An estimate below the bound is wrong, and is not taken. Nor
-    /// is an estimate of 0, since there is a job.
+    /// The estimate of a sample in place of a lower bound, or of a part without jobs. An estimate below the bound is wrong, and
+    /// is not taken. Nor is one of 0, since there is a job.
     pub(crate) fn or_about(self, estimate: u64) -> Self {
         match self {
             JobCount::AtLeast(counted) if estimate > 0 && estimate >= counted => JobCount::About(estimate),
+            JobCount::About(0) => JobCount::About(estimate),
             known => known,
         }
     }
@@ -102,6 +103,7 @@ mod tests {
         assert_eq!(JobCount::AtLeast(9_719).or_about(537_261).to_string(), "~537 k");
         assert_eq!(JobCount::AtLeast(9_719).or_about(4_000).to_string(), "> 9.7 k");
         assert_eq!(JobCount::AtLeast(0).or_about(0).to_string(), "> 0");
+        assert_eq!(JobCount::About(0).or_about(537_261).to_string(), "~537 k");
         assert_eq!(JobCount::Exactly(9_719).or_about(537_261), JobCount::Exactly(9_719));
     }
 

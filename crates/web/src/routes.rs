@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodFilter, on};
+use axum::routing::{MethodFilter, any, on};
 
 use crate::access::{Needs, Right};
 use crate::app::App;
+use crate::failure::Failure;
 use crate::guard::{Gate, gate};
 use crate::{assets, health, metrics, pages};
 
@@ -23,6 +24,10 @@ pub struct Route {
     pub needs: Needs,
 }
 
+async fn missing() -> Failure {
+    Failure::NotFound("page")
+}
+
 macro_rules! routes {
     ($routes:ident $router:ident; $($method:ident $path:literal $needs:expr => $handler:path,)*) => {
         /// Every route of this router.
@@ -34,6 +39,7 @@ macro_rules! routes {
             let gate_of = |needs| from_fn_with_state(Gate { app: Arc::clone(app), needs }, gate);
             Router::new()
                 $(.route($path, on(MethodFilter::$method, $handler).layer(gate_of($needs))))*
+                .fallback_service(any(missing).layer(gate_of(Needs::Read)).with_state(()))
                 .with_state(Arc::clone(app))
         }
     };

@@ -37,7 +37,7 @@ pub(super) fn findings(page: &Page, snapshot: &Snapshot, most: usize, remedies: 
             }
             Some(diagnosis) => (list(page, &diagnosis.findings, most, remedies)),
             None if failure.is_some() => {}
-            None => p.callout.ok { "The doctor is looking at the queue." },
+            None => p.callout.notice { "The doctor is looking at the queue." },
         }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let ask = |page: Arc<Page>| async move {
         let history = read(&page, (word, since, step), OF).await?;
         let ask = async {
-            let kinds = page.client().history_by_kind(since, KINDS).timeout(LOOK_UP).await?;
+            let kinds = page.client().history_by_kind(since, KINDS + 1).timeout(LOOK_UP).await?;
             Ok(Timed::new(page.now().await?, kinds))
         };
         Ok((history, page.shared_longer(&page.app.answers.of(word), ask).await?))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use serde_json::Value;
-use uniqueue::{JobFilter, KindRow, UniquePolicy};
+use uniqueue::{JobFilter, KindRow, RunnerInfo, UniquePolicy};
 
 use super::history::{self, Of};
 use super::{error_groups, failing};
@@ -75,12 +75,10 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     // The page stands without it, as where the role may not read it.
     let (history, is_known) = history::section_of(&page, &fields, of).await.unwrap_or_default();
     let runners = page.client().runners().timeout(LOOK_UP).await?;
-    let runners: Vec<_> = (runners.iter())
-        .filter(|one| {
-            one.is_alive && one.kinds.as_ref().is_some_and(|kinds| kinds.iter().any(|kind| kind.as_str() == name))
-        })
-        .collect();
-    let is_known = is_known || kind.is_some() || failing.is_some() || !runners.is_empty();
+    let says_so = |one: &RunnerInfo| (one.kinds.iter().flatten()).any(|kind| kind.as_str() == name);
+    let is_known =
+        is_known || kind.is_some() || failing.is_some() || runners.iter().any(|one| one.is_alive && says_so(one));
+    let runners: Vec<_> = runners.iter().filter(|one| one.is_alive && (one.kinds.is_none() || says_so(one))).collect();
     if !is_known && !ran_this_week(&page, name).await && !has_jobs(&page, name).await? {
         return Err(Failure::NotFound("kind: it is neither registered nor worked, and no job of it was found"));
     }
@@ -115,12 +113,13 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
                     " · " a href=(link("/insert", &[])) { "Insert one" }
                 }
                 h2 { "Runners" }
-                @if runners.is_empty() { p.note { "No live runner says that it works this kind." } } @else {
+                @if runners.is_empty() { p.note { "No live runner works this kind." } } @else {
                     p.names {
                         @for (at, one) in runners.iter().take(RUNNERS).enumerate() {
                             @if at > 0 { ", " }
                             a href=(page.link(&format!("/runners#runner-{}", one.id))) { (Cell(&one.name)) }
                             @if let Some(version) = &one.version { " " span.note { (Cell(version)) } }
+                            @if one.kinds.is_none() { " " span.note { "any kind of its queues" } }
                         }
                         @if runners.len() > RUNNERS { " and " (runners.len() - RUNNERS) " more" }
                     }

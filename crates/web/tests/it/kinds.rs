@@ -86,3 +86,14 @@ async fn r22_the_forms_begin_from_the_registered_kind() {
     let page = get(&router, "/explain?kind=other&policy=&what=lab").await.body;
     assert!(page.contains("A policy is needed."), "{page}");
 }
+
+#[tokio::test]
+async fn a_runner_of_any_kind_works_each_kind() {
+    let database = registered().await;
+    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until, kinds, knows_groups)
+        SELECT gen_random_uuid(), 'works all', ARRAY['mails'], now() + interval '1 hour', NULL, true";
+    let runner = runner.replace("{schema}", database.schema().as_str());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(runner)).execute(database.pool()).await.unwrap();
+    let page = get(&uniqueue_web::router(database.client().clone()), "/kind?kind=mail").await.body;
+    assert!(page.contains("works all") && page.contains("any kind of its queues"), "{page}");
+}

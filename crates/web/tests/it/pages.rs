@@ -307,3 +307,44 @@ async fn many_readers_cost_one_sampler() {
     }
     drop(connection);
 }
+
+#[tokio::test]
+async fn a_path_without_a_page_is_a_page_that_says_so() {
+    let database = Database::new().await.unwrap();
+    let answer = get(&uniqueue_web::router(database.client().clone()), "/nothing").await;
+    assert_eq!(answer.status, 404);
+    assert!(answer.body.contains("There is no such page.") && answer.body.contains("<nav"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_job_that_was_discarded_failed_before() {
+    let database = Database::new().await.unwrap();
+    let id = database.client().insert(NewJob::new("mail", &serde_json::json!({}))).await.unwrap().id();
+    let fail = "UPDATE {schema}.job SET state = 'discarded', finalized_at = now(), attempted_at = now() - interval '1 s', attempt = 1,
+        errors = jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now() + interval '2 ms', 'error', 'no'))";
+    let fail = fail.replace("{schema}", database.schema().as_str());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(fail)).execute(database.pool()).await.unwrap();
+    let page = get(&uniqueue_web::router(database.client().clone()), &format!("/jobs/{id}")).await.body;
+    let timeline = page.split("class=\"timeline\"").nth(1).unwrap();
+    let place = |text: &str| timeline.find(text).unwrap();
+    assert!(place("attempt 1 failed") < place(">discarded"), "{timeline}");
+}
+
+#[tokio::test]
+async fn a_step_that_waits_for_its_parents_is_not_to_be_released() {
+    let database = Database::new().await.unwrap();
+    let client = database.client();
+    let job = || NewJob::new("mail", &serde_json::json!({}));
+    let parent = client.insert(job()).await.unwrap();
+    let child = client.insert(job().after(&parent)).await.unwrap().id();
+    let held = client.insert(job().pending()).await.unwrap().id();
+    let router = uniqueue_web::Web::new(client.clone()).access(|_| uniqueue_web::Access::all()).router();
+    let page = get(&router, &format!("/jobs/{child}")).await.body;
+    assert!(
+        page.contains(">Release without waiting</button>")
+            && !page.contains("class=\"primary\" name=\"verb\" value=\"release\""),
+        "{page}"
+    );
+    let page = get(&router, &format!("/jobs/{held}")).await.body;
+    assert!(page.contains("value=\"release\">Release</button>"), "{page}");
+}

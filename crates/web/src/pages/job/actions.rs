@@ -8,7 +8,7 @@ use crate::html::submit;
 use crate::page::Page;
 
 /// The changes that the job's state allows. `holder`: the job that holds its key.
-pub(super) fn actions(page: &Page, job: &JobRow, holder: Option<JobId>) -> Markup {
+pub(super) fn actions(page: &Page, job: &JobRow, holder: Option<JobId>, waits_for_parents: bool) -> Markup {
     if !page.may(Right::Change) {
         return html! {};
     }
@@ -25,7 +25,8 @@ pub(super) fn actions(page: &Page, job: &JobRow, holder: Option<JobId>) -> Marku
                 @if job.state.is_final() || matches!(job.state, JobState::Retryable | JobState::Scheduled) {
                     (submit("verb", "retry", if job.state == JobState::Scheduled { "Run now" } else { "Retry now" }, "primary"))
                 }
-                @if job.state == JobState::Pending { (submit("verb", "release", "Release", "primary")) }
+                // A step that waits for its parents is released by hand only to run it without them.
+                @if job.state == JobState::Pending { (submit("verb", "release", if waits_for_parents { "Release without waiting" } else { "Release" }, if waits_for_parents { "" } else { "primary" })) }
                 @if is_waiting { (submit("verb", "cancel", "Cancel", "")) (submit("verb", "discard", "Discard", "")) }
                 @if page.may(Right::Insert) && page.app.redact.is_none() {
                     a.button href=(page.link(&format!("/insert?from={}", job.id))) { "Edit args and insert again" }

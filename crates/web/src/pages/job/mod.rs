@@ -93,7 +93,7 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
             (facts(&page, &job, now))
             @if let Some(key) = &job.unique_key { (claim(&page, &job, key, made_from.as_deref(), holder.as_ref(), now)) }
             (relatives.panel(&page, job.id))
-            (actions(&page, &job, holder.as_ref().map(|holder| holder.holder)))
+            (actions(&page, &job, holder.as_ref().map(|holder| holder.holder), relatives.has_parents()))
         }
         section.panel { h2 { "Args" } (json(job.args.get(), ARGS, &whole)) }
         @if !job.meta.is_empty() { section.panel { h2 { "Meta" } (json(&serde_json::Value::Object(job.meta.clone()).to_string(), META, &whole)) } }

@@ -32,6 +32,10 @@ pub(super) async fn read(page: &Page, id: JobId) -> Result<Relatives, Failure> {
 }
 
 impl Relatives {
+    pub(super) fn has_parents(&self) -> bool {
+        !self.parents.is_empty()
+    }
+
     /// A panel of both. Nothing where the job has neither.
     pub(super) fn panel(&self, page: &Page, id: JobId) -> Markup {
         if self.parents.is_empty() && self.children.is_empty() {

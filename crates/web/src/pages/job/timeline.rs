@@ -37,6 +37,8 @@ pub(super) fn timeline(job: &JobRow, now: OffsetDateTime) -> Markup {
         add(at, "s-running", format!("attempt {} started", job.attempt));
     }
     if let Some(at) = job.finalized_at {
+        // The time of the last error is taken a little later than that of the end.
+        let at = failed.last().map_or(at, |error| at.max(error.at));
         let ran = job.attempted_at.and_then(|from| std::time::Duration::try_from(at - from).ok());
         let ran = match (job.state, ran) {
             (JobState::Completed, Some(ran)) => format!(" after {}", span(ran)),

@@ -139,6 +139,11 @@ async fn no_page_has_a_serious_barrier() {
             if width == PHONE && browser.execute(script, Vec::new()).await.unwrap() == true {
                 problems.push(format!("{page} {width}: a list is wider than a phone"));
             }
+            let script =
+                "return [...document.querySelectorAll('.scroll')].some((list) => list.scrollWidth > list.clientWidth)";
+            if page == "/jobs" && browser.execute(script, Vec::new()).await.unwrap() == true {
+                problems.push(format!("{page} {width}: the list of jobs is cut"));
+            }
         }
     }
     browser.close().await.unwrap();
