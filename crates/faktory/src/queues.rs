@@ -38,6 +38,8 @@ pub(crate) async fn queue(door: &Door, verb: QueueVerb, names: Vec<String>, acto
             QueueVerb::Remove => {
                 let waiting = JobFilter::new().queue(name).states(JobState::Available);
                 client.cancel(waiting).actor(actor).await?;
+                // Counts of before the removal would list the queue again.
+                door.queues.changed();
                 door.removed.add(name);
             }
             QueueVerb::Latency => {}

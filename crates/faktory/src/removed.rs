@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use uniqueue::{JobState, QueueInfo};
+use uniqueue::QueueInfo;
 
 /// The most names of removed queues that are remembered.
 const MOST_REMOVED: usize = 10_000;
 
-/// Queues that a client removed. They are not listed until they have jobs again.
+/// Queues that a client removed. They are not listed until they have waiting jobs again.
 #[derive(Debug, Default)]
 pub(crate) struct Removed(Mutex<HashSet<String>>);
 
@@ -23,9 +23,8 @@ impl Removed {
 
     /// Whether a queue is listed.
     pub(crate) fn lists(&self, queue: &QueueInfo) -> bool {
-        let has_jobs = JobState::ALL.into_iter().any(|state| !state.is_final() && queue.count(state).counted() > 0);
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if has_jobs {
+        if queue.available.counted() > 0 {
             names.remove(queue.settings.name.as_str());
         }
         !names.contains(queue.settings.name.as_str())

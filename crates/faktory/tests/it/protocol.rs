@@ -127,9 +127,13 @@ async fn queues_are_paused_resumed_emptied_and_measured() {
     };
     assert_eq!(queues(&mut client).await, json!({"a": 0}), "a removed queue is not listed");
     client.push(with(job("job-0004", "t"), "queue", "b")).await;
-    assert_eq!(queues(&mut client).await, json!({"a": 0, "b": 1}), "until it has jobs again");
+    assert_eq!(queues(&mut client).await, json!({"a": 0, "b": 1}), "until it has waiting jobs again");
+    client.push(with(with(job("job-0005", "t"), "queue", "b"), "at", "2100-01-01T00:00:00Z")).await;
+    assert_eq!(client.send("QUEUE REMOVE a b").await, "OK");
+    let left = "one has a running job, the other a scheduled one";
+    assert_eq!(queues(&mut client).await, json!({}), "{left}");
     let cancelled = "SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'";
-    assert_eq!(server.database.number(cancelled).await, 2);
+    assert_eq!(server.database.number(cancelled).await, 3);
 }
 
 #[tokio::test]
