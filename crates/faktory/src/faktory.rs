@@ -10,6 +10,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -132,9 +133,11 @@ impl Server {
         let services = TaskTracker::new();
         let end_fetches = CancellationToken::new();
         services.spawn(fetches::run(client.clone(), requests, end_fetches.clone()));
+        let (locking, locked) = mpsc::unbounded_channel();
         for _ in 0..results::AT_ONCE {
-            services.spawn(results::run(client.clone(), queue.clone()));
+            services.spawn(results::run(client.clone(), queue.clone(), locking.clone()));
         }
+        services.spawn(results::run_locked(client.clone(), locked));
         services.spawn(upkeep(Arc::clone(&door)));
         Self { door, services, sessions: TaskTracker::new(), end_fetches }
     }

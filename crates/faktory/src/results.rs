@@ -17,6 +17,9 @@ pub(crate) const AT_ONCE: usize = 2;
 const TRIES: u32 = 4;
 const WAIT: Duration = Duration::from_millis(50);
 
+/// The longest wait before another try of results whose jobs are locked.
+const LONGEST_WAIT: Duration = Duration::from_millis(400);
+
 type Answer = oneshot::Sender<Result<FinishedRun, Refusal>>;
 
 /// Sends results.
@@ -24,13 +27,15 @@ type Answer = oneshot::Sender<Result<FinishedRun, Refusal>>;
 pub(crate) struct Results(mpsc::Sender<(JobResult, Answer)>);
 
 /// The results that wait for the next call. The tasks of [`run`] share them.
-#[derive(Clone)]
-pub(crate) struct Queue(Arc<Mutex<mpsc::Receiver<(JobResult, Answer)>>>);
+pub(crate) type Queue = Arc<Mutex<mpsc::Receiver<(JobResult, Answer)>>>;
+
+/// The results of jobs that another transaction has locked.
+pub(crate) type Locked = mpsc::UnboundedReceiver<(JobResult, Answer)>;
 
 impl Results {
     pub(crate) fn new() -> (Self, Queue) {
         let (sender, receiver) = mpsc::channel(2 * MOST);
-        (Self(sender), Queue(Arc::new(Mutex::new(receiver))))
+        (Self(sender), Arc::new(Mutex::new(receiver)))
     }
 
     /// Ends a run. Answers when the result is stored.
@@ -43,52 +48,63 @@ impl Results {
 }
 
 /// Stores results until all senders are gone.
-pub(crate) async fn run(client: Client, queue: Queue) {
+pub(crate) async fn run(client: Client, queue: Queue, locked: mpsc::UnboundedSender<(JobResult, Answer)>) {
     let mut batch = Vec::new();
     loop {
-        let mut receiver = queue.0.lock().await;
+        let mut receiver = queue.lock().await;
         if receiver.recv_many(&mut batch, MOST).await == 0 {
             return;
         }
         drop(receiver);
-        let (results, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
-        match store(&client, &results).await {
-            Ok(finished) => {
-                for ((answer, result), finished) in answers.into_iter().zip(results).zip(finished) {
-                    if finished.locked {
-                        tokio::spawn(store_locked(client.clone(), result, answer));
-                    } else {
-                        let _ = answer.send(Ok(finished));
-                    }
-                }
-            }
-            Err(refusal) if results.len() == 1 => answers.into_iter().for_each(|answer| {
-                let _ = answer.send(Err(refusal.clone()));
-            }),
-            // An invalid result must not fail the other results of its call.
-            Err(_) => {
-                for (result, answer) in results.into_iter().zip(answers) {
-                    let finished = store(&client, &[result]).await;
-                    let _ =
-                        answer.send(finished.and_then(|mut one| one.pop().ok_or_else(|| Refusal::new("no answer"))));
-                }
-            }
+        for one in store_all(&client, std::mem::take(&mut batch)).await {
+            // The task of the locked ones lives for as long as this one.
+            let _ = locked.send(one);
         }
     }
 }
 
-/// A job that an operator's transaction has locked holds up its own connection only.
-async fn store_locked(client: Client, result: JobResult, answer: Answer) {
-    let finished = loop {
-        sleep(WAIT).await;
-        match store(&client, std::slice::from_ref(&result)).await.map(|mut one| one.pop()) {
-            Ok(Some(finished)) if !finished.locked => break Ok(finished),
-            Ok(_) if !answer.is_closed() => {}
-            Ok(_) => return,
-            Err(refusal) => break Err(refusal),
+/// Stores the results of locked jobs, which so hold up their own connections only: all in one call, again after a wait, which
+/// grows while none of them counts.
+pub(crate) async fn run_locked(client: Client, mut locked: Locked) {
+    let (mut batch, mut wait) = (Vec::new(), WAIT);
+    while !batch.is_empty() || locked.recv_many(&mut batch, MOST).await > 0 {
+        sleep(wait).await;
+        while let Ok(one) = locked.try_recv() {
+            batch.push(one);
         }
-    };
-    let _ = answer.send(finished);
+        let given = batch.len();
+        batch = store_all(&client, batch).await;
+        wait = if batch.len() < given { WAIT } else { LONGEST_WAIT.min(wait * 2) };
+        batch.retain(|(_, answer)| !answer.is_closed());
+    }
+}
+
+/// Stores results and answers them. Returns those whose jobs are locked.
+async fn store_all(client: &Client, batch: Vec<(JobResult, Answer)>) -> Vec<(JobResult, Answer)> {
+    let (results, answers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    let given = results.iter().cloned().zip(answers);
+    let mut locked = Vec::new();
+    match store(client, &results).await {
+        Ok(finished) => {
+            for ((result, answer), finished) in given.zip(finished) {
+                if finished.locked {
+                    locked.push((result, answer));
+                } else {
+                    let _ = answer.send(Ok(finished));
+                }
+            }
+        }
+        Err(refusal) if results.len() == 1 => given.for_each(|(_, answer)| {
+            let _ = answer.send(Err(refusal.clone()));
+        }),
+        // An invalid result must not fail the other results of its call.
+        Err(_) => {
+            for one in given {
+                locked.extend(Box::pin(store_all(client, vec![one])).await);
+            }
+        }
+    }
+    locked
 }
 
 async fn store(client: &Client, results: &[JobResult]) -> Result<Vec<FinishedRun>, Refusal> {

@@ -61,6 +61,38 @@ async fn a_job_that_is_locked_holds_up_no_other_ack() {
 }
 
 #[tokio::test]
+async fn one_call_carries_the_results_of_all_locked_jobs() {
+    let server = Server::start().await;
+    let mut workers = Vec::new();
+    for number in 0..12 {
+        let jid = format!("job-{number:04}");
+        let mut worker = server.worker("w").await;
+        worker.push(job(&jid, "t")).await;
+        worker.fetch("default").await;
+        workers.push((worker, jid));
+    }
+    let mut locking = server.database.pool().begin().await.unwrap();
+    sqlx::query(server.database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *locking).await.unwrap();
+    for (worker, jid) in &mut workers {
+        worker.write(&format!("ACK {}", json!({ "jid": jid }))).await;
+    }
+    let calls = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
+        AND query LIKE '%finish_jobs%' AND pid <> pg_backend_pid()";
+    let (mut seen, mut most) = (0, 0);
+    while seen < 20 {
+        let at_once = server.database.number(calls).await;
+        seen += at_once.min(1);
+        most = most.max(at_once);
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(most <= 3, "{most} calls at once");
+    locking.rollback().await.unwrap();
+    for (worker, _) in &mut workers {
+        assert_eq!(worker.read().await, "OK");
+    }
+}
+
+#[tokio::test]
 async fn without_retries_a_failed_job_is_gone_or_dead() {
     let server = Server::start().await;
     let mut worker = server.worker("w").await;
