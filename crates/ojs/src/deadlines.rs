@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
-use uniqueue::{Client, FinishedRun, JobError, JobResult, JobRun};
+use uniqueue::{Client, FinishedRun, JobError, JobFilter, JobResult, JobRun, JobState};
 
 use crate::reservations::{Held, Runs};
 
@@ -79,7 +79,19 @@ async fn end_late_runs(client: Client, runs: Arc<Runs>, mut new: mpsc::Unbounded
 
 /// Ends late runs. Returns those whose jobs are locked.
 async fn end(client: &Client, runs: &Runs, late: &[Held]) -> uniqueue::Result<Vec<JobRun>> {
-    let results = late.iter().map(|held| {
+    let now = Instant::now();
+    let is_reserved = |held: &&Held| held.until > now;
+    // Another process may have extended a reservation. Of a run that was taken back nothing is reported, because a report means
+    // that its worker lives.
+    let lapsed = late.iter().filter(|held| !is_reserved(held)).map(|held| held.run.id);
+    let running = JobFilter::new().ids(lapsed).states(JobState::Running);
+    let rows = client.jobs(running).limit(u32::try_from(BATCH).unwrap_or(u32::MAX)).await?;
+    let is_running = |held: &&Held| rows.iter().any(|row| row.id == held.run.id && row.run == held.run.run);
+    let (late, over): (Vec<_>, Vec<_>) = late.iter().partition(|held| is_reserved(held) || is_running(held));
+    for held in over {
+        runs.remove(held.run);
+    }
+    let results = late.into_iter().map(|held| {
         let millis = held.details.timeout_ms.unwrap_or_default();
         let error =
             JobError::new(format!("the attempt took longer than {millis} ms")).code("timeout").error_type("timeout");

@@ -88,6 +88,16 @@ impl fmt::Display for Exact<'_> {
     }
 }
 
+/// A text, and no number.
+pub(crate) fn text(value: &Value) -> Option<&str> {
+    value.as_str().filter(|text| !text.starts_with(MARK))
+}
+
+/// The texts of an array that has nothing else.
+pub(crate) fn texts(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|item| text(item).map(str::to_owned)).collect()
+}
+
 /// A number as a double.
 pub(crate) fn double(value: &Value) -> Option<f64> {
     match value {

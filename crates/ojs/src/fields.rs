@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::exact::Exact;
+use crate::exact::{self, Exact};
 use crate::problem::Problem;
 
 /// A job document. A member of `options` comes before the same member at the top. Both come before the members of the
@@ -29,11 +29,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, Problem> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(wrong(name, "a string", other)),
-        }
+        text(name, self.get(name))
     }
 
     pub(crate) fn object(&self, name: &str) -> Result<Option<&'a Map<String, Value>>, Problem> {
@@ -71,6 +67,14 @@ impl<'a> Fields<'a> {
             };
         }
         Ok(None)
+    }
+}
+
+/// A member that must be a text if it is there.
+pub(crate) fn text<'a>(name: &str, given: Option<&'a Value>) -> Result<Option<&'a str>, Problem> {
+    match given {
+        None | Some(Value::Null) => Ok(None),
+        Some(given) => exact::text(given).map(Some).ok_or_else(|| wrong(name, "a string", given)),
     }
 }
 

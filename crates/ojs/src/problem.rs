@@ -208,6 +208,12 @@ impl From<Error> for Problem {
 }
 
 impl Problem {
+    /// Another transaction has locked the job of a report.
+    pub(crate) fn locked(job: JobId) -> Self {
+        let message = format!("another transaction has locked job {job}: send the report again");
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "backend_error", message).retryable()
+    }
+
     /// The database does not answer, or not in time.
     pub(crate) fn away() -> Self {
         let message = "the database does not answer, or not in time";

@@ -90,8 +90,9 @@ impl RetryPolicy {
         };
         let permanent_errors = match given("non_retryable_errors") {
             None => Vec::new(),
-            Some(value) => serde_json::from_value(value.clone())
-                .map_err(|_| refuse("non_retryable_errors", "an array of strings", value))?,
+            Some(value) => {
+                exact::texts(value).ok_or_else(|| refuse("non_retryable_errors", "an array of strings", value))?
+            }
         };
         if let Some(value) = given("on_exhaustion")
             && !matches!(value.as_str(), Some("discard" | "dead_letter"))

@@ -16,7 +16,7 @@ use crate::details::Details;
 use crate::door::Door;
 use crate::envelope::known_id;
 use crate::exact;
-use crate::fields::{Fields, wrong};
+use crate::fields::{Fields, text, wrong};
 use crate::jobs::find;
 use crate::problem::Problem;
 use crate::reservations::{self, Held, LONGEST, NAMELESS, not_active, reserve_at_fetch};
@@ -96,17 +96,15 @@ pub(crate) async fn nack(State(door): State<Arc<Door>>, Object(body): Object) ->
     let Some(error) = fields.object("error")? else {
         return Err(Problem::invalid("missing required field: error").detail("field", "error"));
     };
-    let text = |name: &str| error.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let class = error.get("details").and_then(|details| details.get("error_class")).and_then(Value::as_str);
-    let of_type = text("type").or(class);
-    let code = text("code").unwrap_or("handler_error");
+    let class = error_text("details.error_class", error.get("details").and_then(|details| details.get("error_class")))?;
+    let of_type = error_text("type", error.get("type"))?.or(class);
+    let code = error_text("code", error.get("code"))?.unwrap_or("handler_error");
+    let message = error_text("message", error.get("message"))?.unwrap_or("the worker reported no message");
     let policy = held.policy();
     let names: Vec<_> = [Some(code), of_type, class].into_iter().flatten().collect();
     let is_permanent =
         error.get("retryable") == Some(&Value::Bool(false)) || policy.is_some_and(|policy| policy.is_permanent(&names));
-    let mut failure = JobError::new(text("message").unwrap_or("the worker reported no message").to_owned())
-        .code(code)
-        .error_type(of_type.unwrap_or(code));
+    let mut failure = JobError::new(message.to_owned()).code(code).error_type(of_type.unwrap_or(code));
     if let Some(details) = error.get("details").filter(|details| !details.is_null()) {
         failure = failure.details(exact::plain("error.details", details)?);
     }
@@ -115,6 +113,11 @@ pub(crate) async fn nack(State(door): State<Arc<Door>>, Object(body): Object) ->
     }
     let row = finish(&door, &held, JobResult::fail(held.run, with_delay(failure, &held))).await?;
     Ok(Answer::ok(report(&row)))
+}
+
+/// A text of an error, unless it is empty.
+fn error_text<'a>(name: &str, given: Option<&'a Value>) -> Result<Option<&'a str>, Problem> {
+    Ok(text(&format!("error.{name}"), given)?.filter(|text| !text.is_empty()))
 }
 
 /// The run that a report is about.
@@ -126,13 +129,19 @@ async fn reported(door: &Door, body: &Map<String, Value>) -> Result<Held, Proble
     door.runs.find(&door.client, known_id("job", id)?, worker(fields)?).await
 }
 
-/// Ends a run, and returns the job as it is now.
+/// Ends a run, and returns the job as it is now. A job that another transaction has locked is tried for about two seconds: each
+/// try takes a connection for a tenth of a second.
 async fn finish(door: &Door, held: &Held, result: JobResult) -> Result<JobRow, Problem> {
+    let mut wait = Duration::from_millis(50);
     let counted = loop {
         match door.client.finish_jobs([result.clone()]).await?.first() {
-            Some(finished) if finished.locked => tokio::time::sleep(Duration::from_millis(50)).await,
+            Some(finished) if finished.locked && wait > Duration::from_secs(1) => {
+                return Err(Problem::locked(held.run.id));
+            }
+            Some(finished) if finished.locked => tokio::time::sleep(wait).await,
             finished => break finished.is_some_and(|finished| finished.counted),
         }
+        wait *= 2;
     };
     door.runs.remove(held.run);
     let row = find(&door.client, "job", held.run.id).await;
@@ -218,14 +227,11 @@ fn worker<'a>(fields: Fields<'a>) -> Result<Option<&'a str>, Problem> {
 
 /// An array of texts in a body.
 fn names(body: &Map<String, Value>, name: &str, least: usize) -> Result<Vec<String>, Problem> {
-    let given = body
-        .get(name)
-        .filter(|given| !given.is_null())
-        .cloned()
-        .unwrap_or_else(|| if least == 0 { json!([]) } else { Value::Null });
+    let given = body.get(name).unwrap_or(&Value::Null);
     let most = usize::try_from(MOST).unwrap_or(usize::MAX);
-    match serde_json::from_value::<Vec<String>>(given.clone()) {
-        Ok(names) if (least..=most).contains(&names.len()) => Ok(names),
-        _ => Err(wrong(name, &format!("an array of {least} to {most} strings"), &given)),
+    match exact::texts(given) {
+        Some(names) if (least..=most).contains(&names.len()) => Ok(names),
+        None if given.is_null() && least == 0 => Ok(Vec::new()),
+        _ => Err(wrong(name, &format!("an array of {least} to {most} strings"), given)),
     }
 }

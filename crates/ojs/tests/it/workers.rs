@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::fixture::{Door, text};
+use crate::fixture::{Door, post_to, text};
 
 /// Waits until a job is in a state, and returns it.
 async fn until(door: &Door, id: &str, state: &str) -> Value {
@@ -45,6 +45,65 @@ async fn an_attempt_ends_at_the_timeout_of_its_job_also_while_its_worker_extends
     let job = until(&door, &id, "retryable").await;
     assert_eq!((&job["error"]["code"], &job["attempt"]), (&json!("timeout"), &json!(1)));
     assert_eq!(door.post("/workers/heartbeat", &beat).await.1["jobs_extended"], json!([]));
+}
+
+#[tokio::test]
+async fn a_deadline_takes_no_crash_back_and_holds_for_a_job_that_another_process_extends() {
+    let door = Door::open(4).await;
+    let other = uniqueue_ojs::Ojs::new(door.database.client.clone()).start().await.unwrap();
+    let options = json!({ "timeout_ms": 4_000, "retry": { "initial_interval": "PT1H" } });
+    door.enqueue(&json!({ "type": "deadly", "args": [], "options": options })).await;
+    let extended = door.enqueue(&json!({ "type": "extended", "args": [], "options": options })).await;
+    let fetch = json!({ "queues": ["default"], "worker_id": "w", "count": 2, "visibility_timeout_ms": 2_000 });
+    assert_eq!(door.post("/workers/fetch", &fetch).await.1["jobs"].as_array().unwrap().len(), 2);
+    let beat = json!({ "worker_id": "w", "active_jobs": [extended], "visibility_timeout_ms": 60_000 });
+    let (_, beat) = post_to(other, "/workers/heartbeat", &beat).await;
+    assert_eq!(beat["jobs_extended"], json!([extended]));
+    let crashes = "SELECT crashes::bigint FROM {schema}.job WHERE kind = 'deadly'";
+    door.database.until(crashes, 1).await;
+    let job = until(&door, &extended, "retryable").await;
+    assert_eq!(job["error"]["code"], "timeout");
+    // The deadlines of both were the same.
+    assert_eq!(door.database.number(crashes).await, 1);
+}
+
+#[tokio::test]
+async fn a_report_on_a_locked_job_is_refused_soon_and_may_be_sent_again() {
+    let door = Door::open(4).await;
+    let id = door.enqueue(&json!({ "type": "a", "args": [] })).await;
+    door.fetch("default", "w", 1).await;
+    let mut locking = door.database.pool().begin().await.unwrap();
+    sqlx::query(door.database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *locking).await.unwrap();
+    let report = json!({ "job_id": id, "worker_id": "w" });
+    let (status, answer) = tokio::time::timeout(test_support::WAIT, door.post("/workers/ack", &report)).await.unwrap();
+    let error = &answer["error"];
+    assert_eq!((status, &error["code"], &error["retryable"]), (503, &json!("backend_error"), &json!(true)));
+    assert!(text(&error["message"]).contains("locked"), "{answer}");
+    locking.rollback().await.unwrap();
+    assert_eq!(door.post("/workers/ack", &report).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_number_is_no_text_of_a_worker() {
+    let door = Door::open(3).await;
+    let id = door.enqueue(&json!({ "type": "a", "args": [] })).await;
+    door.fetch("default", "w", 1).await;
+    let nack = |error: Value| json!({ "job_id": id, "error": error });
+    for (path, body, field) in [
+        ("fetch", json!({ "queues": ["default"], "worker_id": 1.5 }), "worker_id"),
+        ("fetch", json!({ "queues": ["default", 1.5] }), "queues"),
+        ("heartbeat", json!({ "worker_id": "w", "active_jobs": [1.5] }), "active_jobs"),
+        ("nack", nack(json!({ "message": 1.5 })), "error.message"),
+        ("nack", nack(json!({ "code": 15 })), "error.code"),
+        ("nack", nack(json!({ "type": 1.5 })), "error.type"),
+        ("nack", nack(json!({ "details": { "error_class": 1.5 } })), "error.details.error_class"),
+    ] {
+        let (status, answer) = door.post(&format!("/workers/{path}"), &body).await;
+        assert_eq!((status, &answer["error"]["details"]["field"]), (400, &json!(field)), "{body}: {answer}");
+    }
+    let retry = json!({ "retry": { "non_retryable_errors": [1.5] } });
+    assert_eq!(door.post("/jobs", &json!({ "type": "a", "args": [], "options": retry })).await.0, 422);
+    assert_eq!(door.job(&id).await["state"], "active");
 }
 
 #[tokio::test]
