@@ -117,7 +117,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
                     p.names {
                         @for (at, one) in runners.iter().take(RUNNERS).enumerate() {
                             @if at > 0 { ", " }
-                            a href=(page.link(&format!("/runners#runner-{}", one.id))) { (Cell(&one.name)) }
+                            a.inline href=(page.link(&format!("/runners#runner-{}", one.id))) { (Cell(&one.name)) }
                             @if let Some(version) = &one.version { " " span.note { (Cell(version)) } }
                             @if one.kinds.is_none() { " " span.note { "any kind of its queues" } }
                         }
