@@ -101,22 +101,40 @@ AS $$
 DECLARE
     -- now() stands still in the caller's transaction; a claim must not begin, or end, before its time.
     instant CONSTANT timestamptz := clock_timestamp();
-    -- The places of the jobs whose key has a holder.
-    held integer[];
-    is_entered boolean := false;
-    violated text;
-    answered integer := 0;
+    -- The jobs that have no answer yet.
+    rest new_job[] := jobs;
+    -- The answers, but for the jobs that were inserted at the instant.
+    answers insert_answer[] := '{}';
+    held insert_answer[];
+    entered integer;
 BEGIN
-    -- First a look, which waits for no transaction that changes a holder. The index alone does not tell a duplicate: a job
-    -- that does not claim its key in its first state meets no entry there. After a look a plain INSERT is enough. It probes
-    -- the index once, where ON CONFLICT probes it twice. It fails where a rival commits in between, and then the next look
-    -- finds the jobs of the rival.
-    FOR round IN 1..3 LOOP
-        -- A lateral subquery is a probe for each key, where the planner would make a join with all claims of EXISTS.
-        SELECT coalesce(array_agg(k.place), '{}') INTO held
-        FROM unnest(jobs) AS k
-        CROSS JOIN LATERAL (SELECT FROM job AS c WHERE c.unique_key = k.unique_key AND c.claims LIMIT 1) AS c;
-        BEGIN
+    FOR round IN 1..10 LOOP
+        -- First a look, which waits for no transaction that changes a holder. The index alone does not tell a duplicate: a
+        -- job that does not claim its key in its first state meets no entry there. A lateral subquery is a probe for each
+        -- key, where the planner would make a join with all claims of EXISTS.
+        SELECT
+            coalesce(
+                array_agg(
+                    (k.place, 'duplicate', NULL, c.id, (c.job).state, NULL, NULL, NULL, k.unique_key, c.job, NULL)::insert_answer
+                ),
+                '{}'
+            )
+        INTO held
+        FROM unnest(rest) AS k
+        CROSS JOIN LATERAL (
+            SELECT c.id, c::job AS job
+            FROM job AS c
+            WHERE c.unique_key = k.unique_key AND c.claims
+                AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
+                AND NOT _has_expired(c.expires_at, c.state, clock_timestamp())
+            LIMIT 1
+        ) AS c;
+        answers := answers || held;
+        -- Then the others in one fixed order for all, so that two batches can never deadlock. The statement stops at the first
+        -- key that is contested, and takes none behind it before that one is settled. A block that could be rolled back would
+        -- keep rivals waiting until the whole transaction ends, also after a rollback to a savepoint.
+        PERFORM set_config('uniqueue.entered', '0', true);
+        WITH entered AS (
             INSERT INTO job AS j (
                 id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
                 unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order,
@@ -133,63 +151,47 @@ BEGIN
                     u.expires_at, CASE WHEN NOT u.is_pending THEN _length_after(greatest(instant, d.due_at), u.expires_in) END
                 ),
                 u.expires_in
-            FROM unnest(jobs) AS u
+            FROM (
+                SELECT u.*, row_number() OVER (ORDER BY u.unique_key) AS number
+                FROM unnest(rest) AS u
+                WHERE u.place NOT IN (SELECT h.place FROM unnest(held) AS h)
+                ORDER BY u.unique_key
+                OFFSET 0
+            ) AS u
             CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
-            WHERE u.place NOT IN (SELECT p.place FROM unnest(held) AS p (place))
-            -- One fixed order for all, so that two batches can never deadlock.
-            ORDER BY u.unique_key;
-            is_entered := true;
-            EXIT;
-        EXCEPTION
-            WHEN unique_violation THEN
-                GET STACKED DIAGNOSTICS violated = CONSTRAINT_NAME;
-                IF violated <> 'job_unique_key' THEN
-                    RAISE;
-                END IF;
-        END;
+            -- Evaluated for each row after the one before it was inserted, or was not.
+            WHERE u.number = current_setting('uniqueue.entered')::bigint + 1
+            ON CONFLICT (unique_key) WHERE claims DO NOTHING
+            RETURNING set_config('uniqueue.entered', (current_setting('uniqueue.entered')::bigint + 1)::text, true)
+        )
+        SELECT count(*) INTO entered FROM entered;
+        EXIT WHEN entered + cardinality(held) = cardinality(rest);
+        rest := ARRAY(
+            SELECT u::new_job
+            FROM unnest(rest) AS u
+            WHERE u.place NOT IN (SELECT h.place FROM unnest(held) AS h)
+            ORDER BY u.unique_key
+            OFFSET entered
+        );
+        -- A rival, an expired claim, or a holder that ended meanwhile.
+        held := (_insert_in_order(CASE WHEN round < 10 THEN rest[1:1] ELSE rest END, instant)).answers;
+        answers := answers || ARRAY(SELECT h FROM unnest(held) AS h WHERE h.place IS NOT NULL);
+        rest := CASE WHEN round < 10 THEN rest[2:] ELSE '{}' END;
+        EXIT WHEN rest = '{}';
     END LOOP;
-    IF cardinality(held) > 0 THEN
-        RETURN QUERY
-        SELECT
-            u.place, 'duplicate', NULL::uuid, (h.job).id, (h.job).state, NULL::timestamptz, NULL::timestamptz,
-            NULL::timestamptz, u.unique_key, h.job, NULL::integer
-        FROM unnest(jobs) AS u
-        CROSS JOIN LATERAL (
-            SELECT c::job AS job
-            FROM job AS c
-            WHERE c.unique_key = u.unique_key AND c.claims
-                AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
-                AND NOT _has_expired(c.expires_at, c.state, clock_timestamp())
-            LIMIT 1
-        ) AS h
-        -- IS TRUE: a filter before the probes, not a join after them.
-        WHERE (u.place IN (SELECT p.place FROM unnest(held) AS p (place))) IS TRUE;
-        GET DIAGNOSTICS answered = ROW_COUNT;
-    END IF;
-    IF NOT is_entered OR answered < cardinality(held) THEN
-        -- Rivals, a holder that ended meanwhile, and an expired claim take more than a look.
-        RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'contested';
-    END IF;
-    IF (cardinality(held) > 0 OR folded IS NOT NULL)
-        AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL)
-    THEN
+    IF (answers <> '{}' OR folded IS NOT NULL) AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL) THEN
         PERFORM _note_duplicates(
             array_agg(u.kind), array_agg(u.unique_key), array_agg(coalesce(h.id, u.id)),
             array_agg(coalesce(folded[u.place], 0) + (h.id IS NOT NULL)::integer)
         )
         FROM unnest(jobs) AS u
-        LEFT JOIN LATERAL (
-            SELECT c.id
-            FROM job AS c
-            WHERE c.unique_key = u.unique_key AND c.claims
-                AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
-                AND NOT _has_expired(c.expires_at, c.state, clock_timestamp())
-            LIMIT 1
-        ) AS h ON u.place = ANY (held)
-        WHERE h.id IS NOT NULL OR (folded[u.place] > 0 AND u.place <> ALL (held));
+        LEFT JOIN unnest(answers) AS h ON h.place = u.place AND h.outcome = 'duplicate'
+        WHERE h.id IS NOT NULL OR folded[u.place] > 0
+        HAVING count(*) > 0;
     END IF;
 
-    IF cardinality(held) < cardinality(jobs) THEN
+    RETURN QUERY SELECT a.* FROM unnest(answers) AS a;
+    IF cardinality(answers) < cardinality(jobs) OR EXISTS (SELECT FROM unnest(answers) AS a WHERE a.outcome = 'inserted') THEN
         IF EXISTS (
             SELECT FROM runner AS r WHERE r.idle AND r.queues && ARRAY(SELECT u.queue FROM unnest(jobs) AS u)
         ) THEN
@@ -205,9 +207,10 @@ BEGIN
             u.unique_key, NULL::job, NULL::integer
         FROM unnest(jobs) AS u
         CROSS JOIN LATERAL (SELECT c.* FROM job AS c WHERE c.id = u.id LIMIT 1) AS j
-        WHERE num_nonnulls(u.scheduled_at, u.delay, u.period, u.ttl) > 0 OR u.is_pending;
+        WHERE (num_nonnulls(u.scheduled_at, u.delay, u.period, u.ttl) > 0 OR u.is_pending)
+            AND u.place NOT IN (SELECT a.place FROM unnest(answers) AS a);
     END IF;
 END
 $$;
 COMMENT ON FUNCTION _insert_unique(new_job[], integer[]) IS
-    'Inserts jobs that have new ids, different keys, and ignore as on_conflict. The job at position n has place n. folded: for each place, how many other inputs of the caller are duplicates of it. The audit counts them. Null: none. Error UQ001: a key needs more than a look-up. The caller then inserts the jobs one by one with _insert_batch.';
+    'Inserts jobs that have new ids, different keys, and ignore as on_conflict, in the order of their keys. The job at position n has place n. A key that needs more than a look-up is settled by _insert_in_order. folded: for each place, how many other inputs of the caller are duplicates of it. The audit counts them. Null: none.';

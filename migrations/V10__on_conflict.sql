@@ -16,41 +16,6 @@ COMMENT ON FUNCTION _release_expired(uuid) IS
     'Ends the claim of a job if the claim has expired, and discards the job if the job has expired. Returns whether it did either. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _release_expired(uuid) FROM PUBLIC;
 
-CREATE FUNCTION _replace_holder(holder uuid, successor uuid, preempt boolean) RETURNS job
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
-    SET search_path FROM CURRENT
-AS $$
-DECLARE
-    replaced job;
-BEGIN
-    -- In a block, so that a holder that started or finished meanwhile is not left locked.
-    BEGIN
-        UPDATE job AS h
-        SET unique_states = 0,
-            -- A final job keeps its outcome, and has no successor.
-            replaced_by = CASE WHEN h.finalized_at IS NULL THEN successor ELSE h.replaced_by END,
-            state = CASE WHEN h.finalized_at IS NULL THEN 'cancelled' ELSE h.state END,
-            finalized_at = coalesce(h.finalized_at, clock_timestamp())
-        WHERE h.id = holder AND _not_by_partial_index(h.claims) AND (h.state <> 'running' OR preempt)
-        RETURNING h.* INTO replaced;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'the holder moved on';
-        END IF;
-    EXCEPTION
-        WHEN SQLSTATE 'UQ002' THEN
-            RETURN NULL;
-    END;
-    IF replaced.awaited THEN
-        PERFORM _wake_releaser();
-    END IF;
-    RETURN replaced;
-END
-$$;
-COMMENT ON FUNCTION _replace_holder(uuid, uuid, boolean) IS
-    'Ends the claim of a holder in favour of successor, the job that the caller inserts next. Cancels the holder unless it is final. preempt: also if the holder runs. Returns the changed job. Null: the job claims nothing, or it runs and preempt is false. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _replace_holder(uuid, uuid, boolean) FROM PUBLIC;
-
 CREATE FUNCTION _is_waiting(state job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN state IN ('available', 'pending', 'retryable', 'scheduled');
@@ -65,6 +30,108 @@ CREATE FUNCTION _claims_waiting(
     RETURN _is_waiting(state) AND (least(unique_until, expires_at) > at) IS NOT FALSE;
 COMMENT ON FUNCTION _claims_waiting(job_state, timestamptz, timestamptz, timestamptz) IS
     'Whether a job with these columns that claims its key may be changed or covered by a duplicate: it waits, and neither its claim nor the job has expired.';
+
+CREATE FUNCTION _may_lock(
+    step text, state job_state, unique_until timestamptz, expires_at timestamptz, at timestamptz
+) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE step
+        WHEN 'preempt' THEN true
+        WHEN 'replace' THEN state <> 'running'
+        ELSE _claims_waiting(state, unique_until, expires_at, at)
+    END;
+COMMENT ON FUNCTION _may_lock(text, job_state, timestamptz, timestamptz, timestamptz) IS
+    'Whether _lock_holder locks a job with these columns that claims its key.';
+
+CREATE FUNCTION _lock_holder(holder uuid, step text, waits boolean) RETURNS job
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+#variable_conflict use_variable
+DECLARE
+    held job;
+    is_there boolean;
+BEGIN
+    FOR round IN 1..3 LOOP
+        -- A row that is locked in a block keeps its rivals waiting until the whole transaction ends, also after a rollback to a
+        -- savepoint. So a free holder is locked outside of a block.
+        IF step = 'cover' THEN
+            SELECT h.* INTO held
+            FROM job AS h
+            WHERE h.id = holder AND _not_by_partial_index(h.claims)
+                AND _may_lock(step, h.state, h.unique_until, h.expires_at, clock_timestamp())
+            FOR SHARE SKIP LOCKED;
+        ELSE
+            SELECT h.* INTO held
+            FROM job AS h
+            WHERE h.id = holder AND _not_by_partial_index(h.claims)
+                AND _may_lock(step, h.state, h.unique_until, h.expires_at, clock_timestamp())
+            FOR NO KEY UPDATE SKIP LOCKED;
+        END IF;
+        IF FOUND OR NOT waits THEN
+            RETURN held;
+        END IF;
+        -- The wait is in a block, so that a holder that started or finished meanwhile is not left locked. Then the holder is free
+        -- and is locked outside of it. The last round keeps the lock: several that wait would take it from each other.
+        BEGIN
+            IF step = 'cover' THEN
+                SELECT h.* INTO held
+                FROM job AS h
+                WHERE h.id = holder AND _not_by_partial_index(h.claims)
+                    AND _may_lock(step, h.state, h.unique_until, h.expires_at, clock_timestamp())
+                FOR SHARE;
+            ELSE
+                SELECT h.* INTO held
+                FROM job AS h
+                WHERE h.id = holder AND _not_by_partial_index(h.claims)
+                    AND _may_lock(step, h.state, h.unique_until, h.expires_at, clock_timestamp())
+                FOR NO KEY UPDATE;
+            END IF;
+            is_there := FOUND;
+            IF round < 3 OR NOT is_there THEN
+                RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'given back';
+            END IF;
+        EXCEPTION
+            WHEN SQLSTATE 'UQ002' THEN
+                IF NOT is_there THEN
+                    RETURN NULL;
+                END IF;
+        END;
+    END LOOP;
+    RETURN held;
+END
+$$;
+COMMENT ON FUNCTION _lock_holder(uuid, text, boolean) IS
+    'Locks the job that claims a key until the caller''s transaction ends, and returns it. step: preempt locks it in any state, replace unless it runs, update and cover while it waits and has not expired. cover: with FOR SHARE. waits: also if another transaction has it locked. Null: it moved on, or is locked.';
+
+CREATE FUNCTION _replace_holder(holder uuid, successor uuid, preempt boolean) RETURNS job
+    LANGUAGE plpgsql VOLATILE
+    SECURITY DEFINER
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    replaced job := _lock_holder(holder, CASE WHEN preempt THEN 'preempt' ELSE 'replace' END, true);
+BEGIN
+    IF replaced.id IS NULL THEN
+        RETURN NULL;
+    END IF;
+    UPDATE job AS h
+    SET unique_states = 0,
+        -- A final job keeps its outcome, and has no successor.
+        replaced_by = CASE WHEN h.finalized_at IS NULL THEN successor ELSE h.replaced_by END,
+        state = CASE WHEN h.finalized_at IS NULL THEN 'cancelled' ELSE h.state END,
+        finalized_at = coalesce(h.finalized_at, clock_timestamp())
+    WHERE h.id = holder
+    RETURNING h.* INTO replaced;
+    IF replaced.awaited THEN
+        PERFORM _wake_releaser();
+    END IF;
+    RETURN replaced;
+END
+$$;
+COMMENT ON FUNCTION _replace_holder(uuid, uuid, boolean) IS
+    'Ends the claim of a holder in favour of successor, the job that the caller inserts next. Cancels the holder unless it is final. preempt: also if the holder runs. Returns the changed job. Null: the job claims nothing, or it runs and preempt is false. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+REVOKE EXECUTE ON FUNCTION _replace_holder(uuid, uuid, boolean) FROM PUBLIC;
 
 CREATE FUNCTION _expiry(run new_job[], due timestamptz) RETURNS timestamptz
     LANGUAGE sql STABLE
@@ -343,66 +410,55 @@ DECLARE
     longest interval;
 BEGIN
     settled := 0;
-    -- The second of two updates waits here for the first, and goes on from its result. In a block, so that a holder that
-    -- moved on meanwhile is not left locked. The change is in it too: a row that is locked in a subtransaction and changed
-    -- outside of it needs a MultiXact.
-    BEGIN
-        SELECT h.* INTO held
-        FROM job AS h
-        WHERE h.id = holder AND _not_by_partial_index(h.claims)
-            AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
-        FOR NO KEY UPDATE;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'the holder moved on';
-        END IF;
-        arrived := clock_timestamp();
-        change := _updated_job(held, run, arrived);
-        settled := change.settled;
-        IF settled = 0 THEN
-            -- Full or overdue. It runs with what it has, and the newcomer takes its claim.
-            UPDATE job AS h SET unique_states = 0 WHERE h.id = holder RETURNING h.* INTO held;
-            RETURN;
-        END IF;
-        last := run[settled];
-        -- Roles that insert may call this. No job may lose attempts to it, or be due at a time that clients cannot read.
-        IF last.max_attempts < 1 THEN
-            RAISE invalid_parameter_value USING
-                MESSAGE = format('invalid max_attempts: must be at least 1: %s', last.max_attempts);
-        ELSIF change.due < '0001-01-01 00:00:00+00' OR change.due >= '9001-01-01 00:00:00+00' THEN
-            RAISE invalid_parameter_value USING
-                MESSAGE = format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due);
-        END IF;
-        IF held.expires_at IS NOT NULL THEN
-            expiry := _expiry(run[1 : settled], CASE WHEN held.state <> 'pending' THEN greatest(arrived, change.due) END);
-        END IF;
-        IF held.expires_in IS NOT NULL THEN
-            longest := _longest_expiry(run[1 : settled]);
-        END IF;
-        UPDATE job AS h
-        SET args = change.new_args,
-            scheduled_at = change.due,
-            unique_until = CASE
-                WHEN h.unique_until IS NOT NULL AND change.due > h.scheduled_at
-                    THEN greatest(h.unique_until, _length_after(change.due, last.ttl))
-                ELSE h.unique_until
-            END,
-            -- The latest of their times: no caller's args expire early.
-            expires_at = CASE WHEN expiry IS NOT NULL THEN greatest(h.expires_at, expiry) END,
-            expires_in = CASE WHEN longest IS NOT NULL THEN greatest(h.expires_in, longest) END,
-            -- The new args get all their attempts.
-            max_attempts = CASE
-                WHEN h.attempt > 0 THEN least(32767, h.attempt::integer + last.max_attempts)
-                ELSE h.max_attempts
-            END,
-            updates = coalesce(h.updates, 0) + settled,
-            updated_at = arrived,
-            updated_by = last.id
-        WHERE h.id = holder
-        RETURNING h.* INTO held;
-    EXCEPTION
-        WHEN SQLSTATE 'UQ002' THEN
-            held := NULL;
-    END;
+    -- The second of two updates waits here for the first, and goes on from its result.
+    held := _lock_holder(holder, 'update', true);
+    IF held.id IS NULL THEN
+        RETURN;
+    END IF;
+    arrived := clock_timestamp();
+    change := _updated_job(held, run, arrived);
+    settled := change.settled;
+    IF settled = 0 THEN
+        -- Full or overdue. It runs with what it has, and the newcomer takes its claim.
+        UPDATE job AS h SET unique_states = 0 WHERE h.id = holder RETURNING h.* INTO held;
+        RETURN;
+    END IF;
+    last := run[settled];
+    -- Roles that insert may call this. No job may lose attempts to it, or be due at a time that clients cannot read.
+    IF last.max_attempts < 1 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid max_attempts: must be at least 1: %s', last.max_attempts);
+    ELSIF change.due < '0001-01-01 00:00:00+00' OR change.due >= '9001-01-01 00:00:00+00' THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due);
+    END IF;
+    IF held.expires_at IS NOT NULL THEN
+        expiry := _expiry(run[1 : settled], CASE WHEN held.state <> 'pending' THEN greatest(arrived, change.due) END);
+    END IF;
+    IF held.expires_in IS NOT NULL THEN
+        longest := _longest_expiry(run[1 : settled]);
+    END IF;
+    UPDATE job AS h
+    SET args = change.new_args,
+        scheduled_at = change.due,
+        unique_until = CASE
+            WHEN h.unique_until IS NOT NULL AND change.due > h.scheduled_at
+                THEN greatest(h.unique_until, _length_after(change.due, last.ttl))
+            ELSE h.unique_until
+        END,
+        -- The latest of their times: no caller's args expire early.
+        expires_at = CASE WHEN expiry IS NOT NULL THEN greatest(h.expires_at, expiry) END,
+        expires_in = CASE WHEN longest IS NOT NULL THEN greatest(h.expires_in, longest) END,
+        -- The new args get all their attempts.
+        max_attempts = CASE
+            WHEN h.attempt > 0 THEN least(32767, h.attempt::integer + last.max_attempts)
+            ELSE h.max_attempts
+        END,
+        updates = coalesce(h.updates, 0) + settled,
+        updated_at = arrived,
+        updated_by = last.id
+    WHERE h.id = holder
+    RETURNING h.* INTO held;
 END
 $$;
 COMMENT ON FUNCTION _update_holder(uuid, new_job[]) IS
@@ -424,6 +480,7 @@ DECLARE
     );
     new_expiry timestamptz;
     lives_longer boolean := false;
+    locked job;
 BEGIN
     -- The run that it promises must not expire before the newcomer would.
     IF held.expires_at IS NOT NULL THEN
@@ -433,49 +490,30 @@ BEGIN
         lives_longer := (held.expires_in >= given.expires_in) IS NOT TRUE;
     END IF;
     -- A fetch and a promotion pass by a locked job, so its run begins after this transaction has ended. FOR SHARE lets
-    -- several transactions cover one job. In a block, so that a holder that moved on meanwhile is not left locked.
-    BEGIN
-        IF only_where_unlocked THEN
-            PERFORM
-            FROM job AS h
-            WHERE h.id = held.id AND _not_by_partial_index(h.claims)
-                AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
-            FOR NO KEY UPDATE SKIP LOCKED;
-        ELSIF changes_it_later OR lives_longer THEN
-            PERFORM
-            FROM job AS h
-            WHERE h.id = held.id AND _not_by_partial_index(h.claims)
-                AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
-            FOR NO KEY UPDATE;
-        ELSE
-            PERFORM
-            FROM job AS h
-            WHERE h.id = held.id AND _not_by_partial_index(h.claims)
-                AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
-            FOR SHARE;
-        END IF;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION USING ERRCODE = 'UQ002', MESSAGE = 'locked, or the holder moved on';
-        END IF;
-        IF lives_longer THEN
-            UPDATE job AS h
-            SET expires_at = CASE WHEN num_nulls(h.expires_at, new_expiry) = 0 THEN greatest(h.expires_at, new_expiry) END,
-                expires_in = CASE
-                    WHEN num_nulls(h.expires_in, given.expires_in) = 0 THEN greatest(h.expires_in, given.expires_in)
-                END
-            WHERE h.id = held.id;
-        END IF;
-    EXCEPTION
-        WHEN SQLSTATE 'UQ002' THEN
-            RETURN CASE
-                WHEN only_where_unlocked AND EXISTS (
-                    SELECT FROM job AS h
-                    WHERE h.id = held.id AND _not_by_partial_index(h.claims)
-                        AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
-                ) THEN 'locked'
-                ELSE 'moved on'
-            END;
-    END;
+    -- several transactions cover one job.
+    locked := _lock_holder(
+        held.id,
+        CASE WHEN only_where_unlocked OR changes_it_later OR lives_longer THEN 'update' ELSE 'cover' END,
+        NOT only_where_unlocked
+    );
+    IF locked.id IS NULL THEN
+        RETURN CASE
+            WHEN only_where_unlocked AND EXISTS (
+                SELECT FROM job AS h
+                WHERE h.id = held.id AND _not_by_partial_index(h.claims)
+                    AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
+            ) THEN 'locked'
+            ELSE 'moved on'
+        END;
+    END IF;
+    IF lives_longer THEN
+        UPDATE job AS h
+        SET expires_at = CASE WHEN num_nulls(h.expires_at, new_expiry) = 0 THEN greatest(h.expires_at, new_expiry) END,
+            expires_in = CASE
+                WHEN num_nulls(h.expires_in, given.expires_in) = 0 THEN greatest(h.expires_in, given.expires_in)
+            END
+        WHERE h.id = held.id;
+    END IF;
     RETURN 'covered';
 END
 $$;
@@ -636,6 +674,30 @@ $$;
 COMMENT ON FUNCTION _check_delays(new_job[]) IS
     'Raises error 22023 if one of these updates is due later than the longest delay of its policy allows.';
 
+CREATE FUNCTION _insert_replaced(run new_job[], arrived timestamptz, due timestamptz, awaited boolean) RETURNS void
+    LANGUAGE plpgsql VOLATILE
+AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO job (
+        id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state, finalized_at, replaced_by,
+        unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order, awaited,
+        expires_at, expires_in
+    )
+    SELECT
+        r.id, r.kind, r.queue, r.args, r.meta, r.priority, r.max_attempts, arrived, due, 'cancelled', arrived, r.successor,
+        r.unique_key, 0, coalesce(_length_after(arrived, r.period), _length_after(greatest(arrived, due), r.ttl)),
+        r.until_start, r.discard_on_reentry, r.group_key, r.group_limit, r.in_order, _insert_replaced.awaited,
+        coalesce(r.expires_at, CASE WHEN NOT r.is_pending THEN _length_after(greatest(arrived, due), r.expires_in) END), r.expires_in
+    FROM (
+        SELECT u.*, lead(u.id) OVER (ORDER BY u.place) AS successor FROM unnest(run) AS u
+    ) AS r
+    WHERE r.successor IS NOT NULL;
+END
+$$;
+COMMENT ON FUNCTION _insert_replaced(new_job[], timestamptz, timestamptz, boolean) IS
+    'Inserts all of these jobs but the last as jobs that were replaced by the next one. They never claim their key. awaited: as job.awaited.';
+
 CREATE FUNCTION _settle_jobs(
     run new_job[],
     instant timestamptz,
@@ -644,7 +706,8 @@ CREATE FUNCTION _settle_jobs(
     OUT answer insert_answer,
     OUT former uuid,
     OUT stopped uuid,
-    OUT passes_on boolean
+    OUT passes_on boolean,
+    OUT replaced_in_turn boolean
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -665,6 +728,9 @@ DECLARE
     arrived timestamptz;
     due timestamptz;
     first_state job_state;
+    made_updates integer;
+    -- The jobs that the new job stands for.
+    updates new_job[];
 BEGIN
     -- A rival that committed meanwhile won each round that is lost, so the inserts as a whole make progress.
     LOOP
@@ -678,7 +744,6 @@ BEGIN
             on_conflict := split_part(given.on_conflict, ' ', 1);
             IF on_conflict = 'update' THEN
                 PERFORM _check_delays(run);
-                given.args := (run[1]).args;
             END IF;
 
             step := 'insert';
@@ -733,8 +798,10 @@ BEGIN
                 THEN
                     began := 0;
                 END IF;
+                -- The last of several keeps only a time to come: the first of them is available once it is due.
                 IF on_conflict = 'replace_except_schedule'
                     AND _has_schedule(holder.state, holder.attempt, holder.created_at, holder.scheduled_at)
+                    AND (cardinality(run) = 1 OR holder.scheduled_at > arrived)
                 THEN
                     given.scheduled_at := holder.scheduled_at;
                 END IF;
@@ -750,12 +817,20 @@ BEGIN
         arrived := clock_timestamp();
         due := coalesce(given.scheduled_at, coalesce(instant, arrived) + coalesce(given.delay, interval '0'));
         first_state := CASE WHEN given.is_pending THEN 'pending' WHEN due > arrived THEN 'scheduled' ELSE 'available' END;
-        IF cardinality(run) > 1 THEN
+        updates := run[1:1];
+        IF cardinality(run) > 1 AND on_conflict = 'update' THEN
             change := _with_updates(run, first_state, arrived, due);
             settled := change.settled;
+            made_updates := nullif(settled - 1, 0);
+            updates := run[1 : settled];
             passes_on := change.passes_on;
             due := change.new_due;
             given.args := change.new_args;
+        ELSIF cardinality(run) > 1 AND given.unique_states & _state_bit(first_state) <> 0 THEN
+            replaced_in_turn := true;
+            settled := cardinality(run);
+            given := run[settled];
+            updates := run[settled : settled];
         END IF;
         INSERT INTO job AS j (
             id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
@@ -767,26 +842,33 @@ BEGIN
             first_state, given.unique_key, CASE WHEN passes_on THEN 0 ELSE given.unique_states END,
             coalesce(_length_after(arrived, given.period), _length_after(greatest(arrived, due), given.ttl)),
             given.until_start, given.discard_on_reentry, coalesce(goes_without, false),
-            given.group_key, given.group_limit, given.in_order, began, nullif(settled - 1, 0),
-            CASE WHEN settled > 1 THEN arrived END, CASE WHEN settled > 1 THEN (run[settled]).id END,
+            given.group_key, given.group_limit, given.in_order, began, made_updates,
+            CASE WHEN made_updates > 0 THEN arrived END, CASE WHEN made_updates > 0 THEN (run[settled]).id END,
             -- The children of the job that it replaced will wait for it, so a runner must not delete it when it completes.
-            CASE WHEN released.replaced_by = given.id THEN released.awaited END,
+            CASE WHEN released.replaced_by = (run[1]).id THEN released.awaited END,
             CASE
                 WHEN num_nonnulls(given.expires_at, given.expires_in) > 0
-                    THEN _expiry(run[1 : coalesce(settled, 1)], CASE WHEN NOT given.is_pending THEN greatest(arrived, due) END)
+                    THEN _expiry(updates, CASE WHEN NOT given.is_pending THEN greatest(arrived, due) END)
             END,
-            CASE WHEN given.expires_in IS NOT NULL THEN _longest_expiry(run[1 : coalesce(settled, 1)]) END
+            CASE WHEN given.expires_in IS NOT NULL THEN _longest_expiry(updates) END
         )
         ON CONFLICT DO NOTHING
         RETURNING j.id, j.state, j.created_at, j.scheduled_at, j.unique_until, CASE WHEN goes_without THEN j::job END
         INTO answer.id, answer.state, answer.created_at, answer.scheduled_at, answer.unique_until, answer.job;
         IF FOUND THEN
+            IF replaced_in_turn THEN
+                PERFORM _insert_replaced(
+                    run, arrived, due, CASE WHEN released.replaced_by = (run[1]).id THEN released.awaited END
+                );
+            END IF;
             answer.outcome := 'inserted';
             RETURN;
         END IF;
+        given := run[1];
         given.may_exist := true;
+        replaced_in_turn := false;
     END LOOP;
 END
 $$;
 COMMENT ON FUNCTION _settle_jobs(new_job[], timestamptz, boolean) IS
-    'Inserts the first of these jobs, or treats the holder of its key as its on_conflict says. Several jobs are updates with the same key, parameters and ttl, which are applied together if the holder waits. instant: when the batch began. Null: now. changes_it_later: whether a later job of the batch may change the holder. settled: how many of the jobs this answer covers. Null: one. former: the job whose claim ended in favour of the new job. stopped: the runner whose running job was cancelled. passes_on: whether the new job gave its claim to the next of these jobs. Call it only from functions that plan by index.';
+    'Inserts the first of these jobs, or treats the holder of its key as its on_conflict says. Several jobs are updates with the same key, parameters and ttl, which are applied together if the holder waits, or replacements of one key that are alike. instant: when the batch began. Null: now. changes_it_later: whether a later job of the batch may change the holder. settled: how many of the jobs this answer covers. Null: one. former: the job whose claim ended in favour of the new job. stopped: the runner whose running job was cancelled. passes_on: whether the new job gave its claim to the next of these jobs. replaced_in_turn: the last of these jobs is the new job, and each before it was replaced by the next. Call it only from functions that plan by index.';

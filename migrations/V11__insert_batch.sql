@@ -10,27 +10,38 @@ BEGIN
     FROM (
         SELECT
             r.job, r.place, r.changes_it_later,
-            -- An update goes with the one before it, unless that has the same id: then it is sent again.
-            count(*) FILTER (WHERE NOT coalesce(r.is_update AND r.alike = r.alike_before AND r.id <> r.id_before, false))
+            -- An update or a replacement goes with the one before it, unless that has the same id: then it is sent again.
+            count(*) FILTER (WHERE NOT coalesce(r.folds AND r.alike = r.alike_before AND r.id <> r.id_before, false))
                 OVER (ORDER BY r.comes_last, r.unique_key, r.id_alone, r.place) AS number
         FROM (
             SELECT
                 w.*,
-                bool_or(w.is_update OR w.on_conflict LIKE 'replace%' OR w.on_conflict = 'preempt')
-                    OVER (PARTITION BY w.unique_key) AS changes_it_later,
+                bool_or(w.is_update OR w.is_replacement) OVER (PARTITION BY w.unique_key) AS changes_it_later,
+                w.is_update OR (w.is_replacement AND w.may_exist IS NOT TRUE) AS folds,
                 lag(w.alike) OVER in_turn AS alike_before,
                 lag(w.id) OVER in_turn AS id_before
             FROM (
                 SELECT
-                    u::new_job AS job, u.id, u.place, u.unique_key, u.on_conflict,
+                    u::new_job AS job, u.id, u.place, u.unique_key, u.may_exist, k.is_update, k.is_replacement,
                     -- Jobs without a key can still meet by their ids, so those are taken in one order, too.
                     CASE WHEN u.unique_key IS NULL THEN u.id END AS id_alone,
                     -- An id that an earlier job of the batch has, under another key: that job comes first.
                     u.may_exist AND first_value(u.unique_key) OVER (PARTITION BY u.id ORDER BY u.place)
                         IS DISTINCT FROM u.unique_key AS comes_last,
-                    u.on_conflict LIKE 'update %' AS is_update,
-                    (u.unique_key, u.on_conflict, coalesce(u.ttl::text, ''), u.kind COLLATE "C") AS alike
+                    (
+                        u.unique_key, u.on_conflict, u.kind COLLATE "C",
+                        CASE
+                            WHEN k.is_update THEN coalesce(u.ttl::text, '')
+                            ELSE (
+                                u.queue, u.group_key, u.in_order, u.unique_states, u.scheduled_at, u.delay, u.is_pending,
+                                u.may_exist
+                            )::text
+                        END
+                    ) AS alike
                 FROM unnest(jobs) AS u
+                CROSS JOIN LATERAL (
+                    SELECT u.on_conflict LIKE 'update %', u.on_conflict LIKE 'replace%' OR u.on_conflict = 'preempt'
+                ) AS k (is_update, is_replacement)
             ) AS w
             WINDOW in_turn AS (ORDER BY w.comes_last, w.unique_key, w.id_alone, w.place)
         ) AS r
@@ -40,7 +51,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _jobs_by_key(new_job[]) IS
-    'The jobs of a batch in the one order in which every batch locks its keys. A row of run has one job, or successive updates of one key that can be applied together. changes_it_later: whether a job of the batch with the same key may change its holder.';
+    'The jobs of a batch in the one order in which every batch locks its keys. A row of run has one job, or successive updates or replacements of one key that can be applied together. changes_it_later: whether a job of the batch with the same key may change its holder.';
 
 CREATE FUNCTION _limit_wait(max_wait interval) RETURNS text
     LANGUAGE sql VOLATILE
@@ -132,6 +143,7 @@ DECLARE
     step record;
     run new_job[];
     answer insert_answer;
+    replaced uuid;
     settled integer;
     done integer;
     size integer;
@@ -140,7 +152,7 @@ DECLARE
     duplicates integer[] := '{}';
     here integer;
 BEGIN
-    answers := array_fill(NULL::insert_answer, ARRAY[cardinality(jobs)]);
+    answers := array_fill(NULL::insert_answer, ARRAY[(SELECT max(u.place) FROM unnest(jobs) AS u)]);
     -- Key by key in one fixed order, each settled before the next is touched.
     FOR batch IN SELECT b.* FROM _jobs_by_key(jobs) AS b LOOP
         IF (batch.run[1]).unique_key IS DISTINCT FROM key_at_hand THEN
@@ -148,11 +160,11 @@ BEGIN
             duplicates := '{}';
         END IF;
         done := 0;
-        -- All updates at once, and fewer where the holder takes few. Else the work would grow with the square of their number.
+        -- All at once, and fewer where the holder takes few. Else the work would grow with the square of their number.
         size := cardinality(batch.run);
         WHILE done < cardinality(batch.run) LOOP
             run := batch.run[done + 1 : done + size];
-            step := _settle_jobs(run, CASE WHEN cardinality(jobs) > 1 THEN instant END, batch.changes_it_later);
+            step := _settle_jobs(run, instant, batch.changes_it_later);
             settled := coalesce(step.settled, 1);
             answer := step.answer;
             IF answer.replaced IS NOT NULL THEN
@@ -171,9 +183,14 @@ BEGIN
             IF answer.outcome IN ('inserted', 'updated', 'covered') THEN
                 woken := woken || answer.id;
             END IF;
+            replaced := answer.replaced;
             FOR nth IN 1..settled LOOP
                 here := (run[nth]).place;
-                IF nth = 2 THEN
+                IF step.replaced_in_turn THEN
+                    answer.id := (run[nth]).id;
+                    answer.replaced := replaced;
+                    replaced := answer.id;
+                ELSIF nth = 2 THEN
                     -- Applied to the job, whether that was new or there before.
                     answer.outcome := 'updated';
                     answer.created_at := NULL;
@@ -205,7 +222,8 @@ RETURNS SETOF insert_answer
 AS $$
 #variable_conflict use_column
 DECLARE
-    instant CONSTANT timestamptz := clock_timestamp();
+    -- The jobs of a batch are due at one time, whenever their keys are taken.
+    instant CONSTANT timestamptz := CASE WHEN cardinality(jobs) > 1 THEN clock_timestamp() END;
     caller_lock_timeout CONSTANT text := current_setting('lock_timeout');
     settled record;
     answers insert_answer[];
@@ -215,37 +233,41 @@ BEGIN
         PERFORM _limit_wait(max_wait);
     END IF;
 
-    -- In a block, so that a rejection undoes the whole batch and nothing else.
-    BEGIN
+    -- Rivals of a row that was written in a block wait until the whole transaction ends, also after a rollback to a savepoint.
+    -- So a batch that nothing can undo has no block.
+    IF max_wait IS NULL AND (is_each OR NOT EXISTS (SELECT FROM unnest(jobs) AS u WHERE u.on_conflict <> 'ignore')) THEN
         IF NOT in_order THEN
-            -- In a block of its own, so that a contested row gives every lock back before the keys are taken one by one.
-            BEGIN
+            RETURN QUERY SELECT a.* FROM _insert_unique(jobs, folded) AS a;
+            RETURN;
+        END IF;
+        settled := _insert_in_order(jobs, instant);
+    ELSE
+        -- A rejection undoes the whole batch and nothing else.
+        BEGIN
+            IF NOT in_order THEN
                 RETURN QUERY SELECT a.* FROM _insert_unique(jobs, folded) AS a;
                 PERFORM set_config('lock_timeout', caller_lock_timeout, true);
                 RETURN;
-            EXCEPTION
-                WHEN SQLSTATE 'UQ001' THEN
-                    NULL;
-            END;
-        END IF;
-        settled := _insert_in_order(jobs, instant);
-        answers := settled.answers;
-        is_rejected := NOT is_each AND EXISTS (SELECT FROM unnest(answers) AS a WHERE a.outcome = 'rejected');
-        IF is_rejected THEN
-            RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'rejected';
-        END IF;
-    EXCEPTION
-        WHEN SQLSTATE 'UQ001' THEN
-            NULL;
-        WHEN lock_not_available THEN
-            IF max_wait IS NULL THEN
-                RAISE;
             END IF;
-            PERFORM set_config('lock_timeout', caller_lock_timeout, true);
-            RETURN NEXT (NULL, 'busy', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::insert_answer;
-            RETURN;
-    END;
-    PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+            settled := _insert_in_order(jobs, instant);
+            is_rejected := NOT is_each AND EXISTS (SELECT FROM unnest(settled.answers) AS a WHERE a.outcome = 'rejected');
+            IF is_rejected THEN
+                RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'rejected';
+            END IF;
+        EXCEPTION
+            WHEN SQLSTATE 'UQ001' THEN
+                NULL;
+            WHEN lock_not_available THEN
+                IF max_wait IS NULL THEN
+                    RAISE;
+                END IF;
+                PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+                RETURN NEXT (NULL, 'busy', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::insert_answer;
+                RETURN;
+        END;
+        PERFORM set_config('lock_timeout', caller_lock_timeout, true);
+    END IF;
+    answers := settled.answers;
     IF EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL) THEN
         PERFORM _note_duplicates(
             array_agg(u.kind), array_agg(u.unique_key), array_agg(a.id),

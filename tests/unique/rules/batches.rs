@@ -2,6 +2,7 @@
 
 mod answers;
 mod rivals;
+mod savepoints;
 mod size;
 
 use uniqueue::{NewJob, OnConflict, UniqueKey, UniqueScope};

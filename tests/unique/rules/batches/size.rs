@@ -48,7 +48,14 @@ async fn r10_ten_thousand_mixed_jobs_take_one_statement() {
 
 #[tokio::test]
 async fn r10_a_batch_takes_time_in_proportion_to_its_jobs() {
-    const SIZE: usize = 20_000;
+    for (on_conflict, size) in
+        [("ignore", 20_000), ("replace", 4_000), ("replace_except_schedule", 4_000), ("preempt", 4_000)]
+    {
+        takes_time_in_proportion(on_conflict, size).await;
+    }
+}
+
+async fn takes_time_in_proportion(on_conflict: &str, size: usize) {
     let database = Database::with_connections(1).await;
     let insert = "SELECT count(*) FROM {schema}._insert_batch(
         ARRAY(
@@ -57,7 +64,7 @@ async fn r10_a_batch_takes_time_in_proportion_to_its_jobs() {
                 jsonb_build_object(
                     'place', n, 'id', gen_random_uuid(), 'kind', 'a', 'queue', 'default', 'args', '{}'::jsonb,
                     'meta', '{}'::jsonb, 'priority', 0, 'max_attempts', 25, 'unique_key', 'k', 'unique_states', 31,
-                    'until_start', false, 'discard_on_reentry', false, 'on_conflict', 'ignore'
+                    'until_start', false, 'discard_on_reentry', false, 'on_conflict', $2::text
                 )
             )
             FROM generate_series(1, $1) AS n
@@ -67,9 +74,10 @@ async fn r10_a_batch_takes_time_in_proportion_to_its_jobs() {
     let insert = async |batches: usize| {
         let began = Instant::now();
         for _ in 0..batches {
-            let answered = sqlx::query_scalar(database.sql(insert)).bind(i32::try_from(SIZE / batches).unwrap());
+            let answered =
+                sqlx::query_scalar(database.sql(insert)).bind(i32::try_from(size / batches).unwrap()).bind(on_conflict);
             let answered: i64 = answered.fetch_one(database.pool()).await.unwrap();
-            assert_eq!(answered.unsigned_abs() as usize, SIZE / batches);
+            assert_eq!(answered.unsigned_abs() as usize, size / batches);
         }
         began.elapsed()
     };
@@ -82,7 +90,7 @@ async fn r10_a_batch_takes_time_in_proportion_to_its_jobs() {
         }
         times.push((small, large));
     }
-    panic!("in 20 batches, in one: {times:?}");
+    panic!("{on_conflict}: in 20 batches, in one: {times:?}");
 }
 
 #[tokio::test]
