@@ -19,7 +19,7 @@ GRANT EXECUTE ON FUNCTION uniqueue._write_history TO inserter;
 GRANT USAGE ON SCHEMA uniqueue TO worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.job, uniqueue.job_parent, uniqueue.runner, uniqueue.queue_group TO worker;
 GRANT SELECT, INSERT, UPDATE ON uniqueue.maintenance, uniqueue.periodic, uniqueue.kind TO worker;
-GRANT SELECT, DELETE ON uniqueue.change_log TO worker;
+GRANT SELECT, INSERT, UPDATE (jobs, last_at), DELETE ON uniqueue.change_log TO worker;
 GRANT INSERT ON uniqueue.history_tally TO worker;
 GRANT SELECT ON uniqueue.queue, uniqueue.place, uniqueue.schema_history TO worker;
 GRANT INSERT (name, held_at, held_until), UPDATE (rate_full_at, held_at, held_until) ON uniqueue.queue TO worker;

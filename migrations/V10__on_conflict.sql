@@ -729,7 +729,7 @@ DECLARE
     due timestamptz;
     first_state job_state;
     made_updates integer;
-    -- The jobs that the new job stands for.
+    -- The jobs that the new job stands for. Null: itself.
     updates new_job[];
 BEGIN
     -- A rival that committed meanwhile won each round that is lost, so the inserts as a whole make progress.
@@ -817,7 +817,6 @@ BEGIN
         arrived := clock_timestamp();
         due := coalesce(given.scheduled_at, coalesce(instant, arrived) + coalesce(given.delay, interval '0'));
         first_state := CASE WHEN given.is_pending THEN 'pending' WHEN due > arrived THEN 'scheduled' ELSE 'available' END;
-        updates := run[1:1];
         IF cardinality(run) > 1 AND on_conflict = 'update' THEN
             change := _with_updates(run, first_state, arrived, due);
             settled := change.settled;
@@ -830,7 +829,6 @@ BEGIN
             replaced_in_turn := true;
             settled := cardinality(run);
             given := run[settled];
-            updates := run[settled : settled];
         END IF;
         INSERT INTO job AS j (
             id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
@@ -848,9 +846,9 @@ BEGIN
             CASE WHEN released.replaced_by = (run[1]).id THEN released.awaited END,
             CASE
                 WHEN num_nonnulls(given.expires_at, given.expires_in) > 0
-                    THEN _expiry(updates, CASE WHEN NOT given.is_pending THEN greatest(arrived, due) END)
+                    THEN _expiry(coalesce(updates, ARRAY[given]), CASE WHEN NOT given.is_pending THEN greatest(arrived, due) END)
             END,
-            CASE WHEN given.expires_in IS NOT NULL THEN _longest_expiry(updates) END
+            CASE WHEN given.expires_in IS NOT NULL THEN _longest_expiry(coalesce(updates, ARRAY[given])) END
         )
         ON CONFLICT DO NOTHING
         RETURNING j.id, j.state, j.created_at, j.scheduled_at, j.unique_until, CASE WHEN goes_without THEN j::job END
@@ -867,6 +865,8 @@ BEGIN
         given := run[1];
         given.may_exist := true;
         replaced_in_turn := false;
+        made_updates := NULL;
+        updates := NULL;
     END LOOP;
 END
 $$;

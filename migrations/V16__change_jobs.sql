@@ -11,16 +11,27 @@ CREATE TABLE change_log (
     CONSTRAINT change_log_pkey PRIMARY KEY (id)
 );
 COMMENT ON TABLE change_log IS
-    'One row per change that was made in the name of an actor. The row is written in the transaction of the change. A change without an actor is not logged. The pruner deletes rows after 90 days.';
+    'One row per change that a program, the command or the dashboard made. The row is written in the transaction of the change. A change of queues, kinds or periodic jobs is logged if it has an actor, and so is an insert. The pruner deletes rows after 90 days.';
 COMMENT ON COLUMN change_log.id IS 'UUIDv7: ids follow time.';
 COMMENT ON COLUMN change_log.at IS 'When the change was made. For a change in batches, when the first batch was made.';
 COMMENT ON COLUMN change_log.last_at IS 'When the last batch was made.';
 COMMENT ON COLUMN change_log.jobs IS 'How many jobs were changed. Null: the change is not one of jobs.';
-COMMENT ON COLUMN change_log.actor IS 'The name of the actor, as the caller gave it.';
+COMMENT ON COLUMN change_log.actor IS 'The name of the actor, as the caller gave it. anonymous: the caller gave none.';
 COMMENT ON COLUMN change_log.verb IS 'The name of the change, such as cancel, retry or pause_queue.';
 COMMENT ON COLUMN change_log.subject IS
     'The subject of the change: the first 100 ids, the filter, or the name of a queue, kind, key or periodic job with the new value.';
 COMMENT ON CONSTRAINT change_log_pkey ON change_log IS 'One row per change. The latest changes have the highest ids.';
+
+CREATE FUNCTION _log_change(id uuid, actor text, verb text, subject jsonb, jobs bigint) RETURNS void
+    LANGUAGE sql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+    INSERT INTO change_log AS l (id, actor, verb, subject, jobs)
+    VALUES (_log_change.id, _log_change.actor, _log_change.verb, _log_change.subject, _log_change.jobs)
+    ON CONFLICT ON CONSTRAINT change_log_pkey DO UPDATE SET jobs = l.jobs + excluded.jobs, last_at = statement_timestamp()
+$$;
+COMMENT ON FUNCTION _log_change(uuid, text, text, jsonb, bigint) IS
+    'Logs a change, or adds to its number of jobs. jobs: null for a change that is not one of jobs.';
 
 CREATE FUNCTION _end_jobs(ids uuid[], states text[], end_state job_state)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)

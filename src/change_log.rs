@@ -5,7 +5,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// A change that was made with the name of an actor, as [`Client::change_log`](crate::Client::change_log) lists it.
+/// A change that was made by hand, as [`Client::change_log`](crate::Client::change_log) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LoggedChange {
@@ -17,7 +17,7 @@ pub struct LoggedChange {
     /// When its last batch was made.
     #[serde(with = "time::serde::rfc3339")]
     pub last_at: OffsetDateTime,
-    /// The name that the caller gave.
+    /// The name that the caller gave. `anonymous`: none.
     pub actor: String,
     /// `cancel`, `delete`, `release`, `reschedule`, `retry` or `set_priority` for jobs; `pause_queue`, `resume_queue`,
     /// `limit_queue`, `retain_queue` or `remove_queue`; `pause_periodic`, `resume_periodic`, `remove_periodic`, `run_periodic` or

@@ -14,16 +14,14 @@ use crate::store::{self, LogEntry, Verb};
 /// The most bytes of an actor's name.
 const MAX_BYTES: usize = 200;
 
+/// The actor of a change of jobs that names none.
+pub(super) const ANONYMOUS: &str = "anonymous";
+
 /// The most ids of a change that are logged.
 const MAX_IDS: usize = 100;
 
-/// The row of a change in the log. `None`: no actor was named, and nothing is logged.
-pub(super) fn entry(
-    actor: Option<String>,
-    verb: &'static str,
-    subject: impl FnOnce() -> Value,
-) -> Result<Option<LogEntry>> {
-    let Some(actor) = actor else { return Ok(None) };
+/// The row of a change in the log.
+pub(super) fn entry(actor: String, verb: &'static str, subject: Value) -> Result<LogEntry> {
     let problem = match actor.len() {
         0 => Some("must not be empty"),
         1..=MAX_BYTES if actor.contains('\0') => Some("must not contain NUL"),
@@ -32,7 +30,7 @@ pub(super) fn entry(
     };
     match problem {
         Some(problem) => Err(Error::InvalidOption { option: "actor", problem, given: format!("{actor:?}") }),
-        None => Ok(Some(LogEntry { id: Uuid::now_v7(), actor, verb, subject: subject() })),
+        None => Ok(LogEntry { id: Uuid::now_v7(), actor, verb, subject }),
     }
 }
 

@@ -79,7 +79,8 @@ impl<'a> IntoFuture for AuditChange<'a> {
                 });
             }
             let verb = if is_audited { "audit_duplicates" } else { "stop_audit" };
-            let entry = actor::entry(actor, verb, || json!({ "kind": kind, "keep": keep.map(period::write) }))?;
+            let subject = json!({ "kind": kind, "keep": keep.map(period::write) });
+            let entry = actor.map(|actor| actor::entry(actor, verb, subject)).transpose()?;
             let change: ChangeCall<()> = Box::new(move |client, connection| {
                 Box::pin(async move {
                     store::audit_duplicates(connection, client.statements(), &kind, is_audited, keep).await

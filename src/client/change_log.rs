@@ -42,7 +42,7 @@ impl ChangeLog<'_> {
 }
 
 impl Client {
-    /// Lists the changes that were made with the name of an actor, the latest first.
+    /// Lists the changes that were made by hand, the latest first.
     ///
     /// ```no_run
     /// # use uniqueue::{Client, JobFilter, JobState};
@@ -54,9 +54,10 @@ impl Client {
     /// # Ok(()) }
     /// ```
     ///
-    /// A change is logged in its own transaction, so the log has it if, and only if, it was committed. A change without an
-    /// actor is not logged and costs nothing. Changes of jobs that changed no job are not logged either, and neither is
-    /// an insert that found only duplicates. Runners delete rows after 90 days.
+    /// A change is logged in its own transaction, so the log has it if, and only if, it was committed. A change of jobs, such as
+    /// [`Client::cancel`], and [`Client::release_claim`] are logged always, as one row a call, by default as `anonymous`. All other
+    /// changes and inserts are logged if they have an actor. A change that changed no job is not logged, and neither is an
+    /// insert that found only duplicates. Changes by SQL functions are not logged. Runners delete rows after 90 days.
     pub fn change_log(&self) -> ChangeLog<'_> {
         let query = ChangeLogQuery { actor: None, after: None, limit: 100 };
         Request::with(self, query, |client, connection, query| {

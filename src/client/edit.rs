@@ -83,7 +83,7 @@ impl<'a, T> IntoFuture for Edit<'a, T> {
 fn send<T: Send + 'static>(edit: Edit<'_, T>) -> AnswerFuture<'_, T> {
     let Edit { client, connection, actor, verb, subject, call, send: _ } = edit;
     Box::pin(async move {
-        let entry = actor::entry(actor, verb, || subject)?;
+        let entry = actor.map(|actor| actor::entry(actor, verb, subject)).transpose()?;
         actor::make(client, connection, entry, call).await
     })
 }

@@ -294,7 +294,10 @@ impl<'a> IntoFuture for QueueChange<'a> {
             let pause = Pause { reason, actor: actor.clone() };
             let entry = match verb {
                 QueueVerb::Look => None,
-                verb => actor::entry(actor, verb.as_str(), || subject(&name, verb, pause.reason.as_deref()))?,
+                verb => {
+                    let subject = subject(&name, verb, pause.reason.as_deref());
+                    actor.map(|actor| actor::entry(actor, verb.as_str(), subject)).transpose()?
+                }
             };
             let change: ChangeCall<QueueSettings> = Box::new(move |client, connection| {
                 Box::pin(async move { store::change_queue(connection, client.statements(), verb, &name, &pause).await })

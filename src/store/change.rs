@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::select::state_names;
-use super::{Statements, lock_timeout, query};
+use super::{LogEntry, Statements, lock_timeout, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::state::JobState;
@@ -73,7 +73,8 @@ pub(crate) struct Told {
 
 /// Changes the jobs whose state allows it, of `states` where some are given. `lock_wait`
 /// limits the wait for each locked row; default: the connection's own `lock_timeout`. After a timeout nothing is
-/// changed, and [`is_lock_timeout`](crate::Error::is_lock_timeout) of the error is true.
+/// changed, and [`is_lock_timeout`](crate::Error::is_lock_timeout) of the error is true. The statement logs the `entry`, or adds
+/// to it.
 pub(crate) async fn change(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -81,6 +82,7 @@ pub(crate) async fn change(
     ids: &[JobId],
     states: Option<StateSet>,
     lock_wait: Option<Duration>,
+    entry: &LogEntry,
 ) -> Result<Changes> {
     let statement = match verb {
         Verb::Cancel => &statements.cancel_jobs,
@@ -93,7 +95,9 @@ pub(crate) async fn change(
         Verb::SetPriority(_) => &statements.set_priority,
     };
     let ids: Vec<Uuid> = ids.iter().map(|id| id.as_uuid()).collect();
-    let query = query(statement).bind(ids);
+    let LogEntry { id, actor, verb: name, subject } = entry;
+    let query = query(statement).bind(ids).bind(lock_wait.map(lock_timeout));
+    let query = query.bind(id).bind(actor).bind(name).bind(subject);
     let states = states.map(state_names);
     let query = match verb {
         Verb::Cancel | Verb::Delete | Verb::Discard | Verb::Release => query.bind(states),
@@ -102,12 +106,12 @@ pub(crate) async fn change(
         Verb::RetryGraph => query,
         Verb::SetPriority(priority) => query.bind(states).bind(priority),
     };
-    let rows = query.bind(lock_wait.map(lock_timeout)).fetch_all(connection).await?;
+    let rows = query.fetch_all(connection).await?;
     let is_told = !matches!(verb, Verb::Delete | Verb::SetPriority(_));
     let mut changes = Changes { changed: Vec::with_capacity(rows.len()), refused: Vec::new() };
     for row in &rows {
         let id = JobId::from(row.try_get::<Uuid, _>("id")?);
-        if matches!(verb, Verb::Retry { .. } | Verb::RetryGraph) && row.try_get("refused")? {
+        if row.try_get("refused")? {
             let holder = row.try_get::<Option<Uuid>, _>("holder")?.map(JobId::from);
             changes.refused.push(RefusedRetry::new(id, holder));
         } else {

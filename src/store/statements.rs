@@ -19,6 +19,14 @@ const NEW_JOB: &str = include_str!("new_job.sql");
 /// element stands for all jobs, an empty one for nulls.
 const NEW_JOBS: &str = include_str!("new_jobs.sql");
 
+/// The condition that a change of jobs starts with, which replaces the marker `/* within */true`. It is evaluated once, before
+/// the first row: $2 is the longest wait for a row that another transaction has locked.
+const WITHIN: &str =
+    "(SELECT set_config('lock_timeout', coalesce($2, current_setting('lock_timeout')), true)) IS NOT NULL";
+
+/// The row of the log of a change of jobs, which replaces the marker `/* logged */(SELECT)`. It takes parameters 3 to 6.
+const LOGGED: &str = include_str!("logged.sql");
+
 macro_rules! statements {
     ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
         /// Every statement, rendered for one schema.
@@ -37,6 +45,7 @@ macro_rules! statements {
                 let render = |text: &str| {
                     let text = text.replace("/* matching */true", MATCHING);
                     let text = text.replace("/* new_job */NULL", NEW_JOB).replace("/* new_jobs */NULL", NEW_JOBS);
+                    let text = text.replace("/* within */true", WITHIN).replace("/* logged */(SELECT)", LOGGED);
                     let text = text.replace("/* columns */j.*", &columns).replace("/* schema */", &qualifier);
                     AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
                 };

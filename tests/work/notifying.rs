@@ -79,6 +79,7 @@ async fn patience_ends_where_the_rows_and_keys_are_taken() {
     );
     database.execute(&format!("{run} WHERE id = '{running}'")).await;
     let mut connection = database.pool().acquire().await.unwrap();
+    let logged = "'100ms', gen_random_uuid(), 'ada', 'verb', '{}', NULL";
     for (name, arguments) in [
         (
             "finish",
@@ -87,10 +88,10 @@ async fn patience_ends_where_the_rows_and_keys_are_taken() {
                 '{{null}}', '{{null}}'"
             ),
         ),
-        ("cancel_jobs", format!("'{{{id}}}', NULL, '100ms'")),
-        ("release_jobs", format!("'{{{pending}}}', NULL, '100ms'")),
-        ("reschedule_jobs", format!("'{{{id}}}', NULL, now(), '100ms'")),
-        ("retry_jobs", format!("'{{{id}}}', NULL, '100ms'")),
+        ("cancel_jobs", format!("'{{{id}}}', {logged}")),
+        ("release_jobs", format!("'{{{pending}}}', {logged}")),
+        ("reschedule_jobs", format!("'{{{id}}}', {logged}, now()")),
+        ("retry_jobs", format!("'{{{id}}}', {logged}, false")),
     ] {
         database.prepare(&mut connection, name).await;
         let mut tx = connection.begin().await.unwrap();

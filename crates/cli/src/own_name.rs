@@ -1,4 +1,4 @@
-//! The name of the person at the terminal, in which the command makes its changes to queues and periodic jobs.
+//! The name of the person at the terminal, in which the command makes its changes.
 
 /// Where the name is looked for. A root shell of sudo has the name of the user who opened it.
 const VARIABLES: [&str; 5] = ["UNIQUEUE_ACTOR", "SUDO_USER", "USER", "LOGNAME", "USERNAME"];

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::event::{Event, Happened, TAKEN};
 use crate::ident::JobId;
 use crate::state::JobState;
-use crate::store::{self, Changed, Changes, LogEntry, Statements, Told, Verb, settle};
+use crate::store::{self, Changed, Changes, LogEntry, Told, Verb, settle_within};
 use crate::unique::{RefusedRetry, StateSet};
 
 /// The error of a job that was discarded by hand, as the database writes it.
@@ -33,8 +33,7 @@ pub(super) struct StatementLimits {
 }
 
 /// Changes jobs by their ids, in one of these states if some are given. `is_own`: the connection is in no transaction of
-/// the caller's; only then does the limit of a statement count. `entry`: the row of the log, to which the batch adds in
-/// its own transaction.
+/// the caller's; only then does the limit of a statement count. `entry`: the row of the log, to which the batch adds.
 #[expect(clippy::too_many_arguments, reason = "each is one option of the statement")]
 pub(super) async fn change_batch(
     client: &Client,
@@ -44,21 +43,15 @@ pub(super) async fn change_batch(
     states: Option<StateSet>,
     limits: StatementLimits,
     is_own: bool,
-    entry: Option<&LogEntry>,
+    entry: &LogEntry,
 ) -> Result<ChangedBatch> {
     let statements = client.statements();
-    let changing = if !is_own || (entry.is_none() && limits.statement.is_none()) {
-        let changing =
-            settle!(is_own, connection, store::change(connection, statements, verb, ids, states, limits.lock));
-        log(connection, statements, entry, &changing).await?;
-        changing
-    } else {
-        let mut transaction = store::begin_limited(connection, limits.statement).await?;
-        let changing = store::change(&mut transaction, statements, verb, ids, states, limits.lock).await?;
-        log(&mut transaction, statements, entry, &changing).await?;
-        store::commit(transaction).await?;
-        changing
-    };
+    let changing = settle_within!(
+        limits.statement,
+        is_own,
+        connection,
+        store::change(connection, statements, verb, ids, states, limits.lock, entry)
+    );
     let Changes { changed, refused } = changing;
     let mut batch = ChangedBatch { changed: Vec::with_capacity(changed.len()), discarded: Vec::new(), refused };
     for Changed { id, told } in changed {
@@ -71,19 +64,6 @@ pub(super) async fn change_batch(
         }
     }
     Ok(batch)
-}
-
-/// Logs a batch that changed jobs, where it is to be logged.
-async fn log(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    entry: Option<&LogEntry>,
-    changes: &Changes,
-) -> Result<()> {
-    match (entry, changes.changed.len()) {
-        (None, _) | (_, 0) => Ok(()),
-        (Some(entry), changed) => store::log_change(connection, statements, entry, Some(changed)).await,
-    }
 }
 
 /// Publishes the event of a job that was cancelled, retried or discarded by hand.

@@ -55,15 +55,15 @@ pub struct Change<'a> {
     connection: Option<&'a mut PgConnection>,
     verb: Verb,
     jobs: JobSelection,
-    actor: Option<String>,
+    actor: String,
     timeout: Option<Duration>,
     listeners: Listeners<'a>,
 }
 
 impl<'a> Change<'a> {
     fn new(client: &'a Client, verb: Verb, jobs: impl Into<JobSelection>) -> Self {
-        let (connection, actor, timeout, jobs) = (None, None, None, jobs.into());
-        Self { client, connection, verb, jobs, actor, timeout, listeners: Listeners::default() }
+        let (actor, jobs) = (actor::ANONYMOUS.to_owned(), jobs.into());
+        Self { client, connection: None, verb, jobs, actor, timeout: None, listeners: Listeners::default() }
     }
 
     /// Makes the change in the caller's own transaction, or on any other connection of the caller's.
@@ -81,10 +81,10 @@ impl<'a> Change<'a> {
         self
     }
 
-    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Default: the
-    /// change is not logged.
+    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. 1 to 200 bytes. Default:
+    /// `anonymous`.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
-        self.actor = Some(actor.into());
+        self.actor = actor.into();
         self
     }
 
@@ -171,8 +171,7 @@ impl<'a> IntoFuture for Change<'a> {
             if let Selected::Filter(filter) = &jobs.0 {
                 filter.check()?;
             }
-            let entry = actor::entry(actor, verb.as_str(), || actor::subject_of(&jobs, verb))?;
-            let entry = entry.as_ref();
+            let entry = &actor::entry(actor, verb.as_str(), actor::subject_of(&jobs, verb))?;
             let is_callers = connection.is_some();
             let connection = &mut *client.connection_or(connection).await?;
             let listeners = &mut listeners;
@@ -297,7 +296,7 @@ impl Client {
     }
 
     /// Makes the job that claims a unique key give up its claim for good, and returns its id.
-    /// The job itself goes on.
+    /// The job itself goes on. Without an actor the change is logged as `anonymous`.
     ///
     /// # Errors
     ///
@@ -305,8 +304,9 @@ impl Client {
     pub fn release_claim(&self, unique_key: &str) -> Edit<'_, Option<JobId>> {
         let key = unique_key.to_owned();
         let subject = json!({ "unique_key": unique_key });
-        Edit::new(self, "release_claim", subject, move |client, connection| {
+        let release = Edit::new(self, "release_claim", subject, move |client, connection| {
             Box::pin(async move { store::release_claim(connection, client.statements(), &key).await })
-        })
+        });
+        release.actor(actor::ANONYMOUS)
     }
 }

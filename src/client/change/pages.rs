@@ -43,7 +43,7 @@ pub(super) struct Pages<'a, 'l> {
     /// How long a statement may take, on the client's own connection.
     pub(super) timeout: Option<Duration>,
     /// The row of the log, to which each page adds.
-    pub(super) entry: Option<&'a LogEntry>,
+    pub(super) entry: &'a LogEntry,
     pub(super) listeners: &'a mut Listeners<'l>,
 }
 

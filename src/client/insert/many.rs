@@ -18,7 +18,7 @@ use crate::trace;
 
 /// A batch of inserts, to be awaited. Made by [`Client::insert_many`].
 ///
-/// A batch means what inserting its jobs one after another would mean, in one statement: equal keys fold (under `ignore`
+/// A batch means what inserting its jobs one after another would mean: equal keys fold (under `ignore`
 /// onto the first, under `replace` the last one lives). Answers come in input order, one an input. It is all or nothing:
 /// under `reject` the error names every duplicate and nothing is inserted. Two batches never deadlock, since keys are
 /// taken in one fixed order. Two *transactions* that each insert several batches can deadlock, as with any rows.
@@ -29,7 +29,9 @@ use crate::trace;
 ///
 /// # Limits
 ///
-/// The whole batch travels as one message, which PostgreSQL limits to 1 GB.
+/// A batch is one statement up to 16 MB. A larger one is sent in statements of up to 16 MB within one transaction, so the
+/// server's memory does not grow with the batch. Jobs with one key are not divided. A call with jobs that run
+/// [after](NewJob::after) others is one statement, and an error above 64 MB.
 #[derive(Debug)]
 #[must_use = "an insert does nothing until it is awaited"]
 pub struct InsertMany<'a> {
@@ -80,7 +82,8 @@ impl<'a> IntoFuture for InsertMany<'a> {
                 jobs
             };
             let call = Call { client, connection, max_wait };
-            if let Some(entry) = actor::entry(actor, "insert", || Value::Null)? {
+            if let Some(actor) = actor {
+                let entry = actor::entry(actor, "insert", Value::Null)?;
                 return Box::pin(insert_logged(call, jobs, entry)).await;
             }
             call.run_in_middleware(jobs).await

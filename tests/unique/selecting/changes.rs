@@ -4,7 +4,7 @@ use std::time::Duration;
 use sqlx::Row;
 use sqlx::postgres::PgPoolOptions;
 use time::OffsetDateTime;
-use uniqueue::{Client, JobFilter, JobId, JobState, SchemaName};
+use uniqueue::{Client, JobFilter, JobId, JobState, SchemaName, UniqueKey};
 
 use support::{Database, WAIT, eventually, job};
 
@@ -259,4 +259,36 @@ async fn what_has_an_index_is_found_by_it() {
         let plan = plan.join("\n");
         assert!(plan.contains(index), "{name}:\n{plan}");
     }
+}
+
+#[tokio::test]
+async fn a_change_without_an_actor_is_logged_once_a_call_as_anonymous() {
+    let database = Database::new().await;
+    let client = &database.client;
+    let id = client.insert(job("a")).await.unwrap().id();
+    client.insert_many((0..1_500).map(|_| job("b"))).await.unwrap();
+    client.insert(job("c").unique_key(UniqueKey::raw("k"))).await.unwrap();
+    client.set_priority(id, 3).await.unwrap();
+    client.reschedule(id, OffsetDateTime::now_utc()).await.unwrap();
+    client.cancel(id).await.unwrap();
+    client.cancel(id).await.unwrap();
+    let mut tx = database.pool().begin().await.unwrap();
+    client.retry(id).tx(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    client.discard(JobFilter::new().kind("b")).await.unwrap();
+    client.delete(JobFilter::new().kind("b")).actor("ada").await.unwrap();
+    client.release_claim("k").await.unwrap();
+    let log = client.change_log().await.unwrap();
+    let log: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str(), one.jobs)).rev().collect();
+    let nobody = "anonymous";
+    let changes = [
+        (nobody, "set_priority", Some(1)),
+        (nobody, "reschedule", Some(1)),
+        (nobody, "cancel", Some(1)),
+        (nobody, "retry", Some(1)),
+        (nobody, "discard", Some(1_500)),
+        ("ada", "delete", Some(1_500)),
+        (nobody, "release_claim", None),
+    ];
+    assert_eq!(log, changes, "what changed nothing is not there");
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use uniqueue::{Change, Client, JobSelection, JobState, StateSet};
 
 use super::change::ChangeArguments;
+use crate::own_name::in_own_name;
 use crate::time_argument::{DurationArgument, TimeArgument};
 
 /// A change.
@@ -80,7 +81,7 @@ impl Verb {
         client: &'c Client,
         jobs: impl Into<JobSelection>,
     ) -> uniqueue::Result<Change<'c>> {
-        Ok(match self {
+        let change = match self {
             Verb::Retry => client.retry(jobs),
             Verb::Cancel => client.cancel(jobs),
             Verb::Discard => client.discard(jobs),
@@ -88,7 +89,8 @@ impl Verb {
             Verb::Reschedule(moment) => client.reschedule(jobs, moment.at(client.database_time().await?)),
             Verb::Release => client.release(jobs),
             Verb::Priority(priority) => client.set_priority(jobs, priority),
-        })
+        };
+        Ok(in_own_name!(change))
     }
 }
 

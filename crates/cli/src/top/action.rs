@@ -39,7 +39,7 @@ async fn perform(client: &Client, action: &Action, updates: &mpsc::Sender<Update
             in_own_name!(client.queue(queue).resume()).await?;
             format!("queue {queue} is resumed")
         }
-        Action::Cancel(job) => match client.cancel(*job).await?.len() {
+        Action::Cancel(job) => match in_own_name!(client.cancel(*job)).await?.len() {
             0 => format!("job {job} was final already, or is gone"),
             _ => format!("job {job} is cancelled"),
         },
@@ -87,7 +87,7 @@ async fn retry(client: &Client, kind: &str, updates: &mpsc::Sender<Update>) -> S
     let mut processed = 0;
     // Jobs that are discarded instead, because another job holds their key.
     let discarded = AtomicU64::new(0);
-    let change = client.retry(filter).on_discarded(|ids| {
+    let change = in_own_name!(client.retry(filter)).on_discarded(|ids| {
         discarded.fetch_add(ids.len() as u64, Ordering::Relaxed);
     });
     let change = change.on_batch(|batch| {

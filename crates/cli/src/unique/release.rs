@@ -7,6 +7,7 @@ use super::args::ReleaseArguments;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{self, Answer};
+use crate::own_name::in_own_name;
 use crate::verdict::Verdict;
 
 /// The outcome for a claim.
@@ -46,7 +47,7 @@ pub(super) async fn run(arguments: ReleaseArguments) -> Result<Verdict, Failure>
         );
         match if yes { Answer::Yes } else { output::confirm(&question)? } {
             Answer::Yes => {
-                let released = database.client.release_claim(&release.unique_key).await?;
+                let released = in_own_name!(database.client.release_claim(&release.unique_key)).await?;
                 release.released = released.is_some();
                 // Another job may have taken the key meanwhile. Then its claim was released.
                 release.holder = released.or(release.holder);

@@ -46,7 +46,11 @@ async fn given_jobs_are_changed_and_the_others_have_a_reason() {
     assert_eq!(jobs.state(&held).await, "available");
     let text = text_of(&mut jobs.command(&format!("job release {held}")), 1);
     assert_eq!(text, format!("released 0 jobs\nnot {held}: it is available; release changes jobs in state pending\n"));
-    assert_eq!(text_of(&mut jobs.command(&format!("job delete {held} {waits} {done}")), 0), "deleted 3 jobs\n");
+    let mut delete = jobs.command(&format!("job delete {held} {waits} {done}"));
+    assert_eq!(text_of(delete.env("UNIQUEUE_ACTOR", "ada"), 0), "deleted 3 jobs\n");
+    let logged = "SELECT string_agg(verb, ' ' ORDER BY id) FILTER (WHERE actor <> 'ada' OR verb = 'delete') FROM uniqueue.change_log";
+    let changes = "cancel retry reschedule reschedule set_priority release delete";
+    assert_eq!(texts(&jobs.url, logged).await, [changes]);
     assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job").await, ["0"]);
 }
 

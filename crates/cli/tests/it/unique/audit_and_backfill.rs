@@ -163,4 +163,5 @@ async fn what_begins_with_a_dash_can_be_given_and_what_is_told_can_be_pasted() {
     let released = release.output().unwrap();
     assert_eq!(released.status.code(), Some(0), "{released:?}");
     assert!(String::from_utf8(released.stdout).unwrap().ends_with("gave up its claim on -dash it's\n"));
+    assert_eq!(texts(&url, "SELECT verb FROM jobs.change_log").await, ["release_claim"]);
 }
