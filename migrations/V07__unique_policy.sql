@@ -75,10 +75,7 @@ BEGIN
         WHEN months > 0 AND member NOT IN ('period', 'ttl') THEN 'years and months have no fixed length'
         WHEN member = 'window' AND seconds <> trunc(seconds) THEN 'must be whole seconds'
     END;
-    IF problem IS NOT NULL AND member = 'expires_in' THEN
-        -- No member of a policy, but of the job beside it.
-        PERFORM _refuse(format('invalid expires_in: %s: %s', problem, to_json(given)));
-    ELSIF problem IS NOT NULL THEN
+    IF problem IS NOT NULL THEN
         PERFORM _refuse_policy(
             member, problem, jsonb_build_object(member, given), ARRAY[member], 'a length such as 15m, 7d or PT15M'
         );

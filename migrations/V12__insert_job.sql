@@ -317,6 +317,7 @@ DECLARE
         AND EXISTS (SELECT FROM _read_parents(document, place));
     problem text;
     given new_job;
+    expires_in interval;
 BEGIN
     -- In the args null is a value.
     problem := CASE
@@ -351,6 +352,14 @@ BEGIN
     END;
     IF problem IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = problem;
+    ELSIF document ->> 'expires_in' IS NOT NULL THEN
+        BEGIN
+            expires_in := (document ->> 'expires_in')::interval;
+        EXCEPTION
+            WHEN data_exception THEN
+                RAISE invalid_parameter_value USING
+                    MESSAGE = format('invalid expires_in: must be an interval, such as 90s or PT15M: %s', document -> 'expires_in');
+        END;
     END IF;
     given := _new_job(
         document ->> 'kind', coalesce(document -> 'args', '{}'),
@@ -367,7 +376,7 @@ BEGIN
             WHEN document ->> 'expires_at' IS NOT NULL THEN (document ->> 'expires_at')::timestamptz
             WHEN document ?| '{expires_at, expires_in}' AND document ->> 'expires_in' IS NULL THEN 'infinity'
         END,
-        _policy_length(document ->> 'expires_in', 'expires_in')
+        expires_in
     );
     given.place := place;
     RETURN given;
@@ -394,6 +403,11 @@ BEGIN
     IF jsonb_typeof(jobs) IS DISTINCT FROM 'array' THEN
         RAISE invalid_parameter_value USING
             MESSAGE = format('invalid jobs: must be an array of objects: %s', coalesce(left(jobs::text, 80), 'null'));
+    -- A call takes several times its size in memory.
+    ELSIF pg_column_size(jobs) > 67108864 THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('invalid jobs: must not exceed 64 MB: %s MB', pg_column_size(jobs) / 1048576),
+            HINT = 'Insert them with several calls in one transaction.';
     END IF;
     BEGIN
         batch := ARRAY(
@@ -498,7 +512,7 @@ END
 $$;
 COMMENT ON FUNCTION insert_jobs(jsonb, interval, text) IS
     'Inserts many jobs in the caller''s transaction, all or none, with any mix of kinds, queues and policies. The result is that of inserting them one after another. All batches lock their keys in one fixed order, so two batches cannot deadlock. Returns one row for each job, in the order of the jobs.
-jobs: an array of objects. Their members have the names and meanings of the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order, after, after_final, after_failed, expires_at, expires_in. scheduled_at and expires_at are texts with their zone, such as 2026-02-12T15:15:00Z. expires_in is a length of time as in a policy, such as 90s or PT15M. after, after_final and after_failed are arrays of ids and of indexes of earlier jobs of the batch. A duplicate as a parent means its holder. An unknown member is an error.
+jobs: an array of objects, of at most 64 MB. Their members have the names and meanings of the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order, after, after_final, after_failed, expires_at, expires_in. scheduled_at and expires_at are texts with their zone, such as 2026-02-12T15:15:00Z. expires_in is the text of an interval, such as 90s or PT15M. after, after_final and after_failed are arrays of ids and of indexes of earlier jobs of the batch. A duplicate as a parent means its holder. An unknown member is an error.
 max_wait, on_reject: as insert_job.
 The result: index is the position in jobs, counted from 0. id, state, duplicate, replaced, unique_key, outcome: as insert_job. A duplicate whose holder is replaced by a later job of the batch names that later job. If one job is rejected, nothing is inserted, and the outcome of the others is not_inserted. earlier: the index of the job of this batch that a rejected job met. That job was not inserted, so id and state are null.
 With on_reject error, the DETAIL of error 23505 is [{"index", "holder", "state"}], or {"index", "earlier"} for a holder within the batch. Error 22023 names the job by its index: job 3: invalid kind: ….';

@@ -14,27 +14,33 @@ use crate::unique::Duplicate;
 pub struct Rejection {
     /// The index of the input in the call, counted from 0.
     pub index: usize,
-    /// The job that claims the key. If `earlier` is set, it was not inserted either, and no job has this id.
-    pub holder: JobId,
+    /// The job that claims the key. `None`: `earlier` has it, which was not inserted either.
+    pub holder: Option<JobId>,
     /// The holder's state at the time of the insert.
-    pub holder_state: JobState,
-    /// The index of the input that is the holder, where two inputs of one call have the same key.
+    pub holder_state: Option<JobState>,
+    /// The index of the input that would be the holder, where two inputs of one call have the same key.
     pub earlier: Option<usize>,
     /// The key, for how long the holder has it, and the event that frees it.
-    pub duplicate: Duplicate,
+    pub duplicate: Option<Duplicate>,
 }
 
 impl Rejection {
-    pub(crate) const fn new(index: usize, earlier: Option<usize>, duplicate: Duplicate) -> Self {
-        Self { index, holder: duplicate.holder, holder_state: duplicate.holder_state, earlier, duplicate }
+    pub(crate) fn of_holder(index: usize, duplicate: Duplicate) -> Self {
+        let (holder, holder_state) = (Some(duplicate.holder), Some(duplicate.holder_state));
+        Self { index, holder, holder_state, earlier: None, duplicate: Some(duplicate) }
+    }
+
+    pub(crate) const fn of_earlier(index: usize, earlier: usize) -> Self {
+        Self { index, holder: None, holder_state: None, earlier: Some(earlier), duplicate: None }
     }
 }
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.earlier {
-            Some(index) => write!(f, "{index} of the same call"),
-            None => write!(f, "{} ({})", self.holder, self.holder_state),
+        match (self.earlier, &self.duplicate) {
+            (Some(index), _) => write!(f, "{index} of the same call"),
+            (None, Some(Duplicate { holder, holder_state, .. })) => write!(f, "{holder} ({holder_state})"),
+            (None, None) => write!(f, "another"),
         }
     }
 }

@@ -40,7 +40,7 @@ impl InsertOutcome for Inserted {
 impl InsertOutcome for Error {
     fn holder(&self) -> Result<JobId, String> {
         match self.rejections() {
-            [one, ..] => Ok(one.holder),
+            [one, ..] => one.holder.ok_or_else(|| format!("the insert failed: {self}")),
             [] => Err(format!("the insert failed: {self}")),
         }
     }

@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use uniqueue::{Error, JobId};
+use uniqueue::Error;
 use uniqueue_http::Refusal;
 
 /// The header of the version, which every answer of the router has.
@@ -166,13 +166,12 @@ impl From<Error> for Problem {
         let text = error.to_string();
         match &error {
             Error::Rejected(rejections) => {
-                let holder = |id: JobId| id.to_string();
                 let first = rejections.first();
-                let existing = first.map(|first| holder(first.holder)).unwrap_or_default();
+                let existing = first.and_then(|first| first.holder).map(|id| id.to_string()).unwrap_or_default();
                 let mut problem = Self::duplicate("a job with the same unique key exists already", &existing);
                 if let Some(first) = first {
-                    let state = crate::state::state_name(first.holder_state);
-                    let key = first.duplicate.unique_key.as_str();
+                    let state = first.holder_state.map(crate::state::state_name);
+                    let key = first.duplicate.as_ref().map(|duplicate| duplicate.unique_key.as_str());
                     problem = problem.detail("existing_job_state", state).detail("uniqueness_key", key);
                     problem = problem.detail("index", first.index);
                 }

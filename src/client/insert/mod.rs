@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `call` has the jobs layered with their options and checked (`rows`), folds equal keys (`batch`), and sends the batch
-//! over the caller's connection or one of the pool. A single job of its own transaction goes through the `coalescer`,
+//! over the caller's connection or one of the pool, in `parts` if it is large. A single job of its own transaction goes through the `coalescer`,
 //! which sends it together with others that come at the same time. The answers come back the same way.
 
 mod batch;
@@ -18,6 +18,7 @@ mod many;
 mod middleware;
 mod misfit;
 mod one;
+mod parts;
 mod payload;
 mod place_value;
 mod rows;

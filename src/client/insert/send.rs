@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 
 use super::Client;
 use super::batch::FoldedBatch;
+use super::parts::{insert_in_parts, is_large};
 use crate::error::{Error, Rejection, Result};
 use crate::job::Inserted;
 use crate::store::{self, Answer, RowOutcome, settle};
@@ -20,7 +21,11 @@ pub(super) async fn send(
 ) -> Result<Vec<Inserted>> {
     let (mut rows, leaders) = batch.into_parts(false);
     let statements = client.statements();
-    let answers = settle!(is_own, connection, store::insert(connection, statements, &mut rows, max_wait));
+    let answers = if is_large(&rows)? {
+        Box::pin(insert_in_parts(client, connection, rows, max_wait, is_own)).await?
+    } else {
+        settle!(is_own, connection, store::insert(connection, statements, &mut rows, max_wait))
+    };
     check_busy(&answers, max_wait)?;
     let rejections: Vec<_> = rejections(&answers, &leaders).into_iter().flatten().collect();
     if !rejections.is_empty() {
@@ -43,7 +48,7 @@ pub(super) async fn send_each(
     let rejections = rejections(&answers, &leaders);
     let results = deal(answers, &leaders).into_iter().zip(rejections);
     let result = |(inserted, rejection): (Option<Inserted>, Option<Rejection>)| match rejection {
-        Some(Rejection { duplicate, .. }) => Err(Error::Rejected(vec![Rejection::new(0, None, duplicate)])),
+        Some(rejection) => Err(Error::Rejected(vec![Rejection { index: 0, ..rejection }])),
         None => inserted.ok_or_else(|| sqlx::Error::RowNotFound.into()),
     };
     Ok(results.map(result).collect())
@@ -60,8 +65,10 @@ fn check_busy(answers: &[Option<Answer>], max_wait: Option<Duration>) -> Result<
 fn rejections(answers: &[Option<Answer>], leaders: &[usize]) -> Vec<Option<Rejection>> {
     let rejection = |(index, leader): (usize, &usize)| {
         let answer = answers[*leader].as_ref().filter(|answer| answer.outcome == RowOutcome::Rejected)?;
-        let duplicate = answer.job.as_ref()?.claim_at(answer.answered_at)?;
-        Some(Rejection::new(index, answer.earlier, duplicate))
+        match answer.earlier {
+            Some(earlier) => Some(Rejection::of_earlier(index, earlier)),
+            None => Some(Rejection::of_holder(index, answer.job.as_ref()?.claim_at(answer.answered_at)?)),
+        }
     };
     leaders.iter().enumerate().map(rejection).collect()
 }

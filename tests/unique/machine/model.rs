@@ -162,7 +162,8 @@ impl Story<'_> {
                 assert!(answer.duplicate && answer.id().as_uuid() == held.id, "{:#?}", self.log);
             }
             (OnConflict::Reject, Err(Error::Rejected(rejections))) => {
-                assert_eq!((rejections[0].holder.as_uuid(), rejections[0].holder_state), (held.id, held.state));
+                assert_eq!(rejections[0].holder, Some(held.id.into()));
+                assert_eq!(rejections[0].holder_state, Some(held.state));
             }
             (OnConflict::Replace | OnConflict::ReplaceExceptSchedule, Err(Error::Rejected(_))) => {
                 assert_eq!(held.state, JobState::Running, "{:#?}", self.log);

@@ -26,11 +26,12 @@ async fn r4_reject_is_a_typed_error_that_names_the_holder_and_keeps_the_transact
     assert!(error.is_duplicate());
     assert!(!error.is_retryable());
     let [rejection] = error.rejections() else { panic!("{error}") };
-    assert_eq!((rejection.index, rejection.holder), (0, holder.id()));
-    assert_eq!(rejection.holder_state, JobState::Available);
+    assert_eq!((rejection.index, rejection.holder), (0, Some(holder.id())));
+    assert_eq!(rejection.holder_state, Some(JobState::Available));
     assert!(error.to_string().contains(&holder.id().to_string()), "{error}");
-    assert_eq!((rejection.duplicate.unique_key.as_str(), rejection.earlier), ("k", None));
-    assert!(rejection.duplicate.frees().starts_with("when it is "), "{}", rejection.duplicate);
+    let duplicate = rejection.duplicate.as_ref().unwrap();
+    assert_eq!((duplicate.unique_key.as_str(), rejection.earlier), ("k", None));
+    assert!(duplicate.frees().starts_with("when it is "), "{duplicate}");
     client.insert(job("after")).tx(&mut tx).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE kind IN ('before', 'after')").await, 2);
@@ -60,7 +61,7 @@ async fn r4_replace_on_a_running_holder_falls_back_to_reject() {
         let holder = client.insert(job("a").unique_key(key(text, on_conflict))).await.unwrap();
         database.set_state(holder.id(), "running").await;
         let error = client.insert(job("a").unique_key(key(text, on_conflict))).await.unwrap_err();
-        assert_eq!(error.rejections()[0].holder_state, JobState::Running);
+        assert_eq!(error.rejections()[0].holder_state, Some(JobState::Running));
         assert_eq!(client.job(holder.id()).await.unwrap().unwrap().state, JobState::Running);
     }
 }

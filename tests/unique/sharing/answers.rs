@@ -67,10 +67,10 @@ async fn a_refused_duplicate_is_the_error_of_its_own_caller_only() {
             Err(error) => panic!("{error}"),
         })
         .collect();
-    assert_eq!(refused[1], Some((0, holder.id())));
+    assert_eq!(refused[1], Some((0, Some(holder.id()))));
     let new = [2, 3].into_iter().find_map(|place| answers[place].as_ref().ok()).expect("one of the twins").id();
     assert_eq!(refused.iter().flatten().count(), 2);
-    assert!([2, 3].into_iter().any(|place| refused[place] == Some((0, new))));
+    assert!([2, 3].into_iter().any(|place| refused[place] == Some((0, Some(new)))));
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 4);
 }
 
@@ -93,7 +93,7 @@ async fn updates_at_once_share_statements_and_each_gets_its_own_answer() {
     jobs.push(replacing());
     let (mut answers, statements) = counting_statements(at_once(client, jobs)).await;
     let rejected = answers.pop().unwrap().unwrap_err();
-    assert_eq!(rejected.rejections()[0].holder, running);
+    assert_eq!(rejected.rejections()[0].holder, Some(running));
     for (n, answer) in answers.into_iter().map(Result::unwrap).enumerate() {
         assert_eq!((answer.id(), answer.updated), (holders[n % 10].id(), true));
     }
@@ -195,7 +195,7 @@ async fn r11_after_many_new_jobs_those_who_meet_somebody_are_told_whom() {
         }
         let mut answers = at_once(client, jobs).await;
         let refused = answers.remove(4).unwrap_err();
-        assert!(matches!(&refused, Error::Rejected(met) if met[0].duplicate.holder == holders[1]), "{refused}");
+        assert!(matches!(&refused, Error::Rejected(met) if met[0].holder == Some(holders[1])), "{refused}");
         let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
         let is_duplicate: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
         assert_eq!(is_duplicate[..4], [true, false, false, false], "round {round}");
@@ -243,7 +243,7 @@ async fn duplicates_at_once_are_looked_up_together_and_each_is_told_of_its_own_h
             assert_eq!((new.duplicate, new.job.unique_key.as_deref()), (false, Some(&*fresh)));
         }
         let refused = answers.pop().unwrap().unwrap_err();
-        assert!(matches!(&refused, Error::Rejected(met) if met[0].duplicate.holder == holders[round]), "{refused}");
+        assert!(matches!(&refused, Error::Rejected(met) if met[0].holder == Some(holders[round])), "{refused}");
         for (n, answer) in answers.into_iter().enumerate() {
             let answer = answer.unwrap();
             assert_eq!((answer.duplicate, answer.id()), (true, holders[n % KEYS]));

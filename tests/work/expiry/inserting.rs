@@ -96,7 +96,7 @@ async fn r21_an_invalid_expiry_is_an_error_that_names_it() {
         ("insert_job('a', expires_at => '-infinity')", "invalid expires_at: must be in the years 1 to 9000"),
         (
             "insert_jobs('[{\"kind\": \"a\", \"expires_in\": \"soon\"}]')",
-            "job 0: invalid expires_in: is not a length of time: \"soon\"",
+            "job 0: invalid expires_in: must be an interval, such as 90s or PT15M: \"soon\"",
         ),
         (
             "insert_jobs('[{\"kind\": \"a\", \"expires_at\": \"soon\"}]')",
@@ -132,4 +132,21 @@ async fn r21_a_kind_in_rust_says_when_its_jobs_expire_and_registers_it() {
     database.execute("SELECT {schema}.insert_job('reminder')").await;
     let alike = "SELECT count(*) FROM {schema}.job WHERE expires_at = scheduled_at + interval '15 min'";
     assert_eq!(database.number(alike).await, 2);
+}
+
+#[tokio::test]
+async fn r21_an_argument_and_a_member_read_expires_in_alike() {
+    let database = Database::new().await;
+    let length = "extract(epoch FROM expires_at - scheduled_at)::bigint FROM {schema}.job WHERE id";
+    for (text, seconds) in
+        [("90s", 90), ("PT15M", 900), ("90 seconds", 90), ("1 day 02:00", 93_600), ("1 h 30 min", 5_400)]
+    {
+        for insert in [
+            format!("insert_job('a', expires_in => '{text}')"),
+            format!("insert_jobs('[{{\"kind\": \"a\", \"expires_in\": \"{text}\"}}]')"),
+        ] {
+            let id = database.text(&format!("SELECT id::text FROM {{schema}}.{insert}")).await;
+            assert_eq!(database.number(&format!("SELECT {length} = '{id}'")).await, seconds, "{insert}");
+        }
+    }
 }

@@ -220,7 +220,7 @@ pub async fn inserts_of_every_sort_mean_the_same(ground: Ground) {
     let again = client.insert(unique(1, OnConflict::Ignore)).await.unwrap();
     assert!(!first.duplicate && again.duplicate && again.id() == first.id());
     let refused = client.insert(unique(1, OnConflict::Reject)).await.unwrap_err();
-    assert_eq!(refused.rejections()[0].holder, first.id());
+    assert_eq!(refused.rejections()[0].holder, Some(first.id()));
     let next = client.insert(unique(1, OnConflict::Replace)).await.unwrap();
     assert_eq!(next.replaced, Some(first.id()));
     // A batch of both sorts, with a key twice and a holder among them, in one transaction with others.

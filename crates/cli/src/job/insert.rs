@@ -194,13 +194,13 @@ pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> 
             waited.as_ref().map_or(Verdict::Fine, wait::verdict)
         }
         Err(Error::Rejected(rejections)) => {
-            let rejection = rejections.first();
+            let duplicate = rejections.first().and_then(|rejection| rejection.duplicate.as_ref());
             if json {
-                output::print_json(&json!({ "rejected": rejection.map(|rejection| &rejection.duplicate) }))?;
-            } else if let Some(rejection) = rejection {
+                output::print_json(&json!({ "rejected": duplicate }))?;
+            } else if let Some(duplicate) = duplicate {
                 output::print_message(&format!(
                     "rejected, nothing was inserted: {}\n",
-                    printable(&rejection.duplicate.to_string())
+                    printable(&duplicate.to_string())
                 ))?;
             }
             Verdict::NotFine

@@ -64,7 +64,7 @@ pub(super) fn insert_shared(client: &Client, mut row: NewRow) -> impl Future<Out
             tries += 1;
         };
         match inserted.duplicate_of() {
-            Some(duplicate) if rejects => Err(Error::Rejected(vec![Rejection::new(0, None, duplicate)])),
+            Some(duplicate) if rejects => Err(Error::Rejected(vec![Rejection::of_holder(0, duplicate)])),
             _ => Ok(inserted),
         }
     }

@@ -105,7 +105,7 @@ async fn r10_a_rejected_batch_reports_each_duplicate_and_inserts_nothing() {
     ];
     let error = client.insert_many(jobs).tx(&mut tx).await.unwrap_err();
     let named: Vec<_> = error.rejections().iter().map(|rejection| (rejection.index, rejection.holder)).collect();
-    assert_eq!(named, [(1, two.id()), (3, one.id())]);
+    assert_eq!(named, [(1, Some(two.id())), (3, Some(one.id()))]);
     tx.commit().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
 }
@@ -117,6 +117,11 @@ async fn r10_a_batch_that_rejects_itself_says_which_input_was_first() {
     let error = database.client.insert_many(jobs).await.unwrap_err();
     let [rejection] = error.rejections() else { panic!("{error}") };
     assert_eq!((rejection.index, rejection.earlier), (2, Some(1)));
+    assert_eq!(
+        (rejection.holder, &rejection.duplicate),
+        (None, &None),
+        "no row has the id of a job that was not inserted"
+    );
     assert_eq!(error.to_string(), "duplicate: the unique key is held by job 1 of the same call");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }

@@ -106,7 +106,7 @@ async fn r10_a_rejected_job_names_a_holder_that_was_there_before_although_the_ba
     let Error::Rejected(rejections) = client.insert_many(batch()).await.unwrap_err() else { panic!() };
     let told: Vec<_> = rejections.iter().map(|rejection| (rejection.index, rejection.earlier)).collect();
     assert_eq!(told, [(1, None), (3, Some(2))]);
-    assert_eq!(rejections[0].holder, id);
+    assert_eq!(rejections[0].holder, Some(id));
     let by_sql = format!(
         "SELECT string_agg(concat_ws(' ', index, id, earlier, outcome), ', ' ORDER BY index)
         FROM {{schema}}.insert_jobs('[

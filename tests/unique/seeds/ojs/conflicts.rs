@@ -26,7 +26,7 @@ async fn two_jobs_with_one_key_are_duplicates() {
     };
     let first = insert(&database, &of(r#"{"name": "é", "n": 1}"#)).await.unwrap();
     for same in ["{\"n\": 1.0, \"name\": \"e\u{301}\"}", r#"{"name": "\u00e9", "n": 1e0}"#] {
-        assert_eq!(insert(&database, &of(same)).await.unwrap_err().rejections()[0].holder, first.id());
+        assert_eq!(insert(&database, &of(same)).await.unwrap_err().rejections()[0].holder, Some(first.id()));
     }
     assert!(insert(&database, &of(r#"{"name": "é", "n": "1"}"#)).await.is_ok());
 }
@@ -40,7 +40,9 @@ async fn reject_is_an_error_with_all_that_the_http_binding_answers() {
         database.set_state(holder.id(), state).await;
         let error = insert(&database, &email(json!({}))).await.unwrap_err();
         assert!(error.is_duplicate());
-        let [Rejection { holder: existing, holder_state, .. }] = error.rejections() else { panic!("{error}") };
+        let [Rejection { holder: Some(existing), holder_state: Some(holder_state), .. }] = error.rejections() else {
+            panic!("{error}")
+        };
         let body = json!({"error": {
             "code": if error.is_duplicate() { "duplicate" } else { "other" },
             "message": error.to_string(),
@@ -99,7 +101,7 @@ async fn replace_does_not_replace_an_active_job_and_rejects_instead() {
         let holder = insert(&database, &document).await.unwrap();
         database.set_state(holder.id(), "running").await;
         let error = insert(&database, &document).await.unwrap_err();
-        assert_eq!(ojs_state(error.rejections()[0].holder_state), "active");
+        assert_eq!(ojs_state(error.rejections()[0].holder_state.unwrap()), "active");
         let row = database.client.job(holder.id()).await.unwrap().unwrap();
         assert_eq!((row.state, row.replaced_by), (JobState::Running, None));
     }

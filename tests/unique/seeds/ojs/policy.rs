@@ -13,7 +13,7 @@ async fn a_job_with_a_policy_is_checked_before_it_is_inserted() {
     let database = Database::new().await;
     let first = insert(&database, &email(json!({}))).await.unwrap();
     let error = insert(&database, &email(json!({}))).await.unwrap_err();
-    assert_eq!(error.rejections()[0].holder, first.id());
+    assert_eq!(error.rejections()[0].holder, Some(first.id()));
     assert_eq!(jobs(&database).await, 1);
     let without = json!({"type": "email.send", "args": {}});
     assert!(!insert(&database, &without).await.unwrap().duplicate, "the policy is optional");
@@ -31,7 +31,7 @@ async fn the_whole_policy_of_the_page_is_read() {
     assert_eq!(policy, UniquePolicy::ojs().by_queue().by_arg_fields(["user_id"]).period(HOUR));
     let first = insert(&database, &email(whole.clone())).await.unwrap().job;
     assert_eq!(first.unique_until.unwrap() - first.created_at, HOUR);
-    assert_eq!(insert(&database, &email(whole)).await.unwrap_err().rejections()[0].holder, first.id);
+    assert_eq!(insert(&database, &email(whole)).await.unwrap_err().rejections()[0].holder, Some(first.id));
 }
 
 /// Every field has the default that the page's table gives.

@@ -157,7 +157,7 @@ async fn strong_of_concurrent_enqueues_exactly_one_succeeds_and_the_others_see_i
         let answers = race(&database, 16, || enqueue(&document).unwrap()).await;
         let winner = answers.iter().find_map(|answer| answer.as_ref().ok()).unwrap().id();
         for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
-            assert_eq!(error.rejections()[0].holder, winner);
+            assert_eq!(error.rejections()[0].holder, Some(winner));
         }
         assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
     }
@@ -220,7 +220,7 @@ async fn the_flow_of_a_job_that_fails_until_it_is_discarded() {
     stage.end(failure());
     let row = until(&database, first.id(), JobState::Retryable).await;
     assert!(row.claims, "still claimed");
-    assert_eq!(insert(&database, &document).await.unwrap_err().rejections()[0].holder_state, JobState::Retryable);
+    assert_eq!(insert(&database, &document).await.unwrap_err().rejections()[0].holder_state, Some(JobState::Retryable));
     database.pass(HOUR).await;
     stage.started().await;
     stage.end(failure());
