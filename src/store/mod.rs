@@ -44,8 +44,9 @@ mod relatives;
 mod release;
 mod remote;
 mod row;
-mod schema_objects;
 #[cfg(feature = "testing")]
+mod savepoint;
+mod schema_objects;
 mod scratch;
 mod select;
 mod service;
@@ -119,6 +120,7 @@ pub(crate) use self::relatives::{children_of, descendants_of, parents_of, retry_
 pub(crate) use self::release::release_all;
 pub(crate) use self::release::{EdgePlace, ReleaseStep, check_edges, release_children};
 pub(crate) use self::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs, maintain_once, stop_worker};
+pub(crate) use self::savepoint::{begin_savepoint, end_savepoint};
 pub(crate) use self::schema_objects::{SchemaObject, golden_objects, schema_objects};
 pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};

@@ -10,6 +10,7 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::Client;
+use super::batch::needs_order;
 use crate::error::{Error, Result};
 use crate::store::{self, Answer, InsertBatch, NewRow, RowOutcome};
 
@@ -47,8 +48,7 @@ pub(super) async fn insert_in_parts(
     max_wait: Option<Duration>,
     is_own: bool,
 ) -> Result<Vec<Option<Answer>>> {
-    let is_refusable = max_wait.is_some() || batch.rows.iter().any(super::batch::needs_order);
-    if is_own || !begins_savepoint(connection).await? {
+    if is_own || !store::begin_savepoint(connection).await? {
         let mut transaction = store::begin_read_committed(connection).await?;
         let answers = insert_each(client, &mut transaction, batch, max_wait).await?;
         if is_refused(&answers) {
@@ -58,25 +58,13 @@ pub(super) async fn insert_in_parts(
         }
         return Ok(answers);
     }
-    if !is_refusable {
-        sqlx::raw_sql("RELEASE SAVEPOINT uniqueue_parts").execute(&mut *connection).await?;
+    if max_wait.is_none() && !batch.rows.iter().any(needs_order) {
+        store::end_savepoint(connection, false).await?;
         return insert_each(client, connection, batch, max_wait).await;
     }
     let answers = insert_each(client, connection, batch, max_wait).await?;
-    if is_refused(&answers) {
-        sqlx::raw_sql("ROLLBACK TO SAVEPOINT uniqueue_parts").execute(&mut *connection).await?;
-    }
-    sqlx::raw_sql("RELEASE SAVEPOINT uniqueue_parts").execute(&mut *connection).await?;
+    store::end_savepoint(connection, is_refused(&answers)).await?;
     Ok(answers)
-}
-
-/// Begins a savepoint. `false`: the connection is in no transaction.
-async fn begins_savepoint(connection: &mut PgConnection) -> Result<bool> {
-    match sqlx::raw_sql("SAVEPOINT uniqueue_parts").execute(connection).await {
-        Ok(_) => Ok(true),
-        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some("25P01") => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn is_refused(answers: &[Option<Answer>]) -> bool {

@@ -1,4 +1,4 @@
-//! The log of changes that were made in a user's name.
+//! The log of changes.
 
 use maud::html;
 use uuid::Uuid;
@@ -39,7 +39,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     });
     let body = html! {
         @if changes.is_empty() {
-            p.panel.empty { "No change was logged yet. Changes by users with a name are." }
+            p.panel.empty { "No change was logged yet." }
         } @else {
             (rows.table(html! { th { "When" } th { "User" } th { "Change" } th.num { "Jobs" } th { "Of what" } }))
             (pages(&page, None, next.as_deref()))
