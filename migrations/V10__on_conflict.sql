@@ -676,6 +676,7 @@ COMMENT ON FUNCTION _check_delays(new_job[]) IS
 
 CREATE FUNCTION _insert_replaced(run new_job[], arrived timestamptz, due timestamptz, awaited boolean) RETURNS void
     LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
 AS $$
 #variable_conflict use_column
 BEGIN
