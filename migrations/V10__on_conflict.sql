@@ -729,9 +729,9 @@ DECLARE
     arrived timestamptz;
     due timestamptz;
     first_state job_state;
-    made_updates integer;
     -- The jobs that the new job stands for. Null: itself.
     updates new_job[];
+    inherits boolean;
 BEGIN
     -- A rival that committed meanwhile won each round that is lost, so the inserts as a whole make progress.
     LOOP
@@ -746,7 +746,6 @@ BEGIN
             IF on_conflict = 'update' THEN
                 PERFORM _check_delays(run);
             END IF;
-
             step := 'insert';
             settled := 1;
             passes_on := false;
@@ -792,17 +791,17 @@ BEGIN
                 CONTINUE WHEN released.id IS NULL;
                 former := released.id;
                 answer.replaced := released.id;
+                -- The children of what it replaced will wait for it, so a runner must not delete it when it completes.
+                inherits := CASE WHEN released.replaced_by = given.id THEN released.awaited END;
                 stopped := CASE WHEN released.state = 'cancelled' THEN released.worker END;
                 -- What it replaced was first in its group, and so is the successor.
-                IF released.began IS NOT NULL AND given.in_order
-                    AND (released.queue, released.group_key) = (given.queue, given.group_key)
-                THEN
-                    began := 0;
-                END IF;
+                began := CASE
+                    WHEN released.began IS NOT NULL AND given.in_order
+                        AND (released.queue, released.group_key) = (given.queue, given.group_key) THEN 0
+                END;
                 -- The last of several keeps only a time to come: the first of them is available once it is due.
-                IF on_conflict = 'replace_except_schedule'
+                IF on_conflict = 'replace_except_schedule' AND (cardinality(run) = 1 OR holder.scheduled_at > arrived)
                     AND _has_schedule(holder.state, holder.attempt, holder.created_at, holder.scheduled_at)
-                    AND (cardinality(run) = 1 OR holder.scheduled_at > arrived)
                 THEN
                     given.scheduled_at := holder.scheduled_at;
                 END IF;
@@ -821,8 +820,7 @@ BEGIN
         IF cardinality(run) > 1 AND on_conflict = 'update' THEN
             change := _with_updates(run, first_state, arrived, due);
             settled := change.settled;
-            made_updates := nullif(settled - 1, 0);
-            updates := run[1 : settled];
+            updates := CASE WHEN settled > 1 THEN run[1 : settled] END;
             passes_on := change.passes_on;
             due := change.new_due;
             given.args := change.new_args;
@@ -841,10 +839,8 @@ BEGIN
             first_state, given.unique_key, CASE WHEN passes_on THEN 0 ELSE given.unique_states END,
             coalesce(_length_after(arrived, given.period), _length_after(greatest(arrived, due), given.ttl)),
             given.until_start, given.discard_on_reentry, coalesce(goes_without, false),
-            given.group_key, given.group_limit, given.in_order, began, made_updates,
-            CASE WHEN made_updates > 0 THEN arrived END, CASE WHEN made_updates > 0 THEN (run[settled]).id END,
-            -- The children of the job that it replaced will wait for it, so a runner must not delete it when it completes.
-            CASE WHEN released.replaced_by = (run[1]).id THEN released.awaited END,
+            given.group_key, given.group_limit, given.in_order, began, cardinality(updates) - 1,
+            CASE WHEN updates IS NOT NULL THEN arrived END, CASE WHEN updates IS NOT NULL THEN (run[settled]).id END, inherits,
             CASE
                 WHEN num_nonnulls(given.expires_at, given.expires_in) > 0
                     THEN _expiry(coalesce(updates, ARRAY[given]), CASE WHEN NOT given.is_pending THEN greatest(arrived, due) END)
@@ -856,9 +852,7 @@ BEGIN
         INTO answer.id, answer.state, answer.created_at, answer.scheduled_at, answer.unique_until, answer.job;
         IF FOUND THEN
             IF replaced_in_turn THEN
-                PERFORM _insert_replaced(
-                    run, arrived, due, CASE WHEN released.replaced_by = (run[1]).id THEN released.awaited END
-                );
+                PERFORM _insert_replaced(run, arrived, due, inherits);
             END IF;
             answer.outcome := 'inserted';
             RETURN;
@@ -866,7 +860,6 @@ BEGIN
         given := run[1];
         given.may_exist := true;
         replaced_in_turn := false;
-        made_updates := NULL;
         updates := NULL;
     END LOOP;
 END
