@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use uniqueue::Error;
+use uniqueue::{Error, JobId};
 use uniqueue_http::Refusal;
 
 /// The header of the version, which every answer of the router has.
