@@ -14,13 +14,13 @@ use crate::queue::QueueInfo;
 /// How long counts are shared.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The part of the time in which counting may be at work: a tenth.
-const PAUSES: u32 = 10;
+/// How many times as long as a read the pause after it is.
+const PAUSES: u32 = 9;
 
 /// The last counts.
 struct Counted {
     began_at: Instant,
-    took: Duration,
+    ended_at: Instant,
     queues: Arc<[QueueInfo]>,
 }
 
@@ -28,7 +28,8 @@ struct Counted {
 /// answer many clients.
 ///
 /// After [`changed`](Self::changed) the next answer is read anew. That answer waits until nine times the length of the last read
-/// have passed since it, at most a second, so reads take a tenth of a connection at most.
+/// have passed since its end, at most a second. So reads that are faster than a ninth of a second take a tenth of a connection at
+/// most.
 pub struct QueueCache {
     client: Client,
     counted: Mutex<Option<Counted>>,
@@ -47,8 +48,8 @@ impl QueueCache {
         *self.changed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// The queues by name. An answer contains every change that was noted before it was asked for, and is at most a second old.
-    /// Calls that come during a read wait for its answer.
+    /// The queues by name. An answer contains every change that was noted before it was asked for. Its read ended at most a
+    /// second before. Calls that come during a read wait for its answer.
     ///
     /// # Errors
     ///
@@ -57,16 +58,17 @@ impl QueueCache {
         let asked_at = Instant::now();
         let changed_at = *self.changed_at.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counted = self.counted.lock().await;
-        if let Some(Counted { began_at, took, queues }) = &*counted {
-            let is_current = *began_at >= asked_at || changed_at.is_none_or(|at| at < *began_at);
-            if is_current && began_at.elapsed() < FRESH {
+        if let Some(Counted { began_at, ended_at, queues }) = &*counted {
+            let is_current = changed_at.is_none_or(|at| at < *began_at) && ended_at.elapsed() < FRESH;
+            if *began_at >= asked_at || is_current {
                 return Ok(Arc::clone(queues));
             }
-            sleep(took.saturating_mul(PAUSES).min(FRESH).saturating_sub(began_at.elapsed())).await;
+            let pause = ended_at.duration_since(*began_at).saturating_mul(PAUSES).min(FRESH);
+            sleep(pause.saturating_sub(ended_at.elapsed())).await;
         }
         let began_at = Instant::now();
         let queues: Arc<[_]> = self.client.queues().await?.into();
-        *counted = Some(Counted { began_at, took: began_at.elapsed(), queues: Arc::clone(&queues) });
+        *counted = Some(Counted { began_at, ended_at: Instant::now(), queues: Arc::clone(&queues) });
         Ok(queues)
     }
 }

@@ -14,6 +14,7 @@ mod look_ups;
 mod moving;
 mod operators_lists;
 mod plans;
+mod queue_cache;
 mod queues;
 mod roles;
 mod schema;
