@@ -2,7 +2,8 @@
 //!
 //! A request that shows none, or wrong ones, gets no further than `/health`. The user's name goes on with the request.
 //! Hashing a password takes tens of milliseconds, so few are hashed at once, and the answer is remembered by a digest. A
-//! peer that sends many wrong ones waits for each answer. Right passwords of the same peer are not delayed.
+//! peer that sends many wrong ones waits for each answer, and one of its passwords is hashed at a time. Right passwords that
+//! are remembered are not delayed.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -16,7 +17,6 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use super::credentials::{Credentials, Rights, User, digest};
@@ -31,8 +31,8 @@ const HASHES: usize = 2;
 /// How many right passwords are remembered, and how many wrong ones.
 const REMEMBERED: usize = 1_000;
 
-/// How many answers to wrong passwords wait at once, and how long one waits at most.
-const WAITING: usize = 16;
+/// How many passwords of one delayed peer wait for their turn or their answer, and how long an answer waits at most.
+const WAITING: usize = 8;
 const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 /// The most bytes of a name in the log. A longer one is no user's.
@@ -49,8 +49,6 @@ pub(super) struct Checks {
     checker: Checker,
     pub(super) delays: Delays,
     known: Mutex<Known>,
-    /// Permits of wrong passwords whose answers wait.
-    waiting: Semaphore,
 }
 
 /// Digests of user names with their passwords. A script that goes on with a password that was changed is not hashed each time,
@@ -105,11 +103,10 @@ async fn check(State(checks): State<Arc<Checks>>, mut request: Request, next: Ne
 impl Checks {
     /// The check of these credentials.
     pub(super) fn new(credentials: Credentials) -> Self {
-        let (checker, waiting) = (Checker::new(HASHES), Semaphore::new(WAITING));
-        Self { credentials, checker, delays: Delays::default(), known: Mutex::default(), waiting }
+        Self { credentials, checker: Checker::new(HASHES), delays: Delays::default(), known: Mutex::default() }
     }
 
-    async fn verdict(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Verdict {
+    async fn verdict(self: &Arc<Self>, headers: &HeaderMap, peer: Option<IpAddr>) -> Verdict {
         if !self.credentials.are_needed() {
             return Verdict::User(User { name: None, rights: Rights::All });
         }
@@ -136,7 +133,7 @@ impl Checks {
     }
 
     /// `None`: there is no header that can be read.
-    async fn by_authorization(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Verdict> {
+    async fn by_authorization(self: &Arc<Self>, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Verdict> {
         let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
         let (scheme, rest) = value.split_once(' ')?;
         if scheme.eq_ignore_ascii_case("bearer") {
@@ -154,7 +151,7 @@ impl Checks {
 
     /// `None`: no passwords are used here.
     async fn by_password(
-        &self,
+        self: &Arc<Self>,
         name: &str,
         password: &[u8],
         digest: [u8; 32],
@@ -163,33 +160,61 @@ impl Checks {
         let passwords = self.credentials.passwords.as_ref()?;
         // An unknown user takes as long as a wrong password, so that names cannot be found out.
         let (hash, rights) = passwords.get(name).or_else(|| passwords.values().next())?.clone();
-        let user = || Verdict::User(User { name: Some(name.to_owned()), rights });
+        let user = User { name: Some(name.to_owned()), rights };
         {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.right.contains(&digest) {
-                return Some(user());
+                return Some(Verdict::User(user));
             }
             if known.wrong.contains(&digest) {
                 return Some(Verdict::Refused);
             }
         }
-        let permit = self.checker.permit().await?;
-        let is_right = self.checker.is_right(permit, password.to_vec(), hash).await && passwords.contains_key(name);
+        let is_user = passwords.contains_key(name);
+        let checked = Arc::clone(self).hashed(user, is_user, (password.to_vec(), hash), digest, peer);
+        // Goes on when the client hangs up: the next connection must neither get the peer's turn at once, nor the answer.
+        tokio::spawn(checked).await.ok()?
+    }
+
+    /// The answer to a password and the hash that it should have.
+    async fn hashed(
+        self: Arc<Self>,
+        user: User,
+        is_user: bool,
+        (password, hash): (Vec<u8>, String),
+        digest: [u8; 32],
+        peer: Option<IpAddr>,
+    ) -> Option<Verdict> {
+        let mut turn = None;
+        let permit = loop {
+            let permit = self.checker.permit().await?;
+            match self.delays.turn(peer) {
+                Some((delay, of_peer)) if turn.is_none() => {
+                    drop(permit);
+                    // Few wait, because each has a place among the requests. Two more know the turn: this request and the delays.
+                    if Arc::strong_count(&of_peer) >= WAITING + 2 {
+                        return Some(Verdict::TooOften(delay));
+                    }
+                    turn = Some(of_peer.lock_owned().await);
+                }
+                _ => break permit,
+            }
+        };
+        let is_right = self.checker.is_right(permit, password, hash).await && is_user;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).add(digest, is_right);
         if is_right {
-            return Some(user());
+            return Some(Verdict::User(user));
         }
         let delay = self.delays.count(peer);
+        let name = user.name.unwrap_or_default();
         let name = &name[..name.floor_char_boundary(MAX_NAME)];
         let peer = peer.map_or_else(|| "the socket".to_owned(), |peer| peer.to_string());
         tracing::warn!(user = ?name, peer, ?delay, "a wrong password or an unknown user");
         if delay.is_zero() {
             return Some(Verdict::Refused);
         }
-        // Few answers wait at once, because each has a place among the requests.
-        if let Ok(_waiting) = self.waiting.try_acquire() {
-            sleep(delay.min(LONGEST_DELAY)).await;
-        }
+        sleep(delay.min(LONGEST_DELAY)).await;
+        drop(turn);
         Some(Verdict::TooOften(delay))
     }
 
@@ -213,4 +238,50 @@ fn too_often(delay: Duration) -> Response {
     let text = format!("too many wrong passwords came from this address: try again in {seconds} s\n");
     let headers = [(header::RETRY_AFTER, seconds.to_string()), (header::CACHE_CONTROL, "no-store".to_owned())];
     (StatusCode::TOO_MANY_REQUESTS, headers, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use argon2::Argon2;
+    use argon2::password_hash::rand_core::OsRng;
+    use argon2::password_hash::{PasswordHasher, SaltString};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_delayed_peer_has_one_turn_and_others_have_theirs() {
+        let salt = SaltString::generate(&mut OsRng);
+        let hash = Argon2::default().hash_password(b"tea at five", &salt).unwrap();
+        let passwords = HashMap::from([("anna".to_owned(), (hash.to_string(), Rights::All))]);
+        let checks = Arc::new(Checks::new(Credentials { passwords: Some(passwords), ..Credentials::default() }));
+        let [guessing, other] = ["192.0.2.1", "192.0.2.2"].map(|peer| Some(peer.parse::<IpAddr>().unwrap()));
+        while checks.delays.count(guessing).is_zero() {}
+        let guess = |number: usize, peer| {
+            let checks = Arc::clone(&checks);
+            let password = if number == 0 { "tea at five".to_owned() } else { format!("tea at {number}") };
+            let header = format!("Basic {}", STANDARD.encode(format!("anna:{password}"))).parse().unwrap();
+            let headers = HeaderMap::from_iter([(header::AUTHORIZATION, header)]);
+            async move { checks.verdict(&headers, peer).await }
+        };
+        let (_, turn) = checks.delays.turn(guessing).unwrap();
+        let held = turn.lock_owned().await;
+        let waiting: Vec<_> = (1..WAITING).map(|number| tokio::spawn(guess(number, guessing))).collect();
+        let known = || Arc::strong_count(&checks.delays.turn(guessing).unwrap().1);
+        while known() < WAITING + 2 {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(guess(99, guessing).await, Verdict::TooOften(_)), "too many wait");
+        assert!(matches!(guess(0, other).await, Verdict::User(_)));
+        assert!(matches!(guess(0, guessing).await, Verdict::User(_)), "it is remembered");
+        assert!(checks.known.lock().unwrap().wrong.is_empty(), "none of them was hashed");
+        // Clients that hang up do not end their turns.
+        waiting.into_iter().for_each(|client| client.abort());
+        drop(held);
+        while checks.known.lock().unwrap().wrong.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert!(checks.delays.turn(guessing).unwrap().1.try_lock().is_err(), "the answer is delayed");
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex as AsyncMutex;
 
 /// How many wrong passwords of a peer delay nothing: people mistype them, and several people can share an address.
 const FREE: u32 = 10;
@@ -25,7 +27,11 @@ pub(super) struct Delays(Mutex<HashMap<Option<IpAddr>, Wrong>>);
 struct Wrong {
     count: u32,
     last_at: Instant,
+    turn: Turn,
 }
+
+/// Held by the one check of a delayed peer, for as long as its answer is delayed.
+pub(super) type Turn = Arc<AsyncMutex<()>>;
 
 impl Wrong {
     fn delay(&self) -> Duration {
@@ -48,13 +54,21 @@ impl Delays {
             peers.clear();
         }
         let now = Instant::now();
-        let wrong = peers.entry(network(peer)).or_insert(Wrong { count: 0, last_at: now });
+        let wrong = peers.entry(network(peer)).or_insert(Wrong { count: 0, last_at: now, turn: Turn::default() });
         if wrong.last_at.elapsed() >= FORGET {
             wrong.count = 0;
         }
         wrong.count = wrong.count.saturating_add(1);
         wrong.last_at = now;
         wrong.delay()
+    }
+
+    /// The delay of a peer's next wrong answer at least, and the turn for which its checks wait. `None`: it is not delayed.
+    pub(super) fn turn(&self, peer: Option<IpAddr>) -> Option<(Duration, Turn)> {
+        let peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let wrong = peers.get(&network(peer)).filter(|wrong| wrong.last_at.elapsed() < FORGET)?;
+        let delay = wrong.delay();
+        (!delay.is_zero()).then(|| (delay, Arc::clone(&wrong.turn)))
     }
 }
 
