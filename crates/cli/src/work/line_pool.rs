@@ -3,13 +3,14 @@
 //! A process is idle or has one job. One that ends, or whose job is stopped or dropped, is not used again. Nor is one that
 //! writes while it is idle, since nothing tells what it is doing.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::io::ioctl_fionread;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
+use tokio::task::JoinSet;
 use uniqueue::{AnyJob, BoxError, Outcome};
 
 use super::answer;
@@ -20,6 +21,8 @@ use super::process::{Process, Program};
 #[derive(Default)]
 pub(super) struct LinePool {
     idle: Mutex<Vec<LineProcess>>,
+    /// The ends of those that are not used again, which no job waits for.
+    ending: Mutex<JoinSet<()>>,
 }
 
 struct LineProcess {
@@ -59,7 +62,7 @@ impl LinePool {
                 Some(worker) if worker.is_silent() => return Ok(worker),
                 Some(worker) => {
                     tracing::warn!("a process wrote to its output while it had no job, and is ended");
-                    worker.end(program.grace).await;
+                    self.ending().spawn(worker.end(program.grace));
                 }
             }
         }
@@ -67,14 +70,21 @@ impl LinePool {
 
     /// Lets the processes end.
     pub(super) async fn end(&self, grace: Duration) {
-        let idle = std::mem::take(&mut *self.idle());
-        let ending: Vec<_> = idle.into_iter().map(|worker| tokio::spawn(worker.end(grace))).collect();
-        for ended in ending {
-            let _ = ended.await;
+        let mut ending = std::mem::take(&mut *self.ending());
+        for worker in std::mem::take(&mut *self.idle()) {
+            ending.spawn(worker.end(grace));
         }
+        while ending.join_next().await.is_some() {}
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<LineProcess>> {
+    /// The ends that are under way.
+    fn ending(&self) -> MutexGuard<'_, JoinSet<()>> {
+        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        while ending.try_join_next().is_some() {}
+        ending
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<LineProcess>> {
         // Nothing panics while it holds the lock.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

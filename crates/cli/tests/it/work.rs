@@ -50,8 +50,9 @@ impl Site {
 
     /// Likewise, with another standard error.
     fn work_to(&self, stderr: impl Into<Stdio>, options: &[&str], script: &str) -> Working {
-        let fixed = ["work", "--json", "--queue", "q", "--grace", "1s"];
-        let arguments = [&fixed, options, &["--", "sh", "-c", script]].concat();
+        let fixed = ["work", "--json", "--queue", "q"];
+        let grace: &[&str] = if options.contains(&"--grace") { &[] } else { &["--grace", "1s"] };
+        let arguments = [&fixed, grace, options, &["--", "sh", "-c", script]].concat();
         let mut child = self.command(&arguments).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Working { child, lines }

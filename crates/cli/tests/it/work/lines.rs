@@ -92,6 +92,27 @@ async fn a_process_that_writes_between_two_jobs_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_process_that_is_ended_holds_up_no_job() {
+    let site = Site::new().await;
+    let directory = directory();
+    let (written, go) = (directory.path().join("written"), directory.path().join("go"));
+    // The first process is not told to end by the end of its input. It ends when the second has answered.
+    let each = format!(
+        "answer 1; [ -e {written} ] && touch {go} && continue
+        echo late; touch {written}; until [ -e {go} ]; do sleep 0.05; done",
+        written = written.display(),
+        go = go.display(),
+    );
+    let mut working = site.work(&["--grace", "10min", "--lines"], &script(&each));
+    site.insert("{}").await;
+    assert_eq!(working.attempt()["outcome"], "completed");
+    eventually!(written.exists());
+    let next = site.insert("{}").await;
+    site.until(&next, "completed").await;
+    assert_eq!(working.stop().code(), Some(0));
+}
+
+#[tokio::test]
 async fn the_example_answers_each_job() {
     if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
         lacks("python", "Python 3");
