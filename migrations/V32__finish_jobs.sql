@@ -281,10 +281,9 @@ CREATE TYPE running_times AS (
     wait_seconds double precision,
     run_seconds double precision,
     kind text COLLATE "C",
-    queue text COLLATE "C",
-    may_be_locked boolean
+    queue text COLLATE "C"
 );
-COMMENT ON TYPE running_times IS 'How long a running job waited, and how long it has run. may_be_locked: whether a transaction has locked the row, which may have ended.';
+COMMENT ON TYPE running_times IS 'How long a running job waited, and how long it has run.';
 
 CREATE FUNCTION _locked_runs(INOUT ids uuid[])
     LANGUAGE plpgsql VOLATILE
@@ -299,8 +298,7 @@ BEGIN
         )
         SELECT coalesce(array_agg(i.id), '{}')
         INTO ids
-        FROM unnest(ids) AS i (id)
-        WHERE i.id <> ALL (ARRAY(SELECT f.id FROM free AS f));
+        FROM (SELECT u.id FROM unnest(ids) AS u (id) EXCEPT SELECT f.id FROM free AS f) AS i;
         EXIT WHEN ids = '{}';
     END LOOP;
 END
@@ -362,10 +360,8 @@ BEGIN
             SELECT v.not_stored, v.read INTO dropped, details FROM _read_values('error_details', error_details, dropped) AS v;
     END;
     times := _running_times(finish_jobs.ids);
-    locked_ids := ARRAY(SELECT t.id FROM unnest(times) AS t WHERE t.may_be_locked);
-    IF locked_ids <> '{}' THEN
-        locked_ids := _locked_runs(locked_ids);
-    END IF;
+    -- No row tells beforehand: each has the lock of the fetch or heartbeat that wrote it, which has ended.
+    locked_ids := _locked_runs(ARRAY(SELECT t.id FROM unnest(times) AS t));
     SELECT
         array_agg(s.id) AS ids, array_agg(s.run) AS runs, array_agg(s.outcome) AS outcomes,
         array_agg(CASE WHEN s.outcome IN ('retry', 'snooze') THEN s.delay END) AS delays,

@@ -308,8 +308,7 @@ BEGIN
                     THEN greatest(extract(epoch FROM clock_timestamp() - j.attempted_at), 0)::double precision
             END,
             j.kind,
-            j.queue,
-            j.xmax <> '0'::xid
+            j.queue
         )::running_times
         FROM job AS j
         WHERE j.id = ANY (ids) AND _not_by_partial_index(j.state = 'running')
