@@ -147,6 +147,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    -- The lock keeps the table and its keys. Without a key, as during a restore, a job could be inserted twice.
+    PERFORM FROM job LIMIT 0;
+    IF num_nulls(to_regclass('job_pkey'), to_regclass('job_unique_key')) > 0 THEN
+        RETURN;
+    END IF;
     never_expires := coalesce(definition.expires_in = interval '0', NOT definition.takes_from_kind);
     -- A slot that the schedule promised is not refused. Only a superuser could set this in the function's head.
     PERFORM set_config('uniqueue.ignore_max_waiting', 'on', true);
@@ -210,7 +215,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION run_periodic(text, timestamptz, timestamptz, timestamptz[], timestamptz) IS
-    'Inserts the jobs of these slots of a periodic job, and moves next_at on. Does so only if next_at and starts_at are what the caller saw. Returns one row per slot. The outcome is inserted, duplicate (another job claims the key) or rejected (the same, for a policy that rejects). Returns no row if another runner has run the slots.';
+    'Inserts the jobs of these slots of a periodic job, and moves next_at on. Does so only if next_at and starts_at are what the caller saw. Returns one row per slot. The outcome is inserted, duplicate (another job claims the key) or rejected (the same, for a policy that rejects). Returns no row if another runner has run the slots, or while the table job lacks a key.';
 
 CREATE FUNCTION set_periodic(
     name text,

@@ -100,6 +100,25 @@ async fn a_restore_under_live_runners_doubles_no_row() {
 }
 
 #[tokio::test]
+async fn no_slot_of_a_periodic_job_runs_while_a_key_of_jobs_is_missing() {
+    let database = Database::new().await.unwrap();
+    let define = "SELECT uniqueue.set_periodic('p', kind => 'k', schedule => '@daily')";
+    sqlx::raw_sql(define).execute(database.pool()).await.unwrap();
+    let slots = "SELECT count(r.job) FROM uniqueue.periodic AS p,
+        uniqueue.run_periodic('p', p.next_at, p.starts_at, ARRAY[now()], now() + interval '1 day') AS r";
+    for (drop, wanted) in [
+        ("ALTER TABLE uniqueue.job DROP CONSTRAINT job_pkey CASCADE", 0),
+        ("DROP INDEX uniqueue.job_unique_key", 0),
+        ("SELECT", 1),
+    ] {
+        let mut transaction = database.pool().begin().await.unwrap();
+        sqlx::raw_sql(drop).execute(&mut *transaction).await.unwrap();
+        let inserted: i64 = sqlx::query_scalar(slots).fetch_one(&mut *transaction).await.unwrap();
+        assert_eq!(inserted, wanted, "{drop}");
+    }
+}
+
+#[tokio::test]
 async fn a_doubled_row_stops_no_service() {
     let database = Database::new().await.unwrap();
     let client = database.client();
