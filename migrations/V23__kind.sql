@@ -16,6 +16,7 @@ CREATE TABLE kind (
     place short_name,
     owners jsonb_object NOT NULL DEFAULT '{}',
     digest text COLLATE "C" NOT NULL,
+    created_at timestamptz NOT NULL,
     registered_at timestamptz NOT NULL,
     registered_by text COLLATE "C" NOT NULL,
     changed_at timestamptz NOT NULL,
@@ -46,9 +47,10 @@ COMMENT ON COLUMN kind.expires_in IS 'The time in which a job must start, counte
 COMMENT ON COLUMN kind.place IS
     'The value of its jobs that decides their place, for clients that insert over several places: unique_key, group, id, or a member of the args by name or by JSON Pointer. Nothing in this schema reads it. Null: none is declared.';
 COMMENT ON COLUMN kind.owners IS
-    'The program that declared each default last, such as {"queue": "worker.py"}. What a program declares replaces what it declared before. What other programs declared stays. The timeout and the backoff have no owner: they stay until a program declares them anew.';
+    'The program that declared each default last, such as {"queue": "worker.py"}. What a program declares replaces what it declared before. What other programs declared stays. What has no owner stays until it is declared anew: the timeout, the backoff, and what was declared without a program.';
 COMMENT ON COLUMN kind.digest IS
     'A digest of each default, such as queue=9b74c9897bac, without the timeout and the backoff. Two ways to write one default have one digest.';
+COMMENT ON COLUMN kind.created_at IS 'When the kind was first registered.';
 COMMENT ON COLUMN kind.registered_at IS 'When the kind was last registered.';
 COMMENT ON COLUMN kind.registered_by IS
     'The process that last registered the kind: the name of the runner, or the argument of register_kind.';
@@ -136,7 +138,7 @@ DECLARE
     registrant CONSTANT text := left(
         coalesce(nullif(registered_by, ''), nullif(current_setting('application_name'), ''), session_user::text), 200
     );
-    owner CONSTANT text := left(coalesce(nullif(program, ''), registrant), 200);
+    owner CONSTANT text := left(nullif(program, ''), 200);
     declared jsonb;
     former kind;
     registered kind;
@@ -163,8 +165,8 @@ BEGIN
         SELECT k.* INTO registered FROM kind AS k WHERE k.name = kind COLLATE "C";
         RETURN registered;
     END IF;
-    INSERT INTO kind (name, digest, registered_at, registered_by, changed_at)
-    VALUES (kind, '', instant, registrant, instant)
+    INSERT INTO kind (name, digest, created_at, registered_at, registered_by, changed_at)
+    VALUES (kind, '', instant, instant, registrant, instant)
     ON CONFLICT (name) DO NOTHING;
     SELECT k.* INTO former FROM kind AS k WHERE k.name = kind COLLATE "C" FOR NO KEY UPDATE;
     registered := jsonb_populate_record(former, declared || (
@@ -175,9 +177,11 @@ BEGIN
     SELECT jsonb_object_agg(o.member, o.by)
     INTO registered.owners
     FROM (
-        SELECT f.member, f.by FROM jsonb_each_text(former.owners) AS f (member, by) WHERE f.by <> owner AND NOT declared ? f.member
+        SELECT f.member, f.by
+        FROM jsonb_each_text(former.owners) AS f (member, by)
+        WHERE f.by IS DISTINCT FROM owner AND NOT declared ? f.member
         UNION ALL
-        SELECT d.member, owner FROM jsonb_object_keys(declared - '{timeout,backoff}'::text[]) AS d (member)
+        SELECT d.member, owner FROM jsonb_object_keys(declared - '{timeout,backoff}'::text[]) AS d (member) WHERE owner IS NOT NULL
     ) AS o (member, by);
     registered.digest := _kind_digest(
         kind, registered.queue, registered.priority, registered.max_attempts, registered.delay, registered.unique_policy,
@@ -221,7 +225,7 @@ backoff: the wait before a retry, as kind.backoff, such as {"first": "10s"}, for
 expires_in: the time in which a job must start, counted from when it is due, at most 100 years. After it the job is discarded.
 place: the value that decides the place of a job, as kind.place.
 registered_by: the name of the registering process, shown to people and compared by doctor. Default: application_name, or else the role.
-program: the program that declares it, as kind.owners. Default: registered_by.
+program: the program that declares it, as kind.owners. Null: no program is known, and the registration retires nothing.
 Error 22023 names the argument, or the policy''s member, that is invalid.';
 
 CREATE FUNCTION _kind_digest(

@@ -94,13 +94,13 @@ CREATE FUNCTION _find_unregistered_jobs(thresholds jsonb) RETURNS SETOF finding
     SET search_path FROM CURRENT
 AS $$
 -- An insert that names only the kind, before any process registered it, puts its job without a key into the queue default. Such
--- a job is older than the definition. Only a job that waits can still be mended.
+-- a job is older than the first definition. A later one may change any default. Only a job that waits can still be mended.
 WITH registered AS MATERIALIZED (
     SELECT
-        k.name, coalesce(k.queue, 'default') COLLATE "C" AS queue, k.registered_by, k.changed_at,
+        k.name, coalesce(k.queue, 'default') COLLATE "C" AS queue, k.registered_by, k.created_at,
         coalesce((SELECT p.is_enforced FROM _read_unique_policy(k.unique_policy) AS p WHERE k.unique_policy IS NOT NULL), false) AS makes_key
     FROM kind AS k
-    ORDER BY k.changed_at DESC
+    ORDER BY k.created_at DESC
     LIMIT 1000
 ),
 head AS MATERIALIZED (
@@ -135,7 +135,7 @@ FROM (
         count(*) FILTER (WHERE r.makes_key AND j.unique_key IS NULL) AS without_key,
         (array_agg(j.id ORDER BY j.id))[1] AS job
     FROM head AS h
-    JOIN registered AS r ON r.name = h.kind AND h.created_at < r.changed_at
+    JOIN registered AS r ON r.name = h.kind AND h.created_at < r.created_at
     JOIN job AS j ON j.id = h.id
     WHERE (r.makes_key AND j.unique_key IS NULL) OR (j.queue = 'default' AND r.queue <> 'default')
     GROUP BY j.kind, j.queue, r.queue, r.registered_by

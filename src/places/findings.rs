@@ -18,7 +18,7 @@ use crate::retention::Keep;
 const NAMED: usize = 20;
 
 /// The members of a kind that may differ.
-const REGISTRATION: [&str; 4] = ["name", "registered_at", "registered_by", "changed_at"];
+const REGISTRATION: [&str; 5] = ["name", "created_at", "registered_at", "registered_by", "changed_at"];
 
 /// The settings of a place that are compared, by subject and name. A setting without a value is not among them.
 type Facts = BTreeMap<(String, String), String>;

@@ -1,7 +1,13 @@
 """Inserting, explaining and waiting, over each kind of connection."""
 
+import json
+import subprocess
+import sys
+import textwrap
 import unittest
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import psycopg
@@ -136,6 +142,31 @@ class Insert(unittest.TestCase):
         self.assertEqual(self.client.explain(self.kind, {"n": 1}).holder, first.id)
         self.assertFalse(self.client.insert(self.kind, {"n": 1}, unique=None).duplicate)
         self.assertFalse(self.client.insert_many([{"kind": self.kind, "args": {"n": 1}, "unique": None}])[0].duplicate)
+
+    def test_programs_of_one_role_erase_nothing_of_each_others_registrations(self) -> None:
+        registered = "SELECT concat_ws(' ', queue, max_attempts, unique_policy ->> 'keys', owners::text) FROM uniqueue.kind WHERE name = %s"
+        Client(self.connection, program="a").register(self.kind, unique=BY_ARGS, max_attempts=3)
+        Client(self.connection, program="b").on(self.connection).register(self.kind, queue="mails")
+        Client(self.connection, program="a").register(self.kind, unique=BY_ARGS)
+        row = self.connection.execute(registered, [self.kind]).fetchone()
+        keys = json.dumps(BY_ARGS["keys"])
+        self.assertEqual(row, (f'mails {keys} {{"queue": "b", "unique_policy": "a"}}',))
+
+    def test_program_is_the_main_file_by_its_whole_path_and_a_text_has_none(self) -> None:
+        register = f"""
+            import os, psycopg, uniqueue
+            with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
+                uniqueue.Client(connection).register("{self.kind}", queue="mails")
+        """
+        with TemporaryDirectory() as directory:
+            main = Path(directory).resolve() / "main.py"
+            main.write_text(textwrap.dedent(register))
+            owned = f'{{"queue": "{main}"}}'
+            for arguments, owners in ((["main.py"], owned), (["-c", textwrap.dedent(register)], "{}")):
+                subprocess.run([sys.executable, *arguments], check=True, cwd=directory)
+                with connect() as other:
+                    found = other.execute("SELECT owners::text FROM uniqueue.kind WHERE name = %s", [self.kind]).fetchone()
+                self.assertEqual(found, (owners,))
 
 
 class Wait(unittest.TestCase):

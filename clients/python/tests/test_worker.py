@@ -128,6 +128,7 @@ class Work(unittest.IsolatedAsyncioTestCase):
         async with working(self.worker):
             await until(lambda: len(told) == 2 and all(row_of(id)["state"] == "discarded" for id in jobs))
         self.assertEqual({row_of(id)["error"] for id in jobs}, {"timed out after 0.05 s"})
+        self.assertEqual(one("SELECT errors -> -1 ->> 'code' FROM uniqueue.job WHERE id = %s", jobs[0]), "timed_out")
 
     async def test_heartbeat_keeps_a_long_job_and_sends_its_progress(self) -> None:
         worker = Worker(URL, queues=[self.queue], reserve=1)
@@ -403,7 +404,7 @@ class Work(unittest.IsolatedAsyncioTestCase):
         refused = self.insert()
         self.connection.execute(f"""
             CREATE FUNCTION {(name := "refuse_" + self.queue.replace(".", "_"))}() RETURNS trigger LANGUAGE plpgsql AS
-                $$ BEGIN RAISE 'not this one'; END $$;
+                $$ BEGIN RAISE 'not this one' USING ERRCODE = '54000'; END $$;
             CREATE TRIGGER {name} BEFORE UPDATE ON uniqueue.job FOR EACH ROW
                 WHEN (old.id = '{refused}' AND new.state = 'completed') EXECUTE FUNCTION {name}()
         """.encode())  # fmt: skip
@@ -534,7 +535,8 @@ class Work(unittest.IsolatedAsyncioTestCase):
 
     async def test_worker_that_declares_a_name_or_less_than_others_erases_nothing(self) -> None:
         registered = "SELECT concat_ws(' ', queue, max_attempts, timeout, unique_policy) FROM uniqueue.kind WHERE name = %s"
-        self.client.register(self.kind, queue=self.queue, unique={"keys": ["args"]}, max_attempts=3)
+        producer = Client(self.connection, program="producer")
+        producer.register(self.kind, queue=self.queue, unique={"keys": ["args"]}, max_attempts=3)
         before = one(registered, self.kind)
         for options in (KindOptions(), KindOptions(timeout=timedelta(seconds=5))):
             worker = Worker(URL, queues=[self.queue])

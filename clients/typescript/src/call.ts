@@ -1,5 +1,10 @@
 /** Calls of the functions of a schema. */
 
+import { isAbsolute } from "node:path";
+
+/** The program that owns what it registers, by default. A text on the command line has none. */
+export const MAIN_FILE = isAbsolute(process.argv[1] ?? "") ? process.argv[1] : undefined;
+
 /** What a client needs of pg's `Pool`, `PoolClient` or `Client`. */
 export interface Queryable {
   // The rows are those of the statement.

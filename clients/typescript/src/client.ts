@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { ENDED_COLUMNS, type Queryable, type Row, call, identifier, named } from "./call.js";
+import { ENDED_COLUMNS, MAIN_FILE, type Queryable, type Row, call, identifier, named } from "./call.js";
 import { Busy, Rejected, type Rejection, Stale, WaitTimeout, translated } from "./errors.js";
 import type { Explanation, Inserted, JobOptions, KeyOptions, KindOptions, NewJob, Parent, Result } from "./job.js";
 import { type Job, warnOfDropped } from "./running.js";
@@ -30,15 +30,18 @@ const LONGEST_INTERVAL = 1000;
 export class Client {
   readonly schema: string;
   readonly #source: Queryable;
+  readonly #program: string | undefined;
 
-  constructor(source: Queryable, options: { schema?: string } = {}) {
+  /** `program`: the program that `register` registers kinds for. Default: the main file of the process, if it has one. */
+  constructor(source: Queryable, options: { schema?: string; program?: string } = {}) {
     this.#source = source;
     this.schema = options.schema ?? "uniqueue";
+    this.#program = options.program || MAIN_FILE;
   }
 
   /** The same queue over another connection: `client.on(connection).insert(…)`. */
   on(source: Queryable): Client {
-    return new Client(source, { schema: this.schema });
+    return new Client(source, { schema: this.schema, ...(this.#program ? { program: this.#program } : {}) });
   }
 
   /**
@@ -85,9 +88,13 @@ export class Client {
     return row!.unique_key;
   }
 
-  /** Registers a kind: from now on inserts in every language take these defaults. The newest registration counts. */
+  /**
+   * Registers a kind: from now on inserts in every language take these defaults.
+   *
+   * They replace what the same program registered before. What other programs registered stays, unless it is given anew.
+   */
   async register(kind: string, options: KindOptions = {}): Promise<void> {
-    await this.#call("register_kind", { kind, ...options }, "name");
+    await this.#call("register_kind", { kind, ...options, program: this.#program }, "name");
   }
 
   /** The jobs that a job runs after, with their outputs. Needs the right to read the tables `job` and `job_parent`. */

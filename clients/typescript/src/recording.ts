@@ -58,6 +58,14 @@ export function progressOf(run: Run, warn: Warn): string | null {
   }
 }
 
+/** How many jobs a worker may fetch. Results that wait to be sent again take no slot, but no more of them are kept than one call takes. */
+export function freeSlots(runs: Run[], sent: Set<Run>, concurrency: number): number {
+  const returned = runs.filter((run) => run.hasReturned);
+  const later = returned.filter((run) => run.waits > 0).length;
+  const taken = runs.length - returned.filter((run) => sent.has(run) || run.waits > 0).length;
+  return Math.max(0, Math.min(concurrency - taken, MOST_JOBS - later));
+}
+
 /** The results of the next call. */
 export function nextBatch(results: Recording[]): Recording[] {
   let length = 0;

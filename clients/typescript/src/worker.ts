@@ -7,13 +7,12 @@
  */
 
 import { hostname } from "node:os";
-import { isAbsolute } from "node:path";
 
-import { ENDED_COLUMNS, FETCHED_COLUMNS, type Row, call, exchange } from "./call.js";
+import { ENDED_COLUMNS, FETCHED_COLUMNS, MAIN_FILE, type Row, call, exchange } from "./call.js";
 import { InvalidArgument, isOfData, isOfTheTime, isRefused } from "./errors.js";
 import type { KindOptions } from "./job.js";
 import { GIVE_BACK, type Verdict, failed } from "./outcome.js";
-import { MOST_JOBS, type Recording, endOf, nextBatch, progressOf, resultsOf } from "./recording.js";
+import { type Recording, endOf, freeSlots, nextBatch, progressOf, resultsOf } from "./recording.js";
 import { Run, type Warn, type Work, warnOfDropped } from "./running.js";
 import { type Pool, Session } from "./session.js";
 import { Signal, within } from "./signal.js";
@@ -40,6 +39,8 @@ export interface WorkerOptions {
   listen?: boolean;
   /** Whether to register the kinds at the start, which needs the right to execute `register_kind`. Default: true. */
   register?: boolean;
+  /** The program that they are registered for. Default: the main file of the process, if it has one. */
+  program?: string;
   /** Where the worker reports what it gets over by itself. Default: `console`. */
   log?: Pick<Console, "info" | "warn">;
 }
@@ -47,15 +48,14 @@ export interface WorkerOptions {
 /** The connections that a worker keeps. */
 const CONNECTIONS = 2;
 const LONGEST_BACKOFF = 5000;
-/** The program that owns what it registers: its main file. A text on the command line has none. */
-const PROGRAM = isAbsolute(process.argv[1] ?? "") ? process.argv[1] : undefined;
 
 /** Works the jobs of some kinds. It takes two connections of the pool. */
 export class Worker {
   readonly name: string;
   readonly #pool: Pool;
-  readonly #options: Required<Omit<WorkerOptions, "name" | "queues">>;
+  readonly #options: Required<Omit<WorkerOptions, "name" | "queues" | "program">>;
   readonly #queues: string[] | undefined;
+  readonly #program: string | undefined;
   readonly #kinds = new Map<string, { work: Work; options: KindOptions }>();
   readonly #main: Session;
   readonly #side: Session;
@@ -71,9 +71,10 @@ export class Worker {
   #failure: unknown = null;
 
   constructor(pool: Pool, options: WorkerOptions = {}) {
-    const { name, queues, ...others } = options;
+    const { name, queues, program, ...others } = options;
     this.name = name ?? `${hostname()}:${process.pid}:${Math.floor(Math.random() * 1e6)}`;
     this.#queues = queues;
+    this.#program = program || MAIN_FILE;
     this.#options = {
       schema: "uniqueue",
       concurrency: 10,
@@ -147,7 +148,7 @@ export class Worker {
   async #register(): Promise<void> {
     const { schema, register } = this.#options;
     for (const [kind, { options }] of register ? this.#kinds : []) {
-      const given = { kind, ...options, registered_by: this.name, program: PROGRAM };
+      const given = { kind, ...options, registered_by: this.name, program: this.#program };
       await call(this.#main, schema, "register_kind", given, "name");
     }
   }
@@ -182,8 +183,7 @@ export class Worker {
       this.#wake.clear();
       const batch = nextBatch(this.#results);
       const sent = new Set(batch.map(({ run }) => run));
-      const taken = [...this.#runs.keys()].filter((run) => !(run.hasReturned && (sent.has(run) || run.waits > 0))).length;
-      const free = this.#stopped.isSet ? 0 : Math.max(0, Math.min(concurrency - taken, MOST_JOBS));
+      const free = this.#stopped.isSet ? 0 : freeSlots([...this.#runs.keys()], sent, concurrency);
       if (this.#stopped.isSet) this.#hasStopped.set();
       const rows = await this.#recordAndFetch(batch, { ...asks, count: free });
       for (const row of rows) this.#begin(row);

@@ -1,8 +1,10 @@
 /** Inserting, explaining and waiting. */
 
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { beforeEach, test } from "node:test";
+import { fileURLToPath } from "node:url";
 
 import {
   Busy, Client, IdTaken, InvalidArgument, QueueFull, Rejected, type UniquePolicy, UnknownParent, WaitTimeout,
@@ -141,6 +143,28 @@ test("a registered kind gives what the insert leaves out", async () => {
   assert.equal((await client.insertMany([{ kind, args: { n: 1 } }]))[0]!.id, first.id);
   assert.equal((await client.explain(kind, { n: 1 })).holder, first.id);
   assert.equal((await client.insert(kind, { n: 1 }, { unique: null })).duplicate, false);
+});
+
+test("programs of one role erase nothing of each other's registrations", async () => {
+  await new Client(pool, { program: "a" }).register(kind, { unique: BY_ARGS, maxAttempts: 3 });
+  await new Client(pool, { program: "b" }).on(pool).register(kind, { queue: "mails" });
+  await new Client(pool, { program: "a" }).register(kind, { unique: BY_ARGS });
+  const { rows } = await pool.query("SELECT queue, max_attempts, owners FROM uniqueue.kind WHERE name = $1", [kind]);
+  assert.deepEqual(rows, [{ queue: "mails", max_attempts: null, owners: { queue: "b", unique_policy: "a" } }]);
+});
+
+test("the program of a client is its main file, and a text has none", async () => {
+  const owner = async () => one("SELECT owners ->> 'queue' FROM uniqueue.kind WHERE name = $1", kind);
+  await client.register(kind, { queue: "mails" });
+  assert.equal(await owner(), fileURLToPath(import.meta.url));
+  const register = `
+    import pg from "pg";
+    import { Client } from "uniqueue";
+    const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
+    await new Client(pool).register("${kind}", { queue: "mails" });
+    await pool.end();`;
+  assert.equal(spawnSync("node", ["--input-type=module", "-e", register]).status, 0);
+  assert.equal(await owner(), null);
 });
 
 test("a job expires at a time or after one", async () => {

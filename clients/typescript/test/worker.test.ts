@@ -9,6 +9,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 
 import { Busy, Cancel, Discard, type Job, Retry, Snooze, Stale, Worker } from "../src/index.js";
+import { freeSlots } from "../src/recording.js";
+import type { Run } from "../src/running.js";
 import { LONG, URL, client, newName, one, pool, quiet, rowOf, until, working } from "./database.js";
 
 let kind: string;
@@ -191,6 +193,15 @@ test("a result that a trigger refuses holds up no other, and counts later", asyn
     await pool.query(`DROP FUNCTION "${kind}"() CASCADE`);
     assert.equal((await client.wait(jobs[1]!, { timeout: LONG })).state, "completed");
   });
+});
+
+test("a worker fetches no more while as many results wait as one call takes", () => {
+  const runs = (count: number, waits: number) => Array.from({ length: count }, () => ({ hasReturned: true, waits }) as Run);
+  const running = { hasReturned: false, waits: 0 } as Run;
+  const sent = runs(3, 0);
+  assert.equal(freeSlots([running, ...sent, ...runs(2, 100)], new Set(sent), 10), 9, "those that wait take no slot");
+  assert.equal(freeSlots([running, ...runs(995, 100)], new Set(), 10), 5);
+  assert.equal(freeSlots(runs(1001, 100), new Set(), 10), 0);
 });
 
 test("a function that blocks the event loop is told", async () => {

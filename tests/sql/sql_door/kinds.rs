@@ -251,7 +251,8 @@ async fn r22_a_registration_replaces_what_its_program_declared_and_not_what_othe
             FROM {schema}.register_kind('k', ";
         database.text(&format!("{text}{arguments}) AS r")).await
     };
-    let (producer, worker) = ("registered_by => 'p 1', program => 'producer'", "registered_by => 'w 1'");
+    let (producer, worker) =
+        ("registered_by => 'p 1', program => 'producer'", "registered_by => 'w 1', program => 'worker'");
     assert_eq!(
         register(&format!("'q', 3, unique_policy => '{{\"keys\": [\"args\"]}}', {producer}")).await,
         r#"q 3 {"keys": ["args"]}"#
@@ -269,17 +270,13 @@ async fn r22_a_registration_replaces_what_its_program_declared_and_not_what_othe
     // The newest declaration of a member counts, and the member belongs to its program.
     assert_eq!(register(&format!("'q3', {worker}")).await, r#"q3 00:00:05 {"keys": ["args"]}"#);
     assert_eq!(register(&format!("delay => '1 min', {next}")).await, "q3 00:01:00 00:00:05");
-    // Without a program it is the name. A policy of null says that there is none, and a length of 0 as well.
-    assert_eq!(
-        register("unique_policy => '{}', group_limit => 2, registered_by => 'x'").await,
-        "q3 00:01:00 00:00:05 {} 2"
-    );
-    assert_eq!(register("unique_policy => 'null', delay => '0', timeout => '0', registered_by => 'y'").await, "q3 2");
+    // Two that name no program, on one role, retire nothing. A policy of null says that there is none, and a length of 0 as well.
+    assert_eq!(register("unique_policy => '{}'").await, "q3 00:01:00 00:00:05 {}");
+    assert_eq!(register("group_limit => 2").await, "q3 00:01:00 00:00:05 {} 2");
+    let none = "unique_policy => 'null', delay => '0', timeout => '0', program => 'other'";
+    assert_eq!(register(none).await, "q3 2");
     let owners = "SELECT owners::text FROM {schema}.kind";
-    assert_eq!(
-        database.text(owners).await,
-        r#"{"delay": "y", "queue": "w 1", "group_limit": "x", "unique_policy": "y"}"#
-    );
+    assert_eq!(database.text(owners).await, r#"{"delay": "other", "queue": "worker", "unique_policy": "other"}"#);
 }
 
 #[tokio::test]
@@ -297,8 +294,7 @@ async fn r22_programs_that_register_a_kind_at_once_lose_nothing_of_each_other() 
     ];
     for (n, member) in members.into_iter().chain(members).enumerate() {
         let (pool, barrier) = (database.pool().clone(), Arc::clone(&barrier));
-        let register =
-            database.sql(&format!("SELECT {{schema}}.register_kind('k', {member}, registered_by => 'p{n}')"));
+        let register = database.sql(&format!("SELECT {{schema}}.register_kind('k', {member}, program => 'p{n}')"));
         programs.spawn(async move {
             barrier.wait().await;
             sqlx::query(register).execute(&pool).await.unwrap();

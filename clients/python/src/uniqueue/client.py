@@ -41,17 +41,23 @@ class Client:
 
     Over a connection or a cursor, each call is part of the connection's transaction: the job exists once you commit. Over a
     pool, each call is a transaction of its own.
+
+    ``program``: the program that ``register`` registers kinds for. Default: the main file of the process, if it has one.
     """
 
     def __init__(
-        self, source: psycopg.Connection[Any] | psycopg.Cursor[Any] | Pool, *, schema: str = "uniqueue"
+        self,
+        source: psycopg.Connection[Any] | psycopg.Cursor[Any] | Pool,
+        *,
+        schema: str = "uniqueue",
+        program: str | None = None,
     ) -> None:
         self._source = source.connection if isinstance(source, psycopg.Cursor) else source
-        self.schema = schema
+        self.schema, self.program = schema, program
 
     def on(self, source: psycopg.Connection[Any] | psycopg.Cursor[Any] | Pool) -> "Client":
         """The same queue over another connection: ``client.on(connection).insert(…)``."""
-        return Client(source, schema=self.schema)
+        return Client(source, schema=self.schema, program=self.program)
 
     def insert(
         self, kind: str, args: Json = {}, *, max_wait: timedelta | None = None, **options: Unpack[JobOptions]
@@ -78,8 +84,11 @@ class Client:
         return self._run(statements.unique_key(self.schema, kind, args, options))
 
     def register(self, kind: str, **options: Unpack[KindOptions]) -> None:
-        """Registers a kind: from now on inserts in every language take these defaults. The newest registration counts."""
-        self._run(statements.register(self.schema, kind, options))
+        """Registers a kind: from now on inserts in every language take these defaults.
+
+        They replace what the same program registered before. What other programs registered stays, unless it is given anew.
+        """
+        self._run(statements.register(self.schema, kind, options, self.program))
 
     def parents(self, id: UUID) -> list[Parent]:
         """The jobs that a job runs after, with their outputs. Needs the right to read the tables ``job`` and ``job_parent``."""
@@ -133,13 +142,14 @@ class AsyncClient:
         source: psycopg.AsyncConnection[Any] | psycopg.AsyncCursor[Any] | AsyncPool,
         *,
         schema: str = "uniqueue",
+        program: str | None = None,
     ) -> None:
         self._source = source.connection if isinstance(source, psycopg.AsyncCursor) else source
-        self.schema = schema
+        self.schema, self.program = schema, program
 
     def on(self, source: psycopg.AsyncConnection[Any] | psycopg.AsyncCursor[Any] | AsyncPool) -> "AsyncClient":
         """As ``Client.on``."""
-        return AsyncClient(source, schema=self.schema)
+        return AsyncClient(source, schema=self.schema, program=self.program)
 
     async def insert(
         self, kind: str, args: Json = {}, *, max_wait: timedelta | None = None, **options: Unpack[JobOptions]
@@ -161,7 +171,7 @@ class AsyncClient:
 
     async def register(self, kind: str, **options: Unpack[KindOptions]) -> None:
         """As ``Client.register``."""
-        await self._run(statements.register(self.schema, kind, options))
+        await self._run(statements.register(self.schema, kind, options, self.program))
 
     async def parents(self, id: UUID) -> list[Parent]:
         """As ``Client.parents``."""

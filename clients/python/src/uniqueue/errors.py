@@ -1,6 +1,7 @@
 """The errors of the queue. Errors of the database that say nothing about a queue stay psycopg's own."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -87,6 +88,12 @@ def translated() -> Iterator[None]:
         if translation is None:
             raise
         raise translation from error
+
+
+def is_of_the_time(error: Exception) -> bool:
+    """Whether the same call can succeed later: the connection, a lock or a resource is at fault, and no job."""
+    state = getattr(error, "sqlstate", None)
+    return state is None or re.fullmatch("08...|0A000|40...|53...|57...", state) is not None
 
 
 def _translation(error: psycopg.Error) -> Error | None:

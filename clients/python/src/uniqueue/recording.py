@@ -56,6 +56,10 @@ def verdict_of(run: Run) -> Verdict:
     return verdict
 
 
+def timed_out(run: Run) -> Verdict:
+    return failed(f"timed out after {run.timeout} s", details='{"code": "timed_out"}')
+
+
 def progress_of(run: Run) -> str | None:
     """The progress as JSON. ``None``: there is none that can be stored."""
     try:

@@ -4,6 +4,8 @@ Nothing here talks to a database, so that the synchronous and the asynchronous c
 """
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +27,9 @@ _EXPLAINED = (
     "outcome", "unique_key", "canonical", "holder", "holder_state", "holder_age", "claims_in", "frees", "replaced",
     "new_args", "new_scheduled_at",
 )  # fmt: skip
+_main = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+_MAIN_FILE = os.path.abspath(_main) if os.path.isfile(_main) else None
+"""The program that owns what it registers, by default. A text on the command line has none."""
 ENDED = ("counted", "state", "locked", "not_stored")
 """The columns of ``finish_jobs`` that are read."""
 
@@ -100,9 +105,10 @@ def unique_key(schema: str, kind: str, args: Json, options: KeyOptions) -> State
 
 
 def register(
-    schema: str, kind: str, options: KindOptions, registered_by: str | None = None, program: str | None = None
+    schema: str, kind: str, options: KindOptions, program: str | None, registered_by: str | None = None
 ) -> Statement[None]:
-    given = {"kind": kind, **_document(options), "registered_by": registered_by, "program": program}
+    """Registers a kind. ``program``: by default the main file of the process."""
+    given = {"kind": kind, **_document(options), "registered_by": registered_by, "program": program or _MAIN_FILE}
     return call(schema, "register_kind", given, ("name",), lambda rows: None)
 
 

@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -22,10 +21,10 @@ from uuid import UUID
 import psycopg
 
 from . import statements
-from .errors import Busy, Error, InvalidArgument
+from .errors import Busy, Error, InvalidArgument, is_of_the_time
 from .job import KindOptions
 from .outcome import GIVE_BACK, Verdict, failed
-from .recording import MOST_JOBS, Recording, arguments, next_batch, progress_of, verdict_of
+from .recording import MOST_JOBS, Recording, arguments, next_batch, progress_of, timed_out, verdict_of
 from .running import Function, Job, Run, warn_of_dropped
 from .session import Connect, Session
 from .statements import Row, Statement
@@ -56,6 +55,7 @@ class Worker:
     ``stop_timeout``: how many seconds running jobs have to end after a stop. Then they are given back.
     ``listen``: whether to listen for notifications. Set it to ``False`` behind a transaction pooler.
     ``register``: whether to register the kinds at the start, which needs the right to execute ``register_kind``.
+    ``program``: the program that they are registered for. Default: the main file of the process, if it has one.
     """
 
     def __init__(
@@ -71,12 +71,13 @@ class Worker:
         stop_timeout: float = 25,
         listen: bool = True,
         register: bool = True,
+        program: str | None = None,
     ) -> None:
         self.name = name or f"{socket.gethostname()}:{os.getpid()}:{random.randrange(10**6)}"
         self.concurrency = concurrency
         self._schema, self._queues = schema, queues
         self._reserve, self._poll, self._stop_timeout = timedelta(seconds=reserve), poll, stop_timeout
-        self._listens, self._registers = listen, register
+        self._listens, self._registers, self._program = listen, register, program
         self._kinds: dict[str, tuple[Function, KindOptions]] = {}
         self._id: UUID | None = None
         self._failure: Exception | None = None
@@ -125,7 +126,7 @@ class Worker:
         """Works until ``stop``, or until the database refuses what the worker asks of it."""
         try:
             for kind, (_, options) in self._kinds.items() if self._registers else ():
-                await self._main.run(statements.register(self._schema, kind, options, self.name, sys.argv[0]))
+                await self._main.run(statements.register(self._schema, kind, options, self._program, self.name))
             await self._serve()
             with suppress(psycopg.Error):
                 # Otherwise the worker counts as alive until its lease ends.
@@ -209,7 +210,7 @@ class Worker:
         if not done:
             run.stop()
         if run.is_held and not run.is_recording:
-            await self._record(run, verdict_of(run) if done else failed(f"timed out after {run.timeout} s"))
+            await self._record(run, verdict_of(run) if done else timed_out(run))
         # A function that was told to stop keeps its slot until it returns.
         await asyncio.wait([run.work])
         if self._runs.pop(run, None):
@@ -225,7 +226,8 @@ class Worker:
 
     async def _finish(self, batch: Sequence[Recording]) -> None:
         try:
-            rows = await self._insist(self._main, self._call("finish_jobs", arguments(batch), statements.ENDED))
+            finish = self._call("finish_jobs", arguments(batch), statements.ENDED)
+            rows = await self._insist(self._main, finish, is_of_jobs=True)
         except (psycopg.Error, Error) as error:
             if isinstance(error, psycopg.errors.SyntaxErrorOrAccessRuleViolation | psycopg.errors.InvalidSchemaName):
                 raise
@@ -357,8 +359,8 @@ class Worker:
     def _call(self, function: str, given: dict[str, Any], columns: Iterable[str]) -> Statement[list[Row]]:
         return statements.call(self._schema, function, given, tuple(columns), lambda rows: rows)
 
-    async def _insist(self, session: Session, statement: Statement[T]) -> T:
-        """Runs a statement, again and again while the database is away."""
+    async def _insist(self, session: Session, statement: Statement[T], *, is_of_jobs: bool = False) -> T:
+        """Runs a statement, again and again while the database is away. ``is_of_jobs``: it may fail because of one of its jobs."""
         backoff = 0.1
         while True:
             try:
@@ -366,6 +368,8 @@ class Worker:
             except (psycopg.ProgrammingError, psycopg.DataError, psycopg.IntegrityError):
                 raise
             except (psycopg.Error, Busy) as error:
+                if is_of_jobs and not is_of_the_time(error):
+                    raise
                 log.warning("the database did not answer, trying again: %s", error)
             await asyncio.sleep(backoff * random.uniform(0.5, 1))
             backoff = min(backoff * 2, _LONGEST_BACKOFF)

@@ -339,5 +339,7 @@ async fn r22_waiting_jobs_that_are_older_than_the_registration_of_their_kind_are
     database.execute(&register("'{\"keys\": [\"type\", \"args\"]}'")).await;
     assert_eq!(seek(&database, Thresholds::new(), "job_unregistered", "").await.unwrap().seen, found.seen);
     database.execute("DELETE FROM {schema}.job WHERE queue = 'default' AND args <> '{}'").await;
+    // Nor does a later change tell anything of the job that has no key on purpose.
+    database.execute("SELECT {schema}.register_kind('mail.send', max_attempts => 3)").await;
     gone(&database, Thresholds::new(), "job_unregistered", "").await;
 }
