@@ -282,11 +282,8 @@ impl JobFilter {
     pub(crate) fn check(&self) -> Result<()> {
         let invalid = |option, problem, given: String| Err(Error::InvalidOption { option, problem, given });
         if self.is_empty() {
-            return invalid(
-                "filter",
-                "it has no condition; JobFilter::all() selects every job",
-                "JobFilter::new()".to_owned(),
-            );
+            let problem = "it has no condition; JobFilter::all() selects every job";
+            return invalid("filter", problem, "JobFilter::new()".to_owned());
         }
         if self.states.is_some_and(StateSet::is_empty) {
             return invalid("states", "must not be empty", "[]".to_owned());
@@ -318,15 +315,8 @@ impl JobFilter {
                 check_jsonb(what, "a filter", value)?;
             }
         }
-        let Self { created, scheduled, attempted, finalized, failed, .. } = self;
-        let times = [
-            ("created", created),
-            ("scheduled", scheduled),
-            ("attempted", attempted),
-            ("finalized", finalized),
-            ("failed", failed),
-        ];
-        for (option, between) in times {
+        let times = [("created", self.created), ("scheduled", self.scheduled), ("attempted", self.attempted)];
+        for (option, between) in times.into_iter().chain([("finalized", self.finalized), ("failed", self.failed)]) {
             for at in [between.after, between.before].into_iter().flatten() {
                 if !(1..=9_000).contains(&at.year()) {
                     return invalid(option, "must be in the years 1 to 9000", at.to_string());
