@@ -231,7 +231,8 @@ lock AS MATERIALIZED (
 ),
 waiter AS (
     -- Sessions that wait for another transaction during a write to the job table. A session that waits to change or lock
-    -- a row holds the lock on the row's place, or waits for that lock. An insert that waits for a key has no such lock.
+    -- a row holds the lock on the row's place, or waits for that lock. An insert that waits for a key has no such lock, and
+    -- writes to the index of keys.
     SELECT
         w.pid, w.waitstart,
         coalesce(p.page, w.page) AS page, coalesce(p.tuple, w.tuple) AS tuple,
@@ -248,12 +249,15 @@ waiter AS (
     LEFT JOIN lock AS f ON w.locktype = 'tuple' AND f.pid = p.pid AND f.locktype = 'transactionid' AND NOT f.granted
     WHERE NOT w.granted
         AND w.locktype <> 'relation'
-        AND EXISTS (
-            SELECT FROM lock AS k
-            WHERE k.pid = w.pid
-                AND k.relation = (SELECT i.oid FROM key_index AS i)
-                AND k.locktype = 'relation'
-                AND k.mode = 'RowExclusiveLock'
+        AND (
+            coalesce(p.page, w.page) IS NOT NULL
+            OR EXISTS (
+                SELECT FROM lock AS k
+                WHERE k.pid = w.pid
+                    AND k.relation = (SELECT i.oid FROM key_index AS i)
+                    AND k.locktype = 'relation'
+                    AND k.mode = 'RowExclusiveLock'
+            )
         )
 )
 SELECT
