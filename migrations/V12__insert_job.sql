@@ -116,6 +116,10 @@ BEGIN
             group_limit := coalesce(group_limit, of_kind.group_limit);
             in_order := coalesce(in_order, of_kind.in_order);
         END IF;
+        -- The table's trigger checks the other ways. It cannot tell an id that was given. Slots have ids of their own.
+        IF id IS NOT NULL AND of_kind.place = 'id' AND place_of(id::text) <> place() COLLATE "C" AND NOT meta ? 'periodic' THEN
+            PERFORM _raise_wrong_place(kind, of_kind.place, place_of(id::text));
+        END IF;
     END IF;
     queue := coalesce(queue, 'default');
     unique_policy := nullif(unique_policy, 'null');

@@ -45,7 +45,7 @@ COMMENT ON COLUMN kind.group_limit IS
 COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order. Null: the kind does not ask for an order.';
 COMMENT ON COLUMN kind.expires_in IS 'The time in which a job must start, counted from when it is due. Null: the jobs do not expire.';
 COMMENT ON COLUMN kind.place IS
-    'The value of its jobs that decides their place, for clients that insert over several places: unique_key, group, id, or a member of the args by name or by JSON Pointer. Nothing in this schema reads it. Null: none is declared.';
+    'The value of its jobs that decides their place, among places that share hashed values: unique_key, group, id, or a member of the args by name or by JSON Pointer. A place refuses a job whose value belongs to another place. Null: its jobs may be in any place.';
 COMMENT ON COLUMN kind.owners IS
     'The program that declared each default last, such as {"queue": "worker.py"}. What a program declares replaces what it declared before. What other programs declared stays. What has no owner stays until it is declared anew: the timeout, the backoff, and what was declared without a program.';
 COMMENT ON COLUMN kind.digest IS

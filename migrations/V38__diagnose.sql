@@ -176,7 +176,7 @@ COMMENT ON FUNCTION _call(text, text[]) IS 'A call of a function of this schema.
 CREATE FUNCTION _checks() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN '{
-        transactions, prepared transactions, replication, notifications, indexes, tables, index bloat, retention, runners, queues,
+        place, transactions, prepared transactions, replication, notifications, indexes, tables, index bloat, retention, runners, queues,
         queue limits, kinds, groups, jobs, suspects, expired jobs, rows, attempts, claims, maintenance, schedules,
         registered kinds, unregistered jobs
     }'::text[];

@@ -1,4 +1,4 @@
--- Checks of maintenance and periodic jobs.
+-- Checks of maintenance and periodic jobs, and of the place.
 
 CREATE FUNCTION _find_maintenance(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -128,3 +128,18 @@ FROM (
 $$;
 COMMENT ON FUNCTION _find_schedules(jsonb) IS
     'Finds periodic jobs that live runners define differently in their code, and those of code that no live runner defines.';
+
+CREATE FUNCTION _find_place(thresholds jsonb) RETURNS SETOF finding
+    LANGUAGE sql STABLE
+    SET search_path FROM CURRENT
+AS $$
+SELECT
+    'place_mismatch', 'critical', 'place ' || p.name,
+    'this schema is a copy: the place was named in another database, and clients with a map refuse this one',
+    'If no other server has the place any more, say that it is here; else leave this schema alone',
+    format('SELECT %I.name_place(%L, adopt => true);', current_schema(), p.name), NULL,
+    jsonb_build_object('place', p.name, 'database_id', p.database_id, 'found', _database_id())
+FROM place AS p
+WHERE place_is_copy()
+$$;
+COMMENT ON FUNCTION _find_place(jsonb) IS 'Finds out whether this schema is a copy of its place.';

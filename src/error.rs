@@ -15,7 +15,7 @@ pub(crate) use self::database::with_causes;
 pub use self::rejection::Rejection;
 
 use self::database::{connect_text, database_hint, database_text, destination};
-use self::text::{map_mismatch_text, missing_state_text, not_migrated_text, rejected_text};
+use self::text::{map_mismatch_text, missing_state_text, not_migrated_text, rejected_text, wrong_place_text};
 use crate::ident::{JobId, PlaceName, SchemaName};
 use crate::outcome::BoxError;
 use crate::period::format_duration;
@@ -294,17 +294,36 @@ pub enum Error {
         found: Option<String>,
     },
 
-    /// The caller's transaction is open in another place than the client's. Nothing was inserted.
-    #[error(
-        "the transaction is in {found}, not in place {wanted}; hint: begin it on the place's own pool: places.at({wanted:?})?.pool()",
-        found = found.as_deref().unwrap_or("no place"),
-        wanted = wanted.as_str()
-    )]
+    /// A job belongs to another place by the way of its kind ([`PlaceBy`](crate::PlaceBy)), or the caller's transaction is
+    /// open in another place than the client's. Nothing was inserted.
+    #[error("{}", wrong_place_text(kind.as_deref(), wanted, found.as_deref()))]
     WrongPlace {
-        /// The place of the client.
+        /// The kind of the job. `None`: the transaction is in the wrong place.
+        kind: Option<String>,
+        /// The right place: that of the job, or that of the client.
         wanted: PlaceName,
-        /// The place of the transaction. `None`: it is in none.
+        /// The place of the insert or of the transaction. `None`: the transaction is in none.
         found: Option<String>,
+    },
+
+    /// The queue was moved to another server. Nothing was done here. It [is retryable](Error::is_retryable) with a client of
+    /// the new place.
+    #[error("{subject} has moved to {to}; hint: connect there: mend the URL, or the map of places")]
+    PlaceMoved {
+        /// What has moved: `place` and its name, or `schema` and its name.
+        subject: String,
+        /// Where it is now.
+        to: String,
+    },
+
+    /// The schema is a copy of the place: it was restored from a dump, or is on a server that was cloned or upgraded. Nothing
+    /// was sent to it.
+    #[error(
+        "the schema of place {place} is a copy: the place was named in another database; hint: mend the URL of the map, or run `uniqueue places adopt {place}` if no other server has the place any more"
+    )]
+    PlaceCopy {
+        /// The place of the map.
+        place: PlaceName,
     },
 
     /// A place does not answer. Its jobs wait, and no other place takes them. It [is retryable](Error::is_retryable).

@@ -5,13 +5,15 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::ident::MAX_NAME_BYTES;
-use crate::unique::named_args;
+use crate::unique::{canonical_json, named_args};
 
 /// The value of a job that decides its place, among the places that share hashed values
-/// ([`PlaceMap`](crate::PlaceMap)). A kind declares one, and every insert of the kind goes by it.
+/// ([`PlaceMap`](crate::PlaceMap)). A kind declares one, and every insert of the kind goes by it: another place refuses it
+/// ([`Error::WrongPlace`](crate::Error::WrongPlace)). A job without the value may be in any place.
 ///
 /// As text, in a registered kind and in `#[job(place = "…")]`: `unique_key`, `group`, `id`, or the name of a member of the
 /// args. A member with one of these three names is written as a JSON Pointer, such as `/id`.
@@ -31,10 +33,11 @@ pub enum PlaceBy {
     UniqueKey,
     /// The key of the group. Then the group's limit and its order hold in all places.
     Group,
-    /// The id. Jobs are spread evenly, and an insert that is sent twice meets itself.
+    /// The id. Jobs are spread evenly, and an insert that is sent twice meets itself. An id that the insert does not give
+    /// decides nothing.
     Id,
-    /// A member of the args, by name or by JSON Pointer. A member that is text counts as it is, any other value as its JSON
-    /// text.
+    /// A member of the args, by name or by JSON Pointer. A member that is text counts as it is, any other value as its
+    /// [canonical JSON](crate::canonical_json).
     Arg(Cow<'static, str>),
 }
 
@@ -84,14 +87,23 @@ impl Serialize for PlaceBy {
     }
 }
 
-/// The text of a member of the args. `None`: the args have no such member.
-pub(crate) fn member(args: &Value, selector: &str) -> Option<String> {
+/// The text of a member of the args. `None`: the args have no such member. `_place_value` in SQL makes the same.
+pub(crate) fn member(args: &Value, selector: &str) -> Result<Option<String>> {
     let named = named_args(args);
     let value = if selector.starts_with('/') { named.pointer(selector) } else { named.get(selector) };
-    value.map(|value| match value {
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    })
+    value
+        .map(|value| match value {
+            Value::String(text) => Ok(text.clone()),
+            value => canonical_json(value),
+        })
+        .transpose()
+}
+
+/// The index of the place of a value among so many hashed places. `place_of` in SQL finds the same. `None`: there are none.
+pub(crate) fn hashed_index(value: &str, count: usize) -> Option<usize> {
+    let digest = Sha256::digest(value.as_bytes());
+    let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    usize::try_from(number.checked_rem(count as u64)?).ok()
 }
 
 #[cfg(test)]
@@ -110,6 +122,7 @@ mod tests {
 
     #[test]
     fn a_member_is_found_by_name_and_by_pointer() {
+        let member = |args: &Value, selector| member(args, selector).unwrap();
         let args = json!({"a.b": "text", "n": {"id": 7}, "gone": null});
         assert_eq!(member(&args, "a.b").as_deref(), Some("text"));
         assert_eq!(member(&args, "/n/id").as_deref(), Some("7"));

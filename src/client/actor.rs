@@ -124,24 +124,23 @@ pub(super) async fn make<T>(
     entry: Option<LogEntry>,
     change: ChangeCall<T>,
 ) -> Result<T> {
-    let is_callers = callers.is_some();
-    let mut connection = client.connection_or(callers).await?;
-    let Some(entry) = entry else {
-        let answer = change(client, &mut connection).await;
-        return connection.settle(answer);
-    };
-    if is_callers {
+    if let Some(connection) = callers {
+        let mut connection = client.connection_or(Some(connection)).await?;
         let answer = change(client, &mut connection).await?;
-        store::log_change(&mut connection, client.statements(), &entry, None).await?;
+        if let Some(entry) = entry {
+            store::log_change(&mut connection, client.statements(), &entry, None).await?;
+        }
         return Ok(answer);
     }
-    let logged = async {
+    let mut connection = client.connection().await?;
+    let making = async {
+        let Some(entry) = entry else { return change(client, &mut connection).await };
         let mut transaction = store::begin_read_committed(&mut connection).await?;
         let answer = change(client, &mut transaction).await?;
         store::log_change(&mut transaction, client.statements(), &entry, None).await?;
         store::commit(transaction).await?;
         Ok(answer)
     };
-    let answer = logged.await;
-    connection.settle(answer)
+    let answer = making.await;
+    client.or_moved(false, connection.settle(answer)).await
 }

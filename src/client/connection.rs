@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 
 use super::Client;
 use super::pooled_connection::PooledConnection;
-use crate::error::{AnswerFuture, Error, Result};
+use crate::error::{AnswerFuture, Error};
 
 pub(crate) enum RequestConnection<'a> {
     Callers(&'a mut PgConnection),
@@ -32,12 +32,6 @@ impl Client {
 }
 
 impl RequestConnection<'_> {
-    /// Passes an answer on. A connection of the pool is closed where its session is [at fault](PooledConnection::settle).
-    pub(crate) fn settle<T>(mut self, answer: Result<T>) -> Result<T> {
-        self.note(answer.as_ref().err());
-        answer
-    }
-
     /// As [`PooledConnection::note`].
     pub(crate) fn note(&mut self, error: Option<&Error>) {
         if let Self::Pool(connection) = self {

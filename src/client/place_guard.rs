@@ -37,17 +37,24 @@ impl PlaceGuard {
 
     /// Asks a connection where it is. `None`: in the place. Else the error of a connection that is elsewhere.
     pub(super) async fn look(&self, connection: &mut PgConnection) -> sqlx::Result<Option<Error>> {
-        let found = match store::place_identity(connection, &self.statement).await {
-            Ok(Some(found)) if found == self.identity => return Ok(None),
-            Ok(found) => found.map(|found| found.to_string()),
-            Err(error) if error.is_undefined() => None,
+        let elsewhere = match store::place_identity(connection, &self.statement).await {
+            Ok(found) => match self.identity.check(found) {
+                Ok(()) => return Ok(None),
+                Err(elsewhere) => elsewhere,
+            },
+            Err(moved @ Error::PlaceMoved { .. }) => moved,
+            Err(error) if error.is_undefined() => self.mismatch(None),
             // A server that stops or starts says nothing about the place. The pool tries again.
             Err(Error::Database(error)) if !matches!(error, sqlx::Error::Database(_)) => return Err(error),
             Err(error) if error.is_unreachable() => return Err(sqlx::Error::WorkerCrashed),
-            Err(error) => Some(format!("unknown ({error})")),
+            Err(error) => self.mismatch(Some(format!("unknown ({error})"))),
         };
         *self.elsewhere_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        Ok(Some(Error::MapMismatch { place: self.identity.name.clone(), found }))
+        Ok(Some(elsewhere))
+    }
+
+    fn mismatch(&self, found: Option<String>) -> Error {
+        Error::MapMismatch { place: self.name().clone(), found }
     }
 
     /// The place that the schema has to be.
@@ -78,14 +85,23 @@ impl PlaceGuard {
 
     /// Whether a connection of the caller's is there.
     pub(super) async fn check_callers(&self, connection: &mut PgConnection) -> Result<()> {
-        let wanted = || self.identity.name.clone();
+        let wrong = |found| Error::WrongPlace { kind: None, wanted: self.name().clone(), found };
         match store::place_identity(connection, &self.statement).await {
-            Ok(Some(found)) if found.name == self.identity.name => Ok(()),
-            Ok(found) => {
-                Err(Error::WrongPlace { wanted: wanted(), found: found.map(|found| format!("place {}", found.name)) })
-            }
-            Err(error) if error.is_undefined() => Err(Error::WrongPlace { wanted: wanted(), found: None }),
+            Ok(Some(found)) if found.name == *self.name() => self.identity.check(Some(found)),
+            Ok(found) => Err(wrong(found.map(|found| found.name.to_string()))),
+            Err(error) if error.is_undefined() => Err(wrong(None)),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Refuses a job of a kind that belongs to the place of this value, if that is another place.
+    pub(super) fn check_job(&self, kind: &str, value: &str) -> Result<()> {
+        match self.identity.place_of(value) {
+            Some(wanted) if wanted != self.name().as_str() => {
+                let (wanted, found) = (PlaceName::from_stored(wanted), Some(self.name().to_string()));
+                Err(Error::WrongPlace { kind: Some(kind.to_owned()), wanted, found })
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -98,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_was_opened_after_the_last_notice_is_not_asked_again() {
-        let identity = PlaceIdentity { name: PlaceName::new("a").unwrap(), hashed: None };
+        let identity = PlaceIdentity::new(PlaceName::new("a").unwrap(), None);
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         let guard = PlaceGuard::new(identity, Statements::new(SchemaName::default()).place_identity(), minutes(1));
         assert!(!guard.is_suspected(minutes(30)), "no connection was elsewhere");

@@ -113,8 +113,9 @@ impl<'a, T, O> IntoFuture for Request<'a, T, O> {
 fn send<T: Send + 'static, O: Send + 'static>(request: Request<'_, T, O>) -> AnswerFuture<'_, T> {
     let Request { client, source, options, statements, ask, send: _ } = request;
     Box::pin(async move {
+        let is_callers = source.connection.is_some();
         // A server that answers ends the statements itself.
-        let limit = source.timeout.filter(|_| source.connection.is_none());
+        let limit = source.timeout.filter(|_| !is_callers);
         let limit = limit.map(|limit| limit.saturating_mul(statements) + time_limit::CHECK_TIMEOUT);
         let mut connection = source.open(client).await?;
         let answer = match limit {
@@ -122,6 +123,6 @@ fn send<T: Send + 'static, O: Send + 'static>(request: Request<'_, T, O>) -> Ans
             None => ask(client, &mut connection, options).await,
         };
         connection.end(client, answer.as_ref().err()).await?;
-        answer
+        client.or_moved(is_callers, answer).await
     })
 }

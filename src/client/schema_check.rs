@@ -1,7 +1,7 @@
 //! Whether this library can work with the schema.
 
 use super::{Client, time_limit};
-use crate::error::{AnswerFuture, Result};
+use crate::error::{AnswerFuture, Error, Result};
 use crate::store::{self, SchemaVersion};
 
 impl Client {
@@ -10,7 +10,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotMigrated`], [`Error::NewerSchema`] or [`Error::IncompatibleSchema`].
+    /// [`Error::NotMigrated`], [`Error::NewerSchema`], [`Error::IncompatibleSchema`] or [`Error::PlaceMoved`].
     pub async fn check_schema(&self) -> Result<()> {
         let version = self.schema_version().await?;
         version.check(self.schema())?;
@@ -21,6 +21,20 @@ impl Client {
             self.inner.newer_schema.call_once(warn);
         }
         Ok(())
+    }
+
+    /// Passes an answer on. Where the server does not know what a statement named, the schema may say where the queue has
+    /// moved. A transaction of the caller's may have the only connection of the pool, so its error is passed on as it is.
+    pub(super) async fn or_moved<T>(&self, is_callers: bool, answer: Result<T>) -> Result<T> {
+        match answer {
+            Err(error) if !is_callers && error.is_of_session() && !error.is_of_server() => {
+                match self.check_schema().await {
+                    Err(moved @ Error::PlaceMoved { .. }) => Err(moved),
+                    _ => Err(error),
+                }
+            }
+            answer => answer,
+        }
     }
 
     fn schema_version(&self) -> AnswerFuture<'_, SchemaVersion> {

@@ -22,14 +22,14 @@ impl Error {
     }
 
     /// Whether the same call may succeed when tried again: after a serialization failure, a deadlock, a lost
-    /// connection, a full pool, a full queue, a lock timeout, a session that was ended for its idle transaction, or on a
-    /// server that takes no writes, as during a failover.
+    /// connection, a full pool, a full queue, a lock timeout, a session that was ended for its idle transaction, on a
+    /// server that takes no writes, as during a failover, or at the new place of a queue that was moved.
     ///
     /// After a serialization failure or a lost connection, try again with a new transaction.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Error::Busy { .. } | Error::QueueFull { .. } | Error::PlaceDown { .. } => true,
+            Error::Busy { .. } | Error::QueueFull { .. } | Error::PlaceDown { .. } | Error::PlaceMoved { .. } => true,
             _ if self.by_server().is_some() => self.by_server().and_then(DatabaseError::code).is_some_and(|code| {
                 // Serialization failure, deadlock, lock timeout, read-only transaction, idle and long transaction, and the
                 // classes of connection trouble, resource shortage and operator intervention.

@@ -36,3 +36,16 @@ pub(super) fn map_mismatch_text(place: &PlaceName, found: Option<&str>) -> Strin
         ),
     }
 }
+
+pub(super) fn wrong_place_text(kind: Option<&str>, wanted: &PlaceName, found: Option<&str>) -> String {
+    let found = found.map_or_else(|| "no place".to_owned(), |found| format!("place {found}"));
+    match kind {
+        Some(kind) => format!(
+            "a job of kind {kind:?} belongs to place {wanted}, and this is {found}; hint: insert it with places.insert(…), or with the client that places.of_job(…) finds"
+        ),
+        None => format!(
+            "the transaction is in {found}, not in place {wanted}; hint: begin it on the place's own pool: places.at({:?})?.pool()",
+            wanted.as_str()
+        ),
+    }
+}

@@ -47,9 +47,13 @@ pub(super) fn version(schema: &SchemaName, version: SchemaVersion) -> Option<Fin
     }
 }
 
-/// The trigger that exists only while a queue has a `max_waiting`.
-const MAX_WAITING_TRIGGER: &str = "CREATE TRIGGER job_max_waiting AFTER INSERT ON job REFERENCING NEW TABLE AS entered \
-     FOR EACH STATEMENT EXECUTE FUNCTION _refuse_beyond_max_waiting()";
+/// The triggers that exist only while a queue has a `max_waiting`, and in a place that knows the hashed places.
+const PASSING_TRIGGERS: [&str; 2] = [
+    "CREATE TRIGGER job_max_waiting AFTER INSERT ON job REFERENCING NEW TABLE AS entered \
+     FOR EACH STATEMENT EXECUTE FUNCTION _refuse_beyond_max_waiting()",
+    "CREATE TRIGGER job_place AFTER INSERT ON job REFERENCING NEW TABLE AS entered \
+     FOR EACH STATEMENT EXECUTE FUNCTION _refuse_misplaced()",
+];
 
 /// The identity of an object.
 type Name<'a> = (&'a str, Option<&'a str>, &'a str);
@@ -77,7 +81,7 @@ pub(super) fn judge(schema: &SchemaName, all: &[SchemaObject], found: &[SchemaOb
             "function" => functions.contains(bare(&is.name)),
             // Other tables and views are the application's.
             "table" | "view" | "type" => false,
-            "trigger" if is.definition == MAX_WAITING_TRIGGER => false,
+            "trigger" if PASSING_TRIGGERS.contains(&is.definition.as_str()) => false,
             _ => is.of_table.as_deref().is_some_and(|table| tables.contains(table)),
         };
         if concerns_us && !golden.contains_key(name) {

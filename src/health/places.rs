@@ -17,10 +17,10 @@ pub(crate) fn refused(place: &PlaceName, error: &Error) -> Finding {
             Severity::Warning,
             "See whether its server runs. Its jobs wait there, and no other place gets them meanwhile",
         ),
-        Error::MapMismatch { .. } => (
+        Error::MapMismatch { .. } | Error::PlaceCopy { .. } | Error::PlaceMoved { .. } => (
             "place_mismatch",
             Severity::Critical,
-            "Mend the URL, the schema or the hashed list of the map. A place gets its name from `uniqueue places migrate`",
+            "Mend the URL, the schema or the hashed list of the map. A new place gets its name from `uniqueue places migrate`, a restored one from `uniqueue places adopt`",
         ),
         Error::NotMigrated { .. } | Error::NewerSchema { .. } | Error::IncompatibleSchema { .. } => (
             "place_version",

@@ -33,7 +33,11 @@ use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Result};
 use crate::ident::{JobId, PlaceName};
 use crate::job::{JobRow, NewJob};
-use crate::store;
+#[cfg(feature = "periodic")]
+use crate::periodic::PeriodicJob;
+#[cfg(feature = "periodic")]
+use crate::place_by::PlaceBy;
+use crate::store::{self, PlaceIdentity};
 
 /// The clients of all places of a map. Cheap to clone. No connection is opened before one is asked for, so that a place
 /// that is down does not keep the others from work.
@@ -47,6 +51,12 @@ use crate::store;
 ///     number: u64,
 /// }
 ///
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "report.print")]
+/// struct PrintReport {
+///     number: u64,
+/// }
+///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let places = Places::new(PlaceMap::from_file("places.json")?);
 /// // To the place of its unique key.
@@ -55,7 +65,7 @@ use crate::store;
 /// // Into the database of a tenant, in the transaction of the caller.
 /// let acme = places.at("acme")?;
 /// let mut tx = acme.pool().begin().await?;
-/// acme.insert(SendInvoice { number: 8 }).tx(&mut tx).await?;
+/// acme.insert(PrintReport { number: 8 }).tx(&mut tx).await?;
 /// tx.commit().await?;
 /// # Ok(()) }
 /// ```
@@ -179,7 +189,9 @@ impl Places {
     /// migrations that were applied. A place without a name is migrated as well.
     #[cfg(feature = "migrate")]
     pub async fn migrate(&self) -> Vec<(PlaceName, Result<Vec<String>>)> {
-        self.ask_unguarded(|client, _| async move { client.migrate().await }).await
+        let migrate = |client: Client| async move { client.migrate().await };
+        let indexes = 0..self.inner.clients.len();
+        self.answers(indexes.map(|index| (index, migrate(self.unguarded(index)))).collect()).await
     }
 
     /// Writes to each place its name and the hashed list. A place that has them is left alone.
@@ -187,52 +199,42 @@ impl Places {
     /// # Errors
     ///
     /// One for each place: [`Error::MapMismatch`] for a schema that is another place already, or has another list;
-    /// [`Error::NotMigrated`].
+    /// [`Error::PlaceCopy`] for a copy of the place; [`Error::PlaceMoved`]; [`Error::NotMigrated`].
     pub async fn init(&self) -> Vec<(PlaceName, Result<()>)> {
-        let name = |client: Client, index| {
-            let wanted = self.map().identity(index);
-            async move {
-                client.check_schema().await?;
-                let (mut connection, statements) = (client.connection().await?, client.statements());
-                let named = store::name_place(&mut connection, statements, &wanted).await;
-                // The database refuses another name or list with a text of its own.
-                if named.is_err()
-                    && let Ok(Some(found)) = store::place_identity(&mut connection, &statements.place_identity()).await
-                    && found != wanted
-                {
-                    return Err(Error::MapMismatch { place: wanted.name, found: Some(found.to_string()) });
-                }
-                named.map(drop)
-            }
-        };
-        self.ask_unguarded(name).await
+        let indexes = 0..self.inner.clients.len();
+        let naming = indexes.map(|index| (index, name(self.unguarded(index), self.map().identity(index), false)));
+        self.answers(naming.collect()).await
+    }
+
+    /// Says that a place is in its database now: after a restore, a copy or `pg_upgrade`, which clients refuse as a
+    /// [copy](Error::PlaceCopy). No other server may have the place any more. A promoted standby needs no such word.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownPlace`]; as [`init`](Self::init), but for a copy.
+    pub async fn adopt(&self, place: &str) -> Result<()> {
+        let index = self.map().index_named(place)?;
+        self.settle(index, name(self.unguarded(index), self.map().identity(index), true).await)
     }
 
     /// Checks that each place answers, is the place of the map, and has the schema that this library needs.
     ///
     /// # Errors
     ///
-    /// One for each place: [`Error::PlaceDown`], [`Error::MapMismatch`], [`Error::NotMigrated`], [`Error::NewerSchema`],
-    /// [`Error::IncompatibleSchema`].
+    /// One for each place: [`Error::PlaceDown`], [`Error::MapMismatch`], [`Error::PlaceCopy`], [`Error::PlaceMoved`],
+    /// [`Error::NotMigrated`], [`Error::NewerSchema`], [`Error::IncompatibleSchema`].
     pub async fn check(&self) -> Vec<(PlaceName, Result<()>)> {
         self.ask(|client| async move { client.check_schema().await }).await
     }
 
-    /// Asks every place over a connection that may be anywhere: the schema may not say yet which place it is.
-    async fn ask_unguarded<T, F>(&self, mut ask: impl FnMut(Client, usize) -> F) -> Vec<(PlaceName, Result<T>)>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T>> + Send + 'static,
-    {
-        let places = self.map().places().enumerate();
-        let asked = places.map(|(index, place)| {
-            let pool = sqlx::postgres::PgPoolOptions::new()
-                .max_connections(2)
-                .acquire_timeout(self.inner.clients[index].pool().options().get_acquire_timeout())
-                .connect_lazy_with(place.connect_options().clone());
-            (index, ask(Client::builder().schema(place.schema_name().clone()).pool(pool), index))
-        });
-        self.answers(asked.collect::<Vec<_>>()).await
+    /// A client of a place whose connections may be anywhere: the schema may not say yet which place it is.
+    fn unguarded(&self, index: usize) -> Client {
+        let place = &self.map().places[index];
+        let pool = sqlx::postgres::PgPoolOptions::new()
+            .max_connections(2)
+            .acquire_timeout(self.inner.clients[index].pool().options().get_acquire_timeout())
+            .connect_lazy_with(place.connect_options().clone());
+        Client::builder().schema(place.schema_name().clone()).pool(pool)
     }
 
     /// Waits for the answers of places, each with its index. Answers in the same order.
@@ -284,6 +286,29 @@ impl Places {
         let value = self.inner.clients[0].place_value(job)?;
         self.index_of(&value)
     }
+
+    /// The place that defines a periodic job.
+    #[cfg(feature = "periodic")]
+    fn index_of_periodic(&self, periodic: &PeriodicJob) -> usize {
+        let mut job = periodic.job.clone();
+        // The ids of its jobs are made from its name.
+        let by_job = if job.options.place == Some(PlaceBy::Id) { None } else { self.index_of_job(&mut job).ok() };
+        by_job.or_else(|| self.map().index_of(&periodic.name)).unwrap_or(0)
+    }
+}
+
+/// Names the schema of a client. `adopts`: also if it is a copy.
+async fn name(client: Client, wanted: PlaceIdentity, adopts: bool) -> Result<()> {
+    client.check_schema().await?;
+    let (mut connection, statements) = (client.connection().await?, client.statements());
+    let named = store::name_place(&mut connection, statements, &wanted, adopts).await;
+    // The database refuses another name or list with a text of its own.
+    if named.is_err()
+        && let Ok(found) = store::place_identity(&mut connection, &statements.place_identity()).await
+    {
+        wanted.check(found)?;
+    }
+    named
 }
 
 impl PlacesBuilder {

@@ -61,8 +61,9 @@ impl Places {
     /// - All share one budget of [slots](PlacesRunner::slots). Each place may always run one job. Further slots are borrowed
     ///   for a job, and given back at its end. The concurrency of a queue is its limit in each place.
     /// - A place that does not answer, or whose schema is newer, stops only its own jobs, and comes back by itself.
-    /// - A periodic job is defined in one place: the one of its name as a hashed value, or the first of a map without hashed
-    ///   places. Order, limits and rates hold in each place for itself.
+    /// - A periodic job is defined in one place: the one to which its jobs belong, where their kind declares a way other than
+    ///   the id; else the one of its name as a hashed value, or the first of a map without hashed places. Order, limits and
+    ///   rates hold in each place for itself.
     ///
     /// ```no_run
     /// # use serde::{Deserialize, Serialize};
@@ -279,7 +280,7 @@ impl Place {
         let runner = (self.build)(self.places.inner.clients[self.index].clone());
         let runner = runner.name(&self.name).sharing(self.share.clone(), self.hub.clone());
         #[cfg(feature = "periodic")]
-        let runner = runner.retain_periodic(|name| self.places.map().index_of(name).unwrap_or(0) == self.index);
+        let runner = runner.retain_periodic(|periodic| self.places.index_of_periodic(periodic) == self.index);
         runner
     }
 

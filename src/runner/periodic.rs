@@ -42,8 +42,8 @@ impl Runner {
 
 impl Runner {
     /// Leaves out the periodic jobs that are not to be defined here.
-    pub(crate) fn retain_periodic(mut self, keep: impl Fn(&str) -> bool) -> Self {
-        self.options.maintenance.periodic.retain(|periodic| keep(&periodic.name));
+    pub(crate) fn retain_periodic(mut self, keep: impl Fn(&PeriodicJob) -> bool) -> Self {
+        self.options.maintenance.periodic.retain(keep);
         self
     }
 }

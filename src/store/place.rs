@@ -6,23 +6,54 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row, SqlStr};
 
 use super::{Statements, query};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ident::PlaceName;
+use crate::place_by::hashed_index;
 
-/// A place as its schema knows it.
+/// A place as its schema knows it, or as a map has it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct PlaceIdentity {
     pub(crate) name: PlaceName,
-    /// The places that share hashed values. `None`: this place is not among them.
+    /// The places that share hashed values. `None`: no list is known.
     pub(crate) hashed: Option<Vec<String>>,
+    /// Whether the schema was copied from the place.
+    is_copy: bool,
+}
+
+impl PlaceIdentity {
+    pub(crate) const fn new(name: PlaceName, hashed: Option<Vec<String>>) -> Self {
+        Self { name, hashed, is_copy: false }
+    }
+
+    /// The place to which a hashed value belongs. `None`: no list is known.
+    pub(crate) fn place_of(&self, value: &str) -> Option<&str> {
+        let hashed = self.hashed.as_deref()?;
+        hashed_index(value, hashed.len()).map(|index| hashed[index].as_str())
+    }
+
+    /// The error of a schema that is another place than this one of a map.
+    pub(crate) fn check(&self, found: Option<Self>) -> Result<()> {
+        let place = || self.name.clone();
+        match found {
+            Some(found) if self.is_same(&found) && found.is_copy => Err(Error::PlaceCopy { place: place() }),
+            Some(found) if self.is_same(&found) => Ok(()),
+            found => Err(Error::MapMismatch { place: place(), found: found.map(|found| found.to_string()) }),
+        }
+    }
+
+    /// A place outside of the list may not know the list, and a map may leave it out. `name_place` has the same rule.
+    fn is_same(&self, other: &Self) -> bool {
+        let lists = || [&self.hashed, &other.hashed].into_iter().flatten();
+        let may_miss = || lists().count() == 1 && lists().flatten().all(|name| *name != *self.name.as_str());
+        self.name == other.name && (self.hashed == other.hashed || may_miss())
+    }
 }
 
 impl fmt::Display for PlaceIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.hashed {
-            Some(hashed) => write!(f, "place {} of the hashed places {}", self.name, hashed.join(", ")),
-            None => write!(f, "place {}, not a hashed one", self.name),
-        }
+        let Some(hashed) = &self.hashed else { return write!(f, "place {}, without hashed places", self.name) };
+        let of = if hashed.iter().any(|name| *name == *self.name.as_str()) { "of" } else { "beside" };
+        write!(f, "place {} {of} the hashed places {}", self.name, hashed.join(", "))
     }
 }
 
@@ -32,18 +63,21 @@ pub(crate) async fn place_identity(connection: &mut PgConnection, statement: &Sq
     row.as_ref().map(identity).transpose()
 }
 
-/// Makes the schema a place, or finds that it is this place already.
+/// Makes the schema a place, or finds that it is this place already. `adopts`: the place is in this database now.
 pub(crate) async fn name_place(
     connection: &mut PgConnection,
     statements: &Statements,
     place: &PlaceIdentity,
-) -> Result<PlaceIdentity> {
-    let naming = query(&statements.name_place).bind(place.name.as_str()).bind(place.hashed.as_deref());
-    identity(&naming.fetch_one(connection).await?)
+    adopts: bool,
+) -> Result<()> {
+    let naming = query(&statements.name_place).bind(place.name.as_str()).bind(place.hashed.as_deref()).bind(adopts);
+    naming.execute(connection).await?;
+    Ok(())
 }
 
 fn identity(row: &PgRow) -> Result<PlaceIdentity> {
-    Ok(PlaceIdentity { name: PlaceName::from_stored(row.try_get("name")?), hashed: row.try_get("hashed")? })
+    let (hashed, is_copy) = (row.try_get("hashed")?, row.try_get("is_copy")?);
+    Ok(PlaceIdentity { name: PlaceName::from_stored(row.try_get("name")?), hashed, is_copy })
 }
 
 impl Statements {

@@ -164,41 +164,47 @@ impl<'a> IntoFuture for Change<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, connection, verb, jobs, actor, timeout, mut listeners } = self;
-            if let Verb::Reschedule(at) = verb {
-                check_schedule(at)?;
-            }
-            if let Selected::Filter(filter) = &jobs.0 {
-                filter.check()?;
-            }
-            let entry = &actor::entry(actor, verb.as_str(), actor::subject_of(&jobs, verb))?;
-            let is_callers = connection.is_some();
-            let connection = &mut *client.connection_or(connection).await?;
-            let listeners = &mut listeners;
-            // On the client's own connection each transaction has the limit, which ends with it also behind a pooler.
-            let before = match timeout.filter(|_| is_callers) {
-                Some(timeout) => Some(store::limit_statements(connection, client.statements(), timeout).await?),
-                None => None,
-            };
-            let changed = match &jobs.0 {
-                Selected::Ids(ids) => {
-                    let limits = StatementLimits { statement: timeout, lock: None };
-                    let batch = change_batch(client, connection, verb, ids, None, limits, !is_callers, entry).await?;
-                    listeners.call(&batch);
-                    batch.changed
-                }
-                Selected::Filter(filter) => {
-                    let connection = &mut *connection;
-                    Pages { client, connection, is_callers, verb, filter, timeout, entry, listeners }
-                        .change_all()
-                        .await?
-                }
-            };
-            if let Some(before) = before {
-                store::restore_statement_limit(connection, client.statements(), &before).await?;
-            }
-            Ok(changed)
+            let (client, is_callers) = (self.client, self.connection.is_some());
+            let changed = self.make().await;
+            client.or_moved(is_callers, changed).await
         })
+    }
+}
+
+impl Change<'_> {
+    async fn make(self) -> Result<Vec<JobId>> {
+        let Self { client, connection, verb, jobs, actor, timeout, mut listeners } = self;
+        if let Verb::Reschedule(at) = verb {
+            check_schedule(at)?;
+        }
+        if let Selected::Filter(filter) = &jobs.0 {
+            filter.check()?;
+        }
+        let entry = &actor::entry(actor, verb.as_str(), actor::subject_of(&jobs, verb))?;
+        let is_callers = connection.is_some();
+        let connection = &mut *client.connection_or(connection).await?;
+        let listeners = &mut listeners;
+        // On the client's own connection each transaction has the limit, which ends with it also behind a pooler.
+        let before = match timeout.filter(|_| is_callers) {
+            Some(timeout) => Some(store::limit_statements(connection, client.statements(), timeout).await?),
+            None => None,
+        };
+        let changed = match &jobs.0 {
+            Selected::Ids(ids) => {
+                let limits = StatementLimits { statement: timeout, lock: None };
+                let batch = change_batch(client, connection, verb, ids, None, limits, !is_callers, entry).await?;
+                listeners.call(&batch);
+                batch.changed
+            }
+            Selected::Filter(filter) => {
+                let connection = &mut *connection;
+                Pages { client, connection, is_callers, verb, filter, timeout, entry, listeners }.change_all().await?
+            }
+        };
+        if let Some(before) = before {
+            store::restore_statement_limit(connection, client.statements(), &before).await?;
+        }
+        Ok(changed)
     }
 }
 

@@ -81,12 +81,16 @@ impl<'a> IntoFuture for InsertMany<'a> {
                 trace::carry(&mut jobs);
                 jobs
             };
+            let is_callers = connection.is_some();
             let call = Call { client, connection, max_wait };
-            if let Some(actor) = actor {
-                let entry = actor::entry(actor, "insert", Value::Null)?;
-                return Box::pin(insert_logged(call, jobs, entry)).await;
-            }
-            call.run_in_middleware(jobs).await
+            let inserted = match actor {
+                Some(actor) => {
+                    let entry = actor::entry(actor, "insert", Value::Null)?;
+                    Box::pin(insert_logged(call, jobs, entry)).await
+                }
+                None => call.run_in_middleware(jobs).await,
+            };
+            client.or_moved(is_callers, inserted).await
         })
     }
 }

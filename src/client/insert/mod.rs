@@ -21,6 +21,7 @@ mod one;
 mod parts;
 mod payload;
 mod place_value;
+mod placed_row;
 mod rows;
 mod send;
 mod wait;

@@ -10,13 +10,16 @@ use time::{OffsetDateTime, UtcOffset};
 use super::Client;
 use super::edges::edges;
 use super::payload::{check_args, check_meta, read_args};
+use super::placed_row::value_of;
 use crate::client::passed::TimePassed;
+use crate::client::place_guard::PlaceGuard;
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupBy};
 use crate::ident::{Kind, NewIds, QueueName};
 use crate::job::NewJob;
 use crate::opts::{Expiry, InsertOptions, Start, Unique};
 use crate::period;
+use crate::place_by::PlaceBy;
 use crate::store::{self, Edge, NewRow};
 use crate::unique::{Claim, OnConflict, Subject, UniquePolicy};
 
@@ -34,11 +37,19 @@ pub(super) struct LayeredJobs<'a> {
     defaults: &'a InsertOptions,
     max_args_bytes: usize,
     passed: TimePassed,
+    /// The place that they must belong to. `None`: any.
+    place: Option<&'a PlaceGuard>,
 }
 
 impl<'a> LayeredJobs<'a> {
     pub(super) fn new(client: &'a Client, jobs: Vec<NewJob>) -> Self {
-        Self { jobs, defaults: client.defaults(), max_args_bytes: client.max_args_bytes(), passed: client.passed() }
+        let (defaults, place) = (client.defaults(), client.inner.place.as_deref());
+        Self { jobs, defaults, max_args_bytes: client.max_args_bytes(), passed: client.passed(), place }
+    }
+
+    /// The same jobs, whatever place they belong to.
+    pub(super) fn for_any_place(self) -> Self {
+        Self { place: None, ..self }
     }
 
     /// Whether a key depends on the database's time.
@@ -60,12 +71,20 @@ impl<'a> LayeredJobs<'a> {
     pub(super) fn rows(self, now: Option<OffsetDateTime>) -> Result<Vec<NewRow>> {
         let mut maker = RowMaker::new(now, self.max_args_bytes, self.passed);
         let defaults = Some(self.defaults).filter(|defaults| !defaults.is_empty());
-        let row = |NewJob { kind, args, options, parents, mark: _, has_new_id: _ }| {
+        let row = |NewJob { kind, args, options, parents, mark: _, has_new_id }| {
             let options = match defaults {
                 Some(defaults) => options.or(defaults),
                 None => options,
             };
+            // An id that the caller did not give decides no place.
+            let has_own_id = options.id.is_some() && !has_new_id;
+            let way = options.place.clone().filter(|way| *way != PlaceBy::Id || has_own_id);
             let mut row = maker.row(&kind, args, options)?;
+            if let (Some(place), Some(way)) = (self.place, way)
+                && let Some(value) = value_of(&way, &row)?
+            {
+                place.check_job(row.kind.as_str(), &value)?;
+            }
             if !parents.is_empty() {
                 if row.is_pending {
                     let problem = "must not stand together with after";

@@ -178,7 +178,7 @@ async fn only_these_functions_lend_their_owner_s_rights() {
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
     assert_eq!(
         database.text(lending).await,
-        "_add_parents _apply_max_waiting _check_parents _cover_holder _note_deploy _note_duplicates _refuse_beyond_max_waiting _release_expired \
+        "_add_parents _apply_max_waiting _check_parents _cover_holder _note_deploy _note_duplicates _refuse_beyond_max_waiting _refuse_misplaced _release_expired \
          _replace_holder _tend_history _update_holder _write_history complete_jobs extend_jobs fail_jobs fetch_jobs finish_jobs fold_duplicates \
          give_back_jobs maintain snooze_jobs stop_worker"
     );

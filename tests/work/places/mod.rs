@@ -3,6 +3,7 @@
 mod changed;
 mod citus;
 mod client;
+mod law;
 mod many_servers;
 mod moving;
 mod refused;

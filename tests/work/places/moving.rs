@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sqlx::Row;
+use sqlx::{Connection, PgConnection, Row};
 use tokio::sync::watch;
 use uniqueue::embedded::{Durability, Postgres};
 use uniqueue::{
@@ -23,10 +23,49 @@ async fn server() -> Postgres {
     settings.iter().fold(server, |server, (name, value)| server.setting(*name, *value)).start().await.unwrap()
 }
 
+async fn connect(url: &str) -> PgConnection {
+    PgConnection::connect(url).await.unwrap()
+}
+
 /// How many inserts the history knows, by queue.
 async fn inserted(client: &Client) -> BTreeMap<String, u64> {
     let totals = client.history_totals().await.unwrap();
     totals.into_iter().map(|of| (of.queue.to_string(), of.counts.inserted)).collect()
+}
+
+/// Nothing can be done at the old address, and each answer names the new one.
+async fn refuses_as_moved(before: &Places, old: &str, new: &str) {
+    let moved = format!("has moved to {new}");
+    let judge = |error: Error| assert!(error.is_retryable() && error.to_string().contains(&moved), "{error}");
+    let late = open(before.map().clone());
+    for places in [before, &late] {
+        judge(places.insert(Task { n: 0 }).place(PlaceBy::Id).await.unwrap_err());
+        judge(places.migrate().await.remove(0).1.unwrap_err());
+        judge(places.init().await.remove(0).1.unwrap_err());
+        judge(places.check().await.remove(0).1.unwrap_err());
+        let runner = Runner::new(places.at("a").unwrap().clone()).queue("default", 1);
+        judge(runner.worker(async |_: RunningJob<Task>| {}).start().await.map(drop).unwrap_err());
+    }
+    // Without a map.
+    let plain = Client::connect(old).await.unwrap();
+    judge(plain.insert(Task { n: 0 }).await.unwrap_err());
+    judge(plain.job(JobId::generate()).await.unwrap_err());
+    judge(plain.migrate().await.unwrap_err());
+    judge(plain.queue("default").pause().await.map(drop).unwrap_err());
+    judge(plain.cancel([JobId::generate()]).await.map(drop).unwrap_err());
+    for sql in [
+        "SELECT uniqueue.insert_job('task', queue => 'default')",
+        "SELECT id FROM uniqueue.insert_job('task')",
+        "SELECT i.id FROM uniqueue.insert_jobs('[]') AS i",
+        "SELECT f.args FROM uniqueue.fetch_jobs('{default}', 'a worker') AS f",
+        "SELECT uniqueue.name_place('a', '{a}', adopt => true)",
+        "SELECT uniqueue.leave_tombstone('elsewhere')",
+        "SELECT count(*) FROM uniqueue.job WHERE state = 'available'",
+        "SELECT q.queue FROM uniqueue.queue_status AS q",
+    ] {
+        let error = sqlx::query(sql).fetch_all(plain.pool()).await.unwrap_err().to_string();
+        assert!(error.contains(&moved), "{sql}: {error}");
+    }
 }
 
 /// No two rows hold an active claim to one key.
@@ -72,8 +111,11 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
                             acknowledged.push(answer.value.id());
                             break;
                         }
-                        // A retry at the old server would not mend its error after the move, so the newest map is tried.
-                        Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                        // After the move the newest map is tried.
+                        Err(error) => {
+                            assert!(error.is_retryable(), "{error}");
+                            tokio::time::sleep(Duration::from_millis(20)).await;
+                        }
                     }
                 }
             }
@@ -105,14 +147,7 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
         tokio::task::spawn_blocking(move || Command::new(script).env("PATH", path).args([from, to]).output().unwrap());
     let moved = tokio::time::timeout(WAIT * 3, moving).await.unwrap().unwrap();
     assert!(moved.status.success(), "{moved:?}");
-    // Nothing can be inserted at the old address, and the place at the new address has the same identity.
-    let refused = before.insert(Task { n: 0 }).place(PlaceBy::Id).await.unwrap_err();
-    let is_gone = match &refused {
-        Error::MapMismatch { found, .. } => found.is_none(),
-        Error::Database(sqlx::Error::Database(error)) => matches!(error.code().as_deref(), Some("42P01" | "3F000")),
-        _ => false,
-    };
-    assert!(is_gone, "{refused:?}");
+    refuses_as_moved(&before, old.url(), new.url()).await;
     let after = open(map(new.url()));
     after.check().await.remove(0).1.unwrap();
     publish.send(after.clone()).unwrap();
@@ -147,6 +182,55 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
     one_claim_a_key(client).await;
     // The old runner has nothing to stop in.
     let _ = runner.stop().await;
+    // The rows may go, and what says that they moved stays.
+    sqlx::raw_sql("DROP SCHEMA uniqueue_moved CASCADE").execute(&mut connect(old.url()).await).await.unwrap();
+    refuses_as_moved(&before, old.url(), new.url()).await;
     old.stop().await.unwrap();
     new.stop().await.unwrap();
+}
+
+/// A dump that was restored, or a server that was forgotten.
+#[tokio::test]
+async fn a_copy_of_a_place_is_refused_until_it_is_adopted() {
+    let server = Postgres::start().await.unwrap();
+    let at = |name: &str| server.url().replace("/postgres?", &format!("/{name}?"));
+    let map = |url: &str| PlaceMap::new([PlaceAddress::new("a", url).unwrap()]).unwrap();
+    let mut admin = connect(server.url()).await;
+    sqlx::raw_sql("CREATE DATABASE one").execute(&mut admin).await.unwrap();
+    let one = ready(map(&at("one"))).await;
+    one.at("a").unwrap().insert(Task { n: 1 }).await.unwrap();
+    one.at("a").unwrap().pool().close().await;
+    let copying = "CREATE DATABASE two TEMPLATE one";
+    // The sessions of the pool end a moment after its close.
+    let _ = eventually!(let copied = sqlx::query(copying).execute(&mut admin).await; copied.is_ok(), "{copied:?}");
+
+    let two = open(map(&at("two")));
+    let client = two.at("a").unwrap();
+    let mut own = connect(&at("two")).await;
+    let runner = Runner::new(client.clone()).queue("default", 1).worker(async |_: RunningJob<Task>| {});
+    for refused in [
+        client.insert(Task { n: 2 }).await.map(drop),
+        client.insert(Task { n: 2 }).tx(&mut own).await.map(drop),
+        two.check().await.remove(0).1,
+        two.init().await.remove(0).1,
+        runner.start().await.map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(error.to_string().starts_with("the schema of place a is a copy: "), "{error}");
+        assert!(!error.is_retryable());
+    }
+    let error = sqlx::query("SELECT uniqueue.name_place('a')").execute(&mut own).await.unwrap_err().to_string();
+    assert!(error.contains("this schema is a copy of place a"), "{error}");
+    let finding = "SELECT severity, sql FROM uniqueue.diagnose() WHERE code = 'place_mismatch'";
+    let found = sqlx::query(finding).fetch_one(&mut own).await.unwrap();
+    let (severity, remedy): (String, String) = (found.get(0), found.get(1));
+    assert_eq!((severity.as_str(), remedy.as_str()), ("critical", "SELECT uniqueue.name_place('a', adopt => true);"));
+    two.adopt("a").await.unwrap();
+    assert!(sqlx::query(finding).fetch_optional(&mut own).await.unwrap().is_none());
+    client.insert(Task { n: 2 }).await.unwrap();
+    client.insert(Task { n: 2 }).tx(&mut own).await.unwrap();
+    two.check().await.remove(0).1.unwrap();
+    // The place from which it was copied knows nothing of it.
+    open(map(&at("one"))).check().await.remove(0).1.unwrap();
+    server.stop().await.unwrap();
 }

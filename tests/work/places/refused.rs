@@ -27,7 +27,7 @@ async fn a_client_with_another_map_is_refused() {
     // Another order is another list.
     let reordered = open(right.clone().hashed(["b", "a"]).unwrap());
     let told = problems(&reordered).await;
-    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told.len(), 3, "{told:?}");
     assert_eq!(
         told[0],
         "the map's place a is a schema that says it is place a of the hashed places a, b; hint: mend the URL, the schema or the hashed list of the map"
@@ -51,8 +51,17 @@ async fn a_client_with_another_map_is_refused() {
     let told = problems(&more).await;
     assert!(told.len() == 1 && told[0].starts_with("place new is down: "), "{told:?}");
     for (place, named) in reordered.init().await {
-        assert_eq!(named.is_err(), place.as_str() != "other", "{place}");
+        assert!(named.is_err(), "{place}");
     }
+    // A place outside of the list learns it when it is named again, and takes clients that do not know it.
+    let alone = right.places().filter(|place| place.name().as_str() == "other").cloned();
+    let alone = open(PlaceMap::new(alone).unwrap());
+    execute(right.place("other").unwrap().url(), "UPDATE uniqueue.place SET hashed = NULL").await;
+    for places in [&alone, &places, &alone] {
+        assert!(places.init().await.into_iter().all(|(_, named)| named.is_ok()));
+        assert_eq!(problems(places).await, [""; 0]);
+    }
+    assert_eq!(problems(&reordered).await.len(), 3);
 }
 
 #[tokio::test]

@@ -118,9 +118,11 @@ async fn a_place_that_cannot_be_worked_stops_only_itself_and_comes_back() {
         "INSERT INTO uniqueue.schema_history (version, name, applied_on, checksum) VALUES (9999, 'x', '', '1')";
     sqlx::query(version).execute(newer.pool()).await.unwrap();
     let handle = places.runner(quick).start().await.unwrap();
-    for (place, reason) in
-        [("newer", "newer than this uniqueue"), ("unnamed", "has no name yet"), ("gone", "place gone is down: ")]
-    {
+    for (place, reason) in [
+        ("newer", "which needs a uniqueue that knows"),
+        ("unnamed", "has no name yet"),
+        ("gone", "place gone is down: "),
+    ] {
         eventually!(
             let now = state(&handle, place);
             matches!(&now, PlaceState::Down(told) if told.contains(reason)), "{place}: {now:?}"

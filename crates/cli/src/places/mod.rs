@@ -63,6 +63,25 @@ Exit codes:
   2    a wrong command line or map")]
     Init(Format),
 
+    /// Say that a place is in its database now, after a restore, a copy or pg_upgrade.
+    ///
+    /// The database of a place has an id. A schema in another database is a copy, which clients refuse until it is adopted. No other
+    /// server may have the place any more. A promoted standby has the id of its primary.
+    #[command(after_help = "\
+Examples:
+  uniqueue places adopt a --places places.json
+
+Exit codes:
+  0    the place is where the map says
+  1    the place does not answer, or is another place
+  2    a wrong command line or map")]
+    Adopt {
+        /// The name of the place
+        // Not `place`, which is the id of the option --place.
+        #[arg(value_name = "PLACE")]
+        adopted: String,
+    },
+
     /// Check that each place answers, is the place of the map, and has the schema that this uniqueue needs.
     ///
     /// It also compares the first 10,000 unique keys of each hashed place: no key is claimed in two of them.
@@ -107,9 +126,24 @@ pub(crate) async fn run(arguments: PlacesArguments, places: Option<&str>) -> Res
     let places = Places::new(map(places)?);
     match arguments.command {
         PlacesCommand::Init(Format { json }) => report(json, &places, places.init().await, |()| "named".to_owned()),
+        PlacesCommand::Adopt { adopted } => adopt(&places, &adopted).await,
         PlacesCommand::Check(Format { json }) => check(json, &places).await,
         PlacesCommand::Migrate(Format { json }) => migrate(json, &places).await,
         PlacesCommand::Status(Format { json }) => status(json, &places).await,
+    }
+}
+
+async fn adopt(places: &Places, name: &str) -> Result<Verdict, Failure> {
+    let place = places.map().place(name)?.name();
+    match places.adopt(name).await {
+        Ok(()) => {
+            output::print_message(&format!("place {place} is in this database now\n"))?;
+            Ok(Verdict::Fine)
+        }
+        Err(error) => {
+            output::print_to_stderr(&error.to_string());
+            Ok(Verdict::NotFine)
+        }
     }
 }
 

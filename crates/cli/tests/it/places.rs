@@ -200,3 +200,16 @@ async fn a_watch_checks_each_schema_once() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }
+
+#[tokio::test]
+async fn a_copy_of_a_place_is_refused_until_it_is_adopted() {
+    let (map, [a, _]) = two_places().await;
+    execute(&a, "UPDATE uniqueue.place SET database_id = 'of another cluster'").await;
+    let (code, text, _) = run(&map, &["places", "check"]);
+    assert!(code == 1 && text.contains("the schema of place a is a copy"), "{text}");
+    let (code, text, error) = run(&map, &["places", "adopt", "a"]);
+    assert_eq!((code, text.as_str(), error.as_str()), (0, "place a is in this database now\n", ""));
+    assert_eq!(run(&map, &["places", "check"]).0, 0);
+    let (code, _, error) = run(&map, &["places", "adopt", "c"]);
+    assert!(code == 2 && error.contains("unknown place: \"c\""), "{error}");
+}

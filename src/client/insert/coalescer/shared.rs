@@ -59,7 +59,8 @@ pub(super) async fn send_shared(
             for insert in inserts {
                 tokio::spawn(send_alone(client.clone(), insert));
             }
-            matches!(error, Error::Busy { .. } | Error::QueueFull { .. }) || error.is_lock_timeout()
+            matches!(error, Error::Busy { .. } | Error::QueueFull { .. } | Error::WrongPlace { .. })
+                || error.is_lock_timeout()
         }
         Err(error) => {
             inserts.into_iter().for_each(|insert| insert.answer(Err(error_for_each(&error))));
@@ -136,7 +137,7 @@ impl SharedInsert {
 /// or of a server that is shutting down, leaves that open.
 fn did_nothing(error: &Error) -> bool {
     match error {
-        Error::Busy { .. } | Error::QueueFull { .. } => true,
+        Error::Busy { .. } | Error::QueueFull { .. } | Error::WrongPlace { .. } => true,
         Error::Database(sqlx::Error::Database(error)) => {
             !error.code().is_some_and(|code| code.starts_with("08") || code.starts_with("57P"))
         }
@@ -161,6 +162,10 @@ pub(super) fn error_for_each(error: &Error) -> Error {
         Error::Database(error) => sqlx::Error::Protocol(error.to_string()),
         Error::MapMismatch { place, found } => {
             return Error::MapMismatch { place: place.clone(), found: found.clone() };
+        }
+        Error::PlaceCopy { place } => return Error::PlaceCopy { place: place.clone() },
+        Error::PlaceMoved { subject, to } => {
+            return Error::PlaceMoved { subject: subject.clone(), to: to.clone() };
         }
         error => sqlx::Error::Protocol(error.to_string()),
     };
