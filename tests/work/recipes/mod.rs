@@ -4,6 +4,7 @@ mod cancelling;
 mod import;
 mod map_reduce;
 mod pipeline;
+mod resuming;
 mod saga;
 
 use std::time::Duration;
@@ -22,6 +23,7 @@ fn the_recipes_on_the_page_are_those_that_are_tested() {
         include_str!("import.rs"),
         include_str!("saga.rs"),
         include_str!("cancelling.rs"),
+        include_str!("resuming.rs"),
     ];
     let recipes: Vec<_> = page.split("```rust,no_run\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(recipes.len(), sources.len());
