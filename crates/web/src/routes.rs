@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodFilter, any, on};
+use axum::routing::{MethodFilter, on};
 
 use crate::access::{Needs, Right};
 use crate::app::App;
-use crate::failure::Failure;
 use crate::guard::{Gate, gate};
 use crate::{assets, health, metrics, pages};
 
@@ -24,10 +23,6 @@ pub struct Route {
     pub needs: Needs,
 }
 
-async fn missing() -> Failure {
-    Failure::NotFound("page")
-}
-
 macro_rules! routes {
     ($routes:ident $router:ident; $($method:ident $path:literal $needs:expr => $handler:path,)*) => {
         /// Every route of this router.
@@ -39,7 +34,6 @@ macro_rules! routes {
             let gate_of = |needs| from_fn_with_state(Gate { app: Arc::clone(app), needs }, gate);
             Router::new()
                 $(.route($path, on(MethodFilter::$method, $handler).layer(gate_of($needs))))*
-                .fallback_service(any(missing).layer(gate_of(Needs::Read)).with_state(()))
                 .with_state(Arc::clone(app))
         }
     };

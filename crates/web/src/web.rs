@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::map_response;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 use uniqueue::{Client, JobRow, Places};
 use uniqueue_http::Checks;
@@ -19,6 +19,7 @@ use crate::across::Across;
 use crate::app::{AccessFn, AllPlaces, App, RedactFn, Scope};
 use crate::bulk::Plans;
 use crate::clock::Clock;
+use crate::failure::Failure;
 use crate::path::place_path;
 use crate::routes::{self, Route};
 use crate::sampler::Sampler;
@@ -189,6 +190,12 @@ impl Web {
             tracing::error!("the Content-Security-Policy is not a valid header: nothing is allowed");
             HeaderValue::from_static("default-src 'none'")
         });
+        // Not a fallback of the router: with one, no application could nest it under a path with a parameter.
+        let router = router.layer(map_response(|response: Response| {
+            let has_text = response.headers().contains_key(header::CONTENT_TYPE);
+            let is_missing = response.status() == StatusCode::NOT_FOUND && !has_text;
+            ready(if is_missing { Failure::NotFound("page").into_response() } else { response })
+        }));
         self.checks.around(router).layer(map_response(move |mut response: Response| {
             response.headers_mut().entry(header::CONTENT_SECURITY_POLICY).or_insert(csp.clone());
             ready(response)
