@@ -2,7 +2,7 @@
 
 use sqlx::{PgConnection, Row};
 
-use super::{Statements, checksum, query};
+use super::{Statements, checksum};
 use crate::error::{Error, Result};
 use crate::ident::SchemaName;
 
@@ -126,8 +126,9 @@ pub(crate) async fn schema_version(connection: &mut PgConnection, statements: &S
         return Ok(latest);
     }
     let known = checksum::known(MIGRATIONS);
-    // Not prepared: a statement that was prepared before the schema moved would fail for its types, and not say so.
-    for row in query(&statements.schema_version).persistent(false).fetch_all(connection).await? {
+    // Not prepared: a statement that was prepared before the schema moved would fail for its types, and not say so. Nor is it
+    // unnamed: a pooler could bind that on another connection.
+    for row in sqlx::raw_sql(statements.schema_version.clone()).fetch_all(connection).await? {
         let (version, name): (i32, String) = (row.try_get("version")?, row.try_get("name")?);
         let is_known = known.iter().find(|(known, _)| *known == version);
         if is_known.is_some_and(|(_, checksum)| checksum != row.get::<&str, _>("checksum")) {

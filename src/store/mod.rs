@@ -44,9 +44,9 @@ mod relatives;
 mod release;
 mod remote;
 mod row;
-#[cfg(feature = "testing")]
 mod savepoint;
 mod schema_objects;
+#[cfg(feature = "testing")]
 mod scratch;
 mod select;
 mod service;

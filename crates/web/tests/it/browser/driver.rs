@@ -113,12 +113,13 @@ pub(super) async fn shows(browser: &Client, text: &str) {
 
 /// Clicks what a selector finds. A page that was read again meanwhile has it anew.
 pub(super) async fn click(browser: &Client, css: &str) {
+    let began = std::time::Instant::now();
     loop {
         let found = browser.wait().at_most(WAIT).for_element(Locator::Css(css)).await;
         let found = found.unwrap_or_else(|error| panic!("{css}: {error}"));
         match found.click().await {
-            Err(error) if error.is_stale_element_reference() => {}
-            clicked => return clicked.unwrap_or_else(|error| panic!("{css}: {error}")),
+            Ok(()) => return,
+            Err(error) => assert!(began.elapsed() < WAIT, "{css}: {error}"),
         }
     }
 }
