@@ -310,7 +310,7 @@ pub enum Error {
     /// the new place.
     #[error("{subject} has moved to {to}; hint: connect there: mend the URL, or the map of places")]
     PlaceMoved {
-        /// What has moved: `place` and its name, or `schema` and its name.
+        /// The word `place` or `schema`, and the name of the one that moved.
         subject: String,
         /// Where it is now.
         to: String,

@@ -99,7 +99,7 @@ pub(crate) fn member(args: &Value, selector: &str) -> Result<Option<String>> {
         .transpose()
 }
 
-/// The index of the place of a value among so many hashed places. `place_of` in SQL finds the same. `None`: there are none.
+/// The index of the place of a value among this number of hashed places. `place_of` in SQL finds the same. `None`: there are none.
 pub(crate) fn hashed_index(value: &str, count: usize) -> Option<usize> {
     let digest = Sha256::digest(value.as_bytes());
     let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));

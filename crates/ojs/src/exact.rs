@@ -24,7 +24,7 @@ pub(crate) fn raw(json: &RawValue) -> Value {
 /// Reads JSON text.
 pub(crate) fn read(text: &str) -> Result<Value, Problem> {
     let invalid = |error: serde_json::Error| Problem::payload(format!("the body is not valid JSON: {error}"));
-    // What is not JSON must not become JSON by the marks.
+    // Invalid JSON must not become valid by the marks.
     serde_json::from_str::<IgnoredAny>(text).map_err(invalid)?;
     let mut marked = String::with_capacity(text.len());
     let mut rest = text;

@@ -24,7 +24,7 @@ pub(super) const REST: Duration = Duration::from_millis(200);
 /// The code of a job that took too long, as the runner has it. The program's own end is that of the signals it was sent.
 const TIMED_OUT: &str = "timed_out";
 
-/// What is started for jobs.
+/// The program that is started for jobs.
 pub(super) struct Program {
     /// Its path or name, and its arguments.
     words: Vec<OsString>,
