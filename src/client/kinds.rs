@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Client, Edit, Request};
+#[cfg(doc)]
+use crate::error::Error;
 use crate::ident::Kind;
 use crate::job::{Job, NewJob};
 use crate::kind::{KindDefinition, KindRow};
