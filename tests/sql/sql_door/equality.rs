@@ -263,41 +263,6 @@ pub(super) async fn compare_batch(database: &Database, seed: u64) -> usize {
 }
 
 #[tokio::test]
-async fn canonical_texts_of_doubles_are_equal_at_every_power() {
-    let database = Database::new().await;
-    let mut numbers: Vec<f64> = Vec::new();
-    for power in -1074..=1023 {
-        let bits = f64::powi(2.0, power).to_bits();
-        numbers.extend((bits.saturating_sub(2)..=bits + 2).map(f64::from_bits));
-    }
-    for power in -323..=308 {
-        let bits = format!("1e{power}").parse::<f64>().unwrap().to_bits();
-        numbers.extend((bits - 1..=bits + 1).map(f64::from_bits));
-    }
-    let mut random = Random::new(7);
-    numbers.extend((0..20_000).map(|_| f64::from_bits(random.bits())));
-    // Large integers, where a border between two doubles has few digits.
-    numbers.extend((0..20_000).map(|_| (random.bits() >> 10) as f64 * f64::powi(2.0, random.below(40) as i32)));
-    numbers.retain(|number| number.is_finite());
-    for numbers in numbers.chunks(5000) {
-        let text = json!(numbers).to_string();
-        let found: String = sqlx::query(database.sql("SELECT {schema}.canonical_json($1::text::jsonb)"))
-            .bind(&text)
-            .fetch_one(database.pool())
-            .await
-            .unwrap()
-            .get(0);
-        let wanted = canonical_json(&parse_json(&text).unwrap()).unwrap();
-        let pairs = found.trim_matches(['[', ']']).split(',').zip(wanted.trim_matches(['[', ']']).split(','));
-        for ((found, wanted), number) in pairs.zip(numbers) {
-            assert_eq!(found, wanted, "{number:e}");
-        }
-        assert_eq!(found, wanted);
-    }
-    println!("{} doubles equal", numbers.len());
-}
-
-#[tokio::test]
 async fn args_nest_as_deep_as_rust_reads_and_no_deeper() {
     let database = Database::new().await;
     for (levels, is_fine) in [(127, true), (128, false), (5000, false)] {

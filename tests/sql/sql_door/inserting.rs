@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{JobId, NewJob, UniqueKey, UniquePolicy};
+use uniqueue::{JobId, UniqueKey};
 use uuid::Uuid;
 
 use super::{insert, told};
@@ -60,26 +60,6 @@ async fn new_ids_are_uuids_of_version_7_and_follow_the_clock() {
         WHERE {schema}.new_job_id()::text !~ '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$'";
     assert_eq!(database.number(forms).await, 0);
     assert!(is_in_order);
-}
-
-#[tokio::test]
-async fn the_two_doors_meet_each_other_s_keys() {
-    let database = Database::new().await;
-    let policy = UniquePolicy::new().by_args();
-    let args = serde_json::json!({"user_id": 42, "ratio": 1.0});
-    let by_rust = database.client.insert(NewJob::new("email.send", &args).unique(policy.clone())).await.unwrap();
-    let same = r#"'email.send', '{"ratio": 1, "user_id": 42.0}', unique_policy => '{"keys": ["type", "args"]}'"#;
-    let by_sql = insert(&database, same).await.unwrap();
-    assert!(by_sql.duplicate);
-    assert_eq!(by_sql.id, by_rust.id().as_uuid());
-    assert_eq!(by_sql.unique_key, by_rust.job.unique_key);
-
-    let other = r#"'email.send', '{"user_id": 43}', unique_policy => '{"keys": ["type", "args"]}'"#;
-    let by_sql = insert(&database, other).await.unwrap();
-    let args = serde_json::json!({"user_id": 43});
-    let by_rust = database.client.insert(NewJob::new("email.send", &args).unique(policy)).await.unwrap();
-    assert!(by_rust.duplicate);
-    assert_eq!(by_sql.id, by_rust.id().as_uuid());
 }
 
 #[tokio::test]
@@ -163,19 +143,6 @@ async fn replace_cancels_the_holder_and_says_which() {
     assert_eq!(code, "23505");
     assert!(message.ends_with("(running)"), "{message}");
     assert!(detail.contains("\"state\": \"running\""), "{detail}");
-}
-
-#[tokio::test]
-async fn an_expired_claim_never_blocks() {
-    let database = Database::new().await;
-    let hourly = "'a', unique_policy => '{\"period\": \"PT1H\"}'";
-    let first = insert(&database, hourly).await.unwrap();
-    assert!(insert(&database, hourly).await.unwrap().duplicate);
-    database.pass(Duration::from_secs(3601)).await;
-    let second = insert(&database, hourly).await.unwrap();
-    assert!(!second.duplicate);
-    assert_ne!(second.id, first.id);
-    assert!(insert(&database, hourly).await.unwrap().duplicate);
 }
 
 #[tokio::test]

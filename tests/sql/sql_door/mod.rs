@@ -11,7 +11,6 @@ mod kinds;
 mod lengths;
 mod numbers;
 mod policies;
-mod portability;
 mod random;
 mod serialized;
 mod settings;

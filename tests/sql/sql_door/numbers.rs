@@ -31,6 +31,12 @@ async fn a_number_has_one_text_or_one_error_in_rust_and_in_sql() {
     );
     numbers.extend([u128::MAX, u128::MAX - 1, 10_u128.pow(38)].map(|number| number.to_string()));
     numbers.extend((-345..-320).chain(300..320).flat_map(|power| [format!("1e{power}"), format!("-2.5e{power}")]));
+    // Each power of two and of ten that is a double, and its neighbours.
+    let two = (-1074..=1023).map(|power| f64::powi(2.0, power));
+    let ten = (-323..=308).map(|power| format!("1e{power}").parse::<f64>().unwrap());
+    let near = |number: f64| (number.to_bits().saturating_sub(2)..=number.to_bits() + 2).map(f64::from_bits);
+    numbers
+        .extend(two.chain(ten).flat_map(near).filter(|number| number.is_finite()).map(|number| format!("{number:e}")));
     let rows =
         sqlx::query("SELECT t.answer, t.is_right FROM unnest($1::text[]) AS n (text), pg_temp.tried(n.text) AS t")
             .bind(&numbers)
