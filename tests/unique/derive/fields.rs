@@ -165,7 +165,7 @@ fn the_derive_works_through_another_macro() {
 
 #[test]
 fn every_option_and_word_is_on_the_page() {
-    let page = include_str!("../../../docs/reference/derive.md");
+    let page = include_str!("../../../crates/derive/src/job.md");
     let sources = [
         include_str!("../../../crates/derive/src/attributes.rs"),
         include_str!("../../../crates/derive/src/unique.rs"),
@@ -175,13 +175,13 @@ fn every_option_and_word_is_on_the_page() {
         let list = list.split_once("] =").unwrap().1.split_once("];").unwrap().0;
         for option in list.split('"').skip(1).step_by(2) {
             let is_there = [" =", "(", "`"].iter().any(|end| page.contains(&format!("| `{option}{end}")));
-            assert!(is_there, "no row of docs/reference/derive.md begins with {option:?}");
+            assert!(is_there, "no row of crates/derive/src/job.md begins with {option:?}");
         }
     }
     macro_rules! words {
         ($($type:ty),*) => { [$(<$type>::ALL.iter().map(|word| word.as_str()).collect::<Vec<_>>()),*].concat() };
     }
     for word in words!(OnConflict, OnReentry, UniqueScope, Until, UpdateArgs, uniqueue_policy::Preset) {
-        assert!(page.contains(&format!("\"{word}\"")), "docs/reference/derive.md does not name {word:?}");
+        assert!(page.contains(&format!("\"{word}\"")), "crates/derive/src/job.md does not name {word:?}");
     }
 }
