@@ -1,4 +1,4 @@
-//! docs/operate/incident.md: the incident made to happen, its commands run, its outputs compared, its remedy tried.
+//! The incident of docs/operate/doctor.md: made to happen, its commands run, its outputs compared, its remedy tried.
 
 use std::process::Command;
 use std::time::Instant;
@@ -24,7 +24,7 @@ const OVERWRITE: &str = "GOLDEN";
 const CLOSE: &str = "SELECT duplicate FROM uniqueue.insert_job('report.close', queue => 'billing', \
     unique_policy => '{\"key\": \"report:2026-11\"}')";
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/incident.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/doctor.md");
 
 /// A command of the page and what it printed there.
 struct Shown {

@@ -25,7 +25,7 @@ fn queue(name: &str, depth: u64, oldest: u64) -> Queue {
     }
 }
 
-/// The incident of docs/operate/incident.md on the screen.
+/// The incident of docs/operate/doctor.md on the screen.
 pub(super) fn incident(depth: u64) -> Snapshot {
     Snapshot {
         clock: "09:14:07 UTC".to_owned(),
