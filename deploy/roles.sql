@@ -1,6 +1,10 @@
 -- The grants of each role. Make the roles that you need, then run their parts as the owner of the schema uniqueue.
 -- docs/operate/operations.md says what each role is for, SECURITY.md what it can do. Tests run each role with exactly
 -- these grants.
+--
+-- After a restore with --no-privileges, run REVOKE EXECUTE ON FUNCTION … FROM PUBLIC for the functions of inserters and remote
+-- workers, _apply_max_waiting, _refuse_beyond_max_waiting and _refuse_misplaced. Where a database revokes functions from PUBLIC,
+-- run GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA uniqueue TO … after each migration.
 
 -- Inserter. A service that inserts jobs, in Rust or with insert_job and insert_jobs. It needs _replace_holder only for replace
 -- and preempt, _update_holder for update, _cover_holder for run_again, _check_parents and _add_parents for after.
