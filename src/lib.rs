@@ -9,7 +9,6 @@ mod attempt_error;
 mod audit;
 mod backfill;
 mod bisection;
-mod change_log;
 mod client;
 mod count;
 #[cfg(all(feature = "embedded", unix))]
@@ -52,6 +51,8 @@ mod schedule;
 mod state;
 mod stats;
 mod store;
+#[doc(hidden)]
+pub mod stored_time;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trace;
@@ -70,8 +71,6 @@ pub use self::attempt_error::AttemptError;
 pub use self::audit::{AuditedKind, SuppressedDuplicate};
 /// Keys for jobs that are there already.
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, GroupBackfillReport, OnCollision, UnfitJob};
-/// Changes that were logged.
-pub use self::change_log::LoggedChange;
 /// Bringing the schema up to date.
 #[cfg(feature = "migrate")]
 pub use self::client::Migration;
@@ -80,10 +79,9 @@ pub use self::client::Migration;
 pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
-    AuditChange, Backfill, Change, ChangeLog, Claims, Client, ClientBuilder, Edit, Events, Explanation, FetchJobs,
-    GroupBackfill, Groups, HeldGroups, HistoryRequest, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs,
-    KindCache, Kinds, NextInsert, Queue, QueueCache, QueueChange, Queues, Request, StatsRequest, StuckJobs,
-    SuppressedDuplicates, Wait,
+    AuditChange, Backfill, Call, Change, Claims, Client, ClientBuilder, Events, Explanation, FetchJobs, GroupBackfill,
+    Groups, HeldGroups, HistoryRequest, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, KindCache, Kinds,
+    NextInsert, Queue, QueueCache, QueueChange, Queues, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};

@@ -1,15 +1,12 @@
 //! The name of the actor of a change, and the row of the log that it makes.
 
 use serde_json::{Value, json};
-use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Client;
-use super::request::ChangeCall;
 use crate::error::{Error, Result};
 use crate::filter::{JobFilter, JobSelection, Selected};
 use crate::ident::JobId;
-use crate::store::{self, LogEntry, Verb};
+use crate::store::{LogEntry, Verb};
 
 /// The most bytes of an actor's name.
 const MAX_BYTES: usize = 200;
@@ -115,32 +112,4 @@ fn conditions(filter: &JobFilter) -> Value {
 
 fn rfc3339(at: time::OffsetDateTime) -> String {
     at.format(&time::format_description::well_known::Rfc3339).unwrap_or_else(|_| at.to_string())
-}
-
-/// Makes a change, and logs it in the same transaction where it has an actor.
-pub(super) async fn make<T>(
-    client: &Client,
-    callers: Option<&mut PgConnection>,
-    entry: Option<LogEntry>,
-    change: ChangeCall<T>,
-) -> Result<T> {
-    if let Some(connection) = callers {
-        let mut connection = client.connection_or(Some(connection)).await?;
-        let answer = change(client, &mut connection).await?;
-        if let Some(entry) = entry {
-            store::log_change(&mut connection, client.statements(), &entry, None).await?;
-        }
-        return Ok(answer);
-    }
-    let mut connection = client.connection().await?;
-    let making = async {
-        let Some(entry) = entry else { return change(client, &mut connection).await };
-        let mut transaction = store::begin_read_committed(&mut connection).await?;
-        let answer = change(client, &mut transaction).await?;
-        store::log_change(&mut transaction, client.statements(), &entry, None).await?;
-        store::commit(transaction).await?;
-        Ok(answer)
-    };
-    let answer = making.await;
-    client.or_moved(false, connection.settle(answer)).await
 }

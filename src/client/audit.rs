@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::request::ChangeCall;
-use super::{Client, Request, actor};
+use super::call::{ChangeCall, make};
+use super::look_up::Source;
+use super::{Call, Client, actor};
 use crate::audit::{AuditedKind, SuppressedDuplicate};
 use crate::error::{Error, Result};
 use crate::ident::Kind;
@@ -55,7 +56,7 @@ impl<'a> AuditChange<'a> {
         self
     }
 
-    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Default: the
+    /// Logs the change with this name, in the same transaction: see the log of changes (`uniqueue_admin`). At most 200 bytes. Default: the
     /// change is not logged.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
         self.actor = Some(actor.into());
@@ -86,7 +87,7 @@ impl<'a> IntoFuture for AuditChange<'a> {
                     store::audit_duplicates(connection, client.statements(), &kind, is_audited, keep).await
                 })
             });
-            actor::make(client, connection, entry, change).await
+            make(client, Source { connection, timeout: None }, entry, change).await
         })
     }
 }
@@ -96,7 +97,7 @@ impl<'a> IntoFuture for AuditChange<'a> {
 /// # Errors
 ///
 /// [`Error::Database`].
-pub type SuppressedDuplicates<'a> = Request<'a, Vec<SuppressedDuplicate>, SuppressedDuplicatesQuery>;
+pub type SuppressedDuplicates<'a> = Call<'a, Vec<SuppressedDuplicate>, SuppressedDuplicatesQuery>;
 
 /// Which counters are listed.
 #[derive(Debug)]
@@ -150,14 +151,14 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn audited_kinds(&self) -> Request<'_, Vec<AuditedKind>> {
-        Request::new(self, |client, connection| Box::pin(store::audited_kinds(connection, client.statements())))
+    pub fn audited_kinds(&self) -> Call<'_, Vec<AuditedKind>> {
+        Call::new(self, |client, connection| Box::pin(store::audited_kinds(connection, client.statements())))
     }
 
     /// How many duplicates of audited kinds were suppressed, by kind and key, the latest first.
     pub fn suppressed_duplicates(&self) -> SuppressedDuplicates<'_> {
         let query = SuppressedDuplicatesQuery { kind: None, unique_key: None, limit: 100 };
-        Request::with(self, query, |client, connection, query| {
+        Call::with(self, query, |client, connection, query| {
             Box::pin(async move {
                 let SuppressedDuplicatesQuery { kind, unique_key, limit } = query;
                 let (kind, unique_key) = (kind.as_deref(), unique_key.as_deref());

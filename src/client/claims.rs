@@ -1,6 +1,6 @@
 //! Keys and their holders: a list, and the history of one key.
 
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::job::JobRow;
 use crate::store::{self, ClaimFilter};
 use crate::unique::KeyHolder;
@@ -14,7 +14,7 @@ const HISTORY: u32 = 50;
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database).
-pub type Claims<'a> = Request<'a, Vec<KeyHolder>, ClaimsQuery>;
+pub type Claims<'a> = Call<'a, Vec<KeyHolder>, ClaimsQuery>;
 
 /// Which claimed keys are listed.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Client {
     /// claims are read until the page is full.
     pub fn claims(&self) -> Claims<'_> {
         let query = ClaimsQuery(ClaimFilter { limit: 100, ..ClaimFilter::default() });
-        Request::with(self, query, |client, connection, ClaimsQuery(filter)| {
+        Call::with(self, query, |client, connection, ClaimsQuery(filter)| {
             Box::pin(async move { store::list_claims(connection, client.statements(), &filter).await })
         })
     }
@@ -77,9 +77,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn key_history(&self, unique_key: &str, among: u32) -> Request<'_, Vec<JobRow>> {
+    pub fn key_history(&self, unique_key: &str, among: u32) -> Call<'_, Vec<JobRow>> {
         let key = unique_key.to_owned();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(async move { store::key_history(connection, client.statements(), &key, among, HISTORY).await })
         })
     }
@@ -90,7 +90,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn waiting_inserts(&self) -> Request<'_, Vec<WaitingInsert>> {
-        Request::new(self, |client, connection| Box::pin(store::waiting_inserts(connection, client.statements())))
+    pub fn waiting_inserts(&self) -> Call<'_, Vec<WaitingInsert>> {
+        Call::new(self, |client, connection| Box::pin(store::waiting_inserts(connection, client.statements())))
     }
 }

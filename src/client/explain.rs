@@ -6,7 +6,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::insert::prepare_one;
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::error::Result;
 use crate::ident::JobId;
 use crate::job::NewJob;
@@ -62,9 +62,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`Insert`](crate::Insert), without those of a duplicate.
-    pub fn explain(&self, job: impl Into<NewJob>) -> Request<'_, Explanation> {
+    pub fn explain(&self, job: impl Into<NewJob>) -> Call<'_, Explanation> {
         let job = job.into();
-        let request = Request::new(self, |client, connection| Box::pin(explain(client, connection, job)));
+        let request = Call::new(self, |client, connection| Box::pin(explain(client, connection, job)));
         // The database's time where the key depends on it, and what is there.
         request.of_statements(2)
     }

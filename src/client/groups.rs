@@ -1,6 +1,6 @@
 //! Listing groups.
 
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::group::just_before;
 use crate::ident::QueueName;
 use crate::overview::GroupInfo;
@@ -12,7 +12,7 @@ use crate::store::{self, GroupOrder};
 ///
 /// [`Error::InvalidName`](crate::Error::InvalidName) for an invalid queue name,
 /// [`Error::Database`](crate::Error::Database).
-pub type Groups<'a> = Request<'a, Vec<GroupInfo>, GroupsQuery>;
+pub type Groups<'a> = Call<'a, Vec<GroupInfo>, GroupsQuery>;
 
 /// Which groups are listed.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Client {
     /// As the view `group_status`, and read by index.
     pub fn groups(&self) -> Groups<'_> {
         let query = GroupsQuery { queue: None, order: GroupOrder::HeldUp, only: None, limit: 100 };
-        Request::with(self, query, |client, connection, query| {
+        Call::with(self, query, |client, connection, query| {
             Box::pin(async move {
                 let GroupsQuery { queue, order, only, limit } = query;
                 let queue = queue.map(QueueName::new).transpose()?;

@@ -1,6 +1,6 @@
 //! Listing groups that are held.
 
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::ident::QueueName;
 use crate::overview::HeldGroup;
 use crate::store;
@@ -11,7 +11,7 @@ use crate::store;
 ///
 /// [`Error::InvalidName`](crate::Error::InvalidName) for an invalid queue name,
 /// [`Error::Database`](crate::Error::Database).
-pub type HeldGroups<'a> = Request<'a, Vec<HeldGroup>, HeldGroupsQuery>;
+pub type HeldGroups<'a> = Call<'a, Vec<HeldGroup>, HeldGroupsQuery>;
 
 /// Which held groups are listed.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Client {
     /// A queue whose groups have a rate has a row for each group that started a job lately, and the list reads them all.
     pub fn held_groups(&self) -> HeldGroups<'_> {
         let query = HeldGroupsQuery { queue: None, only: None, limit: 100 };
-        Request::with(self, query, |client, connection, query| {
+        Call::with(self, query, |client, connection, query| {
             Box::pin(async move {
                 let HeldGroupsQuery { queue, only, limit } = query;
                 let queue = queue.map(QueueName::new).transpose()?;

@@ -1,6 +1,6 @@
 //! Listing and counting jobs.
 
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::count::JobCount;
 use crate::filter::JobFilter;
 use crate::ident::JobId;
@@ -11,7 +11,7 @@ use crate::store::{self, Page};
 const PAGE: u32 = 100;
 
 /// A page of jobs, to be awaited. Made by [`Client::jobs`].
-pub type Jobs<'a> = Request<'a, Vec<JobRow>, JobsQuery>;
+pub type Jobs<'a> = Call<'a, Vec<JobRow>, JobsQuery>;
 
 /// Which jobs a page lists.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Client {
     /// As for [`Client::cancel`].
     pub fn jobs(&self, filter: JobFilter) -> Jobs<'_> {
         let query = JobsQuery { filter, is_oldest_first: false, after: None, until: None };
-        Request::with(self, query, |client, connection, query| {
+        Call::with(self, query, |client, connection, query| {
             let JobsQuery { filter, is_oldest_first, after, until } = query;
             let page = Page { is_oldest_first, after, until, limit: filter.limit.unwrap_or(PAGE) };
             Box::pin(async move {
@@ -90,8 +90,8 @@ impl Client {
     /// # Errors
     ///
     /// As for [`Client::cancel`].
-    pub fn count_jobs(&self, filter: JobFilter, up_to: u32) -> Request<'_, JobCount> {
-        Request::new(self, move |client, connection| {
+    pub fn count_jobs(&self, filter: JobFilter, up_to: u32) -> Call<'_, JobCount> {
+        Call::new(self, move |client, connection| {
             Box::pin(async move {
                 filter.check()?;
                 let found = store::count(connection, client.statements(), &filter, i64::from(up_to) + 1).await?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Client, Edit, Request};
+use super::{Call, Client};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::ident::Kind;
@@ -64,10 +64,10 @@ impl Client {
     ///
     /// [`Error::InvalidName`], [`Error::InvalidPolicy`] and [`Error::InvalidPeriod`] for options with which every insert
     /// fails; [`Error::Database`], also for a role that may not register.
-    pub fn register<J: Job>(&self) -> Edit<'_, Option<KindRow>> {
+    pub fn register<J: Job>(&self) -> Call<'_, Option<KindRow>> {
         let definition = KindDefinition::new(J::KIND, J::options().or(self.defaults()));
         let subject = json!({ "kind": J::KIND });
-        Edit::new(self, "register_kind", subject, move |client, connection| {
+        Call::change(self, "register_kind", subject, move |client, connection| {
             Box::pin(async move {
                 let rows = store::register_kinds(connection, client.statements(), &[definition?], None).await?;
                 Ok(rows.into_iter().next().map(|(row, _)| row))
@@ -82,10 +82,8 @@ impl<'a> Kinds<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn list(&self) -> Request<'a, Vec<KindRow>> {
-        Request::new(self.client, |client, connection| {
-            Box::pin(store::list_kinds(connection, client.statements(), None))
-        })
+    pub fn list(&self) -> Call<'a, Vec<KindRow>> {
+        Call::new(self.client, |client, connection| Box::pin(store::list_kinds(connection, client.statements(), None)))
     }
 
     /// Finds a registered kind.
@@ -93,9 +91,9 @@ impl<'a> Kinds<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn find(&self, name: &str) -> Request<'a, Option<KindRow>> {
+    pub fn find(&self, name: &str) -> Call<'a, Option<KindRow>> {
         let names = [name.to_owned()];
-        Request::new(self.client, move |client, connection| {
+        Call::new(self.client, move |client, connection| {
             Box::pin(async move { Ok(store::list_kinds(connection, client.statements(), Some(&names)).await?.pop()) })
         })
     }
@@ -106,9 +104,9 @@ impl<'a> Kinds<'a> {
     /// # Errors
     ///
     /// [`Error::Database`]; as for [`KindRow::fill_in`].
-    pub fn fill_in(&self, job: impl Into<NewJob>) -> Request<'a, NewJob> {
+    pub fn fill_in(&self, job: impl Into<NewJob>) -> Call<'a, NewJob> {
         let job = job.into();
-        Request::new(self.client, move |client, connection| {
+        Call::new(self.client, move |client, connection| {
             Box::pin(async move {
                 let names = [job.kind().to_owned()];
                 match store::list_kinds(connection, client.statements(), Some(&names)).await?.pop() {
@@ -125,10 +123,10 @@ impl<'a> Kinds<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn remove(&self, name: &str) -> Edit<'a, bool> {
+    pub fn remove(&self, name: &str) -> Call<'a, bool> {
         let name = name.to_owned();
         let subject = json!({ "kind": name });
-        Edit::new(self.client, "remove_kind", subject, move |client, connection| {
+        Call::change(self.client, "remove_kind", subject, move |client, connection| {
             Box::pin(async move { store::remove_kind(connection, client.statements(), &name).await })
         })
     }
@@ -138,9 +136,9 @@ impl<'a> Kinds<'a> {
         &self,
         definitions: Vec<KindDefinition>,
         runner: &str,
-    ) -> Edit<'a, Vec<(Kind, String)>> {
+    ) -> Call<'a, Vec<(Kind, String)>> {
         let runner = runner.to_owned();
-        Edit::new(self.client, "register_kind", Value::Null, move |client, connection| {
+        Call::change(self.client, "register_kind", Value::Null, move |client, connection| {
             Box::pin(async move {
                 let kinds = store::register_kinds(connection, client.statements(), &definitions, Some(&runner)).await?;
                 Ok(kinds.into_iter().map(|(row, digest)| (row.name, digest)).collect())

@@ -4,11 +4,10 @@ mod actor;
 mod audit;
 mod backfill;
 mod builder;
+mod call;
 mod change;
-mod change_log;
 mod claims;
 mod connection;
-mod edit;
 mod events;
 mod explain;
 mod groups;
@@ -36,7 +35,6 @@ mod queue_cache;
 mod queues;
 mod relatives;
 mod remote;
-mod request;
 mod schema_check;
 mod stats;
 mod stuck;
@@ -54,10 +52,9 @@ use time::OffsetDateTime;
 pub use self::audit::{AuditChange, SuppressedDuplicates};
 pub use self::backfill::{Backfill, GroupBackfill};
 pub use self::builder::ClientBuilder;
+pub use self::call::Call;
 pub use self::change::Change;
-pub use self::change_log::ChangeLog;
 pub use self::claims::Claims;
-pub use self::edit::Edit;
 pub use self::events::Events;
 pub use self::explain::Explanation;
 pub use self::groups::Groups;
@@ -74,7 +71,6 @@ pub use self::periodic::Periodic;
 pub use self::queue_cache::QueueCache;
 pub use self::queues::{Queue, QueueChange, Queues};
 pub use self::remote::FetchJobs;
-pub use self::request::Request;
 pub use self::stats::StatsRequest;
 pub use self::stuck::StuckJobs;
 pub use self::wait::Wait;
@@ -200,9 +196,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn job(&self, id: impl Into<JobId>) -> Request<'_, Option<JobRow>> {
+    pub fn job(&self, id: impl Into<JobId>) -> Call<'_, Option<JobRow>> {
         let id = id.into();
-        Request::new(self, move |client, connection| Box::pin(store::job_by_id(connection, client.statements(), id)))
+        Call::new(self, move |client, connection| Box::pin(store::job_by_id(connection, client.statements(), id)))
     }
 
     /// The database's time: the clock that decides everything here. Ages are told against it, and not
@@ -211,8 +207,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn database_time(&self) -> Request<'_, OffsetDateTime> {
-        Request::new(self, |client, connection| Box::pin(store::database_time(connection, client.statements())))
+    pub fn database_time(&self) -> Call<'_, OffsetDateTime> {
+        Call::new(self, |client, connection| Box::pin(store::database_time(connection, client.statements())))
     }
 
     /// The job that claims a unique key now, if one does.
@@ -220,9 +216,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn holder(&self, unique_key: &str) -> Request<'_, Option<JobRow>> {
+    pub fn holder(&self, unique_key: &str) -> Call<'_, Option<JobRow>> {
         let key = unique_key.to_owned();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(async move { store::holder(connection, client.statements(), &key).await })
         })
     }

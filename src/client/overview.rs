@@ -1,6 +1,6 @@
 //! Watching running jobs, failing kinds, runners and retentions.
 
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::overview::{FailingCode, FailingError, FailingKind, QueueRetention, RunnerInfo, RunningJobInfo};
 use crate::store;
 
@@ -11,10 +11,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn running_jobs(&self, limit: u32) -> Request<'_, Vec<RunningJobInfo>> {
-        Request::new(self, move |client, connection| {
-            Box::pin(store::running_jobs(connection, client.statements(), limit))
-        })
+    pub fn running_jobs(&self, limit: u32) -> Call<'_, Vec<RunningJobInfo>> {
+        Call::new(self, move |client, connection| Box::pin(store::running_jobs(connection, client.statements(), limit)))
     }
 
     /// Lists the kinds with failed jobs, the worst first: among the 10,000 waiting jobs that are due first and the last
@@ -23,8 +21,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn failing_kinds(&self) -> Request<'_, Vec<FailingKind>> {
-        Request::new(self, |client, connection| Box::pin(store::failing_kinds(connection, client.statements())))
+    pub fn failing_kinds(&self) -> Call<'_, Vec<FailingKind>> {
+        Call::new(self, |client, connection| Box::pin(store::failing_kinds(connection, client.statements())))
     }
 
     /// Lists the failed jobs by kind and the code of their last error ([`JobError::code`](crate::JobError::code)), the code
@@ -34,8 +32,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn failing_codes(&self) -> Request<'_, Vec<FailingCode>> {
-        Request::new(self, |client, connection| Box::pin(store::failing_codes(connection, client.statements())))
+    pub fn failing_codes(&self) -> Call<'_, Vec<FailingCode>> {
+        Call::new(self, |client, connection| Box::pin(store::failing_codes(connection, client.statements())))
     }
 
     /// Lists the failed jobs of a kind, retryable or discarded, by the pattern of their last error, the pattern with the most
@@ -45,9 +43,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn failing_errors(&self, kind: &str) -> Request<'_, Vec<FailingError>> {
+    pub fn failing_errors(&self, kind: &str) -> Call<'_, Vec<FailingError>> {
         let kind = kind.to_owned();
-        Request::new(self, |client, connection| Box::pin(store::failing_errors(connection, client.statements(), kind)))
+        Call::new(self, |client, connection| Box::pin(store::failing_errors(connection, client.statements(), kind)))
     }
 
     /// Lists the runners with their queues, their slots and the age of their heartbeats: live ones first, at most 1,000.
@@ -56,8 +54,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn runners(&self) -> Request<'_, Vec<RunnerInfo>> {
-        Request::new(self, |client, connection| Box::pin(store::list_runners(connection, client.statements())))
+    pub fn runners(&self) -> Call<'_, Vec<RunnerInfo>> {
+        Call::new(self, |client, connection| Box::pin(store::list_runners(connection, client.statements())))
     }
 
     /// Lists how long each queue keeps its final jobs, and how many of 40,000 jobs looked at should be gone. As the view
@@ -66,7 +64,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn retentions(&self) -> Request<'_, Vec<QueueRetention>> {
-        Request::new(self, |client, connection| Box::pin(store::list_retentions(connection, client.statements())))
+    pub fn retentions(&self) -> Call<'_, Vec<QueueRetention>> {
+        Call::new(self, |client, connection| Box::pin(store::list_retentions(connection, client.statements())))
     }
 }

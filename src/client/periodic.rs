@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use super::insert::{needs_clock, prepare_one};
-use super::{Client, Edit, Request};
+use super::{Call, Client};
 use crate::error::{Error, Result};
 use crate::ident::{Kind, PeriodicName, QueueName};
 use crate::opts::{Expiry, Start};
@@ -54,16 +54,16 @@ impl<'a> Periodic<'a> {
     /// [`Error::InvalidName`]; [`Error::InvalidSchedule`] and [`Error::UnknownTimeZone`];
     /// [`Error::InvalidOption`] when the job has a start time, an `expires_at`, an id, or a unique policy with a
     /// window; as for [`Insert`](crate::Insert) when the job is invalid; [`Error::Database`].
-    pub fn define(&self, periodic: PeriodicJob) -> Edit<'a, ()> {
+    pub fn define(&self, periodic: PeriodicJob) -> Call<'a, ()> {
         let subject = json!({ "periodic": periodic.name, "schedule": periodic.schedule });
-        Edit::new(self.client, "define_periodic", subject, move |client, connection| {
+        Call::change(self.client, "define_periodic", subject, move |client, connection| {
             Box::pin(async { define(client, connection, periodic, PeriodicSource::Database).await.map(drop) })
         })
     }
 
     /// Defines a periodic job of the code of a runner. Answers with the digest of the definition.
-    pub(crate) fn define_in_code(&self, periodic: PeriodicJob) -> Edit<'a, String> {
-        Edit::new(self.client, "define_periodic", Value::Null, move |client, connection| {
+    pub(crate) fn define_in_code(&self, periodic: PeriodicJob) -> Call<'a, String> {
+        Call::change(self.client, "define_periodic", Value::Null, move |client, connection| {
             Box::pin(define(client, connection, periodic, PeriodicSource::Code))
         })
     }
@@ -77,10 +77,10 @@ impl<'a> Periodic<'a> {
     ///
     /// [`Error::InvalidSchedule`] and [`Error::UnknownTimeZone`], of the new schedule in its zone;
     /// [`Error::InvalidName`] of a kind or a queue; [`Error::Database`].
-    pub fn set(&self, name: &str, change: PeriodicChange) -> Edit<'a, bool> {
+    pub fn set(&self, name: &str, change: PeriodicChange) -> Call<'a, bool> {
         let name = name.to_owned();
         let subject = json!({ "periodic": name, "change": change });
-        Edit::new(self.client, "set_periodic", subject, move |client, connection| {
+        Call::change(self.client, "set_periodic", subject, move |client, connection| {
             Box::pin(set(client, connection, name, change))
         })
     }
@@ -90,8 +90,8 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn list(&self) -> Request<'a, Vec<PeriodicRow>> {
-        Request::new(self.client, |client, connection| {
+    pub fn list(&self) -> Call<'a, Vec<PeriodicRow>> {
+        Call::new(self.client, |client, connection| {
             Box::pin(store::list_periodic(connection, client.statements(), None))
         })
     }
@@ -101,9 +101,9 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn find(&self, name: &str) -> Request<'a, Option<PeriodicRow>> {
+    pub fn find(&self, name: &str) -> Call<'a, Option<PeriodicRow>> {
         let name = name.to_owned();
-        Request::new(self.client, move |client, connection| {
+        Call::new(self.client, move |client, connection| {
             Box::pin(async move { Ok(store::list_periodic(connection, client.statements(), Some(&name)).await?.pop()) })
         })
     }
@@ -113,7 +113,7 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn pause(&self, name: &str) -> Edit<'a, bool> {
+    pub fn pause(&self, name: &str) -> Call<'a, bool> {
         self.change(PeriodicVerb::Pause, name)
     }
 
@@ -123,7 +123,7 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn resume(&self, name: &str) -> Edit<'a, bool> {
+    pub fn resume(&self, name: &str) -> Call<'a, bool> {
         self.change(PeriodicVerb::Resume, name)
     }
 
@@ -133,7 +133,7 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn remove(&self, name: &str) -> Edit<'a, bool> {
+    pub fn remove(&self, name: &str) -> Call<'a, bool> {
         self.change(PeriodicVerb::Remove, name)
     }
 
@@ -143,15 +143,15 @@ impl<'a> Periodic<'a> {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn run_now(&self, name: &str) -> Edit<'a, Option<PeriodicRun>> {
+    pub fn run_now(&self, name: &str) -> Call<'a, Option<PeriodicRun>> {
         let name = name.to_owned();
         let subject = json!({ "periodic": name });
-        Edit::new(self.client, "run_periodic", subject, move |client, connection| {
+        Call::change(self.client, "run_periodic", subject, move |client, connection| {
             Box::pin(async move { store::run_periodic_now(connection, client.statements(), &name).await })
         })
     }
 
-    fn change(&self, verb: PeriodicVerb, name: &str) -> Edit<'a, bool> {
+    fn change(&self, verb: PeriodicVerb, name: &str) -> Call<'a, bool> {
         let name = name.to_owned();
         let subject = json!({ "periodic": name });
         let done = match verb {
@@ -159,7 +159,7 @@ impl<'a> Periodic<'a> {
             PeriodicVerb::Resume => "resume_periodic",
             PeriodicVerb::Remove => "remove_periodic",
         };
-        Edit::new(self.client, done, subject, move |client, connection| {
+        Call::change(self.client, done, subject, move |client, connection| {
             Box::pin(async move { store::change_periodic(connection, client.statements(), verb, &name).await })
         })
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::edit::Edit;
-use super::request::ChangeCall;
-use super::{Client, Request, actor};
+use super::call::{ChangeCall, make};
+use super::look_up::Source;
+use super::{Call, Client, actor};
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::ident::QueueName;
@@ -143,10 +143,10 @@ impl<'a> Queue<'a> {
     /// # Errors
     ///
     /// [`Error::InvalidName`], [`Error::InvalidOption`] for a key that no group can have, [`Error::Database`].
-    pub fn hold_group(self, group: impl Into<String>, hold_for: Duration) -> Edit<'a, ()> {
+    pub fn hold_group(self, group: impl Into<String>, hold_for: Duration) -> Call<'a, ()> {
         let (name, group) = (QueueName::new(self.name), group.into());
         let subject = json!({ "queue": self.name, "group": group, "seconds": hold_for.as_secs_f64() });
-        Edit::new(self.client, "hold_group", subject, move |client, connection| {
+        Call::change(self.client, "hold_group", subject, move |client, connection| {
             Box::pin(async move {
                 Group::new(Some(group.clone()), None, false)?;
                 store::hold_group(connection, client.statements(), &name?, &group, hold_for).await
@@ -159,10 +159,10 @@ impl<'a> Queue<'a> {
     /// # Errors
     ///
     /// [`Error::InvalidName`], [`Error::Database`].
-    pub fn resume_group(self, group: impl Into<String>) -> Edit<'a, bool> {
+    pub fn resume_group(self, group: impl Into<String>) -> Call<'a, bool> {
         let (name, group) = (QueueName::new(self.name), group.into());
         let subject = json!({ "queue": self.name, "group": group });
-        Edit::new(self.client, "resume_group", subject, move |client, connection| {
+        Call::change(self.client, "resume_group", subject, move |client, connection| {
             Box::pin(async move { store::resume_group(connection, client.statements(), &name?, &group).await })
         })
     }
@@ -222,9 +222,9 @@ impl<'a> Queue<'a> {
     /// # Errors
     ///
     /// [`Error::InvalidName`], [`Error::Database`].
-    pub fn remove(self) -> Edit<'a, bool> {
+    pub fn remove(self) -> Call<'a, bool> {
         let name = QueueName::new(self.name);
-        Edit::new(self.client, "remove_queue", json!({ "queue": self.name }), move |client, connection| {
+        Call::change(self.client, "remove_queue", json!({ "queue": self.name }), move |client, connection| {
             Box::pin(async move { store::remove_queue(connection, client.statements(), &name?).await })
         })
     }
@@ -274,7 +274,7 @@ impl<'a> QueueChange<'a> {
         self
     }
 
-    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. A pause also stores the name with
+    /// Logs the change with this name, in the same transaction: see the log of changes (`uniqueue_admin`). A pause also stores the name with
     /// the queue. At most 200 bytes. Default: the change is not logged.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
         self.actor = Some(actor.into());
@@ -302,7 +302,7 @@ impl<'a> IntoFuture for QueueChange<'a> {
             let change: ChangeCall<QueueSettings> = Box::new(move |client, connection| {
                 Box::pin(async move { store::change_queue(connection, client.statements(), verb, &name, &pause).await })
             });
-            actor::make(client, connection, entry, change).await
+            make(client, Source { connection, timeout: None }, entry, change).await
         })
     }
 }
@@ -335,7 +335,7 @@ fn subject(name: &QueueName, verb: QueueVerb, reason: Option<&str>) -> Value {
 }
 
 /// A list of the queues, to be awaited. Made by [`Client::queues`].
-pub type Queues<'a> = Request<'a, Vec<QueueInfo>, QueuesQuery>;
+pub type Queues<'a> = Call<'a, Vec<QueueInfo>, QueuesQuery>;
 
 /// How queues are listed.
 #[derive(Debug)]
@@ -377,7 +377,7 @@ impl Client {
     ///
     /// [`Error::Database`].
     pub fn queues(&self) -> Queues<'_> {
-        Request::with(self, QueuesQuery { up_to: 10_000 }, |client, connection, QueuesQuery { up_to }| {
+        Call::with(self, QueuesQuery { up_to: 10_000 }, |client, connection, QueuesQuery { up_to }| {
             let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);
             Box::pin(store::list_queues(connection, client.statements(), up_to))
         })

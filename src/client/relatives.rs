@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::after::{JobChild, JobParent};
 use crate::ident::JobId;
 use crate::state::JobState;
@@ -15,9 +15,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn parents(&self, id: impl Into<JobId>) -> Request<'_, Vec<JobParent>> {
+    pub fn parents(&self, id: impl Into<JobId>) -> Call<'_, Vec<JobParent>> {
         let id = id.into();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(async move {
                 let mut parents = store::parents_of(connection, client.statements(), &[id]).await?;
                 Ok(parents.remove(&id).unwrap_or_default())
@@ -30,9 +30,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn parents_of(&self, ids: impl IntoIterator<Item = JobId>) -> Request<'_, HashMap<JobId, Vec<JobParent>>> {
+    pub fn parents_of(&self, ids: impl IntoIterator<Item = JobId>) -> Call<'_, HashMap<JobId, Vec<JobParent>>> {
         let ids: Vec<_> = ids.into_iter().collect();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(async move { store::parents_of(connection, client.statements(), &ids).await })
         })
     }
@@ -42,9 +42,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn children(&self, id: impl Into<JobId>, limit: u32) -> Request<'_, Vec<JobChild>> {
+    pub fn children(&self, id: impl Into<JobId>, limit: u32) -> Call<'_, Vec<JobChild>> {
         let id = id.into();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(store::children_of(connection, client.statements(), id, limit))
         })
     }
@@ -62,9 +62,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn descendants(&self, ids: impl IntoIterator<Item = JobId>) -> Request<'_, Vec<JobId>> {
+    pub fn descendants(&self, ids: impl IntoIterator<Item = JobId>) -> Call<'_, Vec<JobId>> {
         let ids: Vec<_> = ids.into_iter().collect();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(async move { store::descendants_of(connection, client.statements(), &ids).await })
         })
     }
@@ -75,9 +75,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn retry_graph_plan(&self, id: impl Into<JobId>) -> Request<'_, Vec<(JobId, JobState)>> {
+    pub fn retry_graph_plan(&self, id: impl Into<JobId>) -> Call<'_, Vec<(JobId, JobState)>> {
         let id = id.into();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(store::retry_graph_plan(connection, client.statements(), id))
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::error::{AnswerFuture, Result};
 use crate::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
 use crate::store::{self, RemoteFetch};
@@ -16,7 +16,7 @@ use crate::store::{self, RemoteFetch};
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database), also for an argument outside its limits.
-pub type FetchJobs<'a> = Request<'a, Vec<FetchedJob>, FetchQuery>;
+pub type FetchJobs<'a> = Call<'a, Vec<FetchedJob>, FetchQuery>;
 
 /// The options of a fetch of a remote worker.
 pub struct FetchQuery {
@@ -119,7 +119,7 @@ impl Client {
             listens: false,
         };
         let query = FetchQuery { wanted, reserve_each: None };
-        Request::with(self, query, fetch)
+        Call::with(self, query, fetch)
     }
 
     /// Ends runs of jobs that [`fetch_jobs`](Self::fetch_jobs) returned. Returns one answer for each result, in the given
@@ -129,9 +129,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database), also for a delay of more than 1,000 years.
-    pub fn finish_jobs(&self, results: impl IntoIterator<Item = JobResult>) -> Request<'_, Vec<FinishedRun>> {
+    pub fn finish_jobs(&self, results: impl IntoIterator<Item = JobResult>) -> Call<'_, Vec<FinishedRun>> {
         let results: Vec<_> = results.into_iter().collect();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(async move { store::finish_jobs(connection, client.statements(), &results).await })
         })
     }
@@ -142,9 +142,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database), also for a time outside its limits.
-    pub fn extend_jobs(&self, runs: impl IntoIterator<Item = JobRun>, reserve: Duration) -> Request<'_, Vec<HeldRun>> {
+    pub fn extend_jobs(&self, runs: impl IntoIterator<Item = JobRun>, reserve: Duration) -> Call<'_, Vec<HeldRun>> {
         let runs: Vec<_> = runs.into_iter().collect();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(async move { store::extend_jobs(connection, client.statements(), &runs, reserve).await })
         })
     }
@@ -157,9 +157,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn maintain(&self, worker: impl Into<String>) -> Request<'_, Maintained> {
+    pub fn maintain(&self, worker: impl Into<String>) -> Call<'_, Maintained> {
         let worker = worker.into();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(async move { store::maintain_once(connection, client.statements(), &worker).await })
         })
     }
@@ -170,9 +170,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn stop_worker(&self, worker: impl Into<String>) -> Request<'_, u64> {
+    pub fn stop_worker(&self, worker: impl Into<String>) -> Call<'_, u64> {
         let worker = worker.into();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(async move { store::stop_worker(connection, client.statements(), &worker).await })
         })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::PgConnection;
 
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::count::JobCount;
 use crate::error::Result;
 use crate::state::JobState;
@@ -17,7 +17,7 @@ use crate::store;
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database).
-pub type StatsRequest<'a> = Request<'a, Stats, StatsQuery>;
+pub type StatsRequest<'a> = Call<'a, Stats, StatsQuery>;
 
 /// How much statistics look at.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Client {
     /// It is counted in the rates.
     pub fn stats(&self) -> StatsRequest<'_> {
         let query = StatsQuery { within: Duration::from_secs(60), sample: 1_000, up_to: 10_000 };
-        let request = Request::with(self, query, |client, connection, query| Box::pin(ask(client, connection, query)));
+        let request = Call::with(self, query, |client, connection, query| Box::pin(ask(client, connection, query)));
         request.of_statements(STATEMENTS)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::overview::StuckJob;
 use crate::store;
 
@@ -11,7 +11,7 @@ use crate::store;
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database).
-pub type StuckJobs<'a> = Request<'a, Vec<StuckJob>, StuckJobsQuery>;
+pub type StuckJobs<'a> = Call<'a, Vec<StuckJob>, StuckJobsQuery>;
 
 /// Which stuck jobs are listed.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Client {
     pub fn stuck_jobs(&self) -> StuckJobs<'_> {
         let (hour, minute) = (Duration::from_secs(3_600), Duration::from_secs(60));
         let query = StuckJobsQuery { running_for: hour, waiting_for: minute, limit: 100 };
-        Request::with(self, query, |client, connection, query| {
+        Call::with(self, query, |client, connection, query| {
             let StuckJobsQuery { running_for, waiting_for, limit } = query;
             Box::pin(store::stuck_jobs_list(connection, client.statements(), running_for, waiting_for, limit))
         })

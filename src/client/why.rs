@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Client, Queue, Request};
+use super::{Call, Client, Queue};
 use crate::ident::{JobId, QueueName};
 use crate::store;
 use crate::why::{FirstJob, Obstacle};
@@ -30,9 +30,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn why(&self, id: impl Into<JobId>) -> Request<'_, Vec<Obstacle>> {
+    pub fn why(&self, id: impl Into<JobId>) -> Call<'_, Vec<Obstacle>> {
         let id = id.into();
-        Request::new(self, move |client, connection| Box::pin(store::why(connection, client.statements(), id)))
+        Call::new(self, move |client, connection| Box::pin(store::why(connection, client.statements(), id)))
     }
 
     /// Says of each of these jobs what keeps it first, as [`Client::why`] does. Jobs that do not exist are left out.
@@ -40,9 +40,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn first_obstacles(&self, ids: impl IntoIterator<Item = JobId>) -> Request<'_, HashMap<JobId, Obstacle>> {
+    pub fn first_obstacles(&self, ids: impl IntoIterator<Item = JobId>) -> Call<'_, HashMap<JobId, Obstacle>> {
         let ids: Vec<_> = ids.into_iter().collect();
-        Request::new(self, move |client, connection| {
+        Call::new(self, move |client, connection| {
             Box::pin(async move {
                 let first = store::why_first(connection, client.statements(), &ids).await?;
                 Ok(first.into_iter().collect())
@@ -58,9 +58,9 @@ impl<'a> Queue<'a> {
     /// # Errors
     ///
     /// [`Error::InvalidName`](crate::Error::InvalidName), [`Error::Database`](crate::Error::Database).
-    pub fn why(self) -> Request<'a, Option<FirstJob>> {
+    pub fn why(self) -> Call<'a, Option<FirstJob>> {
         let name = QueueName::new(self.name);
-        Request::new(self.client, move |client, connection| {
+        Call::new(self.client, move |client, connection| {
             Box::pin(async move { store::why_queue(connection, client.statements(), &name?).await })
         })
     }

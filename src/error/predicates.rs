@@ -81,7 +81,7 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
-    /// Whether a statement took longer than its timeout, such as [`Request::timeout`](crate::Request::timeout), or was
+    /// Whether a statement took longer than its timeout, such as [`Call::timeout`](crate::Call::timeout), or was
     /// cancelled by another session.
     #[must_use]
     pub fn is_statement_timeout(&self) -> bool {

@@ -67,7 +67,7 @@ pub(crate) use self::backfill::{
     begin_batch, holders,
 };
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
-pub(crate) use self::change_log::{LogEntry, list_changes, log_change, prune_changes};
+pub(crate) use self::change_log::{LogEntry, log_change, prune_changes};
 pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
 pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};

@@ -145,7 +145,6 @@ statements! {
     limit_queue,
     limit_statements,
     limit_waiting,
-    list_changes,
     list_claims,
     list_groups,
     list_held_groups,

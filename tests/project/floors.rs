@@ -18,7 +18,6 @@ const FLOORS: &[(u8, &[&str])] = &[
             "audit",
             "backfill",
             "bisection",
-            "change_log",
             "count",
             "error",
             "event",
@@ -45,6 +44,7 @@ const FLOORS: &[(u8, &[&str])] = &[
             "schedule",
             "state",
             "stats",
+            "stored_time",
             "trace",
             "unique",
             "wait_result",
@@ -63,8 +63,12 @@ const FLOORS: &[(u8, &[&str])] = &[
 /// The crates of the workspace, and which of them each may use. Only the tests of a crate may use others.
 const CRATES: &[(&str, &[&str])] = &[
     ("uniqueue", &["uniqueue-derive", "uniqueue-policy"]),
+    ("uniqueue-admin", &["uniqueue"]),
     ("uniqueue-bench", &["uniqueue"]),
-    ("uniqueue-cli", &["uniqueue", "uniqueue-faktory", "uniqueue-http", "uniqueue-ojs", "uniqueue-web"]),
+    (
+        "uniqueue-cli",
+        &["uniqueue", "uniqueue-admin", "uniqueue-faktory", "uniqueue-http", "uniqueue-ojs", "uniqueue-web"],
+    ),
     ("uniqueue-derive", &["uniqueue-policy"]),
     ("uniqueue-faktory", &["uniqueue"]),
     ("uniqueue-http", &[]),
@@ -72,7 +76,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("uniqueue-ojs", &["uniqueue", "uniqueue-http"]),
     ("uniqueue-policy", &[]),
     ("uniqueue-test-support", &["uniqueue"]),
-    ("uniqueue-web", &["uniqueue", "uniqueue-http"]),
+    ("uniqueue-web", &["uniqueue", "uniqueue-admin", "uniqueue-http"]),
 ];
 
 fn sources(directory: &Path) -> Vec<PathBuf> {

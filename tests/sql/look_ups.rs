@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use uniqueue::{Error, JobFilter, JobId, UniqueKey};
+use uniqueue_admin::Admin;
 
 use support::{Database, job};
 
@@ -39,7 +40,7 @@ macro_rules! look_ups {
         ask!("why", $client.why(JobId::generate()));
         ask!("first_obstacles", $client.first_obstacles([JobId::generate()]));
         ask!("why of a queue", $client.queue("default").why());
-        ask!("change_log", $client.change_log());
+        ask!("change_log", Admin::new($client).change_log());
         ask!("held_groups", $client.held_groups());
         answers
     }};

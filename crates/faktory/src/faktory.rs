@@ -53,7 +53,7 @@ impl Faktory {
     }
 
     /// Lets clients with this password connect. The name is the actor of their changes
-    /// ([`Client::change_log`](uniqueue::Client::change_log)). The protocol names no users: the password tells which it is.
+    /// (`uniqueue_admin::Admin::change_log`). The protocol names no users: the password tells which it is.
     pub fn user(mut self, name: impl Into<String>, password: impl Into<String>, rights: Rights) -> Self {
         self.users.add(name.into(), password.into(), rights);
         self

@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect, Response};
 use time::OffsetDateTime;
 use uniqueue::{Client, PlaceName};
+use uniqueue_admin::Admin;
 
 use crate::access::{Access, Right};
 use crate::app::{App, Scope};
@@ -54,6 +55,11 @@ pub(crate) struct Page {
 impl Page {
     pub(crate) fn client(&self) -> &Client {
         &self.app.client
+    }
+
+    /// What operators ask and change in the same schema.
+    pub(crate) fn admin(&self) -> Admin<'_> {
+        Admin::new(self.client())
     }
 
     /// The latest sample. The frame of the page says when it is old, or why there is none.

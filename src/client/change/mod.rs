@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use self::batch::{Listeners, StatementLimits, change_batch};
 use self::pages::Pages;
 use super::insert::check_schedule;
-use super::{Client, Edit, actor};
+use super::{Call, Client, actor};
 use crate::error::Result;
 use crate::filter::{JobSelection, Selected};
 use crate::ident::JobId;
@@ -81,7 +81,7 @@ impl<'a> Change<'a> {
         self
     }
 
-    /// Logs the change with this name, in the same transaction: see [`Client::change_log`]. 1 to 200 bytes. Default:
+    /// Logs the change with this name, in the same transaction: see the log of changes (`uniqueue_admin`). 1 to 200 bytes. Default:
     /// `anonymous`.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
         self.actor = actor.into();
@@ -307,10 +307,10 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn release_claim(&self, unique_key: &str) -> Edit<'_, Option<JobId>> {
+    pub fn release_claim(&self, unique_key: &str) -> Call<'_, Option<JobId>> {
         let key = unique_key.to_owned();
         let subject = json!({ "unique_key": unique_key });
-        let release = Edit::new(self, "release_claim", subject, move |client, connection| {
+        let release = Call::change(self, "release_claim", subject, move |client, connection| {
             Box::pin(async move { store::release_claim(connection, client.statements(), &key).await })
         });
         release.actor(actor::ANONYMOUS)

@@ -6,7 +6,7 @@ mod writer;
 use std::time::Duration;
 
 pub(crate) use self::counter::{HistoryCounter, INTERVAL, Series};
-use super::{Client, Request};
+use super::{Call, Client};
 use crate::error::{Error, Result};
 use crate::history::{History, KindHistory, QueueHistory};
 use crate::ident::{Kind, QueueName};
@@ -29,7 +29,7 @@ const MOST_STEPS: u64 = 1_500;
 ///
 /// [`Error::InvalidName`] for an invalid kind or queue, [`Error::InvalidOption`] for a length or a step outside its limits,
 /// [`Error::Database`].
-pub type HistoryRequest<'a> = Request<'a, History, HistoryQuery>;
+pub type HistoryRequest<'a> = Call<'a, History, HistoryQuery>;
 
 /// Which history is asked for.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl Client {
     /// Minutes are kept for 7 days, hours for 90 and days for 91. The view `kind_history` has the same counts.
     pub fn history(&self, since: Duration) -> HistoryRequest<'_> {
         let query = HistoryQuery { since, step: None, kind: None, queue: None };
-        Request::with(self, query, |client, connection, query| Box::pin(query.ask(client, connection))).of_statements(2)
+        Call::with(self, query, |client, connection, query| Box::pin(query.ask(client, connection))).of_statements(2)
     }
 
     /// The history of each kind in the last time, the kinds with the most failures first, then the busiest ones. At most
@@ -140,8 +140,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::InvalidOption`] for a time outside 1 minute to 90 days, [`Error::Database`].
-    pub fn history_by_kind(&self, since: Duration, limit: u32) -> Request<'_, Vec<KindHistory>> {
-        Request::new(self, move |client, connection| {
+    pub fn history_by_kind(&self, since: Duration, limit: u32) -> Call<'_, Vec<KindHistory>> {
+        Call::new(self, move |client, connection| {
             Box::pin(async move {
                 check_since(since)?;
                 store::history_by_kind(connection, client.statements(), span_of_sums(since), since, limit).await
@@ -155,8 +155,8 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::InvalidOption`] for a time outside 1 minute to 90 days, [`Error::Database`].
-    pub fn history_by_queue(&self, since: Duration) -> Request<'_, Vec<QueueHistory>> {
-        Request::new(self, move |client, connection| {
+    pub fn history_by_queue(&self, since: Duration) -> Call<'_, Vec<QueueHistory>> {
+        Call::new(self, move |client, connection| {
             Box::pin(async move {
                 check_since(since)?;
                 store::history_by_queue(connection, client.statements(), span_of_sums(since), since).await
@@ -170,7 +170,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`].
-    pub fn history_totals(&self) -> Request<'_, Vec<QueueHistory>> {
-        Request::new(self, |client, connection| Box::pin(store::history_totals(connection, client.statements())))
+    pub fn history_totals(&self) -> Call<'_, Vec<QueueHistory>> {
+        Call::new(self, |client, connection| Box::pin(store::history_totals(connection, client.statements())))
     }
 }

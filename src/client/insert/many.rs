@@ -60,7 +60,7 @@ impl<'a> InsertMany<'a> {
         self
     }
 
-    /// Logs the insert with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Duplicates
+    /// Logs the insert with this name, in the same transaction: see the log of changes (`uniqueue_admin`). At most 200 bytes. Duplicates
     /// that changed nothing are not logged. Default: the insert is not logged.
     pub fn actor(mut self, actor: impl Into<String>) -> Self {
         self.actor = Some(actor.into());

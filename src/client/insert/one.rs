@@ -52,7 +52,7 @@ impl<'a> Insert<'a> {
         Self { many: self.many.max_wait(max_wait) }
     }
 
-    /// Logs the insert with this name, in the same transaction: see [`Client::change_log`]. At most 200 bytes. Duplicates
+    /// Logs the insert with this name, in the same transaction: see the log of changes (`uniqueue_admin`). At most 200 bytes. Duplicates
     /// that changed nothing are not logged. Default: the insert is not logged.
     pub fn actor(self, actor: impl Into<String>) -> Self {
         Self { many: self.many.actor(actor) }

@@ -5,6 +5,7 @@ use sqlx::Row;
 use sqlx::postgres::PgPoolOptions;
 use time::OffsetDateTime;
 use uniqueue::{Client, JobFilter, JobId, JobState, SchemaName, UniqueKey};
+use uniqueue_admin::Admin;
 
 use support::{Database, WAIT, eventually, job};
 
@@ -102,7 +103,7 @@ async fn a_change_can_have_another_time_limit_than_its_connections() {
     drop(connection);
     let deleting = client.delete(JobFilter::all()).actor("ada").timeout(WAIT);
     assert_eq!(deleting.await.unwrap().len(), 2);
-    assert_eq!(client.change_log().await.unwrap()[0].jobs, Some(2));
+    assert_eq!(Admin::new(&client).change_log().await.unwrap()[0].jobs, Some(2));
     for _ in 0..client.pool().size() {
         let limit: String = sqlx::query_scalar("SHOW statement_timeout").fetch_one(client.pool()).await.unwrap();
         assert_eq!(limit, "200ms", "the limit ends with the change");
@@ -278,7 +279,7 @@ async fn a_change_without_an_actor_is_logged_once_a_call_as_anonymous() {
     client.discard(JobFilter::new().kind("b")).await.unwrap();
     client.delete(JobFilter::new().kind("b")).actor("ada").await.unwrap();
     client.release_claim("k").await.unwrap();
-    let log = client.change_log().await.unwrap();
+    let log = Admin::new(&client).change_log().await.unwrap();
     let log: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str(), one.jobs)).rev().collect();
     let nobody = "anonymous";
     let changes = [

@@ -12,10 +12,10 @@ use crate::page::{LOOK_UP, Page};
 const ROWS: u32 = 100;
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
-    let mut log = page.client().change_log().limit(ROWS + 1).timeout(LOOK_UP);
+    let mut log = page.admin().change_log().limit(ROWS + 1).timeout(LOOK_UP);
     let actor = fields.get("actor");
     if let Some(actor) = actor {
-        log = log.actor(actor);
+        log = log.by(actor);
     }
     if let Some(after) = fields.parsed::<Uuid>("after")? {
         log = log.after(after);

@@ -1,0 +1,40 @@
+//! Statements whose rows are JSON objects.
+//!
+//! A statement has one parameter, `$1`, a JSON object with its arguments by name. The marker `/* schema */` before a name becomes
+//! the queue's schema. Each row is answered as one object of its columns, so a column has the name of the field that it fills.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use sqlx::types::Json;
+use sqlx::{AssertSqlSafe, PgConnection, Row};
+use uniqueue::{Call, Client, Result};
+
+/// The arguments of a statement by their names.
+pub(crate) type Arguments = Map<String, Value>;
+
+/// The rows of a statement.
+pub(crate) async fn rows<T>(
+    client: &Client,
+    connection: &mut PgConnection,
+    statement: &str,
+    arguments: &Arguments,
+) -> Result<Vec<T>>
+where
+    T: DeserializeOwned + Send + Unpin + 'static,
+{
+    // Safe to splice: a schema name is checked against an alphabet without quotes.
+    let statement = statement.replace("/* schema */", &format!("{}.", client.schema().quoted()));
+    let asking = AssertSqlSafe(format!("SELECT to_jsonb(answer) FROM (\n{statement}\n) AS answer"));
+    let rows = sqlx::query(asking).bind(Json(arguments)).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(row.try_get::<Json<T>, _>(0)?.0)).collect()
+}
+
+/// A look-up of all rows of a statement.
+pub(crate) fn ask<'a, T>(client: &'a Client, statement: &'static str, arguments: Arguments) -> Call<'a, Vec<T>>
+where
+    T: DeserializeOwned + Send + Unpin + 'static,
+{
+    Call::new(client, move |client, connection| {
+        Box::pin(async move { rows(client, connection, statement, &arguments).await })
+    })
+}
