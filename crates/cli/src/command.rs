@@ -1,8 +1,7 @@
 //! The list of commands, and which module runs each.
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use uniqueue::{PlaceMap, Places};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::db::{self, DbArguments};
 use crate::demo::{self, DemoArguments};
@@ -18,7 +17,7 @@ use crate::manual::{self, CompletionsArguments, ManArguments};
 use crate::migrate::{self, MigrateArguments};
 use crate::output::{self, ColorChoice};
 use crate::periodic::{self, PeriodicArguments};
-use crate::places::{self, PlacesArguments};
+use crate::places::{self, PlacesArguments, PlacesCommandArguments};
 use crate::queue::{self, QueueArguments};
 use crate::serve::{self, ServeArguments};
 use crate::stats::{self, StatsArguments};
@@ -36,30 +35,10 @@ struct Arguments {
     color: ColorChoice,
 
     #[command(flatten)]
-    places: PlacesChoice,
+    places: PlacesArguments,
 
     #[command(subcommand)]
     command: Command,
-}
-
-/// Where a command works, if there are several places.
-#[derive(Debug, Args)]
-pub(crate) struct PlacesChoice {
-    /// Ask all places of this map: a JSON file, see `uniqueue places --help`
-    #[arg(long, global = true, value_name = "FILE", env = "UNIQUEUE_PLACES", hide_env_values = true)]
-    places: Option<String>,
-
-    /// Work in this place of --places
-    #[arg(long, global = true, value_name = "NAME")]
-    place: Option<String>,
-
-    /// The name of the command, such as `job list`.
-    #[arg(skip)]
-    name: String,
-
-    /// Whether the command line names a database or a schema itself.
-    #[arg(skip)]
-    names_database: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -71,7 +50,7 @@ pub(crate) enum Command {
     Kind(KindArguments),
     Queue(QueueArguments),
     Periodic(PeriodicArguments),
-    Places(PlacesArguments),
+    Places(PlacesCommandArguments),
     Serve(Box<ServeArguments>),
     Stats(StatsArguments),
     Top(TopArguments),
@@ -102,26 +81,24 @@ Exit codes:
   4    doctor: the role may not see the queue
   130  interrupted by Ctrl-C or SIGTERM before the end";
 
+/// The command line with all its commands.
+fn definition() -> clap::Command {
+    help::with_exit_codes(Arguments::command())
+}
+
 /// Reads the command line. Ends the process with an explanation if the command line is wrong.
-pub(crate) fn parse() -> (Command, PlacesChoice) {
+pub(crate) fn parse() -> (Command, PlacesArguments) {
     let choice = help::color_choice(std::env::args_os());
     output::choose_color(choice);
-    let command = help::lay_out(Arguments::command()).color(match choice {
+    let command = help::lay_out(definition()).color(match choice {
         ColorChoice::Auto => clap::ColorChoice::Auto,
         ColorChoice::Always => clap::ColorChoice::Always,
         ColorChoice::Never => clap::ColorChoice::Never,
     });
     let matches = command.try_get_matches().unwrap_or_else(|error| refuse(&error));
     let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error));
-    arguments.places.name = name(&matches);
     arguments.places.names_database = names_database(&matches);
     (arguments.command, arguments.places)
-}
-
-/// The name of a command, without options that stand before it.
-fn name(matches: &ArgMatches) -> String {
-    let commands = std::iter::successors(matches.subcommand(), |(_, matches)| matches.subcommand());
-    commands.map(|(name, _)| name).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether the command line itself, and not only the environment, names a database or a schema.
@@ -149,67 +126,40 @@ fn refuse(error: &clap::Error) -> ! {
 }
 
 /// Runs a command.
-pub(crate) async fn run(command: Command, choice: &PlacesChoice) -> Result<Verdict, Failure> {
-    let PlacesChoice { places, place, name, names_database } = choice;
+pub(crate) async fn run(command: Command, places: &PlacesArguments) -> Result<Verdict, Failure> {
     let is_local = matches!(
         command,
         Command::Places(_) | Command::Completions(_) | Command::Man(_) | Command::Demo(_) | Command::Db(_)
     );
-    if is_local && place.is_some() {
-        return Err(Failure::refused("this command takes no --place", "leave it out"));
-    }
-    if !is_local && (place.is_some() || places.as_ref().is_some_and(|places| !places.is_empty())) {
-        if *names_database {
-            return Err(Failure::refused("--places names the databases", "leave out --database-url and --schema"));
-        }
-        let map = places::map(places.as_deref())?;
-        return match place {
-            Some(place) => places::in_place(&map, place),
-            None => run_in_all(command, name, map).await,
-        };
+    match (is_local, &places.place) {
+        (true, Some(_)) => return Err(Failure::refused("this command takes no --place", "leave it out")),
+        (true, None) => {}
+        (false, _) => places.choose()?,
     }
     let running: CommandFuture<'_> = match command {
-        Command::Completions(arguments) => return manual::completions(&arguments, Arguments::command()),
+        Command::Completions(arguments) => return manual::completions(&arguments, definition()),
         Command::Db(arguments) => Box::pin(db::run(arguments)),
         Command::Demo(arguments) => Box::pin(demo::run(arguments)),
         Command::Doctor(arguments) => Box::pin(or_interrupted(nothing_changed, doctor::run(*arguments))),
         Command::Job(arguments) => Box::pin(job::run(arguments)),
         Command::Kind(arguments) => Box::pin(or_unanswered(may_have_changed, kind::run(arguments))),
-        Command::Man(arguments) => return manual::man(&arguments, Arguments::command()),
+        Command::Man(arguments) => return manual::man(&arguments, definition()),
         Command::Migrate(arguments) => Box::pin(or_interrupted(nothing_changed, migrate::run(arguments))),
         Command::Periodic(arguments) => Box::pin(or_unanswered(may_have_changed, periodic::run(arguments))),
-        Command::Places(arguments) => {
-            Box::pin(or_interrupted(may_have_changed, places::run(arguments, places.as_deref())))
-        }
+        Command::Places(arguments) => Box::pin(or_interrupted(may_have_changed, places::run(arguments, places))),
         Command::Queue(arguments) => Box::pin(or_unanswered(may_have_changed, queue::run(arguments))),
-        Command::Serve(arguments) => Box::pin(serve::run(*arguments, None)),
-        Command::Stats(arguments) if arguments.is_watch() => Box::pin(until_interrupted(stats::run(arguments, None))),
-        Command::Stats(arguments) => Box::pin(or_interrupted(nothing_changed, stats::run(arguments, None))),
+        Command::Serve(arguments) => Box::pin(serve::run(*arguments)),
+        Command::Stats(arguments) if arguments.is_watch() => {
+            Box::pin(until_interrupted(stats::run(arguments, places::all().cloned())))
+        }
+        Command::Stats(arguments) => {
+            Box::pin(or_interrupted(nothing_changed, stats::run(arguments, places::all().cloned())))
+        }
         Command::Top(arguments) => Box::pin(or_interrupted(may_have_changed, top::run(arguments))),
         Command::Unique(arguments) => Box::pin(unique::run(arguments)),
         Command::Work(arguments) => Box::pin(work::run(*arguments)),
     };
     running.await
-}
-
-/// Runs a command over all places of a map.
-async fn run_in_all(command: Command, name: &str, map: PlaceMap) -> Result<Verdict, Failure> {
-    match command {
-        Command::Doctor(arguments) => {
-            let each = places::in_all(&map, name, None)?;
-            let across = or_interrupted(nothing_changed, doctor::across(*arguments, Places::new(map))).await?;
-            Ok(each.or_worse(across))
-        }
-        Command::Serve(arguments) => serve::run(*arguments, Some(map)).await,
-        Command::Job(arguments) => places::in_all(&map, name, arguments.page()),
-        Command::Stats(arguments) if arguments.is_watch() => {
-            until_interrupted(stats::run(arguments, Some(Places::new(map)))).await
-        }
-        Command::Stats(arguments) => {
-            or_interrupted(nothing_changed, stats::run(arguments, Some(Places::new(map)))).await
-        }
-        _ => places::in_all(&map, name, None),
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use uniqueue::{Client, Error, SchemaName};
 
 use crate::failure::Failure;
 use crate::output::format_duration;
+use crate::places::{self, Choice};
 
 /// The server ends a query whose client is gone. Without this, a search through a large table would run to its end after
 /// Ctrl-C.
@@ -36,6 +37,16 @@ pub(crate) struct DatabaseArguments {
     pub(crate) json: bool,
 }
 
+impl DatabaseArguments {
+    /// The schema of the chosen place, or else that of the arguments.
+    pub(crate) fn schema(&self) -> &SchemaName {
+        match places::choice() {
+            Some(Choice::One(place)) => place.schema_name(),
+            _ => &self.schema,
+        }
+    }
+}
+
 /// A connected database.
 pub(crate) struct Database {
     pub(crate) client: Client,
@@ -52,7 +63,17 @@ pub(crate) struct Database {
 impl Database {
     /// Opens the database that the arguments name.
     pub(crate) async fn open(arguments: &DatabaseArguments, connections: u32) -> Result<Self, Failure> {
-        match url(arguments) {
+        let url = match places::choice() {
+            Some(Choice::One(place)) => Some(place.url()),
+            Some(Choice::All(_)) => {
+                return Err(Failure::refused(
+                    "this command works in one place at a time",
+                    "name it with --place; the commands that ask all places are doctor, stats, serve and the lists",
+                ));
+            }
+            None => url(arguments),
+        };
+        match url {
             Some(url) => Self::connect(url, arguments, connections, None).await,
             None => Err(Failure::refused(
                 "no database given",
@@ -118,7 +139,7 @@ impl Database {
             })
         });
         let pool = pool.connect_lazy_with(options);
-        let client = Client::builder().schema(arguments.schema.clone()).pool(pool);
+        let client = Client::builder().schema(arguments.schema().clone()).pool(pool);
         Ok(Self { client, connection, url: url.to_owned(), version, postgres })
     }
 

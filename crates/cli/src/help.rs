@@ -1,5 +1,6 @@
 //! The layout of every command's help, and its colour.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use clap::ValueEnum;
@@ -9,6 +10,13 @@ use crate::output::{self, ColorChoice};
 /// Shows what is worth knowing about a command right after what it does. clap does this only in its long form, which
 /// takes three lines for each option.
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+/// The exit codes of every command. A command's own help says its other codes, and what is special about one of these.
+const EXIT_CODES: [(u8, &str); 3] = [
+    (0, "done"),
+    (2, "a wrong command line, or something outside failed: the database, a file, a permission"),
+    (130, "interrupted by Ctrl-C or SIGTERM before the end"),
+];
 
 /// The width of help in columns where there is no terminal.
 const DEFAULT_WIDTH: usize = 120;
@@ -26,6 +34,34 @@ pub(crate) fn lay_out(command: clap::Command) -> clap::Command {
         None => command,
     };
     command.help_template(TEMPLATE).term_width(output::width().unwrap_or(DEFAULT_WIDTH)).mut_subcommands(lay_out)
+}
+
+/// Adds to the help of a command and of all its subcommands the exit codes that every command has.
+pub(crate) fn with_exit_codes(command: clap::Command) -> clap::Command {
+    let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    command.after_help(exit_codes(&own)).mut_subcommands(with_exit_codes)
+}
+
+/// A help text with the exit codes that it leaves out. A command that Ctrl-C ends in order has no code 130.
+fn exit_codes(text: &str) -> String {
+    let (text, own) = text.split_once("\n\nExit codes:\n").unwrap_or((text, ""));
+    let mut codes = BTreeMap::from(EXIT_CODES.map(|(code, text)| (code, format!("\n  {code:<5}{text}"))));
+    if own.contains("Ctrl-C") {
+        codes.remove(&130);
+    }
+    let mut at = 0;
+    for line in own.lines() {
+        let code = line.strip_prefix("  ").and_then(|line| line.split(' ').next()?.parse().ok());
+        match code {
+            Some(code) => {
+                at = code;
+                codes.insert(code, format!("\n{line}"));
+            }
+            // A code's text goes on.
+            None => codes.entry(at).or_default().push_str(&format!("\n{line}")),
+        }
+    }
+    format!("{text}\n\nExit codes:{}", codes.into_values().collect::<String>())
 }
 
 /// Joins the lines of each paragraph, which clap then breaks at the width of the terminal. Indented lines stay.
@@ -67,6 +103,15 @@ mod tests {
         let text = "One fact.\nAnother\nfact.\n\nExamples:\n  a  first\n  b\n\nExit codes:\n  0";
         let joined = "One fact. Another fact.\n\nExamples:\n  a  first\n  b\n\nExit codes:\n  0";
         assert_eq!(paragraphs(text), joined);
+    }
+
+    #[test]
+    fn a_command_has_the_codes_of_all_and_its_own() {
+        let own = "Examples:\n  a\n\nExit codes:\n  1    worse\n       than that\n  130  stopped by Ctrl-C";
+        let whole = "Examples:\n  a\n\nExit codes:\n  0    done\n  1    worse\n       than that\n  2    a wrong command line, or \
+                     something outside failed: the database, a file, a permission\n  130  stopped by Ctrl-C";
+        assert_eq!(exit_codes(own), whole);
+        assert!(!exit_codes("\n\nExit codes:\n  0    stopped by Ctrl-C").contains("130"));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::str::FromStr;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 
@@ -59,6 +59,17 @@ impl JsonArgument {
     /// Reads a value, with the numbers that PostgreSQL would store.
     pub(crate) fn value(&self, option: &str) -> Result<Value, Failure> {
         Ok(uniqueue::parse_json(self.raw(option)?.get())?)
+    }
+
+    /// Reads the members of an object.
+    pub(crate) fn members(&self, option: &str) -> Result<Map<String, Value>, Failure> {
+        match self.value(option)? {
+            Value::Object(members) => Ok(members),
+            other => {
+                let hint = "give an object such as '{\"tenant\": 7}'";
+                Err(Failure::refused(format!("{option} is not an object: {other}"), hint))
+            }
+        }
     }
 
     fn text(&self, option: &str) -> Result<String, Failure> {

@@ -3,11 +3,12 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 use time::OffsetDateTime;
-use uniqueue::{KindRow, UniquePolicy, format_duration};
+use uniqueue::{Client, KindRow, UniquePolicy, format_duration};
 
-use crate::database::{Database, DatabaseArguments};
+use crate::ask::{ask, ask_each};
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Record, Table, format_relative, printable};
+use crate::output::{Answer, Cell, Column, Form, Record, Table, format_relative, printable};
 use crate::verdict::Verdict;
 
 /// List, show and remove registered kinds.
@@ -35,10 +36,7 @@ Examples:
   uniqueue kind remove email.send
 
 Exit codes:
-  0    done
-  1    the kind is not registered
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    the kind is not registered";
 
 /// List the registered kinds, by name.
 #[derive(Debug, Args)]
@@ -47,12 +45,7 @@ With --json it prints one kind a line, with its policies as `insert_job` takes t
 
 Examples:
   uniqueue kind list
-  uniqueue kind list --json | jq -r 'select(.unique_policy) | .name'
-
-Exit codes:
-  0    listed
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  uniqueue kind list --json | jq -r 'select(.unique_policy) | .name'")]
 struct ListArguments {
     #[command(flatten)]
     database: DatabaseArguments,
@@ -68,10 +61,7 @@ Examples:
   uniqueue kind show email.send --json | jq .unique_policy
 
 Exit codes:
-  0    shown
-  1    the kind is not registered
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  1    the kind is not registered")]
 struct ShowArguments {
     /// The kind
     #[arg(value_name = "KIND")]
@@ -93,10 +83,7 @@ Examples:
   uniqueue kind remove email.send
 
 Exit codes:
-  0    removed
-  1    the kind is not registered
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  1    the kind is not registered")]
 struct RemoveArguments {
     /// The kind
     #[arg(value_name = "KIND")]
@@ -109,20 +96,16 @@ struct RemoveArguments {
 /// Runs a command about kinds.
 pub(crate) async fn run(arguments: KindArguments) -> Result<Verdict, Failure> {
     match arguments.command {
-        KindCommand::List(ListArguments { database }) => list(&database).await,
+        KindCommand::List(ListArguments { database }) => ask_each(&database, list).await,
         KindCommand::Show(ShowArguments { kind, database }) => show(&kind, &database).await,
         KindCommand::Remove(RemoveArguments { kind, database }) => remove(&kind, &database).await,
     }
 }
 
-async fn list(database: &DatabaseArguments) -> Result<Verdict, Failure> {
-    let json = database.json;
-    let database = Database::open_migrated(database).await?;
-    let kinds = database.client.kinds().list().await?;
-    let now = database.client.database_time().await?;
-    database.close().await?;
-    output::print_list(json, &kinds, |kinds| table(kinds, now))?;
-    Ok(Verdict::Fine)
+async fn list(client: Client, form: Form) -> Result<Answer, Failure> {
+    let kinds = client.kinds().list().await?;
+    let now = client.database_time().await?;
+    form.list(&kinds, |kinds| table(kinds, now))
 }
 
 fn table(kinds: &[KindRow], now: OffsetDateTime) -> Table {
@@ -153,18 +136,12 @@ fn table(kinds: &[KindRow], now: OffsetDateTime) -> Table {
 }
 
 async fn show(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
-    let json = database.json;
-    let database = Database::open_migrated(database).await?;
-    let kind = database.client.kinds().find(name).await?;
-    let now = database.client.database_time().await?;
-    database.close().await?;
-    let Some(kind) = kind else { return Ok(unknown(name)) };
-    if json {
-        output::print_json(&kind)?;
-    } else {
-        output::print(&format!("{}\n", record(&kind, now).draw()))?;
-    }
-    Ok(Verdict::Fine)
+    ask(database, async |client, form| {
+        let Some(kind) = client.kinds().find(name).await? else { return Ok(unknown(name)) };
+        let now = client.database_time().await?;
+        form.object(&kind, |kind| format!("{}\n", record(kind, now).draw()))
+    })
+    .await
 }
 
 fn record(kind: &KindRow, now: OffsetDateTime) -> Record {
@@ -211,24 +188,16 @@ fn group_words(kind: &KindRow) -> String {
 }
 
 async fn remove(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
-    let json = database.json;
-    let database = Database::open_migrated(database).await?;
-    let is_removed = database.client.kinds().remove(name).await?;
-    database.close().await?;
-    if !is_removed {
-        return Ok(unknown(name));
-    }
-    if json {
-        output::print_json(&json!({ "name": name, "is": "removed" }))?;
-    } else {
-        output::print_message(&format!("kind {} is removed; its jobs stay\n", printable(name)))?;
-    }
-    Ok(Verdict::Fine)
+    ask(database, async |client, form| {
+        if !client.kinds().remove(name).await? {
+            return Ok(unknown(name));
+        }
+        let text = format!("kind {} is removed; its jobs stay\n", printable(name));
+        form.message(&json!({ "name": name, "is": "removed" }), text)
+    })
+    .await
 }
 
-fn unknown(name: &str) -> Verdict {
-    output::print_to_stderr(&format!(
-        "kind {name:?} is not registered; `uniqueue kind list` lists the registered kinds"
-    ));
-    Verdict::NotFine
+fn unknown(name: &str) -> Answer {
+    Answer::not_fine(format!("kind {name:?} is not registered; `uniqueue kind list` lists the registered kinds"))
 }

@@ -1,7 +1,7 @@
 //! The `uniqueue` command: for operators, and for first steps.
 //!
 //! ```text
-//! main ─▶ command (the list of commands) ─▶ one module for each command ─▶ database ─▶ the library's client
+//! main ─▶ command (the list of commands) ─▶ one module for each command ─▶ ask ─▶ database ─▶ the library's client
 //!                                               └─▶ output, failure, verdict
 //! ```
 //!
@@ -14,12 +14,14 @@
 #[cfg(not(unix))]
 compile_error!("the uniqueue command runs on Unix: it starts PostgreSQL and keeps file names as bytes");
 
+mod ask;
 mod command;
 mod database;
 mod db;
 mod demo;
 mod doctor;
 mod failure;
+mod given;
 mod group_text;
 mod help;
 mod interrupt;

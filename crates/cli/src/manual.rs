@@ -23,11 +23,7 @@ const COMPLETIONS_HELP: &str = "\
 Examples:
   uniqueue completions bash > ~/.local/share/bash-completion/completions/uniqueue
   uniqueue completions zsh > \"${fpath[1]}/_uniqueue\"
-  uniqueue completions fish > ~/.config/fish/completions/uniqueue.fish
-
-Exit codes:
-  0    printed
-  2    a wrong command line, or standard output failed";
+  uniqueue completions fish > ~/.config/fish/completions/uniqueue.fish";
 
 /// Print a manual page, or write all of them.
 ///
@@ -47,11 +43,7 @@ pub(crate) struct ManArguments {
 const MAN_HELP: &str = "\
 Examples:
   uniqueue man migrate | man -l -
-  uniqueue man --out ~/.local/share/man/man1
-
-Exit codes:
-  0    written
-  2    a wrong command line, or a file that cannot be written";
+  uniqueue man --out ~/.local/share/man/man1";
 
 /// Prints a shell's completion script for a command line.
 pub(crate) fn completions(arguments: &CompletionsArguments, mut whole: Command) -> Result<Verdict, Failure> {

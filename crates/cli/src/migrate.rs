@@ -49,7 +49,6 @@ With --json it prints {\"schema\", \"version\", \"needed\", \"current\", \"appli
 Exit codes:
   0    the schema has a version that this uniqueue may use, or the SQL is printed
   1    with --status: the schema has another version
-  2    a wrong command line, the database failed or is too new, or the lock timed out
   130  interrupted by Ctrl-C or SIGTERM before the end; nothing was changed";
 
 /// Migrates a schema, or prints its version or the SQL.

@@ -1,20 +1,19 @@
 //! `uniqueue periodic`: the jobs that schedules insert.
 
 use clap::{Args, Subcommand};
+use serde_json::json;
 use time::OffsetDateTime;
-use uniqueue::{PeriodicRow, PeriodicRun, PeriodicSource};
+use uniqueue::{Client, PeriodicRow, PeriodicRun, PeriodicSource};
 
 use self::define::{AddArguments, SetArguments};
-use self::unknown::unknown;
-use crate::database::Database;
+use crate::ask::{ask, ask_each};
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Style, Table, format_relative, printable};
-use crate::own_name::in_own_name;
+use crate::output::{Answer, Cell, Column, Form, Style, Table, format_relative, printable};
+use crate::own_name::own_name;
 use crate::verdict::Verdict;
 
 mod define;
-mod unknown;
 
 /// List, add, change, run, pause, resume and remove periodic jobs.
 #[derive(Debug, Args)]
@@ -29,10 +28,52 @@ enum PeriodicCommand {
     List(ListArguments),
     Add(AddArguments),
     Set(SetArguments),
-    Run(RunArguments),
-    Pause(PauseArguments),
-    Resume(ResumeArguments),
-    Remove(RemoveArguments),
+    /// Insert one of its jobs at once, outside of the schedule
+    ///
+    /// A paused one can be run too. If its jobs have a unique key of their own and another job holds the key, the answer is
+    /// that job. With --json it prints {"name", "job", "duplicate"}.
+    #[command(after_help = "\
+Examples:
+  uniqueue periodic run daily-digest
+
+Exit codes:
+  0    inserted, or a duplicate of the job that is printed
+  1    no periodic job has that name")]
+    Run(NameArguments),
+
+    /// Pause the schedule
+    ///
+    /// Jobs that were inserted before are worked. With --json it prints {"name", "is": "paused"}.
+    #[command(after_help = "\
+Examples:
+  uniqueue periodic pause daily-digest
+
+Exit codes:
+  1    no periodic job has that name")]
+    Pause(NameArguments),
+
+    /// Resume the schedule from now on
+    ///
+    /// Slots that passed during the pause are skipped. With --json it prints {"name", "is": "resumed"}.
+    #[command(after_help = "\
+Examples:
+  uniqueue periodic resume daily-digest
+
+Exit codes:
+  1    no periodic job has that name")]
+    Resume(NameArguments),
+
+    /// Remove the schedule; its jobs stay
+    ///
+    /// A definition in code returns at the next start of a runner that has it, so pause that one instead. With --json it
+    /// prints {"name", "is": "removed"}.
+    #[command(after_help = "\
+Examples:
+  uniqueue periodic remove daily-digest
+
+Exit codes:
+  1    no periodic job has that name")]
+    Remove(NameArguments),
 }
 
 const EXAMPLES: &str = "\
@@ -44,10 +85,7 @@ Examples:
   uniqueue periodic pause daily-digest
 
 Exit codes:
-  0    done
-  1    no periodic job has that name; add: one has it
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    no periodic job has that name; add: one has it";
 
 /// List the periodic jobs and when each is due.
 #[derive(Debug, Args)]
@@ -56,88 +94,40 @@ With --json it prints one periodic job a line. The member `problem` says why a j
 
 Examples:
   uniqueue periodic list
-  uniqueue periodic list --json | jq -r 'select(.problem) | .name'
-
-Exit codes:
-  0    listed
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  uniqueue periodic list --json | jq -r 'select(.problem) | .name'")]
 struct ListArguments {
     #[command(flatten)]
     database: DatabaseArguments,
 }
 
-macro_rules! named {
-    ($name:ident, $word:literal, $about:literal, $more:literal, $done:literal) => {
-        #[derive(Debug, Args)]
-        #[command(about = $about, long_about = concat!($about, "\n\n", $more), after_help = concat!(
-                    "Examples:\n  uniqueue periodic ", $word, " daily-digest\n\nExit codes:\n  0    ", $done,
-                    "\n  1    no periodic job has that name\n  2    a wrong command line, or the database failed\n  \
-             130  interrupted by Ctrl-C or SIGTERM before the end"
-                ))]
-        struct $name {
-            /// The name of the periodic job
-            #[arg(value_name = "NAME")]
-            name: String,
+/// The name of the periodic job that a command is about.
+#[derive(Debug, Args)]
+struct NameArguments {
+    /// The name of the periodic job
+    #[arg(value_name = "NAME")]
+    name: String,
 
-            #[command(flatten)]
-            database: DatabaseArguments,
-        }
-    };
+    #[command(flatten)]
+    database: DatabaseArguments,
 }
-
-named!(
-    RunArguments,
-    "run",
-    "Insert one of its jobs at once, outside of the schedule",
-    "A paused one can be run too. If its jobs have a unique key of their own and another job holds the key, the answer is \
-     that job. With --json it prints {\"name\", \"job\", \"duplicate\"}.",
-    "inserted, or a duplicate of the job that is printed"
-);
-named!(
-    PauseArguments,
-    "pause",
-    "Pause the schedule",
-    "Jobs that were inserted before are worked. With --json it prints {\"name\", \"is\": \"paused\"}.",
-    "paused"
-);
-named!(
-    ResumeArguments,
-    "resume",
-    "Resume the schedule from now on",
-    "Slots that passed during the pause are skipped. With --json it prints {\"name\", \"is\": \"resumed\"}.",
-    "resumed"
-);
-named!(
-    RemoveArguments,
-    "remove",
-    "Remove the schedule; its jobs stay",
-    "A definition in code returns at the next start of a runner that has it, so pause that one instead. With --json it \
-     prints {\"name\", \"is\": \"removed\"}.",
-    "removed"
-);
 
 /// Runs a command about periodic jobs.
 pub(crate) async fn run(arguments: PeriodicArguments) -> Result<Verdict, Failure> {
     match arguments.command {
-        PeriodicCommand::List(ListArguments { database }) => list(&database).await,
+        PeriodicCommand::List(ListArguments { database }) => ask_each(&database, list).await,
         PeriodicCommand::Add(arguments) => define::add(arguments).await,
         PeriodicCommand::Set(arguments) => define::set(arguments).await,
-        PeriodicCommand::Run(RunArguments { name, database }) => run_now(&name, &database).await,
-        PeriodicCommand::Pause(PauseArguments { name, database }) => change(Change::Pause, &name, &database).await,
-        PeriodicCommand::Resume(ResumeArguments { name, database }) => change(Change::Resume, &name, &database).await,
-        PeriodicCommand::Remove(RemoveArguments { name, database }) => change(Change::Remove, &name, &database).await,
+        PeriodicCommand::Run(arguments) => run_now(&arguments).await,
+        PeriodicCommand::Pause(arguments) => change(Change::Pause, &arguments).await,
+        PeriodicCommand::Resume(arguments) => change(Change::Resume, &arguments).await,
+        PeriodicCommand::Remove(arguments) => change(Change::Remove, &arguments).await,
     }
 }
 
-async fn list(database: &DatabaseArguments) -> Result<Verdict, Failure> {
-    let json = database.json;
-    let database = Database::open_migrated(database).await?;
-    let rows = database.client.periodic().list().await?;
-    let now = database.client.database_time().await?;
-    database.close().await?;
-    output::print_list(json, &rows, |rows| table(rows, now))?;
-    Ok(Verdict::Fine)
+async fn list(client: Client, form: Form) -> Result<Answer, Failure> {
+    let rows = client.periodic().list().await?;
+    let now = client.database_time().await?;
+    form.list(&rows, |rows| table(rows, now))
 }
 
 fn table(rows: &[PeriodicRow], now: OffsetDateTime) -> Table {
@@ -178,20 +168,17 @@ fn table(rows: &[PeriodicRow], now: OffsetDateTime) -> Table {
     table
 }
 
-async fn run_now(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
-    let json = database.json;
-    let database = Database::open_migrated(database).await?;
-    let run = in_own_name!(database.client.periodic().run_now(name)).await?;
-    database.close().await?;
-    let Some(PeriodicRun { job, duplicate, .. }) = run else { return Ok(unknown(name)) };
-    if json {
-        output::print_json(&serde_json::json!({ "name": name, "job": job, "duplicate": duplicate }))?;
-    } else if duplicate {
-        output::print_message(&format!("duplicate, nothing was inserted: the key is held by job {job}\n"))?;
-    } else {
-        output::print_message(&format!("inserted job {job}\n"))?;
-    }
-    Ok(Verdict::Fine)
+async fn run_now(NameArguments { name, database }: &NameArguments) -> Result<Verdict, Failure> {
+    ask(database, async |client, form| {
+        let run = client.periodic().run_now(name).actor(own_name()).await?;
+        let Some(PeriodicRun { job, duplicate, .. }) = run else { return Ok(unknown(name)) };
+        let text = match duplicate {
+            true => format!("duplicate, nothing was inserted: the key is held by job {job}\n"),
+            false => format!("inserted job {job}\n"),
+        };
+        form.message(&json!({ "name": name, "job": job, "duplicate": duplicate }), text)
+    })
+    .await
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -201,23 +188,24 @@ enum Change {
     Remove,
 }
 
-async fn change(change: Change, name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
-    let json = database.json;
-    let database = Database::open_migrated(database).await?;
-    let periodic = database.client.periodic();
-    let (is_there, word) = match change {
-        Change::Pause => (in_own_name!(periodic.pause(name)).await?, "paused"),
-        Change::Resume => (in_own_name!(periodic.resume(name)).await?, "resumed"),
-        Change::Remove => (in_own_name!(periodic.remove(name)).await?, "removed"),
-    };
-    database.close().await?;
-    if !is_there {
-        return Ok(unknown(name));
-    }
-    if json {
-        output::print_json(&serde_json::json!({ "name": name, "is": word }))?;
-    } else {
-        output::print_message(&format!("periodic job {} is {word}\n", printable(name)))?;
-    }
-    Ok(Verdict::Fine)
+async fn change(change: Change, NameArguments { name, database }: &NameArguments) -> Result<Verdict, Failure> {
+    ask(database, async |client, form| {
+        let periodic = client.periodic();
+        let (change, word) = match change {
+            Change::Pause => (periodic.pause(name), "paused"),
+            Change::Resume => (periodic.resume(name), "resumed"),
+            Change::Remove => (periodic.remove(name), "removed"),
+        };
+        if !change.actor(own_name()).await? {
+            return Ok(unknown(name));
+        }
+        let text = format!("periodic job {} is {word}\n", printable(name));
+        form.message(&json!({ "name": name, "is": word }), text)
+    })
+    .await
+}
+
+/// The answer for a name that no periodic job has.
+fn unknown(name: &str) -> Answer {
+    Answer::not_fine(format!("no such periodic job: {name:?}; `uniqueue periodic list` lists them"))
 }

@@ -79,7 +79,6 @@ Examples:
 
 Exit codes:
   0    printed; with --watch: ended by Ctrl-C or SIGTERM, or standard output was closed
-  2    a wrong command line, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end, without --watch";
 
 impl StatsArguments {

@@ -3,9 +3,10 @@
 use std::process::ExitCode;
 
 /// The result of a command that ran to its end.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Verdict {
     /// Exit code 0.
+    #[default]
     Fine,
     /// Exit code 1: the command found something wrong, or could not change all that was asked for.
     NotFine,
@@ -25,12 +26,6 @@ impl Verdict {
             Self::Critical => 3,
         };
         if rank(other) > rank(self) { other } else { self }
-    }
-
-    /// The verdict of another process of this command. A process that could not do its work, or was killed, is `NotFine`.
-    pub(crate) fn of_code(code: Option<i32>) -> Self {
-        let known = [Self::Fine, Self::Critical, Self::Unseen];
-        known.into_iter().find(|known| Some(i32::from(known.code())) == code).unwrap_or(Self::NotFine)
     }
 
     const fn code(self) -> u8 {

@@ -35,9 +35,7 @@ Examples:
   uniqueue db stop
 
 Exit codes:
-  0    done
-  1    stop: no server runs there
-  2    a wrong command line, or something outside failed";
+  1    stop: no server runs there";
 
 /// Runs a command about the server for development.
 pub(crate) async fn run(arguments: DbArguments) -> Result<Verdict, Failure> {

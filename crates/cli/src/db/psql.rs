@@ -49,8 +49,11 @@ Examples:
   uniqueue db psql --database-url postgres://localhost/app --schema jobs
 
 Exit codes:
-  2    a wrong command line, no psql, or no server
-  All others come from psql: 0 done, 1 an error of psql, 2 a lost connection, 3 an error in a script.";
+  0    psql: done
+  1    psql: an error of its own
+  2    a wrong command line, no psql, or no server; psql: a lost connection
+  3    psql: an error in a script
+  130  psql: ended by Ctrl-C";
 
 /// Replaces this process with psql.
 pub(super) async fn psql(arguments: PsqlArguments) -> Result<Verdict, Failure> {

@@ -44,8 +44,7 @@ Examples:
   uniqueue db start --port 5433 --data-dir ./pgdata
 
 Exit codes:
-  0    stopped by Ctrl-C, SIGTERM or `uniqueue db stop`
-  2    a wrong command line, or the server did not start or ended by itself";
+  0    stopped by Ctrl-C, SIGTERM or `uniqueue db stop`";
 
 /// How often the command checks that the server still runs.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -40,10 +40,7 @@ Examples:
   uniqueue db stop --data-dir ./pgdata
 
 Exit codes:
-  0    stopped
-  1    no server runs there
-  2    a wrong command line, or the server did not stop
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    no server runs there";
 
 /// Stops a server and waits until it has stopped.
 pub(super) async fn stop(arguments: StopArguments) -> Result<Verdict, Failure> {

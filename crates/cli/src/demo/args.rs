@@ -57,6 +57,4 @@ Examples:
 
 Exit codes:
   0    every file is accounted for: completed, or discarded with a reason
-  1    a file is not accounted for, or a duplicate was stored
-  2    a wrong command line, or something outside failed: the database, PATH, a permission
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    a file is not accounted for, or a duplicate was stored";

@@ -9,6 +9,7 @@ use uniqueue::{Limit, Severity, Thresholds};
 
 use crate::database::DatabaseArguments;
 use crate::time_argument::DurationArgument;
+use crate::verdict::Verdict;
 
 /// Diagnose a queue: find problems, rate them, and suggest remedies.
 ///
@@ -105,10 +106,8 @@ Examples:
 Exit codes:
   0    no finding is worse than a notice (with --fail-on critical: worse than a warning)
   1    the worst finding is a warning
-  2    a wrong command line, or the database does not answer
   3    the worst finding is critical
-  4    nothing worse than a notice was found, but the role may not see the queue
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  4    nothing worse than a notice was found, but the role may not see the queue";
 
 /// The lowest severity that fails the command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
@@ -125,6 +124,14 @@ impl FailOn {
         match self {
             FailOn::Warning => worst >= Severity::Warning,
             FailOn::Critical => worst >= Severity::Critical,
+        }
+    }
+
+    pub(super) fn verdict(self, worst: Severity) -> Verdict {
+        match worst {
+            worst if !self.is_met_by(worst) => Verdict::Fine,
+            Severity::Critical => Verdict::Critical,
+            _ => Verdict::NotFine,
         }
     }
 }

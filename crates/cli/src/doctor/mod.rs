@@ -8,34 +8,41 @@ pub(crate) use self::args::DoctorArguments;
 use serde::Serialize;
 use uniqueue::{Diagnosis, Finding, Places, Severity};
 
-use crate::database::Database;
+use crate::ask::ask_each_unchecked;
 use crate::failure::Failure;
 use crate::output;
+use crate::places;
 use crate::verdict::Verdict;
 
-/// Diagnoses a queue and prints the findings.
+/// Diagnoses a queue, or each place and then all of them together, and prints the findings.
 pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> {
-    let database = Database::open(&arguments.database, 2).await?;
-    let diagnosis = database.client.diagnose().thresholds(arguments.thresholds()).timeout(arguments.timeout.0).await?;
-    database.close().await?;
-    let worst = diagnosis.worst();
-    if arguments.database.json {
-        output::print_json(&Report { worst, healthy: diagnosis.is_healthy(), diagnosis: &diagnosis })?;
-    } else if arguments.remedies {
-        output::print(&text::remedies(&diagnosis))?;
-    } else {
-        output::print(&text::report(&diagnosis))?;
+    let all = places::all();
+    if arguments.remedies && all.is_some() {
+        return Err(Failure::refused("--remedies works in one place at a time", "name it with --place"));
     }
-    Ok(match worst {
-        worst if !arguments.fail_on.is_met_by(worst) && !diagnosis.sees_queue => Verdict::Unseen,
-        worst if !arguments.fail_on.is_met_by(worst) => Verdict::Fine,
-        Severity::Critical => Verdict::Critical,
-        _ => Verdict::NotFine,
-    })
+    let (remedies, fail_on) = (arguments.remedies, arguments.fail_on);
+    let diagnosed = ask_each_unchecked(&arguments.database, |client, form| {
+        let (thresholds, timeout) = (arguments.thresholds(), arguments.timeout.0);
+        async move {
+            let diagnosis = client.diagnose().thresholds(thresholds).timeout(timeout).await?;
+            let worst = diagnosis.worst();
+            let report = Report { worst, healthy: diagnosis.is_healthy(), diagnosis: &diagnosis };
+            let text = || if remedies { text::remedies(&diagnosis) } else { text::report(&diagnosis) };
+            Ok(form.object(&report, |_| text())?.verdict(match worst {
+                worst if !fail_on.is_met_by(worst) && !diagnosis.sees_queue => Verdict::Unseen,
+                worst => fail_on.verdict(worst),
+            }))
+        }
+    });
+    let diagnosed = diagnosed.await?;
+    match all {
+        Some(places) => Ok(diagnosed.or_worse(across(&arguments, places).await?)),
+        None => Ok(diagnosed),
+    }
 }
 
 /// Compares all places with each other, and prints the findings below those of each place.
-pub(crate) async fn across(arguments: DoctorArguments, places: Places) -> Result<Verdict, Failure> {
+async fn across(arguments: &DoctorArguments, places: &Places) -> Result<Verdict, Failure> {
     let findings = places.diagnose().await;
     let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
     if arguments.database.json {
@@ -43,11 +50,7 @@ pub(crate) async fn across(arguments: DoctorArguments, places: Places) -> Result
     } else {
         output::print(&text::across(&findings))?;
     }
-    Ok(match worst {
-        worst if !arguments.fail_on.is_met_by(worst) => Verdict::Fine,
-        Severity::Critical => Verdict::Critical,
-        _ => Verdict::NotFine,
-    })
+    Ok(arguments.fail_on.verdict(worst))
 }
 
 /// The last line with --json, over several places.

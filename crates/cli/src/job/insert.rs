@@ -2,15 +2,15 @@
 
 use clap::Args;
 use serde::Serialize;
-use serde_json::{Value, json};
-use uniqueue::{Duplicate, Error, Inserted, JobId, JobRow, NewJob, Waited};
+use serde_json::json;
+use uniqueue::{Client, Duplicate, Error, Inserted, JobId, JobRow, NewJob, Waited};
 
 use super::wait;
-use crate::database::Database;
-use crate::database::DatabaseArguments;
+use crate::database::{Database, DatabaseArguments};
 use crate::failure::Failure;
+use crate::given::{Given, expires_in_or_never};
 use crate::json_argument::JsonArgument;
-use crate::output::{self, format_relative, printable};
+use crate::output::{self, Answer, Form, format_relative, printable};
 use crate::policy_argument::{PolicyArgument, policy_of_key, unique_key};
 use crate::time_argument::{DurationArgument, TimeArgument};
 use crate::verdict::Verdict;
@@ -145,9 +145,7 @@ Examples:
 
 Exit codes:
   0    inserted, updated, covered, or ignored as a duplicate; with --wait: the job completed
-  1    rejected as a duplicate: nothing was inserted; with --wait: the job did not complete in time
-  2    a wrong command line, bad JSON or a bad policy, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    rejected as a duplicate: nothing was inserted; with --wait: the job did not complete in time";
 
 #[derive(Debug, Serialize)]
 struct Outcome<'a> {
@@ -167,95 +165,62 @@ struct Waiting<'a> {
 
 /// Inserts a job and prints the outcome.
 pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> {
-    let json = arguments.database.json;
     let mut job = job(&arguments)?;
-    let database = Database::open_to_insert(&arguments.database).await?;
-    let client = &database.client;
-    job = client.kinds().fill_in(job).await?;
-    if let Some(moment) = arguments.at {
-        job = job.scheduled_at(moment.at(client.database_time().await?));
-    }
-    if let Some(moment) = arguments.expires_at {
-        job = job.expires_at(moment.at(client.database_time().await?));
-    }
-    let mut insert = client.insert(job);
-    if let Some(DurationArgument(max_wait)) = arguments.max_wait {
-        insert = insert.max_wait(max_wait);
-    }
-    let answered = match arguments.wait {
-        Some(DurationArgument(timeout)) => {
-            insert.wait(timeout).await.map(|(inserted, waited)| (inserted, Some(waited)))
+    let InsertArguments { at, expires_at, max_wait, wait, database, .. } = arguments;
+    let question = async |client: &Client, form: Form| {
+        job = client.kinds().fill_in(job).await?;
+        if at.is_some() || expires_at.is_some() {
+            let now = client.database_time().await?;
+            job = job
+                .given(at, |job, moment| job.scheduled_at(moment.at(now)))
+                .given(expires_at, |job, moment| job.expires_at(moment.at(now)));
         }
-        None => insert.await.map(|inserted| (inserted, None)),
-    };
-    let verdict = match answered {
-        Ok((inserted, waited)) => {
-            print(&inserted, waited.as_ref(), json)?;
-            waited.as_ref().map_or(Verdict::Fine, wait::verdict)
-        }
-        Err(Error::Rejected(rejections)) => {
-            let duplicate = rejections.first().and_then(|rejection| rejection.duplicate.as_ref());
-            if json {
-                output::print_json(&json!({ "rejected": duplicate }))?;
-            } else if let Some(duplicate) = duplicate {
-                output::print_message(&format!(
-                    "rejected, nothing was inserted: {}\n",
-                    printable(&duplicate.to_string())
-                ))?;
+        let insert = client.insert(job).given(max_wait, |insert, DurationArgument(limit)| insert.max_wait(limit));
+        let answered = match wait {
+            Some(DurationArgument(timeout)) => {
+                insert.wait(timeout).await.map(|(inserted, waited)| (inserted, Some(waited)))
             }
-            Verdict::NotFine
+            None => insert.await.map(|inserted| (inserted, None)),
+        };
+        match answered {
+            Ok((inserted, waited)) => inserted_answer(&inserted, waited.as_ref(), &form),
+            Err(Error::Rejected(rejections)) => {
+                let duplicate = rejections.first().and_then(|rejection| rejection.duplicate.as_ref());
+                let said = duplicate.map(|duplicate| printable(&duplicate.to_string()).into_owned());
+                let text = said.map(|said| format!("rejected, nothing was inserted: {said}\n")).unwrap_or_default();
+                Ok(form.message(&json!({ "rejected": duplicate }), text)?.verdict(Verdict::NotFine))
+            }
+            Err(error) => Err(error.into()),
         }
-        Err(error) => return Err(error.into()),
     };
-    database.close().await?;
-    Ok(verdict)
+    Database::open_to_insert(&database).await?.ask(&database, question).await
 }
 
-fn print(inserted: &Inserted, waited: Option<&Waited>, json: bool) -> Result<(), Failure> {
-    if json {
-        let waited = waited.map(|waited| Waiting { waited: wait::name(waited), result: waited.job() });
-        output::print_json(&Outcome { inserted, duplicate_of: inserted.duplicate_of(), waited })?;
-    } else {
-        let result = waited.map(|waited| wait::text(inserted.id(), waited)).unwrap_or_default();
-        output::print_message(&text(inserted))?;
+fn inserted_answer(inserted: &Inserted, waited: Option<&Waited>, form: &Form) -> Result<Answer, Failure> {
+    let waiting = waited.map(|waited| Waiting { waited: wait::name(waited), result: waited.job() });
+    let outcome = Outcome { inserted, duplicate_of: inserted.duplicate_of(), waited: waiting };
+    let answer = form.object(&outcome, |_| {
         // A result may be JSON, which is not wrapped.
-        output::print(&result)?;
-    }
-    Ok(())
+        let result = waited.map(|waited| wait::text(inserted.id(), waited)).unwrap_or_default();
+        format!("{}{result}", output::wrapped(&text(inserted)))
+    })?;
+    Ok(answer.verdict(waited.map_or(Verdict::Fine, wait::verdict)))
 }
 
 fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
-    let mut job = NewJob::from_json(&arguments.kind, arguments.args.raw("--args")?);
-    if let Some(queue) = &arguments.queue {
-        job = job.queue(queue);
-    }
-    if let Some(priority) = arguments.priority {
-        job = job.priority(priority);
-    }
-    if let Some(max_attempts) = arguments.max_attempts {
-        job = job.max_attempts(max_attempts);
-    }
-    if let Some(DurationArgument(delay)) = arguments.r#in {
-        job = job.scheduled_in(delay);
-    }
-    if let Some(DurationArgument(length)) = arguments.expires_in {
-        job = if length.is_zero() { job.never_expires() } else { job.expires_in(length) };
-    }
-    if arguments.pending {
-        job = job.pending();
-    }
+    let key = arguments.key.as_deref().map(policy_of_key).transpose()?;
+    let mut job = NewJob::from_json(&arguments.kind, arguments.args.raw("--args")?)
+        .given(arguments.queue.as_ref(), NewJob::queue)
+        .given(arguments.priority, NewJob::priority)
+        .given(arguments.max_attempts, NewJob::max_attempts)
+        .given(arguments.r#in, |job, DurationArgument(delay)| job.scheduled_in(delay))
+        .given(arguments.expires_in, expires_in_or_never)
+        .given_flag(arguments.pending, NewJob::pending)
+        .given(key, NewJob::unique)
+        .given(arguments.group.as_ref(), NewJob::group)
+        .given(arguments.id, NewJob::id);
     if let Some(meta) = &arguments.meta {
-        match meta.value("--meta")? {
-            Value::Object(members) => {
-                for (name, value) in members {
-                    job = job.meta(name, value);
-                }
-            }
-            other => {
-                let hint = "give an object such as '{\"tenant\": 7}'";
-                return Err(Failure::refused(format!("--meta is not an object: {other}"), hint));
-            }
-        }
+        job = meta.members("--meta")?.into_iter().fold(job, |job, (name, value)| job.meta(name, value));
     }
     if let Some(policy) = &arguments.policy {
         job = match policy.policy_or_none("--policy")? {
@@ -264,27 +229,13 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
             None => job.not_unique(),
         };
     }
-    if let Some(key) = &arguments.key {
-        job = job.unique(policy_of_key(key)?);
-    }
-    if let Some(group) = &arguments.group {
-        job = job.group(group);
-    }
     if let Some(policy) = &arguments.group_policy {
         job = match policy.policy_or_none("--group-policy")? {
             Some(policy) => job.group_by(policy),
             None => job.not_grouped(),
         };
     }
-    if let Some(limit) = arguments.group_limit {
-        job = job.group_limit(limit);
-    }
-    if arguments.in_order {
-        job = job.in_order();
-    }
-    if let Some(id) = arguments.id {
-        job = job.id(id);
-    }
+    job = job.given(arguments.group_limit, NewJob::group_limit).given_flag(arguments.in_order, NewJob::in_order);
     Ok(job.after(&arguments.after).after_final(&arguments.after_final).after_failed(&arguments.after_failed))
 }
 

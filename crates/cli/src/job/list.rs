@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{JobId, JobRow, Obstacle};
+use uniqueue::{Client, JobId, JobRow, Obstacle};
 
 use super::filter::FilterArguments;
 use super::state_text::{state_style, time_in_state};
 use super::why::JobAndWhy;
-use crate::database::Database;
+use crate::ask::ask_each;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Table};
-use crate::places::PageOfIds;
+use crate::given::Given;
+use crate::output::{Answer, Cell, Column, Form, Page, Table};
 use crate::verdict::Verdict;
 
 /// List jobs, a page at a time.
@@ -21,7 +21,7 @@ use crate::verdict::Verdict;
 /// The newest job comes first. A page starts where the last one ended (--after), so every page is as fast as the first. A
 /// full page ends with the command for the next page. Indexes find available, running, scheduled, retryable and discarded
 /// jobs and the holder of a key. Other conditions read job by job, so a rare job among many millions may take seconds.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ListArguments {
     /// List only these jobs
@@ -64,51 +64,35 @@ Examples:
   uniqueue job list --state available --oldest-first --why
 
 Exit codes:
-  0    listed, even if no job matched
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
-
-impl ListArguments {
-    /// The page that it prints.
-    pub(super) fn page(&self) -> PageOfIds {
-        PageOfIds { limit: self.limit, is_oldest_first: self.oldest_first }
-    }
-}
+  0    listed, even if no job matched";
 
 /// Prints a page.
 pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
-    let ListArguments { ids, filter, limit, after, oldest_first, why, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let client = &database.client;
-    let mut filter = filter.filter(client).await?;
+    ask_each(&arguments.database, |client, form| page(client, form, arguments.clone())).await
+}
+
+async fn page(client: Client, form: Form, arguments: ListArguments) -> Result<Answer, Failure> {
+    let ListArguments { ids, filter, limit, after, oldest_first, why, database: _ } = arguments;
+    let mut filter = filter.filter(&client).await?;
     if !ids.is_empty() {
         filter = filter.ids(ids);
     }
-    let mut jobs = client.jobs(filter).limit(limit);
-    if oldest_first {
-        jobs = jobs.oldest_first();
-    }
-    if let Some(after) = after {
-        jobs = jobs.after(after);
-    }
-    let page = jobs.await?;
-    let why = if why { Some(client.first_obstacles(page.iter().map(|job| job.id)).await?) } else { None };
-    if json {
-        output::print(&match &why {
-            None => output::json_lines(&page)?,
-            Some(why) => output::json_lines(page.iter().map(|job| JobAndWhy { job, why: why.get(&job.id) }))?,
-        })?;
-    } else {
-        let now = client.database_time().await?;
-        let mut text = table(&page, why.as_ref(), now).text();
-        if let Some(last) = page.last().filter(|_| page.len() as u64 == u64::from(limit) && !output::is_merged()) {
-            text.push_str(&output::next_page(&last.id.to_string()));
+    let jobs = client
+        .jobs(filter)
+        .limit(limit)
+        .given_flag(oldest_first, |jobs| jobs.oldest_first())
+        .given(after, |jobs, id| jobs.after(id));
+    let jobs = jobs.await?;
+    let why = if why { Some(client.first_obstacles(jobs.iter().map(|job| job.id)).await?) } else { None };
+    let answer = match &why.as_ref() {
+        Some(why) if form.json => form.lines(jobs.iter().map(|job| JobAndWhy { job, why: why.get(&job.id) }))?,
+        why => {
+            let now = client.database_time().await?;
+            form.list(&jobs, |jobs| table(jobs, *why, now))?
         }
-        output::print(&text)?;
-    }
-    database.close().await?;
-    Ok(Verdict::Fine)
+    };
+    let ids = jobs.iter().map(|job| job.id.to_string()).collect();
+    Ok(answer.page(Page { limit, is_oldest_first: oldest_first, ids }))
 }
 
 /// Lays jobs out as a table. The last column has their errors or their args, or why they wait where that is known. A narrow

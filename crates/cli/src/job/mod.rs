@@ -30,7 +30,6 @@ use self::verb::{
 use self::wait::WaitArguments;
 use crate::failure::Failure;
 use crate::interrupt::{nothing_changed, or_interrupted, or_unanswered};
-use crate::places::PageOfIds;
 use crate::verdict::Verdict;
 
 /// List, show, insert, wait for and change jobs.
@@ -64,20 +63,8 @@ Examples:
   uniqueue job insert email.send --args '{\"user_id\": 42}'
 
 Exit codes:
-  0    done
   1    a job does not exist, or is in no state for the command
-  2    a wrong command line, or something outside failed
   130  interrupted by Ctrl-C or SIGTERM before the end; it prints how many jobs it changed";
-
-impl JobArguments {
-    /// The page of jobs that it lists, if it lists jobs.
-    pub(crate) fn page(&self) -> Option<PageOfIds> {
-        match &self.command {
-            JobCommand::List(arguments) => Some(arguments.page()),
-            _ => None,
-        }
-    }
-}
 
 /// Runs a command about jobs.
 pub(crate) async fn run(arguments: JobArguments) -> Result<Verdict, Failure> {

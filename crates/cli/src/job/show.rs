@@ -9,18 +9,20 @@ use super::id_argument::{IdArgument, Named};
 use super::relatives;
 use super::state_text::{state_style, time_in_state};
 use super::why;
-use crate::database::Database;
+use crate::ask::ask_each;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::group_text::add_group;
-use crate::output::{self, Cell, Column, Record, Style, Table, format_relative, format_time, paint, printable, wrap};
+use crate::output::{
+    self, Answer, Cell, Column, Form, Record, Style, Table, format_relative, format_time, paint, printable, wrap,
+};
 use crate::verdict::Verdict;
 
 /// A job as `--json` prints it.
 #[derive(Debug, Serialize)]
-struct Shown<'a> {
+struct Shown {
     #[serde(flatten)]
-    job: &'a JobRow,
+    job: JobRow,
     why: Vec<Obstacle>,
     parents: Vec<JobParent>,
     children: Vec<JobChild>,
@@ -54,43 +56,34 @@ Examples:
   uniqueue job show --json 019abc12-34 | jq -r '.why[].reason'
 
 Exit codes:
-  0    shown
-  1    a job does not exist, or several jobs begin with the digits
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    a job does not exist, or several jobs begin with the digits";
 
 /// Prints jobs.
 pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
-    let ShowArguments { ids, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let client = &database.client;
+    ask_each(&arguments.database, |client, form| show(client, form, arguments.ids.clone())).await
+}
+
+async fn show(client: Client, form: Form, ids: Vec<IdArgument>) -> Result<Answer, Failure> {
     let now = client.database_time().await?;
-    let mut verdict = Verdict::Fine;
-    for (at, id) in ids.iter().enumerate() {
-        let named = id.find(client).await?;
-        if let Some(problem) = named.problem(id) {
-            output::print_to_stderr(&problem);
-            verdict = Verdict::NotFine;
-        }
-        match named {
-            Named::None | Named::Several(_) => {}
-            Named::One(job) if !json => {
-                let line = if at > 0 { "\n" } else { "" };
-                output::print(&format!("{line}{}", text(client, &job, now).await?))?;
-            }
-            Named::One(job) => {
-                let (parents, children) = relatives::of(client, job.id).await?;
-                let shown = Shown { job: &job, why: client.why(job.id).await?, parents, children };
-                match ids.len() {
-                    1 => output::print_json(&shown)?,
-                    _ => output::print_json_line(&shown)?,
-                }
-            }
+    let (mut shown, mut texts, mut problems) = (Vec::new(), Vec::new(), Vec::new());
+    for id in &ids {
+        let named = id.find(&client).await?;
+        problems.extend(named.problem(id));
+        let Named::One(job) = named else { continue };
+        if form.json {
+            let (parents, children) = relatives::of(&client, job.id).await?;
+            shown.push(Shown { why: client.why(job.id).await?, job: *job, parents, children });
+        } else {
+            texts.push(text(&client, &job, now).await?);
         }
     }
-    database.close().await?;
-    Ok(verdict)
+    let answer = match shown.as_slice() {
+        [only] if ids.len() == 1 => form.object(only, |_| String::new())?,
+        all if form.json => form.lines(all)?,
+        _ => Answer::of(texts.join("\n")),
+    };
+    let verdict = if problems.is_empty() { Verdict::Fine } else { Verdict::NotFine };
+    Ok(answer.notes(problems).verdict(verdict))
 }
 
 async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<String, Failure> {

@@ -6,7 +6,7 @@ use clap::Args;
 use uniqueue::{Change, Client, JobSelection, JobState, StateSet};
 
 use super::change::ChangeArguments;
-use crate::own_name::in_own_name;
+use crate::own_name::own_name;
 use crate::time_argument::{DurationArgument, TimeArgument};
 
 /// A change.
@@ -90,7 +90,7 @@ impl Verb {
             Verb::Release => client.release(jobs),
             Verb::Priority(priority) => client.set_priority(jobs, priority),
         };
-        Ok(in_own_name!(change))
+        Ok(change.actor(own_name()))
     }
 }
 
@@ -119,7 +119,6 @@ Exit codes:
   0    every given job was changed; by a filter, every matching job
   1    a given job does not exist or is in no state for the command; a job was discarded, because another job holds its
        unique key and its policy says so; or the answer was no
-  2    a wrong command line, a filter without --yes and without a terminal, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end; it prints how many jobs it changed"
         )
     };

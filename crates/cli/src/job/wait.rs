@@ -2,11 +2,12 @@
 
 use clap::Args;
 use serde_json::json;
-use uniqueue::{JobId, JobRow, JobState, Waited};
+use uniqueue::{Client, JobId, JobRow, JobState, Waited};
 
 use crate::database::{Database, DatabaseArguments};
 use crate::failure::Failure;
-use crate::output::{self, printable};
+use crate::given::Given;
+use crate::output::{Form, printable};
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
 
@@ -36,27 +37,17 @@ Examples:
 
 Exit codes:
   0    the job completed
-  1    the job was cancelled, discarded or deleted, or the time was over
-  2    a wrong command line, a queue that deletes completed jobs, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    the job was cancelled, discarded or deleted, or the time was over";
 
 /// Waits for a job and prints its result.
 pub(super) async fn run(arguments: WaitArguments) -> Result<Verdict, Failure> {
     let WaitArguments { id, timeout, database } = arguments;
-    let json = database.json;
-    let database = Database::open_to_insert(&database).await?;
-    let mut wait = database.client.wait(id);
-    if let Some(DurationArgument(timeout)) = timeout {
-        wait = wait.timeout(timeout);
-    }
-    let waited = wait.await?;
-    if json {
-        output::print_json(&json!({ "waited": name(&waited), "job": waited.job() }))?;
-    } else {
-        output::print(&text(id, &waited))?;
-    }
-    database.close().await?;
-    Ok(verdict(&waited))
+    let question = async |client: &Client, form: Form| {
+        let waited = client.wait(id).given(timeout, |wait, DurationArgument(timeout)| wait.timeout(timeout)).await?;
+        let result = json!({ "waited": name(&waited), "job": waited.job() });
+        Ok(form.object(&result, |_| text(id, &waited))?.verdict(verdict(&waited)))
+    };
+    Database::open_to_insert(&database).await?.ask(&database, question).await
 }
 
 /// The result for people.

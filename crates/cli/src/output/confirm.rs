@@ -7,19 +7,12 @@ use super::terminal_width::stderr_width;
 use super::wrap::wrap_lines;
 use crate::failure::Failure;
 
-/// The answer to a question.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Answer {
-    Yes,
-    No,
-    /// Standard input or standard error is not a terminal, so the question was not asked.
-    NoTerminal,
-}
-
 /// Asks on standard error and reads a line of standard input. Every answer but `y` and `yes` means no.
-pub(crate) fn confirm(question: &str) -> Result<Answer, Failure> {
+/// Without a terminal it refuses `what`, such as "the change".
+pub(crate) fn confirm(question: &str, what: &str) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Ok(Answer::NoTerminal);
+        let problem = format!("{what} needs confirmation, and there is no terminal");
+        return Err(Failure::refused(problem, "check with --dry-run, then give --yes"));
     }
     let failed = |error| Failure::environment("cannot ask for confirmation", "give --yes", error);
     // With the answer's place on the same line as the last word.
@@ -29,8 +22,5 @@ pub(crate) fn confirm(question: &str) -> Result<Answer, Failure> {
     io::stderr().write_all(question.as_bytes()).map_err(failed)?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(failed)?;
-    Ok(match line.trim().to_lowercase().as_str() {
-        "y" | "yes" => Answer::Yes,
-        _ => Answer::No,
-    })
+    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }

@@ -1,5 +1,6 @@
 //! Everything that a command prints: text, tables, records and JSON, and questions and progress on standard error.
 
+mod answer;
 mod bar;
 mod cell;
 mod confirm;
@@ -22,16 +23,17 @@ use indicatif::HumanCount;
 use serde::Serialize;
 use uniqueue::JobCount;
 
+pub(crate) use self::answer::{Answer, Body, Form, Page};
 pub(crate) use self::bar::Bar;
 pub(crate) use self::cell::Cell;
-pub(crate) use self::confirm::{Answer, confirm};
+pub(crate) use self::confirm::confirm;
 pub(crate) use self::next_page::next_page;
 pub(crate) use self::own_command::own_command;
 pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint, paint_error};
 pub(crate) use self::printable::printable;
 pub(crate) use self::record::Record;
 pub(crate) use self::shell::shell_word;
-pub(crate) use self::table::{Column, TABLES_AS_JSON, Table, is_merged};
+pub(crate) use self::table::{Column, Table};
 pub(crate) use self::terminal_width::{stderr_width, width};
 pub(crate) use self::time::{format_relative, format_time};
 pub(crate) use self::urls::without_urls;
@@ -55,9 +57,14 @@ pub(crate) fn print_unless_closed(text: &str) -> Result<ControlFlow<()>, Failure
     }
 }
 
-/// Prints sentences. On a terminal their lines end after words.
+/// Sentences for standard output. On a terminal their lines end after words.
+pub(crate) fn wrapped(text: &str) -> String {
+    wrap_lines(text, width())
+}
+
+/// Prints sentences.
 pub(crate) fn print_message(text: &str) -> Result<(), Failure> {
-    print(&wrap_lines(text, width()))
+    print(&wrapped(text))
 }
 
 /// Prints a message on standard error. On a terminal its lines end after words.
@@ -75,15 +82,6 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 /// Prints a value as one JSON object on one line.
 pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
     print(&json_lines([value])?)
-}
-
-/// Prints values as JSON, one a line, or as a table.
-pub(crate) fn print_list<T: Serialize>(
-    json: bool,
-    values: &[T],
-    table: impl FnOnce(&[T]) -> Table,
-) -> Result<(), Failure> {
-    print(&if json { json_lines(values)? } else { table(values).text() })
 }
 
 /// Writes values as JSON, one a line.

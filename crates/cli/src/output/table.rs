@@ -7,22 +7,14 @@
 //! comfy-table would pad and cut the cells. It does not choose the columns to leave out, switch to blocks or follow
 //! --color, and with the code for these this module would be longer.
 
-use serde_json::{Value, json};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use uniqueue::PlaceName;
 
 use super::cell::Cell;
 use super::paint::{Style, paint};
 use super::record::Record;
 use super::terminal_width::width;
 use super::wrap::wrap;
-
-/// The variable by which a process that merges the outputs of others asks for their tables as JSON.
-pub(crate) const TABLES_AS_JSON: &str = "UNIQUEUE_TABLES_AS_JSON";
-
-/// Whether another process merges the output of this one.
-pub(crate) fn is_merged() -> bool {
-    std::env::var_os(TABLES_AS_JSON).is_some()
-}
 
 /// The narrowest that a long column is cut to, and one that says why.
 const MIN_WIDTH: usize = 8;
@@ -103,48 +95,42 @@ impl Table {
 
     /// The table for standard output, with the number of rows below it.
     pub(crate) fn text(&self) -> String {
-        if is_merged() {
-            return format!("{}\n", self.json());
-        }
         format!("{}\n", self.draw(width()))
     }
 
-    /// The table as one line, for a process that merges tables.
-    fn json(&self) -> Value {
-        let kind = |kind| match kind {
-            ColumnKind::Text => "text",
-            ColumnKind::Number => "number",
-            ColumnKind::Long => "long",
-        };
-        let column = |column: &Column| json!({"name": column.name, "kind": kind(column.kind), "optional": column.is_optional, "min": column.min_width});
-        let row = |row: &Vec<Cell>| row.iter().map(|cell| cell.text.clone()).collect::<Vec<_>>();
-        let (columns, rows): (Vec<_>, Vec<_>) =
-            (self.columns.iter().map(column).collect(), self.rows.iter().map(row).collect());
-        json!({"table": {"columns": columns, "rows": rows}})
+    /// One table of those of several places, with a column that names the place. Places may show other columns, such as the
+    /// last error only where there is one.
+    pub(crate) fn of_places(places: impl IntoIterator<Item = (PlaceName, Self)>) -> Self {
+        let mut whole = Self::new([Column::text("place")]);
+        for (place, table) in places {
+            let mut at = Vec::new();
+            for column in table.columns {
+                at.push(
+                    whole.columns.iter().position(|known| known.name == column.name).unwrap_or(whole.columns.len()),
+                );
+                if at.last() == Some(&whole.columns.len()) {
+                    whole.columns.push(column);
+                }
+            }
+            for row in table.rows {
+                let mut cells = vec![Cell::new(""); whole.columns.len()];
+                cells[0] = Cell::new(&place);
+                at.iter().zip(row).for_each(|(at, cell)| cells[*at] = cell);
+                whole.rows.push(cells);
+            }
+        }
+        let count = whole.columns.len();
+        whole.rows.iter_mut().for_each(|row| row.resize_with(count, || Cell::new("")));
+        whole
     }
 
-    /// A table whose columns another process wrote.
-    pub(crate) fn of_json(columns: &[Value], rows: Vec<Vec<String>>) -> Self {
-        let column = |column: &Value| {
-            let name = column["name"].as_str().unwrap_or_default();
-            let kind = match column["kind"].as_str() {
-                Some("number") => ColumnKind::Number,
-                Some("long") => ColumnKind::Long,
-                _ => ColumnKind::Text,
-            };
-            let min_width = column["min"].as_u64().map_or(MIN_WIDTH, |min| min as usize);
-            Column { is_optional: column["optional"] == true, min_width, ..Column::new(name, kind) }
-        };
-        let mut table = Self::new(columns.iter().map(column));
-        rows.into_iter().for_each(|row| table.row(row));
-        table
+    /// Keeps these rows, in this order.
+    pub(crate) fn keep(&mut self, rows: &[usize]) {
+        self.rows = rows.iter().filter_map(|at| self.rows.get_mut(*at).map(std::mem::take)).collect();
     }
 
     /// The table for standard output without the number of rows, for a table that always has the same rows.
     pub(crate) fn text_without_count(&self) -> String {
-        if is_merged() {
-            return self.json().to_string();
-        }
         let drawn = self.draw(width());
         drawn.rsplit_once('\n').map(|(table, _)| table.to_owned()).unwrap_or(drawn)
     }

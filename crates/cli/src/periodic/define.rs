@@ -1,13 +1,15 @@
 //! `uniqueue periodic add` and `uniqueue periodic set`.
 
 use clap::{Args, ValueEnum};
-use uniqueue::{CatchUp, NewJob, PeriodicChange, PeriodicJob, PeriodicSource};
+use uniqueue::{CatchUp, Client, NewJob, PeriodicChange, PeriodicJob, PeriodicSource};
 
-use super::unknown::unknown;
-use crate::database::{Database, DatabaseArguments};
+use super::unknown;
+use crate::ask::ask;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
+use crate::given::{Given, expires_in_or_never};
 use crate::json_argument::JsonArgument;
-use crate::output::{self, printable};
+use crate::output::{Answer, Form, printable};
 use crate::policy_argument::PolicyArgument;
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
@@ -22,10 +24,7 @@ Examples:
   uniqueue periodic add sweep cache.sweep PT15M --args '{\"depth\": 2}' --catch-up skip
 
 Exit codes:
-  0    added
-  1    a periodic job has that name: `uniqueue periodic set` changes it
-  2    a wrong command line, an invalid schedule, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  1    a periodic job has that name: `uniqueue periodic set` changes it")]
 pub(super) struct AddArguments {
     /// The name of the periodic job
     #[arg(value_name = "NAME")]
@@ -62,10 +61,7 @@ Examples:
   uniqueue periodic set daily-digest --time-zone Europe/Paris --queue slow
 
 Exit codes:
-  0    changed
-  1    no periodic job has that name
-  2    a wrong command line, an invalid schedule, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  1    no periodic job has that name")]
 pub(super) struct SetArguments {
     /// The name of the periodic job
     #[arg(value_name = "NAME")]
@@ -142,92 +138,56 @@ pub(super) async fn add(arguments: AddArguments) -> Result<Verdict, Failure> {
     let AddArguments { name, kind, schedule, policy, options, database } = arguments;
     let Options { time_zone, catch_up, args, queue, priority, max_attempts, expires_in } = options;
     let args = args.unwrap_or(JsonArgument::Text("{}".to_owned())).raw("--args")?;
-    let mut job = NewJob::from_json(kind, args);
-    if let Some(queue) = queue {
-        job = job.queue(queue);
-    }
-    if let Some(priority) = priority {
-        job = job.priority(priority);
-    }
-    if let Some(max_attempts) = max_attempts {
-        job = job.max_attempts(max_attempts);
-    }
-    if let Some(DurationArgument(length)) = expires_in {
-        job = if length.is_zero() { job.never_expires() } else { job.expires_in(length) };
-    }
-    if let Some(policy) = policy {
-        job = job.unique(policy.policy()?);
-    }
-    let mut periodic = PeriodicJob::cron(&name, schedule, job);
-    if let Some(time_zone) = time_zone {
-        periodic = periodic.time_zone(time_zone);
-    }
-    if let Some(catch_up) = catch_up {
-        periodic = periodic.catch_up(catch_up.into());
-    }
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    if database.client.periodic().find(&name).await?.is_some() {
-        database.close().await?;
-        output::print_to_stderr(&format!("periodic job {name:?} exists; `uniqueue periodic set` changes it"));
-        return Ok(Verdict::NotFine);
-    }
-    database.client.periodic().define(periodic).await?;
-    print(database, &name, "added", json).await
+    let policy = policy.map(|policy| policy.policy()).transpose()?;
+    let job = NewJob::from_json(kind, args)
+        .given(queue, NewJob::queue)
+        .given(priority, NewJob::priority)
+        .given(max_attempts, NewJob::max_attempts)
+        .given(expires_in, expires_in_or_never)
+        .given(policy, NewJob::unique);
+    let periodic = PeriodicJob::cron(&name, schedule, job)
+        .given(time_zone, PeriodicJob::time_zone)
+        .given(catch_up, |periodic, catch_up| periodic.catch_up(catch_up.into()));
+    ask(&database, async |client, form| {
+        if client.periodic().find(&name).await?.is_some() {
+            let note = format!("periodic job {name:?} exists; `uniqueue periodic set` changes it");
+            return Ok(Answer::not_fine(note));
+        }
+        client.periodic().define(periodic).await?;
+        answer(client, form, &name, "added").await
+    })
+    .await
 }
 
 /// Changes a periodic job.
 pub(super) async fn set(arguments: SetArguments) -> Result<Verdict, Failure> {
     let SetArguments { name, kind, schedule, options, database } = arguments;
     let Options { time_zone, catch_up, args, queue, priority, max_attempts, expires_in } = options;
-    let mut change = PeriodicChange::new();
-    if let Some(kind) = kind {
-        change = change.kind(kind);
-    }
-    if let Some(schedule) = schedule {
-        change = change.schedule(schedule);
-    }
-    if let Some(time_zone) = time_zone {
-        change = change.time_zone(time_zone);
-    }
-    if let Some(catch_up) = catch_up {
-        change = change.catch_up(catch_up.into());
-    }
-    if let Some(args) = args {
-        change = change.args(args.raw("--args")?);
-    }
-    if let Some(queue) = queue {
-        change = change.queue(queue);
-    }
-    if let Some(priority) = priority {
-        change = change.priority(priority);
-    }
-    if let Some(max_attempts) = max_attempts {
-        change = change.max_attempts(max_attempts);
-    }
-    if let Some(DurationArgument(length)) = expires_in {
-        change = change.expires_in(length);
-    }
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    if !database.client.periodic().set(&name, change).await? {
-        database.close().await?;
-        return Ok(unknown(&name));
-    }
-    print(database, &name, "changed", json).await
+    let args = args.map(|args| args.raw("--args")).transpose()?;
+    let change = PeriodicChange::new()
+        .given(kind, PeriodicChange::kind)
+        .given(schedule, PeriodicChange::schedule)
+        .given(time_zone, PeriodicChange::time_zone)
+        .given(catch_up, |change, catch_up| change.catch_up(catch_up.into()))
+        .given(args, PeriodicChange::args)
+        .given(queue, PeriodicChange::queue)
+        .given(priority, PeriodicChange::priority)
+        .given(max_attempts, PeriodicChange::max_attempts)
+        .given(expires_in, |change, DurationArgument(length)| change.expires_in(length));
+    ask(&database, async |client, form| match client.periodic().set(&name, change).await? {
+        true => answer(client, form, &name, "changed").await,
+        false => Ok(unknown(&name)),
+    })
+    .await
 }
 
-/// Prints the periodic job as it is now.
-async fn print(database: Database, name: &str, word: &str, json: bool) -> Result<Verdict, Failure> {
-    let row = database.client.periodic().find(name).await?;
-    database.close().await?;
-    if json {
-        output::print_json(&row)?;
-        return Ok(Verdict::Fine);
+/// The periodic job as it is now.
+async fn answer(client: &Client, form: Form, name: &str, word: &str) -> Result<Answer, Failure> {
+    let row = client.periodic().find(name).await?;
+    let mut notes = Vec::new();
+    if !form.json && row.as_ref().is_some_and(|row| row.source == PeriodicSource::Code) {
+        let note = "it is defined in code: the next start of a runner that defines it undoes the change";
+        notes.push(note.to_owned());
     }
-    output::print(&format!("periodic job {} is {word}\n", printable(name)))?;
-    if row.is_some_and(|row| row.source == PeriodicSource::Code) {
-        output::print_to_stderr("it is defined in code: the next start of a runner that defines it undoes the change");
-    }
-    Ok(Verdict::Fine)
+    Ok(form.object(&row, |_| format!("periodic job {} is {word}\n", printable(name)))?.notes(notes))
 }

@@ -1,6 +1,6 @@
-//! `uniqueue places`: naming, checking and migrating the places of a map. [`each`] runs other commands in every place.
+//! `uniqueue places`: naming, checking and migrating the places of a map.
 
-mod each;
+mod choice;
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use uniqueue::{Client, JobCount, JobState, PlaceName, Places, Result, Stats};
 
-pub(crate) use self::each::{PageOfIds, in_all, in_place, map};
+pub(crate) use self::choice::{Choice, PlacesArguments, all, choice};
 
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Style, Table, count};
@@ -22,7 +22,7 @@ use crate::verdict::Verdict;
 /// Every command works in one place with --place NAME beside it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct PlacesArguments {
+pub(crate) struct PlacesCommandArguments {
     #[command(subcommand)]
     command: PlacesCommand,
 }
@@ -35,10 +35,7 @@ Examples:
   uniqueue job retry --kind email.send --places places.json --place a
 
 Exit codes:
-  0    done
-  1    something is wrong with a place
-  2    a wrong command line or map
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    something is wrong with a place";
 
 /// The arguments of each command.
 #[derive(Debug, Args)]
@@ -59,8 +56,7 @@ Examples:
 
 Exit codes:
   0    every place has its name
-  1    a place does not answer, or is another place already
-  2    a wrong command line or map")]
+  1    a place does not answer, or is another place already")]
     Init(Format),
 
     /// Say that a place is in its database now, after a restore, a copy or pg_upgrade.
@@ -73,8 +69,7 @@ Examples:
 
 Exit codes:
   0    the place is where the map says
-  1    the place does not answer, or is another place
-  2    a wrong command line or map")]
+  1    the place does not answer, or is another place")]
     Adopt {
         /// The name of the place
         // Not `place`, which is the id of the option --place.
@@ -91,8 +86,7 @@ Examples:
 
 Exit codes:
   0    all places are well
-  1    a place is not, or a key is claimed in two hashed places
-  2    a wrong command line or map")]
+  1    a place is not, or a key is claimed in two hashed places")]
     Check(Format),
 
     /// Show the runners and the jobs of each place, and their sums.
@@ -104,9 +98,7 @@ Examples:
   uniqueue places status --places places.json
 
 Exit codes:
-  0    printed
-  1    a place does not answer, or is another than the map says
-  2    a wrong command line or map")]
+  1    a place does not answer, or is another than the map says")]
     Status(Format),
 
     /// Bring the schema of each place up to date, and give new places their names.
@@ -116,14 +108,13 @@ Examples:
 
 Exit codes:
   0    every place is up to date and has its name
-  1    a place does not answer, or cannot be migrated
-  2    a wrong command line or map")]
+  1    a place does not answer, or cannot be migrated")]
     Migrate(Format),
 }
 
 /// Runs a command about places.
-pub(crate) async fn run(arguments: PlacesArguments, places: Option<&str>) -> Result<Verdict, Failure> {
-    let places = Places::new(map(places)?);
+pub(crate) async fn run(arguments: PlacesCommandArguments, places: &PlacesArguments) -> Result<Verdict, Failure> {
+    let places = Places::new(places.map()?);
     match arguments.command {
         PlacesCommand::Init(Format { json }) => report(json, &places, places.init().await, |()| "named".to_owned()),
         PlacesCommand::Adopt { adopted } => adopt(&places, &adopted).await,

@@ -3,8 +3,10 @@
 use clap::{ArgGroup, Args};
 use uniqueue::{GroupBackfillReport, UniqueKey};
 
-use crate::database::{Database, DatabaseArguments};
+use crate::ask::ask;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
+use crate::given::Given;
 use crate::interrupt::{nothing_changed, or_interrupted};
 use crate::output::{self, Bar, Cell, Record, Style};
 use crate::policy_argument::PolicyArgument;
@@ -30,7 +32,6 @@ Examples:
 Exit codes:
   0    every job of the kind that is not final has its group (with --dry-run: would have it)
   1    ran to its end, but a job has another group or none
-  2    a wrong command line or policy, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end; run it again")]
 pub(super) struct BackfillArguments {
     /// The kind of the jobs
@@ -81,31 +82,19 @@ async fn backfill(arguments: BackfillArguments) -> Result<Verdict, Failure> {
         (Some(policy), _) => policy.policy()?,
         (None, group) => UniqueKey::raw(group.unwrap_or_default()).into(),
     };
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let mut backfill = database.client.backfill_groups_of(kind, policy).batch(batch);
-    if let Some(limit) = group_limit {
-        backfill = backfill.limit(limit);
-    }
-    if in_order {
-        backfill = backfill.in_order();
-    }
-    if dry_run {
-        backfill = backfill.dry_run();
-    }
-    if regroup {
-        backfill = backfill.regroup();
-    }
-    // The jobs are not counted, so the bar shows thousandths of the time between the oldest and the newest job.
-    let bar = Bar::new("backfilling", Some(1_000));
-    let report = backfill.on_progress(move |progress| bar.reach(progress.part)).await?;
-    database.close().await?;
-    if json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&text(&report))?;
-    }
-    Ok(if report.is_settled() { Verdict::Fine } else { Verdict::NotFine })
+    ask(&database, async |client, form| {
+        let backfill = client.backfill_groups_of(kind, policy).batch(batch);
+        let backfill = backfill.given(group_limit, |backfill, limit| backfill.limit(limit));
+        let backfill = backfill.given_flag(in_order, |backfill| backfill.in_order());
+        let backfill = backfill.given_flag(dry_run, |backfill| backfill.dry_run());
+        let backfill = backfill.given_flag(regroup, |backfill| backfill.regroup());
+        // The jobs are not counted, so the bar shows thousandths of the time between the oldest and the newest job.
+        let bar = Bar::new("backfilling", Some(1_000));
+        let report = backfill.on_progress(move |progress| bar.reach(progress.part)).await?;
+        let verdict = if report.is_settled() { Verdict::Fine } else { Verdict::NotFine };
+        Ok(form.object(&report, text)?.verdict(verdict))
+    })
+    .await
 }
 
 fn text(report: &GroupBackfillReport) -> String {

@@ -2,19 +2,20 @@
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::GroupInfo;
+use uniqueue::{Client, GroupInfo};
 
-use crate::database::Database;
+use crate::ask::ask_each;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Style, Table, count, format_relative};
+use crate::given::Given;
+use crate::output::{Answer, Cell, Column, Form, Style, Table, count, format_relative};
 use crate::verdict::Verdict;
 
 /// List the groups of queues, and what holds each up.
 ///
 /// It lists groups that have available or running jobs. Groups whose first job waits for something come first, the longest
 /// first, of the first 1,000 by queue, priority and key. Counts stop at 1,001.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct GroupsArguments {
     /// List only the groups of this queue
@@ -41,28 +42,23 @@ Examples:
   uniqueue queue groups
   uniqueue queue groups emails --json | jq .held_by.reason
   uniqueue queue groups --by-name --limit 100000
-  uniqueue job list --queue emails --group customer:1
-
-Exit codes:
-  0    listed
-  2    a wrong command line, an invalid queue name, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  uniqueue job list --queue emails --group customer:1";
 
 /// Prints the groups.
 pub(super) async fn run(arguments: GroupsArguments) -> Result<Verdict, Failure> {
-    let GroupsArguments { name, by_name, limit, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let groups = database.client.groups().limit(limit);
-    let groups = if by_name { groups.by_name() } else { groups };
-    let groups = match name {
-        Some(name) => groups.queue(name).await?,
-        None => groups.await?,
-    };
-    let now = database.client.database_time().await?;
-    database.close().await?;
-    output::print_list(json, &groups, |groups| table(groups, now))?;
-    Ok(Verdict::Fine)
+    ask_each(&arguments.database, |client, form| list(client, form, arguments.clone())).await
+}
+
+async fn list(client: Client, form: Form, arguments: GroupsArguments) -> Result<Answer, Failure> {
+    let GroupsArguments { name, by_name, limit, database: _ } = arguments;
+    let groups = client
+        .groups()
+        .limit(limit)
+        .given_flag(by_name, |groups| groups.by_name())
+        .given(name, |groups, name| groups.queue(name))
+        .await?;
+    let now = client.database_time().await?;
+    form.list(&groups, |groups| table(groups, now))
 }
 
 fn table(groups: &[GroupInfo], now: OffsetDateTime) -> Table {

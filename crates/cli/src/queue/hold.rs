@@ -4,10 +4,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::set::{note_unknown_queue, print_group, print_settings};
-use crate::database::{Database, DatabaseArguments};
+use crate::ask::ask;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::output::format_time;
-use crate::own_name::in_own_name;
+use crate::own_name::own_name;
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
 
@@ -22,12 +23,7 @@ With --json it prints one object: {\"name\", \"held_until\", …}; with --group:
 Examples:
   uniqueue queue hold geocoding 10m
   uniqueue queue hold emails 1h --group customer:1
-  uniqueue queue resume geocoding
-
-Exit codes:
-  0    held
-  2    a wrong command line, an invalid queue name, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  uniqueue queue resume geocoding")]
 pub(super) struct HoldArguments {
     /// The queue
     #[arg(value_name = "NAME")]
@@ -48,25 +44,25 @@ pub(super) struct HoldArguments {
 /// Holds a queue, or a group of it.
 pub(super) async fn run(arguments: HoldArguments) -> Result<Verdict, Failure> {
     let HoldArguments { name, hold_for: DurationArgument(hold_for), group, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let handle = database.client.queue(&name);
-    let before = handle.settings().await?;
-    match group {
-        Some(group) => {
-            in_own_name!(handle.hold_group(&group, hold_for)).await?;
-            let line = json!({ "queue": name, "group": group, "seconds": hold_for.as_secs_f64() });
-            print_group(&name, &group, json, line, &format!("is held for {}", DurationArgument(hold_for)))?;
+    ask(&database, async |client, form| {
+        let handle = client.queue(&name);
+        let before = handle.settings().await?;
+        match group {
+            Some(group) => {
+                handle.hold_group(&group, hold_for).actor(own_name()).await?;
+                let line = json!({ "queue": name, "group": group, "seconds": hold_for.as_secs_f64() });
+                print_group(&name, &group, form.json, line, &format!("is held for {}", DurationArgument(hold_for)))?;
+            }
+            None => {
+                let settings = handle.hold(hold_for).actor(own_name()).await?;
+                print_settings(&settings, form.json, |settings| match settings.held_until {
+                    Some(until) => format!("is held until {}; running jobs are finished", format_time(until)),
+                    None => "is not held".to_owned(),
+                })?;
+            }
         }
-        None => {
-            let settings = in_own_name!(handle.hold(hold_for)).await?;
-            print_settings(&settings, json, |settings| match settings.held_until {
-                Some(until) => format!("is held until {}; running jobs are finished", format_time(until)),
-                None => "is not held".to_owned(),
-            })?;
-        }
-    }
-    note_unknown_queue(&database.client, &before).await;
-    database.close().await?;
-    Ok(Verdict::Fine)
+        note_unknown_queue(client, &before).await;
+        Ok(Verdict::Fine)
+    })
+    .await
 }

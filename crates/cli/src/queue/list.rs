@@ -2,13 +2,13 @@
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{JobCount, QueueInfo, QueueSettings};
+use uniqueue::{Client, JobCount, QueueInfo, QueueSettings};
 
 use super::status::Status;
-use crate::database::Database;
+use crate::ask::ask_each;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Style, Table, count, format_duration, format_relative};
+use crate::output::{self, Answer, Cell, Column, Form, Style, Table, count, format_duration, format_relative};
 use crate::verdict::Verdict;
 
 /// List the queues and their jobs.
@@ -16,7 +16,7 @@ use crate::verdict::Verdict;
 /// It lists every queue that has settings, a live runner or jobs. It is as fast for a queue with ten million jobs: a count
 /// stops at --count-up-to, and states without an index by queue are counted among the newest 20,000 jobs. Beyond, a number is
 /// estimated from a part of the table, as ~537 k, or is a lower bound, as > 10 k.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ListArguments {
     /// List only these queues
@@ -44,27 +44,23 @@ Examples:
   uniqueue queue list emails --json | jq .available
 
 Exit codes:
-  0    listed
-  1    a given queue has no settings, no runner and no jobs
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    a given queue has no settings, no runner and no jobs";
 
 /// Prints the queues.
 pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
-    let ListArguments { names, count_up_to, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let mut queues = database.client.queues().count_up_to(count_up_to).await?;
-    let now = database.client.database_time().await?;
-    database.close().await?;
-    let is_known = |name: &String| queues.iter().any(|info| info.settings.name.as_str() == name);
-    let unknown: Vec<_> = names.iter().filter(|name| !is_known(name)).cloned().collect();
+    ask_each(&arguments.database, |client, form| list(client, form, arguments.clone())).await
+}
+
+async fn list(client: Client, form: Form, arguments: ListArguments) -> Result<Answer, Failure> {
+    let ListArguments { names, count_up_to, database: _ } = arguments;
+    let mut queues = client.queues().count_up_to(count_up_to).await?;
+    let now = client.database_time().await?;
+    let is_known = |name: &&String| queues.iter().any(|info| info.settings.name.as_str() == *name);
+    let unknown = names.iter().filter(|name| !is_known(name));
+    let unknown: Vec<_> = unknown.map(|name| format!("no such queue: {name:?}")).collect();
     queues.retain(|info| names.is_empty() || names.iter().any(|name| info.settings.name.as_str() == name));
-    output::print_list(json, &queues, |queues| table(queues, now))?;
-    for name in &unknown {
-        output::print_to_stderr(&format!("no such queue: {name:?}"));
-    }
-    Ok(if unknown.is_empty() { Verdict::Fine } else { Verdict::NotFine })
+    let verdict = if unknown.is_empty() { Verdict::Fine } else { Verdict::NotFine };
+    Ok(form.list(&queues, |queues| table(queues, now))?.notes(unknown).verdict(verdict))
 }
 
 fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {

@@ -3,11 +3,11 @@
 use clap::Args;
 
 use super::set::{Limit, note_unknown_queue, print_settings};
-use crate::database::Database;
+use crate::ask::ask;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::output::count;
-use crate::own_name::in_own_name;
+use crate::own_name::own_name;
 use crate::verdict::Verdict;
 
 /// Limit how many available jobs a queue may have.
@@ -23,12 +23,7 @@ With --json it prints one object: {\"name\", \"paused_at\", \"limit\", \"max_wai
 
 Examples:
   uniqueue queue max-waiting imports 10000
-  uniqueue queue max-waiting imports none
-
-Exit codes:
-  0    set
-  2    a wrong command line, an invalid queue name, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  uniqueue queue max-waiting imports none")]
 pub(super) struct MaxWaitingArguments {
     /// The queue
     #[arg(value_name = "NAME")]
@@ -45,16 +40,16 @@ pub(super) struct MaxWaitingArguments {
 /// Limits how many jobs of a queue wait.
 pub(super) async fn run(arguments: MaxWaitingArguments) -> Result<Verdict, Failure> {
     let MaxWaitingArguments { name, limit: Limit(limit), database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let before = database.client.queue(&name).settings().await?;
-    let settings = in_own_name!(database.client.queue(&name).max_waiting(limit)).await?;
-    print_settings(&settings, json, |settings| match settings.max_waiting {
-        Some(1) => "takes inserts until 1 job waits".to_owned(),
-        Some(limit) => format!("takes inserts until {} jobs wait", count(u64::from(limit))),
-        None => "takes inserts however many jobs wait".to_owned(),
-    })?;
-    note_unknown_queue(&database.client, &before).await;
-    database.close().await?;
-    Ok(Verdict::Fine)
+    ask(&database, async |client, form| {
+        let before = client.queue(&name).settings().await?;
+        let settings = client.queue(&name).max_waiting(limit).actor(own_name()).await?;
+        print_settings(&settings, form.json, |settings| match settings.max_waiting {
+            Some(1) => "takes inserts until 1 job waits".to_owned(),
+            Some(limit) => format!("takes inserts until {} jobs wait", count(u64::from(limit))),
+            None => "takes inserts however many jobs wait".to_owned(),
+        })?;
+        note_unknown_queue(client, &before).await;
+        Ok(Verdict::Fine)
+    })
+    .await
 }

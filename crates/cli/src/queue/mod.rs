@@ -55,10 +55,7 @@ Examples:
   uniqueue queue rate geocoding 10/1s
 
 Exit codes:
-  0    done
-  1    a queue has no settings to remove, or is in use
-  2    a wrong command line, an invalid queue name, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    a queue has no settings to remove, or is in use";
 
 /// Runs a command about queues.
 pub(crate) async fn run(arguments: QueueArguments) -> Result<Verdict, Failure> {

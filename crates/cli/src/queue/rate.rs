@@ -6,9 +6,10 @@ use clap::Args;
 use uniqueue::{QueueSettings, Rate};
 
 use super::set::{note_unknown_queue, print_settings};
-use crate::database::{Database, DatabaseArguments};
+use crate::ask::ask;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::own_name::in_own_name;
+use crate::own_name::own_name;
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
 
@@ -25,12 +26,7 @@ Examples:
   uniqueue queue rate geocoding 10/1s
   uniqueue queue rate geocoding 10/1s --burst 1
   uniqueue queue rate emails 100/1h --per-group
-  uniqueue queue rate geocoding none
-
-Exit codes:
-  0    set
-  2    a wrong command line, an invalid queue name or rate, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  uniqueue queue rate geocoding none")]
 pub(super) struct RateArguments {
     /// The queue
     #[arg(value_name = "NAME")]
@@ -73,17 +69,17 @@ impl FromStr for RateArgument {
 /// Sets the rate of a queue.
 pub(super) async fn run(arguments: RateArguments) -> Result<Verdict, Failure> {
     let RateArguments { name, rate: RateArgument(rate), burst, per_group, database } = arguments;
-    let json = database.json;
     let rate = rate.map(|rate| rate.burst(burst.unwrap_or(rate.burst)));
-    let database = Database::open_migrated(&database).await?;
-    let handle = database.client.queue(&name);
-    let before = handle.settings().await?;
-    let change = if per_group { handle.group_rate(rate) } else { handle.rate(rate) };
-    let settings = in_own_name!(change).await?;
-    print_settings(&settings, json, |settings| sentence(settings, per_group))?;
-    note_unknown_queue(&database.client, &before).await;
-    database.close().await?;
-    Ok(Verdict::Fine)
+    ask(&database, async |client, form| {
+        let handle = client.queue(&name);
+        let before = handle.settings().await?;
+        let change = if per_group { handle.group_rate(rate) } else { handle.rate(rate) };
+        let settings = change.actor(own_name()).await?;
+        print_settings(&settings, form.json, |settings| sentence(settings, per_group))?;
+        note_unknown_queue(client, &before).await;
+        Ok(Verdict::Fine)
+    })
+    .await
 }
 
 /// The queue's new rate, in words.

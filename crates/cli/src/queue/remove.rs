@@ -4,10 +4,11 @@ use clap::Args;
 use serde_json::json;
 use uniqueue::{JobState, QueueInfo};
 
-use crate::database::{Database, DatabaseArguments};
+use crate::ask::ask;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::output::{self, printable};
-use crate::own_name::in_own_name;
+use crate::own_name::own_name;
 use crate::verdict::Verdict;
 
 /// Remove the settings of queues, such as those of a mistyped name.
@@ -22,10 +23,7 @@ Examples:
   uniqueue queue remove emials
 
 Exit codes:
-  0    removed
-  1    a queue has no settings, or has unfinished jobs or a live runner
-  2    a wrong command line, an invalid queue name, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  1    a queue has no settings, or has unfinished jobs or a live runner")]
 pub(super) struct RemoveArguments {
     /// One or more queues
     #[arg(value_name = "NAME", required = true)]
@@ -38,31 +36,31 @@ pub(super) struct RemoveArguments {
 /// Removes the settings of queues.
 pub(super) async fn run(arguments: RemoveArguments) -> Result<Verdict, Failure> {
     let RemoveArguments { names, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let queues = database.client.queues().count_up_to(1).await?;
-    let mut verdict = Verdict::Fine;
-    for name in &names {
-        let info = queues.iter().find(|queue| queue.settings.name.as_str() == name);
-        let reason = match info.and_then(in_use) {
-            Some(reason) => Some(reason),
-            None if in_own_name!(database.client.queue(name).remove()).await? => None,
-            None => Some("it has no settings"),
-        };
-        if reason.is_some() {
-            verdict = Verdict::NotFine;
+    ask(&database, async |client, form| {
+        let queues = client.queues().count_up_to(1).await?;
+        let mut verdict = Verdict::Fine;
+        for name in &names {
+            let info = queues.iter().find(|queue| queue.settings.name.as_str() == name);
+            let reason = match info.and_then(in_use) {
+                Some(reason) => Some(reason),
+                None if client.queue(name).remove().actor(own_name()).await? => None,
+                None => Some("it has no settings"),
+            };
+            if reason.is_some() {
+                verdict = Verdict::NotFine;
+            }
+            if form.json {
+                output::print_json_line(&json!({ "name": name, "removed": reason.is_none(), "reason": reason }))?;
+                continue;
+            }
+            output::print_message(&match reason {
+                None => format!("removed the settings of queue {}\n", printable(name)),
+                Some(reason) => format!("queue {} is left as it is: {reason}\n", printable(name)),
+            })?;
         }
-        if json {
-            output::print_json_line(&json!({ "name": name, "removed": reason.is_none(), "reason": reason }))?;
-            continue;
-        }
-        output::print_message(&match reason {
-            None => format!("removed the settings of queue {}\n", printable(name)),
-            Some(reason) => format!("queue {} is left as it is: {reason}\n", printable(name)),
-        })?;
-    }
-    database.close().await?;
-    Ok(verdict)
+        Ok(verdict)
+    })
+    .await
 }
 
 /// Why the settings of a queue must stay. `None` if nothing uses it.

@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uniqueue::{Client, JobState, Keep, QueueInfo, QueueSettings};
 
-use crate::database::Database;
+use crate::ask::ask;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::output::{self, format_duration, format_time, printable};
-use crate::own_name::in_own_name;
+use crate::own_name::own_name;
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
 
@@ -26,12 +26,7 @@ With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"k
 
 Examples:
   uniqueue queue pause emails
-  uniqueue queue pause emails imports --reason 'the provider is down'
-
-Exit codes:
-  0    paused
-  2    a wrong command line, an invalid queue name, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  uniqueue queue pause emails imports --reason 'the provider is down'")]
 pub(super) struct PauseArguments {
     /// One or more queues
     #[arg(value_name = "NAME", required = true)]
@@ -57,9 +52,7 @@ Examples:
   uniqueue queue resume emails --group customer:1
 
 Exit codes:
-  0    resumed, or was neither paused nor held, as the output says
-  2    a wrong command line, an invalid queue name, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  0    resumed, or was neither paused nor held, as the output says")]
 pub(super) struct ResumeArguments {
     /// One or more queues
     #[arg(value_name = "NAME", required = true)]
@@ -86,12 +79,7 @@ Examples:
   uniqueue queue limit geocoding 5
   uniqueue queue limit geocoding none
   uniqueue queue limit emails 3 --per-group
-  uniqueue queue limit emails --fair yes
-
-Exit codes:
-  0    set
-  2    a wrong command line, an invalid queue name, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  uniqueue queue limit emails --fair yes")]
 pub(super) struct LimitArguments {
     /// The queue
     #[arg(value_name = "NAME")]
@@ -129,12 +117,7 @@ Examples:
   uniqueue queue retention emails --completed 1h --discarded 30d
   uniqueue queue retention pings --completed 0s
   uniqueue queue retention audits --completed forever --cancelled forever --discarded forever
-  uniqueue queue retention emails --as-runners-say
-
-Exit codes:
-  0    set
-  2    a wrong command line, an invalid queue name, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end")]
+  uniqueue queue retention emails --as-runners-say")]
 pub(super) struct RetentionArguments {
     /// The queue
     #[arg(value_name = "NAME")]
@@ -203,74 +186,80 @@ impl FromStr for KeepArgument {
 /// Pauses queues.
 pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure> {
     let PauseArguments { names, reason, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    for name in &names {
-        let mut tx = database.client.pool().begin().await?;
-        let before = database.client.queue(name).settings().tx(&mut tx).await?;
-        let pause = in_own_name!(database.client.queue(name).pause());
-        let pause = reason.iter().fold(pause, |pause, reason| pause.reason(reason));
-        let settings = pause.tx(&mut tx).await?;
-        tx.commit().await?;
-        print_change(&settings, before.paused_at.is_none(), json, |settings| {
-            match (before.paused_at, settings.paused_at) {
-                (Some(since), _) => format!("was paused already, since {}", format_time(since)),
-                (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
-                (None, None) => "is not paused".to_owned(),
-            }
-        })?;
-        note_unknown_queue(&database.client, &before).await;
-    }
-    database.close().await?;
-    Ok(Verdict::Fine)
+    ask(&database, async |client, form| {
+        for name in &names {
+            let mut tx = client.pool().begin().await?;
+            let before = client.queue(name).settings().tx(&mut tx).await?;
+            let pause = client.queue(name).pause().actor(own_name());
+            let pause = reason.iter().fold(pause, |pause, reason| pause.reason(reason));
+            let settings = pause.tx(&mut tx).await?;
+            tx.commit().await?;
+            print_change(&settings, before.paused_at.is_none(), form.json, |settings| {
+                match (before.paused_at, settings.paused_at) {
+                    (Some(since), _) => format!("was paused already, since {}", format_time(since)),
+                    (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
+                    (None, None) => "is not paused".to_owned(),
+                }
+            })?;
+            note_unknown_queue(client, &before).await;
+        }
+        Ok(Verdict::Fine)
+    })
+    .await
 }
 
 /// Resumes queues.
 pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failure> {
     let ResumeArguments { names, group, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    for name in &names {
-        if let Some(group) = &group {
-            let changed = in_own_name!(database.client.queue(name).resume_group(group)).await?;
-            let text = if changed { "is resumed" } else { "was not held" };
-            print_group(name, group, json, json!({ "queue": name, "group": group, "changed": changed }), text)?;
-            continue;
+    ask(&database, async |client, form| {
+        for name in &names {
+            if let Some(group) = &group {
+                let changed = client.queue(name).resume_group(group).actor(own_name()).await?;
+                let text = if changed { "is resumed" } else { "was not held" };
+                print_group(
+                    name,
+                    group,
+                    form.json,
+                    json!({ "queue": name, "group": group, "changed": changed }),
+                    text,
+                )?;
+                continue;
+            }
+            let mut tx = client.pool().begin().await?;
+            let before = client.queue(name).settings().tx(&mut tx).await?;
+            let settings = client.queue(name).resume().actor(own_name()).tx(&mut tx).await?;
+            tx.commit().await?;
+            let changed = before.paused_at.is_some() || before.held_until.is_some();
+            print_change(&settings, changed, form.json, |_| {
+                if changed { "is resumed".to_owned() } else { "was not paused".to_owned() }
+            })?;
         }
-        let mut tx = database.client.pool().begin().await?;
-        let before = database.client.queue(name).settings().tx(&mut tx).await?;
-        let settings = in_own_name!(database.client.queue(name).resume()).tx(&mut tx).await?;
-        tx.commit().await?;
-        let changed = before.paused_at.is_some() || before.held_until.is_some();
-        print_change(&settings, changed, json, |_| {
-            if changed { "is resumed".to_owned() } else { "was not paused".to_owned() }
-        })?;
-    }
-    database.close().await?;
-    Ok(Verdict::Fine)
+        Ok(Verdict::Fine)
+    })
+    .await
 }
 
 /// Limits a queue.
 pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure> {
     let LimitArguments { name, limit, per_group, fair, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let handle = database.client.queue(&name);
-    let mut tx = database.client.pool().begin().await?;
-    let before = handle.settings().tx(&mut tx).await?;
-    let mut settings = before.clone();
-    if let Some(Limit(limit)) = limit {
-        let change = if per_group { handle.group_limit(limit) } else { handle.limit(limit) };
-        settings = in_own_name!(change).tx(&mut tx).await?;
-    }
-    if let Some(fair) = fair {
-        settings = in_own_name!(handle.fair(matches!(fair, YesOrNo::Yes))).tx(&mut tx).await?;
-    }
-    tx.commit().await?;
-    print_settings(&settings, json, |settings| limits(settings, limit.is_some(), per_group, fair.is_some()))?;
-    note_unknown_queue(&database.client, &before).await;
-    database.close().await?;
-    Ok(Verdict::Fine)
+    ask(&database, async |client, form| {
+        let handle = client.queue(&name);
+        let mut tx = client.pool().begin().await?;
+        let before = handle.settings().tx(&mut tx).await?;
+        let mut settings = before.clone();
+        if let Some(Limit(limit)) = limit {
+            let change = if per_group { handle.group_limit(limit) } else { handle.limit(limit) };
+            settings = change.actor(own_name()).tx(&mut tx).await?;
+        }
+        if let Some(fair) = fair {
+            settings = handle.fair(matches!(fair, YesOrNo::Yes)).actor(own_name()).tx(&mut tx).await?;
+        }
+        tx.commit().await?;
+        print_settings(&settings, form.json, |settings| limits(settings, limit.is_some(), per_group, fair.is_some()))?;
+        note_unknown_queue(client, &before).await;
+        Ok(Verdict::Fine)
+    })
+    .await
 }
 
 /// The queue's new settings, in words.
@@ -294,41 +283,41 @@ fn limits(settings: &QueueSettings, is_limit: bool, per_group: bool, is_fair: bo
 /// Sets or shows how long jobs are kept.
 pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, Failure> {
     let RetentionArguments { name, completed, cancelled, discarded, as_runners_say, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let handle = database.client.queue(&name);
-    let mut tx = database.client.pool().begin().await?;
-    let before = handle.settings().tx(&mut tx).await?;
-    let is_change = as_runners_say || [completed, cancelled, discarded].iter().any(Option::is_some);
-    let mut settings = match as_runners_say {
-        true => in_own_name!(handle.retention(None)).tx(&mut tx).await?,
-        false => before.clone(),
-    };
-    for (state, given) in
-        [(JobState::Completed, completed), (JobState::Cancelled, cancelled), (JobState::Discarded, discarded)]
-    {
-        if let Some(KeepArgument(keep)) = given {
-            settings = in_own_name!(handle.keep(state, keep)).tx(&mut tx).await?;
+    ask(&database, async |client, form| {
+        let handle = client.queue(&name);
+        let mut tx = client.pool().begin().await?;
+        let before = handle.settings().tx(&mut tx).await?;
+        let is_change = as_runners_say || [completed, cancelled, discarded].iter().any(Option::is_some);
+        let mut settings = match as_runners_say {
+            true => handle.retention(None).actor(own_name()).tx(&mut tx).await?,
+            false => before.clone(),
+        };
+        for (state, given) in
+            [(JobState::Completed, completed), (JobState::Cancelled, cancelled), (JobState::Discarded, discarded)]
+        {
+            if let Some(KeepArgument(keep)) = given {
+                settings = handle.keep(state, keep).actor(own_name()).tx(&mut tx).await?;
+            }
         }
-    }
-    tx.commit().await?;
-    print_settings(&settings, json, |settings| {
-        let kept = [settings.keep_completed, settings.keep_cancelled, settings.keep_discarded];
-        if kept == [Keep::AsRunnersSay; 3] {
-            return "keeps its final jobs as the runners are configured".to_owned();
+        tx.commit().await?;
+        print_settings(&settings, form.json, |settings| {
+            let kept = [settings.keep_completed, settings.keep_cancelled, settings.keep_discarded];
+            if kept == [Keep::AsRunnersSay; 3] {
+                return "keeps its final jobs as the runners are configured".to_owned();
+            }
+            let [completed, cancelled, discarded] = kept.map(|keep| match keep {
+                Keep::AsRunnersSay => "as the runners are configured".to_owned(),
+                Keep::Forever => "forever".to_owned(),
+                Keep::For(length) => format_duration(length),
+            });
+            format!("keeps completed jobs {completed}, cancelled ones {cancelled}, discarded ones {discarded}")
+        })?;
+        if is_change {
+            note_unknown_queue(client, &before).await;
         }
-        let [completed, cancelled, discarded] = kept.map(|keep| match keep {
-            Keep::AsRunnersSay => "as the runners are configured".to_owned(),
-            Keep::Forever => "forever".to_owned(),
-            Keep::For(length) => format_duration(length),
-        });
-        format!("keeps completed jobs {completed}, cancelled ones {cancelled}, discarded ones {discarded}")
-    })?;
-    if is_change {
-        note_unknown_queue(&database.client, &before).await;
-    }
-    database.close().await?;
-    Ok(Verdict::Fine)
+        Ok(Verdict::Fine)
+    })
+    .await
 }
 
 /// Prints a note if a queue had no settings, no live runner and no recent job: its name may be a typing error. This runs

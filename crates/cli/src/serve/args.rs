@@ -131,5 +131,4 @@ Examples:
 need none. With --json it prints {\"url\", \"socket\", \"faktory\", \"ojs\", \"read_only\"} when it listens.
 
 Exit codes:
-  0    stopped by Ctrl-C or SIGTERM, or the line is printed
-  2    a wrong command line, an address without credentials, or the database, a file or the address failed";
+  0    stopped by Ctrl-C or SIGTERM, or the line is printed";

@@ -27,7 +27,7 @@ use std::time::Duration;
 use axum::Router;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use uniqueue::{PlaceMap, shutdown_signal};
+use uniqueue::shutdown_signal;
 use uniqueue_web::{Access, Web};
 
 pub(crate) use self::args::ServeArguments;
@@ -40,17 +40,19 @@ use self::listener::Listening;
 use self::ojs::OjsDoor;
 use crate::failure::Failure;
 use crate::output;
+use crate::places::all as places_of_map;
 use crate::verdict::Verdict;
 
 /// How long requests may take after an interrupt.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves a queue, or all places of a map, until an interrupt.
-pub(crate) async fn run(arguments: ServeArguments, map: Option<PlaceMap>) -> Result<Verdict, Failure> {
+pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     if let Some(user) = &arguments.hash_password {
         output::print(&format!("{}\n", password::line(user)?))?;
         return Ok(Verdict::Fine);
     }
+    let map = places_of_map().map(|places| places.map().clone());
     let credentials = Credentials::read(&arguments)?;
     check_trusted_header(&arguments)?;
     if map.is_some() {

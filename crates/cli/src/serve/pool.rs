@@ -39,7 +39,7 @@ pub(super) fn open_with(
         Client::connect_options(url)?.application_name("uniqueue serve").options(settings(arguments, timeout));
     let pool =
         PgPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE_TIMEOUT).connect_lazy_with(options);
-    Ok(Client::builder().schema(arguments.database.schema.clone()).pool(pool))
+    Ok(Client::builder().schema(arguments.database.schema().clone()).pool(pool))
 }
 
 /// The places of a map, each with a pool and limits as the pool of a dashboard has them.

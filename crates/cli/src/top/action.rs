@@ -11,7 +11,7 @@ use super::poll::{QUERY_TIMEOUT, one_line};
 use super::state::{Action, Update};
 use crate::failure::Failure;
 use crate::output;
-use crate::own_name::in_own_name;
+use crate::own_name::own_name;
 
 /// Runs an action and sends its result.
 pub(super) async fn run(client: Client, action: Action, updates: mpsc::Sender<Update>) {
@@ -32,14 +32,14 @@ pub(super) async fn run(client: Client, action: Action, updates: mpsc::Sender<Up
 async fn perform(client: &Client, action: &Action, updates: &mpsc::Sender<Update>) -> Result<Update, Failure> {
     let notice = match action {
         Action::Pause(queue) => {
-            in_own_name!(client.queue(queue).pause()).await?;
+            client.queue(queue).pause().actor(own_name()).await?;
             format!("queue {queue} is paused")
         }
         Action::Resume(queue) => {
-            in_own_name!(client.queue(queue).resume()).await?;
+            client.queue(queue).resume().actor(own_name()).await?;
             format!("queue {queue} is resumed")
         }
-        Action::Cancel(job) => match in_own_name!(client.cancel(*job)).await?.len() {
+        Action::Cancel(job) => match client.cancel(*job).actor(own_name()).await?.len() {
             0 => format!("job {job} was final already, or is gone"),
             _ => format!("job {job} is cancelled"),
         },
@@ -87,7 +87,7 @@ async fn retry(client: &Client, kind: &str, updates: &mpsc::Sender<Update>) -> S
     let mut processed = 0;
     // Jobs that are discarded instead, because another job holds their key.
     let discarded = AtomicU64::new(0);
-    let change = in_own_name!(client.retry(filter)).on_discarded(|ids| {
+    let change = client.retry(filter).actor(own_name()).on_discarded(|ids| {
         discarded.fetch_add(ids.len() as u64, Ordering::Relaxed);
     });
     let change = change.on_batch(|batch| {

@@ -30,5 +30,4 @@ Examples:
 
 Exit codes:
   0    ended with q or Ctrl-C
-  2    a wrong command line, no terminal, or the database did not answer at the start
   130  interrupted by SIGTERM";

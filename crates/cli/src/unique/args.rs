@@ -35,10 +35,7 @@ Examples:
   uniqueue unique backfill --kind email.send --policy policy.json --dry-run
 
 Exit codes:
-  0    done
-  1    ran to its end and found something wrong (each command says when)
-  2    a wrong command line, or something outside failed: the database, a file, a permission
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    ran to its end and found something wrong (each command says when)";
 
 /// Explain what an insert would do, without doing it.
 ///
@@ -90,9 +87,7 @@ Examples:
 
 Exit codes:
   0    the job would be inserted
-  1    no job would be inserted, because another job claims the key; or the insert would wait for an open transaction
-  2    a wrong command line or policy, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    no job would be inserted, because another job claims the key; or the insert would wait for an open transaction";
 
 /// List the claimed keys and their holders.
 ///
@@ -132,9 +127,7 @@ Examples:
   uniqueue unique holders --prefix sync: --after sync:4711
 
 Exit codes:
-  0    listed, even if no key matched
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  0    listed, even if no key matched";
 
 /// Show everything about one key: its holder, when it is free, its jobs, and the inserts that wait for it.
 ///
@@ -163,9 +156,7 @@ Examples:
 
 Exit codes:
   0    shown, whether or not a job claims the key
-  1    no job that was searched has the key
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    no job that was searched has the key";
 
 /// Release a key from the job that claims it, for good.
 ///
@@ -197,15 +188,13 @@ Examples:
 
 Exit codes:
   0    released; with --dry-run, a job claims the key
-  1    no job claims the key, or the answer was no
-  2    a wrong command line, no --yes and no terminal, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    no job claims the key, or the answer was no";
 
 /// Count the suppressed duplicates of a kind, and list the counts.
 ///
 /// A duplicate normally writes nothing. If its kind is audited, it is counted by its key. Without --start and --stop the
 /// command lists the kinds, and the keys with the latest duplicates.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = AUDIT_EXAMPLES)]
 pub(super) struct AuditArguments {
     /// Only this kind
@@ -239,10 +228,7 @@ Examples:
   uniqueue unique audit email.send --stop
 
 Exit codes:
-  0    done
-  1    nothing can be counted now: the buffer is full, because no runner empties it
-  2    a wrong command line, or the database failed
-  130  interrupted by Ctrl-C or SIGTERM before the end";
+  1    nothing can be counted now: the buffer is full, because no runner empties it";
 
 /// Give queued jobs the keys of a new or changed policy.
 ///
@@ -304,5 +290,4 @@ Examples:
 Exit codes:
   0    every job of the kind has its key (with --dry-run: would have it), and there is no collision
   1    ran to its end, but a job has no key, or its key is held by another job; the report lists the jobs
-  2    a wrong command line or policy, no --yes and no terminal, or the database failed
   130  interrupted by Ctrl-C or SIGTERM before the end; run it again";

@@ -1,12 +1,13 @@
 //! `uniqueue unique audit`.
 
 use serde::Serialize;
-use uniqueue::{AuditedKind, SuppressedDuplicate};
+use uniqueue::{AuditedKind, Client, SuppressedDuplicate};
 
 use super::args::AuditArguments;
-use crate::database::Database;
+use crate::ask::ask_each;
 use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Style, Table};
+use crate::given::Given;
+use crate::output::{self, Answer, Body, Cell, Column, Form, Style, Table};
 use crate::verdict::Verdict;
 
 /// The counted duplicates.
@@ -18,15 +19,13 @@ struct Audit {
 }
 
 pub(super) async fn run(arguments: AuditArguments) -> Result<Verdict, Failure> {
-    let AuditArguments { kind, start, stop, keep, limit, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let client = &database.client;
+    ask_each(&arguments.database, |client, form| audit(client, form, arguments.clone())).await
+}
+
+async fn audit(client: Client, form: Form, arguments: AuditArguments) -> Result<Answer, Failure> {
+    let AuditArguments { kind, start, stop, keep, limit, database: _ } = arguments;
     if let Some(kind) = kind.as_ref().filter(|_| start || stop) {
-        let mut change = client.audit_duplicates(kind);
-        if let Some(keep) = keep {
-            change = change.keep(keep.0);
-        }
+        let change = client.audit_duplicates(kind).given(keep, |change, keep| change.keep(keep.0));
         if stop { change.stop().await? } else { change.await? }
     }
     let mut kinds = client.audited_kinds().await?;
@@ -37,19 +36,14 @@ pub(super) async fn run(arguments: AuditArguments) -> Result<Verdict, Failure> {
     }
     let audit = Audit { kinds, keys: keys.await? };
     let now = client.database_time().await?;
-    database.close().await?;
-    if json {
-        output::print_json(&audit)?;
-    } else {
-        output::print(&text(&audit, now))?;
-    }
     let is_full = audit.kinds.iter().any(|kind| kind.is_audited && kind.tally_is_full);
-    Ok(if is_full { Verdict::NotFine } else { Verdict::Fine })
+    let verdict = if is_full { Verdict::NotFine } else { Verdict::Fine };
+    Ok(form.object(&audit, |audit| text(audit, now))?.verdict(verdict))
 }
 
-fn text(audit: &Audit, now: time::OffsetDateTime) -> String {
+fn text(audit: &Audit, now: time::OffsetDateTime) -> Body {
     if audit.kinds.is_empty() {
-        return "no duplicates are counted: see `uniqueue unique audit --help`\n".to_owned();
+        return Body::Text("no duplicates are counted: see `uniqueue unique audit --help`\n".to_owned());
     }
     let mut kinds = Table::new([
         Column::text("kind"),
@@ -74,7 +68,7 @@ fn text(audit: &Audit, now: time::OffsetDateTime) -> String {
             Cell::new(output::format_duration(kind.keep)),
         ]);
     }
-    format!("{}\n{}", kinds.text(), counters(&audit.keys, now).text())
+    Body::Tables(vec![kinds, counters(&audit.keys, now)])
 }
 
 /// Lays out the counts by key.

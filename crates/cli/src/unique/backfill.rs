@@ -3,8 +3,9 @@
 use uniqueue::{BackfillReport, OnCollision, UnfitJob};
 
 use super::args::{BackfillArguments, Collisions};
-use crate::database::Database;
+use crate::ask::ask;
 use crate::failure::Failure;
+use crate::given::Given;
 use crate::output::{self, Answer, Bar, Cell, Column, Record, Style, Table};
 use crate::verdict::Verdict;
 
@@ -16,46 +17,28 @@ pub(crate) fn left() -> String {
 pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure> {
     let BackfillArguments { kind, policy, dry_run, rekey, on_collision, batch, yes, database } = arguments;
     let policy = policy.policy()?;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let cancels = on_collision == Collisions::Cancel;
-    if cancels && !dry_run && !yes {
-        let schema = database.client.schema();
-        let question = format!("Cancel waiting jobs of kind {kind} in schema {schema} whose key another job claims?");
-        match output::confirm(&output::printable(&question))? {
-            Answer::Yes => {}
-            Answer::No => {
+    ask(&database, async |client, form| {
+        let cancels = on_collision == Collisions::Cancel;
+        if cancels && !dry_run && !yes {
+            let schema = client.schema();
+            let question =
+                format!("Cancel waiting jobs of kind {kind} in schema {schema} whose key another job claims?");
+            if !output::confirm(&output::printable(&question), "the change")? {
                 output::print("nothing was changed\n")?;
-                return Ok(Verdict::NotFine);
-            }
-            Answer::NoTerminal => {
-                return Err(Failure::refused(
-                    "the change needs confirmation, and there is no terminal",
-                    "check with --dry-run, then give --yes",
-                ));
+                return Ok(Answer::from(Verdict::NotFine));
             }
         }
-    }
-    let mut backfill = database.client.backfill_kind(kind, policy).batch(batch);
-    if dry_run {
-        backfill = backfill.dry_run();
-    }
-    if rekey {
-        backfill = backfill.rekey();
-    }
-    if cancels {
-        backfill = backfill.on_collision(OnCollision::Cancel);
-    }
-    // The jobs are not counted, so the bar shows thousandths of the time between the oldest and the newest job.
-    let bar = Bar::new("backfilling", Some(1_000));
-    let report = backfill.on_progress(move |progress| bar.reach(progress.part)).await?;
-    database.close().await?;
-    if json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&text(&report, on_collision))?;
-    }
-    Ok(if report.is_settled() { Verdict::Fine } else { Verdict::NotFine })
+        let backfill = client.backfill_kind(kind, policy).batch(batch);
+        let backfill = backfill.given_flag(dry_run, |backfill| backfill.dry_run());
+        let backfill = backfill.given_flag(rekey, |backfill| backfill.rekey());
+        let backfill = backfill.given_flag(cancels, |backfill| backfill.on_collision(OnCollision::Cancel));
+        // The jobs are not counted, so the bar shows thousandths of the time between the oldest and the newest job.
+        let bar = Bar::new("backfilling", Some(1_000));
+        let report = backfill.on_progress(move |progress| bar.reach(progress.part)).await?;
+        let verdict = if report.is_settled() { Verdict::Fine } else { Verdict::NotFine };
+        Ok(form.object(&report, |report| text(report, on_collision))?.verdict(verdict))
+    })
+    .await
 }
 
 fn text(report: &BackfillReport, on_collision: Collisions) -> String {

@@ -1,13 +1,13 @@
 //! `uniqueue unique explain`.
 
 use serde::Serialize;
-use serde_json::Value;
 use uniqueue::{Explanation, InsertOutcome, JobState, NewJob};
 
 use super::args::ExplainArguments;
 use super::trial::{Blocker, would_wait};
-use crate::database::Database;
+use crate::ask::ask;
 use crate::failure::Failure;
+use crate::given::Given;
 use crate::group_text::add_group;
 use crate::output::{self, Cell, Record, Style};
 use crate::policy_argument::policy_of_key;
@@ -24,18 +24,8 @@ struct Report<'a> {
 
 pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure> {
     let ExplainArguments { kind, args, queue, meta, scheduled_at, policy, key, database } = arguments;
-    let mut job = NewJob::new(&kind, &args.value("--args")?);
-    if let Some(queue) = queue {
-        job = job.queue(queue);
-    }
-    let meta = match meta.value("--meta")? {
-        Value::Object(members) => members,
-        other => {
-            let hint = "give an object such as '{\"tenant\": 7}'";
-            return Err(Failure::refused(format!("--meta is not an object: {other}"), hint));
-        }
-    };
-    for (name, value) in meta {
+    let mut job = NewJob::new(&kind, &args.value("--args")?).given(queue, NewJob::queue);
+    for (name, value) in meta.members("--meta")? {
         job = job.meta(name, value);
     }
     if let Some(policy) = policy {
@@ -47,36 +37,31 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
     if let Some(key) = key {
         job = job.unique(policy_of_key(&key)?);
     }
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    job = database.client.kinds().fill_in(job).await?;
-    if let Some(at) = scheduled_at {
-        job = job.scheduled_at(at.at(database.client.database_time().await?));
-    }
-    let explanation = database.client.explain(job.clone()).await?;
-    let waits_for = match (&explanation.holder, &explanation.unique_key) {
-        (None, Some(_)) => would_wait(&database.client, job).await?,
-        _ => None,
-    };
-    let holder = match &explanation.holder {
-        Some(holder) if !json => database.client.job(holder.holder).await?,
-        _ => None,
-    };
-    let is_inserted_at_once = explanation.outcome == InsertOutcome::Inserted && waits_for.is_none();
-    if json {
-        output::print_json(&Report { explanation: &explanation, waits_for })?;
-    } else {
+    ask(&database, async |client, form| {
+        job = client.kinds().fill_in(job).await?;
+        if let Some(at) = scheduled_at {
+            job = job.scheduled_at(at.at(client.database_time().await?));
+        }
+        let explanation = client.explain(job.clone()).await?;
+        let waits_for = match (&explanation.holder, &explanation.unique_key) {
+            (None, Some(_)) => would_wait(client, job).await?,
+            _ => None,
+        };
         let mut record = text(&explanation, waits_for.as_ref());
-        if let Some(holder) = holder {
-            add_group(&mut record, &database.client, &holder).await?;
-            let first = database.client.why(holder.id).await?.into_iter().next();
+        if let Some(holder) = explanation.holder.as_ref().filter(|_| !form.json)
+            && let Some(holder) = client.job(holder.holder).await?
+        {
+            add_group(&mut record, client, &holder).await?;
+            let first = client.why(holder.id).await?.into_iter().next();
             let waits = first.filter(|first| first.code.is_obstacle());
             record.optional_field("why it waits", waits.map(|first| first.reason));
         }
-        output::print(&format!("{}\n", record.draw()))?;
-    }
-    database.close().await?;
-    Ok(if is_inserted_at_once { Verdict::Fine } else { Verdict::NotFine })
+        let is_inserted_at_once = explanation.outcome == InsertOutcome::Inserted && waits_for.is_none();
+        let report = Report { explanation: &explanation, waits_for };
+        let answer = form.object(&report, |_| format!("{}\n", record.draw()))?;
+        Ok(if is_inserted_at_once { answer } else { answer.verdict(Verdict::NotFine) })
+    })
+    .await
 }
 
 fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> Record {

@@ -4,9 +4,10 @@ use serde::Serialize;
 use uniqueue::KeyHolder;
 
 use super::args::HoldersArguments;
-use crate::database::Database;
+use crate::ask::ask;
 use crate::failure::Failure;
-use crate::output::{self, Column, Table};
+use crate::given::Given;
+use crate::output::{self, Column, Page, Table};
 use crate::verdict::Verdict;
 
 /// A claim as JSON.
@@ -26,27 +27,20 @@ impl<'a> ClaimLine<'a> {
 
 pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure> {
     let HoldersArguments { prefix, kind, queue, after, limit, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let mut claims = database.client.claims().limit(limit);
-    if let Some(prefix) = prefix {
-        claims = claims.prefix(prefix);
-    }
-    if let Some(kind) = kind {
-        claims = claims.kind(kind);
-    }
-    if let Some(name) = queue {
-        claims = claims.queue(name);
-    }
-    if let Some(key) = after {
-        claims = claims.after(key);
-    }
-    let holders = claims.await?;
-    database.close().await?;
-    if json {
-        output::print(&output::json_lines(holders.iter().map(ClaimLine::new))?)?;
-        return Ok(Verdict::Fine);
-    }
+    ask(&database, async |client, form| {
+        let claims = client.claims().limit(limit);
+        let claims = claims.given(prefix, |claims, prefix| claims.prefix(prefix));
+        let claims = claims.given(kind, |claims, kind| claims.kind(kind));
+        let claims = claims.given(queue, |claims, queue| claims.queue(queue));
+        let holders = claims.given(after, |claims, key| claims.after(key)).await?;
+        let ids = holders.iter().map(|holder| holder.claim.unique_key.clone()).collect();
+        let lines: Vec<_> = holders.iter().map(ClaimLine::new).collect();
+        Ok(form.list(&lines, |_| table(&holders))?.page(Page { limit, is_oldest_first: true, ids }))
+    })
+    .await
+}
+
+fn table(holders: &[KeyHolder]) -> Table {
     let mut table = Table::new([
         Column::text("unique key"),
         Column::text("holder"),
@@ -56,7 +50,7 @@ pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure>
         Column::number("age"),
         Column::long("free"),
     ]);
-    for KeyHolder { claim, kind, queue, .. } in &holders {
+    for KeyHolder { claim, kind, queue, .. } in holders {
         table.row([
             claim.unique_key.clone(),
             claim.holder.to_string(),
@@ -67,9 +61,5 @@ pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure>
             claim.frees(),
         ]);
     }
-    output::print(&table.text())?;
-    if let Some(last) = holders.last().filter(|_| holders.len() == limit as usize) {
-        output::print(&output::next_page(&last.claim.unique_key))?;
-    }
-    Ok(Verdict::Fine)
+    table
 }

@@ -4,10 +4,10 @@ use serde::Serialize;
 use uniqueue::{JobId, JobState};
 
 use super::args::ReleaseArguments;
-use crate::database::Database;
+use crate::ask::ask;
 use crate::failure::Failure;
-use crate::output::{self, Answer};
-use crate::own_name::in_own_name;
+use crate::output;
+use crate::own_name::own_name;
 use crate::verdict::Verdict;
 
 /// The outcome for a claim.
@@ -27,48 +27,31 @@ pub(super) fn left() -> String {
 
 pub(super) async fn run(arguments: ReleaseArguments) -> Result<Verdict, Failure> {
     let ReleaseArguments { key, dry_run, yes, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let holder = database.client.holder(&key).await?;
-    let mut release = Release {
-        holder: holder.as_ref().map(|job| job.id),
-        holder_state: holder.as_ref().map(|job| job.state),
-        unique_key: key,
-        released: false,
-    };
-    let mut is_refused = false;
-    if let (Some(job), false) = (&holder, dry_run) {
-        let schema = database.client.schema();
-        let question = format!(
-            "Release the claim of job {} ({}, {}) in schema {schema}?",
-            job.id,
-            output::printable(job.kind.as_str()),
-            job.state
-        );
-        match if yes { Answer::Yes } else { output::confirm(&question)? } {
-            Answer::Yes => {
-                let released = in_own_name!(database.client.release_claim(&release.unique_key)).await?;
+    ask(&database, async |client, form| {
+        let holder = client.holder(&key).await?;
+        let mut release = Release {
+            holder: holder.as_ref().map(|job| job.id),
+            holder_state: holder.as_ref().map(|job| job.state),
+            unique_key: key,
+            released: false,
+        };
+        let mut is_refused = false;
+        if let (Some(job), false) = (&holder, dry_run) {
+            let (kind, schema) = (output::printable(job.kind.as_str()), client.schema());
+            let question = format!("Release the claim of job {} ({kind}, {}) in schema {schema}?", job.id, job.state);
+            is_refused = !yes && !output::confirm(&question, "the change")?;
+            if !is_refused {
+                let released = client.release_claim(&release.unique_key).actor(own_name()).await?;
                 release.released = released.is_some();
                 // Another job may have taken the key meanwhile. Then its claim was released.
                 release.holder = released.or(release.holder);
             }
-            Answer::No => is_refused = true,
-            Answer::NoTerminal => {
-                return Err(Failure::refused(
-                    "the change needs confirmation, and there is no terminal",
-                    "check with --dry-run, then give --yes",
-                ));
-            }
         }
-    }
-    database.close().await?;
-    if json {
-        output::print_json(&release)?;
-    } else {
-        output::print_message(&format!("{}\n", text(&release, is_refused)))?;
-    }
-    let is_done = release.released || (dry_run && release.holder.is_some());
-    Ok(if is_done { Verdict::Fine } else { Verdict::NotFine })
+        let is_done = release.released || (dry_run && release.holder.is_some());
+        let verdict = if is_done { Verdict::Fine } else { Verdict::NotFine };
+        Ok(form.message(&release, format!("{}\n", text(&release, is_refused)))?.verdict(verdict))
+    })
+    .await
 }
 
 fn text(release: &Release, is_refused: bool) -> String {

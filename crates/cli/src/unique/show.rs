@@ -8,7 +8,7 @@ use uniqueue::{Client, Duplicate, JobId, JobRow, JobState, NewJob, SuppressedDup
 use super::args::ShowArguments;
 use super::audit::counters;
 use super::trial::{Blocker, would_wait};
-use crate::database::Database;
+use crate::ask::ask;
 use crate::failure::Failure;
 use crate::output::{self, Cell, Column, Record, Style, Table};
 use crate::verdict::Verdict;
@@ -61,44 +61,39 @@ struct KeyedJob {
 
 pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
     let ShowArguments { key, search, database } = arguments;
-    let json = database.json;
-    let database = Database::open_migrated(&database).await?;
-    let client = &database.client;
-    let unique_key = find_key(client, &key).await?;
-    let now = client.database_time().await?;
-    let holder = client.claims().from(&unique_key).limit(1).await?.pop();
-    let holder = holder.filter(|holder| holder.claim.unique_key == unique_key);
-    let jobs = client.key_history(&unique_key, search).await?;
-    let suppressed = client.suppressed_duplicates().unique_key(&unique_key).await?;
-    let mut waiting_inserts = client.waiting_inserts().await?;
-    waiting_inserts.retain(|insert| insert.unique_key.as_ref().is_none_or(|key| *key == unique_key));
-    let insert_waits_for = match holder {
-        Some(_) => None,
-        None => {
-            let job = NewJob::new("uniqueue.trial", &json!({})).unique_key(UniqueKey::raw(&unique_key));
-            would_wait(client, job).await?
-        }
-    };
-    database.close().await?;
-    let key = Key {
-        unique_key,
-        holder_kind: holder.as_ref().map(|holder| holder.kind.to_string()),
-        holder_queue: holder.as_ref().map(|holder| holder.queue.to_string()),
-        frees: holder.as_ref().map(|holder| holder.claim.frees()),
-        holder: holder.map(|holder| holder.claim),
-        insert_waits_for,
-        jobs: jobs.iter().map(|job| keyed_job(job, now)).collect(),
-        searched: search,
-        suppressed,
-        waiting_inserts,
-    };
-    if json {
-        output::print_json(&key)?;
-    } else {
-        output::print(&key.text(now))?;
-    }
-    let is_known = key.holder.is_some() || !key.jobs.is_empty() || !key.suppressed.is_empty();
-    Ok(if is_known { Verdict::Fine } else { Verdict::NotFine })
+    ask(&database, async |client, form| {
+        let unique_key = find_key(client, &key).await?;
+        let now = client.database_time().await?;
+        let holder = client.claims().from(&unique_key).limit(1).await?.pop();
+        let holder = holder.filter(|holder| holder.claim.unique_key == unique_key);
+        let jobs = client.key_history(&unique_key, search).await?;
+        let suppressed = client.suppressed_duplicates().unique_key(&unique_key).await?;
+        let mut waiting_inserts = client.waiting_inserts().await?;
+        waiting_inserts.retain(|insert| insert.unique_key.as_ref().is_none_or(|key| *key == unique_key));
+        let insert_waits_for = match holder {
+            Some(_) => None,
+            None => {
+                let job = NewJob::new("uniqueue.trial", &json!({})).unique_key(UniqueKey::raw(&unique_key));
+                would_wait(client, job).await?
+            }
+        };
+        let key = Key {
+            unique_key,
+            holder_kind: holder.as_ref().map(|holder| holder.kind.to_string()),
+            holder_queue: holder.as_ref().map(|holder| holder.queue.to_string()),
+            frees: holder.as_ref().map(|holder| holder.claim.frees()),
+            holder: holder.map(|holder| holder.claim),
+            insert_waits_for,
+            jobs: jobs.iter().map(|job| keyed_job(job, now)).collect(),
+            searched: search,
+            suppressed,
+            waiting_inserts,
+        };
+        let is_known = key.holder.is_some() || !key.jobs.is_empty() || !key.suppressed.is_empty();
+        let verdict = if is_known { Verdict::Fine } else { Verdict::NotFine };
+        Ok(form.object(&key, |key| key.text(now))?.verdict(verdict))
+    })
+    .await
 }
 
 /// The key that the argument stands for: a job's key, the only claimed key with this prefix, or the text itself.

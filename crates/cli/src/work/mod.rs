@@ -130,8 +130,7 @@ Examples:
   uniqueue work --queue files --kind file.hash -- sh -c 'jq -r .args.path | xargs sha256sum | jq -R .'
 
 Exit codes:
-  0    stopped by Ctrl-C or SIGTERM
-  2    the command line is wrong, the program is not found, or the database failed";
+  0    stopped by Ctrl-C or SIGTERM";
 
 fn queue(given: &str) -> Result<QueueName, uniqueue::Error> {
     QueueName::new(given)

@@ -125,7 +125,7 @@ async fn every_command_asks_all_places_or_one() {
     let hole = write("hole.json", json!({"places": [place("a", &a), place("b", &b), gone], "hashed": ["a", "b"]}));
     let (code, text, error) = run(&hole, &["job", "list"]);
     assert!(
-        code == 1 && text.ends_with("(3 rows)\n") && error.contains("place gone: error: cannot connect to"),
+        code == 1 && text.ends_with("(3 rows)\n") && error.contains("place gone: error: place gone is down"),
         "{error}"
     );
     let (code, text, error) = run(&hole, &["stats"]);

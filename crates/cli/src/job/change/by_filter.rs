@@ -6,7 +6,7 @@ use super::report::{Preview, Progress, SAMPLE, Unchanged, describe_count, job_co
 use crate::failure::Failure;
 use crate::job::list;
 use crate::job::verb::Verb;
-use crate::output::{self, Answer, Bar};
+use crate::output::{self, Bar};
 use crate::verdict::Verdict;
 
 /// The number of jobs up to which a filter's jobs are counted before they are changed.
@@ -83,14 +83,8 @@ impl FilteredChange<'_> {
     fn is_confirmed(&self, jobs: JobCount) -> Result<bool, Failure> {
         let (count, schema) = (describe_count(jobs), self.client.schema());
         let count = format!("{count} in schema {schema} with {}", self.described);
-        match output::confirm(&format!("{} {count}?", self.verb.words().imperative))? {
-            Answer::Yes => Ok(true),
-            Answer::No => Ok(false),
-            Answer::NoTerminal => Err(Failure::refused(
-                format!("{} of {count} needs confirmation, and there is no terminal", self.verb.name()),
-                "check with --dry-run, then give --yes",
-            )),
-        }
+        let (question, what) = (self.verb.words().imperative, self.verb.name());
+        output::confirm(&format!("{question} {count}?"), &format!("{what} of {count}"))
     }
 
     /// Counts the jobs that match, up to the limit of the change.

@@ -14,14 +14,15 @@ mod report;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use uniqueue::{JobFilter, JobId, JobState};
+use uniqueue::{Client, JobFilter, JobId, JobState};
 
 pub(super) use self::arguments::ChangeArguments;
 
 use self::by_filter::FilteredChange;
 use self::report::{Progress, job_count};
 use super::verb::Verb;
-use crate::database::{Database, DatabaseArguments};
+use crate::ask::ask;
+use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::interrupt::or_interrupted;
 use crate::verdict::Verdict;
@@ -52,13 +53,12 @@ async fn run_for(verb: Verb, arguments: ChangeArguments, reach: Reach) -> Result
         count => format!("{} {} before; the same command changes the rest", verb.words().past, job_count(count)),
     };
     or_interrupted(left, async {
-        let database = Database::open_migrated(&arguments.database).await?;
-        let verdict = match reach {
-            Reach::Given => change(verb, arguments, &database, &progress).await?,
-            Reach::Graph => change_graph(verb, arguments, &database, &progress).await?,
-        };
-        database.close().await?;
-        Ok(verdict)
+        let database = arguments.database.clone();
+        ask(&database, async |client, _| match reach {
+            Reach::Given => change(verb, arguments, client, &progress).await,
+            Reach::Graph => change_graph(verb, arguments, client, &progress).await,
+        })
+        .await
     })
     .await
 }
@@ -81,10 +81,9 @@ fn check(verb: Verb, arguments: &ChangeArguments) -> Result<(), Failure> {
 async fn change_graph(
     verb: Verb,
     arguments: ChangeArguments,
-    database: &Database,
+    client: &Client,
     progress: &Progress,
 ) -> Result<Verdict, Failure> {
-    let client = &database.client;
     let mut described =
         format!("--graph {}", arguments.ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
     let graph: Vec<JobId> = match verb {
@@ -115,12 +114,11 @@ async fn change_graph(
 async fn change(
     verb: Verb,
     arguments: ChangeArguments,
-    database: &Database,
+    client: &Client,
     progress: &Progress,
 ) -> Result<Verdict, Failure> {
     let ChangeArguments { ids, filter, all: _, limit, dry_run, yes, database: DatabaseArguments { json, .. } } =
         arguments;
-    let client = &database.client;
     if !ids.is_empty() && !dry_run {
         return by_id::change(client, verb, &ids, json, progress).await;
     }
