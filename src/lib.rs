@@ -163,11 +163,6 @@ pub use uniqueue_derive::Job;
 #[doc = include_str!("../docs/learn/unique.md")]
 struct UniqueGuide;
 
-/// Compiles the snippets of docs/learn/kinds.md.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/learn/kinds.md")]
-struct KindsGuide;
-
 /// Compiles the snippets of docs/learn/groups.md.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/learn/groups.md")]
@@ -177,11 +172,6 @@ struct GroupsGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/learn/workflows.md")]
 struct WorkflowsGuide;
-
-/// Compiles and runs the snippets of docs/reference/derive.md.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/reference/derive.md")]
-struct DeriveGuide;
 
 /// Compiles and runs the snippets of the derive macro's documentation.
 #[cfg(doctest)]

@@ -95,7 +95,9 @@ fn every_link_leads_to_a_file_and_a_heading() {
 #[test]
 fn the_list_of_pages_names_each_page() {
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/README.md");
-    let named: BTreeSet<_> = links(&list).iter().map(|link| list.with_file_name(link)).collect();
+    // The page of the derive macro is beside it, for docs.rs.
+    let links = links(&list).into_iter().filter(|link| !link.starts_with("../"));
+    let named: BTreeSet<_> = links.map(|link| list.with_file_name(link)).collect();
     let mut there = BTreeSet::new();
     files(list.parent().unwrap(), ".md", &mut there);
     there.remove(&list);
