@@ -83,9 +83,8 @@ async fn quick_jobs_start_in_order_on_one_slot() {
     assert!(places.is_sorted(), "by priority, then time, then id");
 }
 
-#[tokio::test]
-async fn a_stop_gives_back_what_was_fetched_ahead_with_its_attempt() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_gives_back_what_was_fetched_ahead_with_its_attempt(database: Database) {
     let (jam, runner) = Jam::start(&database, on_one_slot(&database.client)).await;
     let stopping = tokio::spawn(runner.stop());
     // What lies there is given back while the last job still runs.
@@ -100,9 +99,8 @@ async fn a_stop_gives_back_what_was_fetched_ahead_with_its_attempt() {
     assert_eq!(database.number(lost).await, 0);
 }
 
-#[tokio::test]
-async fn what_lies_behind_a_slow_job_goes_to_another_runner() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_lies_behind_a_slow_job_goes_to_another_runner(database: Database) {
     let (jam, slow) = Jam::start(&database, on_one_slot(&database.client)).await;
     let work = async |_: RunningJob<Task>| {};
     let other = on_one_slot(&database.client).worker(work).start().await.unwrap();
@@ -116,9 +114,8 @@ async fn what_lies_behind_a_slow_job_goes_to_another_runner() {
     other.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_was_fetched_ahead_is_not_started_under_a_lease_that_is_lost() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_was_fetched_ahead_is_not_started_under_a_lease_that_is_lost(database: Database) {
     let runner = on_one_slot(&database.client).lease(Duration::from_secs(1));
     let (jam, runner) = Jam::start(&database, runner).await;
     let lost = runner.id();

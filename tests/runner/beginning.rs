@@ -94,9 +94,8 @@ async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn work_that_computes_until_it_is_stopped_hears_of_the_stop() {
-    let database = Database::new().await;
+#[support::test(flavor = "multi_thread", worker_threads = 4)]
+async fn work_that_computes_until_it_is_stopped_hears_of_the_stop(database: Database) {
     let worker = async |job: RunningJob<Task>| {
         eventually!(blocking job.is_stopped(), "it did not hear");
         Err::<(), _>("stopped".to_owned())
@@ -172,9 +171,8 @@ fn telling<J: Job>(told: UnboundedSender<(Value, Value)>) -> impl uniqueue::Work
 }
 
 /// What is usual in a job is not sent with it, and what is not, is.
-#[tokio::test]
-async fn a_worker_has_every_column_of_its_job_however_unusual() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_worker_has_every_column_of_its_job_however_unusual(database: Database) {
     let (told, mut rows) = tokio::sync::mpsc::unbounded_channel();
     let task = |n| NewJob::from(Task { n });
     let dated = UniquePolicy::new().by_args().ttl(Duration::from_secs(3_600));

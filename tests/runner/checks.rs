@@ -18,9 +18,8 @@ async fn refused(runner: Runner) -> String {
     runner.start().await.unwrap_err().to_string()
 }
 
-#[tokio::test]
-async fn a_worker_whose_kinds_queue_the_runner_does_not_work_is_an_error_at_the_start() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_worker_whose_kinds_queue_the_runner_does_not_work_is_an_error_at_the_start(database: Database) {
     let runner = || Runner::new(database.client.clone()).queue("default", 1).worker(async |_: RunningJob<Task>| {});
     let error = refused(runner().worker(send)).await;
     let expected = "cannot start the runner: jobs of kind \"mail\" go to queue \"emails\", which it does not work; hint: add .queue(\"emails\", 10)";
@@ -34,9 +33,8 @@ async fn a_worker_whose_kinds_queue_the_runner_does_not_work_is_an_error_at_the_
     assert!(error.contains("jobs of kind \"mail\" go to queue \"bulk\", which it does not work"), "{error}");
 }
 
-#[tokio::test]
-async fn the_queue_that_the_client_sets_for_all_kinds_is_checked_too() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_queue_that_the_client_sets_for_all_kinds_is_checked_too(database: Database) {
     let client = Client::builder()
         .schema(database.client.schema().clone())
         .defaults(uniqueue::InsertOptions::new().queue("main"))
@@ -47,9 +45,8 @@ async fn the_queue_that_the_client_sets_for_all_kinds_is_checked_too() {
     runner().queue("main", 1).start().await.unwrap().stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn the_health_of_a_runner_says_whether_it_is_alive_and_finished() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_health_of_a_runner_says_whether_it_is_alive_and_finished(database: Database) {
     let lease = Duration::from_secs(2);
     let started = Instant::now();
     let runner = quick(&database.client).lease(lease).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();

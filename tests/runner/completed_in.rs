@@ -22,9 +22,8 @@ async fn end(events: &mut Events, id: JobId) -> Happened {
     }
 }
 
-#[tokio::test]
-async fn what_was_rolled_back_and_then_cancelled_is_not_told_as_completed() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_was_rolled_back_and_then_cancelled_is_not_told_as_completed(database: Database) {
     let mut events = database.client.events();
     let work = |job: RunningJob<Task>| async move {
         let mut tx = job.client().pool().begin().await?;
@@ -39,9 +38,8 @@ async fn what_was_rolled_back_and_then_cancelled_is_not_told_as_completed() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_was_committed_before_the_lease_was_lost_is_told_as_completed() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_was_committed_before_the_lease_was_lost_is_told_as_completed(database: Database) {
     let mut events = database.client.events();
     let committed = Arc::new(Notify::new());
     let signal = Arc::clone(&committed);
@@ -64,9 +62,8 @@ async fn what_was_committed_before_the_lease_was_lost_is_told_as_completed() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_failure_after_a_completion_that_rolls_back_is_recorded() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_failure_after_a_completion_that_rolls_back_is_recorded(database: Database) {
     let work = |job: RunningJob<Task>| async move {
         let mut tx = job.client().pool().begin().await?;
         job.complete_in(&mut tx).await?;

@@ -11,9 +11,8 @@ use uniqueue::{Error, Runner, RunningJob};
 use super::Task;
 use support::{Database, WAIT};
 
-#[tokio::test]
-async fn more_concurrency_takes_effect_at_once_and_less_as_jobs_end() {
-    let database = Database::new().await;
+#[support::test]
+async fn more_concurrency_takes_effect_at_once_and_less_as_jobs_end(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
     let leave = Arc::new(Semaphore::new(0));
     let gate = leave.clone();

@@ -53,9 +53,8 @@ fn hard(database: &Database) -> Runner {
     quick(&database.client).lease(HOUR).stop_timeout(Duration::ZERO)
 }
 
-#[tokio::test]
-async fn a_cancelled_job_reaches_its_worker_long_before_the_next_heartbeat() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_cancelled_job_reaches_its_worker_long_before_the_next_heartbeat(database: Database) {
     let (sender, mut seen) = mpsc::unbounded_channel();
     let runner = hard(&database).worker(watched(sender)).start().await.unwrap();
     let left = database.client.insert(Task { n: 1 }).await.unwrap().id();
@@ -73,9 +72,8 @@ async fn a_cancelled_job_reaches_its_worker_long_before_the_next_heartbeat() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn with_polling_alone_a_cancelled_job_reaches_its_worker_at_the_next_heartbeat() {
-    let database = Database::new().await;
+#[support::test]
+async fn with_polling_alone_a_cancelled_job_reaches_its_worker_at_the_next_heartbeat(database: Database) {
     let (sender, mut seen) = mpsc::unbounded_channel();
     let runner = hard(&database).lease(Duration::from_secs(1)).poll_only().worker(watched(sender));
     let runner = runner.poll_interval(Duration::from_millis(10)).start().await.unwrap();
@@ -86,9 +84,8 @@ async fn with_polling_alone_a_cancelled_job_reaches_its_worker_at_the_next_heart
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_job_that_somebody_deleted_or_took_by_hand_reaches_its_worker_at_the_next_heartbeat() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_somebody_deleted_or_took_by_hand_reaches_its_worker_at_the_next_heartbeat(database: Database) {
     let (sender, mut seen) = mpsc::unbounded_channel();
     let runner = hard(&database).lease(Duration::from_secs(1)).worker(watched(sender)).start().await.unwrap();
     for theft in [
@@ -107,9 +104,8 @@ async fn a_job_that_somebody_deleted_or_took_by_hand_reaches_its_worker_at_the_n
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_new_attempt_is_not_stopped_for_the_sake_of_the_old_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_new_attempt_is_not_stopped_for_the_sake_of_the_old_one(database: Database) {
     let (sender, mut seen) = mpsc::unbounded_channel();
     let runner = hard(&database).worker(watched(sender)).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap().id();

@@ -37,10 +37,8 @@ async fn waiting(events: &mut Events) -> Vec<Event> {
     found
 }
 
-#[tokio::test]
-async fn inserts_tell_what_was_inserted_replaced_and_met() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn inserts_tell_what_was_inserted_replaced_and_met(database: Database, client: &Client) {
     let mut events = client.clone().events();
     let key = || UniqueKey::raw("k");
     let first = client.insert(job("a").queue("q").unique_key(key())).await.unwrap();
@@ -76,9 +74,8 @@ async fn inserts_tell_what_was_inserted_replaced_and_met() {
     assert!(matches!(told[7].happened, Happened::Updated { state: JobState::Pending, .. }));
 }
 
-#[tokio::test]
-async fn in_the_callers_transaction_inserted_means_not_committed_yet() {
-    let database = Database::new().await;
+#[support::test]
+async fn in_the_callers_transaction_inserted_means_not_committed_yet(database: Database) {
     let mut events = database.client.events();
     let mut tx = database.pool().begin().await.unwrap();
     let inserted = database.client.insert(job("a")).tx(&mut tx).await.unwrap();
@@ -88,9 +85,8 @@ async fn in_the_callers_transaction_inserted_means_not_committed_yet() {
     assert!(waiting(&mut events).await.is_empty());
 }
 
-#[tokio::test]
-async fn every_end_of_an_attempt_is_told_as_what_became_of_the_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn every_end_of_an_attempt_is_told_as_what_became_of_the_job(database: Database) {
     let mut events = database.client.events();
     let work = |job: RunningJob<Task>| async move {
         match job.args.n {
@@ -142,9 +138,8 @@ async fn every_end_of_an_attempt_is_told_as_what_became_of_the_job() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_a_worker_completes_in_its_own_transaction_is_told_as_completed() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_a_worker_completes_in_its_own_transaction_is_told_as_completed(database: Database) {
     let mut events = database.client.events();
     let work = |job: RunningJob<Task>| async move {
         let mut tx = job.client().pool().begin().await?;
@@ -161,10 +156,8 @@ async fn what_a_worker_completes_in_its_own_transaction_is_told_as_completed() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn changes_by_hand_are_told_of_the_jobs_that_they_changed() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn changes_by_hand_are_told_of_the_jobs_that_they_changed(database: Database, client: &Client) {
     let waits = client.insert(job("a").queue("q")).await.unwrap();
     let done = client.insert(job("a")).await.unwrap();
     database.set_state(done.id(), "completed").await;
@@ -178,9 +171,8 @@ async fn changes_by_hand_are_told_of_the_jobs_that_they_changed() {
     assert!(matches!(told[1].happened, Happened::Retried { error: None, .. }));
 }
 
-#[tokio::test]
-async fn a_job_that_another_keeps_from_coming_back_is_told_as_discarded() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_another_keeps_from_coming_back_is_told_as_discarded(database: Database) {
     let (go_on, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signals = (go_on.clone(), started.clone());
     let work = move |_: RunningJob<Task>| {
@@ -207,10 +199,8 @@ async fn a_job_that_another_keeps_from_coming_back_is_told_as_discarded() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_change_by_hand_tells_which_jobs_it_discarded_instead() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_change_by_hand_tells_which_jobs_it_discarded_instead(database: Database, client: &Client) {
     let keyed =
         || job("a").unique_key(UniqueKey::raw("k").states([JobState::Available]).on_reentry(OnReentry::Discard));
     let hour = Duration::from_secs(3_600);
@@ -240,9 +230,8 @@ async fn a_change_by_hand_tells_which_jobs_it_discarded_instead() {
     assert_eq!(client.holder("k").await.unwrap().map(|job| job.id), Some(holder.id()));
 }
 
-#[tokio::test]
-async fn a_stale_result_is_told_with_its_attempt() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stale_result_is_told_with_its_attempt(database: Database) {
     let mut events = database.client.events();
     let (go_on, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signals = (go_on.clone(), started.clone());
@@ -271,10 +260,8 @@ async fn a_stale_result_is_told_with_its_attempt() {
     assert!(waiting(&mut events).await.is_empty(), "a stale result is nothing else as well");
 }
 
-#[tokio::test]
-async fn the_jobs_of_a_dead_runner_are_told_as_rescued_and_a_killer_as_discarded() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn the_jobs_of_a_dead_runner_are_told_as_rescued_and_a_killer_as_discarded(database: Database, client: &Client) {
     let lost = client.insert(job("elsewhere").queue("q")).await.unwrap();
     let killer = client.insert(job("elsewhere")).max_attempts(1).await.unwrap();
     for job in [&lost, &killer] {
@@ -291,9 +278,8 @@ async fn the_jobs_of_a_dead_runner_are_told_as_rescued_and_a_killer_as_discarded
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_a_periodic_schedule_inserts_is_told_as_inserted() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_a_periodic_schedule_inserts_is_told_as_inserted(database: Database) {
     let mut events = database.client.events();
     let ticks = PeriodicJob::cron("ticks", "* * * * * *", Task { n: 1 });
     let runner = quick(&database.client).periodic(ticks).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
@@ -308,9 +294,8 @@ async fn what_a_periodic_schedule_inserts_is_told_as_inserted() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_job_that_a_stop_gives_back_is_told_as_given_back() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_a_stop_gives_back_is_told_as_given_back(database: Database) {
     let started = Arc::new(Notify::new());
     let signal = started.clone();
     let work = move |_: RunningJob<Task>| {
@@ -352,9 +337,8 @@ async fn a_subscriber_that_never_reads_loses_the_oldest_and_costs_nobody_anythin
     }
 }
 
-#[tokio::test]
-async fn a_subscription_begins_when_it_is_made_and_ends_with_the_client() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_subscription_begins_when_it_is_made_and_ends_with_the_client(database: Database) {
     let client = Client::builder().schema(database.schema.parse().unwrap()).pool(database.pool().clone());
     client.insert(job("before")).await.unwrap();
     let mut events = client.events();

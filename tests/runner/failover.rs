@@ -36,9 +36,8 @@ async fn demote(database: &Database, like: &str) {
     eventually!(database.execute(&old).await != 0, "no connection");
 }
 
-#[tokio::test]
-async fn a_runner_fetches_and_records_over_other_connections_when_the_old_ones_take_no_writes() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_fetches_and_records_over_other_connections_when_the_old_ones_take_no_writes(database: Database) {
     let runner = started(&database).await;
     demote(&database, "%").await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
@@ -47,9 +46,8 @@ async fn a_runner_fetches_and_records_over_other_connections_when_the_old_ones_t
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn maintenance_goes_on_over_another_connection_when_the_old_one_takes_no_writes() {
-    let database = Database::new().await;
+#[support::test]
+async fn maintenance_goes_on_over_another_connection_when_the_old_one_takes_no_writes(database: Database) {
     let runner = started(&database).await;
     demote(&database, "-- Makes%").await;
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();

@@ -15,9 +15,8 @@ use support::{Database, eventually};
 const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(3600);
 
-#[tokio::test]
-async fn work_that_runs_too_long_fails_with_the_limit_in_its_error() {
-    let database = Database::new().await;
+#[support::test]
+async fn work_that_runs_too_long_fails_with_the_limit_in_its_error(database: Database) {
     let work = |job: RunningJob<Task>| async move {
         match job.args.n {
             // Deaf, and dropped after the grace.
@@ -52,9 +51,8 @@ async fn work_that_runs_too_long_fails_with_the_limit_in_its_error() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_is_done_within_the_grace_of_a_timeout_counts_and_is_not_done_twice() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_is_done_within_the_grace_of_a_timeout_counts_and_is_not_done_twice(database: Database) {
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
     let work = move |job: RunningJob<Task>| {
@@ -110,9 +108,8 @@ async fn a_timeout_is_the_jobs_then_the_kinds_then_the_runners() {
     }
 }
 
-#[tokio::test]
-async fn a_function_can_have_a_retry_policy_of_its_own() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_function_can_have_a_retry_policy_of_its_own(database: Database) {
     let work = |_: RunningJob<Task>| async { Err::<(), _>("not yet") };
     let options =
         WorkerOptions::new().retry_policy(RetryPolicy::custom(|attempt| Duration::from_secs(100 * u64::from(attempt))));
@@ -205,9 +202,8 @@ async fn a_panic_keeps_its_place_wherever_in_the_worker_it_is() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn an_error_of_the_database_is_told_in_its_words_and_once() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_error_of_the_database_is_told_in_its_words_and_once(database: Database) {
     let pool = database.pool().clone();
     let work = move |job: RunningJob<Task>| {
         let pool = pool.clone();
@@ -226,9 +222,8 @@ async fn an_error_of_the_database_is_told_in_its_words_and_once() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn long_errors_and_reasons_are_kept_up_to_a_limit() {
-    let database = Database::new().await;
+#[support::test]
+async fn long_errors_and_reasons_are_kept_up_to_a_limit(database: Database) {
     let work = |job: RunningJob<Task>| async move {
         let long = "x".repeat(1024 * 1024);
         match job.args.n {

@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore, mpsc};
-use uniqueue::{BoxError, Error, JobState, Outcome, Retention, Runner, RunningJob, StopReason};
+use uniqueue::{BoxError, Client, Error, JobState, Outcome, Retention, Runner, RunningJob, StopReason};
 
 use super::{Task, quick, until};
 use support::{Database, WAIT, eventually};
 
-#[tokio::test]
-async fn effects_and_completion_commit_together() {
-    let database = Database::new().await;
+#[support::test]
+async fn effects_and_completion_commit_together(database: Database) {
     database.execute("CREATE TABLE {schema}.effect (n integer)").await;
     let insert = database.sql("INSERT INTO {schema}.effect VALUES (1)");
     let work = move |job: RunningJob<Task>| {
@@ -41,9 +40,8 @@ async fn effects_and_completion_commit_together() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.effect").await, 1);
 }
 
-#[tokio::test]
-async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_one(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
     let work = move |job: RunningJob<Task>| {
         let _ = sender.send((job.row().run, job.attempt()));
@@ -74,9 +72,8 @@ async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_o
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_stale_result_is_dropped_and_complete_in_says_so() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stale_result_is_dropped_and_complete_in_says_so(database: Database) {
     let started = Arc::new(Notify::new());
     let go_on = Arc::new(Notify::new());
     let refused = Arc::new(Notify::new());
@@ -150,9 +147,8 @@ async fn a_stale_result_among_many_keeps_its_job_and_no_other() {
     assert_eq!((told["completed"], told["stale"]), (JOBS - 1, 1), "{told:?}");
 }
 
-#[tokio::test]
-async fn a_cancelled_job_cannot_be_completed_in_a_transaction_and_the_error_says_why() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_cancelled_job_cannot_be_completed_in_a_transaction_and_the_error_says_why(database: Database) {
     let cancel = Arc::new(Notify::new());
     let (cancelled, answer) = (Arc::new(Notify::new()), Arc::new(std::sync::Mutex::new(None)));
     let signals = (cancel.clone(), cancelled.clone(), answer.clone());
@@ -182,10 +178,8 @@ async fn a_cancelled_job_cannot_be_completed_in_a_transaction_and_the_error_says
     assert_eq!((row.state, row.output), (JobState::Cancelled, None));
 }
 
-#[tokio::test]
-async fn the_jobs_of_a_dead_runner_come_back_and_a_killer_is_discarded() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn the_jobs_of_a_dead_runner_come_back_and_a_killer_is_discarded(database: Database, client: &Client) {
     let lost = client.insert(Task { n: 1 }).await.unwrap();
     let killer = client.insert(Task { n: 2 }).max_attempts(1).await.unwrap();
     for job in [&lost, &killer] {
@@ -202,9 +196,8 @@ async fn the_jobs_of_a_dead_runner_come_back_and_a_killer_is_discarded() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_runner_that_lost_its_lease_stops_its_jobs_and_goes_on_under_a_new_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_that_lost_its_lease_stops_its_jobs_and_goes_on_under_a_new_one(database: Database) {
     let started = Arc::new(Notify::new());
     let runs = Arc::new(AtomicU32::new(0));
     let shared = (started.clone(), runs.clone());
@@ -229,9 +222,8 @@ async fn a_runner_that_lost_its_lease_stops_its_jobs_and_goes_on_under_a_new_one
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_lease_that_was_declared_lost_is_not_extended_again_by_what_was_asked_for_it_before() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_lease_that_was_declared_lost_is_not_extended_again_by_what_was_asked_for_it_before(database: Database) {
     let work = async |job: RunningJob<Task>| {
         if job.args.n == 1 {
             std::future::pending::<()>().await;

@@ -32,9 +32,8 @@ async fn heard(signal: &Notify) {
     tokio::time::timeout(WAIT, signal.notified()).await.expect("a signal");
 }
 
-#[tokio::test]
-async fn what_stopped_work_returns_within_the_grace_counts_and_an_error_costs_no_attempt() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_stopped_work_returns_within_the_grace_counts_and_an_error_costs_no_attempt(database: Database) {
     let started = Arc::new(Notify::new());
     let signal = started.clone();
     let work = move |job: RunningJob<Task>| {
@@ -78,9 +77,8 @@ async fn what_stopped_work_returns_within_the_grace_counts_and_an_error_costs_no
     }
 }
 
-#[tokio::test]
-async fn work_that_goes_on_after_the_grace_is_dropped_and_its_job_given_back() {
-    let database = Database::new().await;
+#[support::test]
+async fn work_that_goes_on_after_the_grace_is_dropped_and_its_job_given_back(database: Database) {
     for grace in [Duration::ZERO, Duration::from_millis(50)] {
         let (stopped, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let started = Arc::new(Notify::new());
@@ -107,9 +105,8 @@ async fn work_that_goes_on_after_the_grace_is_dropped_and_its_job_given_back() {
     }
 }
 
-#[tokio::test]
-async fn a_lost_lease_leaves_no_grace() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_lost_lease_leaves_no_grace(database: Database) {
     let (started, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let is_first = Arc::new(AtomicBool::new(true));
     let signals = (started.clone(), dropped.clone());
@@ -134,9 +131,8 @@ async fn a_lost_lease_leaves_no_grace() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_lease_that_is_lost_within_the_grace_ends_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_lease_that_is_lost_within_the_grace_ends_it(database: Database) {
     let (started, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signals = (started.clone(), stopped.clone());
     let work = move |job: RunningJob<Task>| {
@@ -157,9 +153,8 @@ async fn a_lease_that_is_lost_within_the_grace_ends_it() {
     tokio::time::timeout(WAIT, stopping).await.expect("a stop within the grace").unwrap().unwrap();
 }
 
-#[tokio::test]
-async fn the_token_fires_with_the_signal_and_cannot_stop_the_job_itself() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_token_fires_with_the_signal_and_cannot_stop_the_job_itself(database: Database) {
     let started = Arc::new(Notify::new());
     let signal = started.clone();
     let work = move |job: RunningJob<Task>| {
@@ -182,9 +177,8 @@ async fn the_token_fires_with_the_signal_and_cannot_stop_the_job_itself() {
     assert_eq!(row.errors[0].error, "Stopping");
 }
 
-#[tokio::test]
-async fn a_hard_stop_wakes_those_who_can_go_on_with_the_jobs() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_hard_stop_wakes_those_who_can_go_on_with_the_jobs(database: Database) {
     let started = Arc::new(Notify::new());
     let signal = started.clone();
     let work = move |job: RunningJob<Task>| {

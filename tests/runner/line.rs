@@ -68,9 +68,8 @@ async fn a_runner_has_two_standing_connections_and_at_most_three_for_fetches_and
     }
 }
 
-#[tokio::test]
-async fn a_line_that_is_cut_again_and_again_costs_no_lease_and_no_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_line_that_is_cut_again_and_again_costs_no_lease_and_no_job(database: Database) {
     let client = named(&database).await;
     let (sender, stopped) = mpsc::unbounded_channel();
     let work = move |job: RunningJob<Task>| {
@@ -94,9 +93,8 @@ async fn a_line_that_is_cut_again_and_again_costs_no_lease_and_no_job() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up(database: Database) {
     let client = named(&database).await;
     let (sender, mut ended) = mpsc::unbounded_channel();
     let work = move |job: RunningJob<Task>| {
@@ -128,9 +126,8 @@ async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_flood_of_notifications_holds_up_no_heartbeat() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_flood_of_notifications_holds_up_no_heartbeat(database: Database) {
     let runner = Runner::new(database.client.clone()).queue("default", 1).lease(Duration::from_secs(3));
     let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
     let id = runner.id();
@@ -197,9 +194,8 @@ async fn results_that_wait_for_locked_rows_leave_connections_to_the_others() {
 
 /// A row of the application's that refers to a job keeps the job from being deleted until it is committed, and from
 /// nothing else.
-#[tokio::test]
-async fn a_job_that_is_locked_against_its_deletion_only_holds_up_no_other_result() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_is_locked_against_its_deletion_only_holds_up_no_other_result(database: Database) {
     let go_on = Arc::new(Semaphore::new(0));
     let gate = Arc::clone(&go_on);
     let work = move |_: RunningJob<Task>| {

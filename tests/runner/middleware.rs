@@ -31,9 +31,8 @@ impl Middleware for Noting {
 #[job(kind = "other")]
 struct Other {}
 
-#[tokio::test]
-async fn several_nest_in_the_order_added_around_every_attempt_of_every_kind() {
-    let database = Database::new().await;
+#[support::test]
+async fn several_nest_in_the_order_added_around_every_attempt_of_every_kind(database: Database) {
     let log = Log::default();
     let worked = log.clone();
     let work = move |job: RunningJob<Task>| {
@@ -76,9 +75,8 @@ async fn an_async_function_sees_the_job_and_the_runners_state() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_middleware_can_keep_a_job_from_being_worked_with_any_outcome_or_an_error() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_middleware_can_keep_a_job_from_being_worked_with_any_outcome_or_an_error(database: Database) {
     let guard = |job: AnyJob, next: Next| async move {
         match job.row().args_as::<Task>()?.n {
             0 => Ok(Outcome::snooze(Duration::from_secs(600))),
@@ -104,9 +102,8 @@ async fn a_middleware_can_keep_a_job_from_being_worked_with_any_outcome_or_an_er
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_middleware_can_change_what_the_worker_said() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_middleware_can_change_what_the_worker_said(database: Database) {
     let lenient = |_: AnyJob, next: Next| async move {
         next.run().await.or_else(|error| Ok::<_, BoxError>(Outcome::complete_with(format!("despite {error}"))?))
     };
@@ -118,9 +115,8 @@ async fn a_middleware_can_change_what_the_worker_said() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_panic_in_a_middleware_is_a_failed_attempt() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_panic_in_a_middleware_is_a_failed_attempt(database: Database) {
     let clumsy = |job: AnyJob, next: Next| async move {
         assert!(job.attempt() > 1, "dropped it");
         next.run().await

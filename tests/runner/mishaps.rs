@@ -13,9 +13,8 @@ use uniqueue::{Client, JobState, NewJob, RunningJob, UniqueKey};
 use super::{Task, quick, until};
 use support::{Database, WAIT, eventually, job, until_sent};
 
-#[tokio::test]
-async fn r6_a_row_that_cannot_be_read_stops_no_other_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_a_row_that_cannot_be_read_stops_no_other_job(database: Database) {
     let mut jobs = Vec::new();
     for n in 0..6 {
         jobs.push(database.client.insert(Task { n }).max_attempts(2).await.unwrap().id());
@@ -40,10 +39,8 @@ async fn r6_a_row_that_cannot_be_read_stops_no_other_job() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn times_beyond_all_calendars_are_read_as_the_last_day() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn times_beyond_all_calendars_are_read_as_the_last_day(database: Database, client: &Client) {
     let far = client.insert(job("a").unique_key(UniqueKey::raw("k"))).await.unwrap();
     database.execute("UPDATE {schema}.job SET unique_until = 'infinity', created_at = '4713-01-01 BC'").await;
     let far = client.job(far.id()).await.unwrap().unwrap();
@@ -97,9 +94,8 @@ async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot() 
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }
 
-#[tokio::test]
-async fn a_pool_of_one_connection_is_enough() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_pool_of_one_connection_is_enough(database: Database) {
     let pool = PgPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
     let schema = database.client.schema().clone();
     let client = Client::builder().schema(schema).pool(pool);
@@ -109,9 +105,8 @@ async fn a_pool_of_one_connection_is_enough() {
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }
 
-#[tokio::test]
-async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back(database: Database) {
     let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
     // As a fetch leaves it whose answer did not arrive: running here, unknown to the runner.
     let lost = database.client.insert(Task { n: 1 }).pending().await.unwrap();
@@ -130,9 +125,8 @@ async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_runner() {
-    let database = Database::new().await;
+#[support::test]
+async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_runner(database: Database) {
     let pool = PgPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
     let client = Client::builder().schema(database.client.schema().clone()).pool(pool.clone());
     let begun = Arc::new(Notify::new());
@@ -179,10 +173,8 @@ async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_r
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn killed_connections_lose_no_job() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn killed_connections_lose_no_job(database: Database, client: &Client) {
     let runner = quick(client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
     let (mut killer, all) = (connection(&database).await, 3000);
     for chunk in 0..10 {

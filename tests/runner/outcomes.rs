@@ -48,9 +48,8 @@ async fn a_function_and_a_type_can_be_workers() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
 }
 
-#[tokio::test]
-async fn a_failing_job_retries_and_is_discarded_with_every_error() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_failing_job_retries_and_is_discarded_with_every_error(database: Database) {
     let work = |job: RunningJob<Task>| async move { Err::<(), _>(format!("no luck {}", job.attempt())) };
     let runner = quick(&database.client).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).max_attempts(3).await.unwrap();
@@ -81,9 +80,8 @@ async fn a_retry_waits_in_state_retryable_by_the_workers_own_policy() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_panic_is_a_failure_that_keeps_its_message_and_place_and_nothing_else_suffers() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_panic_is_a_failure_that_keeps_its_message_and_place_and_nothing_else_suffers(database: Database) {
     let work = |job: RunningJob<Task>| async move {
         assert!(job.args.n != 13, "unlucky {}", job.args.n);
     };
@@ -98,9 +96,8 @@ async fn a_panic_is_a_failure_that_keeps_its_message_and_place_and_nothing_else_
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_snooze_does_not_use_up_an_attempt() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_snooze_does_not_use_up_an_attempt(database: Database) {
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
     let work = move |_: RunningJob<Task>| {
@@ -114,9 +111,8 @@ async fn a_snooze_does_not_use_up_an_attempt() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn cancel_discard_and_retry_are_outcomes_with_reasons() {
-    let database = Database::new().await;
+#[support::test]
+async fn cancel_discard_and_retry_are_outcomes_with_reasons(database: Database) {
     let work = |job: RunningJob<Task>| async move {
         match job.args.n {
             0 => Outcome::cancel("not wanted"),
@@ -137,9 +133,8 @@ async fn cancel_discard_and_retry_are_outcomes_with_reasons() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn args_that_do_not_fit_are_a_failure_that_says_so() {
-    let database = Database::new().await;
+#[support::test]
+async fn args_that_do_not_fit_are_a_failure_that_says_so(database: Database) {
     let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
     let odd = NewJob::new("task", &json!({"n": "seven"})).max_attempts(1);
     let job = database.client.insert(odd).await.unwrap();
@@ -148,9 +143,8 @@ async fn args_that_do_not_fit_are_a_failure_that_says_so() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn results_that_cannot_be_stored_end_the_job_and_hold_up_nobody() {
-    let database = Database::new().await;
+#[support::test]
+async fn results_that_cannot_be_stored_end_the_job_and_hold_up_nobody(database: Database) {
     let work = |job: RunningJob<Task>| async move {
         match job.args.n {
             0 => Ok(Outcome::complete_with("nul \0 inside").unwrap()),
@@ -168,9 +162,8 @@ async fn results_that_cannot_be_stored_end_the_job_and_hold_up_nobody() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn an_output_that_cannot_be_stored_follows_the_retry_policy() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_output_that_cannot_be_stored_follows_the_retry_policy(database: Database) {
     let work = |job: RunningJob<Task>| async move {
         let output = if job.attempt() < 3 { "nul \0 inside" } else { "at last" };
         Outcome::complete_with(output).unwrap()

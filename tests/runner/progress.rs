@@ -19,9 +19,8 @@ async fn until_progress(database: &Database, id: JobId, progress: &Value) {
     );
 }
 
-#[tokio::test]
-async fn progress_can_be_read_while_the_job_runs_and_the_last_report_stays() {
-    let database = Database::new().await;
+#[support::test]
+async fn progress_can_be_read_while_the_job_runs_and_the_last_report_stays(database: Database) {
     let go_on = Arc::new(Semaphore::new(0));
     let signal = go_on.clone();
     let work = move |job: RunningJob<Task>| {
@@ -49,9 +48,8 @@ async fn progress_can_be_read_while_the_job_runs_and_the_last_report_stays() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn an_attempt_finds_how_far_the_last_one_came_however_it_ended() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_attempt_finds_how_far_the_last_one_came_however_it_ended(database: Database) {
     let work = |job: RunningJob<Task>| async move {
         let before = job.row().progress.as_ref().and_then(Value::as_u64).unwrap_or_default();
         assert_eq!(before, u64::from(job.attempt()) - 1);
@@ -74,9 +72,8 @@ async fn an_attempt_finds_how_far_the_last_one_came_however_it_ended() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_report_that_cannot_be_stored_costs_neither_its_job_nor_the_others_anything() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_report_that_cannot_be_stored_costs_neither_its_job_nor_the_others_anything(database: Database) {
     // Only the database rejects it: by a CHECK of the application.
     database.execute("ALTER TABLE {schema}.job ADD CHECK (progress IS NULL OR progress <> '13')").await;
     let go_on = Arc::new(Semaphore::new(0));
@@ -110,9 +107,8 @@ async fn a_report_that_cannot_be_stored_costs_neither_its_job_nor_the_others_any
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_locked_row_holds_up_no_other_report_and_has_its_own_stored_later() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_locked_row_holds_up_no_other_report_and_has_its_own_stored_later(database: Database) {
     let (reported, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
     let signals = (reported.clone(), go_on.clone());
     let work = move |job: RunningJob<Task>| {
@@ -141,9 +137,8 @@ async fn a_locked_row_holds_up_no_other_report_and_has_its_own_stored_later() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn the_report_of_an_attempt_that_is_over_is_dropped() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_report_of_an_attempt_that_is_over_is_dropped(database: Database) {
     let go_on = Arc::new(Semaphore::new(0));
     let signal = go_on.clone();
     let work = move |job: RunningJob<Task>| {

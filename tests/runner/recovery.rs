@@ -45,9 +45,8 @@ async fn lost(database: &Database, runner: &RunnerHandle) -> JobId {
     job
 }
 
-#[tokio::test]
-async fn what_a_lost_fetch_took_is_given_back_also_while_every_slot_is_taken() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_a_lost_fetch_took_is_given_back_also_while_every_slot_is_taken(database: Database) {
     let runner = start(&database).await;
     let lock = hang(&database).await;
     break_off(&database).await;
@@ -62,9 +61,8 @@ async fn what_a_lost_fetch_took_is_given_back_also_while_every_slot_is_taken() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for() {
-    let database = Database::new().await;
+#[support::test]
+async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for(database: Database) {
     let refuse = "CREATE SEQUENCE {schema}.refusals;
         CREATE FUNCTION {schema}.not_yet() RETURNS trigger LANGUAGE plpgsql
             AS $$ BEGIN RAISE EXCEPTION 'not yet, %', nextval('{schema}.refusals'); END $$;
@@ -87,9 +85,8 @@ async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_stop_gives_back_what_a_fetch_took_that_failed_meanwhile() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_gives_back_what_a_fetch_took_that_failed_meanwhile(database: Database) {
     let runner = start(&database).await;
     let lock = hang(&database).await;
     let lost = lost(&database, &runner).await;

@@ -21,9 +21,8 @@ fn failing(fail: Arc<Notify>, started: Arc<Notify>) -> impl uniqueue::Worker<Tas
     }
 }
 
-#[tokio::test]
-async fn r5_until_start_gives_the_claim_up_at_fetch_for_good() {
-    let database = Database::new().await;
+#[support::test]
+async fn r5_until_start_gives_the_claim_up_at_fetch_for_good(database: Database) {
     let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).until_start();
@@ -38,9 +37,8 @@ async fn r5_until_start_gives_the_claim_up_at_fetch_for_good() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r6_a_retry_takes_its_claim_back_when_the_key_is_free() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_a_retry_takes_its_claim_back_when_the_key_is_free(database: Database) {
     let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
     let first = database.client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).await.unwrap();
@@ -53,9 +51,8 @@ async fn r6_a_retry_takes_its_claim_back_when_the_key_is_free() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r6_a_retry_goes_on_without_its_claim_when_another_holds_the_key() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_a_retry_goes_on_without_its_claim_when_another_holds_the_key(database: Database) {
     let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
     for (n, on_reentry, state) in
@@ -76,9 +73,8 @@ async fn r6_a_retry_goes_on_without_its_claim_when_another_holds_the_key() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch(database: Database) {
     let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
     let first = database.client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).await.unwrap();
@@ -92,9 +88,8 @@ async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r6_a_rival_that_rolls_back_discards_nobody() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_a_rival_that_rolls_back_discards_nobody(database: Database) {
     let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
     let key = || UniqueKey::raw("k").on_reentry(OnReentry::Discard);
@@ -115,9 +110,8 @@ async fn r6_a_rival_that_rolls_back_discards_nobody() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_result() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_result(database: Database) {
     let (go_on, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signals = (go_on.clone(), started.clone());
     let work = move |job: RunningJob<Task>| {
@@ -149,9 +143,8 @@ async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_resu
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r6_two_retryable_twins_with_an_odd_mask_are_both_promoted() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_two_retryable_twins_with_an_odd_mask_are_both_promoted(database: Database) {
     let odd = || UniqueKey::raw("k").states([JobState::Available, JobState::Running]);
     let mut twins = Vec::new();
     for n in 0..2 {
@@ -168,9 +161,8 @@ async fn r6_two_retryable_twins_with_an_odd_mask_are_both_promoted() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r6_entering_the_mask_at_completion_never_fails() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_entering_the_mask_at_completion_never_fails(database: Database) {
     let only_completed = || UniqueKey::raw("k").states([JobState::Completed]);
     let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
     let answers =

@@ -64,9 +64,8 @@ async fn a_job_whose_start_a_trigger_refuses_holds_up_no_other_and_starts_when_i
     }
 }
 
-#[tokio::test]
-async fn a_job_whose_start_is_refused_at_the_commit_holds_up_no_other() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_whose_start_is_refused_at_the_commit_holds_up_no_other(database: Database) {
     let refuse = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN RAISE EXCEPTION 'not today'; END $$";
     database.execute(refuse).await;
@@ -80,9 +79,8 @@ async fn a_job_whose_start_is_refused_at_the_commit_holds_up_no_other() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn an_old_row_that_violates_a_new_constraint_holds_up_no_other() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_old_row_that_violates_a_new_constraint_holds_up_no_other(database: Database) {
     insert(&database, "a", 0..30).await;
     insert(&database, "b", 100..111).await;
     let check = "ALTER TABLE {schema}.job ADD CONSTRAINT mine CHECK (args ->> 'n' <> '13') NOT VALID";
@@ -111,9 +109,8 @@ async fn a_job_whose_start_hangs_is_left_out_within_a_lease() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_job_of_a_group_whose_start_is_refused_holds_up_no_other_group() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_of_a_group_whose_start_is_refused_holds_up_no_other_group(database: Database) {
     at_start(&database, "NEW.args ->> 'n' = '1'", "RAISE EXCEPTION 'not today';").await;
     let jobs = (0..20).map(|n| NewJob::from(Task { n }).queue("a").group(format!("g{}", n % 10)));
     database.client.insert_many(jobs).await.unwrap();
@@ -123,9 +120,8 @@ async fn a_job_of_a_group_whose_start_is_refused_holds_up_no_other_group() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_queue_of_which_every_start_is_refused_holds_up_no_other() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_queue_of_which_every_start_is_refused_holds_up_no_other(database: Database) {
     at_start(&database, "NEW.queue = 'a'", "RAISE EXCEPTION 'not today';").await;
     insert(&database, "a", 0..1_500).await;
     insert(&database, "b", 2_000..2_040).await;
@@ -137,9 +133,8 @@ async fn a_queue_of_which_every_start_is_refused_holds_up_no_other() {
 }
 
 /// The fetch of a queue fails, and none of its jobs is the reason.
-#[tokio::test]
-async fn a_queue_whose_fetch_fails_holds_up_no_other() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_queue_whose_fetch_fails_holds_up_no_other(database: Database) {
     database.client.queue("a").limit(Some(1)).await.unwrap();
     let refuse = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN RAISE EXCEPTION 'not today'; END $$";

@@ -57,9 +57,8 @@ async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it
 
 /// The application's rows may refer to jobs. Where these are not kept, that must not make a failure of their
 /// completion.
-#[tokio::test]
-async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept(database: Database) {
     database.execute("CREATE TABLE {schema}.mine (job uuid REFERENCES {schema}.job)").await;
     let jobs = database.client.insert_many((0..100).map(|n| Task { n })).await.unwrap();
     database.execute(&format!("INSERT INTO {{schema}}.mine VALUES ('{}')", jobs[13].id())).await;
@@ -100,9 +99,8 @@ async fn many_and_then_some(database: &Database) -> (RunnerHandle, Arc<Semaphore
     (runner, go_on)
 }
 
-#[tokio::test]
-async fn hundreds_of_refused_results_hold_up_those_behind_them_for_moments_only() {
-    let database = Database::new().await;
+#[support::test]
+async fn hundreds_of_refused_results_hold_up_those_behind_them_for_moments_only(database: Database) {
     let (runner, go_on) = many_and_then_some(&database).await;
     go_on.add_permits(620);
     database.until(COMPLETED, 20).await;
@@ -110,9 +108,8 @@ async fn hundreds_of_refused_results_hold_up_those_behind_them_for_moments_only(
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_stop_records_what_comes_behind_hundreds_of_refused_results() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_records_what_comes_behind_hundreds_of_refused_results(database: Database) {
     let (runner, go_on) = many_and_then_some(&database).await;
     go_on.add_permits(620);
     let stopping = runner.stop_within(Duration::from_secs(1));

@@ -39,10 +39,8 @@ async fn next(works: &mut mpsc::UnboundedReceiver<u32>) -> u32 {
     tokio::time::timeout(WAIT, works.recv()).await.expect("a job worked").unwrap()
 }
 
-#[tokio::test]
-async fn whatever_appears_behind_where_a_fetch_came_to_is_found_all_the_same() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn whatever_appears_behind_where_a_fetch_came_to_is_found_all_the_same(database: Database, client: &Client) {
     let (runner, mut works) = past_many(client, &database).await;
     client.insert(Task { n: 0 }).await.unwrap();
     assert_eq!(next(&mut works).await, 0);
@@ -156,9 +154,8 @@ async fn taken(database: &Database, connection: &mut PgConnection, slots: i64) -
     database.text(jobs).await
 }
 
-#[tokio::test]
-async fn a_fetch_takes_the_next_jobs_of_a_queue_and_no_more_than_what_holds_it_back_allows() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_fetch_takes_the_next_jobs_of_a_queue_and_no_more_than_what_holds_it_back_allows(database: Database) {
     let jobs = "INSERT INTO {schema}.job (id, kind, queue, args, priority)
         SELECT {schema}.new_job_id(), kind, queue, to_jsonb(n), n
         FROM (VALUES (1, 'task', 'default'), (2, 'task', 'default'), (3, 'task', 'default'),
@@ -190,9 +187,8 @@ async fn a_fetch_takes_the_next_jobs_of_a_queue_and_no_more_than_what_holds_it_b
     connection.close().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_fetch_goes_on_behind_the_cursor_in_the_queues_that_it_has_and_from_the_head_of_others() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_fetch_goes_on_behind_the_cursor_in_the_queues_that_it_has_and_from_the_head_of_others(database: Database) {
     let jobs = "INSERT INTO {schema}.job (id, kind, queue, scheduled_at)
         SELECT {schema}.new_job_id(), 'task', queue, timestamptz '2026-01-01' + n * interval '1 hour'
         FROM generate_series(1, 3) AS n, unnest(ARRAY['placed', 'other']) AS queue";

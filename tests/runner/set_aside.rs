@@ -33,9 +33,8 @@ async fn lock(database: &Database, rows: &str) -> Transaction<'static, Postgres>
     open
 }
 
-#[tokio::test]
-async fn a_lock_on_something_else_than_a_job_holds_up_only_the_results_that_it_is_in_the_way_of() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_lock_on_something_else_than_a_job_holds_up_only_the_results_that_it_is_in_the_way_of(database: Database) {
     for statement in [
         "CREATE TABLE {schema}.tenant AS SELECT n, 0 AS done FROM generate_series(0, 99) AS n",
         "CREATE FUNCTION {schema}.count_done() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

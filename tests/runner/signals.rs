@@ -72,9 +72,8 @@ fn terminate(process: &Child) {
     assert!(sent.unwrap().success());
 }
 
-#[tokio::test]
-async fn a_stop_says_what_it_waits_for_and_a_second_signal_hurries_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_says_what_it_waits_for_and_a_second_signal_hurries_it(database: Database) {
     let id = database.client.insert(Task { n: 1 }).await.unwrap().id();
     let (_, module) = module_path!().split_once("::").unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())

@@ -11,9 +11,8 @@ use support::Database;
 #[derive(Debug)]
 struct Greeting(&'static str);
 
-#[tokio::test]
-async fn workers_reach_the_runners_values_by_their_types() {
-    let database = Database::new().await;
+#[support::test]
+async fn workers_reach_the_runners_values_by_their_types(database: Database) {
     let runs = Arc::new(AtomicU32::new(0));
     let work = |job: RunningJob<Task>| async move {
         let greeting: &Greeting = job.state()?;
@@ -28,9 +27,8 @@ async fn workers_reach_the_runners_values_by_their_types() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn state_that_is_missing_is_a_failure_that_names_the_type_and_the_remedy() {
-    let database = Database::new().await;
+#[support::test]
+async fn state_that_is_missing_is_a_failure_that_names_the_type_and_the_remedy(database: Database) {
     let work = |job: RunningJob<Task>| async move {
         let error = job.state::<Greeting>().unwrap_err();
         assert!(matches!(error, Error::MissingState { .. }));

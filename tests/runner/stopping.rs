@@ -25,9 +25,8 @@ fn held_up() -> (impl uniqueue::Worker<Task> + Clone, Arc<Notify>, Arc<Semaphore
     (work, started, go_on)
 }
 
-#[tokio::test]
-async fn a_stop_finishes_what_runs_and_fetches_no_more() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_finishes_what_runs_and_fetches_no_more(database: Database) {
     let (work, started, go_on) = held_up();
     let runner = quick(&database.client).worker(work).start().await.unwrap();
     let running = database.client.insert(Task { n: 1 }).await.unwrap();
@@ -68,9 +67,8 @@ async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run() {
     assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Completed);
 }
 
-#[tokio::test]
-async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attempt() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attempt(database: Database) {
     let started = Arc::new(Notify::new());
     let signal = started.clone();
     let work = move |_: RunningJob<Task>| {
@@ -185,9 +183,8 @@ async fn stop_while_a_fetch_hangs() -> Option<f64> {
     (in_hand > 1).then_some(share)
 }
 
-#[tokio::test]
-async fn a_stop_under_load_loses_no_attempt_and_no_result() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_under_load_loses_no_attempt_and_no_result(database: Database) {
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
     let work = move |_: RunningJob<Task>| {
@@ -207,9 +204,8 @@ async fn a_stop_under_load_loses_no_attempt_and_no_result() {
     assert_eq!(completed + waiting, 2000);
 }
 
-#[tokio::test]
-async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told(database: Database) {
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signals = (started.clone(), go_on.clone());
     let work = move |_: RunningJob<Task>| {
@@ -252,9 +248,8 @@ async fn until_gone(database: &Database) {
     database.until("SELECT count(*) FROM {schema}.runner", 0).await;
 }
 
-#[tokio::test]
-async fn a_stop_that_nobody_waits_for_any_more_goes_on_to_its_end() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_that_nobody_waits_for_any_more_goes_on_to_its_end(database: Database) {
     let (work, started, go_on) = held_up();
     let runner = quick(&database.client).worker(work.clone()).start().await.unwrap();
     let first = database.client.insert(Task { n: 1 }).await.unwrap();
@@ -273,9 +268,8 @@ async fn a_stop_that_nobody_waits_for_any_more_goes_on_to_its_end() {
     assert_eq!(database.client.job(second.id()).await.unwrap().unwrap().state, JobState::Completed);
 }
 
-#[tokio::test]
-async fn the_clock_of_a_stop_runs_while_a_fetch_hangs() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_clock_of_a_stop_runs_while_a_fetch_hangs(database: Database) {
     let (started, told) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let signals = (started.clone(), told.clone());
     let work = move |job: RunningJob<Task>| {
@@ -304,9 +298,8 @@ async fn the_clock_of_a_stop_runs_while_a_fetch_hangs() {
     tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
 }
 
-#[tokio::test]
-async fn a_stop_tries_what_waits_aside_once_more_however_long_its_turn_was_to_come() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_tries_what_waits_aside_once_more_however_long_its_turn_was_to_come(database: Database) {
     let (work, started, go_on) = held_up();
     let runner = quick(&database.client).stop_grace(Duration::from_millis(100)).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();

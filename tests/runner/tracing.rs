@@ -18,9 +18,8 @@ async fn ended(trace: &Trace, name: &str, wanted: usize) -> Vec<opentelemetry_sd
     )
 }
 
-#[tokio::test]
-async fn the_workers_span_is_in_the_inserters_trace() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_workers_span_is_in_the_inserters_trace(database: Database) {
     let (trace, request) = Trace::begin();
     let job = database.client.insert(Task { n: 1 }).into_future().instrument(request.clone()).await.unwrap();
     drop(request);
@@ -44,9 +43,8 @@ async fn the_workers_span_is_in_the_inserters_trace() {
     assert_eq!(inside.parent_span_id, attempt.span_context.span_id());
 }
 
-#[tokio::test]
-async fn the_span_says_which_attempt_it_is_and_how_it_ended() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_span_says_which_attempt_it_is_and_how_it_ended(database: Database) {
     let (trace, request) = Trace::begin();
     let work = |job: RunningJob<Task>| async move {
         match job.args.n {
@@ -87,9 +85,8 @@ async fn the_span_says_which_attempt_it_is_and_how_it_ended() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_was_completed_in_a_transaction_is_traced_as_completed() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_was_completed_in_a_transaction_is_traced_as_completed(database: Database) {
     let (trace, request) = Trace::begin();
     let work = |job: RunningJob<Task>| async move {
         let mut tx = job.client().pool().begin().await?;
@@ -115,9 +112,8 @@ async fn what_was_completed_in_a_transaction_is_traced_as_completed() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_trace_of_the_callers_own_stays_and_without_one_there_is_none() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_trace_of_the_callers_own_stays_and_without_one_there_is_none(database: Database) {
     let outside = database.client.insert(Task { n: 1 }).await.unwrap();
     assert!(outside.job.meta.is_empty(), "{:?}", outside.job.meta);
     let (_, request) = Trace::begin();
@@ -129,9 +125,8 @@ async fn a_trace_of_the_callers_own_stays_and_without_one_there_is_none() {
     assert_ne!(answers[1].job.meta["traceparent"], own);
 }
 
-#[tokio::test]
-async fn the_trace_context_is_in_no_key_unless_somebody_selects_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_trace_context_is_in_no_key_unless_somebody_selects_it(database: Database) {
     let keyed = |policy: UniquePolicy| NewJob::new("a", &Value::Null).meta("tenant", 7).unique(policy);
     let (_, first) = Trace::begin();
     let (_, second) = Trace::begin();
@@ -146,9 +141,8 @@ async fn the_trace_context_is_in_no_key_unless_somebody_selects_it() {
     }
 }
 
-#[tokio::test]
-async fn a_traceparent_that_is_none_stops_no_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_traceparent_that_is_none_stops_no_job(database: Database) {
     let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
     for odd in [Value::from("nonsense"), Value::from(7), Value::Null] {
         let job = database.client.insert(Task { n: 1 }).meta("traceparent", odd).await.unwrap();

@@ -95,9 +95,8 @@ async fn end(events: &mut Events, id: JobId) -> Happened {
     }
 }
 
-#[tokio::test]
-async fn what_a_worker_completed_is_told_also_while_nobody_says_so() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_a_worker_completed_is_told_also_while_nobody_says_so(database: Database) {
     let mut events = database.client.events();
     let (runner, go_on, job) = start(&database, Runner::new(database.client.clone()).lease(LEASE), true).await;
     let table = hang_after(&database, &go_on).await.await.unwrap();
@@ -108,9 +107,8 @@ async fn what_a_worker_completed_is_told_also_while_nobody_says_so() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_lost_lease_ends_the_question_which_jobs_are_locked() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_lost_lease_ends_the_question_which_jobs_are_locked(database: Database) {
     let mut events = database.client.events();
     let (runner, go_on, job) = start(&database, Runner::new(database.client.clone()).lease(LEASE), false).await;
     let row = begin(&database, &format!("SELECT FROM {{schema}}.job WHERE id = '{job}' FOR UPDATE")).await;
@@ -126,9 +124,8 @@ async fn a_lost_lease_ends_the_question_which_jobs_are_locked() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_completion_whose_answer_was_lost_is_told_as_completed() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_completion_whose_answer_was_lost_is_told_as_completed(database: Database) {
     let proxy = Proxy::before(&database.url).await;
     for retention in [Retention::default(), Retention::default().completed(Duration::ZERO)] {
         let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&proxy.url()).await.unwrap();

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use uniqueue::{JobState, Runner, RunningJob};
+use uniqueue::{Client, JobState, Runner, RunningJob};
 
 use super::Task;
 use support::{Database, WAIT, eventually, soak, until_sent};
 
-#[tokio::test]
-async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other(database: Database, client: &Client) {
     let inserted = client.insert_many((0..40).map(|n| Task { n })).await.unwrap();
     let damage = async |place: usize, column: &str| {
         let id = inserted[place].id();
@@ -57,9 +55,8 @@ async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other() {
     assert_eq!(database.text(&left).await, format!("{} 0", JobState::Available));
 }
 
-#[tokio::test]
-async fn a_job_that_cannot_be_read_is_found_behind_locked_ones() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_cannot_be_read_is_found_behind_locked_ones(database: Database) {
     let inserted = database.client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
     database.damage(inserted[3].id(), "args").await;
     // As many as a fetch takes.
@@ -78,9 +75,8 @@ async fn a_job_that_cannot_be_read_is_found_behind_locked_ones() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn jobs_that_do_not_come_in_time_together_come_one_by_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_that_do_not_come_in_time_together_come_one_by_one(database: Database) {
     database.client.insert_many((0..24).map(|n| Task { n })).await.unwrap();
     // As large rows do, each job takes its time.
     let slow = "CREATE FUNCTION {schema}.take_time() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -103,9 +99,8 @@ fn large(characters: u32) -> String {
     format!("jsonb_build_object('n', 0, 'pad', repeat(E'\\x01', {characters}))")
 }
 
-#[tokio::test]
-async fn a_job_that_never_comes_in_time_is_discarded_and_holds_up_no_other() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_never_comes_in_time_is_discarded_and_holds_up_no_other(database: Database) {
     let inserted = database.client.insert_many((0..6).map(|n| Task { n })).await.unwrap();
     let large = format!("UPDATE {{schema}}.job SET args = {} WHERE id = '{}'", large(30_000_000), inserted[0].id());
     assert_eq!(database.execute(&large).await, 1);
@@ -123,9 +118,8 @@ async fn a_job_that_never_comes_in_time_is_discarded_and_holds_up_no_other() {
 }
 
 /// A table that is locked makes every fetch time out, and no job is the reason.
-#[tokio::test]
-async fn fetches_that_wait_for_a_lock_cost_no_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn fetches_that_wait_for_a_lock_cost_no_job(database: Database) {
     database.client.insert_many((0..3).map(|n| Task { n })).await.unwrap();
     let mut lock = database.pool().begin().await.unwrap();
     let statement = database.sql("LOCK TABLE {schema}.job IN SHARE MODE");
@@ -143,9 +137,8 @@ async fn fetches_that_wait_for_a_lock_cost_no_job() {
 }
 
 /// Each of these jobs has a megabyte: in its meta, its errors, the output of a run before, or its progress.
-#[tokio::test]
-async fn all_values_of_a_job_count_toward_the_bytes_of_a_fetch() {
-    let database = Database::new().await;
+#[support::test]
+async fn all_values_of_a_job_count_toward_the_bytes_of_a_fetch(database: Database) {
     database.client.insert_many((0..120).map(|n| Task { n })).await.unwrap();
     let fill = "UPDATE {schema}.job SET
         meta = CASE WHEN n % 4 = 0 THEN jsonb_build_object('pad', pad) ELSE '{}' END,
@@ -167,9 +160,8 @@ async fn all_values_of_a_job_count_toward_the_bytes_of_a_fetch() {
     assert!((1..=17).contains(&most), "{most} jobs in one fetch");
 }
 
-#[tokio::test]
-async fn of_many_errors_the_newest_are_kept() {
-    let database = Database::new().await;
+#[support::test]
+async fn of_many_errors_the_newest_are_kept(database: Database) {
     let job = uniqueue::NewJob::from(Task { n: 1 }).max_attempts(60);
     let job = database.client.insert(job).await.unwrap();
     let runner = super::quick(&database.client)

@@ -23,9 +23,8 @@ async fn beside_held_back(client: &Client, sender: mpsc::UnboundedSender<u32>) -
     runner.worker(reporting(sender)).start().await.unwrap()
 }
 
-#[tokio::test]
-async fn an_idle_runner_is_woken_long_before_its_next_poll() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_idle_runner_is_woken_long_before_its_next_poll(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
     let hour = Duration::from_secs(3600);
     let runner = quick(&database.client).poll_interval(hour).worker(reporting(sender)).start().await.unwrap();
@@ -40,9 +39,8 @@ async fn an_idle_runner_is_woken_long_before_its_next_poll() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_wake_up_for_a_queue_that_gives_nothing_hides_no_other_queue_and_no_limited_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_wake_up_for_a_queue_that_gives_nothing_hides_no_other_queue_and_no_limited_one(database: Database) {
     let client = &database.client;
     client.queue("paused").pause().await.unwrap();
     client.queue("limited").limit(Some(1)).await.unwrap();
@@ -103,9 +101,8 @@ async fn a_stream_of_wake_ups_for_one_queue_holds_up_no_other_and_no_limited_one
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_a_time() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_a_time(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
     let runner = quick(&database.client).worker(reporting(sender)).start().await.unwrap();
     until_idle(&database).await;
@@ -126,9 +123,8 @@ async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn polling_alone_is_a_full_mode_and_never_asks_for_a_notify() {
-    let database = Database::new().await;
+#[support::test]
+async fn polling_alone_is_a_full_mode_and_never_asks_for_a_notify(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
     let runner = quick(&database.client)
         .poll_only()
@@ -145,9 +141,8 @@ async fn polling_alone_is_a_full_mode_and_never_asks_for_a_notify() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue() {
-    let database = Database::new().await;
+#[support::test]
+async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue(database: Database) {
     let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
     listener.listen(&format!("{}.job", database.schema)).await.unwrap();
     database.client.insert(job("unheard")).await.unwrap();
@@ -164,9 +159,8 @@ async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn an_idle_runner_finds_jobs_where_nobody_can_be_notified() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_idle_runner_finds_jobs_where_nobody_can_be_notified(database: Database) {
     database.fill_notify_queue().await;
     let (sender, mut started) = mpsc::unbounded_channel();
     let interval = Duration::from_millis(50);
@@ -179,9 +173,8 @@ async fn an_idle_runner_finds_jobs_where_nobody_can_be_notified() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn higher_priority_runs_first_then_earlier_schedule_then_id() {
-    let database = Database::new().await;
+#[support::test]
+async fn higher_priority_runs_first_then_earlier_schedule_then_id(database: Database) {
     let past = time::OffsetDateTime::UNIX_EPOCH;
     for n in 0..3 {
         database.client.insert(Task { n: 10 + n }).await.unwrap();
@@ -200,9 +193,8 @@ async fn higher_priority_runs_first_then_earlier_schedule_then_id() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn scheduled_jobs_start_when_they_are_due() {
-    let database = Database::new().await;
+#[support::test]
+async fn scheduled_jobs_start_when_they_are_due(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
     let runner = quick(&database.client).worker(reporting(sender)).start().await.unwrap();
     let delay = Duration::from_millis(300);
@@ -214,9 +206,8 @@ async fn scheduled_jobs_start_when_they_are_due() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn unknown_kinds_and_other_queues_are_left_for_others() {
-    let database = Database::new().await;
+#[support::test]
+async fn unknown_kinds_and_other_queues_are_left_for_others(database: Database) {
     let unknown = database.client.insert(job("unknown").priority(9)).await.unwrap();
     let elsewhere = database.client.insert(Task { n: 1 }).queue("elsewhere").await.unwrap();
     let known = database.client.insert(Task { n: 2 }).await.unwrap();
@@ -229,9 +220,8 @@ async fn unknown_kinds_and_other_queues_are_left_for_others() {
     }
 }
 
-#[tokio::test]
-async fn a_paused_queue_is_not_fetched_from() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_paused_queue_is_not_fetched_from(database: Database) {
     database.execute("INSERT INTO {schema}.queue (name, paused_at) VALUES ('default', now())").await;
     let paused = database.client.insert(Task { n: 1 }).await.unwrap();
     let open = database.client.insert(Task { n: 2 }).queue("open").await.unwrap();
@@ -243,9 +233,8 @@ async fn a_paused_queue_is_not_fetched_from() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn no_queue_runs_more_than_its_concurrency() {
-    let database = Database::new().await;
+#[support::test]
+async fn no_queue_runs_more_than_its_concurrency(database: Database) {
     let running = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let most = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counters = (running.clone(), most.clone());
@@ -267,9 +256,8 @@ async fn no_queue_runs_more_than_its_concurrency() {
     assert_eq!(most.load(std::sync::atomic::Ordering::SeqCst), 4);
 }
 
-#[tokio::test]
-async fn a_runner_that_makes_no_sense_does_not_start() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_that_makes_no_sense_does_not_start(database: Database) {
     let task = |_: RunningJob<Task>| async {};
     let new = || Runner::new(database.client.clone());
     for (runner, said) in [

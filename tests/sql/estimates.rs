@@ -4,9 +4,8 @@ use uniqueue::{JobCount, JobState};
 
 use support::Database;
 
-#[tokio::test]
-async fn jobs_beyond_the_limit_of_counting_are_estimated_from_a_sample_of_the_table() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_beyond_the_limit_of_counting_are_estimated_from_a_sample_of_the_table(database: Database) {
     let completed = "INSERT INTO {schema}.job (id, kind, queue, state, finalized_at)
         SELECT {schema}.new_job_id(), 'a', CASE WHEN n % 10 < 6 THEN 'deep' ELSE 'low' END, 'completed', now()
         FROM generate_series(1, 100000) AS n";

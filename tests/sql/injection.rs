@@ -1,7 +1,7 @@
 //! Text from outside stays text: in names of schemas, queues and kinds, in keys, in filters, and in what views answer.
 
 use serde_json::json;
-use uniqueue::{JobFilter, JobState, NewJob, SchemaName, UniqueKey};
+use uniqueue::{Client, JobFilter, JobState, NewJob, SchemaName, UniqueKey};
 
 use support::Database;
 
@@ -30,10 +30,8 @@ fn no_schema_name_can_leave_its_quotes() {
     }
 }
 
-#[tokio::test]
-async fn hostile_text_is_a_queue_a_kind_a_key_and_a_payload_like_any_other() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn hostile_text_is_a_queue_a_kind_a_key_and_a_payload_like_any_other(database: Database, client: &Client) {
     let before = database.catalog().await;
     for text in HOSTILE {
         let args = json!({text: text});
@@ -93,9 +91,8 @@ async fn hostile_text_is_a_queue_a_kind_a_key_and_a_payload_like_any_other() {
     assert_eq!(database.catalog().await, before);
 }
 
-#[tokio::test]
-async fn hostile_text_through_the_functions_is_the_same() {
-    let database = Database::new().await;
+#[support::test]
+async fn hostile_text_through_the_functions_is_the_same(database: Database) {
     for text in HOSTILE {
         let insert = "SELECT i.unique_key FROM {schema}.insert_job($1, jsonb_build_object($1, $1), queue => $1,
                 meta => jsonb_build_object($1, $1),

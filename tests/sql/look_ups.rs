@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{Error, JobFilter, JobId, UniqueKey};
+use uniqueue::{Client, Error, JobFilter, JobId, UniqueKey};
 use uniqueue_admin::Admin;
 
 use support::{Database, job};
@@ -49,10 +49,8 @@ macro_rules! look_ups {
 const TABLES: &str = "{schema}.job, {schema}.queue, {schema}.runner, {schema}.periodic, {schema}.duplicate_audit,
     {schema}.duplicate_tally, {schema}.change_log, {schema}.queue_group";
 
-#[tokio::test]
-async fn every_look_up_ends_at_its_time_limit_and_leaves_no_limit_behind() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn every_look_up_ends_at_its_time_limit_and_leaves_no_limit_behind(database: Database, client: &Client) {
     let mut locks = database.pool().begin().await.unwrap();
     sqlx::query(database.sql(&format!("LOCK TABLE {TABLES}"))).execute(&mut *locks).await.unwrap();
     let limit = Duration::from_millis(20);
@@ -76,10 +74,8 @@ async fn every_look_up_ends_at_its_time_limit_and_leaves_no_limit_behind() {
     }
 }
 
-#[tokio::test]
-async fn every_look_up_can_be_made_in_the_callers_transaction() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn every_look_up_can_be_made_in_the_callers_transaction(database: Database, client: &Client) {
     let mut tx = database.pool().begin().await.unwrap();
     // The transaction's own locks hold up every other connection.
     sqlx::query(database.sql(&format!("LOCK TABLE {TABLES}"))).execute(&mut *tx).await.unwrap();

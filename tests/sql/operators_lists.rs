@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{Job, JobFilter, JobState, Keep, ObstacleCode, PeriodicJob, Retention, Runner, RunningJob, UniqueKey};
+use uniqueue::{
+    Client, Job, JobFilter, JobState, Keep, ObstacleCode, PeriodicJob, Retention, Runner, RunningJob, UniqueKey,
+};
 use uniqueue_admin::Admin;
 
 use support::{Database, WAIT, job};
@@ -12,10 +14,8 @@ use support::{Database, WAIT, job};
 #[job(kind = "task")]
 struct Task {}
 
-#[tokio::test]
-async fn a_runner_is_listed_with_its_queues_its_slots_and_its_heartbeat() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_runner_is_listed_with_its_queues_its_slots_and_its_heartbeat(database: Database, client: &Client) {
     let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
     let runner = Runner::new(client.clone())
         .name("one")
@@ -48,10 +48,8 @@ async fn a_runner_is_listed_with_its_queues_its_slots_and_its_heartbeat() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_stuck_job_is_listed_with_its_reason_and_its_remedy() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_stuck_job_is_listed_with_its_reason_and_its_remedy(database: Database, client: &Client) {
     let lost = client.insert(job("a")).await.unwrap().id();
     database.set_state(lost, "running").await;
     database.execute("UPDATE {schema}.job SET attempted_at = now() - interval '1 hour'").await;
@@ -69,10 +67,8 @@ async fn a_stuck_job_is_listed_with_its_reason_and_its_remedy() {
     assert_eq!(client.stuck_jobs().waiting_for(hour).await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn a_retention_is_listed_with_the_jobs_that_it_should_have_deleted() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_retention_is_listed_with_the_jobs_that_it_should_have_deleted(database: Database, client: &Client) {
     let kept = Retention::forever().completed(Duration::from_secs(60));
     client.queue("default").retention(Some(kept)).await.unwrap();
     database
@@ -90,10 +86,8 @@ async fn a_retention_is_listed_with_the_jobs_that_it_should_have_deleted() {
     assert_eq!(of(JobState::Discarded).keep, Keep::Forever);
 }
 
-#[tokio::test]
-async fn a_change_is_logged_once_with_what_it_changed() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_change_is_logged_once_with_what_it_changed(database: Database, client: &Client) {
     let jobs = client.insert_many((0..1_500).map(|_| job("a"))).await.unwrap();
     let keyed = client.insert(job("b").unique_key(UniqueKey::raw("k"))).await.unwrap().id();
     client.cancel(jobs[0].id()).actor("anna").await.unwrap();
@@ -136,10 +130,8 @@ async fn a_change_is_logged_once_with_what_it_changed() {
     assert_eq!(client.job(keyed).await.unwrap().unwrap().state, JobState::Available);
 }
 
-#[tokio::test]
-async fn an_insert_with_an_actor_is_logged_with_the_jobs_that_it_made() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn an_insert_with_an_actor_is_logged_with_the_jobs_that_it_made(database: Database, client: &Client) {
     let keyed = || job("a").unique_key(UniqueKey::raw("k"));
     let first = client.insert(keyed()).actor("anna").await.unwrap().id();
     // A duplicate changes nothing.
@@ -163,10 +155,8 @@ async fn an_insert_with_an_actor_is_logged_with_the_jobs_that_it_made() {
     assert!(client.jobs(JobFilter::new().kind("c")).await.unwrap().is_empty());
 }
 
-#[tokio::test]
-async fn the_log_has_a_change_if_and_only_if_it_was_committed() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn the_log_has_a_change_if_and_only_if_it_was_committed(database: Database, client: &Client) {
     let id = client.insert(job("a")).await.unwrap().id();
     let mut tx = database.pool().begin().await.unwrap();
     client.cancel(id).actor("anna").tx(&mut tx).await.unwrap();
@@ -184,10 +174,8 @@ async fn the_log_has_a_change_if_and_only_if_it_was_committed() {
     assert_eq!(client.queue("mail").settings().await.unwrap().paused_at, None);
 }
 
-#[tokio::test]
-async fn logged_changes_are_deleted_after_ninety_days() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn logged_changes_are_deleted_after_ninety_days(database: Database, client: &Client) {
     for _ in 0..2 {
         client.queue("mail").pause().actor("anna").await.unwrap();
     }

@@ -37,9 +37,8 @@ const CALLS: [&str; 14] = [
     "stop_worker('w')",
 ];
 
-#[tokio::test]
-async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
-    let database = Database::new().await;
+#[support::test]
+async fn no_statement_of_a_runner_ever_reads_the_whole_table(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     // What a long-lived connection can have planned when the backlog comes: blind to the arguments, without statistics or
     // with some by which the partial indexes are empty.
@@ -66,9 +65,8 @@ async fn no_statement_of_a_runner_ever_reads_the_whole_table() {
     connection.detach().close().await.unwrap();
 }
 
-#[tokio::test]
-async fn no_function_of_a_worker_reads_more_than_it_looks_for_however_empty_the_table_was_at_first() {
-    let database = Database::new().await;
+#[support::test]
+async fn no_function_of_a_worker_reads_more_than_it_looks_for_however_empty_the_table_was_at_first(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     let call = |call: &str| database.sql(&format!("SELECT FROM {{schema}}.{call}"));
@@ -145,9 +143,8 @@ async fn a_fetch_reads_the_jobs_that_it_takes_and_no_others_whatever_guards_the_
     connection.detach().close().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_single_new_job_is_looked_for_by_a_plan_that_is_made_once_and_fits_a_table_that_grows() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_single_new_job_is_looked_for_by_a_plan_that_is_made_once_and_fits_a_table_that_grows(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     let jobs = "INSERT INTO {schema}.job (id, kind, unique_key, unique_states)
@@ -343,9 +340,8 @@ async fn the_tokens_of_each_group_are_looked_up_by_index() {
     statistic(&database, "idx_scan", "queue_group", 3 * GROUPS).await;
 }
 
-#[tokio::test]
-async fn no_check_of_a_diagnosis_ever_reads_the_whole_table() {
-    let database = Database::new().await;
+#[support::test]
+async fn no_check_of_a_diagnosis_ever_reads_the_whole_table(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     let names: Vec<String> = sqlx::query_scalar(database.sql("SELECT unnest({schema}._checks())"))

@@ -72,10 +72,8 @@ async fn another(database: &Database) -> Client {
     Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(database.another_pool(3).await)
 }
 
-#[tokio::test]
-async fn a_paused_queue_rests_everywhere_and_goes_on_at_once_when_it_is_resumed() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_paused_queue_rests_everywhere_and_goes_on_at_once_when_it_is_resumed(database: Database, client: &Client) {
     let (gate, mut started) = Gate::new();
     let runners = [gate.runner(client, 1).await, gate.runner(&another(&database).await, 1).await];
     until_idle(&database, 2).await;
@@ -153,10 +151,8 @@ async fn a_limit_holds_over_all_runners_at_every_moment() {
     assert_eq!(most.iter().map(|most| most.load(Ordering::SeqCst)).max(), Some(LIMIT));
 }
 
-#[tokio::test]
-async fn cancelled_and_rescued_jobs_free_their_places() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn cancelled_and_rescued_jobs_free_their_places(database: Database, client: &Client) {
     client.queue("default").limit(Some(1)).await.unwrap();
     // One that runs for a runner that is dead.
     let dead = client.insert(Task { n: 0 }).max_attempts(1).await.unwrap().id();
@@ -182,9 +178,8 @@ async fn cancelled_and_rescued_jobs_free_their_places() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_place_that_another_runner_leaves_is_taken_however_rarely_the_runner_polls() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_place_that_another_runner_leaves_is_taken_however_rarely_the_runner_polls(database: Database) {
     let client = &database.client;
     client.queue("default").limit(Some(1)).await.unwrap();
     let (gate, mut started) = Gate::new();
@@ -201,10 +196,8 @@ async fn a_place_that_another_runner_leaves_is_taken_however_rarely_the_runner_p
     second.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_higher_limit_wakes_idle_runners_and_a_lower_one_waits_for_what_runs() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_higher_limit_wakes_idle_runners_and_a_lower_one_waits_for_what_runs(database: Database, client: &Client) {
     client.queue("default").limit(Some(1)).await.unwrap();
     let (gate, mut started) = Gate::new();
     let runner = gate.runner(client, 10).await;
@@ -233,10 +226,8 @@ async fn a_higher_limit_wakes_idle_runners_and_a_lower_one_waits_for_what_runs()
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_transaction_that_keeps_a_limited_queue_holds_up_no_other_queue() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_transaction_that_keeps_a_limited_queue_holds_up_no_other_queue(database: Database, client: &Client) {
     client.queue("default").limit(Some(1)).await.unwrap();
     let mut open = database.pool().begin().await.unwrap();
     client.queue("default").limit(Some(2)).tx(&mut open).await.unwrap();
@@ -250,9 +241,8 @@ async fn a_transaction_that_keeps_a_limited_queue_holds_up_no_other_queue() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_limit_that_cannot_be_kept_is_no_limit_that_is_broken() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_limit_that_cannot_be_kept_is_no_limit_that_is_broken(database: Database) {
     database.client.queue("default").limit(Some(1)).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
@@ -269,10 +259,8 @@ async fn a_limit_that_cannot_be_kept_is_no_limit_that_is_broken() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.queue").await, 1);
 }
 
-#[tokio::test]
-async fn the_list_of_queues_has_every_queue_and_counts_no_further_than_told() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn the_list_of_queues_has_every_queue_and_counts_no_further_than_told(database: Database, client: &Client) {
     client.queue("c set only").limit(Some(7)).await.unwrap();
     client.queue("b").pause().await.unwrap();
     // The runner is to leave every job in its state.
@@ -320,9 +308,8 @@ async fn the_list_of_queues_has_every_queue_and_counts_no_further_than_told() {
     idle.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_queue_says_how_long_its_jobs_are_kept_and_leaves_it_to_the_runners_again() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_queue_says_how_long_its_jobs_are_kept_and_leaves_it_to_the_runners_again(database: Database) {
     let client = &database.client;
     let none = Retention::forever().completed(Duration::ZERO);
     for (said, is_kept) in [(Some(none), 0), (Some(Retention::forever()), 1), (None, 0)] {
@@ -340,9 +327,8 @@ async fn a_queue_says_how_long_its_jobs_are_kept_and_leaves_it_to_the_runners_ag
     assert_eq!(database.number(settings).await, 1);
 }
 
-#[tokio::test]
-async fn a_queue_keeps_each_final_state_as_it_was_said_and_two_who_say_it_at_once_lose_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_queue_keeps_each_final_state_as_it_was_said_and_two_who_say_it_at_once_lose_nothing(database: Database) {
     let client = &database.client;
     let hour = Keep::For(Duration::from_secs(3_600));
     let asked = client.queue("emails").settings().await.unwrap();
@@ -368,10 +354,8 @@ async fn a_queue_keeps_each_final_state_as_it_was_said_and_two_who_say_it_at_onc
     assert!(error.contains("running"), "{error}");
 }
 
-#[tokio::test]
-async fn a_pause_says_who_paused_why_and_since_when() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_pause_says_who_paused_why_and_since_when(database: Database, client: &Client) {
     let queue = client.queue("mail");
     let id = client.insert(job("send")).queue("mail").await.unwrap().id();
     queue.pause().reason("the provider is down").actor("ada").await.unwrap();

@@ -51,9 +51,8 @@ async fn the_objects_that_the_library_knows_are_those_that_the_migrations_make()
     assert_eq!(golden.lines().count(), found.lines().count(), "hint: GOLDEN=overwrite, then review the diff");
 }
 
-#[tokio::test]
-async fn every_object_carries_a_comment() {
-    let database = Database::new().await;
+#[support::test]
+async fn every_object_carries_a_comment(database: Database) {
     let catalog = database.catalog().await;
     let bare: Vec<_> = catalog.lines().filter(|line| line.contains("NO COMMENT")).collect();
     assert!(bare.is_empty(), "{bare:#?}");
@@ -61,9 +60,8 @@ async fn every_object_carries_a_comment() {
     assert_ne!(database.text(schema).await, "");
 }
 
-#[tokio::test]
-async fn every_statement_prepares_against_the_migrated_schema() {
-    let database = Database::new().await;
+#[support::test]
+async fn every_statement_prepares_against_the_migrated_schema(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     let statements = database.client.statements_text();
     assert!(statements.len() > 10);
@@ -90,9 +88,8 @@ fn every_statement_file_is_used_and_says_what_it_does() {
 }
 
 /// Without the key an insert that names it fails. `ON CONFLICT DO NOTHING` alone would insert a row twice.
-#[tokio::test]
-async fn an_insert_names_the_key_that_it_may_meet() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_insert_names_the_key_that_it_may_meet(database: Database) {
     let bodies = "SELECT string_agg(p.proname, ', ' ORDER BY p.proname COLLATE \"C\") FROM pg_proc AS p
         WHERE p.pronamespace = '{schema}'::regnamespace AND p.prosrc || coalesce(pg_get_function_sqlbody(p.oid), '') ~ 'ON CONFLICT DO NOTHING'";
     // A job may meet another in its id and in its key, a place in its name and in being the only one.
@@ -139,9 +136,8 @@ async fn a_schema_of_any_allowed_name_works() {
     }
 }
 
-#[tokio::test]
-async fn migrating_again_changes_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn migrating_again_changes_nothing(database: Database) {
     let before = database.catalog().await;
     assert!(database.client.migrate().await.unwrap().is_empty());
     assert_eq!(database.catalog().await, before);
@@ -207,9 +203,8 @@ async fn a_migration_waits_for_locks_no_longer_than_it_is_told() {
     assert!(!database.client.migration().lock_timeout(std::time::Duration::from_secs(20)).await.unwrap().is_empty());
 }
 
-#[tokio::test]
-async fn a_migration_with_nothing_to_do_waits_for_no_lock() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_migration_with_nothing_to_do_waits_for_no_lock(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     for lock in [
         "LOCK TABLE {schema}.schema_history IN EXCLUSIVE MODE",
@@ -260,9 +255,8 @@ async fn migrate_later(database: &Database, oldest: i32) {
     database.execute(&later).await;
 }
 
-#[tokio::test]
-async fn a_newer_schema_that_may_be_used_is_used_and_left_alone() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_newer_schema_that_may_be_used_is_used_and_left_alone(database: Database) {
     let stored = database.number("SELECT max(oldest)::bigint FROM {schema}.schema_history").await;
     assert!((1..=i64::from(SCHEMA_VERSION)).contains(&stored), "{stored}");
     migrate_later(&database, SCHEMA_VERSION).await;
@@ -284,9 +278,8 @@ async fn a_newer_schema_that_may_be_used_is_used_and_left_alone() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_newer_schema_that_may_not_be_used_is_refused_and_left_alone() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_newer_schema_that_may_not_be_used_is_refused_and_left_alone(database: Database) {
     migrate_later(&database, SCHEMA_VERSION + 1).await;
     for error in [database.client.migrate().await.unwrap_err(), database.client.check_schema().await.unwrap_err()] {
         assert!(

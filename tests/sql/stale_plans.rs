@@ -114,9 +114,8 @@ BEGIN
 END
 $$";
 
-#[tokio::test]
-async fn a_call_about_one_job_reads_no_others_however_few_claimed_or_ran_when_its_plan_was_made() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_call_about_one_job_reads_no_others_however_few_claimed_or_ran_when_its_plan_was_made(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     let over = "INSERT INTO {schema}.job (id, kind, state, finalized_at)
@@ -179,9 +178,8 @@ const GRAPH: [&str; 11] = [
     "delete_jobs(ARRAY[$other]::uuid[])",
 ];
 
-#[tokio::test]
-async fn a_graph_s_release_reads_its_own_edges_however_few_were_open_when_its_plan_was_made() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_graph_s_release_reads_its_own_edges_however_few_were_open_when_its_plan_was_made(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     for table in ["job", "job_parent"] {
         database.execute(&format!("ALTER TABLE {{schema}}.{table} SET (autovacuum_enabled = off)")).await;

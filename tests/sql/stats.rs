@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use time::OffsetDateTime;
-use uniqueue::{Job, JobCount, JobState, OnReentry, RetryPolicy, Runner, RunningJob, UniqueKey};
+use uniqueue::{Client, Job, JobCount, JobState, OnReentry, RetryPolicy, Runner, RunningJob, UniqueKey};
 
 use support::{Database, eventually, job};
 
@@ -16,10 +16,8 @@ struct Task {
     is_completed_in: bool,
 }
 
-#[tokio::test]
-async fn numbers_are_those_of_the_jobs() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn numbers_are_those_of_the_jobs(database: Database, client: &Client) {
     let empty = client.stats().await.unwrap();
     assert!(JobState::ALL.iter().all(|state| empty.jobs[state] == JobCount::Exactly(0)));
     assert_eq!((empty.runners, empty.oldest_available_age, empty.finished), (0, None, None));
@@ -61,10 +59,8 @@ async fn numbers_are_those_of_the_jobs() {
     assert_eq!(stats.jobs[&JobState::Available], JobCount::Exactly(30));
 }
 
-#[tokio::test]
-async fn runners_tell_what_they_work_off() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn runners_tell_what_they_work_off(database: Database, client: &Client) {
     let work = async |job: RunningJob<Task>| {
         if job.args.is_completed_in {
             let mut tx = job.client().pool().begin().await.unwrap();
@@ -101,10 +97,8 @@ async fn runners_tell_what_they_work_off() {
     assert_eq!((stats.runners, stats.rates.worked_over), (0, None));
 }
 
-#[tokio::test]
-async fn a_job_that_a_retry_discards_did_not_run_until_then() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_job_that_a_retry_discards_did_not_run_until_then(database: Database, client: &Client) {
     let keyed =
         || job("a").unique_key(UniqueKey::raw("k").states([JobState::Available]).on_reentry(OnReentry::Discard));
     let old = client.insert(keyed()).await.unwrap().id();
@@ -119,9 +113,8 @@ async fn a_job_that_a_retry_discards_did_not_run_until_then() {
     assert_eq!(longest().await, None);
 }
 
-#[tokio::test]
-async fn no_statement_of_it_reads_the_whole_table() {
-    let database = Database::new().await;
+#[support::test]
+async fn no_statement_of_it_reads_the_whole_table(database: Database) {
     // Without statistics, as after a sudden backlog.
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     let jobs = "INSERT INTO {schema}.job (id, kind, queue)
@@ -145,9 +138,8 @@ async fn no_statement_of_it_reads_the_whole_table() {
     }
 }
 
-#[tokio::test]
-async fn a_rate_is_of_what_could_be_seen() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_rate_is_of_what_could_be_seen(database: Database) {
     let many = "INSERT INTO {schema}.job (id, kind, created_at)
         SELECT {schema}.new_job_id(), 'a', now() - interval '10 s' FROM generate_series(1, 25000) AS n";
     database.execute(many).await;
@@ -160,10 +152,8 @@ async fn a_rate_is_of_what_could_be_seen() {
     assert!((15_000..40_000).contains(&available), "{available}");
 }
 
-#[tokio::test]
-async fn a_job_waits_from_when_it_could_run_and_was_there() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_job_waits_from_when_it_could_run_and_was_there(database: Database, client: &Client) {
     // In minutes.
     let age = async || {
         let stats = client.stats().await.unwrap();

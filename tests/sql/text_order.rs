@@ -51,9 +51,8 @@ async fn faults(database: &Database, connection: &mut PgConnection) -> String {
     sqlx::query_scalar(database.sql(FAULTS)).fetch_one(connection).await.unwrap()
 }
 
-#[tokio::test]
-async fn columns_and_types_of_text_are_compared_byte_by_byte() {
-    let database = Database::new().await;
+#[support::test]
+async fn columns_and_types_of_text_are_compared_byte_by_byte(database: Database) {
     let names = "SELECT coalesce(string_agg(name, ', '), '') FROM (
         SELECT format('%s.%s', c.relname, a.attname)
         FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
@@ -66,9 +65,8 @@ async fn columns_and_types_of_text_are_compared_byte_by_byte() {
     assert_eq!(database.text(names).await, "");
 }
 
-#[tokio::test]
-async fn nothing_that_is_stored_or_sent_follows_the_databases_collation() {
-    let database = Database::new().await;
+#[support::test]
+async fn nothing_that_is_stored_or_sent_follows_the_databases_collation(database: Database) {
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let statements = database.client.statements_text();
     for (name, text) in &statements {

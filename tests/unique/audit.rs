@@ -30,9 +30,8 @@ async fn audited() -> Database {
     database
 }
 
-#[tokio::test]
-async fn a_duplicate_of_a_kind_that_is_not_audited_writes_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_duplicate_of_a_kind_that_is_not_audited_writes_nothing(database: Database) {
     // Another kind is audited, and this one was.
     database.client.audit_duplicates("b").await.unwrap();
     database.client.audit_duplicates("a").await.unwrap();
@@ -370,9 +369,8 @@ async fn what_is_noted_costs_no_wal_and_a_look_at_a_key_goes_by_index() {
     assert!(plan.contains("using duplicate_count_pkey") && !plan.contains("Seq Scan on duplicate_count"), "{plan}");
 }
 
-#[tokio::test]
-async fn keys_and_policies_are_the_same_with_an_audit_and_without() {
-    let database = Database::new().await;
+#[support::test]
+async fn keys_and_policies_are_the_same_with_an_audit_and_without(database: Database) {
     let policy = || UniquePolicy::new().by_args();
     let first = database.client.insert(job("a").unique(policy())).await.unwrap();
     database.client.audit_duplicates("a").await.unwrap();
@@ -382,9 +380,8 @@ async fn keys_and_policies_are_the_same_with_an_audit_and_without() {
     assert_eq!(Some(counter.unique_key), first.job.unique_key);
 }
 
-#[tokio::test]
-async fn what_cannot_be_audited_is_refused() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_cannot_be_audited_is_refused(database: Database) {
     let century = Duration::from_secs(36_525 * 86_400);
     database.client.audit_duplicates("a").keep(century).await.unwrap();
     let error = database.client.audit_duplicates("a").keep(century + Duration::from_secs(1)).await.unwrap_err();

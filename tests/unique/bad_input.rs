@@ -12,9 +12,8 @@ use uniqueue::{Client, Error, NewJob, SchemaName, UniqueKey, UniquePolicy};
 
 use support::{Database, job, url};
 
-#[tokio::test]
-async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted() {
-    let database = Database::new().await;
+#[support::test]
+async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted(database: Database) {
     let long = "x".repeat(129);
     let cases: Vec<(NewJob, String)> = vec![
         (job(""), "invalid kind: must not be empty: \"\"".into()),
@@ -72,9 +71,8 @@ async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted() {
 }
 
 /// What the database would refuse by itself, without saying where.
-#[tokio::test]
-async fn json_that_jsonb_cannot_hold_is_named_with_its_place() {
-    let database = Database::new().await;
+#[support::test]
+async fn json_that_jsonb_cannot_hold_is_named_with_its_place(database: Database) {
     let surrogate = "invalid args of \"a\": PostgreSQL cannot store half of a surrogate pair at byte 6: \\ud800";
     let number = "invalid args of \"a\": PostgreSQL cannot store a number of so many digits at byte 5: ";
     for (args, said) in [
@@ -99,9 +97,8 @@ async fn json_that_jsonb_cannot_hold_is_named_with_its_place() {
     }
 }
 
-#[tokio::test]
-async fn what_nests_as_deep_as_it_may_is_stored_and_read_back() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_nests_as_deep_as_it_may_is_stored_and_read_back(database: Database) {
     let deepest = raw(&nested(127)).meta("x", value(&nested(126))).unique_key(UniqueKey::raw("k"));
     let inserted = database.client.insert(deepest.clone()).await.unwrap();
     assert!(database.client.insert(deepest).await.unwrap().duplicate);
@@ -109,9 +106,8 @@ async fn what_nests_as_deep_as_it_may_is_stored_and_read_back() {
     assert_eq!((row.args.get(), &row.meta["x"]), (&*nested(127), &value(&nested(126))));
 }
 
-#[tokio::test]
-async fn meta_is_limited_to_a_mebibyte_of_json_text_in_rust_and_in_sql() {
-    let database = Database::new().await;
+#[support::test]
+async fn meta_is_limited_to_a_mebibyte_of_json_text_in_rust_and_in_sql(database: Database) {
     let with = |bytes: usize| job("a").meta("x", "x".repeat(bytes - 8));
     database.client.insert(with(1 << 20)).await.unwrap();
     let error = database.client.insert(with((1 << 20) + 1)).await.unwrap_err();
@@ -125,9 +121,8 @@ async fn meta_is_limited_to_a_mebibyte_of_json_text_in_rust_and_in_sql() {
     }
 }
 
-#[tokio::test]
-async fn args_are_limited_by_the_bytes_of_their_json_text_in_rust_and_in_sql() {
-    let database = Database::new().await;
+#[support::test]
+async fn args_are_limited_by_the_bytes_of_their_json_text_in_rust_and_in_sql(database: Database) {
     let text = |bytes: usize| raw(&format!("\"{}\"", "x".repeat(bytes - 2)));
     let client = &database.client;
     client.insert(text(1 << 20)).await.unwrap();
@@ -180,9 +175,8 @@ fn too_deep(what: &str) -> String {
     format!("invalid {what} of \"a\": values nest too deeply: \"more than 127 levels\"")
 }
 
-#[tokio::test]
-async fn the_database_refuses_what_goes_around_the_library() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_database_refuses_what_goes_around_the_library(database: Database) {
     for bad in [
         "(id, kind) VALUES (gen_random_uuid(), '')",
         "(id, kind, queue) VALUES (gen_random_uuid(), 'a', '')",
@@ -257,9 +251,8 @@ async fn a_database_that_is_down_is_an_error_with_a_hint_and_retryable() {
     assert!(error.is_retryable(), "{error:?}");
 }
 
-#[tokio::test]
-async fn a_server_that_takes_no_writes_and_one_that_ended_an_idle_transaction_are_retryable() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_server_that_takes_no_writes_and_one_that_ended_an_idle_transaction_are_retryable(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::query("SET TRANSACTION READ ONLY").execute(&mut *tx).await.unwrap();
     let error = database.client.insert(job("a")).tx(&mut tx).await.unwrap_err();
@@ -280,9 +273,8 @@ async fn a_database_that_does_not_exist_says_so() {
     assert!(error.to_string().contains("hint: create the database first"), "{error}");
 }
 
-#[tokio::test]
-async fn what_the_server_says_is_told_without_the_line_of_its_source() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_the_server_says_is_told_without_the_line_of_its_source(database: Database) {
     database.execute("DROP FUNCTION {schema}.release_claim(text)").await;
     let error = database.client.release_claim("k").await.unwrap_err();
     let said = format!(
@@ -311,9 +303,8 @@ async fn no_permission_to_create_the_schema_is_an_error_with_the_remedy() {
     assert_eq!(database.number(exists).await, 0);
 }
 
-#[tokio::test]
-async fn nothing_can_be_smuggled_in_through_names() {
-    let database = Database::new().await;
+#[support::test]
+async fn nothing_can_be_smuggled_in_through_names(database: Database) {
     let evil = "'; DROP TABLE job; --";
     let inserted = database.client.insert(job(evil).queue(evil).unique_key(UniqueKey::raw(evil))).await.unwrap();
     assert_eq!(inserted.job.kind.as_str(), evil);

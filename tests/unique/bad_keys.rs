@@ -9,9 +9,8 @@ use support::Database;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-#[tokio::test]
-async fn what_can_never_work_is_an_error_that_names_the_member_in_rust_and_in_sql() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_can_never_work_is_an_error_that_names_the_member_in_rust_and_in_sql(database: Database) {
     let job = || NewJob::new("a", &json!({"list": [1], "n": 1}));
     let queued = |update| UniqueKey::raw("k").scope(UniqueScope::Queued).update(update);
     let holder = database.client.insert(job().unique_key(queued(Update::append()))).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::Connection;
-use uniqueue::{Job, JobFilter, Retention, Runner, RunnerHandle, RunningJob, UniqueKey, UniqueScope};
+use uniqueue::{Client, Job, JobFilter, Retention, Runner, RunnerHandle, RunningJob, UniqueKey, UniqueScope};
 
 use support::{Database, job};
 
@@ -22,9 +22,8 @@ async fn runner(database: &Database) -> RunnerHandle {
     runner.start().await.unwrap()
 }
 
-#[tokio::test]
-async fn r3_a_note_in_the_errors_of_a_holder_keeps_no_insert_and_no_list_from_its_answer() {
-    let database = Database::new().await;
+#[support::test]
+async fn r3_a_note_in_the_errors_of_a_holder_keeps_no_insert_and_no_list_from_its_answer(database: Database) {
     let client = &database.client;
     let sync = || job("sync").unique_key(UniqueKey::raw("k"));
     let holder = client.insert(sync()).await.unwrap();
@@ -39,10 +38,8 @@ async fn r3_a_note_in_the_errors_of_a_holder_keeps_no_insert_and_no_list_from_it
     assert_eq!(notes, [(0, "looked at it"), (0, r#"{"by":"me"}"#)]);
 }
 
-#[tokio::test]
-async fn a_row_whose_values_are_spoiled_fails_no_list_and_keeps_its_errors() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_row_whose_values_are_spoiled_fails_no_list_and_keeps_its_errors(database: Database, client: &Client) {
     let spoiled = client.insert_many((0..5).map(|_| job("task"))).await.unwrap();
     let spoil =
         ["errors = '\"a note\"'", "errors = '{\"by\": \"me\"}'", "errors = '[1e400]'", "meta = '{\"n\": 1e400}'"];
@@ -69,10 +66,8 @@ async fn a_row_whose_values_are_spoiled_fails_no_list_and_keeps_its_errors() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE jsonb_array_length(errors) = 2").await, 3);
 }
 
-#[tokio::test]
-async fn infinite_times_are_no_trouble_for_explain_queues_and_maintenance() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn infinite_times_are_no_trouble_for_explain_queues_and_maintenance(database: Database, client: &Client) {
     let sync = || job("sync").unique_key(UniqueKey::raw("k").scope(UniqueScope::Active).ttl(Duration::from_secs(60)));
     let holder = client.insert(sync()).await.unwrap();
     database.execute("UPDATE {schema}.job SET unique_until = 'infinity', created_at = '-infinity'").await;
@@ -95,9 +90,8 @@ async fn infinite_times_are_no_trouble_for_explain_queues_and_maintenance() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_retention_of_more_years_than_there_are_keeps_its_jobs_and_no_others() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_retention_of_more_years_than_there_are_keeps_its_jobs_and_no_others(database: Database) {
     let jobs = "INSERT INTO {schema}.job (id, kind, queue, state, created_at, finalized_at)
         SELECT {schema}.id_at(now() - interval '30 days' + n * interval '1 ms'), 'a', (ARRAY['archive', 'other'])[1 + n % 2], 'completed',
             now() - interval '30 days', now() - interval '30 days'
@@ -112,9 +106,8 @@ async fn a_retention_of_more_years_than_there_are_keeps_its_jobs_and_no_others()
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn taking_claims_back_never_reads_the_whole_table_whatever_was_planned_before() {
-    let database = Database::new().await;
+#[support::test]
+async fn taking_claims_back_never_reads_the_whole_table_whatever_was_planned_before(database: Database) {
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     let keyed = "INSERT INTO {schema}.job (id, kind, unique_key, unique_states, unique_yielded)
         SELECT gen_random_uuid(), 'a', 'k' || n, 31, true FROM generate_series(1, 12) AS n";
@@ -142,9 +135,8 @@ async fn taking_claims_back_never_reads_the_whole_table_whatever_was_planned_bef
 }
 
 /// PostgreSQL refuses it while a function of the language SQL reads the columns of a row that it takes.
-#[tokio::test]
-async fn a_column_with_a_default_can_be_added_to_the_job_table() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_column_with_a_default_can_be_added_to_the_job_table(database: Database) {
     for default in ["0", "clock_timestamp()"] {
         let kind = if default == "0" { "integer" } else { "timestamptz" };
         database.execute(&format!("ALTER TABLE {{schema}}.job ADD COLUMN my_{kind} {kind} DEFAULT {default}")).await;

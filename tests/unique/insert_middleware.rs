@@ -45,9 +45,8 @@ fn client(database: &Database, with: impl FnOnce(ClientBuilder) -> ClientBuilder
     with(Client::builder().schema(database.schema.parse().unwrap())).pool(database.pool().clone())
 }
 
-#[tokio::test]
-async fn one_call_a_batch_sees_and_changes_the_jobs_and_sees_the_answers() {
-    let database = Database::new().await;
+#[support::test]
+async fn one_call_a_batch_sees_and_changes_the_jobs_and_sees_the_answers(database: Database) {
     let log = Log::default();
     let layers = |builder: ClientBuilder| {
         builder.insert_middleware(Tagging("a", log.clone())).insert_middleware(Tagging("b", log.clone()))
@@ -65,9 +64,8 @@ async fn one_call_a_batch_sees_and_changes_the_jobs_and_sees_the_answers() {
     assert_eq!(stored.meta["tag"], "ab");
 }
 
-#[tokio::test]
-async fn it_applies_in_the_callers_transaction_and_a_refusal_leaves_that_usable() {
-    let database = Database::new().await;
+#[support::test]
+async fn it_applies_in_the_callers_transaction_and_a_refusal_leaves_that_usable(database: Database) {
     let log = Log::default();
     let client = client(&database, |builder| {
         builder.insert_middleware(Refusing("bad")).insert_middleware(Tagging("t", log.clone()))
@@ -83,9 +81,8 @@ async fn it_applies_in_the_callers_transaction_and_a_refusal_leaves_that_usable(
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
-#[tokio::test]
-async fn meta_that_it_adds_is_in_a_key_only_when_the_policy_selects_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn meta_that_it_adds_is_in_a_key_only_when_the_policy_selects_it(database: Database) {
     let log = Log::default();
     let tagged = client(&database, |builder| builder.insert_middleware(Tagging("t", log.clone())));
     let unselected = || NewJob::new("a", &json!({})).unique(UniquePolicy::new().by_args());
@@ -112,9 +109,8 @@ async fn answers_that_do_not_match_the_jobs_are_an_error_not_a_surprise() {
     assert!(error.to_string().contains("0 results for 1 jobs"), "{error}");
 }
 
-#[tokio::test]
-async fn an_insert_through_middleware_sends_no_more_statements() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_insert_through_middleware_sends_no_more_statements(database: Database) {
     let log = Log::default();
     let tagged = client(&database, |builder| builder.insert_middleware(Tagging("t", log.clone())));
     let (_, plain) = counting_statements(async { database.client.insert(job("a")).await.unwrap() }).await;

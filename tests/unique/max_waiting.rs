@@ -246,9 +246,8 @@ async fn concurrent_inserters_exceed_the_limit_by_no_more_than_what_was_open_at_
     assert_eq!(room(database.client.insert(job("a")).await), 0);
 }
 
-#[tokio::test]
-async fn without_a_limit_nothing_counts_and_the_last_limit_takes_its_trigger_along() {
-    let database = Database::new().await;
+#[support::test]
+async fn without_a_limit_nothing_counts_and_the_last_limit_takes_its_trigger_along(database: Database) {
     let client = &database.client;
     assert_eq!(database.number(TRIGGERS).await, 0);
     client.queue("a").pause().await.unwrap();
@@ -316,9 +315,8 @@ async fn the_first_limit_waits_for_open_writers_and_not_for_ever() {
     assert_eq!(room(client.insert(job("c")).await), 0);
 }
 
-#[tokio::test]
-async fn a_limit_below_one_is_refused() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_limit_below_one_is_refused(database: Database) {
     for limit in [0, u32::MAX] {
         let error = database.client.queue("default").max_waiting(Some(limit)).await.unwrap_err();
         let said = format!("invalid max_waiting: must be 1 to 2147483647; for no limit give None: {limit}");

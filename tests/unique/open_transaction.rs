@@ -44,9 +44,8 @@ async fn inserts_are_committed(database: &Database, client: &Client) {
     assert_eq!(ids.len(), 24);
 }
 
-#[tokio::test]
-async fn inserts_over_the_clients_own_pool_survive_a_dropped_begin() {
-    let database = Database::new().await;
+#[support::test]
+async fn inserts_over_the_clients_own_pool_survive_a_dropped_begin(database: Database) {
     let builder = Client::builder().schema(database.client.schema().clone()).max_connections(1);
     let client = builder.connect(&database.url).await.unwrap();
     inserts_are_committed(&database, &client).await;
@@ -60,17 +59,15 @@ async fn inserts_over_the_clients_own_pool_survive_a_dropped_begin() {
     assert_ne!(times[0], times[1], "now() stands still in a transaction");
 }
 
-#[tokio::test]
-async fn inserts_over_a_pool_of_the_applications_survive_a_dropped_begin() {
-    let database = Database::new().await;
+#[support::test]
+async fn inserts_over_a_pool_of_the_applications_survive_a_dropped_begin(database: Database) {
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&database.url).await.unwrap();
     let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
     inserts_are_committed(&database, &client).await;
 }
 
-#[tokio::test]
-async fn inserts_over_a_pool_with_a_failed_transaction_left_open_go_through() {
-    let database = Database::new().await;
+#[support::test]
+async fn inserts_over_a_pool_with_a_failed_transaction_left_open_go_through(database: Database) {
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&database.url).await.unwrap();
     let mut connection = pool.acquire().await.unwrap();
     sqlx::raw_sql("BEGIN").execute(&mut *connection).await.unwrap();

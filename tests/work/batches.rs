@@ -29,9 +29,8 @@ async fn count(database: &Database, condition: &str) -> i64 {
     database.number(&format!("SELECT count(*) FROM {{schema}}.job WHERE {condition}")).await
 }
 
-#[tokio::test]
-async fn a_batch_has_at_most_its_size_and_each_job_its_own_outcome() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_batch_has_at_most_its_size_and_each_job_its_own_outcome(database: Database) {
     insert(&database, 25).await;
     let sizes = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&sizes);
@@ -60,9 +59,8 @@ async fn a_batch_has_at_most_its_size_and_each_job_its_own_outcome() {
     assert_eq!(count(&database, "state = 'discarded' AND errors -> 0 ->> 'error' = 'never'").await, 5);
 }
 
-#[tokio::test]
-async fn a_batch_that_is_full_does_not_wait_and_one_that_is_not_waits_for_its_time() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_batch_that_is_full_does_not_wait_and_one_that_is_not_waits_for_its_time(database: Database) {
     insert(&database, 10).await;
     let runner =
         slots(&database, 10).batch_worker(Batching::up_to(10).within(MINUTE), async |_: Vec<RunningJob<Task>>| {});
@@ -114,9 +112,8 @@ struct Gate {
     go_on: Notify,
 }
 
-#[tokio::test]
-async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on() {
-    let database = Database::new().await;
+#[support::test]
+async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on(database: Database) {
     let ids = insert(&database, 3).await;
     let gate = Arc::new(Gate::default());
     let inner = Arc::clone(&gate);
@@ -143,9 +140,8 @@ async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn each_job_of_a_batch_that_takes_too_long_has_failed() {
-    let database = Database::new().await;
+#[support::test]
+async fn each_job_of_a_batch_that_takes_too_long_has_failed(database: Database) {
     insert(&database, 3).await;
     let work = async |_: Vec<RunningJob<Task>>| std::future::pending::<()>().await;
     let options = WorkerOptions::new().timeout(Duration::from_millis(200));
@@ -184,9 +180,8 @@ async fn a_graceful_stop_finishes_a_batch_and_a_hard_one_gives_its_jobs_back() {
     }
 }
 
-#[tokio::test]
-async fn a_runner_that_must_stop_does_not_wait_for_more_jobs_of_a_batch() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_that_must_stop_does_not_wait_for_more_jobs_of_a_batch(database: Database) {
     insert(&database, 2).await;
     let work = async |_: Vec<RunningJob<Task>>| {};
     let runner = slots(&database, 9).stop_timeout(Duration::ZERO).stop_grace(WAIT);
@@ -196,9 +191,8 @@ async fn a_runner_that_must_stop_does_not_wait_for_more_jobs_of_a_batch() {
     assert_eq!(count(&database, "state IN ('completed', 'available')").await, 2);
 }
 
-#[tokio::test]
-async fn a_suspect_is_worked_alone() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_suspect_is_worked_alone(database: Database) {
     let ids = insert(&database, 6).await;
     database.execute(&format!("UPDATE {{schema}}.job SET crashes = 1 WHERE id = '{}'", ids[0])).await;
     let was_alone = Arc::new(AtomicBool::new(false));
@@ -216,9 +210,8 @@ async fn a_suspect_is_worked_alone() {
     assert!(was_alone.load(Ordering::Relaxed));
 }
 
-#[tokio::test]
-async fn a_batch_takes_as_many_places_of_a_limit_and_a_group_as_it_has_jobs() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_batch_takes_as_many_places_of_a_limit_and_a_group_as_it_has_jobs(database: Database) {
     database.client.queue("default").limit(Some(4)).await.unwrap();
     let grouped = |n: u32| NewJob::from(Task { n }).group(format!("g{}", n % 3)).group_limit(1);
     database.client.insert_many((0..30).map(grouped)).await.unwrap();

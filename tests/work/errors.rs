@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqlx::Row;
-use uniqueue::{AttemptError, BoxError, JobError, JobFilter, JobId, JobRow, JobState, NewJob, Outcome, RunningJob};
+use uniqueue::{
+    AttemptError, BoxError, Client, JobError, JobFilter, JobId, JobRow, JobState, NewJob, Outcome, RunningJob,
+};
 
 use support::{Database, Task, job, quick};
 
@@ -41,9 +43,8 @@ fn last(row: &JobRow) -> &AttemptError {
     row.errors.last().unwrap()
 }
 
-#[tokio::test]
-async fn an_error_keeps_its_code_its_type_and_whether_another_attempt_can_succeed() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_error_keeps_its_code_its_type_and_whether_another_attempt_can_succeed(database: Database) {
     let rows = worked(&database, 5, async |job: RunningJob<Task>| -> Result<(), BoxError> {
         Err(match job.args.n {
             0 => JobError::new(CardError).code("card_declined").details(json!({"status": 402})).into(),
@@ -72,17 +73,14 @@ async fn an_error_keeps_its_code_its_type_and_whether_another_attempt_can_succee
     assert_eq!(entry.as_object().unwrap().keys().collect::<Vec<_>>(), ["at", "attempt", "error"]);
 }
 
-#[tokio::test]
-async fn the_type_of_an_error_is_that_of_the_workers_signature() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_type_of_an_error_is_that_of_the_workers_signature(database: Database) {
     let rows = worked(&database, 1, async |_: RunningJob<Task>| Err::<(), _>(CardError)).await;
     assert_eq!(last(&rows[0]).error_type.as_deref(), Some(std::any::type_name::<CardError>()));
 }
 
-#[tokio::test]
-async fn errors_of_uniqueue_s_own_have_a_code() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn errors_of_uniqueue_s_own_have_a_code(database: Database, client: &Client) {
     let bad = client.insert(NewJob::new("task", &json!({"n": "text"}))).await.unwrap().id();
     let worker = async |job: RunningJob<Task>| -> Result<Outcome, BoxError> {
         if job.args.n == 0 {
@@ -118,9 +116,8 @@ async fn fail(database: &Database, details: &str) -> (JobId, String, Option<Stri
     (id, row.get(0), row.get(1))
 }
 
-#[tokio::test]
-async fn a_remote_worker_says_the_same_of_its_errors() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_remote_worker_says_the_same_of_its_errors(database: Database) {
     let (id, state, _) =
         fail(&database, r#"'{"code": "card", "type": "CardError", "retryable": true, "details": [1]}'"#).await;
     assert_eq!(state, "retryable");
@@ -145,10 +142,8 @@ async fn a_remote_worker_says_the_same_of_its_errors() {
     }
 }
 
-#[tokio::test]
-async fn jobs_are_found_and_counted_by_the_code_of_their_last_error() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn jobs_are_found_and_counted_by_the_code_of_their_last_error(database: Database, client: &Client) {
     worked(&database, 6, async |job: RunningJob<Task>| -> Result<(), JobError> {
         let error = JobError::new("no");
         Err(match job.args.n {

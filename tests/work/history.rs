@@ -36,10 +36,8 @@ async fn total(client: &Client) -> HistoryCounts {
     client.history(HOUR).await.unwrap().total()
 }
 
-#[tokio::test]
-async fn a_minute_counts_what_happened_by_kind_and_queue() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_minute_counts_what_happened_by_kind_and_queue(database: Database, client: &Client) {
     let runner = quick(client).queue("other", 1).worker(grade).start().await.unwrap();
     let grades = ["complete", "complete", "discard", "fail"];
     let inserted = client.insert_many(grades.map(|outcome| Grade { outcome: outcome.to_owned() })).await.unwrap();
@@ -79,9 +77,8 @@ async fn a_minute_counts_what_happened_by_kind_and_queue() {
     assert_eq!(in_sql, 3);
 }
 
-#[tokio::test]
-async fn counts_are_written_by_themselves_and_only_where_there_are_any() {
-    let database = Database::new().await;
+#[support::test]
+async fn counts_are_written_by_themselves_and_only_where_there_are_any(database: Database) {
     let schema = SchemaName::new(&database.schema).unwrap();
     let client = Client::builder().schema(schema).history_interval(Duration::from_secs(1));
     let client = client.pool(database.pool().clone());
@@ -96,9 +93,8 @@ async fn counts_are_written_by_themselves_and_only_where_there_are_any() {
     eventually!(total(&client).await.inserted == 2, "never written again");
 }
 
-#[tokio::test]
-async fn a_batch_counts_once_though_its_answer_was_lost() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_batch_counts_once_though_its_answer_was_lost(database: Database) {
     let proxy = Proxy::before(&database.url).await;
     let schema = SchemaName::new(&database.schema).unwrap();
     let client = Client::builder().schema(schema).connect(&proxy.url()).await.unwrap();
@@ -114,9 +110,8 @@ async fn a_batch_counts_once_though_its_answer_was_lost() {
     assert_eq!(database.number("SELECT batch FROM {schema}.history_writer").await, 2);
 }
 
-#[tokio::test]
-async fn counts_are_kept_while_the_database_takes_none() {
-    let database = Database::new().await;
+#[support::test]
+async fn counts_are_kept_while_the_database_takes_none(database: Database) {
     database.execute("ALTER FUNCTION {schema}._write_history RENAME TO hidden").await;
     for n in 0..5 {
         database.client.insert(Task { n }).await.unwrap();
@@ -127,9 +122,8 @@ async fn counts_are_kept_while_the_database_takes_none() {
     assert_eq!(total(&database.client).await.inserted, 5);
 }
 
-#[tokio::test]
-async fn writers_of_the_same_rows_wait_for_each_other_and_lose_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn writers_of_the_same_rows_wait_for_each_other_and_lose_nothing(database: Database) {
     let schema = SchemaName::new(&database.schema).unwrap();
     let clients: Vec<_> =
         (0..8).map(|_| Client::builder().schema(schema.clone()).pool(database.pool().clone())).collect();
@@ -144,9 +138,8 @@ async fn writers_of_the_same_rows_wait_for_each_other_and_lose_nothing() {
     assert_eq!(database.client.history_totals().await.unwrap()[0].counts.inserted, 8 * 5 * 3);
 }
 
-#[tokio::test]
-async fn writers_of_several_days_do_not_deadlock() {
-    let database = Database::new().await;
+#[support::test]
+async fn writers_of_several_days_do_not_deadlock(database: Database) {
     let counts = r#"(SELECT jsonb_agg(jsonb_build_object('kind', '', 'queue', q, 'inserted', 1))
         FROM (SELECT 'q' || n FROM generate_series(1, 50) AS n UNION ALL SELECT '') AS q (q))"#;
     // One writer is late: it writes the totals with its first day, and then comes to the day of the other writer.
@@ -168,10 +161,8 @@ async fn writers_of_several_days_do_not_deadlock() {
     assert_eq!(written, 20 * (3 + 1 + 3 + 1));
 }
 
-#[tokio::test]
-async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit(database: Database, client: &Client) {
     let mut connection = client.pool().acquire().await.unwrap();
     let mut transaction = connection.begin().await.unwrap();
     sqlx::query(database.sql("SELECT {schema}.insert_job('rolled back')")).execute(&mut *transaction).await.unwrap();
@@ -197,10 +188,8 @@ async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit() {
     assert!(client.history(HOUR).kind("rolled back").await.unwrap().total().is_empty());
 }
 
-#[tokio::test]
-async fn totals_of_a_queue_go_with_its_settings_or_its_last_day() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn totals_of_a_queue_go_with_its_settings_or_its_last_day(database: Database, client: &Client) {
     for queue in ["removed", "unused", "used"] {
         client.insert(job("a").queue(queue)).await.unwrap();
     }
@@ -212,10 +201,8 @@ async fn totals_of_a_queue_go_with_its_settings_or_its_last_day() {
     assert_eq!(totals.iter().map(|of| of.queue.as_str()).collect::<Vec<_>>(), ["used"]);
 }
 
-#[tokio::test]
-async fn an_insert_that_is_sent_again_with_its_id_counts_once() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn an_insert_that_is_sent_again_with_its_id_counts_once(database: Database, client: &Client) {
     let (alone, key) = (uniqueue::JobId::generate(), uniqueue::JobId::generate());
     let keyed = || job("keyed").id(key).unique_key(UniqueKey::raw("k"));
     for _ in 0..2 {
@@ -244,9 +231,8 @@ async fn an_insert_that_is_sent_again_with_its_id_counts_once() {
     assert_eq!(of_kind("new").await, [2, 0, 0, 0, 0]);
 }
 
-#[tokio::test]
-async fn a_job_that_was_due_before_all_time_waited_ten_years() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_was_due_before_all_time_waited_ten_years(database: Database) {
     let id = database.client.insert(Task { n: 1 }).await.unwrap().id();
     database.execute("UPDATE {schema}.job SET scheduled_at = '-infinity'").await;
     let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
@@ -255,9 +241,8 @@ async fn a_job_that_was_due_before_all_time_waited_ten_years() {
     assert_eq!(total(&database.client).await.wait.sum(), 10 * 365 * 24 * HOUR);
 }
 
-#[tokio::test]
-async fn a_round_of_the_pruner_adds_all_counts_of_sql_to_the_history() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_round_of_the_pruner_adds_all_counts_of_sql_to_the_history(database: Database) {
     database
         .execute(
             "INSERT INTO {schema}.history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
@@ -271,9 +256,8 @@ async fn a_round_of_the_pruner_adds_all_counts_of_sql_to_the_history() {
     assert_eq!(total(&database.client).await.inserted, 25_000);
 }
 
-#[tokio::test]
-async fn a_full_delete_of_old_minutes_says_that_there_may_be_more() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_full_delete_of_old_minutes_says_that_there_may_be_more(database: Database) {
     database
         .execute(
             "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
@@ -285,9 +269,8 @@ async fn a_full_delete_of_old_minutes_says_that_there_may_be_more() {
     assert_eq!([tend().await, tend().await, tend().await], [10, 10, 5]);
 }
 
-#[tokio::test]
-async fn minutes_are_kept_for_a_week_and_hours_and_days_for_ninety_days() {
-    let database = Database::new().await;
+#[support::test]
+async fn minutes_are_kept_for_a_week_and_hours_and_days_for_ninety_days(database: Database) {
     database
         .execute(
             "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
@@ -307,9 +290,8 @@ async fn minutes_are_kept_for_a_week_and_hours_and_days_for_ninety_days() {
     assert!(refused.to_string().contains("whole hours"), "{refused}");
 }
 
-#[tokio::test]
-async fn a_kind_takes_less_than_a_megabyte_a_day() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_kind_takes_less_than_a_megabyte_a_day(database: Database) {
     let size = "SELECT pg_total_relation_size('{schema}.history')";
     let before = database.number(size).await;
     // Every minute of a day has counts, and histograms that reach to half an hour.
@@ -326,9 +308,8 @@ async fn a_kind_takes_less_than_a_megabyte_a_day() {
     assert!(took < 1_000_000, "{took}");
 }
 
-#[tokio::test]
-async fn the_first_runner_of_a_new_version_marks_a_deploy() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_first_runner_of_a_new_version_marks_a_deploy(database: Database) {
     let start =
         |version: &'static str| quick(&database.client).version(version).worker(|_: RunningJob<Task>| async {}).start();
     let first = start("1.0").await.unwrap();
@@ -357,9 +338,8 @@ async fn the_first_runner_of_a_new_version_marks_a_deploy() {
     assert_eq!(versions, ["1.0", "1.1", "1.0", "1.1", "1.0"]);
 }
 
-#[tokio::test]
-async fn histograms_have_the_same_bounds_in_sql_and_percentiles_are_at_most_13_percent_off() {
-    let database = Database::new().await;
+#[support::test]
+async fn histograms_have_the_same_bounds_in_sql_and_percentiles_are_at_most_13_percent_off(database: Database) {
     let bounds = sqlx::query_scalar::<_, Vec<f64>>(database.sql("SELECT {schema}._history_bounds()"));
     let bounds = bounds.fetch_one(database.pool()).await.unwrap();
     let own: Vec<_> = HistoryCounts::default().wait.buckets().filter_map(|(bound, _)| bound).collect();
@@ -370,9 +350,8 @@ async fn histograms_have_the_same_bounds_in_sql_and_percentiles_are_at_most_13_p
     assert_eq!(database.number(off).await, 0);
 }
 
-#[tokio::test]
-async fn a_role_whose_statements_are_serializable_writes_history() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_role_whose_statements_are_serializable_writes_history(database: Database) {
     database.client.insert(Task { n: 1 }).await.unwrap();
     database.client.write_history().await.unwrap();
     let mut blocker = database.client.pool().acquire().await.unwrap();

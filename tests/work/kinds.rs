@@ -58,9 +58,8 @@ async fn service<J: Job>(client: &Client, name: &str, worked: &Arc<AtomicU32>) -
     quick(client).name(name).queue("mails", 4).timeout(Duration::from_secs(60)).worker(worker).start().await.unwrap()
 }
 
-#[tokio::test]
-async fn r22_a_runner_registers_the_kinds_of_its_workers_when_it_starts() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_a_runner_registers_the_kinds_of_its_workers_when_it_starts(database: Database) {
     let worked = Arc::default();
     service::<Mail>(&database.client, "mailer", &worked).await.stop().await.unwrap();
     let kind = database.client.kinds().find("mail").await.unwrap().unwrap();
@@ -79,10 +78,8 @@ async fn r22_a_runner_registers_the_kinds_of_its_workers_when_it_starts() {
     assert_eq!(unknown.queue_name(), None);
 }
 
-#[tokio::test]
-async fn r22_the_newest_registration_counts_and_the_timeout_of_a_worker_stays() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r22_the_newest_registration_counts_and_the_timeout_of_a_worker_stays(database: Database, client: &Client) {
     let worked = Arc::default();
     service::<Mail>(client, "mailer", &worked).await.stop().await.unwrap();
     let before = client.kinds().find("mail").await.unwrap().unwrap();
@@ -108,9 +105,8 @@ async fn r22_the_newest_registration_counts_and_the_timeout_of_a_worker_stays() 
     assert!(client.kinds().find("mail").await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn r22_a_type_without_options_registers_nothing_and_leaves_what_others_declared() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_a_type_without_options_registers_nothing_and_leaves_what_others_declared(database: Database) {
     let client = &database.client;
     let start = async || {
         // One that has a timeout or a retry policy declares it.
@@ -128,10 +124,8 @@ async fn r22_a_type_without_options_registers_nothing_and_leaves_what_others_dec
     assert_eq!((kind.queue.unwrap().as_str(), kind.max_attempts, &*kind.registered_by), ("q", Some(2), "a producer"));
 }
 
-#[tokio::test]
-async fn r22_programs_that_declare_other_members_of_a_kind_do_not_conflict() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r22_programs_that_declare_other_members_of_a_kind_do_not_conflict(database: Database, client: &Client) {
     let worked = Arc::default();
     let mailer = service::<Mail>(client, "mailer", &worked).await;
     let conflicts = async || {
@@ -177,9 +171,8 @@ async fn r22_a_client_registers_what_its_own_inserts_would_use() {
     assert_eq!((named.updated, named.id()), (true, typed.id()));
 }
 
-#[tokio::test]
-async fn r22_a_typed_insert_never_reads_the_registered_kinds() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_a_typed_insert_never_reads_the_registered_kinds(database: Database) {
     database.execute("ALTER TABLE {schema}.kind RENAME TO gone").await;
     let first = database.client.insert(mail(1)).await.unwrap();
     assert_eq!(database.client.insert(mail(1)).await.unwrap().id(), first.id());
@@ -188,10 +181,8 @@ async fn r22_a_typed_insert_never_reads_the_registered_kinds() {
     assert!(database.client.insert(job("by name")).await.is_ok());
 }
 
-#[tokio::test]
-async fn r22_a_job_made_by_name_is_filled_in_from_its_registered_kind() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r22_a_job_made_by_name_is_filled_in_from_its_registered_kind(database: Database, client: &Client) {
     client.register::<Mail>().await.unwrap();
     let named = |user: u32| NewJob::new("mail", &json!({"user": user, "text": "by name"}));
     let filled = client.kinds().fill_in(named(1)).await.unwrap();
@@ -207,9 +198,8 @@ async fn r22_a_job_made_by_name_is_filled_in_from_its_registered_kind() {
     transaction.commit().await.unwrap();
 }
 
-#[tokio::test]
-async fn r22_a_periodic_job_made_by_name_takes_from_its_registered_kind_at_each_slot() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_a_periodic_job_made_by_name_takes_from_its_registered_kind_at_each_slot(database: Database) {
     let client = &database.client;
     client.register::<Mail>().await.unwrap();
     let named = NewJob::new("mail", &json!({"user": 1, "text": "each hour"}));
@@ -287,9 +277,8 @@ async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_k
     assert!(error.contains("give it an expires_in"), "{error}");
 }
 
-#[tokio::test]
-async fn r22_a_runner_whose_role_may_not_register_works_all_the_same() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_a_runner_whose_role_may_not_register_works_all_the_same(database: Database) {
     let role = database.name_of("unregistered");
     for statement in [
         format!("CREATE ROLE {role} LOGIN"),
@@ -363,9 +352,8 @@ async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothin
     assert_eq!(left.to_string(), "0");
 }
 
-#[tokio::test]
-async fn a_cache_of_the_kinds_asks_the_database_rarely_and_sees_a_change_soon() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_cache_of_the_kinds_asks_the_database_rarely_and_sees_a_change_soon(database: Database) {
     database.client.register::<Mail>().await.unwrap();
     let cache = KindCache::new(database.client.clone());
     let priority = async || cache.kinds().await.unwrap().get("mail").unwrap().priority;

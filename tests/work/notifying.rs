@@ -66,10 +66,8 @@ async fn what_waits_to_be_committed_is_not_begun_anew() {
     server.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn patience_ends_where_the_rows_and_keys_are_taken() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn patience_ends_where_the_rows_and_keys_are_taken(database: Database, client: &Client) {
     let id = client.insert(job("a").scheduled_in(WAIT)).await.unwrap().id();
     let pending = client.insert(job("a").pending()).await.unwrap().id();
     let running = client.insert(job("a")).await.unwrap().id();
@@ -125,9 +123,8 @@ async fn patience_ends_where_the_rows_and_keys_are_taken() {
     }
 }
 
-#[tokio::test]
-async fn a_change_that_is_held_up_by_no_job_is_tried_again_ever_more_rarely() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_change_that_is_held_up_by_no_job_is_tried_again_ever_more_rarely(database: Database) {
     database.client.insert_many((0..3).map(|_| job("a"))).await.unwrap();
     database.client.cancel(JobFilter::all()).await.unwrap();
     let mut migrating = database.pool().begin().await.unwrap();

@@ -32,9 +32,8 @@ fn doubling(client: &Client) -> Runner {
     })
 }
 
-#[tokio::test]
-async fn wait_answers_with_the_final_row_and_its_typed_output() {
-    let database = Database::new().await;
+#[support::test]
+async fn wait_answers_with_the_final_row_and_its_typed_output(database: Database) {
     let runner = doubling(&database.client).start().await.unwrap();
     let (inserted, waited) = database.client.insert(job(21)).wait(WAIT).await.unwrap();
     assert_eq!(waited.job().unwrap().id, inserted.id());
@@ -51,9 +50,8 @@ async fn wait_answers_with_the_final_row_and_its_typed_output() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn wait_sees_the_work_of_another_process() {
-    let database = Database::new().await;
+#[support::test]
+async fn wait_sees_the_work_of_another_process(database: Database) {
     // A client of its own, so that no event tells of the end.
     let other = Client::builder().schema(database.client.schema().clone()).pool(database.another_pool(5).await);
     let runner = doubling(&other).start().await.unwrap();
@@ -62,9 +60,8 @@ async fn wait_sees_the_work_of_another_process() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn waits_of_a_client_share_one_statement() {
-    let database = Database::new().await;
+#[support::test]
+async fn waits_of_a_client_share_one_statement(database: Database) {
     let jobs = database.client.insert_many((1..=50).map(|n| job(n).pending())).await.unwrap();
     let waits: Vec<_> = jobs
         .iter()
@@ -91,9 +88,8 @@ async fn waits_of_a_client_share_one_statement() {
     assert!((1..=60).contains(&shared), "{shared} statements for 50 waits: each cancellation wakes one at most");
 }
 
-#[tokio::test]
-async fn duplicate_waits_for_the_holder_that_the_insert_met() {
-    let database = Database::new().await;
+#[support::test]
+async fn duplicate_waits_for_the_holder_that_the_insert_met(database: Database) {
     let first = database.client.insert(job(5).unique_key(UniqueKey::raw("k"))).await.unwrap();
     let client = database.client.clone();
     let wait =
@@ -105,9 +101,8 @@ async fn duplicate_waits_for_the_holder_that_the_insert_met() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn replaced_job_answers_cancelled_and_names_its_successor() {
-    let database = Database::new().await;
+#[support::test]
+async fn replaced_job_answers_cancelled_and_names_its_successor(database: Database) {
     let policy = UniquePolicy::new().on_conflict(OnConflict::Replace);
     let first = database.client.insert(job(1).unique(policy.clone()).scheduled_in(WAIT)).await.unwrap();
     let (client, id) = (database.client.clone(), first.id());
@@ -119,9 +114,8 @@ async fn replaced_job_answers_cancelled_and_names_its_successor() {
     assert_eq!((row.state, row.replaced_by), (JobState::Cancelled, Some(second.id())));
 }
 
-#[tokio::test]
-async fn job_that_is_deleted_is_gone_and_its_outcome_unknown() {
-    let database = Database::new().await;
+#[support::test]
+async fn job_that_is_deleted_is_gone_and_its_outcome_unknown(database: Database) {
     let never = JobId::from(Uuid::now_v7());
     assert!(matches!(database.client.wait(never).await.unwrap(), Waited::Gone));
     let inserted = database.client.insert(job(1)).await.unwrap();
@@ -131,17 +125,15 @@ async fn job_that_is_deleted_is_gone_and_its_outcome_unknown() {
     assert!(matches!(wait.await.unwrap(), Waited::Gone));
 }
 
-#[tokio::test]
-async fn wait_ends_at_its_timeout_and_the_job_goes_on() {
-    let database = Database::new().await;
+#[support::test]
+async fn wait_ends_at_its_timeout_and_the_job_goes_on(database: Database) {
     let (inserted, waited) = database.client.insert(job(1)).wait(Duration::from_millis(30)).await.unwrap();
     assert!(matches!(waited, Waited::TimedOut) && waited.job().is_none());
     assert_eq!(database.client.job(inserted.id()).await.unwrap().unwrap().state, JobState::Available);
 }
 
-#[tokio::test]
-async fn wait_is_an_error_at_once_where_completed_jobs_are_not_kept() {
-    let database = Database::new().await;
+#[support::test]
+async fn wait_is_an_error_at_once_where_completed_jobs_are_not_kept(database: Database) {
     database.client.queue("default").retention(Some(Retention::forever().completed(Duration::ZERO))).await.unwrap();
     let refused = database.client.insert(job(1)).wait(WAIT).await;
     assert!(matches!(refused, Err(Error::ResultsNotKept { queue }) if queue == "default"));
@@ -162,9 +154,8 @@ async fn wait_is_an_error_at_once_where_completed_jobs_are_not_kept() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn wait_is_not_offered_within_the_caller_s_transaction() {
-    let database = Database::new().await;
+#[support::test]
+async fn wait_is_not_offered_within_the_caller_s_transaction(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     let refused = database.client.insert(job(1)).tx(&mut tx).wait(WAIT).await;
     let error = refused.unwrap_err().to_string();

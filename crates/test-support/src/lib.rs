@@ -36,6 +36,7 @@ pub use log::log_as;
 pub use seen::{Trace, attribute};
 pub use server::{directory, url};
 pub use statements::{counting_statements, statements_of, until_sent};
+pub use uniqueue_test_macros::test;
 
 /// The longest that a test waits for something that should happen at once.
 pub const WAIT: Duration = Duration::from_secs(20);

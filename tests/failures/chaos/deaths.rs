@@ -69,9 +69,8 @@ async fn the_jobs_of_a_killed_process_with_the_default_lease_run_elsewhere_withi
     assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
-#[tokio::test]
-async fn a_process_that_wakes_up_late_finishes_nothing_extends_nothing_and_stops_its_jobs() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_process_that_wakes_up_late_finishes_nothing_extends_nothing_and_stops_its_jobs(database: Database) {
     let sleeper = RunnerProcess::start(&order(&database, "sleeper").await);
     // They end as soon as the process wakes up, and one writes an effect if it can.
     let late = insert(&database, Deed::Effect, UNTIL_GO).await;
@@ -123,9 +122,8 @@ async fn a_process_that_wakes_up_late_finishes_nothing_extends_nothing_and_stops
     drop(other);
 }
 
-#[tokio::test]
-async fn a_process_that_is_told_to_end_under_load_loses_no_attempt() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_process_that_is_told_to_end_under_load_loses_no_attempt(database: Database) {
     let stop_timeout = Duration::from_millis(400);
     let mut runner = RunnerProcess::start(&Order { stop_timeout, ..order(&database, "busy").await });
     let deeds = [(Deed::Plain, 0), (Deed::Plain, 5), (Deed::Output, 30), (Deed::Effect, 5), (Deed::Hang, 0)];
@@ -152,9 +150,8 @@ async fn a_process_that_is_told_to_end_under_load_loses_no_attempt() {
     );
 }
 
-#[tokio::test]
-async fn a_network_that_falls_silent_costs_a_lease_and_not_the_runner() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_network_that_falls_silent_costs_a_lease_and_not_the_runner(database: Database) {
     let proxy = Proxy::before(&database.url).await;
     let runner = RunnerProcess::start(&Order { url: proxy.url(), ..order(&database, "far away").await });
     // Those that fail need maintenance as well.

@@ -49,9 +49,8 @@ async fn assert_only_poison_is_discarded(database: &Database) {
     assert_eq!(database.number(blamed).await, 0);
 }
 
-#[tokio::test]
-async fn a_poison_job_is_discarded_and_the_jobs_that_ran_beside_it_are_not() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_poison_job_is_discarded_and_the_jobs_that_ran_beside_it_are_not(database: Database) {
     let jobs = jobs(Deed::Plain, 300, 19).chain(jobs(Deed::Abort, 0, 1)).map(|job| job.max_attempts(5));
     database.client.insert_many(jobs).await.unwrap();
     let deaths = work_off(&database, &order(&database, 20)).await;
@@ -59,9 +58,8 @@ async fn a_poison_job_is_discarded_and_the_jobs_that_ran_beside_it_are_not() {
     assert_eq!(deaths, 3);
 }
 
-#[tokio::test]
-async fn one_poison_job_among_very_many_quick_ones_is_discarded_alone() {
-    let database = Database::new().await;
+#[support::test]
+async fn one_poison_job_among_very_many_quick_ones_is_discarded_alone(database: Database) {
     let half = soak(1_000, 50_000);
     let jobs = jobs(Deed::Plain, 0, half).chain(jobs(Deed::Abort, 0, 1)).chain(jobs(Deed::Plain, 0, half));
     database.client.insert_many(jobs).await.unwrap();
@@ -69,9 +67,8 @@ async fn one_poison_job_among_very_many_quick_ones_is_discarded_alone() {
     assert_only_poison_is_discarded(&database).await;
 }
 
-#[tokio::test]
-async fn a_kind_that_is_all_poison_does_not_take_the_healthy_one_beside_it_with_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_kind_that_is_all_poison_does_not_take_the_healthy_one_beside_it_with_it(database: Database) {
     let healthy = jobs(Deed::Plain, 20, 60).map(|job| job.max_attempts(2));
     let poison = jobs(Deed::Abort, 5, soak(3, 8));
     // Poison every few jobs.
@@ -92,9 +89,8 @@ async fn crashed(database: &Database, deed: &str, crashes: i16) {
     database.execute(&crashed).await;
 }
 
-#[tokio::test]
-async fn a_suspect_that_runs_beside_a_poison_job_is_not_discarded_for_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_suspect_that_runs_beside_a_poison_job_is_not_discarded_for_it(database: Database) {
     // The suspect waits two seconds for the poison job, and is started after it.
     let jobs = jobs(Deed::Plain, 6_000, 1).chain(jobs(Deed::Abort, 4_000, 1)).map(|job| job.max_attempts(2));
     database.client.insert_many(jobs).await.unwrap();
@@ -104,9 +100,8 @@ async fn a_suspect_that_runs_beside_a_poison_job_is_not_discarded_for_it() {
     assert_eq!(deaths, 3);
 }
 
-#[tokio::test]
-async fn a_suspect_that_is_to_run_alone_waits_for_results_that_are_not_recorded() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_suspect_that_is_to_run_alone_waits_for_results_that_are_not_recorded(database: Database) {
     let jobs = jobs(Deed::Plain, UNTIL_GO, 1).chain(jobs(Deed::Abort, 0, 1));
     database.client.insert_many(jobs).await.unwrap();
     crashed(&database, "abort", 2).await;
@@ -145,9 +140,8 @@ async fn a_job_that_kills_after_the_first_trial_is_discarded_by_a_longer_one() {
     assert_eq!(deaths, 2);
 }
 
-#[tokio::test]
-async fn a_kill_of_a_healthy_process_uses_up_no_attempt_and_all_is_worked_soon_after() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_kill_of_a_healthy_process_uses_up_no_attempt_and_all_is_worked_soon_after(database: Database) {
     database.client.insert_many(jobs(Deed::Plain, 0, soak(10_000, 50_000))).await.unwrap();
     let order = order(&database, 50);
     let mut victim = RunnerProcess::start(&order);
@@ -172,9 +166,8 @@ async fn a_kill_of_a_healthy_process_uses_up_no_attempt_and_all_is_worked_soon_a
     assert!(killed.elapsed() < Duration::from_secs(60), "{:?}", killed.elapsed());
 }
 
-#[tokio::test]
-async fn a_job_with_one_attempt_is_neither_fetched_ahead_nor_started_twice() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_with_one_attempt_is_neither_fetched_ahead_nor_started_twice(database: Database) {
     let jobs =
         jobs(Deed::Plain, 0, 3_000).enumerate().map(|(n, job)| if n % 2 == 0 { job.max_attempts(1) } else { job });
     database.client.insert_many(jobs).await.unwrap();

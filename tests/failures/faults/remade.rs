@@ -47,9 +47,8 @@ fn runner(database: &Database) -> Runner {
         .worker(async |_: RunningJob<Task>| {})
 }
 
-#[tokio::test]
-async fn a_runner_goes_on_when_its_schema_is_made_anew() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_goes_on_when_its_schema_is_made_anew(database: Database) {
     let runner = runner(&database).start().await.unwrap();
     // Every statement has been prepared on some connection.
     for _ in 0..3 {
@@ -70,9 +69,8 @@ async fn a_runner_goes_on_when_its_schema_is_made_anew() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_runner_waits_for_its_schema_longer_than_a_lease() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_waits_for_its_schema_longer_than_a_lease(database: Database) {
     let runner = runner(&database).start().await.unwrap();
     works_again(&database).await;
     let id = runner.id();
@@ -84,9 +82,8 @@ async fn a_runner_waits_for_its_schema_longer_than_a_lease() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault(database: Database) {
     // The first session that inserts a job is refused each time. The number of a sequence outlives the rollback.
     database.execute("CREATE SEQUENCE {schema}.refused").await;
     database
@@ -127,9 +124,8 @@ async fn backend(client: &Client) -> i32 {
     sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(client.pool()).await.unwrap()
 }
 
-#[tokio::test]
-async fn a_connection_that_meets_an_error_of_its_session_is_dropped() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_connection_that_meets_an_error_of_its_session_is_dropped(database: Database) {
     for (code, is_dropped) in [
         ("0A000", true),
         ("24000", true),
@@ -162,9 +158,8 @@ async fn a_connection_that_meets_an_error_of_its_session_is_dropped() {
     }
 }
 
-#[tokio::test]
-async fn a_plan_of_an_old_schema_is_met_once_a_connection() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_plan_of_an_old_schema_is_met_once_a_connection(database: Database) {
     let client = single(&database).await;
     let job = client.insert(Task { n: 1 }).await.unwrap().id();
     assert!(client.job(job).await.unwrap().is_some());

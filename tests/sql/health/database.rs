@@ -16,9 +16,8 @@ async fn bury(database: &Database, rows: u32) {
     tx.commit().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_table_that_autovacuum_leaves_alone_is_named_and_so_are_its_dead_rows() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_table_that_autovacuum_leaves_alone_is_named_and_so_are_its_dead_rows(database: Database) {
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     bury(&database, 1_000).await;
     let off = find(&database, at_once(), "autovacuum_off", Severity::Warning, "table job").await;
@@ -31,9 +30,8 @@ async fn a_table_that_autovacuum_leaves_alone_is_named_and_so_are_its_dead_rows(
     gone(&database, at_once(), "autovacuum_off", "table job").await;
 }
 
-#[tokio::test]
-async fn an_autovacuum_that_should_have_come_is_missed() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_autovacuum_that_should_have_come_is_missed(database: Database) {
     let eager = "ALTER TABLE {schema}.job SET (autovacuum_vacuum_threshold = 10, autovacuum_vacuum_scale_factor = 0)";
     database.execute(eager).await;
     // It skips a locked table, such as one under a vacuum that never ends.
@@ -50,9 +48,8 @@ async fn an_autovacuum_that_should_have_come_is_missed() {
     gone(&database, at_once(), "autovacuum_late", "table job").await;
 }
 
-#[tokio::test]
-async fn a_bloated_index_is_named_and_rebuilt_by_the_remedy() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_bloated_index_is_named_and_rebuilt_by_the_remedy(database: Database) {
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     bury(&database, 20_000).await;
     database.execute("VACUUM {schema}.job").await;
@@ -65,9 +62,8 @@ async fn a_bloated_index_is_named_and_rebuilt_by_the_remedy() {
     gone(&database, small, "index_bloated", "index job_fetch").await;
 }
 
-#[tokio::test]
-async fn final_jobs_that_stay_past_their_retention_are_told_and_deleted_by_the_remedy() {
-    let database = Database::new().await;
+#[support::test]
+async fn final_jobs_that_stay_past_their_retention_are_told_and_deleted_by_the_remedy(database: Database) {
     let fill = "INSERT INTO {schema}.job (id, kind, queue, state, created_at, finalized_at)
         SELECT overlay({schema}.id_at(now() - interval '5 days')::text PLACING right(gen_random_uuid()::text, 12) FROM 25)::uuid,
             'a', 'it''s', 'completed', now() - interval '5 days', now() - interval '3 days'

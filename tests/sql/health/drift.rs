@@ -115,9 +115,8 @@ const DRIFTS: &[(&str, &str, Severity, &str, &str)] = &[
     ),
 ];
 
-#[tokio::test]
-async fn every_drift_is_named_and_its_remedy_undoes_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn every_drift_is_named_and_its_remedy_undoes_it(database: Database) {
     for (done, code, severity, subject, seen) in DRIFTS {
         sqlx::raw_sql(database.sql(done)).execute(database.pool()).await.unwrap();
         let finding = find(&database, Thresholds::new(), code, *severity, subject).await;
@@ -134,9 +133,8 @@ async fn every_drift_is_named_and_its_remedy_undoes_it() {
 }
 
 /// The text of an object may stand in any migration, and may have been changed by a later one.
-#[tokio::test]
-async fn every_function_and_view_that_is_dropped_comes_back_as_it_was() {
-    let database = Database::new().await;
+#[support::test]
+async fn every_function_and_view_that_is_dropped_comes_back_as_it_was(database: Database) {
     let all = "SELECT p.oid::regprocedure::text AS name FROM pg_proc AS p
          WHERE p.pronamespace = '{schema}'::regnamespace
          UNION ALL SELECT c.oid::regclass::text FROM pg_class AS c
@@ -165,9 +163,8 @@ async fn every_function_and_view_that_is_dropped_comes_back_as_it_was() {
     }
 }
 
-#[tokio::test]
-async fn a_changed_view_is_mended_where_it_is_and_keeps_its_grants() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_changed_view_is_mended_where_it_is_and_keeps_its_grants(database: Database) {
     let is_granted = "SELECT count(*) FROM information_schema.role_table_grants
          WHERE table_schema = '{schema}' AND table_name = 'stuck_job' AND grantee = 'PUBLIC'";
     database.execute("GRANT SELECT ON {schema}.stuck_job TO PUBLIC").await;
@@ -240,9 +237,8 @@ async fn a_schema_that_is_missing_behind_or_newer_is_told_with_the_command() {
     assert!(diagnosis.checks.contains(&"queues".to_owned()), "{diagnosis:?}");
 }
 
-#[tokio::test]
-async fn a_missing_key_is_critical_and_its_remedy_deletes_the_doubled_rows() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_missing_key_is_critical_and_its_remedy_deletes_the_doubled_rows(database: Database) {
     let rows = "SELECT {schema}.insert_job('a'); SELECT {schema}.pause_queue('q'); SELECT {schema}.maintain();
         SELECT {schema}.set_periodic('p', kind => 'k', schedule => '@daily'); SELECT {schema}.name_place('here');
         INSERT INTO {schema}.change_log (id, actor, verb, subject, jobs) VALUES (md5('a')::uuid, 'a', 'cancel', '{}', 1)";
@@ -276,9 +272,8 @@ async fn a_missing_key_is_critical_and_its_remedy_deletes_the_doubled_rows() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.queue WHERE paused_at IS NOT NULL").await, 1);
 }
 
-#[tokio::test]
-async fn the_remedy_of_a_missing_unique_index_leaves_the_claim_to_the_oldest_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_remedy_of_a_missing_unique_index_leaves_the_claim_to_the_oldest_job(database: Database) {
     let double = "DROP INDEX {schema}.job_unique_key;
         INSERT INTO {schema}.job (id, kind, queue, args, meta, max_attempts, created_at, scheduled_at, state, unique_key, unique_states)
         SELECT md5(n::text)::uuid, 'a', 'default', '{}', '{}', 1, now(), now(), 'available', 'k', 255 FROM generate_series(1, 3) AS n";
@@ -292,9 +287,8 @@ async fn the_remedy_of_a_missing_unique_index_leaves_the_claim_to_the_oldest_job
 }
 
 /// As a dump does: the server prints what it parsed, and parses that.
-#[tokio::test]
-async fn a_definition_stays_the_same_when_it_is_made_from_its_print() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_definition_stays_the_same_when_it_is_made_from_its_print(database: Database) {
     let again = "DO $$
         DECLARE made text;
         BEGIN

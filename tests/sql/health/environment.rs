@@ -13,9 +13,8 @@ struct Task {
     n: u32,
 }
 
-#[tokio::test]
-async fn nothing_is_found_in_a_healthy_busy_database() {
-    let database = Database::new().await;
+#[support::test]
+async fn nothing_is_found_in_a_healthy_busy_database(database: Database) {
     let runner = Runner::new(database.client.clone()).queue("default", 20).queue("limited", 5);
     let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
     database.client.queue("limited").limit(Some(3)).await.unwrap();
@@ -35,9 +34,8 @@ async fn nothing_is_found_in_a_healthy_busy_database() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_pooler_is_told_by_whether_statements_survive_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_pooler_is_told_by_whether_statements_survive_it(database: Database) {
     for (setting, severity) in
         [("max_prepared_statements = 200", Severity::Notice), ("max_prepared_statements = 0", Severity::Critical)]
     {
@@ -79,9 +77,8 @@ fn the_guide_names_each_code_once_and_none_that_is_never_found() {
 }
 
 /// A DBA asks in psql, and gets the sentences of the command.
-#[tokio::test]
-async fn diagnose_in_sql_finds_what_the_client_finds_and_goes_on_past_a_check_that_fails() {
-    let database = Database::new().await;
+#[support::test]
+async fn diagnose_in_sql_finds_what_the_client_finds_and_goes_on_past_a_check_that_fails(database: Database) {
     database.client.insert(job("a").queue("it's")).await.unwrap();
     let own = database.client.diagnose().await.unwrap().findings;
     let asked = "SELECT concat_ws(' ', code, severity, subject, seen, advice, command) FROM {schema}.diagnose()";
@@ -111,9 +108,8 @@ async fn diagnose_in_sql_finds_what_the_client_finds_and_goes_on_past_a_check_th
     );
 }
 
-#[tokio::test]
-async fn a_diagnosis_is_an_object_for_machines() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_diagnosis_is_an_object_for_machines(database: Database) {
     database.client.insert(job("a")).await.unwrap();
     let diagnosis = serde_json::to_value(database.client.diagnose().await.unwrap()).unwrap();
     assert_eq!(diagnosis["schema"], database.schema.as_str());
@@ -124,9 +120,8 @@ async fn a_diagnosis_is_an_object_for_machines() {
     assert_eq!(finding["remedy"]["command"], command);
 }
 
-#[tokio::test]
-async fn the_words_of_findings_are_short_and_cannot_break_out_of_their_quotes() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_words_of_findings_are_short_and_cannot_break_out_of_their_quotes(database: Database) {
     for (call, expected) in [
         (
             "string_agg(_age_text(s), ',') FROM unnest('{-1, 0.5, 3.9, 61, 599, 725, 7200, 19260, 90000, 259200}'::float8[]) AS s",

@@ -1,6 +1,6 @@
 //! Queues at their limit of waiting jobs.
 
-use uniqueue::{Error, Severity, Thresholds};
+use uniqueue::{Client, Error, Severity, Thresholds};
 
 use super::{find, gone, paste, seek};
 use support::{Database, job};
@@ -8,10 +8,8 @@ use support::{Database, job};
 const TRIGGERS: &str = "SELECT count(*) FROM pg_trigger
     WHERE tgrelid = '{schema}.job'::regclass AND tgname = 'job_max_waiting' AND tgenabled = 'O'";
 
-#[tokio::test]
-async fn a_full_queue_is_told_with_its_limit_and_the_remedy_doubles_it() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_full_queue_is_told_with_its_limit_and_the_remedy_doubles_it(database: Database, client: &Client) {
     client.queue("it's").max_waiting(Some(2)).await.unwrap();
     client.queue("roomy").max_waiting(Some(2)).await.unwrap();
     client
@@ -28,10 +26,8 @@ async fn a_full_queue_is_told_with_its_limit_and_the_remedy_doubles_it() {
     assert_eq!(client.queue("it's").settings().await.unwrap().max_waiting, Some(4));
 }
 
-#[tokio::test]
-async fn a_limit_that_no_trigger_enforces_is_told_and_the_remedy_enforces_it() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_limit_that_no_trigger_enforces_is_told_and_the_remedy_enforces_it(database: Database, client: &Client) {
     let any = Thresholds::new();
     for undone in ["DROP TRIGGER job_max_waiting ON {schema}.job", "ALTER TABLE {schema}.job DISABLE TRIGGER ALL"] {
         client.queue("a").max_waiting(Some(1)).await.unwrap();

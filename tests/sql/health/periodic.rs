@@ -20,9 +20,8 @@ async fn service(database: &Database, name: &str, schedule: &str) -> RunnerHandl
         .unwrap()
 }
 
-#[tokio::test]
-async fn two_services_that_define_one_periodic_job_differently_are_found() {
-    let database = Database::new().await;
+#[support::test]
+async fn two_services_that_define_one_periodic_job_differently_are_found(database: Database) {
     let at_nine = service(&database, "billing", "0 9 * * *").await;
     let same = service(&database, "billing too", "0 9 * * *").await;
     let found = diagnose(&database, Thresholds::new()).await;
@@ -41,9 +40,8 @@ async fn two_services_that_define_one_periodic_job_differently_are_found() {
     at_nine.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_periodic_job_that_no_code_defines_any_more_is_found() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_periodic_job_that_no_code_defines_any_more_is_found(database: Database) {
     service(&database, "old", "0 9 * * *").await.stop().await.unwrap();
     database.client.periodic().define(PeriodicJob::cron("by hand", "0 9 * * *", job("tick"))).await.unwrap();
     let limits = Thresholds::new();

@@ -20,9 +20,8 @@ async fn pid(connection: &mut PgConnection) -> i32 {
     sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await.unwrap()
 }
 
-#[tokio::test]
-async fn the_session_with_an_old_snapshot_is_named_and_ended_by_the_remedy() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_session_with_an_old_snapshot_is_named_and_ended_by_the_remedy(database: Database) {
     let mut holder = connect(&database, "nightly-report").await;
     let session = format!("session {}", pid(&mut holder).await);
     sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").execute(&mut holder).await.unwrap();
@@ -37,9 +36,8 @@ async fn the_session_with_an_old_snapshot_is_named_and_ended_by_the_remedy() {
     sqlx::raw_sql("SELECT 1").execute(&mut holder).await.unwrap_err();
 }
 
-#[tokio::test]
-async fn the_session_that_others_wait_for_is_named_with_how_many() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_session_that_others_wait_for_is_named_with_how_many(database: Database) {
     let mut holder = connect(&database, "deploy").await;
     let session = format!("session {}", pid(&mut holder).await);
     let mut tx = holder.begin().await.unwrap();
@@ -64,9 +62,8 @@ async fn the_session_that_others_wait_for_is_named_with_how_many() {
     drop(tx);
 }
 
-#[tokio::test]
-async fn what_a_role_may_not_see_is_said() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_a_role_may_not_see_is_said(database: Database) {
     let role = database.name_of("unprivileged");
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
     let options: sqlx::postgres::PgConnectOptions = database.url.parse().unwrap();
@@ -98,9 +95,8 @@ async fn what_a_role_may_not_see_is_said() {
     assert!(diagnosis.skipped.is_empty() && diagnosis.checks.contains(&"jobs".to_owned()), "{diagnosis:#?}");
 }
 
-#[tokio::test]
-async fn a_check_that_is_not_answered_in_time_is_said() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_check_that_is_not_answered_in_time_is_said(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.job")).execute(&mut *tx).await.unwrap();
     let diagnosis = database.client.diagnose().timeout(Duration::from_millis(100)).await.unwrap();

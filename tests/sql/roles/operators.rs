@@ -8,9 +8,8 @@ use uniqueue::{JobFilter, JobState, OnConflict, PeriodicJob, UniqueKey};
 use super::{CHANGES, Task, client, is_refused, role};
 use support::{Database, job};
 
-#[tokio::test]
-async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert(database: Database) {
     let pool = role(&database, "operator").await;
     let operator = client(&database, pool.clone());
     let key = UniqueKey::raw("k").states(JobState::ALL);
@@ -56,9 +55,8 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert() {
     }
 }
 
-#[tokio::test]
-async fn an_operator_can_do_the_same_in_psql() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_operator_can_do_the_same_in_psql(database: Database) {
     let pool = role(&database, "operator").await;
     let id = database.client.insert(job("a").pending().unique_key(UniqueKey::raw("k"))).await.unwrap().id();
     for call in [
@@ -130,9 +128,8 @@ async fn why_each_waits(database: &Database, pool: &PgPool) {
     locks.rollback().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_reader_can_look_at_everything_and_change_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_reader_can_look_at_everything_and_change_nothing(database: Database) {
     let pool = role(&database, "reader").await;
     every_view(&database, &pool, &VIEWS).await;
     let reader = client(&database, pool.clone());
@@ -156,9 +153,8 @@ async fn a_reader_can_look_at_everything_and_change_nothing() {
     open.rollback().await.unwrap();
 }
 
-#[tokio::test]
-async fn an_observer_has_the_views_and_never_sees_a_payload() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_observer_has_the_views_and_never_sees_a_payload(database: Database) {
     let pool = role(&database, "observer").await;
     every_view(&database, &pool, &VIEWS[..12]).await;
     for statement in CHANGES {
@@ -171,9 +167,8 @@ async fn an_observer_has_the_views_and_never_sees_a_payload() {
     is_refused(&database, &pool, "SELECT progress FROM {schema}.running_job").await;
 }
 
-#[tokio::test]
-async fn only_these_functions_lend_their_owner_s_rights() {
-    let database = Database::new().await;
+#[support::test]
+async fn only_these_functions_lend_their_owner_s_rights(database: Database) {
     let lending = "SELECT string_agg(proname, ' ' ORDER BY proname COLLATE \"C\") FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef";
     assert_eq!(
@@ -197,9 +192,8 @@ async fn only_these_functions_lend_their_owner_s_rights() {
     assert_eq!(database.number(writable).await, 0);
 }
 
-#[tokio::test]
-async fn a_holder_that_row_level_security_hides_is_an_error_that_says_so_at_once() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_holder_that_row_level_security_hides_is_an_error_that_says_so_at_once(database: Database) {
     let pool = role(&database, "inserter").await;
     let key = || UniqueKey::raw("k");
     database.client.insert(job("a").unique_key(key())).await.unwrap();

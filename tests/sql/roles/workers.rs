@@ -7,9 +7,8 @@ use uniqueue::{JobState, NewJob, OnConflict, Retention, Runner, RunningJob, Uniq
 use super::{CHANGES, Task, client, is_refused, role};
 use support::{Database, eventually, job};
 
-#[tokio::test]
-async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_inserter_can_insert_in_every_way_and_nothing_else(database: Database) {
     let pool = role(&database, "inserter").await;
     let inserter = client(&database, pool.clone());
     inserter.insert(job("plain")).await.unwrap();
@@ -74,9 +73,8 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else() {
     }
 }
 
-#[tokio::test]
-async fn a_remote_worker_can_work_jobs_by_its_functions_and_reads_and_writes_no_table() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_remote_worker_can_work_jobs_by_its_functions_and_reads_and_writes_no_table(database: Database) {
     let pool = role(&database, "remote_worker").await;
     database.client.insert_many((0..6).map(|_| job("task"))).await.unwrap();
     let run = async |text: &str| sqlx::raw_sql(database.sql(text)).execute(&pool).await.unwrap().rows_affected();
@@ -110,9 +108,8 @@ async fn a_remote_worker_can_work_jobs_by_its_functions_and_reads_and_writes_no_
     }
 }
 
-#[tokio::test]
-async fn a_worker_can_run_jobs_and_cannot_change_the_schema() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_worker_can_run_jobs_and_cannot_change_the_schema(database: Database) {
     let pool = role(&database, "worker").await;
     let retention = Retention::forever().completed(Duration::ZERO);
     let interval = Duration::from_millis(10);

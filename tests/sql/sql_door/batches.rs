@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqlx::Row;
-use uniqueue::{JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
+use uniqueue::{Client, JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
 use uuid::Uuid;
 
 use super::told;
@@ -48,9 +48,8 @@ fn outcomes(answers: &[Answer]) -> Vec<&str> {
     answers.iter().map(|answer| &*answer.outcome).collect()
 }
 
-#[tokio::test]
-async fn r10_every_member_of_a_job_is_stored_and_left_out_ones_have_insert_job_s_defaults() {
-    let database = Database::new().await;
+#[support::test]
+async fn r10_every_member_of_a_job_is_stored_and_left_out_ones_have_insert_job_s_defaults(database: Database) {
     let id = Uuid::now_v7();
     let full = json!({
         "kind": "mail", "args": [1, {"a": null}], "queue": "q", "meta": {"t": 1}, "priority": -7, "max_attempts": 3,
@@ -84,9 +83,8 @@ async fn r10_every_member_of_a_job_is_stored_and_left_out_ones_have_insert_job_s
     assert_eq!(insert(&database, &json!([]), "").await.unwrap(), []);
 }
 
-#[tokio::test]
-async fn r10_sql_batches_answer_in_input_order_one_row_per_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn r10_sql_batches_answer_in_input_order_one_row_per_job(database: Database) {
     let held = database.client.insert(job("a").unique_key(UniqueKey::raw("k3"))).await.unwrap();
     let jobs = json!([
         {"kind": "z"}, keyed("k3", "ignore"), {"kind": "y", "queue": "other"}, keyed("k1", "ignore"),
@@ -103,10 +101,8 @@ async fn r10_sql_batches_answer_in_input_order_one_row_per_job() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 6);
 }
 
-#[tokio::test]
-async fn r10_under_replace_the_last_one_lives_and_earlier_duplicates_name_it() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r10_under_replace_the_last_one_lives_and_earlier_duplicates_name_it(database: Database, client: &Client) {
     let held = client.insert(job("a").unique_key(UniqueKey::raw("k"))).await.unwrap();
     let jobs = json!([keyed("k", "ignore"), keyed("k", "replace"), keyed("k", "ignore"), keyed("k", "replace")]);
     let answers = insert(&database, &jobs, "").await.unwrap();
@@ -130,9 +126,8 @@ async fn r10_under_replace_the_last_one_lives_and_earlier_duplicates_name_it() {
     assert_eq!((in_rust[2].id(), in_rust[2].job.state), (in_rust[3].id(), JobState::Available));
 }
 
-#[tokio::test]
-async fn r10_a_rejected_sql_batch_inserts_nothing_and_is_rows_or_an_error_as_asked() {
-    let database = Database::new().await;
+#[support::test]
+async fn r10_a_rejected_sql_batch_inserts_nothing_and_is_rows_or_an_error_as_asked(database: Database) {
     let client = &database.client;
     let waiting = client.insert(job("a").unique_key(UniqueKey::raw("waits"))).await.unwrap().id();
     let key = UniqueKey::raw("runs").scope(UniqueScope::Active);
@@ -175,9 +170,8 @@ async fn r10_a_rejected_sql_batch_inserts_nothing_and_is_rows_or_an_error_as_ask
     }
 }
 
-#[tokio::test]
-async fn a_job_that_cannot_be_read_is_named_by_its_index() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_cannot_be_read_is_named_by_its_index(database: Database) {
     let good = json!({"kind": "k"});
     for (bad, problem) in [
         (json!(5), "must be an object: 5"),

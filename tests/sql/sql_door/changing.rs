@@ -7,9 +7,8 @@ use sqlx::postgres::PgListener;
 use super::told;
 use support::{Database, WAIT, job};
 
-#[tokio::test]
-async fn the_client_s_statements_are_calls_of_the_functions() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_client_s_statements_are_calls_of_the_functions(database: Database) {
     // The client cancels a graph in batches, with cancel_jobs, as cancel_graph does at once. It retries several graphs at once.
     let functions = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND provolatile = 'v' AND proretset
@@ -32,9 +31,8 @@ async fn the_client_s_statements_are_calls_of_the_functions() {
     }
 }
 
-#[tokio::test]
-async fn a_change_answers_with_the_jobs_it_changed_and_the_state_they_are_in_since() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_change_answers_with_the_jobs_it_changed_and_the_state_they_are_in_since(database: Database) {
     let later = database.client.insert(job("a").scheduled_in(WAIT)).await.unwrap().id();
     database.set_state(later, "pending").await;
     let now = database.client.insert(job("b").pending()).await.unwrap().id();
@@ -63,9 +61,8 @@ async fn a_change_answers_with_the_jobs_it_changed_and_the_state_they_are_in_sin
     }
 }
 
-#[tokio::test]
-async fn runners_are_woken_and_told_as_by_the_client() {
-    let database = Database::new().await;
+#[support::test]
+async fn runners_are_woken_and_told_as_by_the_client(database: Database) {
     let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
     listener
         .listen_all([&*format!("{}.job", database.schema), &*format!("{}.control", database.schema)])
@@ -98,9 +95,8 @@ async fn runners_are_woken_and_told_as_by_the_client() {
     assert_eq!(heard("insert_job('b', queue => 'q')".to_owned()).await, woken);
 }
 
-#[tokio::test]
-async fn nobody_is_notified_where_the_queue_of_notifications_is_full() {
-    let database = Database::new().await;
+#[support::test]
+async fn nobody_is_notified_where_the_queue_of_notifications_is_full(database: Database) {
     assert_eq!(database.text("SELECT {schema}._may_notify()::text").await, "true");
     let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
     let channels = ["job", "control"].map(|channel| format!("{}.{channel}", database.schema));
@@ -122,9 +118,8 @@ async fn nobody_is_notified_where_the_queue_of_notifications_is_full() {
     assert_eq!(heard.payload(), "the end");
 }
 
-#[tokio::test]
-async fn an_argument_outside_its_limits_is_named() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_argument_outside_its_limits_is_named(database: Database) {
     database.client.insert(job("a")).await.unwrap();
     let ids = "ARRAY(SELECT id FROM {schema}.job)";
     for (call, message) in [

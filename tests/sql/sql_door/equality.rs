@@ -262,9 +262,8 @@ pub(super) async fn compare_batch(database: &Database, seed: u64) -> usize {
     bad.len()
 }
 
-#[tokio::test]
-async fn args_nest_as_deep_as_rust_reads_and_no_deeper() {
-    let database = Database::new().await;
+#[support::test]
+async fn args_nest_as_deep_as_rust_reads_and_no_deeper(database: Database) {
     for (levels, is_fine) in [(127, true), (128, false), (5000, false)] {
         for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
             let args = format!("{}1{}", open.repeat(levels), close.repeat(levels));
@@ -288,9 +287,8 @@ async fn args_nest_as_deep_as_rust_reads_and_no_deeper() {
     }
 }
 
-#[tokio::test]
-async fn every_character_and_pair_of_jamo_is_composed_as_in_rust() {
-    let database = Database::new().await;
+#[support::test]
+async fn every_character_and_pair_of_jamo_is_composed_as_in_rust(database: Database) {
     let assigned = "SELECT string_agg(chr(c), '' ORDER BY c) FROM generate_series(1, 1114111) AS c
         WHERE c NOT BETWEEN 55296 AND 57343 AND (chr(c) IS NFC NORMALIZED) IS NOT TRUE";
     let changing = database.text(assigned).await;

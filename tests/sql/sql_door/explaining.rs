@@ -54,9 +54,8 @@ async fn explain_on(database: &Database, connection: &mut PgConnection, argument
     }
 }
 
-#[tokio::test]
-async fn a_raw_key_claims_while_queued_and_a_policy_s_key_while_active_and_both_say_so() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_raw_key_claims_while_queued_and_a_policy_s_key_while_active_and_both_say_so(database: Database) {
     let key = database.client.explain(NewJob::new("a", &json!({})).unique_key(UniqueKey::raw("k"))).await.unwrap();
     assert_eq!(key.would_claim_in, UniqueScope::Queued.states());
     let policy = NewJob::new("a", &json!({})).unique(UniquePolicy::new().key("k"));
@@ -66,9 +65,8 @@ async fn a_raw_key_claims_while_queued_and_a_policy_s_key_while_active_and_both_
     assert_eq!(explain(&database, "'a'").await.would_claim_in, None);
 }
 
-#[tokio::test]
-async fn a_free_key_would_be_inserted() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_free_key_would_be_inserted(database: Database) {
     let found = explain(&database, "'a', unique_policy => '{}'").await;
     assert_eq!(found.canonical.as_deref(), Some(r#"{"type":"a"}"#));
     assert_eq!(found.unique_key.unwrap().len(), 64);
@@ -77,9 +75,8 @@ async fn a_free_key_would_be_inserted() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 
-#[tokio::test]
-async fn the_holder_is_shown_with_what_frees_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_holder_is_shown_with_what_frees_it(database: Database) {
     let holder = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
     let found = explain(&database, "'a', unique_policy => '{\"scope\": \"exists\"}'").await;
     assert_eq!(found.outcome, "duplicate");
@@ -92,9 +89,8 @@ async fn the_holder_is_shown_with_what_frees_it() {
     assert_eq!(database.number(age).await, 1);
 }
 
-#[tokio::test]
-async fn what_frees_a_key_is_a_sentence_for_every_policy() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_frees_a_key_is_a_sentence_for_every_policy(database: Database) {
     for (policy, frees) in [
         (r#"{"key": "1", "scope": "exists"}"#, "when it is deleted"),
         (r#"{"key": "2", "scope": "exists", "until": "start"}"#, "when a worker fetches it or it is deleted"),
@@ -115,9 +111,8 @@ async fn what_frees_a_key_is_a_sentence_for_every_policy() {
     }
 }
 
-#[tokio::test]
-async fn the_outcome_is_what_the_insert_then_does() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_outcome_is_what_the_insert_then_does(database: Database) {
     let answers = [
         r#""on_conflict": "ignore""#,
         r#""on_conflict": "reject""#,
@@ -187,9 +182,8 @@ async fn the_outcome_is_what_the_insert_then_does() {
     }
 }
 
-#[tokio::test]
-async fn the_errors_of_an_update_are_those_of_the_insert() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_errors_of_an_update_are_those_of_the_insert(database: Database) {
     let policy = |update: &str| format!(r#"unique_policy => '{{"key": "k", "scope": "queued", {update}}}'"#);
     insert(&database, r#"'a', '{"i": 1}', unique_policy => '{"key": "k", "scope": "queued"}'"#).await.unwrap();
     let push = policy(r#""max_delay": "PT1M""#);
@@ -212,9 +206,8 @@ async fn the_errors_of_an_update_are_those_of_the_insert() {
     }
 }
 
-#[tokio::test]
-async fn an_expired_claim_holds_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_expired_claim_holds_nothing(database: Database) {
     insert(&database, "'a', unique_policy => '{\"period\": \"PT1H\"}'").await.unwrap();
     assert_eq!(explain(&database, "'a', unique_policy => '{}'").await.outcome, "duplicate");
     database.pass(std::time::Duration::from_secs(3601)).await;
@@ -223,18 +216,16 @@ async fn an_expired_claim_holds_nothing() {
     assert_eq!(found.holder, None);
 }
 
-#[tokio::test]
-async fn a_row_lock_of_another_does_not_hold_it_up() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_row_lock_of_another_does_not_hold_it_up(database: Database) {
     let holder = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
     let mut other = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("SELECT 1 FROM {schema}.job FOR UPDATE")).execute(&mut *other).await.unwrap();
     assert_eq!(explain(&database, "'a', unique_policy => '{}'").await.holder, Some(holder.id));
 }
 
-#[tokio::test]
-async fn rust_reads_all_that_sql_explains() {
-    let database = Database::new().await;
+#[support::test]
+async fn rust_reads_all_that_sql_explains(database: Database) {
     let args = json!({"user_id": 42, "ratio": 1.0, "name": "e\u{301}"});
     for policy in [
         json!({"keys": ["args", "queue"], "args_keys": ["user_id"], "scope": "exists", "ttl": "PT1H"}),
@@ -277,9 +268,8 @@ async fn rust_reads_all_that_sql_explains() {
     assert_eq!((plain.canonical, plain.unique_key, plain.outcome), (None, None, InsertOutcome::Inserted));
 }
 
-#[tokio::test]
-async fn rust_explains_in_a_transaction_that_cannot_write() {
-    let database = Database::new().await;
+#[support::test]
+async fn rust_explains_in_a_transaction_that_cannot_write(database: Database) {
     let job = || NewJob::new("k", &json!({})).unique(UniquePolicy::new());
     let mut transaction = database.pool().begin().await.unwrap();
     let inserted = database.client.insert(job()).tx(&mut transaction).await.unwrap();

@@ -8,9 +8,8 @@ use uuid::Uuid;
 use super::{insert, told};
 use support::{Database, eventually, job};
 
-#[tokio::test]
-async fn a_job_has_the_defaults_of_rust() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_has_the_defaults_of_rust(database: Database) {
     let by_sql = insert(&database, "'email.send'").await.unwrap();
     assert_eq!(
         (by_sql.state.as_str(), by_sql.duplicate, by_sql.replaced, by_sql.unique_key),
@@ -22,9 +21,8 @@ async fn a_job_has_the_defaults_of_rust() {
     assert_eq!(database.number(kinds).await, 1);
 }
 
-#[tokio::test]
-async fn every_argument_is_stored() {
-    let database = Database::new().await;
+#[support::test]
+async fn every_argument_is_stored(database: Database) {
     let id = Uuid::now_v7();
     let arguments = format!(
         "'k', args => '[{{\"a\": 1}}, 2]', queue => 'q', meta => '{{\"tenant\": \"acme\"}}', priority => -7,
@@ -43,9 +41,8 @@ async fn every_argument_is_stored() {
     assert_eq!(database.number(terms).await, 1);
 }
 
-#[tokio::test]
-async fn new_ids_are_uuids_of_version_7_and_follow_the_clock() {
-    let database = Database::new().await;
+#[support::test]
+async fn new_ids_are_uuids_of_version_7_and_follow_the_clock(database: Database) {
     let in_order = "SELECT (array_agg(i.id ORDER BY i.n) = array_agg(i.id ORDER BY i.id))::int::bigint
         FROM (SELECT n, {schema}.new_job_id() AS id FROM generate_series(1, 2000) AS n) AS i";
     // Two in one microsecond have no order; the next thousand will not all meet again.
@@ -62,9 +59,8 @@ async fn new_ids_are_uuids_of_version_7_and_follow_the_clock() {
     assert!(is_in_order);
 }
 
-#[tokio::test]
-async fn the_default_on_conflict_is_ignore_and_leaves_the_transaction_alone() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_default_on_conflict_is_ignore_and_leaves_the_transaction_alone(database: Database) {
     let first = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
     let second = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
     assert!(second.duplicate);
@@ -75,9 +71,8 @@ async fn the_default_on_conflict_is_ignore_and_leaves_the_transaction_alone() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
-#[tokio::test]
-async fn an_insert_waits_for_an_open_rival_as_long_as_lock_timeout_lets_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_insert_waits_for_an_open_rival_as_long_as_lock_timeout_lets_it(database: Database) {
     let insert = database.sql("SELECT duplicate FROM {schema}.insert_job('a', unique_policy => '{}')");
     let mut rival = database.pool().begin().await.unwrap();
     sqlx::query(insert.clone()).execute(&mut *rival).await.unwrap();
@@ -100,9 +95,8 @@ async fn an_insert_waits_for_an_open_rival_as_long_as_lock_timeout_lets_it() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
-#[tokio::test]
-async fn reject_is_error_23505_with_the_holder_in_detail() {
-    let database = Database::new().await;
+#[support::test]
+async fn reject_is_error_23505_with_the_holder_in_detail(database: Database) {
     let holder = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
     let refused = "'a', unique_policy => '{\"on_conflict\": \"reject\"}'";
     let error = insert(&database, refused).await.unwrap_err();
@@ -126,9 +120,8 @@ async fn reject_is_error_23505_with_the_holder_in_detail() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
 }
 
-#[tokio::test]
-async fn replace_cancels_the_holder_and_says_which() {
-    let database = Database::new().await;
+#[support::test]
+async fn replace_cancels_the_holder_and_says_which(database: Database) {
     let holder = insert(&database, "'a', unique_policy => '{}', scheduled_at => '2999-01-01'").await.unwrap();
     let replacing = |how: &str| format!("'a', unique_policy => '{{\"on_conflict\": \"{how}\"}}'");
     let second = insert(&database, &replacing("replace_except_schedule")).await.unwrap();
@@ -145,9 +138,8 @@ async fn replace_cancels_the_holder_and_says_which() {
     assert!(detail.contains("\"state\": \"running\""), "{detail}");
 }
 
-#[tokio::test]
-async fn windows_are_decided_by_scheduled_at_and_by_now_without() {
-    let database = Database::new().await;
+#[support::test]
+async fn windows_are_decided_by_scheduled_at_and_by_now_without(database: Database) {
     let at = |time: &str| format!("'a', scheduled_at => '{time}', unique_policy => '{{\"window\": \"PT15M\"}}'");
     assert!(!insert(&database, &at("2999-02-12 15:15:00+00")).await.unwrap().duplicate);
     assert!(insert(&database, &at("2999-02-12 15:29:59.999999+00")).await.unwrap().duplicate);
@@ -158,9 +150,8 @@ async fn windows_are_decided_by_scheduled_at_and_by_now_without() {
     assert!(insert(&database, now).await.unwrap().duplicate);
 }
 
-#[tokio::test]
-async fn the_same_id_again_answers_with_the_job_that_is_there() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_same_id_again_answers_with_the_job_that_is_there(database: Database) {
     let id = Uuid::now_v7();
     for policy in ["NULL", "'{}'", "'{\"on_conflict\": \"reject\"}'"] {
         let answer = insert(&database, &format!("'a', id => '{id}', unique_policy => {policy}")).await.unwrap();
@@ -169,9 +160,8 @@ async fn the_same_id_again_answers_with_the_job_that_is_there() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
-#[tokio::test]
-async fn a_released_claim_lets_the_next_job_in() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_released_claim_lets_the_next_job_in(database: Database) {
     let first = insert(&database, "'a', unique_policy => '{\"key\": \"k\"}'").await.unwrap();
     let release = "SELECT coalesce({schema}.release_claim('k')::text, 'free')";
     assert_eq!(database.text(release).await, first.id.to_string());
@@ -180,9 +170,8 @@ async fn a_released_claim_lets_the_next_job_in() {
     assert!(!database.client.insert(job("b").unique_key(UniqueKey::raw("k"))).await.unwrap().duplicate);
 }
 
-#[tokio::test]
-async fn every_argument_out_of_its_limits_is_named() {
-    let database = Database::new().await;
+#[support::test]
+async fn every_argument_out_of_its_limits_is_named(database: Database) {
     let long = "x".repeat(129);
     for (arguments, message) in [
         ("NULL", "invalid kind: must not be null"),
@@ -220,9 +209,8 @@ async fn every_argument_out_of_its_limits_is_named() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 
-#[tokio::test]
-async fn a_new_job_wakes_an_idle_runner() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_new_job_wakes_an_idle_runner(database: Database) {
     let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
     listener.listen(&format!("{}.job", database.schema)).await.unwrap();
     database
@@ -237,9 +225,8 @@ async fn a_new_job_wakes_an_idle_runner() {
 }
 
 /// A snapshot with many subtransactions slows all sessions down.
-#[tokio::test]
-async fn jobs_that_ignore_duplicates_take_no_subtransaction_each() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_that_ignore_duplicates_take_no_subtransaction_each(database: Database) {
     let policy = r#"'{"keys": ["args"], "ttl": "PT1H"}'"#;
     for policy in ["NULL", policy] {
         let insert = format!(

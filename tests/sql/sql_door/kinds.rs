@@ -39,9 +39,8 @@ async fn insert_jobs(database: &Database, jobs: serde_json::Value) -> Uuid {
     sqlx::query(text).bind(jobs).fetch_one(database.pool()).await.unwrap().get("id")
 }
 
-#[tokio::test]
-async fn r22_an_insert_takes_from_its_kind_what_it_leaves_out() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_an_insert_takes_from_its_kind_what_it_leaves_out(database: Database) {
     let typed = database.client.insert(Mail { user: 0, tenant: "acme".to_owned() }).await.unwrap();
     database.client.register::<Mail>().await.unwrap();
     let wanted = of_kind(&typed.job);
@@ -65,9 +64,8 @@ async fn r22_an_insert_takes_from_its_kind_what_it_leaves_out() {
     assert_eq!(of_kind(&job(&database, grouped.id).await), ("mails", 3, 5, Some("g"), Some(2), false));
 }
 
-#[tokio::test]
-async fn r22_an_explicit_null_gives_a_default_up() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_an_explicit_null_gives_a_default_up(database: Database) {
     database.client.register::<Mail>().await.unwrap();
     let plain = ("mails", 3, 5, None, None, false);
     let one =
@@ -96,9 +94,8 @@ async fn r22_an_explicit_null_gives_a_default_up() {
     assert_eq!(of_kind(&job(&database, one.id).await), ("default", 0, 25, None, None, false));
 }
 
-#[tokio::test]
-async fn r22_a_kind_s_delay_counts_unless_the_insert_names_a_time() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_a_kind_s_delay_counts_unless_the_insert_names_a_time(database: Database) {
     database.execute("SELECT {schema}.register_kind('later', delay => '1 hour')").await;
     let due = async |id| {
         let job = job(&database, id).await;
@@ -110,9 +107,8 @@ async fn r22_a_kind_s_delay_counts_unless_the_insert_names_a_time() {
     assert_eq!(due(insert(&database, "'later', pending => true").await.unwrap().id).await, ("pending", 0));
 }
 
-#[tokio::test]
-async fn r22_explain_and_unique_key_begin_from_the_kind() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_explain_and_unique_key_begin_from_the_kind(database: Database) {
     database.client.register::<Mail>().await.unwrap();
     let holder = insert(&database, &format!("'mail', {ARGS}")).await.unwrap();
     let explain = |rest: &str| {
@@ -172,9 +168,8 @@ async fn r22_a_hundred_producers_that_name_only_kind_and_args_make_one_key() {
     assert_eq!(database.client.jobs(JobFilter::all()).await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn r22_a_registration_is_as_strict_as_an_insert() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_a_registration_is_as_strict_as_an_insert(database: Database) {
     for (arguments, message) in [
         ("NULL", "invalid kind: must not be null"),
         ("''", "invalid kind: must not be empty: \"\""),
@@ -214,9 +209,8 @@ async fn r22_a_registration_is_as_strict_as_an_insert() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.kind").await, 0);
 }
 
-#[tokio::test]
-async fn r22_two_ways_to_write_one_definition_have_one_digest() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_two_ways_to_write_one_definition_have_one_digest(database: Database) {
     let typed = database.client.register::<Mail>().await.unwrap().unwrap();
     let by_hand = "SELECT (r.changed_at = r.registered_at)::text FROM {schema}.register_kind(
         'mail', 'mails', 3, 5, unique_policy => '{\"args_keys\": [\"user\"], \"keys\": [\"args\"]}',
@@ -228,9 +222,8 @@ async fn r22_two_ways_to_write_one_definition_have_one_digest() {
     assert_eq!(database.text(another).await, "true");
 }
 
-#[tokio::test]
-async fn r22_a_registration_of_a_name_alone_registers_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_a_registration_of_a_name_alone_registers_nothing(database: Database) {
     let row = "SELECT coalesce((SELECT to_jsonb(k)::text FROM {schema}.kind AS k), 'none')";
     database.execute("SELECT {schema}.register_kind('mail', registered_by => 'a')").await;
     assert_eq!(database.text(row).await, "none");
@@ -243,9 +236,8 @@ async fn r22_a_registration_of_a_name_alone_registers_nothing() {
     assert_eq!(database.text(row).await, before);
 }
 
-#[tokio::test]
-async fn r22_a_registration_replaces_what_its_program_declared_and_not_what_others_did() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_a_registration_replaces_what_its_program_declared_and_not_what_others_did(database: Database) {
     let register = async |arguments: &str| {
         let text = "SELECT concat_ws(' ', r.queue, r.priority, r.max_attempts, r.delay, r.timeout, r.unique_policy, r.group_limit)
             FROM {schema}.register_kind('k', ";

@@ -15,9 +15,8 @@ const BORDERS: &str = "P36525D P36524DT86399.999999S P36525DT1S P36525DT0.000000
     P100Y P100Y1D P1200M P1201M PT1.000001S PT0.000001S PT0.0000001S 0.5us 0.0s P0Y0M P0,5M P1.5Y PT18446744073709551615S \
     18446744073709s600000ms PT１S 5sé five PT P 0 5 s";
 
-#[tokio::test]
-async fn lengths_at_the_borders_read_as_in_rust() {
-    let database = Database::new().await;
+#[support::test]
+async fn lengths_at_the_borders_read_as_in_rust(database: Database) {
     let many = |digit: &str, count: usize| digit.repeat(count);
     let long = [
         format!("PT{}1S", many("0", 60)),
@@ -42,9 +41,8 @@ async fn lengths_at_the_borders_read_as_in_rust() {
     }
 }
 
-#[tokio::test]
-async fn random_lengths_read_as_in_rust() {
-    let database = Database::new().await;
+#[support::test]
+async fn random_lengths_read_as_in_rust(database: Database) {
     let mut random = Random::new(5);
     let mut lengths = 0;
     for _ in 0..4_000 {
@@ -82,9 +80,8 @@ async fn random_lengths_read_as_in_rust() {
     assert!(lengths > 300, "{lengths}");
 }
 
-#[tokio::test]
-async fn r7_calendar_months_are_the_same_in_rust_and_in_sql() {
-    let database = Database::new().await;
+#[support::test]
+async fn r7_calendar_months_are_the_same_in_rust_and_in_sql(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     let day = 86_400_000_000;
     let mut random = Random::new(7);

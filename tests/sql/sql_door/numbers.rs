@@ -6,9 +6,8 @@ use uniqueue::{canonical_json, parse_json};
 use super::random::Random;
 use support::{Database, soak};
 
-#[tokio::test]
-async fn a_number_has_one_text_or_one_error_in_rust_and_in_sql() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_number_has_one_text_or_one_error_in_rust_and_in_sql(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     // `is_right` by the exact arithmetic of numeric: a text is worth the number, or the number has 17 digits at the most.
     let tried =

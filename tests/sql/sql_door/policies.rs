@@ -108,9 +108,8 @@ const MEMBERS: &str = r#"{
     "\u00e9": [1, {"b": [1, 2.50], "a": "\u00e9"}]
 }"#;
 
-#[tokio::test]
-async fn random_policies_are_read_or_refused_alike() {
-    let database = Database::new().await;
+#[support::test]
+async fn random_policies_are_read_or_refused_alike(database: Database) {
     let members: Vec<(String, Vec<Value>)> =
         serde_json::from_str::<BTreeMap<_, _>>(MEMBERS).unwrap().into_iter().collect();
     let states =
@@ -144,9 +143,8 @@ async fn random_policies_are_read_or_refused_alike() {
     }
 }
 
-#[tokio::test]
-async fn presets_are_the_defaults_of_their_queue() {
-    let database = Database::new().await;
+#[support::test]
+async fn presets_are_the_defaults_of_their_queue(database: Database) {
     for (document, terms) in [
         (json!({"like": "faktory", "ttl": "PT1S"}), "251 None Some((0, 1000000)) false false reject"),
         (json!({"like": "ojs"}), "241 None None false false reject"),

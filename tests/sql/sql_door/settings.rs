@@ -33,9 +33,8 @@ async fn set(database: &Database, connection: &mut PgConnection, text: &str) {
     sqlx::raw_sql(database.sql(text)).execute(connection).await.expect(text);
 }
 
-#[tokio::test]
-async fn no_setting_of_the_session_changes_a_key_or_an_answer() {
-    let database = Database::new().await;
+#[support::test]
+async fn no_setting_of_the_session_changes_a_key_or_an_answer(database: Database) {
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let usual = everything(&database, &mut connection).await;
     assert!(usual[2].contains("\"period\":\"2001-09-03T00:00:00Z/PT604800S\""), "{}", usual[2]);
@@ -82,9 +81,8 @@ async fn no_setting_of_the_session_changes_a_key_or_an_answer() {
     }
 }
 
-#[tokio::test]
-async fn any_search_path_will_do() {
-    let database = Database::new().await;
+#[support::test]
+async fn any_search_path_will_do(database: Database) {
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let usual = everything(&database, &mut connection).await;
     set(&database, &mut connection, "SET search_path = ''").await;
@@ -140,9 +138,8 @@ async fn any_search_path_will_do() {
     set(&database, &mut connection, "DROP SCHEMA {schema}_hostile CASCADE").await;
 }
 
-#[tokio::test]
-async fn a_collation_of_the_caller_s_makes_no_difference() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_collation_of_the_caller_s_makes_no_difference(database: Database) {
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
     let mut collations = vec!["\"C\"".to_owned()];
     let icu = "CREATE COLLATION {schema}.fold (provider = icu, locale = 'und-u-ks-level2', deterministic = false)";

@@ -7,9 +7,8 @@ use uniqueue::testing;
 use super::insert;
 use support::{Database, eventually, job};
 
-#[tokio::test]
-async fn retention_says_how_long_jobs_are_kept_and_how_many_should_be_gone() {
-    let database = Database::new().await;
+#[support::test]
+async fn retention_says_how_long_jobs_are_kept_and_how_many_should_be_gone(database: Database) {
     let settings = "SELECT name FROM {schema}.retain_queue('short', '0', NULL, '30 days')";
     database.text(settings).await;
     for (queue, state, age) in [

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use uniqueue::{UniqueKey, UniqueScope};
+use uniqueue::{Client, UniqueKey, UniqueScope};
 
 use super::{insert, runner, start};
 use support::{Database, job};
 
-#[tokio::test]
-async fn unique_claim_lists_the_keys_that_are_claimed_now_and_says_when_they_free() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn unique_claim_lists_the_keys_that_are_claimed_now_and_says_when_they_free(database: Database, client: &Client) {
     let plain = client.insert(job("a").unique_key(UniqueKey::raw("k"))).await.unwrap().id();
     let timed = UniqueKey::raw("timed").scope(UniqueScope::Exists).period(Duration::from_secs(60));
     client.insert(job("b").unique_key(timed)).await.unwrap();
@@ -34,9 +32,8 @@ async fn unique_claim_lists_the_keys_that_are_claimed_now_and_says_when_they_fre
     assert_eq!(database.text(keys).await, "");
 }
 
-#[tokio::test]
-async fn running_job_says_who_has_it_and_whether_that_runner_lives() {
-    let database = Database::new().await;
+#[support::test]
+async fn running_job_says_who_has_it_and_whether_that_runner_lives(database: Database) {
     let id = insert(&database, "q").await;
     insert(&database, "q").await;
     let mine = runner(&database, "mine", "q").await;
@@ -52,10 +49,8 @@ async fn running_job_says_who_has_it_and_whether_that_runner_lives() {
     assert_eq!(database.text(row).await, "a q 1 f t 7");
 }
 
-#[tokio::test]
-async fn queue_status_says_in_a_word_how_a_queue_is() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn queue_status_says_in_a_word_how_a_queue_is(database: Database, client: &Client) {
     let mine = runner(&database, "mine", "paused,limited,busy,waits,idle").await;
     for queue in ["paused", "nobody's", "limited", "limited", "busy", "waits"] {
         let id = insert(&database, queue).await;
@@ -83,9 +78,8 @@ async fn queue_status_says_in_a_word_how_a_queue_is() {
     assert_eq!(database.number(scheduled).await, 1, "{}", later.id());
 }
 
-#[tokio::test]
-async fn failing_kind_counts_what_failed_and_shows_the_last_error() {
-    let database = Database::new().await;
+#[support::test]
+async fn failing_kind_counts_what_failed_and_shows_the_last_error(database: Database) {
     for (kind, queue, state, error, at) in [
         ("a", "q", "retryable", "first", "2026-02-03T04:05:06.5+00:00"),
         ("a", "q", "discarded", "last", "2026-02-03T04:05:07Z"),

@@ -12,9 +12,8 @@ async fn reasons(database: &Database) -> String {
     database.text(rows).await
 }
 
-#[tokio::test]
-async fn a_running_job_is_stuck_when_its_runner_died_or_it_runs_long() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_running_job_is_stuck_when_its_runner_died_or_it_runs_long(database: Database) {
     let mine = runner(&database, "mine", "q").await;
     let id = insert(&database, "q").await;
     start(&database, id, &mine).await;
@@ -35,9 +34,8 @@ async fn a_running_job_is_stuck_when_its_runner_died_or_it_runs_long() {
     assert_eq!(reasons(&database).await, "q: runner_died");
 }
 
-#[tokio::test]
-async fn a_waiting_job_is_stuck_when_it_is_due_and_nobody_promotes_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_waiting_job_is_stuck_when_it_is_due_and_nobody_promotes_it(database: Database) {
     for state in ["scheduled", "retryable"] {
         let id = database.client.insert(job("a").scheduled_in(Duration::from_secs(5))).queue(state).await.unwrap().id();
         database.set_state(id, state).await;
@@ -52,9 +50,8 @@ async fn a_waiting_job_is_stuck_when_it_is_due_and_nobody_promotes_it() {
     assert_eq!(database.text(longest).await, "true");
 }
 
-#[tokio::test]
-async fn an_available_job_is_stuck_when_its_queue_is_paused_or_nobody_s_or_its_kind_unknown() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_available_job_is_stuck_when_its_queue_is_paused_or_nobody_s_or_its_kind_unknown(database: Database) {
     let client = &database.client;
     let mine = runner(&database, "mine", "paused,unknown,limited,passed,backlog").await;
     for queue in ["paused", "unknown", "limited", "passed", "backlog", "nobody's"] {

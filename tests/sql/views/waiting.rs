@@ -35,9 +35,8 @@ const ROW: &str =
         pid <> blocker_pid, role_name = blocker_role), '; ' ORDER BY application)
     FROM {schema}.waiting_insert";
 
-#[tokio::test]
-async fn inserts_that_wait_for_an_uncommitted_key_name_the_transaction_that_has_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn inserts_that_wait_for_an_uncommitted_key_name_the_transaction_that_has_it(database: Database) {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.waiting_insert").await, 0);
     let mut first = connection(&database, "first").await;
     let mut open = first.begin().await.unwrap();
@@ -59,9 +58,8 @@ async fn inserts_that_wait_for_an_uncommitted_key_name_the_transaction_that_has_
     assert_eq!(database.number("SELECT count(*) FROM {schema}.waiting_insert").await, 0);
 }
 
-#[tokio::test]
-async fn inserts_that_wait_for_a_holder_that_is_being_changed_name_its_key_and_who_changes_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn inserts_that_wait_for_a_holder_that_is_being_changed_name_its_key_and_who_changes_it(database: Database) {
     let holder = database.client.insert(job("a").unique_key(UniqueKey::raw("k"))).await.unwrap().id();
     let mut first = connection(&database, "first").await;
     let mut open = first.begin().await.unwrap();
@@ -82,9 +80,8 @@ async fn inserts_that_wait_for_a_holder_that_is_being_changed_name_its_key_and_w
     assert!(!second.await.unwrap() && !third.await.unwrap());
 }
 
-#[tokio::test]
-async fn what_waits_for_other_things_is_no_waiting_insert() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_waits_for_other_things_is_no_waiting_insert(database: Database) {
     let id = database.client.insert(job("a")).await.unwrap().id();
     database.execute("CREATE TABLE {schema}.account (id integer PRIMARY KEY)").await;
     let mut first = connection(&database, "first").await;

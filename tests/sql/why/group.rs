@@ -18,9 +18,8 @@ async fn ordered(database: &Database) -> JobId {
     put(database, job("a").group("g").in_order()).await
 }
 
-#[tokio::test]
-async fn r23_the_group_is_held() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_the_group_is_held(database: Database) {
     runner(&database, "default", 9).await;
     let (id, other) = (grouped(&database).await, insert(&database).await);
     database.client.queue("default").hold_group("g", Duration::from_secs(60)).await.unwrap();
@@ -31,9 +30,8 @@ async fn r23_the_group_is_held() {
     gone(&database, id, ObstacleCode::GroupHeld).await;
 }
 
-#[tokio::test]
-async fn r23_the_rate_of_the_group() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_the_rate_of_the_group(database: Database) {
     runner(&database, "default", 9).await;
     let id = grouped(&database).await;
     database.client.queue("default").group_rate(Some(Rate::per(1, Duration::from_secs(60)))).await.unwrap();
@@ -45,9 +43,8 @@ async fn r23_the_rate_of_the_group() {
     gone(&database, id, ObstacleCode::GroupRate).await;
 }
 
-#[tokio::test]
-async fn r23_the_limit_of_the_group_names_the_job_that_runs() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_the_limit_of_the_group_names_the_job_that_runs(database: Database) {
     let runner = runner(&database, "default", 9).await;
     database.client.queue("default").group_limit(Some(1)).await.unwrap();
     let (running, id, last) = (grouped(&database).await, grouped(&database).await, grouped(&database).await);
@@ -65,9 +62,8 @@ async fn r23_the_limit_of_the_group_names_the_job_that_runs() {
     assert_eq!(codes(&database, last).await, [ObstacleCode::Next]);
 }
 
-#[tokio::test]
-async fn r23_a_job_that_began_holds_up_its_group_until_it_is_final() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_a_job_that_began_holds_up_its_group_until_it_is_final(database: Database) {
     let runner = runner(&database, "default", 9).await;
     let (head, id) = (ordered(&database).await, ordered(&database).await);
     start(&database, head, &runner).await;
@@ -89,9 +85,8 @@ async fn r23_a_job_that_began_holds_up_its_group_until_it_is_final() {
     assert_eq!(codes(&database, id).await, [ObstacleCode::Next]);
 }
 
-#[tokio::test]
-async fn r23_the_first_job_of_the_group_cannot_start() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_the_first_job_of_the_group_cannot_start(database: Database) {
     runner(&database, "default", 9).await;
     let head = put(&database, job("b").group("g").priority(1)).await;
     let id = grouped(&database).await;

@@ -19,9 +19,8 @@ async fn unique(database: &Database) -> JobId {
     put(database, job("a").unique_key(covering())).await
 }
 
-#[tokio::test]
-async fn r23_locked_by_a_caller_of_run_again_until_its_transaction_ends() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_locked_by_a_caller_of_run_again_until_its_transaction_ends(database: Database) {
     runner(&database, "default", 9).await;
     let id = unique(&database).await;
     gone(&database, id, ObstacleCode::Locked).await;
@@ -54,9 +53,8 @@ async fn r23_locked_by_several_sessions_until_the_last_of_them_ends() {
     gone(&database, id, ObstacleCode::Locked).await;
 }
 
-#[tokio::test]
-async fn r23_locked_by_a_change_that_is_not_committed() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_locked_by_a_change_that_is_not_committed(database: Database) {
     runner(&database, "default", 9).await;
     let (id, other) = (insert(&database).await, insert(&database).await);
     let mut tx = database.pool().begin().await.unwrap();

@@ -7,7 +7,7 @@ mod place;
 mod queue;
 mod state;
 
-use uniqueue::{JobId, NewJob, Obstacle, ObstacleCode};
+use uniqueue::{Client, JobId, NewJob, Obstacle, ObstacleCode};
 
 use support::{Database, job};
 
@@ -77,9 +77,8 @@ async fn remedy(database: &Database, obstacle: &Obstacle) {
     database.execute(&format!("SELECT{statement}")).await;
 }
 
-#[tokio::test]
-async fn r23_the_codes_of_sql_and_of_rust_are_the_same_and_each_has_a_sentence() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_the_codes_of_sql_and_of_rust_are_the_same_and_each_has_a_sentence(database: Database) {
     let codes: Vec<_> = ObstacleCode::ALL.iter().map(|code| code.as_str()).collect();
     let in_sql = "SELECT array_to_string({schema}._obstacle_codes(), ' ')";
     assert_eq!(database.text(in_sql).await, codes.join(" "));
@@ -88,9 +87,8 @@ async fn r23_the_codes_of_sql_and_of_rust_are_the_same_and_each_has_a_sentence()
     assert_eq!(database.text(without).await, "");
 }
 
-#[tokio::test]
-async fn r23_an_unknown_job_has_no_row_and_one_that_nothing_holds_up_has_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_an_unknown_job_has_no_row_and_one_that_nothing_holds_up_has_one(database: Database) {
     runner(&database, "default", 1).await;
     assert_eq!(codes(&database, JobId::generate()).await, []);
     let id = insert(&database).await;
@@ -99,10 +97,8 @@ async fn r23_an_unknown_job_has_no_row_and_one_that_nothing_holds_up_has_one() {
     assert_eq!(database.client.queue("other").why().await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn r23_obstacles_come_in_their_order() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r23_obstacles_come_in_their_order(database: Database, client: &Client) {
     let before = insert(&database).await;
     let id = insert(&database).await;
     client.queue("default").pause().await.unwrap();

@@ -8,9 +8,8 @@ use uniqueue::{NewJob, ObstacleCode};
 use super::{codes, first, gone, insert, put, runner, start};
 use support::{Database, job};
 
-#[tokio::test]
-async fn r23_all_slots_are_busy() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_all_slots_are_busy(database: Database) {
     let one = runner(&database, "default", 1).await;
     let two = runner(&database, "default", 1).await;
     let (first_job, second_job, id) = (insert(&database).await, insert(&database).await, insert(&database).await);
@@ -28,9 +27,8 @@ async fn r23_all_slots_are_busy() {
     gone(&database, id, ObstacleCode::SlotsBusy).await;
 }
 
-#[tokio::test]
-async fn r23_a_suspect() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_a_suspect(database: Database) {
     runner(&database, "default", 9).await;
     let id = insert(&database).await;
     database.execute("UPDATE {schema}.job SET crashes = 1").await;
@@ -43,9 +41,8 @@ async fn r23_a_suspect() {
     gone(&database, id, ObstacleCode::Suspect).await;
 }
 
-#[tokio::test]
-async fn r23_behind_others_in_the_order_of_work() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_behind_others_in_the_order_of_work(database: Database) {
     runner(&database, "default", 9).await;
     let id = insert(&database).await;
     insert(&database).await;
@@ -65,9 +62,8 @@ async fn r23_behind_others_in_the_order_of_work() {
     assert_eq!(behind.reason, "The job is behind more than 10,000 jobs of queue \"default\".");
 }
 
-#[tokio::test]
-async fn r23_behind_others_of_its_group_or_other_suspects() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_behind_others_of_its_group_or_other_suspects(database: Database) {
     runner(&database, "default", 9).await;
     put(&database, job("a").group("g").priority(1)).await;
     put(&database, job("a").group("g").priority(1)).await;
@@ -83,9 +79,8 @@ async fn r23_behind_others_of_its_group_or_other_suspects() {
     assert_eq!(codes(&database, suspect).await, [ObstacleCode::Suspect]);
 }
 
-#[tokio::test]
-async fn r23_runners_pass_it_by() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_runners_pass_it_by(database: Database) {
     let runner = runner(&database, "default", 9).await;
     database.execute("UPDATE {schema}.runner SET kinds = NULL").await;
     let (before, id) = (insert(&database).await, insert(&database).await);

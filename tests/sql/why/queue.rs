@@ -8,9 +8,8 @@ use uniqueue::{ObstacleCode, Rate};
 use super::{first, gone, insert, remedy, runner, start};
 use support::{Database, WAIT};
 
-#[tokio::test]
-async fn r23_paused() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_paused(database: Database) {
     runner(&database, "default", 1).await;
     let id = insert(&database).await;
     database.client.queue("default").pause().await.unwrap();
@@ -20,9 +19,8 @@ async fn r23_paused() {
     gone(&database, id, ObstacleCode::QueuePaused).await;
 }
 
-#[tokio::test]
-async fn r23_held_until() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_held_until(database: Database) {
     runner(&database, "default", 1).await;
     let id = insert(&database).await;
     database.client.queue("default").hold(Duration::from_secs(3_600)).await.unwrap();
@@ -35,9 +33,8 @@ async fn r23_held_until() {
     gone(&database, id, ObstacleCode::QueueHeld).await;
 }
 
-#[tokio::test]
-async fn r23_no_live_runner_works_the_queue() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_no_live_runner_works_the_queue(database: Database) {
     runner(&database, "other", 1).await;
     let id = insert(&database).await;
     let unworked = first(&database, id, ObstacleCode::QueueUnworked).await;
@@ -49,9 +46,8 @@ async fn r23_no_live_runner_works_the_queue() {
     first(&database, id, ObstacleCode::QueueUnworked).await;
 }
 
-#[tokio::test]
-async fn r23_no_live_runner_of_the_queue_knows_the_kind() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_no_live_runner_of_the_queue_knows_the_kind(database: Database) {
     runner(&database, "default", 1).await;
     // It knows the kind, and works another queue.
     runner(&database, "other", 1).await;
@@ -66,9 +62,8 @@ async fn r23_no_live_runner_of_the_queue_knows_the_kind() {
     gone(&database, id, ObstacleCode::KindUnknown).await;
 }
 
-#[tokio::test]
-async fn r23_the_limit_of_the_queue() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_the_limit_of_the_queue(database: Database) {
     let runner = runner(&database, "default", 9).await;
     database.client.queue("default").limit(Some(2)).await.unwrap();
     let (one, two, id) = (insert(&database).await, insert(&database).await, insert(&database).await);
@@ -86,9 +81,8 @@ async fn r23_the_limit_of_the_queue() {
     gone(&database, id, ObstacleCode::QueueLimit).await;
 }
 
-#[tokio::test]
-async fn r23_the_rate_of_the_queue() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_the_rate_of_the_queue(database: Database) {
     runner(&database, "default", 9).await;
     let id = insert(&database).await;
     let rate = Rate::per(2, Duration::from_secs(60));
@@ -109,9 +103,8 @@ async fn r23_the_rate_of_the_queue() {
     gone(&database, id, ObstacleCode::QueueRate).await;
 }
 
-#[tokio::test]
-async fn r23_a_session_has_locked_the_settings_of_the_queue() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_a_session_has_locked_the_settings_of_the_queue(database: Database) {
     runner(&database, "default", 9).await;
     let id = insert(&database).await;
     database.client.queue("default").limit(Some(5)).await.unwrap();

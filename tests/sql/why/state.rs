@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use uniqueue::{JobState, ObstacleCode};
+use uniqueue::{Client, JobState, ObstacleCode};
 
 use super::{codes, first, gone, insert, put, remedy, runner, start};
 use support::{Database, job};
 
-#[tokio::test]
-async fn r23_pending_until_it_is_released() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_pending_until_it_is_released(database: Database) {
     runner(&database, "default", 1).await;
     let id = put(&database, job("a").pending()).await;
     let pending = first(&database, id, ObstacleCode::Pending).await;
@@ -18,9 +17,8 @@ async fn r23_pending_until_it_is_released() {
     assert_eq!(codes(&database, id).await, [ObstacleCode::Next]);
 }
 
-#[tokio::test]
-async fn r23_scheduled_until_it_is_due_and_not_promoted_from_then_on() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_scheduled_until_it_is_due_and_not_promoted_from_then_on(database: Database) {
     let runner = runner(&database, "default", 1).await;
     let id = put(&database, job("a").scheduled_in(Duration::from_secs(60))).await;
     let scheduled = first(&database, id, ObstacleCode::Scheduled).await;
@@ -36,9 +34,8 @@ async fn r23_scheduled_until_it_is_due_and_not_promoted_from_then_on() {
     gone(&database, id, ObstacleCode::NotPromoted).await;
 }
 
-#[tokio::test]
-async fn r23_retryable_until_its_next_attempt() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_retryable_until_its_next_attempt(database: Database) {
     runner(&database, "default", 1).await;
     let id = insert(&database).await;
     database.set_state(id, "retryable").await;
@@ -49,10 +46,8 @@ async fn r23_retryable_until_its_next_attempt() {
     assert_eq!(codes(&database, id).await, [ObstacleCode::Next]);
 }
 
-#[tokio::test]
-async fn r23_a_job_that_waits_for_its_time_hears_of_what_will_hold_it_then() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r23_a_job_that_waits_for_its_time_hears_of_what_will_hold_it_then(database: Database, client: &Client) {
     let id = put(&database, job("a").scheduled_in(Duration::from_secs(3_600))).await;
     let mine = [ObstacleCode::Scheduled, ObstacleCode::QueueUnworked];
     assert_eq!(codes(&database, id).await, mine);
@@ -65,9 +60,8 @@ async fn r23_a_job_that_waits_for_its_time_hears_of_what_will_hold_it_then() {
     assert_eq!(codes(&database, id).await, all);
 }
 
-#[tokio::test]
-async fn r23_a_job_that_runs_says_so_and_so_does_one_whose_runner_died() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_a_job_that_runs_says_so_and_so_does_one_whose_runner_died(database: Database) {
     let runner = runner(&database, "default", 1).await;
     let id = insert(&database).await;
     start(&database, id, &runner).await;
@@ -82,9 +76,8 @@ async fn r23_a_job_that_runs_says_so_and_so_does_one_whose_runner_died() {
     gone(&database, id, ObstacleCode::RunnerDied).await;
 }
 
-#[tokio::test]
-async fn r23_a_final_job_says_so() {
-    let database = Database::new().await;
+#[support::test]
+async fn r23_a_final_job_says_so(database: Database) {
     for state in ["completed", "cancelled", "discarded"] {
         let id = insert(&database).await;
         database.set_state(id, state).await;
@@ -97,9 +90,8 @@ async fn r23_a_final_job_says_so() {
     }
 }
 
-#[tokio::test]
-async fn r21_a_job_that_expires_says_when_until_it_is_discarded() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_a_job_that_expires_says_when_until_it_is_discarded(database: Database) {
     runner(&database, "default", 1).await;
     let id = put(&database, job("a").expires_in(Duration::from_secs(60))).await;
     assert_eq!(codes(&database, id).await, [ObstacleCode::Next, ObstacleCode::Expires]);
@@ -112,9 +104,8 @@ async fn r21_a_job_that_expires_says_when_until_it_is_discarded() {
     assert_eq!(codes(&database, id).await, [ObstacleCode::Final]);
 }
 
-#[tokio::test]
-async fn a_job_waits_for_its_parents_first() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_waits_for_its_parents_first(database: Database) {
     let parents = [job("b").queue("unworked"), job("b")];
     let child = job("a").after(&parents);
     let inserted = database.client.insert_many(parents.into_iter().chain([child])).await.unwrap();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use uniqueue::{Error, Job, JobFilter, JobId, Runner, RunningJob, UniquePolicy};
+use uniqueue::{Client, Error, Job, JobFilter, JobId, Runner, RunningJob, UniquePolicy};
 
 use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
 use support::{Database, WAIT, eventually};
@@ -71,10 +71,8 @@ async fn inserts_and_workers_go_on_and_no_job_is_lost() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await as usize, all);
 }
 
-#[tokio::test]
-async fn two_at_once_come_to_what_one_comes_to() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn two_at_once_come_to_what_one_comes_to(database: Database, client: &Client) {
     let ids = plain(&database, 300, 2).await;
     let backfill = || client.backfill_kind("a", by_n()).batch(7);
     let (one, another) = tokio::join!(backfill(), backfill());
@@ -94,10 +92,8 @@ async fn two_at_once_come_to_what_one_comes_to() {
     assert_eq!(counts(&client.backfill_kind("a", by_n()).await.unwrap()), [600, 300, 0, 0, 0, 300, 0, 0, 0]);
 }
 
-#[tokio::test]
-async fn killed_in_the_middle_it_goes_on_when_it_is_run_again() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn killed_in_the_middle_it_goes_on_when_it_is_run_again(database: Database, client: &Client) {
     plain(&database, 500, 1).await;
     let batches = Arc::new(AtomicUsize::new(0));
     let enough = Arc::new(Notify::new());
@@ -123,10 +119,8 @@ async fn killed_in_the_middle_it_goes_on_when_it_is_run_again() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 500);
 }
 
-#[tokio::test]
-async fn what_others_hold_fast_is_left_until_they_let_go() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn what_others_hold_fast_is_left_until_they_let_go(database: Database, client: &Client) {
     let ids = plain(&database, 3, 1).await;
     // A worker's transaction has the first row, an inserter's the key of the second.
     let mut holds = database.pool().begin().await.unwrap();
@@ -150,10 +144,8 @@ async fn what_others_hold_fast_is_left_until_they_let_go() {
     assert!(row(&database, ids[0]).await.claims && row(&database, ids[1]).await.claims);
 }
 
-#[tokio::test]
-async fn a_job_that_is_due_since_ever_gets_its_key() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_job_that_is_due_since_ever_gets_its_key(database: Database, client: &Client) {
     let ids = plain(&database, 3, 1).await;
     for (id, due) in ids.iter().zip(["-infinity", "4713-01-02 BC", "200000-01-01"]) {
         database.execute(&format!("UPDATE {{schema}}.job SET scheduled_at = '{due}' WHERE id = '{id}'")).await;
@@ -161,10 +153,8 @@ async fn a_job_that_is_due_since_ever_gets_its_key() {
     assert_eq!(counts(&client.backfill_kind("a", by_n()).await.unwrap()), [3, 0, 3, 0, 0, 0, 0, 0, 0]);
 }
 
-#[tokio::test]
-async fn more_contested_jobs_than_a_statement_reads_are_all_tried_again() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn more_contested_jobs_than_a_statement_reads_are_all_tried_again(database: Database, client: &Client) {
     plain(&database, 2_100, 1).await;
     let mut holds = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *holds).await.unwrap();

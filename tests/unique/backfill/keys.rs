@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use time::OffsetDateTime;
 use uniqueue::{
-    BackfillReport, Job, JobId, JobState, NewJob, OnCollision, OnReentry, UniqueKey, UniquePolicy, UniqueScope, Until,
+    BackfillReport, Client, Job, JobId, JobState, NewJob, OnCollision, OnReentry, UniqueKey, UniquePolicy, UniqueScope,
+    Until,
 };
 
 use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
 use support::{Database, job};
 
-#[tokio::test]
-async fn after_a_backfill_the_insert_of_the_same_job_is_a_duplicate_through_both_doors() {
-    let database = Database::new().await;
+#[support::test]
+async fn after_a_backfill_the_insert_of_the_same_job_is_a_duplicate_through_both_doors(database: Database) {
     let client = &database.client;
     let far = OffsetDateTime::now_utc() + Duration::from_secs(400 * 86_400);
     let policies = [
@@ -63,10 +63,8 @@ async fn after_a_backfill_the_insert_of_the_same_job_is_a_duplicate_through_both
     }
 }
 
-#[tokio::test]
-async fn a_dry_run_changes_nothing_and_tells_what_the_run_does() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_dry_run_changes_nothing_and_tells_what_the_run_does(database: Database, client: &Client) {
     let ids = plain(&database, 250, 2).await;
     client.insert(numbered(3).unique(by_n())).await.unwrap();
     client.insert(numbered(4).unique_key(UniqueKey::raw("own"))).await.unwrap();
@@ -93,10 +91,8 @@ async fn a_dry_run_changes_nothing_and_tells_what_the_run_does() {
     assert_eq!(pairs(&dry), pairs(&run));
 }
 
-#[tokio::test]
-async fn the_oldest_job_claims_and_the_others_go_on_without() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn the_oldest_job_claims_and_the_others_go_on_without(database: Database, client: &Client) {
     let ids = plain(&database, 3, 3).await;
     let report = client.backfill_kind("a", by_n().on_reentry(OnReentry::Discard)).batch(2).await.unwrap();
     assert_eq!(counts(&report), [9, 0, 3, 0, 0, 6, 0, 0, 0]);
@@ -115,10 +111,8 @@ async fn the_oldest_job_claims_and_the_others_go_on_without() {
     no_claim_is_missing(&database).await;
 }
 
-#[tokio::test]
-async fn cancelling_collisions_spares_what_runs_and_names_the_holder() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn cancelling_collisions_spares_what_runs_and_names_the_holder(database: Database, client: &Client) {
     let ids = plain(&database, 1, 4).await;
     database.set_state(ids[1], "running").await;
     database.set_state(ids[2], "retryable").await;
@@ -135,9 +129,8 @@ async fn cancelling_collisions_spares_what_runs_and_names_the_holder() {
     assert!(row(&database, ids[0]).await.claims);
 }
 
-#[tokio::test]
-async fn keys_that_jobs_carry_change_only_when_asked_and_what_was_given_up_stays_so() {
-    let database = Database::new().await;
+#[support::test]
+async fn keys_that_jobs_carry_change_only_when_asked_and_what_was_given_up_stays_so(database: Database) {
     let client = &database.client;
     let own = client.insert(numbered(1).unique_key(UniqueKey::raw("own"))).await.unwrap().id();
     let old = UniquePolicy::new().by_args();
@@ -161,10 +154,8 @@ async fn keys_that_jobs_carry_change_only_when_asked_and_what_was_given_up_stays
     assert_eq!((report.unchanged, report.is_settled()), (4, true));
 }
 
-#[tokio::test]
-async fn a_dead_job_that_gave_its_claim_up_takes_no_key_from_a_live_one() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_dead_job_that_gave_its_claim_up_takes_no_key_from_a_live_one(database: Database, client: &Client) {
     let by_args = UniquePolicy::new().by_args().scope(UniqueScope::Completed);
     let dead = client.insert(numbered(1).unique(by_args.clone())).await.unwrap();
     database.set_state(dead.id(), "completed").await;
@@ -183,10 +174,8 @@ async fn a_dead_job_that_gave_its_claim_up_takes_no_key_from_a_live_one() {
     assert_eq!(counts(&backfill().await.unwrap()), [2, 2, 0, 0, 0, 0, 0, 0, 0]);
 }
 
-#[tokio::test]
-async fn a_claim_that_is_over_is_not_made() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_claim_that_is_over_is_not_made(database: Database, client: &Client) {
     let ids = plain(&database, 2, 1).await;
     database.pass(Duration::from_secs(7_200)).await;
     let hour = Duration::from_secs(3_600);
@@ -213,9 +202,8 @@ async fn a_claim_that_is_over_is_not_made() {
     assert_eq!(client.backfill_kind("r", queued).await.unwrap().unchanged, 1);
 }
 
-#[tokio::test]
-async fn whichever_time_a_window_was_taken_from_the_key_stays_and_a_completed_job_has_its_own() {
-    let database = Database::new().await;
+#[support::test]
+async fn whichever_time_a_window_was_taken_from_the_key_stays_and_a_completed_job_has_its_own(database: Database) {
     let client = &database.client;
     let hour = Duration::from_secs(3_600);
     let windowed = || by_n().scope(UniqueScope::Completed).window(hour);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use uniqueue::{NewJob, OnConflict, StateSet, UniqueKey};
+use uniqueue::{Client, NewJob, OnConflict, StateSet, UniqueKey};
 
 use super::moves::Moves;
 use support::{Database, job};
@@ -11,10 +11,8 @@ fn unique(key: String, states: StateSet) -> NewJob {
     job("task").unique_key(UniqueKey::raw(key).states(states))
 }
 
-#[tokio::test]
-async fn r6_contested_keys_delay_a_promotion_little_and_deadlock_nobody() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r6_contested_keys_delay_a_promotion_little_and_deadlock_nobody(database: Database, client: &Client) {
     let moves = Moves::new(&database);
     let available = StateSet::from_bits(1).unwrap();
     // They come back to their states when they are promoted, and one claims all the time.
@@ -48,9 +46,8 @@ async fn r6_contested_keys_delay_a_promotion_little_and_deadlock_nobody() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state IN ('scheduled', 'retryable')").await, 0);
 }
 
-#[tokio::test]
-async fn r10_batches_of_the_same_ids_in_opposed_orders_never_deadlock() {
-    let database = Database::new().await;
+#[support::test]
+async fn r10_batches_of_the_same_ids_in_opposed_orders_never_deadlock(database: Database) {
     for _ in 0..30 {
         let ids: Vec<_> = (0..100).map(|_| uuid::Uuid::now_v7()).collect();
         let batch = |ids: Vec<uuid::Uuid>| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::{Connection, Row};
-use uniqueue::{JobState, StateSet, UniqueKey, UniqueScope};
+use uniqueue::{Client, JobState, StateSet, UniqueKey, UniqueScope};
 
 use support::{Database, job};
 
@@ -34,9 +34,8 @@ async fn r1_one_of_many_concurrent_inserts_wins_and_all_others_get_it() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 20);
 }
 
-#[tokio::test]
-async fn r1_the_index_itself_refuses_a_second_claim() {
-    let database = Database::new().await;
+#[support::test]
+async fn r1_the_index_itself_refuses_a_second_claim(database: Database) {
     database.client.insert(job("a").unique_key(key("k"))).await.unwrap();
     let second = database
         .sql("INSERT INTO {schema}.job (id, kind, unique_key, unique_states) VALUES (gen_random_uuid(), 'a', 'k', 1)");
@@ -44,9 +43,8 @@ async fn r1_the_index_itself_refuses_a_second_claim() {
     assert_eq!(error.as_database_error().unwrap().code().unwrap(), "23505");
 }
 
-#[tokio::test]
-async fn r2_an_insert_with_a_claimed_key_is_a_duplicate_of_the_holder() {
-    let database = Database::new().await;
+#[support::test]
+async fn r2_an_insert_with_a_claimed_key_is_a_duplicate_of_the_holder(database: Database) {
     let first = database.client.insert(job("a").priority(7).unique_key(key("k"))).await.unwrap();
     assert!(!first.duplicate);
     let second = database.client.insert(job("b").unique_key(key("k"))).await.unwrap();
@@ -55,9 +53,8 @@ async fn r2_an_insert_with_a_claimed_key_is_a_duplicate_of_the_holder() {
     assert_eq!((second.job.kind.as_str(), second.job.priority), ("a", 7), "the holder's row, unchanged");
 }
 
-#[tokio::test]
-async fn r2_a_duplicate_says_which_key_who_holds_it_and_what_frees_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn r2_a_duplicate_says_which_key_who_holds_it_and_what_frees_it(database: Database) {
     let minute = Duration::from_secs(60);
     let first = database.client.insert(job("a").unique_key(key("k").period(10 * minute))).await.unwrap();
     assert_eq!(first.duplicate_of(), None);
@@ -71,10 +68,8 @@ async fn r2_a_duplicate_says_which_key_who_holds_it_and_what_frees_it() {
     assert!(duplicate.frees().contains("; at the latest at 20"), "{}", duplicate.frees());
 }
 
-#[tokio::test]
-async fn r2_the_holders_own_policy_decides() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r2_the_holders_own_policy_decides(database: Database, client: &Client) {
     let queued = UniqueKey::raw("k").scope(UniqueScope::Queued);
     let holder = client.insert(job("a").unique_key(queued)).await.unwrap();
     // A broader newcomer does not replace the first: whichever was there first is retained.
@@ -87,9 +82,8 @@ async fn r2_the_holders_own_policy_decides() {
     assert!(client.insert(job("a").unique_key(UniqueKey::raw("k"))).await.unwrap().duplicate);
 }
 
-#[tokio::test]
-async fn r2_a_newcomer_that_would_not_claim_at_once_is_still_a_duplicate() {
-    let database = Database::new().await;
+#[support::test]
+async fn r2_a_newcomer_that_would_not_claim_at_once_is_still_a_duplicate(database: Database) {
     let holder = database.client.insert(job("a").unique_key(key("k"))).await.unwrap();
     let only_running = UniqueKey::raw("k").states([JobState::Running]);
     let newcomer = database.client.insert(job("a").unique_key(only_running)).await.unwrap();
@@ -125,10 +119,8 @@ async fn r3_a_duplicate_writes_no_wal_and_no_row_version() {
     assert_eq!(rows, 100);
 }
 
-#[tokio::test]
-async fn r3_an_open_duplicate_does_not_lock_or_delay_the_holder() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r3_an_open_duplicate_does_not_lock_or_delay_the_holder(database: Database, client: &Client) {
     let holder = client.insert(job("a").unique_key(key("k"))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     assert!(client.insert(job("a").unique_key(key("k"))).tx(&mut tx).await.unwrap().duplicate);
@@ -150,10 +142,8 @@ async fn r3_an_open_duplicate_does_not_lock_or_delay_the_holder() {
     assert_eq!(client.job(holder.id()).await.unwrap().map(|job| job.id), None);
 }
 
-#[tokio::test]
-async fn r3_a_duplicate_leaves_the_callers_transaction_usable() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r3_a_duplicate_leaves_the_callers_transaction_usable(database: Database, client: &Client) {
     client.insert(job("a").unique_key(key("k"))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     assert!(client.insert(job("a").unique_key(key("k"))).tx(&mut tx).await.unwrap().duplicate);
@@ -164,10 +154,8 @@ async fn r3_a_duplicate_leaves_the_callers_transaction_usable() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
 }
 
-#[tokio::test]
-async fn r5_a_claim_covers_exactly_the_states_of_its_mask() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r5_a_claim_covers_exactly_the_states_of_its_mask(database: Database, client: &Client) {
     for (number, scope) in
         [UniqueScope::Queued, UniqueScope::Active, UniqueScope::Completed, UniqueScope::Exists].into_iter().enumerate()
     {
@@ -181,10 +169,8 @@ async fn r5_a_claim_covers_exactly_the_states_of_its_mask() {
     }
 }
 
-#[tokio::test]
-async fn r5_any_set_of_states_can_claim() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r5_any_set_of_states_can_claim(database: Database, client: &Client) {
     for bits in 1..=255_i16 {
         let states = StateSet::from_bits(bits).unwrap();
         let text = format!("mask {bits}");
@@ -194,10 +180,8 @@ async fn r5_any_set_of_states_can_claim() {
     }
 }
 
-#[tokio::test]
-async fn r5_deleting_the_holder_frees_the_key() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r5_deleting_the_holder_frees_the_key(database: Database, client: &Client) {
     let exists = UniqueKey::raw("k").scope(UniqueScope::Exists);
     let holder = client.insert(job("a").unique_key(exists.clone())).await.unwrap();
     database.set_state(holder.id(), "discarded").await;
@@ -219,10 +203,8 @@ async fn r8_each_scope_is_a_superset_of_the_one_before() {
     assert!(error.to_string().contains("states"), "{error}");
 }
 
-#[tokio::test]
-async fn jobs_without_a_key_are_never_duplicates() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn jobs_without_a_key_are_never_duplicates(database: Database, client: &Client) {
     for _ in 0..3 {
         assert!(!client.insert(job("a")).await.unwrap().duplicate);
         assert!(!client.insert(job("a").unique_key(key("k")).not_unique()).await.unwrap().duplicate);
@@ -230,10 +212,8 @@ async fn jobs_without_a_key_are_never_duplicates() {
     assert_eq!(client.holder("k").await.unwrap().map(|job| job.id), None);
 }
 
-#[tokio::test]
-async fn a_scheduled_job_waits_and_a_pending_one_is_held_back() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_scheduled_job_waits_and_a_pending_one_is_held_back(database: Database, client: &Client) {
     let scheduled = client.insert(job("a").scheduled_in(Duration::from_secs(60))).await.unwrap();
     assert_eq!(scheduled.job.state, JobState::Scheduled);
     assert_eq!(scheduled.job.scheduled_at - scheduled.job.created_at, Duration::from_secs(60));

@@ -22,9 +22,8 @@ fn key(inserted: &Inserted) -> &str {
     inserted.job.unique_key.as_deref().expect("a key")
 }
 
-#[tokio::test]
-async fn r7_a_client_with_another_clock_and_time_zone_gets_the_same_window_key() {
-    let database = Database::new().await;
+#[support::test]
+async fn r7_a_client_with_another_clock_and_time_zone_gets_the_same_window_key(database: Database) {
     let is_faked = Command::new("faketime").arg("--version").stdout(Stdio::null()).status().is_ok();
     loop {
         let before = database.client.insert(windowed()).await.unwrap();

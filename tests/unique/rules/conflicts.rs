@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use time::OffsetDateTime;
 use tokio::sync::Notify;
-use uniqueue::{BoxError, Error, JobState, OnConflict, RunningJob, UniqueKey, UniqueScope};
+use uniqueue::{BoxError, Client, Error, JobState, OnConflict, RunningJob, UniqueKey, UniqueScope};
 
 use support::{Database, WAIT, job};
 use support::{Task, quick};
@@ -15,9 +15,8 @@ fn key(text: &str, on_conflict: OnConflict) -> UniqueKey {
     UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict)
 }
 
-#[tokio::test]
-async fn r4_reject_is_a_typed_error_that_names_the_holder_and_keeps_the_transaction() {
-    let database = Database::new().await;
+#[support::test]
+async fn r4_reject_is_a_typed_error_that_names_the_holder_and_keeps_the_transaction(database: Database) {
     let client = &database.client;
     let holder = client.insert(job("a").unique_key(key("k", OnConflict::Reject))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
@@ -37,10 +36,8 @@ async fn r4_reject_is_a_typed_error_that_names_the_holder_and_keeps_the_transact
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE kind IN ('before', 'after')").await, 2);
 }
 
-#[tokio::test]
-async fn r4_replace_cancels_the_holder_which_names_its_successor() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r4_replace_cancels_the_holder_which_names_its_successor(database: Database, client: &Client) {
     let old = client.insert(job("old").unique_key(key("k", OnConflict::Replace))).await.unwrap();
     let new = client.insert(job("new").unique_key(key("k", OnConflict::Replace))).await.unwrap();
     assert!(!new.duplicate);
@@ -52,10 +49,8 @@ async fn r4_replace_cancels_the_holder_which_names_its_successor() {
     assert_eq!(client.holder("k").await.unwrap().unwrap().id, new.id());
 }
 
-#[tokio::test]
-async fn r4_replace_on_a_running_holder_falls_back_to_reject() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r4_replace_on_a_running_holder_falls_back_to_reject(database: Database, client: &Client) {
     for on_conflict in [OnConflict::Replace, OnConflict::ReplaceExceptSchedule] {
         let text = on_conflict.as_str();
         let holder = client.insert(job("a").unique_key(key(text, on_conflict))).await.unwrap();
@@ -66,10 +61,8 @@ async fn r4_replace_on_a_running_holder_falls_back_to_reject() {
     }
 }
 
-#[tokio::test]
-async fn r4_replace_on_a_final_holder_keeps_its_state() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r4_replace_on_a_final_holder_keeps_its_state(database: Database, client: &Client) {
     let exists = |conflict| UniqueKey::raw("k").scope(UniqueScope::Exists).on_conflict(conflict);
     let holder = client.insert(job("a").unique_key(exists(OnConflict::Ignore))).await.unwrap();
     database.set_state(holder.id(), "completed").await;
@@ -81,10 +74,8 @@ async fn r4_replace_on_a_final_holder_keeps_its_state() {
     assert!(!old.claims);
 }
 
-#[tokio::test]
-async fn r4_replace_except_schedule_keeps_the_holders_time() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r4_replace_except_schedule_keeps_the_holders_time(database: Database, client: &Client) {
     let hour = Duration::from_secs(3600);
     let keep = || key("k", OnConflict::ReplaceExceptSchedule);
     let old = client.insert(job("a").scheduled_in(hour).unique_key(keep())).await.unwrap();
@@ -97,9 +88,8 @@ async fn r4_replace_except_schedule_keeps_the_holders_time() {
 }
 
 /// A schedule is a schedule when its time has come, too: events that never end must not put a job off for ever.
-#[tokio::test]
-async fn r4_replace_except_schedule_keeps_a_time_that_has_come_and_that_of_a_pending_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn r4_replace_except_schedule_keeps_a_time_that_has_come_and_that_of_a_pending_job(database: Database) {
     let client = &database.client;
     let hour = Duration::from_secs(3600);
     let keep = |text: &str| key(text, OnConflict::ReplaceExceptSchedule);
@@ -155,10 +145,8 @@ async fn r4_of_many_concurrent_replaces_one_lives_and_every_other_names_its_succ
     assert_eq!(database.number(successors).await, 159);
 }
 
-#[tokio::test]
-async fn r4_replace_rolls_back_with_the_callers_transaction() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r4_replace_rolls_back_with_the_callers_transaction(database: Database, client: &Client) {
     let old = client.insert(job("a").unique_key(key("k", OnConflict::Replace))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     client.insert(job("a").unique_key(key("k", OnConflict::Replace))).tx(&mut tx).await.unwrap();
@@ -167,10 +155,8 @@ async fn r4_replace_rolls_back_with_the_callers_transaction() {
     assert_eq!((old.state, old.claims, old.replaced_by), (JobState::Available, true, None));
 }
 
-#[tokio::test]
-async fn r4_a_refused_replace_leaves_the_running_holder_unlocked() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r4_a_refused_replace_leaves_the_running_holder_unlocked(database: Database, client: &Client) {
     let holder = client.insert(job("a").unique_key(key("k", OnConflict::Replace))).await.unwrap();
     database.set_state(holder.id(), "running").await;
     let mut tx = database.pool().begin().await.unwrap();
@@ -181,10 +167,8 @@ async fn r4_a_refused_replace_leaves_the_running_holder_unlocked() {
     tx.rollback().await.unwrap();
 }
 
-#[tokio::test]
-async fn r14_preempt_cancels_a_running_holder_whose_result_does_not_count() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r14_preempt_cancels_a_running_holder_whose_result_does_not_count(database: Database, client: &Client) {
     let (started, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (start, stop) = (Arc::clone(&started), Arc::clone(&stopped));
     // The first run goes on until it is told to stop, and completes all the same.
@@ -216,10 +200,8 @@ async fn r14_preempt_cancels_a_running_holder_whose_result_does_not_count() {
     assert!(!old.claims);
 }
 
-#[tokio::test]
-async fn r14_preempt_waits_for_an_open_complete_in_and_then_inserts() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r14_preempt_waits_for_an_open_complete_in_and_then_inserts(database: Database, client: &Client) {
     let (completing, commit) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (is_open, may_commit) = (Arc::clone(&completing), Arc::clone(&commit));
     let work = move |task: RunningJob<Task>| {
@@ -254,10 +236,8 @@ async fn r14_preempt_waits_for_an_open_complete_in_and_then_inserts() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r14_preempt_on_a_waiting_or_final_holder_is_replace() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r14_preempt_on_a_waiting_or_final_holder_is_replace(database: Database, client: &Client) {
     let exists = |text: &str| UniqueKey::raw(text).scope(UniqueScope::Exists).on_conflict(OnConflict::Preempt);
     for (state, expected) in [("scheduled", JobState::Cancelled), ("completed", JobState::Completed)] {
         let old = client.insert(job("a").unique_key(exists(state))).await.unwrap();

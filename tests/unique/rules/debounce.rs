@@ -26,9 +26,8 @@ async fn only(database: &Database) -> JobRow {
     jobs.remove(0)
 }
 
-#[tokio::test]
-async fn r13_a_debounced_job_is_due_a_delay_after_its_latest_duplicate() {
-    let database = Database::new().await;
+#[support::test]
+async fn r13_a_debounced_job_is_due_a_delay_after_its_latest_duplicate(database: Database) {
     let document = json!({"scope": "queued", "debounce": "30m", "max_delay": "1h"});
     let key = UniqueKey::raw("k").update(Update::latest().debounce(DELAY, LONGEST));
     let read = UniquePolicy::from_ojs(&document).unwrap();
@@ -41,9 +40,8 @@ async fn r13_a_debounced_job_is_due_a_delay_after_its_latest_duplicate() {
     }
 }
 
-#[tokio::test]
-async fn r13_sql_and_its_bulk_function_debounce_like_rust() {
-    let database = Database::new().await;
+#[support::test]
+async fn r13_sql_and_its_bulk_function_debounce_like_rust(database: Database) {
     let policy = r#"{"key": "k", "scope": "queued", "debounce": "30m", "max_delay": "PT1H"}"#;
     let one = format!("SELECT outcome FROM {{schema}}.insert_job('a', unique_policy => '{policy}')");
     let many =
@@ -62,9 +60,8 @@ async fn r13_sql_and_its_bulk_function_debounce_like_rust() {
     }
 }
 
-#[tokio::test]
-async fn r13_a_time_of_the_insert_itself_comes_before_the_delay() {
-    let database = Database::new().await;
+#[support::test]
+async fn r13_a_time_of_the_insert_itself_comes_before_the_delay(database: Database) {
     let at = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap() + Duration::from_secs(600);
     let found = database.client.insert(job("a").unique(debounced())).scheduled_at(at).await.unwrap();
     assert_eq!(found.job.scheduled_at, at);
@@ -76,9 +73,8 @@ async fn r13_a_time_of_the_insert_itself_comes_before_the_delay() {
     assert_eq!(other.job.state.as_str(), "available");
 }
 
-#[tokio::test]
-async fn r13_a_debounced_job_as_json_is_due_as_in_rust() {
-    let database = Database::new().await;
+#[support::test]
+async fn r13_a_debounced_job_as_json_is_due_as_in_rust(database: Database) {
     for (insert, is_delayed) in
         [(job("a").unique(debounced()), true), (job("a").unique(debounced()).scheduled_now(), false)]
     {

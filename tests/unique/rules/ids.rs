@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use sqlx::Connection;
-use uniqueue::{Error, JobState, NewJob, OnConflict, UniqueKey};
+use uniqueue::{Client, Error, JobState, NewJob, OnConflict, UniqueKey};
 use uuid::Uuid;
 
 use support::Database;
@@ -37,10 +37,8 @@ fn assert_names_both(error: &Error, id: Uuid) {
     );
 }
 
-#[tokio::test]
-async fn an_id_that_exists_is_the_same_insert_or_an_error_that_names_both() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn an_id_that_exists_is_the_same_insert_or_an_error_that_names_both(database: Database, client: &Client) {
     for id in [Uuid::now_v7(), Uuid::nil()] {
         for state in ["available", "running", "completed", "cancelled"] {
             database.execute("DELETE FROM {schema}.job").await;
@@ -68,10 +66,8 @@ async fn an_id_that_exists_is_the_same_insert_or_an_error_that_names_both() {
     }
 }
 
-#[tokio::test]
-async fn one_id_twice_in_a_batch_is_one_job_or_an_error() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn one_id_twice_in_a_batch_is_one_job_or_an_error(database: Database, client: &Client) {
     let id = Uuid::now_v7();
     let same = invoice("send", "default", 7, id);
     for other in others(id) {
@@ -84,9 +80,8 @@ async fn one_id_twice_in_a_batch_is_one_job_or_an_error() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
-#[tokio::test]
-async fn an_id_that_exists_is_an_error_from_sql_as_well() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_id_that_exists_is_an_error_from_sql_as_well(database: Database) {
     let id = Uuid::now_v7();
     let one = |kind: &str, queue: &str, order: u32| {
         format!(
@@ -118,10 +113,8 @@ async fn an_id_that_exists_is_an_error_from_sql_as_well() {
 }
 
 /// Updates changed its args, so they do not tell the insert that is sent again from another.
-#[tokio::test]
-async fn an_insert_is_recognised_by_its_id_after_updates_changed_its_args() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn an_insert_is_recognised_by_its_id_after_updates_changed_its_args(database: Database, client: &Client) {
     let id = Uuid::now_v7();
     let key = || UniqueKey::raw("k").on_conflict(OnConflict::Update);
     let first = || invoice("send", "default", 7, id).unique_key(key()).pending();

@@ -145,10 +145,8 @@ async fn new_jobs_are_looked_for_by_index_however_small_the_table_was() {
 }
 
 /// A snapshot with many subtransactions slows all sessions down.
-#[tokio::test]
-async fn single_new_jobs_in_a_transaction_take_no_subtransaction_each() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn single_new_jobs_in_a_transaction_take_no_subtransaction_each(database: Database, client: &Client) {
     client.insert_many((0..400).map(|n| unique(&format!("new {n}")))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     for n in 0..10 {
@@ -160,10 +158,8 @@ async fn single_new_jobs_in_a_transaction_take_no_subtransaction_each() {
     assert_eq!(database.number(writers).await, 1);
 }
 
-#[tokio::test]
-async fn a_single_new_job_in_a_transaction_wakes_an_idle_runner() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_single_new_job_in_a_transaction_wakes_an_idle_runner(database: Database, client: &Client) {
     client.insert_many((0..400).map(|n| unique(&format!("new {n}")))).await.unwrap();
     let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
     listener.listen(&format!("{}.job", database.schema)).await.unwrap();
@@ -212,10 +208,8 @@ async fn r10_transactions_with_new_jobs_in_opposed_orders_never_deadlock() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, jobs);
 }
 
-#[tokio::test]
-async fn new_jobs_that_differ_in_everything_are_stored_as_they_are_answered() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn new_jobs_that_differ_in_everything_are_stored_as_they_are_answered(database: Database, client: &Client) {
     client.insert_many((0..800).map(|n| unique(&format!("new {n}")))).await.unwrap();
     let differing = (0..200_u16).map(|n| {
         let key = UniqueKey::raw(format!("k{n}"));
@@ -237,10 +231,8 @@ async fn new_jobs_that_differ_in_everything_are_stored_as_they_are_answered() {
         assert_eq!(serde_json::to_value(&stored).unwrap(), serde_json::to_value(&answer.job).unwrap());
     }
 }
-#[tokio::test]
-async fn r10_after_many_new_jobs_a_batch_that_meets_somebody_means_the_same() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r10_after_many_new_jobs_a_batch_that_meets_somebody_means_the_same(database: Database, client: &Client) {
     let fresh = |from: usize| (from..from + 100).map(|n| unique(&format!("k{n}")));
     let many_new = async |from: usize| {
         for place in 0..6 {

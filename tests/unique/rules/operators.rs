@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use uniqueue::{JobCount, JobFilter, JobSelection, JobState, OnReentry, PeriodicJob, UniqueKey, UniqueScope};
+use uniqueue::{Client, JobCount, JobFilter, JobSelection, JobState, OnReentry, PeriodicJob, UniqueKey, UniqueScope};
 
 use support::{Database, job};
 
-#[tokio::test]
-async fn a_retry_afresh_gives_all_attempts_again_and_a_refused_job_stays_as_it_is() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_retry_afresh_gives_all_attempts_again_and_a_refused_job_stays_as_it_is(database: Database, client: &Client) {
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).on_reentry(OnReentry::Discard);
     let plain = client.insert(job("a").max_attempts(3)).await.unwrap().id();
     let keyed = client.insert(job("a").max_attempts(3).unique_key(UniqueKey::raw("free"))).await.unwrap().id();
@@ -35,9 +33,8 @@ async fn a_retry_afresh_gives_all_attempts_again_and_a_refused_job_stays_as_it_i
     assert_eq!(attempts(plain).await, (JobState::Available, 3, 4));
 }
 
-#[tokio::test]
-async fn r6_an_operators_retry_of_a_finished_job_whose_key_is_taken_goes_on_without_a_claim() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_an_operators_retry_of_a_finished_job_whose_key_is_taken_goes_on_without_a_claim(database: Database) {
     let client = &database.client;
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active);
     for state in ["completed", "cancelled", "discarded"] {
@@ -57,9 +54,8 @@ async fn r6_an_operators_retry_of_a_finished_job_whose_key_is_taken_goes_on_with
     }
 }
 
-#[tokio::test]
-async fn r6_an_operators_retry_of_a_waiting_job_under_discard_says_why_it_was_discarded() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_an_operators_retry_of_a_waiting_job_under_discard_says_why_it_was_discarded(database: Database) {
     let client = &database.client;
     let key = || UniqueKey::raw("k").states([JobState::Available]).on_reentry(OnReentry::Discard);
     let waits = client.insert(job("a").scheduled_in(Duration::from_secs(60)).unique_key(key())).await.unwrap();
@@ -70,9 +66,8 @@ async fn r6_an_operators_retry_of_a_waiting_job_under_discard_says_why_it_was_di
     assert!(row.errors[0].error.contains("re-entry"), "{:?}", row.errors);
 }
 
-#[tokio::test]
-async fn r6_an_operators_retry_of_a_final_job_under_discard_is_refused_and_names_the_holder() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_an_operators_retry_of_a_final_job_under_discard_is_refused_and_names_the_holder(database: Database) {
     let client = &database.client;
     for state in ["completed", "cancelled", "discarded"] {
         let key = || UniqueKey::raw(state).scope(UniqueScope::Active).on_reentry(OnReentry::Discard);
@@ -112,9 +107,8 @@ async fn r6_an_operators_retry_of_a_final_job_under_discard_is_refused_and_names
     }
 }
 
-#[tokio::test]
-async fn r6_a_retry_under_discard_is_refused_while_an_open_transaction_takes_the_key() {
-    let database = Database::new().await;
+#[support::test]
+async fn r6_a_retry_under_discard_is_refused_while_an_open_transaction_takes_the_key(database: Database) {
     let client = &database.client;
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).on_reentry(OnReentry::Discard);
     let old = client.insert(job("a").unique_key(key())).await.unwrap().id();
@@ -129,10 +123,8 @@ async fn r6_a_retry_under_discard_is_refused_while_an_open_transaction_takes_the
     assert_eq!(client.retry([old]).await.unwrap(), [old]);
 }
 
-#[tokio::test]
-async fn r6_twins_in_one_retry_share_one_claim_and_both_go_on() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r6_twins_in_one_retry_share_one_claim_and_both_go_on(database: Database, client: &Client) {
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active);
     let mut ids = Vec::new();
     for _ in 0..5 {
@@ -147,10 +139,8 @@ async fn r6_twins_in_one_retry_share_one_claim_and_both_go_on() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 1);
 }
 
-#[tokio::test]
-async fn r6_a_pending_job_that_is_released_enters_its_mask_where_the_key_is_free() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r6_a_pending_job_that_is_released_enters_its_mask_where_the_key_is_free(database: Database, client: &Client) {
     let key = |text: &str| UniqueKey::raw(text).states([JobState::Available]);
     let free = client.insert(job("a").pending().unique_key(key("free"))).await.unwrap();
     let taken = client.insert(job("a").pending().unique_key(key("taken"))).await.unwrap();
@@ -162,10 +152,8 @@ async fn r6_a_pending_job_that_is_released_enters_its_mask_where_the_key_is_free
     assert_eq!(client.job(taken.id()).await.unwrap().unwrap().state, JobState::Available);
 }
 
-#[tokio::test]
-async fn r5_an_operator_releases_a_claim_and_the_holder_goes_on() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r5_an_operator_releases_a_claim_and_the_holder_goes_on(database: Database, client: &Client) {
     let key = || UniqueKey::raw("k").scope(UniqueScope::Exists);
     let holder = client.insert(job("a").unique_key(key())).await.unwrap();
     assert_eq!(client.release_claim("k").await.unwrap(), Some(holder.id()));
@@ -178,10 +166,8 @@ async fn r5_an_operator_releases_a_claim_and_the_holder_goes_on() {
     assert!(!client.job(holder.id()).await.unwrap().unwrap().claims);
 }
 
-#[tokio::test]
-async fn changes_answer_with_what_they_changed_and_can_be_rolled_back() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn changes_answer_with_what_they_changed_and_can_be_rolled_back(database: Database, client: &Client) {
     let waiting = client.insert(job("a").scheduled_in(Duration::from_secs(60))).await.unwrap();
     let running = client.insert(job("a")).await.unwrap();
     database.set_state(running.id(), "running").await;
@@ -200,10 +186,8 @@ async fn changes_answer_with_what_they_changed_and_can_be_rolled_back() {
     assert_eq!(client.job(later.id()).await.unwrap().unwrap().state, JobState::Available);
 }
 
-#[tokio::test]
-async fn calls_in_a_transaction_see_what_it_did_and_are_undone_with_it() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn calls_in_a_transaction_see_what_it_did_and_are_undone_with_it(database: Database, client: &Client) {
     let holder = client.insert(job("sync").unique_key(UniqueKey::raw("k"))).await.unwrap();
     let mut tx = client.pool().begin().await.unwrap();
     assert_eq!(client.release_claim("k").tx(&mut tx).await.unwrap(), Some(holder.id()));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::task::JoinSet;
-use uniqueue::{NewJob, OnConflict, RunningJob, UniqueKey, Update};
+use uniqueue::{Client, NewJob, OnConflict, RunningJob, UniqueKey, Update};
 
 use support::{Database, WAIT};
 use support::{Task, quick};
@@ -15,10 +15,8 @@ fn updating(kind: &str) -> NewJob {
     NewJob::new(kind, &json!({"n": 1})).unique_key(UniqueKey::raw("k").on_conflict(OnConflict::Update))
 }
 
-#[tokio::test]
-async fn r13_a_holder_that_is_overdue_gives_up_its_claim_to_the_newcomer() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_holder_that_is_overdue_gives_up_its_claim_to_the_newcomer(database: Database, client: &Client) {
     for state in ["available", "scheduled", "retryable"] {
         database.execute("DELETE FROM {schema}.job").await;
         let holder = client.insert(updating("a").scheduled_in(WAIT)).await.unwrap().id();
@@ -39,10 +37,8 @@ async fn r13_a_holder_that_is_overdue_gives_up_its_claim_to_the_newcomer() {
     assert!(client.insert(updating("a")).await.unwrap().updated);
 }
 
-#[tokio::test]
-async fn r13_a_holder_past_the_longest_delay_gives_up_its_claim() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_holder_past_the_longest_delay_gives_up_its_claim(database: Database, client: &Client) {
     let pushing = || {
         let key = UniqueKey::raw("k").update(Update::latest().push(Duration::from_secs(60)));
         NewJob::new("a", &json!({"n": 1})).unique_key(key)
@@ -110,10 +106,8 @@ async fn assert_first_start(clients: u32, pause: Duration) {
     }
 }
 
-#[tokio::test]
-async fn r13_a_holder_of_another_kind_is_never_changed() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_holder_of_another_kind_is_never_changed(database: Database, client: &Client) {
     let holder = client.insert(updating("a").pending()).await.unwrap().id();
     let named = format!("update: the unique key is held by job {holder} of kind \"a\", not of kind \"b\"");
     for due in ["now() + interval '1 h'", "now() - interval '1 h'"] {
@@ -138,9 +132,8 @@ async fn r13_a_holder_of_another_kind_is_never_changed() {
 }
 
 /// Roles that insert may call it with anything.
-#[tokio::test]
-async fn r13_a_batch_of_updates_meets_another_kind_or_id_as_its_updates_one_by_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn r13_a_batch_of_updates_meets_another_kind_or_id_as_its_updates_one_by_one(database: Database) {
     let client = &database.client;
     let error = client.insert_many([updating("a"), updating("a"), updating("b")]).await.unwrap_err().to_string();
     assert!(error.contains("of kind \"a\", not of kind \"b\""), "{error}");
@@ -150,9 +143,8 @@ async fn r13_a_batch_of_updates_meets_another_kind_or_id_as_its_updates_one_by_o
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
-#[tokio::test]
-async fn r13_an_update_by_hand_takes_neither_attempts_nor_times_that_no_client_can_read() {
-    let database = Database::new().await;
+#[support::test]
+async fn r13_an_update_by_hand_takes_neither_attempts_nor_times_that_no_client_can_read(database: Database) {
     let client = &database.client;
     let holder = client.insert(updating("a").scheduled_in(WAIT)).await.unwrap().id();
     let run = |at: &str, max_attempts: i16| {
@@ -204,10 +196,8 @@ async fn r13_a_batch_of_many_updates_writes_the_holder_once() {
 }
 
 /// A batch folds what fits at once, and means what its updates one after another mean.
-#[tokio::test]
-async fn r13_a_batch_of_updates_fills_holders_as_its_updates_one_by_one() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_batch_of_updates_fills_holders_as_its_updates_one_by_one(database: Database, client: &Client) {
     let given = [
         json!({"i": [1], "x": 1}),
         json!({"i": [2, 3], "x": 1}),

@@ -54,9 +54,8 @@ async fn r9_an_insert_waits_for_a_rival_and_inserts_if_it_rolls_back() {
     rival_ends(false).await;
 }
 
-#[tokio::test]
-async fn r9_a_caller_who_must_not_wait_can_bound_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn r9_a_caller_who_must_not_wait_can_bound_it(database: Database) {
     let mut rival = database.pool().begin().await.unwrap();
     database.client.insert(job("rival").unique_key(key("k"))).tx(&mut rival).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();

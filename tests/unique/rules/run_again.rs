@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqlx::Row;
 use tokio::task::JoinSet;
-use uniqueue::{BoxError, Error, JobState, NewJob, OnConflict, RunningJob, UniqueKey, UniqueScope};
+use uniqueue::{BoxError, Client, Error, JobState, NewJob, OnConflict, RunningJob, UniqueKey, UniqueScope};
 
 use support::{Database, WAIT, job, soak};
 use support::{Task, quick};
@@ -22,10 +22,8 @@ const YOUNG: &str = "UPDATE {schema}.job SET scheduled_at = now() + interval '1 
 const FREE: &str = "SELECT count(*) FROM (
     SELECT FROM {schema}.job WHERE state = 'available' FOR NO KEY UPDATE SKIP LOCKED) AS j";
 
-#[tokio::test]
-async fn r12_a_covered_holder_starts_after_the_commit() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r12_a_covered_holder_starts_after_the_commit(database: Database, client: &Client) {
     let holder = client.insert(covering(OnConflict::RunAgain)).await.unwrap();
     assert!(!holder.duplicate && !holder.covered);
     database.execute(YOUNG).await;
@@ -47,10 +45,8 @@ async fn r12_a_covered_holder_starts_after_the_commit() {
     }
 }
 
-#[tokio::test]
-async fn r12_a_holder_that_starts_meanwhile_does_not_cover() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r12_a_holder_that_starts_meanwhile_does_not_cover(database: Database, client: &Client) {
     let holder = client.insert(covering(OnConflict::RunAgain)).await.unwrap();
     database.execute(YOUNG).await;
     let mut fetch = database.pool().begin().await.unwrap();
@@ -170,10 +166,8 @@ async fn r12_with_ignore_the_same_callers_lose_a_change() {
     panic!("the test sees no hole");
 }
 
-#[tokio::test]
-async fn r12_overlapping_callers_do_not_keep_a_due_holder_from_its_run() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r12_overlapping_callers_do_not_keep_a_due_holder_from_its_run(database: Database, client: &Client) {
     let holder = client.insert(covering(OnConflict::RunAgain)).await.unwrap();
     database.pass(Duration::from_secs(2)).await;
     let mut before = database.pool().begin().await.unwrap();
@@ -195,10 +189,8 @@ async fn r12_overlapping_callers_do_not_keep_a_due_holder_from_its_run() {
     assert_eq!(client.holder("k").await.unwrap().unwrap().id, holder.id());
 }
 
-#[tokio::test]
-async fn r12_a_backlog_does_not_make_jobs_out_of_covered_inserts() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r12_a_backlog_does_not_make_jobs_out_of_covered_inserts(database: Database, client: &Client) {
     client.insert(covering(OnConflict::RunAgain)).await.unwrap();
     database.pass(Duration::from_secs(60)).await;
     for _ in 0..3 {
@@ -209,10 +201,8 @@ async fn r12_a_backlog_does_not_make_jobs_out_of_covered_inserts() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
-#[tokio::test]
-async fn r12_a_holder_that_runs_or_is_final_and_claims_rejects() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r12_a_holder_that_runs_or_is_final_and_claims_rejects(database: Database, client: &Client) {
     for (scope, state) in [(UniqueScope::Active, "running"), (UniqueScope::Exists, "completed")] {
         database.execute("DELETE FROM {schema}.job").await;
         let holder = client.insert(job("a").unique_key(UniqueKey::raw("k").scope(scope))).await.unwrap();
@@ -222,9 +212,8 @@ async fn r12_a_holder_that_runs_or_is_final_and_claims_rejects() {
     }
 }
 
-#[tokio::test]
-async fn r12_a_scope_with_running_is_an_error() {
-    let database = Database::new().await;
+#[support::test]
+async fn r12_a_scope_with_running_is_an_error(database: Database) {
     let active = || UniqueKey::raw("k").scope(UniqueScope::Active).on_conflict(OnConflict::RunAgain);
     let error = database.client.insert(job("a").unique_key(active())).await.unwrap_err().to_string();
     assert!(
@@ -262,10 +251,8 @@ async fn r12_batches_that_mix_run_again_with_a_change_of_one_key_do_not_deadlock
     }
 }
 
-#[tokio::test]
-async fn r12_a_covered_holder_wakes_runners_at_the_commit() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r12_a_covered_holder_wakes_runners_at_the_commit(database: Database, client: &Client) {
     client.insert(covering(OnConflict::RunAgain)).await.unwrap();
     let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
     listener.listen(&format!("{}.job", database.schema)).await.unwrap();
@@ -295,9 +282,8 @@ async fn r12_a_covered_holder_wakes_runners_at_the_commit() {
     assert!(tokio::time::timeout(Duration::from_millis(50), listener.recv()).await.is_err());
 }
 
-#[tokio::test]
-async fn r12_a_batch_and_sql_cover_like_a_single_insert() {
-    let database = Database::new().await;
+#[support::test]
+async fn r12_a_batch_and_sql_cover_like_a_single_insert(database: Database) {
     let batch = [covering(OnConflict::RunAgain), job("plain"), covering(OnConflict::RunAgain)];
     let answers = database.client.insert_many(batch).await.unwrap();
     assert_eq!(answers.iter().map(|answer| answer.covered).collect::<Vec<_>>(), [false, false, true]);

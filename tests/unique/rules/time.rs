@@ -4,16 +4,14 @@ use std::time::Duration;
 
 use time::macros::datetime;
 use uniqueue::period::Length;
-use uniqueue::{JobState, OnConflict, UniqueKey, UniquePolicy, UniqueScope};
+use uniqueue::{Client, JobState, OnConflict, UniqueKey, UniquePolicy, UniqueScope};
 
 use support::{Database, job};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-#[tokio::test]
-async fn r7_period_ends_the_claim_after_created_at_whatever_the_state() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r7_period_ends_the_claim_after_created_at_whatever_the_state(database: Database, client: &Client) {
     let key = || UniqueKey::raw("k").scope(UniqueScope::Exists).period(10 * MINUTE);
     let holder = client.insert(job("a").scheduled_in(60 * MINUTE).unique_key(key())).await.unwrap();
     assert_eq!(holder.job.unique_until.unwrap() - holder.job.created_at, 10 * MINUTE);
@@ -27,10 +25,8 @@ async fn r7_period_ends_the_claim_after_created_at_whatever_the_state() {
     assert_eq!(old.state, JobState::Scheduled, "and otherwise left alone");
 }
 
-#[tokio::test]
-async fn r7_ttl_of_a_scheduled_job_includes_the_delay() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r7_ttl_of_a_scheduled_job_includes_the_delay(database: Database, client: &Client) {
     // Faktory's own example: perform_in(1 hour) with unique_for 10 minutes holds for 70.
     let key = || UniqueKey::raw("k").ttl(10 * MINUTE);
     let holder = client.insert(job("a").scheduled_in(60 * MINUTE).unique_key(key())).await.unwrap();
@@ -69,10 +65,8 @@ async fn r7_exactly_one_of_many_inserters_takes_over_an_expired_claim() {
     }
 }
 
-#[tokio::test]
-async fn r7_an_expiry_counts_inside_a_long_transaction_too() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r7_an_expiry_counts_inside_a_long_transaction_too(database: Database, client: &Client) {
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(MINUTE);
     client.insert(job("a").unique_key(key())).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
@@ -82,10 +76,8 @@ async fn r7_an_expiry_counts_inside_a_long_transaction_too() {
     tx.commit().await.unwrap();
 }
 
-#[tokio::test]
-async fn r7_calendar_months_end_the_claim_on_the_same_day_of_a_later_month() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r7_calendar_months_end_the_claim_on_the_same_day_of_a_later_month(database: Database, client: &Client) {
     // A summer day of New York is an hour further from UTC than a winter day, and ends a month earlier.
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::query("SET LOCAL TimeZone = 'America/New_York'").execute(&mut *tx).await.unwrap();
@@ -122,10 +114,8 @@ async fn r7_calendar_months_end_the_claim_on_the_same_day_of_a_later_month() {
     }
 }
 
-#[tokio::test]
-async fn r7_window_is_part_of_the_key_and_scheduled_at_decides_it() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r7_window_is_part_of_the_key_and_scheduled_at_decides_it(database: Database, client: &Client) {
     let windowed = |at| job("reconcile").scheduled_at(at).unique(UniquePolicy::river().window(15 * MINUTE));
     // River's own example.
     let first = client.insert(windowed(datetime!(2126-02-12 15:21 UTC))).await.unwrap();
@@ -136,9 +126,8 @@ async fn r7_window_is_part_of_the_key_and_scheduled_at_decides_it() {
     assert_eq!(client.insert(windowed(elsewhere)).await.unwrap().id(), first.id());
 }
 
-#[tokio::test]
-async fn r7_a_delay_is_counted_from_the_moment_that_decides_the_window() {
-    let database = Database::new().await;
+#[support::test]
+async fn r7_a_delay_is_counted_from_the_moment_that_decides_the_window(database: Database) {
     let minute = |window| job("a").unique(UniquePolicy::river().window(window)).scheduled_in(MINUTE);
     let inserted = database.client.insert(minute(Duration::from_secs(1))).await.unwrap().job;
     // That moment is a round trip before the insert: counted from the insert, the job could be due in another window.
@@ -149,10 +138,8 @@ async fn r7_a_delay_is_counted_from_the_moment_that_decides_the_window() {
     assert_eq!(plain.scheduled_at - MINUTE, plain.created_at);
 }
 
-#[tokio::test]
-async fn r7_window_of_now_is_the_databases_now() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r7_window_of_now_is_the_databases_now(database: Database, client: &Client) {
     let policy = || UniquePolicy::river().window(Duration::from_secs(100 * 365 * 86_400));
     let now = client.insert(job("a").unique(policy())).await.unwrap();
     let explicit = job("a").scheduled_at(now.job.created_at).unique(policy());
@@ -161,9 +148,8 @@ async fn r7_window_of_now_is_the_databases_now() {
     assert_eq!(client.insert(delayed).await.unwrap().id(), now.id());
 }
 
-#[tokio::test]
-async fn r7_a_claim_begins_when_the_job_is_inserted_not_when_its_transaction_began() {
-    let database = Database::new().await;
+#[support::test]
+async fn r7_a_claim_begins_when_the_job_is_inserted_not_when_its_transaction_began(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     let began: time::OffsetDateTime = sqlx::query_scalar("SELECT now()").fetch_one(&mut *tx).await.unwrap();
     sqlx::query("SELECT pg_sleep(0.1)").execute(&mut *tx).await.unwrap();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::Row;
 use tokio::sync::Barrier;
-use uniqueue::{Job, RunningJob, Update};
+use uniqueue::{Client, Job, RunningJob, Update};
 
 use super::updates::updating;
 use support::quick;
@@ -86,10 +86,8 @@ async fn append(is_worked: bool) {
     }
 }
 
-#[tokio::test]
-async fn r13_a_debounced_job_runs_within_max_delay_under_events_that_never_end() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_debounced_job_runs_within_max_delay_under_events_that_never_end(database: Database, client: &Client) {
     let max_delay = Duration::from_millis(1_500);
     let event = || updating(&json!({}), Update::latest().push(max_delay)).scheduled_in(Duration::from_millis(700));
     let first = client.insert(event()).await.unwrap().job;
@@ -107,9 +105,8 @@ async fn r13_a_debounced_job_runs_within_max_delay_under_events_that_never_end()
     assert_eq!(due.scheduled_at, first.created_at + max_delay);
 }
 
-#[tokio::test]
-async fn r13_a_runner_starts_a_debounced_job_within_max_delay_under_events_that_never_end() {
-    let database = Database::new().await;
+#[support::test]
+async fn r13_a_runner_starts_a_debounced_job_within_max_delay_under_events_that_never_end(database: Database) {
     let client = &database.client;
     let runner = quick(client).worker(|_: RunningJob<Items>| std::future::ready(())).start().await.unwrap();
     let max_delay = Duration::from_millis(1_500);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uniqueue::period::Length;
 use uniqueue::{
-    Error, InsertOutcome, JobFilter, JobState, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope, Update,
+    Client, Error, InsertOutcome, JobFilter, JobState, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope, Update,
 };
 
 use support::{Database, WAIT, job};
@@ -26,10 +26,8 @@ fn args(job: &uniqueue::JobRow) -> Value {
     serde_json::from_str(job.args.get()).unwrap()
 }
 
-#[tokio::test]
-async fn r13_latest_merge_and_append_change_the_args_of_the_holder_in_place() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_latest_merge_and_append_change_the_args_of_the_holder_in_place(database: Database, client: &Client) {
     let first = json!({"a": 1, "list": [1], "deep": {"x": 1}});
     for (update, second, expected) in [
         (Update::latest(), json!([2]), json!([2])),
@@ -60,10 +58,8 @@ async fn r13_latest_merge_and_append_change_the_args_of_the_holder_in_place() {
     }
 }
 
-#[tokio::test]
-async fn r13_an_update_that_is_sent_again_is_applied_once() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_an_update_that_is_sent_again_is_applied_once(database: Database, client: &Client) {
     client.insert(later(&json!({"i": [1]}), Update::append())).await.unwrap();
     let id = uuid::Uuid::now_v7();
     for _ in 0..3 {
@@ -75,10 +71,8 @@ async fn r13_an_update_that_is_sent_again_is_applied_once() {
     assert_eq!((row.updates, row.updated_by), (1, Some(id.into())));
 }
 
-#[tokio::test]
-async fn r13_a_member_that_does_not_fit_is_an_error_that_names_it() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_member_that_does_not_fit_is_an_error_that_names_it(database: Database, client: &Client) {
     client.insert(later(&json!({"list": [1], "n": 1}), Update::append())).await.unwrap();
     for (given, problem) in [
         (json!({"list": 2}), "append needs an array in both jobs: \"list\""),
@@ -106,10 +100,8 @@ async fn r13_the_members_that_make_the_key_cannot_be_appended_to() {
     assert!(!insert(UniquePolicy::new().by_arg_fields(["n"]).update(Update::append())).await.unwrap().duplicate);
 }
 
-#[tokio::test]
-async fn r13_a_full_holder_gives_up_its_claim_to_the_newcomer() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_full_holder_gives_up_its_claim_to_the_newcomer(database: Database, client: &Client) {
     let update = Update::append().max_items(3);
     let first = client.insert(later(&json!({"i": [1, 2]}), update)).await.unwrap();
     assert!(client.insert(updating(&json!({"i": [3]}), update)).await.unwrap().updated);
@@ -128,10 +120,8 @@ async fn r13_a_full_holder_gives_up_its_claim_to_the_newcomer() {
     assert!(!client.insert(merge("b")).await.unwrap().duplicate);
 }
 
-#[tokio::test]
-async fn r13_push_moves_a_scheduled_holder_up_to_max_delay_and_never_back() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_push_moves_a_scheduled_holder_up_to_max_delay_and_never_back(database: Database, client: &Client) {
     let push = |delay| updating(&json!({}), Update::latest().push(10 * MINUTE)).scheduled_in(delay);
     let holder = client.insert(push(5 * MINUTE)).await.unwrap().job;
     let answer = client.insert(push(8 * MINUTE)).await.unwrap();
@@ -152,10 +142,8 @@ async fn r13_push_moves_a_scheduled_holder_up_to_max_delay_and_never_back() {
     }
 }
 
-#[tokio::test]
-async fn r13_a_holder_that_was_attempted_is_not_pushed_and_gets_new_attempts() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_holder_that_was_attempted_is_not_pushed_and_gets_new_attempts(database: Database, client: &Client) {
     let push = || updating(&json!({}), Update::latest().push(10 * MINUTE)).scheduled_in(MINUTE).max_attempts(5);
     let holder = client.insert(push()).await.unwrap().job;
     let attempted = "UPDATE {schema}.job SET state = 'retryable', attempt = 4, attempted_at = now(), scheduled_at = now() + interval '20 s'";
@@ -166,10 +154,8 @@ async fn r13_a_holder_that_was_attempted_is_not_pushed_and_gets_new_attempts() {
     assert!(answer.job.scheduled_at - answer.answered_at < MINUTE / 2);
 }
 
-#[tokio::test]
-async fn r13_a_ttl_moves_along_with_a_push_and_a_period_does_not() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_ttl_moves_along_with_a_push_and_a_period_does_not(database: Database, client: &Client) {
     let push = Update::latest().push(10 * MINUTE);
     for (text, length) in [("exact", Length::from(MINUTE)), ("month", Length::months(1))] {
         let ttl = |delay| {
@@ -189,9 +175,8 @@ async fn r13_a_ttl_moves_along_with_a_push_and_a_period_does_not() {
     assert_eq!(moved.unique_until, Some(moved.created_at + 10 * MINUTE));
 }
 
-#[tokio::test]
-async fn r13_a_delay_that_reaches_max_delay_is_an_error() {
-    let database = Database::new().await;
+#[support::test]
+async fn r13_a_delay_that_reaches_max_delay_is_an_error(database: Database) {
     let push = || updating(&json!({}), Update::latest().push(MINUTE));
     let late = time::OffsetDateTime::now_utc() + 5 * MINUTE;
     for job in [push().scheduled_in(MINUTE), push().scheduled_at(late)] {
@@ -200,9 +185,8 @@ async fn r13_a_delay_that_reaches_max_delay_is_an_error() {
     }
 }
 
-#[tokio::test]
-async fn r13_a_holder_that_runs_or_is_final_rejects_and_one_that_claims_no_more_is_no_holder() {
-    let database = Database::new().await;
+#[support::test]
+async fn r13_a_holder_that_runs_or_is_final_rejects_and_one_that_claims_no_more_is_no_holder(database: Database) {
     let client = &database.client;
     let key = |scope| UniqueKey::raw("k").scope(scope).on_conflict(OnConflict::Update);
     for (scope, state) in [(UniqueScope::Active, "running"), (UniqueScope::Exists, "completed")] {
@@ -218,10 +202,8 @@ async fn r13_a_holder_that_runs_or_is_final_rejects_and_one_that_claims_no_more_
     assert!(!client.insert(job("a").unique_key(key(UniqueScope::Queued))).await.unwrap().duplicate);
 }
 
-#[tokio::test]
-async fn r13_an_open_transaction_holds_up_other_updates_no_longer_than_max_wait() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_an_open_transaction_holds_up_other_updates_no_longer_than_max_wait(database: Database, client: &Client) {
     client.insert(later(&json!({"i": [0]}), Update::append())).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     client.insert(updating(&json!({"i": [1]}), Update::append())).tx(&mut tx).await.unwrap();
@@ -240,10 +222,8 @@ async fn r13_an_open_transaction_holds_up_other_updates_no_longer_than_max_wait(
     assert_eq!(args(&answer.job), json!({"i": [0, 1, 3]}), "from the first update's result");
 }
 
-#[tokio::test]
-async fn r13_a_holder_that_starts_while_the_update_waits_is_not_changed() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_holder_that_starts_while_the_update_waits_is_not_changed(database: Database, client: &Client) {
     let holder = client.insert(updating(&json!({"i": [0]}), Update::append())).await.unwrap();
     let mut fetch = database.pool().begin().await.unwrap();
     let start = "UPDATE {schema}.job SET state = 'running', worker = gen_random_uuid()";
@@ -261,10 +241,8 @@ async fn r13_a_holder_that_starts_while_the_update_waits_is_not_changed() {
     assert_eq!(args(&client.job(holder.id()).await.unwrap().unwrap()), json!({"i": [0]}));
 }
 
-#[tokio::test]
-async fn r13_a_batch_folds_updates_in_input_order() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r13_a_batch_folds_updates_in_input_order(database: Database, client: &Client) {
     let batch = [
         later(&json!({"i": [1]}), Update::append()),
         job("plain"),
@@ -283,9 +261,8 @@ async fn r13_a_batch_folds_updates_in_input_order() {
     assert_eq!(args(&client.job(answers[0].id()).await.unwrap().unwrap()), json!({"i": [1, 2, 3]}));
 }
 
-#[tokio::test]
-async fn r13_sql_and_its_bulk_function_update_like_rust() {
-    let database = Database::new().await;
+#[support::test]
+async fn r13_sql_and_its_bulk_function_update_like_rust(database: Database) {
     let policy = r#"{"key": "k", "scope": "queued", "update": "append", "max_delay": "PT1M"}"#;
     let one = |n: i32| {
         format!(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use uniqueue::{Inserted, Job, JobId, JobState, NewJob, Outcome, Result, Retention, UniquePolicy, Until};
+use uniqueue::{Client, Inserted, Job, JobId, JobState, NewJob, Outcome, Result, Retention, UniquePolicy, Until};
 
 use super::{HOUR, MINUTE, Stage, claim, failure, jobs, prune, race, until};
 use support::Database;
@@ -63,9 +63,8 @@ fn unique_for_is_a_length_in_seconds_with_or_without_a_fraction() {
 }
 
 /// A second job may be pushed when the time is over.
-#[tokio::test]
-async fn a_second_job_may_be_pushed_after_ten_minutes() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_second_job_may_be_pushed_after_ten_minutes(database: Database) {
     let first = push(&database).await.unwrap();
     database.pass(UNIQUE_FOR - MINUTE).await;
     assert_locked(&database, first.id()).await;
@@ -76,9 +75,8 @@ async fn a_second_job_may_be_pushed_after_ten_minutes() {
 }
 
 /// Or as soon as the first has been worked with success.
-#[tokio::test]
-async fn a_second_job_may_be_pushed_after_the_first_succeeded() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_second_job_may_be_pushed_after_the_first_succeeded(database: Database) {
     let first = push(&database).await.unwrap();
     let mut stage = Stage::of::<SomeType>(&database).await;
     stage.started().await;
@@ -90,9 +88,8 @@ async fn a_second_job_may_be_pushed_after_the_first_succeeded() {
 }
 
 /// A job that retries for longer than its time lets another copy in; both go on.
-#[tokio::test]
-async fn a_job_that_retries_past_its_time_lets_another_copy_in() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_retries_past_its_time_lets_another_copy_in(database: Database) {
     let mut stage = Stage::of::<SomeType>(&database).await;
     let first = push(&database).await.unwrap();
     stage.started().await;
@@ -130,9 +127,8 @@ async fn best_effort_is_exact_here_even_at_the_moment_of_expiry() {
 }
 
 /// There is no lock without an end.
-#[tokio::test]
-async fn a_time_limit_is_mandatory() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_time_limit_is_mandatory(database: Database) {
     let inserted = push(&database).await.unwrap();
     assert!(inserted.job.unique_until.is_some());
     for never in [Duration::ZERO, Duration::MAX] {
@@ -142,10 +138,8 @@ async fn a_time_limit_is_mandatory() {
 }
 
 /// Class, args and queue make two jobs the same.
-#[tokio::test]
-async fn class_args_and_queue_make_two_jobs_the_same() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn class_args_and_queue_make_two_jobs_the_same(database: Database, client: &Client) {
     let first = push(&database).await.unwrap();
     for different in [
         sometype(policy()).queue("critical"),
@@ -160,9 +154,8 @@ async fn class_args_and_queue_make_two_jobs_the_same() {
 }
 
 /// The page's sum: an hour of delay and ten minutes are seventy minutes of lock.
-#[tokio::test]
-async fn the_lock_of_a_scheduled_job_includes_its_delay() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_lock_of_a_scheduled_job_includes_its_delay(database: Database) {
     let in_an_hour = || database.client.insert(sometype(policy())).scheduled_in(HOUR);
     let first = in_an_hour().await.unwrap();
     assert_eq!(first.job.unique_until.unwrap() - first.job.created_at, 70 * MINUTE);
@@ -174,9 +167,8 @@ async fn the_lock_of_a_scheduled_job_includes_its_delay() {
 }
 
 /// A scheduled job that succeeds gives its lock up at once, long before the seventy minutes.
-#[tokio::test]
-async fn the_lock_of_a_scheduled_job_ends_at_its_success_all_the_same() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_lock_of_a_scheduled_job_ends_at_its_success_all_the_same(database: Database) {
     let first = database.client.insert(sometype(policy())).scheduled_in(HOUR).await.unwrap();
     let mut stage = Stage::of::<SomeType>(&database).await;
     assert_locked(&database, first.id()).await;
@@ -189,9 +181,8 @@ async fn the_lock_of_a_scheduled_job_ends_at_its_success_all_the_same() {
 }
 
 /// Waiting for a retry, a job holds its lock, until the retry succeeds.
-#[tokio::test]
-async fn a_job_waiting_for_its_retry_holds_the_lock_until_it_succeeds() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_waiting_for_its_retry_holds_the_lock_until_it_succeeds(database: Database) {
     let mut stage = Stage::of::<SomeType>(&database).await;
     let first = push(&database).await.unwrap();
     stage.started().await;
@@ -208,9 +199,8 @@ async fn a_job_waiting_for_its_retry_holds_the_lock_until_it_succeeds() {
 }
 
 /// Taken out of the retries by hand, a job leaves its lock behind until the time is over.
-#[tokio::test]
-async fn removing_a_job_from_the_retries_does_not_remove_its_lock() {
-    let database = Database::new().await;
+#[support::test]
+async fn removing_a_job_from_the_retries_does_not_remove_its_lock(database: Database) {
     let first = push(&database).await.unwrap();
     database.set_state(first.id(), "retryable").await;
     assert_eq!(database.client.cancel(first.id()).await.unwrap(), [first.id()]);
@@ -225,9 +215,8 @@ async fn removing_a_job_from_the_retries_does_not_remove_its_lock() {
 }
 
 /// What deletes the row deletes the lock, which is in it.
-#[tokio::test]
-async fn deleting_a_job_removes_its_lock() {
-    let database = Database::new().await;
+#[support::test]
+async fn deleting_a_job_removes_its_lock(database: Database) {
     let first = push(&database).await.unwrap();
     database.set_state(first.id(), "retryable").await;
     assert_eq!(database.client.delete(first.id()).await.unwrap(), [first.id()]);
@@ -254,9 +243,8 @@ async fn until_success_is_the_default_and_outlives_errors() {
 }
 
 /// The page's second example: unlocked right before it starts.
-#[tokio::test]
-async fn until_start_unlocks_right_before_the_job_starts() {
-    let database = Database::new().await;
+#[support::test]
+async fn until_start_unlocks_right_before_the_job_starts(database: Database) {
     let start = || sometype(policy().until(Until::Start));
     let first = database.client.insert(start()).await.unwrap();
     assert!(database.client.insert(start()).await.unwrap_err().is_duplicate());
@@ -272,9 +260,8 @@ async fn until_start_unlocks_right_before_the_job_starts() {
 }
 
 /// With start, a job that fails does not take the lock back, so a copy may be pushed.
-#[tokio::test]
-async fn until_start_does_not_take_the_lock_back_after_an_error() {
-    let database = Database::new().await;
+#[support::test]
+async fn until_start_does_not_take_the_lock_back_after_an_error(database: Database) {
     let start = || sometype(policy().until(Until::Start));
     let mut stage = Stage::of::<SomeType>(&database).await;
     let first = database.client.insert(start()).await.unwrap();
@@ -289,10 +276,8 @@ async fn until_start_does_not_take_the_lock_back_after_an_error() {
 }
 
 /// Without a `unique_for`, or with an empty one, nothing is checked.
-#[tokio::test]
-async fn a_push_without_unique_for_bypasses_uniqueness() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_push_without_unique_for_bypasses_uniqueness(database: Database, client: &Client) {
     let first = push(&database).await.unwrap();
     for _ in 0..2 {
         assert!(!client.insert(SomeType(1, 2)).await.unwrap().duplicate);

@@ -172,9 +172,8 @@ fn seeds_disagree_on_the_states_that_claim_by_default() {
 /// Whose states count. OJS tells of the newcomer's list, Zizq and River's index of the states of the
 /// job in place. Here it is the job in place for every constructor; while one kind has one policy,
 /// which is what OJS's page shows, the two readings are one.
-#[tokio::test]
-async fn seeds_disagree_on_whose_states_count_and_the_job_in_place_decides() {
-    let database = Database::new().await;
+#[support::test]
+async fn seeds_disagree_on_whose_states_count_and_the_job_in_place_decides(database: Database) {
     for (seed, policy) in defaults() {
         let narrow = policy.clone().states([JobState::Scheduled]).on_conflict(OnConflict::Ignore);
         let broad = policy.scope(UniqueScope::Exists).on_conflict(OnConflict::Ignore);
@@ -189,9 +188,8 @@ async fn seeds_disagree_on_whose_states_count_and_the_job_in_place_decides() {
 }
 
 /// Whose length of time counts: again that of the job in place, whatever the newcomer brings.
-#[tokio::test]
-async fn the_period_of_the_job_in_place_decides_and_a_job_without_a_policy_is_in_nobodys_way() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_period_of_the_job_in_place_decides_and_a_job_without_a_policy_is_in_nobodys_way(database: Database) {
     let insert = |policy: UniquePolicy| database.client.insert(job("a").unique(policy)).into_future();
     let ignored = || UniquePolicy::ojs().on_conflict(OnConflict::Ignore);
     database.client.insert(job("a")).await.unwrap();
@@ -203,9 +201,8 @@ async fn the_period_of_the_job_in_place_decides_and_a_job_without_a_policy_is_in
 }
 
 /// What a duplicate meets: OJS and Faktory make it visible, the others hand back the holder.
-#[tokio::test]
-async fn seeds_disagree_on_what_a_duplicate_does_by_default() {
-    let database = Database::new().await;
+#[support::test]
+async fn seeds_disagree_on_what_a_duplicate_does_by_default(database: Database) {
     for (seed, policy) in defaults() {
         let insert = || database.client.insert(job(seed).unique(policy.clone())).into_future();
         let first = insert().await.unwrap();
@@ -240,9 +237,8 @@ fn seeds_disagree_on_what_makes_two_jobs_the_same_by_default() {
 }
 
 /// Three seeds have a length of time, and mean three things by it.
-#[tokio::test]
-async fn seeds_disagree_on_what_a_length_of_time_means() {
-    let database = Database::new().await;
+#[support::test]
+async fn seeds_disagree_on_what_a_length_of_time_means(database: Database) {
     // Half past the hour, so that the calendar's hour and the job's own differ.
     let due = time::macros::datetime!(2126-02-12 15:30 UTC);
     let at = |kind, due, policy| job(kind).scheduled_at(due).unique(policy);
@@ -273,9 +269,8 @@ async fn seeds_disagree_on_what_a_length_of_time_means() {
 }
 
 /// A discarded job: for Faktory it still holds its lock, for all others its key is free.
-#[tokio::test]
-async fn seeds_disagree_on_whether_a_discarded_job_holds_its_key() {
-    let database = Database::new().await;
+#[support::test]
+async fn seeds_disagree_on_whether_a_discarded_job_holds_its_key(database: Database) {
     for (seed, policy) in defaults() {
         let holder = database.client.insert(job(seed).unique(policy.clone())).await.unwrap();
         database.set_state(holder.id(), "discarded").await;

@@ -40,9 +40,8 @@ fn key_of(job: &impl Job) -> String {
 }
 
 /// Two enqueues of one job in quick succession are one job; the scope is optional.
-#[tokio::test]
-async fn identical_jobs_in_quick_succession_become_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn identical_jobs_in_quick_succession_become_one(database: Database) {
     let insert = || database.client.insert(example("test@test.com", "Example"));
     let answers = [insert().await.unwrap(), insert().await.unwrap(), insert().await.unwrap()];
     assert!(answers.iter().all(|answer| answer.id() == answers[0].id()));
@@ -50,9 +49,8 @@ async fn identical_jobs_in_quick_succession_become_one() {
 }
 
 /// Enqueued by name, a job has the key and the scope that the call gives it.
-#[tokio::test]
-async fn a_raw_enqueue_brings_its_own_key_and_scope() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_raw_enqueue_brings_its_own_key_and_scope(database: Database) {
     let inserted = database.client.insert(send_email()).await.unwrap().job;
     assert_eq!((inserted.kind.as_str(), inserted.queue.as_str()), ("send_email", "emails"));
     assert_eq!(inserted.args_as::<Value>().unwrap(), json!({"userId": 42, "template": "welcome"}));
@@ -91,17 +89,15 @@ fn a_helper_on_the_type_hashes_chosen_fields_behind_the_type() {
 }
 
 /// A type's scope is queued when it says nothing.
-#[tokio::test]
-async fn without_a_scope_it_is_queued() {
-    let database = Database::new().await;
+#[support::test]
+async fn without_a_scope_it_is_queued(database: Database) {
     let inserted = database.client.insert(example("a", "b")).await.unwrap();
     assert_eq!(inserted.job.unique_states, Some(UniqueScope::Queued.states()));
 }
 
 /// Of two concurrent enqueues one is the job and the other its duplicate, without a race.
-#[tokio::test]
-async fn concurrent_enqueues_are_deduplicated_without_a_race() {
-    let database = Database::new().await;
+#[support::test]
+async fn concurrent_enqueues_are_deduplicated_without_a_race(database: Database) {
     for round in 0..30 {
         let answers = race(&database, 2, || job("a").unique_key(UniqueKey::raw(format!("k{round}")))).await;
         let answers: Vec<_> = answers.into_iter().map(|answer| answer.unwrap()).collect();
@@ -133,9 +129,8 @@ async fn each_scope_covers_its_statuses() {
 }
 
 /// Queued ends when a worker takes the job, even if the job then fails and comes back.
-#[tokio::test]
-async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fails() {
-    let database = Database::new().await;
+#[support::test]
+async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fails(database: Database) {
     let mut stage = Stage::of::<ExampleJob>(&database).await;
     let first = database.client.insert(example("a", "b")).await.unwrap();
     assert_eq!(stage.started().await, first.id());
@@ -156,9 +151,8 @@ async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fail
 }
 
 /// Active ends when the job has been worked.
-#[tokio::test]
-async fn active_ends_when_the_job_completes() {
-    let database = Database::new().await;
+#[support::test]
+async fn active_ends_when_the_job_completes(database: Database) {
     let mut stage = Stage::of::<ExampleJob>(&database).await;
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active);
     let insert = || database.client.insert(example("a", "b")).unique_key(key());
@@ -177,9 +171,8 @@ async fn active_ends_when_the_job_completes() {
 }
 
 /// Exists ends with the record of the job, by the retention policy.
-#[tokio::test]
-async fn exists_lasts_as_long_as_the_record_of_the_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn exists_lasts_as_long_as_the_record_of_the_job(database: Database) {
     let insert = || {
         let key = UniqueKey::raw("k").scope(UniqueScope::Exists);
         database.client.insert(job("a")).unique_key(key)
@@ -193,9 +186,8 @@ async fn exists_lasts_as_long_as_the_record_of_the_job() {
 }
 
 /// A broader newcomer does not take the place of a narrower job that was there first.
-#[tokio::test]
-async fn whichever_was_enqueued_first_is_retained() {
-    let database = Database::new().await;
+#[support::test]
+async fn whichever_was_enqueued_first_is_retained(database: Database) {
     let with = |scope| database.client.insert(job("a")).unique_key(UniqueKey::raw("k").scope(scope));
     let first = with(UniqueScope::Queued).await.unwrap();
     for broader in [UniqueScope::Active, UniqueScope::Completed, UniqueScope::Exists] {
@@ -208,9 +200,8 @@ async fn whichever_was_enqueued_first_is_retained() {
 }
 
 /// Once the first left its own scope, a newcomer goes in, however broad its own scope is.
-#[tokio::test]
-async fn a_job_that_left_its_scope_does_not_keep_a_broader_one_out() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_left_its_scope_does_not_keep_a_broader_one_out(database: Database) {
     let with = |scope| database.client.insert(job("a")).unique_key(UniqueKey::raw("k").scope(scope));
     let first = with(UniqueScope::Queued).await.unwrap();
     database.set_state(first.id(), "running").await;
@@ -231,9 +222,8 @@ fn the_helper_uses_the_whole_payload_within_the_type() {
 }
 
 /// A key is a logical thing: two types may share one.
-#[tokio::test]
-async fn two_types_may_be_the_same_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn two_types_may_be_the_same_job(database: Database) {
     let notify = |kind| database.client.insert(job(kind)).unique_key(UniqueKey::raw("notify:42"));
     let push = notify("push_notification").await.unwrap();
     let email = notify("email").await.unwrap();
@@ -296,9 +286,8 @@ fn the_printed_hashes_of_hourly_slots() {
 }
 
 /// The page's pair of enqueues: one id for both, and the flag on the second only.
-#[tokio::test]
-async fn a_duplicate_has_the_id_of_the_job_in_place_and_the_flag() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_duplicate_has_the_id_of_the_job_in_place_and_the_flag(database: Database) {
     let result1 = database.client.insert(send_email()).await.unwrap();
     let result2 = database.client.insert(send_email()).await.unwrap();
     assert_eq!(result2.id(), result1.id());
@@ -306,9 +295,8 @@ async fn a_duplicate_has_the_id_of_the_job_in_place_and_the_flag() {
 }
 
 /// The same of a bulk enqueue, for a job in place before and for one within the bulk.
-#[tokio::test]
-async fn the_same_is_true_in_bulk() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_same_is_true_in_bulk(database: Database) {
     let first = database.client.insert(send_email()).await.unwrap();
     let answers = database.client.insert_many([send_email(), job("plain"), send_email()]).await.unwrap();
     assert_eq!(answers.iter().map(|answer| answer.duplicate).collect::<Vec<_>>(), [true, false, true]);
@@ -320,9 +308,8 @@ async fn the_same_is_true_in_bulk() {
 }
 
 /// An application can enqueue again and again without an error to handle, in one transaction too.
-#[tokio::test]
-async fn duplicates_need_no_error_handling() {
-    let database = Database::new().await;
+#[support::test]
+async fn duplicates_need_no_error_handling(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     for n in 0..5 {
         let inserted = database.client.insert(send_email()).tx(&mut tx).await.unwrap();

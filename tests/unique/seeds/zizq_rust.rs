@@ -37,9 +37,8 @@ fn rebuild() -> NewJob {
 struct Bare;
 
 /// A unit struct is a job type as any other: its args are `null`.
-#[tokio::test]
-async fn a_unit_struct_is_inserted_folded_and_worked() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_unit_struct_is_inserted_folded_and_worked(database: Database) {
     let first = database.client.insert(Bare).await.unwrap();
     assert_eq!(first.job.args.get(), "null");
     assert!(database.client.insert(Bare).await.unwrap().duplicate);
@@ -54,9 +53,8 @@ async fn a_unit_struct_is_inserted_folded_and_worked() {
 }
 
 /// The key keeps a second job out within its scope, and the job that is there comes back instead.
-#[tokio::test]
-async fn a_key_keeps_duplicates_out_and_returns_the_job_that_is_there() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_key_keeps_duplicates_out_and_returns_the_job_that_is_there(database: Database) {
     let first = database.client.insert(rebuild()).await.unwrap();
     let second = database.client.insert(rebuild()).await.unwrap();
     assert!(!first.duplicate && second.duplicate);
@@ -142,9 +140,8 @@ fn the_order_of_a_tuple_counts() {
 }
 
 /// A key text that is there already is taken as it is, and reaches the row as it is.
-#[tokio::test]
-async fn a_raw_key_is_neither_hashed_nor_changed() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_raw_key_is_neither_hashed_nor_changed(database: Database) {
     for text in ["rebuild_index", " spaces and CAPS ", "e\u{301}", "{\"a\": 1}"] {
         let inserted = database.client.insert(job("a").unique_key(UniqueKey::raw(text))).await.unwrap();
         assert_eq!(inserted.job.unique_key.as_deref(), Some(text));
@@ -153,9 +150,8 @@ async fn a_raw_key_is_neither_hashed_nor_changed() {
 }
 
 /// Every insert of a type with a key of its own carries it, in a batch too.
-#[tokio::test]
-async fn a_types_own_key_comes_with_every_insert() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_types_own_key_comes_with_every_insert(database: Database) {
     let first = database.client.insert(SendWelcomeEmail { user_id: 42 }).await.unwrap();
     let expected = UniqueKey::tagged_hash_of("send_welcome_email", 42_u64);
     assert_eq!(first.job.unique_key.as_deref(), Some(expected.text().unwrap()));
@@ -166,9 +162,8 @@ async fn a_types_own_key_comes_with_every_insert() {
     assert_eq!(answers[1].id(), first.id());
 }
 
-#[tokio::test]
-async fn a_calls_key_overrides_the_types() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_calls_key_overrides_the_types(database: Database) {
     database.client.insert(SendWelcomeEmail { user_id: 42 }).await.unwrap();
     let insert = || database.client.insert(SendWelcomeEmail { user_id: 42 }).unique_key(UniqueKey::raw("mine"));
     let own = insert().await.unwrap();
@@ -187,9 +182,8 @@ fn the_default_scope_of_a_key_is_queued() {
 }
 
 /// Queued: while the job waits, whether ready or scheduled, and no longer.
-#[tokio::test]
-async fn queued_keeps_duplicates_out_while_the_job_waits() {
-    let database = Database::new().await;
+#[support::test]
+async fn queued_keeps_duplicates_out_while_the_job_waits(database: Database) {
     let key = || UniqueKey::raw("rebuild_index").scope(UniqueScope::Queued);
     let insert = || database.client.insert(RebuildIndex {}).unique_key(key());
     let scheduled = insert().scheduled_in(HOUR).await.unwrap();
@@ -207,9 +201,8 @@ async fn queued_keeps_duplicates_out_while_the_job_waits() {
 }
 
 /// Active: while the job waits or runs.
-#[tokio::test]
-async fn active_keeps_duplicates_out_while_the_job_is_processed_too() {
-    let database = Database::new().await;
+#[support::test]
+async fn active_keeps_duplicates_out_while_the_job_is_processed_too(database: Database) {
     let insert = || {
         let key = UniqueKey::raw("rebuild_index").scope(UniqueScope::Active);
         database.client.insert(RebuildIndex {}).unique_key(key)
@@ -227,9 +220,8 @@ async fn active_keeps_duplicates_out_while_the_job_is_processed_too() {
 }
 
 /// Exists: in any state, completed and dead ones too, until retention takes the job away.
-#[tokio::test]
-async fn exists_keeps_duplicates_out_until_retention_reaps_the_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn exists_keeps_duplicates_out_until_retention_reaps_the_job(database: Database) {
     let insert = || {
         let key = UniqueKey::raw("rebuild_index").scope(UniqueScope::Exists);
         database.client.insert(job("rebuild")).unique_key(key)
@@ -248,9 +240,8 @@ async fn exists_keeps_duplicates_out_until_retention_reaps_the_job() {
 }
 
 /// The page's last example: the call succeeds, and says that the job was there already.
-#[tokio::test]
-async fn a_collision_is_a_success_that_says_duplicate() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_collision_is_a_success_that_says_duplicate(database: Database) {
     let first = database.client.insert(RebuildIndex {}).unique_key(UniqueKey::raw("rebuild_index")).await.unwrap();
     let inserted = database.client.insert(RebuildIndex {}).unique_key(UniqueKey::raw("rebuild_index")).await.unwrap();
     assert!(inserted.duplicate);

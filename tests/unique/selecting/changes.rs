@@ -17,9 +17,8 @@ async fn lock(database: &Database, id: JobId, how: &str) -> sqlx::Transaction<'s
     open
 }
 
-#[tokio::test]
-async fn a_change_by_filter_goes_in_batches_that_no_locked_job_holds_up() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_change_by_filter_goes_in_batches_that_no_locked_job_holds_up(database: Database) {
     let client = database.client.clone();
     let jobs = client.insert_many((0..2500).map(|_| job("a"))).await.unwrap();
     let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
@@ -52,9 +51,8 @@ async fn a_change_by_filter_goes_in_batches_that_no_locked_job_holds_up() {
     assert_eq!(database.client.job(late).await.unwrap().unwrap().state, JobState::Available);
 }
 
-#[tokio::test]
-async fn a_change_by_filter_comes_back_for_what_was_locked_and_keeps_to_its_limit() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_change_by_filter_comes_back_for_what_was_locked_and_keeps_to_its_limit(database: Database) {
     let jobs = database.client.insert_many((0..10).map(|_| job("a"))).await.unwrap();
     let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
     ids.sort_unstable();
@@ -84,9 +82,8 @@ async fn a_change_by_filter_comes_back_for_what_was_locked_and_keeps_to_its_limi
     assert_eq!(database.number(left).await, 4);
 }
 
-#[tokio::test]
-async fn a_change_can_have_another_time_limit_than_its_connections() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_change_can_have_another_time_limit_than_its_connections(database: Database) {
     let client = impatient(&database).await;
     client.insert_many((0..3).map(|n| job(if n == 1 { "slow" } else { "a" }))).await.unwrap();
     // Each look at the slow job takes longer than a statement of the pool may.
@@ -117,9 +114,8 @@ async fn impatient(database: &Database) -> Client {
     Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)
 }
 
-#[tokio::test]
-async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone(database: Database) {
     let client = database.client.clone();
     let mut ids = Vec::new();
     for _ in 0..6 {
@@ -159,9 +155,8 @@ async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone() {
     }
 }
 
-#[tokio::test]
-async fn a_job_that_came_back_is_not_deleted_as_one_that_was_final_long_ago() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_came_back_is_not_deleted_as_one_that_was_final_long_ago(database: Database) {
     let client = database.client.clone();
     let old = client.insert(job("a")).await.unwrap().id();
     let other = client.insert(job("a")).await.unwrap().id();
@@ -177,9 +172,8 @@ async fn a_job_that_came_back_is_not_deleted_as_one_that_was_final_long_ago() {
     assert_eq!(database.client.job(old).await.unwrap().unwrap().state, JobState::Available);
 }
 
-#[tokio::test]
-async fn a_change_by_filter_is_one_transaction_where_the_caller_has_one_and_keeps_to_its_limit() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_change_by_filter_is_one_transaction_where_the_caller_has_one_and_keeps_to_its_limit(database: Database) {
     let client = &database.client;
     let jobs = client.insert_many((0..1200).map(|_| job("a"))).await.unwrap();
     let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
@@ -197,10 +191,8 @@ async fn a_change_by_filter_is_one_transaction_where_the_caller_has_one_and_keep
     assert_eq!(client.retry(ids.as_slice()).await.unwrap(), []);
 }
 
-#[tokio::test]
-async fn a_priority_can_be_changed_while_a_job_waits() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_priority_can_be_changed_while_a_job_waits(database: Database, client: &Client) {
     let mut ids = Vec::new();
     for state in JobState::ALL {
         let id = client.insert(job("a")).await.unwrap().id();
@@ -217,9 +209,8 @@ async fn a_priority_can_be_changed_while_a_job_waits() {
     }
 }
 
-#[tokio::test]
-async fn what_has_an_index_is_found_by_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_has_an_index_is_found_by_it(database: Database) {
     let jobs = "INSERT INTO {schema}.job (id, kind, queue, unique_key, unique_states)
         SELECT gen_random_uuid(), 'a', 'q' || n % 10, 'k' || n, 255 FROM generate_series(1, 20000) AS n";
     database.execute(jobs).await;
@@ -262,10 +253,8 @@ async fn what_has_an_index_is_found_by_it() {
     }
 }
 
-#[tokio::test]
-async fn a_change_without_an_actor_is_logged_once_a_call_as_anonymous() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_change_without_an_actor_is_logged_once_a_call_as_anonymous(database: Database, client: &Client) {
     let id = client.insert(job("a")).await.unwrap().id();
     client.insert_many((0..1_500).map(|_| job("b"))).await.unwrap();
     client.insert(job("c").unique_key(UniqueKey::raw("k"))).await.unwrap();

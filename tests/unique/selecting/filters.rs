@@ -6,7 +6,7 @@ use serde_json::json;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::datetime;
-use uniqueue::{Error, JobCount, JobFilter, JobId, JobState, NewJob, UniqueKey};
+use uniqueue::{Client, Error, JobCount, JobFilter, JobId, JobState, NewJob, UniqueKey};
 
 use support::{Database, job};
 
@@ -17,10 +17,8 @@ async fn matching(database: &Database, filter: JobFilter) -> Vec<JobId> {
     found
 }
 
-#[tokio::test]
-async fn a_filter_means_the_jobs_for_which_everything_holds() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_filter_means_the_jobs_for_which_everything_holds(database: Database, client: &Client) {
     let insert = async |job: NewJob| client.insert(job).await.unwrap().id();
     let plain = insert(job("a")).await;
     let queued = insert(job("a").queue("other").priority(3).group("it's 1")).await;
@@ -94,10 +92,8 @@ async fn a_filter_means_the_jobs_for_which_everything_holds() {
     assert_eq!(matching(&database, new().unique_key("it's")).await, []);
 }
 
-#[tokio::test]
-async fn a_filter_that_says_nothing_is_refused_by_everything_that_takes_one() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_filter_that_says_nothing_is_refused_by_everything_that_takes_one(database: Database, client: &Client) {
     client.insert(job("a")).await.unwrap();
     let nothing = JobFilter::new;
     for error in [
@@ -111,10 +107,8 @@ async fn a_filter_that_says_nothing_is_refused_by_everything_that_takes_one() {
     assert_eq!(client.delete(JobFilter::all()).await.unwrap().len(), 1);
 }
 
-#[tokio::test]
-async fn pages_go_through_all_jobs_once_in_either_direction() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn pages_go_through_all_jobs_once_in_either_direction(database: Database, client: &Client) {
     let jobs = client.insert_many((0..25).map(|_| job("a"))).await.unwrap();
     let mut ids: Vec<_> = jobs.iter().map(|job| job.id()).collect();
     ids.sort_unstable();
@@ -149,10 +143,8 @@ async fn pages_go_through_all_jobs_once_in_either_direction() {
     assert_eq!(client.jobs(JobFilter::new().kind("b")).await.unwrap().len(), 0);
 }
 
-#[tokio::test]
-async fn a_list_goes_no_further_than_an_id() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_list_goes_no_further_than_an_id(database: Database, client: &Client) {
     let mut ids = Vec::new();
     for second in 0..4 {
         let at = JobId::first_at(datetime!(2026-02-12 15:15:00 UTC) + Duration::from_secs(second));
@@ -170,9 +162,8 @@ async fn a_list_goes_no_further_than_an_id() {
     assert_eq!(JobId::from(sql), ids[1], "as in SQL");
 }
 
-#[tokio::test]
-async fn a_count_says_where_it_stopped() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_count_says_where_it_stopped(database: Database) {
     database.client.insert_many((0..25).map(|_| job("a"))).await.unwrap();
     for (up_to, counted, text) in
         [(24, JobCount::AtLeast(24), "> 24"), (25, JobCount::Exactly(25), "25"), (0, JobCount::AtLeast(0), "> 0")]
@@ -182,9 +173,8 @@ async fn a_count_says_where_it_stopped() {
     }
 }
 
-#[tokio::test]
-async fn jobs_are_found_by_the_time_of_their_last_error_whenever_they_were_inserted() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_are_found_by_the_time_of_their_last_error_whenever_they_were_inserted(database: Database) {
     let client = &database.client;
     let ids: Vec<_> =
         client.insert_many((0..4).map(|_| job("send"))).await.unwrap().iter().map(|one| one.id()).collect();
@@ -209,10 +199,8 @@ async fn jobs_are_found_by_the_time_of_their_last_error_whenever_they_were_inser
     assert_eq!(found(JobFilter::new().failed_after(failed_at[0])).await, []);
 }
 
-#[tokio::test]
-async fn jobs_are_found_by_a_path_in_their_args() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn jobs_are_found_by_a_path_in_their_args(database: Database, client: &Client) {
     let args = [json!({"to": {"mail": "Ada@example.com"}}), json!({"to": "eve"}), json!([1])];
     let jobs = args.map(|args| NewJob::new("send", &args));
     let ids: Vec<_> = client.insert_many(jobs).await.unwrap().iter().map(|one| one.id()).collect();

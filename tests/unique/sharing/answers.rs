@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::timeout;
-use uniqueue::{Error, JobState, NewJob, OnConflict, Result, UniqueKey, UniqueScope, Update};
+use uniqueue::{Client, Error, JobState, NewJob, OnConflict, Result, UniqueKey, UniqueScope, Update};
 
 use super::{at_once, keyed};
 use support::{Database, WAIT, counting_statements, eventually, job};
 
-#[tokio::test]
-async fn many_inserts_at_once_take_a_statement_or_two_and_each_gets_its_own_answer() {
-    let database = Database::new().await;
+#[support::test]
+async fn many_inserts_at_once_take_a_statement_or_two_and_each_gets_its_own_answer(database: Database) {
     database.client.insert(job("a")).await.unwrap();
     let jobs = (0..100).map(|n| NewJob::new("a", &json!({"n": n})).priority(n)).collect();
     let (answers, statements) = counting_statements(at_once(&database.client, jobs)).await;
@@ -24,18 +23,16 @@ async fn many_inserts_at_once_take_a_statement_or_two_and_each_gets_its_own_answ
     assert!(statements <= 2, "{statements} statements");
 }
 
-#[tokio::test]
-async fn an_insert_alone_takes_one_statement() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_insert_alone_takes_one_statement(database: Database) {
     database.client.insert(keyed("warm")).await.unwrap();
     let (inserted, statements) = counting_statements(database.client.insert(keyed("k")).into_future()).await;
     assert!(!inserted.unwrap().duplicate);
     assert_eq!(statements, 1);
 }
 
-#[tokio::test]
-async fn of_equal_keys_at_once_one_is_inserted_and_the_others_are_its_duplicates() {
-    let database = Database::new().await;
+#[support::test]
+async fn of_equal_keys_at_once_one_is_inserted_and_the_others_are_its_duplicates(database: Database) {
     let answers = at_once(&database.client, (0..60).map(|n| keyed(["x", "y", "z"][n % 3])).collect()).await;
     let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
     for key in 0..3 {
@@ -46,9 +43,8 @@ async fn of_equal_keys_at_once_one_is_inserted_and_the_others_are_its_duplicates
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 3);
 }
 
-#[tokio::test]
-async fn a_refused_duplicate_is_the_error_of_its_own_caller_only() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_refused_duplicate_is_the_error_of_its_own_caller_only(database: Database) {
     let holder = database.client.insert(keyed("held")).await.unwrap();
     let refusing = |key: &str| {
         let policy = UniqueKey::raw(key).on_conflict(OnConflict::Reject);
@@ -74,10 +70,8 @@ async fn a_refused_duplicate_is_the_error_of_its_own_caller_only() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 4);
 }
 
-#[tokio::test]
-async fn updates_at_once_share_statements_and_each_gets_its_own_answer() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn updates_at_once_share_statements_and_each_gets_its_own_answer(database: Database, client: &Client) {
     let updating = |n: usize| {
         let key = UniqueKey::raw((n % 10).to_string()).update(Update::append());
         NewJob::new("a", &json!({"n": [n]})).unique_key(key).pending()
@@ -108,9 +102,8 @@ async fn updates_at_once_share_statements_and_each_gets_its_own_answer() {
     assert_eq!(database.number(items).await, 120);
 }
 
-#[tokio::test]
-async fn what_the_database_refuses_for_one_is_not_refused_for_the_others() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_the_database_refuses_for_one_is_not_refused_for_the_others(database: Database) {
     database.execute("ALTER TABLE {schema}.job ADD CHECK (priority <> 13)").await;
     let bad = || job("a").priority(13);
     let jobs = (0..20).map(|n| if n % 7 == 3 { bad() } else { job("a") }).collect();
@@ -125,10 +118,8 @@ async fn what_the_database_refuses_for_one_is_not_refused_for_the_others() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 17);
 }
 
-#[tokio::test]
-async fn nobody_waits_for_the_key_of_another() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn nobody_waits_for_the_key_of_another(database: Database, client: &Client) {
     let mut rival = client.pool().begin().await.unwrap();
     let holder = client.insert(keyed("held")).tx(&mut rival).await.unwrap();
     let mut waiting = Vec::new();
@@ -156,10 +147,8 @@ async fn nobody_waits_for_the_key_of_another() {
     }
 }
 
-#[tokio::test]
-async fn r11_after_many_new_jobs_those_who_meet_somebody_are_told_whom() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r11_after_many_new_jobs_those_who_meet_somebody_are_told_whom(database: Database, client: &Client) {
     let hour = Duration::from_secs(3600);
     // Three, since equal keys keep the index from deciding by itself.
     let mut holders = Vec::new();
@@ -255,10 +244,8 @@ async fn duplicates_at_once_are_looked_up_together_and_each_is_told_of_its_own_h
     }
 }
 
-#[tokio::test]
-async fn a_look_that_fails_is_not_repeated_and_everybody_is_told_all_the_same() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_look_that_fails_is_not_repeated_and_everybody_is_told_all_the_same(database: Database, client: &Client) {
     let holder = client.insert(keyed("k")).await.unwrap().id();
     // As a schema of the version before is, or a role that may not.
     database.execute("DROP FUNCTION {schema}._not_by_scan(boolean)").await;
@@ -272,10 +259,8 @@ async fn a_look_that_fails_is_not_repeated_and_everybody_is_told_all_the_same() 
     assert_eq!((answer.unwrap().id(), statements), (holder, 1));
 }
 
-#[tokio::test]
-async fn plain_jobs_after_duplicates_go_together() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn plain_jobs_after_duplicates_go_together(database: Database, client: &Client) {
     for _ in 0..3 {
         client.insert(keyed("k")).await.unwrap();
     }

@@ -31,10 +31,8 @@ async fn an_insert_outlives_the_runtime_that_was_to_send_it() {
     assert!(!timeout(WAIT, insert).await.expect("an answer").unwrap().unwrap().duplicate);
 }
 
-#[tokio::test]
-async fn a_caller_that_gives_up_takes_nobody_with_it() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_caller_that_gives_up_takes_nobody_with_it(database: Database, client: &Client) {
     let mut given_up = Vec::new();
     let mut others = JoinSet::new();
     for n in 0..40 {
@@ -97,9 +95,8 @@ async fn without_a_connection_every_caller_is_told() {
     }
 }
 
-#[tokio::test]
-async fn a_statement_that_is_never_answered_holds_up_nobody_else() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_statement_that_is_never_answered_holds_up_nobody_else(database: Database) {
     let proxy = Proxy::before(&database.url).await;
     let client = Client::builder().schema(database.client.schema().clone()).connect(&proxy.url()).await.unwrap();
     // On its way for certain: it waits for a lock in the database.
@@ -117,9 +114,8 @@ async fn a_statement_that_is_never_answered_holds_up_nobody_else() {
     unanswered.abort();
 }
 
-#[tokio::test]
-async fn idle_connections_that_went_silent_hold_up_an_insert_for_two_seconds_at_most() {
-    let database = Database::new().await;
+#[support::test]
+async fn idle_connections_that_went_silent_hold_up_an_insert_for_two_seconds_at_most(database: Database) {
     let proxy = Proxy::before(&database.url).await;
     let client = Client::builder().schema(database.client.schema().clone()).connect(&proxy.url()).await.unwrap();
     let opened: Vec<_> = [client.pool().acquire().await.unwrap(), client.pool().acquire().await.unwrap()].into();

@@ -21,9 +21,8 @@ struct Count {
 #[job(kind = "total")]
 struct Total {}
 
-#[tokio::test]
-async fn a_whole_graph_is_inserted_in_one_call_of_the_caller_s_transaction() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_whole_graph_is_inserted_in_one_call_of_the_caller_s_transaction(database: Database) {
     let jobs = || {
         let first = job("a");
         let fan = [job("b").after(&first), job("c").after(&first)];
@@ -60,9 +59,8 @@ async fn a_whole_graph_is_inserted_in_one_call_of_the_caller_s_transaction() {
     assert_eq!(states(&database).await, "a completed, b completed, c completed, d completed, e cancelled, f available");
 }
 
-#[tokio::test]
-async fn a_job_is_inserted_after_jobs_that_are_there() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_is_inserted_after_jobs_that_are_there(database: Database) {
     let first = database.client.insert(job("a")).await.unwrap();
     let second = database.client.insert(job("b").after(&first)).await.unwrap();
     database.client.insert(job("c")).after(first.id()).after_final(&[second.id()]).await.unwrap();
@@ -72,9 +70,8 @@ async fn a_job_is_inserted_after_jobs_that_are_there() {
     assert_eq!(states(&database).await, "a completed, b available, c pending, d pending");
 }
 
-#[tokio::test]
-async fn keys_inside_a_graph_mean_their_holders() {
-    let database = Database::new().await;
+#[support::test]
+async fn keys_inside_a_graph_mean_their_holders(database: Database) {
     let key = || UniqueKey::raw("k");
     let holder = database.client.insert(job("a").unique_key(key())).await.unwrap().id();
     let twin = job("a").unique_key(key());
@@ -100,9 +97,8 @@ async fn keys_inside_a_graph_mean_their_holders() {
     assert_eq!(parents[0].id, inserted[2].id());
 }
 
-#[tokio::test]
-async fn the_parents_of_many_jobs_are_read_in_one_statement() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_parents_of_many_jobs_are_read_in_one_statement(database: Database) {
     let (one, two) = (job("a"), job("b"));
     let (of_both, of_one) = (job("c").after(&one).after_final(&two), job("d").after(&one));
     let ids: Vec<_> =
@@ -115,9 +111,8 @@ async fn the_parents_of_many_jobs_are_read_in_one_statement() {
     assert_eq!(parents[&ids[2]].len(), 2);
 }
 
-#[tokio::test]
-async fn parents_that_cannot_be_are_refused() {
-    let database = Database::new().await;
+#[support::test]
+async fn parents_that_cannot_be_are_refused(database: Database) {
     let (first, second) = (job("a"), job("b"));
     let refused = async |jobs: Vec<NewJob>| database.client.insert_many(jobs).await.unwrap_err();
     let child = job("c").after(&second);
@@ -136,9 +131,8 @@ async fn parents_that_cannot_be_are_refused() {
     assert_eq!(states(&database).await, "");
 }
 
-#[tokio::test]
-async fn a_job_reads_the_outputs_of_its_parents() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_reads_the_outputs_of_its_parents(database: Database) {
     static SEEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
     let runner = Runner::new(database.client.clone())
         .queue("default", 4)
@@ -165,9 +159,8 @@ async fn a_job_reads_the_outputs_of_its_parents() {
     assert_eq!(database.number(&outputs).await, 55);
 }
 
-#[tokio::test]
-async fn a_graph_is_cancelled_from_its_first_jobs_on() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_graph_is_cancelled_from_its_first_jobs_on(database: Database) {
     let first = job("a");
     let second = job("b").after(&first);
     let third = job("c").after_final(&second);
@@ -184,9 +177,8 @@ async fn a_graph_is_cancelled_from_its_first_jobs_on() {
     assert_eq!(database.number(&cancel).await, 2);
 }
 
-#[tokio::test]
-async fn a_job_as_json_names_its_parents_by_their_ids() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_as_json_names_its_parents_by_their_ids(database: Database) {
     let first = database.client.insert(job("a")).await.unwrap();
     let child = job("b").after(&first).after_final([&first]);
     let id = first.id().to_string();
@@ -196,9 +188,8 @@ async fn a_job_as_json_names_its_parents_by_their_ids() {
     assert!(problem.starts_with("after names a job that has no id yet"), "{problem}");
 }
 
-#[tokio::test]
-async fn a_sleeping_releaser_is_notified_of_the_end_of_a_parent() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_sleeping_releaser_is_notified_of_the_end_of_a_parent(database: Database) {
     let runner = Runner::new(database.client.clone()).queue("unworked", 1).worker_for(["z"], |_| async {});
     let runner = runner.start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.maintenance WHERE service = 'releaser' AND sleeps", 1).await;
@@ -227,9 +218,8 @@ async fn beside_a_sleeping_releaser(database: &Database) -> sqlx::postgres::PgLi
     listener
 }
 
-#[tokio::test]
-async fn each_way_in_which_a_parent_ends_notifies_a_sleeping_releaser() {
-    let database = Database::new().await;
+#[support::test]
+async fn each_way_in_which_a_parent_ends_notifies_a_sleeping_releaser(database: Database) {
     let mut listener = beside_a_sleeping_releaser(&database).await;
     let run = "WITH f AS MATERIALIZED (SELECT * FROM {schema}.fetch_jobs('{default}', 'w'))";
     for (way, policy, before, end) in [
@@ -277,9 +267,8 @@ async fn each_way_in_which_a_parent_ends_notifies_a_sleeping_releaser() {
     }
 }
 
-#[tokio::test]
-async fn a_parent_that_is_replaced_in_its_own_call_notifies_a_sleeping_releaser() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_parent_that_is_replaced_in_its_own_call_notifies_a_sleeping_releaser(database: Database) {
     let mut listener = beside_a_sleeping_releaser(&database).await;
     let policy = json!({"key": "k", "on_conflict": "replace"});
     let parent = json!({"kind": "a", "unique_policy": policy, "pending": true});

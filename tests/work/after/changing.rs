@@ -5,9 +5,8 @@ use serde_json::json;
 use super::{after, error_of, insert, open_edges, settle, states};
 use support::Database;
 
-#[tokio::test]
-async fn an_operator_can_run_and_cancel_a_child_by_hand() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_operator_can_run_and_cancel_a_child_by_hand(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), after("c", &[0]), after("d", &[2])])).await;
     let [_, b, c, _] = ids[..] else { unreachable!() };
     database.client.release([b]).await.unwrap();
@@ -21,9 +20,8 @@ async fn an_operator_can_run_and_cancel_a_child_by_hand() {
     assert_eq!(states(&database).await, "a discarded, b available, c cancelled, d cancelled");
 }
 
-#[tokio::test]
-async fn nothing_but_its_parents_and_an_operator_s_release_ends_the_wait_of_a_child() {
-    let database = Database::new().await;
+#[support::test]
+async fn nothing_but_its_parents_and_an_operator_s_release_ends_the_wait_of_a_child(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
     for verb in [
         "retry_jobs(ARRAY(SELECT id FROM {schema}.job WHERE kind = 'b'))",
@@ -40,9 +38,8 @@ async fn nothing_but_its_parents_and_an_operator_s_release_ends_the_wait_of_a_ch
     assert_eq!(settle(&database).await, 1);
 }
 
-#[tokio::test]
-async fn a_parent_that_is_retried_after_its_child_was_told_changes_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_parent_that_is_retried_after_its_child_was_told_changes_nothing(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, {"kind": "b"}, after("c", &[0, 1])])).await;
     database.set_state(ids[0], "completed").await;
     settle(&database).await;
@@ -54,9 +51,8 @@ async fn a_parent_that_is_retried_after_its_child_was_told_changes_nothing() {
     assert_eq!(settle(&database).await, 0);
 }
 
-#[tokio::test]
-async fn a_parent_that_is_retried_before_its_child_was_told_is_waited_for_again() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_parent_that_is_retried_before_its_child_was_told_is_waited_for_again(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
     database.set_state(ids[0], "discarded").await;
     database.client.retry([ids[0]]).await.unwrap();
@@ -83,9 +79,8 @@ async fn a_deleted_parent_counts_as_it_ended_and_else_as_cancelled() {
     }
 }
 
-#[tokio::test]
-async fn a_parent_whose_child_is_locked_is_not_deleted() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_parent_whose_child_is_locked_is_not_deleted(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), {"kind": "c"}])).await;
     let mut tx = database.pool().begin().await.unwrap();
     let lock = database.sql("SELECT FROM {schema}.job WHERE kind = 'b' FOR UPDATE");
@@ -98,9 +93,8 @@ async fn a_parent_whose_child_is_locked_is_not_deleted() {
     assert_eq!(states(&database).await, "b cancelled");
 }
 
-#[tokio::test]
-async fn the_children_of_a_replaced_job_wait_for_its_successor() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_children_of_a_replaced_job_wait_for_its_successor(database: Database) {
     let policy = json!({"key": "k", "on_conflict": "replace"});
     let ids = insert(&database, json!([{"kind": "a", "unique_policy": policy}, after("b", &[0])])).await;
     let second = insert(&database, json!([{"kind": "a", "unique_policy": policy}])).await[0];
@@ -114,9 +108,8 @@ async fn the_children_of_a_replaced_job_wait_for_its_successor() {
     assert_eq!(error_of(&database, ids[1]).await, format!("cancelled: its parent {third} (a) was discarded"));
 }
 
-#[tokio::test]
-async fn a_child_that_waits_for_a_job_and_for_its_successor_waits_for_the_successor() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_child_that_waits_for_a_job_and_for_its_successor_waits_for_the_successor(database: Database) {
     let policy = json!({"key": "k", "on_conflict": "replace"});
     let first = insert(&database, json!([{"kind": "a", "unique_policy": policy}])).await[0];
     let jobs = json!([{"kind": "a", "unique_policy": policy}, {"kind": "b", "after": [0, first]}]);
@@ -128,9 +121,8 @@ async fn a_child_that_waits_for_a_job_and_for_its_successor_waits_for_the_succes
     assert_eq!(states(&database).await, "a cancelled, a completed, b available");
 }
 
-#[tokio::test]
-async fn a_successor_that_waits_for_a_child_of_its_predecessor_does_not_take_its_place() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_successor_that_waits_for_a_child_of_its_predecessor_does_not_take_its_place(database: Database) {
     let policy = json!({"key": "k", "on_conflict": "replace"});
     let ids =
         insert(&database, json!([{"kind": "a", "unique_policy": policy}, after("b", &[0]), after("c", &[1])])).await;
@@ -140,9 +132,8 @@ async fn a_successor_that_waits_for_a_child_of_its_predecessor_does_not_take_its
     assert_eq!(states(&database).await, "a cancelled, a available, b cancelled, c cancelled");
 }
 
-#[tokio::test]
-async fn a_parent_that_completed_before_it_was_replaced_counts_as_completed() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_parent_that_completed_before_it_was_replaced_counts_as_completed(database: Database) {
     let policy = json!({"key": "k", "scope": "exists", "on_conflict": "replace"});
     let ids = insert(&database, json!([{"kind": "a", "unique_policy": policy}, after("b", &[0])])).await;
     database.set_state(ids[0], "completed").await;

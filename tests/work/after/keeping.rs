@@ -11,9 +11,8 @@ use support::{Database, WAIT};
 const PRUNE: &str = "SELECT pruned FROM {schema}._prune_jobs(
     {schema}.id_at('-infinity'), 'ffffffff-ffff-ffff-ffff-ffffffffffff', 1000, '0', '0', '0', '1 hour')";
 
-#[tokio::test]
-async fn a_final_parent_is_kept_until_its_children_are_final() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_final_parent_is_kept_until_its_children_are_final(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), {"kind": "c"}])).await;
     database.set_state(ids[0], "completed").await;
     database.set_state(ids[2], "completed").await;
@@ -28,9 +27,8 @@ async fn a_final_parent_is_kept_until_its_children_are_final() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job_parent").await, 0);
 }
 
-#[tokio::test]
-async fn a_parent_is_kept_for_a_child_whose_edge_is_not_linked_yet() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_parent_is_kept_for_a_child_whose_edge_is_not_linked_yet(database: Database) {
     let parent = insert(&database, json!([{"kind": "a"}])).await[0];
     database.set_state(parent, "discarded").await;
     let mut tx = database.pool().begin().await.unwrap();
@@ -43,9 +41,8 @@ async fn a_parent_is_kept_for_a_child_whose_edge_is_not_linked_yet() {
     assert_eq!(states(&database).await, "a discarded, b cancelled");
 }
 
-#[tokio::test]
-async fn a_job_that_others_wait_for_is_not_deleted_when_it_completes() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_others_wait_for_is_not_deleted_when_it_completes(database: Database) {
     let runner = Runner::new(database.client.clone())
         .queue("default", 2)
         .retention(Retention::default().completed(Duration::ZERO))
@@ -61,9 +58,8 @@ async fn a_job_that_others_wait_for_is_not_deleted_when_it_completes() {
     assert_eq!(settle(&database).await, 0);
 }
 
-#[tokio::test]
-async fn edges_that_changes_by_hand_leave_behind_are_put_right() {
-    let database = Database::new().await;
+#[support::test]
+async fn edges_that_changes_by_hand_leave_behind_are_put_right(database: Database) {
     let jobs = json!([{"kind": "a"}, {"kind": "b"}, after("c", &[0]), after("d", &[1]), after("e", &[1])]);
     insert(&database, jobs).await;
     database.execute("DELETE FROM {schema}.job WHERE kind IN ('a', 'd')").await;
@@ -78,9 +74,8 @@ async fn edges_that_changes_by_hand_leave_behind_are_put_right() {
     assert_eq!(database.number("SELECT mended FROM {schema}._check_edges(NULL, 100)").await, 0);
 }
 
-#[tokio::test]
-async fn a_runner_releases_children_and_mends_edges() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_releases_children_and_mends_edges(database: Database) {
     let runner = Runner::new(database.client.clone()).queue("default", 2).worker_for(["a"], |_| async {});
     let runner = runner.start().await.unwrap();
     insert(&database, json!([{"kind": "a"}, {"kind": "a", "after": [0]}, {"kind": "a", "after_final": [1]}])).await;
@@ -91,9 +86,8 @@ async fn a_runner_releases_children_and_mends_edges() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn the_edges_of_deleted_jobs_are_deleted_as_fast_as_they_come() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_edges_of_deleted_jobs_are_deleted_as_fast_as_they_come(database: Database) {
     // As a runner leaves them that deletes jobs as they complete.
     let left = "INSERT INTO {schema}.job_parent (child, parent, outcome, linked, condition)
         SELECT {schema}.new_job_id(), {schema}.new_job_id(), 'completed', true, 'completed' FROM generate_series(1, 20000)";

@@ -44,9 +44,8 @@ async fn the_open_transaction_of_a_child_holds_up_neither_start_nor_end_of_its_p
     }
 }
 
-#[tokio::test]
-async fn an_operator_changes_a_parent_while_the_transaction_of_its_child_is_open() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_operator_changes_a_parent_while_the_transaction_of_its_child_is_open(database: Database) {
     let parent = insert(&database, json!([{"kind": "a"}])).await[0];
     let mut tx = database.pool().begin().await.unwrap();
     insert_child(&database, &mut tx, parent).await;
@@ -65,9 +64,8 @@ async fn an_operator_changes_a_parent_while_the_transaction_of_its_child_is_open
     assert_eq!(states(&database).await, "a cancelled, b cancelled");
 }
 
-#[tokio::test]
-async fn a_parent_that_ends_between_commit_and_link_is_noticed() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_parent_that_ends_between_commit_and_link_is_noticed(database: Database) {
     let parent = insert(&database, json!([{"kind": "a"}])).await[0];
     insert(&database, json!([{"kind": "b", "after": [parent]}])).await;
     database.set_state(parent, "completed").await;
@@ -75,9 +73,8 @@ async fn a_parent_that_ends_between_commit_and_link_is_noticed() {
     assert_eq!(states(&database).await, "a completed, b available");
 }
 
-#[tokio::test]
-async fn two_last_parents_that_are_told_at_once_release_their_child_once() {
-    let database = Database::new().await;
+#[support::test]
+async fn two_last_parents_that_are_told_at_once_release_their_child_once(database: Database) {
     let jobs = json!([{"kind": "a"}, {"kind": "a"}, after("b", &[0, 1])]);
     let ids = insert(&database, jobs).await;
     database.set_state(ids[0], "completed").await;
@@ -93,9 +90,8 @@ async fn two_last_parents_that_are_told_at_once_release_their_child_once() {
     assert_eq!(settle(&database).await, 0);
 }
 
-#[tokio::test]
-async fn a_step_that_is_rolled_back_leaves_its_parents_to_the_next() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_step_that_is_rolled_back_leaves_its_parents_to_the_next(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
     database.set_state(ids[0], "completed").await;
     let mut tx = database.pool().begin().await.unwrap();
@@ -106,9 +102,8 @@ async fn a_step_that_is_rolled_back_leaves_its_parents_to_the_next() {
     assert_eq!(states(&database).await, "a completed, b available");
 }
 
-#[tokio::test]
-async fn a_locked_child_holds_up_no_other_and_is_released_later() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_locked_child_holds_up_no_other_and_is_released_later(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), after("c", &[0])])).await;
     database.set_state(ids[0], "completed").await;
     let mut tx = database.pool().begin().await.unwrap();
@@ -121,9 +116,8 @@ async fn a_locked_child_holds_up_no_other_and_is_released_later() {
     assert_eq!(states(&database).await, "a completed, b available, c available");
 }
 
-#[tokio::test]
-async fn a_locked_parent_holds_up_no_other_edge() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_locked_parent_holds_up_no_other_edge(database: Database) {
     let parents = insert(&database, json!([{"kind": "a"}, {"kind": "b"}])).await;
     let mut tx = database.pool().begin().await.unwrap();
     let lock = database.sql("SELECT FROM {schema}.job WHERE kind = 'a' FOR UPDATE");
@@ -141,9 +135,8 @@ async fn a_locked_parent_holds_up_no_other_edge() {
     assert_eq!(settle(&database).await, 1);
 }
 
-#[tokio::test]
-async fn a_job_that_the_database_refuses_to_change_holds_up_no_other() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_the_database_refuses_to_change_holds_up_no_other(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), after("c", &[0])])).await;
     database
         .execute("CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")

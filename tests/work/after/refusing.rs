@@ -11,9 +11,8 @@ async fn refusal(database: &Database, jobs: Value) -> (String, String) {
     (error.code().unwrap().into_owned(), error.message().to_owned())
 }
 
-#[tokio::test]
-async fn a_job_can_only_be_after_an_earlier_one_of_its_batch() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_can_only_be_after_an_earlier_one_of_its_batch(database: Database) {
     let [x, y] = ["01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"];
     for (jobs, problem) in [
         (json!([{"kind": "a", "after": [0]}]), "job 0: invalid after: must name an earlier job of the batch: 0"),
@@ -50,9 +49,8 @@ async fn a_job_can_only_be_after_an_earlier_one_of_its_batch() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 
-#[tokio::test]
-async fn a_parent_that_is_not_there_is_named() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_parent_that_is_not_there_is_named(database: Database) {
     let missing = "01890000-0000-7000-8000-000000000009";
     let expected = ("23503".to_owned(), format!("job 1: invalid after: there is no job {missing}"));
     let jobs = json!([{"kind": "a"}, {"kind": "b", "after": [0, missing]}]);
@@ -64,9 +62,8 @@ async fn a_parent_that_is_not_there_is_named() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 
-#[tokio::test]
-async fn a_job_that_replaces_its_own_parent_is_refused() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_replaces_its_own_parent_is_refused(database: Database) {
     let policy = |answer: &str| json!({"key": "k", "on_conflict": answer});
     try_insert(&database, json!([{"kind": "a", "unique_policy": policy("ignore")}])).await.unwrap();
     let jobs = json!([

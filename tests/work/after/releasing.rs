@@ -5,9 +5,8 @@ use serde_json::json;
 use super::{after, error_of, insert, settle, states};
 use support::Database;
 
-#[tokio::test]
-async fn a_child_is_released_when_its_last_parent_has_completed() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_child_is_released_when_its_last_parent_has_completed(database: Database) {
     let jobs = json!([{"kind": "a"}, after("b", &[0]), after("c", &[0]), after("d", &[1, 2])]);
     let ids = insert(&database, jobs).await;
     assert_eq!(states(&database).await, "a available, b pending, c pending, d pending");
@@ -42,9 +41,8 @@ async fn a_parent_that_fails_cancels_its_children_and_theirs_and_is_named() {
     }
 }
 
-#[tokio::test]
-async fn after_final_runs_however_the_parents_end() {
-    let database = Database::new().await;
+#[support::test]
+async fn after_final_runs_however_the_parents_end(database: Database) {
     let jobs = json!([{"kind": "a"}, {"kind": "b"}, {"kind": "c", "after_final": [0, 1]}]);
     let ids = insert(&database, jobs).await;
     database.set_state(ids[0], "discarded").await;
@@ -74,9 +72,8 @@ async fn after_failed_runs_when_all_have_ended_and_one_failed_and_else_is_cancel
     }
 }
 
-#[tokio::test]
-async fn a_parent_that_has_ended_counts_at_once() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_parent_that_has_ended_counts_at_once(database: Database) {
     let done = insert(&database, json!([{"kind": "a"}, {"kind": "b"}])).await;
     database.set_state(done[0], "completed").await;
     database.set_state(done[1], "discarded").await;
@@ -86,9 +83,8 @@ async fn a_parent_that_has_ended_counts_at_once() {
     assert_eq!(states(&database).await, "a completed, b discarded, c available, d cancelled");
 }
 
-#[tokio::test]
-async fn one_job_can_be_inserted_after_others_by_their_ids() {
-    let database = Database::new().await;
+#[support::test]
+async fn one_job_can_be_inserted_after_others_by_their_ids(database: Database) {
     let parents = insert(&database, json!([{"kind": "a"}, {"kind": "b"}, {"kind": "c"}])).await;
     let [a, b, c] = [parents[0], parents[1], parents[2]];
     let child = format!(
@@ -106,9 +102,8 @@ async fn one_job_can_be_inserted_after_others_by_their_ids() {
     assert_eq!(database.text("SELECT state FROM {schema}.insert_job('e', after => '{}')").await, "available");
 }
 
-#[tokio::test]
-async fn a_parent_in_another_queue_releases_its_child_in_its_own() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_parent_in_another_queue_releases_its_child_in_its_own(database: Database) {
     let jobs = json!([{"kind": "a", "queue": "x"}, {"kind": "b", "queue": "y", "after": [0]}]);
     let ids = insert(&database, jobs).await;
     database.set_state(ids[0], "completed").await;
@@ -117,9 +112,8 @@ async fn a_parent_in_another_queue_releases_its_child_in_its_own() {
     assert_eq!(database.number(released).await, 1);
 }
 
-#[tokio::test]
-async fn a_child_with_a_time_of_its_own_is_scheduled_when_it_is_released() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_child_with_a_time_of_its_own_is_scheduled_when_it_is_released(database: Database) {
     let jobs = json!([{"kind": "a"}, {"kind": "b", "after": [0], "scheduled_at": "2999-01-01T00:00:00Z"}]);
     let ids = insert(&database, jobs).await;
     database.set_state(ids[0], "completed").await;
@@ -127,9 +121,8 @@ async fn a_child_with_a_time_of_its_own_is_scheduled_when_it_is_released() {
     assert_eq!(states(&database).await, "a completed, b scheduled");
 }
 
-#[tokio::test]
-async fn a_child_goes_on_without_its_claim_where_another_job_holds_its_key() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_child_goes_on_without_its_claim_where_another_job_holds_its_key(database: Database) {
     let policy = json!({"key": "k", "states": ["available", "running"]});
     let jobs = json!([{"kind": "a"}, {"kind": "b", "after": [0], "unique_policy": policy}]);
     let ids = insert(&database, jobs).await;
@@ -140,9 +133,8 @@ async fn a_child_goes_on_without_its_claim_where_another_job_holds_its_key() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 1);
 }
 
-#[tokio::test]
-async fn a_duplicate_as_a_parent_means_its_holder_and_as_a_child_has_no_parents() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_duplicate_as_a_parent_means_its_holder_and_as_a_child_has_no_parents(database: Database) {
     let holder = insert(&database, json!([{"kind": "a", "unique_policy": {"key": "k"}}])).await[0];
     let jobs = json!([
         {"kind": "a", "unique_policy": {"key": "k"}},
@@ -157,9 +149,8 @@ async fn a_duplicate_as_a_parent_means_its_holder_and_as_a_child_has_no_parents(
     assert_eq!(states(&database).await, "a completed, b available");
 }
 
-#[tokio::test]
-async fn the_same_insert_sent_again_adds_no_parent() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_same_insert_sent_again_adds_no_parent(database: Database) {
     let id = "01890000-0000-7000-8000-000000000001";
     let first = insert(&database, json!([{"kind": "a"}, {"kind": "b", "id": id, "after": [0]}])).await;
     let again = insert(&database, json!([{"kind": "a"}, {"kind": "b", "id": id, "after": [0]}])).await;
@@ -169,9 +160,8 @@ async fn the_same_insert_sent_again_adds_no_parent() {
     assert_eq!(states(&database).await, "a completed, a available, b available");
 }
 
-#[tokio::test]
-async fn the_children_of_one_parent_are_released_in_steps_of_bounded_size() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_children_of_one_parent_are_released_in_steps_of_bounded_size(database: Database) {
     let parent = insert(&database, json!([{"kind": "a"}])).await[0];
     let children = support::soak(5_000, 50_000);
     for linked in [true, false] {

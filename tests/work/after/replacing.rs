@@ -21,9 +21,8 @@ fn keyed_with(kind: &str, key: &str, members: Value) -> Value {
     job
 }
 
-#[tokio::test]
-async fn a_child_that_comes_while_the_releaser_moves_edges_waits_for_the_successor_too() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_child_that_comes_while_the_releaser_moves_edges_waits_for_the_successor_too(database: Database) {
     let jobs = json!([keyed("p", "1"), after("b", &[0]), keyed("q", "2"), after("e", &[2])]);
     let ids = insert(&database, jobs).await;
     let late = json!({"scheduled_at": "2999-01-01T00:00:00Z"});
@@ -44,9 +43,8 @@ async fn a_child_that_comes_while_the_releaser_moves_edges_waits_for_the_success
     assert_eq!(states(&database).await, expected);
 }
 
-#[tokio::test]
-async fn the_children_of_a_chain_of_replaced_jobs_wait_for_the_last() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_children_of_a_chain_of_replaced_jobs_wait_for_the_last(database: Database) {
     // The id of the second is lower than that of the first.
     let [p, q, r] = [3, 1, 2].map(|n| format!("01890000-0000-7000-8000-00000000000{n}"));
     insert(&database, json!([keyed_with("p", "k", json!({"id": p})), after("c", &[0])])).await;
@@ -83,9 +81,8 @@ async fn a_parent_that_was_final_before_it_was_replaced_keeps_its_outcome() {
     }
 }
 
-#[tokio::test]
-async fn only_the_edge_that_would_close_a_circle_stays() {
-    let database = Database::new().await;
+#[support::test]
+async fn only_the_edge_that_would_close_a_circle_stays(database: Database) {
     let jobs = json!([keyed("a", "k"), {"kind": "b", "after_final": [0]}, after("d", &[0])]);
     let ids = insert(&database, jobs).await;
     let successor = insert(&database, json!([keyed_with("c", "k", json!({"after": [ids[1]]}))])).await[0];
@@ -99,9 +96,8 @@ async fn only_the_edge_that_would_close_a_circle_stays() {
     assert_eq!(error_of(&database, ids[2]).await, format!("cancelled: its parent {successor} (c) was discarded"));
 }
 
-#[tokio::test]
-async fn the_stricter_condition_counts_for_a_child_of_a_job_and_of_its_successor() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_stricter_condition_counts_for_a_child_of_a_job_and_of_its_successor(database: Database) {
     let first = insert(&database, json!([keyed("a", "k")])).await[0];
     let jobs = json!([keyed("a", "k"), {"kind": "b", "after_final": [0], "after": [first]}]);
     let ids = insert(&database, jobs).await;
@@ -110,9 +106,8 @@ async fn the_stricter_condition_counts_for_a_child_of_a_job_and_of_its_successor
     assert_eq!(states(&database).await, "a cancelled, a discarded, b cancelled");
 }
 
-#[tokio::test]
-async fn a_job_that_would_replace_its_own_parent_is_refused() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_would_replace_its_own_parent_is_refused(database: Database) {
     let holder = insert(&database, json!([keyed("a", "k")])).await[0];
     for (jobs, place) in [
         (json!([{"kind": "x"}, keyed_with("b", "k", json!({"after": [holder]}))]), 1),
@@ -133,9 +128,8 @@ async fn a_job_that_would_replace_its_own_parent_is_refused() {
     assert_eq!(states(&database).await, "a available");
 }
 
-#[tokio::test]
-async fn the_successor_of_a_job_with_children_is_not_deleted_when_it_completes() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_successor_of_a_job_with_children_is_not_deleted_when_it_completes(database: Database) {
     insert(&database, json!([keyed("a", "k"), after("b", &[0])])).await;
     let successor = insert(&database, json!([keyed("a", "k")])).await[0];
     // As a runner that keeps no completed jobs, quicker than the releaser.

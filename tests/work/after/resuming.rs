@@ -22,9 +22,8 @@ async fn failed_graph(database: &Database) -> Vec<JobId> {
     ids
 }
 
-#[tokio::test]
-async fn r20_a_retried_child_of_a_parent_that_failed_waits_until_the_parent_is_retried() {
-    let database = Database::new().await;
+#[support::test]
+async fn r20_a_retried_child_of_a_parent_that_failed_waits_until_the_parent_is_retried(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), after("c", &[1])])).await;
     database.set_state(ids[0], "discarded").await;
     settle(&database).await;
@@ -45,9 +44,8 @@ async fn r20_a_retried_child_of_a_parent_that_failed_waits_until_the_parent_is_r
     assert_eq!(states(&database).await, "a completed, b available, c pending, d available");
 }
 
-#[tokio::test]
-async fn r20_a_retried_child_of_a_parent_that_is_deleted_does_not_wait_for_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn r20_a_retried_child_of_a_parent_that_is_deleted_does_not_wait_for_it(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
     database.set_state(ids[0], "discarded").await;
     settle(&database).await;
@@ -58,9 +56,8 @@ async fn r20_a_retried_child_of_a_parent_that_is_deleted_does_not_wait_for_it() 
     assert_eq!(states(&database).await, "b available");
 }
 
-#[tokio::test]
-async fn r20_a_retried_child_whose_parents_ended_as_it_asks_is_available_at_once() {
-    let database = Database::new().await;
+#[support::test]
+async fn r20_a_retried_child_whose_parents_ended_as_it_asks_is_available_at_once(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
     for id in &ids {
         database.set_state(*id, "completed").await;
@@ -76,9 +73,8 @@ async fn r20_a_retried_child_whose_parents_ended_as_it_asks_is_available_at_once
     assert_eq!(states(&database).await, "a completed, b available");
 }
 
-#[tokio::test]
-async fn r20_a_retried_parent_reopens_only_the_children_that_were_cancelled_because_of_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn r20_a_retried_parent_reopens_only_the_children_that_were_cancelled_because_of_it(database: Database) {
     let jobs = json!([
         {"kind": "a"}, {"kind": "b"}, after("c", &[0]), after("d", &[0, 1]), after("e", &[0]),
         {"kind": "f", "after_failed": [1]}, after("g", &[3]),
@@ -131,9 +127,8 @@ async fn r20_a_failed_graph_is_resumed_from_its_failed_steps_in_one_call() {
     }
 }
 
-#[tokio::test]
-async fn r20_what_waits_for_the_end_of_a_step_waits_for_its_retry() {
-    let database = Database::new().await;
+#[support::test]
+async fn r20_what_waits_for_the_end_of_a_step_waits_for_its_retry(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, {"kind": "b", "after_final": [0]}])).await;
     database.client.cancel(ids.clone()).await.unwrap();
     settle(&database).await;
@@ -162,9 +157,8 @@ async fn r6_a_child_comes_back_to_its_key_or_goes_on_without() {
     }
 }
 
-#[tokio::test]
-async fn r20_a_parent_that_is_retried_while_its_child_is_cancelled_reopens_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn r20_a_parent_that_is_retried_while_its_child_is_cancelled_reopens_it(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
     database.set_state(ids[0], "discarded").await;
     // The releaser has cancelled the child and not committed yet.

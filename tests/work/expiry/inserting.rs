@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use time::OffsetDateTime;
-use uniqueue::{JobId, JobState, NewJob, UniqueKey};
+use uniqueue::{Client, JobId, JobState, NewJob, UniqueKey};
 
 use super::{HOUR, fetched, row};
 use support::{Database, job};
@@ -12,10 +12,8 @@ use support::{Database, job};
 #[job(kind = "reminder", expires_in = "15m")]
 struct Reminder {}
 
-#[tokio::test]
-async fn r21_expires_in_counts_from_when_the_job_is_due() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_expires_in_counts_from_when_the_job_is_due(database: Database, client: &Client) {
     let at = OffsetDateTime::now_utc() + 2 * HOUR;
     let jobs = [
         job("a").scheduled_in(HOUR).expires_in(HOUR),
@@ -34,9 +32,8 @@ async fn r21_expires_in_counts_from_when_the_job_is_due() {
     }
 }
 
-#[tokio::test]
-async fn r21_a_kind_says_when_its_jobs_expire_and_an_insert_gives_it_up() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_a_kind_says_when_its_jobs_expire_and_an_insert_gives_it_up(database: Database) {
     let register = "SELECT queue IS NULL FROM {schema}.register_kind('k', expires_in => '1 h')";
     sqlx::query(database.sql(register)).execute(database.pool()).await.unwrap();
     let expiries =
@@ -58,9 +55,8 @@ async fn r21_a_kind_says_when_its_jobs_expire_and_an_insert_gives_it_up() {
     assert_eq!(inserted.expires_at, Some(inserted.created_at + HOUR));
 }
 
-#[tokio::test]
-async fn r21_a_batch_of_another_driver_says_when_its_jobs_expire() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_a_batch_of_another_driver_says_when_its_jobs_expire(database: Database) {
     let at = OffsetDateTime::from_unix_timestamp(4_000_000_000).unwrap();
     let jobs = [job("a").expires_at(at), job("b").expires_in(HOUR), job("c").never_expires()];
     let document = serde_json::to_string(&jobs).unwrap();
@@ -72,10 +68,8 @@ async fn r21_a_batch_of_another_driver_says_when_its_jobs_expire() {
     assert_eq!((a.expires_at, b.expires_at, c.expires_at), (Some(at), Some(b.created_at + HOUR), None));
 }
 
-#[tokio::test]
-async fn r21_an_invalid_expiry_is_an_error_that_names_it() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_an_invalid_expiry_is_an_error_that_names_it(database: Database, client: &Client) {
     let at = OffsetDateTime::UNIX_EPOCH + 100 * HOUR;
     for (job, problem) in [
         (job("a").expires_in(Duration::ZERO), "invalid expires_in: must be more than 0 and at most 100 years: 0ns"),
@@ -111,19 +105,16 @@ async fn r21_an_invalid_expiry_is_an_error_that_names_it() {
     }
 }
 
-#[tokio::test]
-async fn r21_an_expiry_in_the_past_is_not_an_error_of_the_callers_transaction() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_an_expiry_in_the_past_is_not_an_error_of_the_callers_transaction(database: Database) {
     let id = database.client.insert(job("a").expires_at(OffsetDateTime::now_utc() - HOUR)).await.unwrap().id();
     assert!(fetched(&database).await.is_empty());
     assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
     assert_eq!(row(&database, id).await.state, JobState::Discarded);
 }
 
-#[tokio::test]
-async fn r21_a_kind_in_rust_says_when_its_jobs_expire_and_registers_it() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_a_kind_in_rust_says_when_its_jobs_expire_and_registers_it(database: Database, client: &Client) {
     let quarter = Duration::from_secs(900);
     let one = client.insert(Reminder {}).await.unwrap().job;
     assert_eq!(one.expires_at, Some(one.scheduled_at + quarter));
@@ -134,9 +125,8 @@ async fn r21_a_kind_in_rust_says_when_its_jobs_expire_and_registers_it() {
     assert_eq!(database.number(alike).await, 2);
 }
 
-#[tokio::test]
-async fn r21_an_argument_and_a_member_read_expires_in_alike() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_an_argument_and_a_member_read_expires_in_alike(database: Database) {
     let length = "extract(epoch FROM expires_at - scheduled_at)::bigint FROM {schema}.job WHERE id";
     for (text, seconds) in
         [("90s", 90), ("PT15M", 900), ("90 seconds", 90), ("1 day 02:00", 93_600), ("1 h 30 min", 5_400)]

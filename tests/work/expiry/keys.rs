@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::task::JoinSet;
-use uniqueue::{JobState, NewJob, OnConflict, UniqueKey, UniqueScope, Update};
+use uniqueue::{Client, JobState, NewJob, OnConflict, UniqueKey, UniqueScope, Update};
 
 use super::{HOUR, pass, row};
 use support::{Database, job};
 
-#[tokio::test]
-async fn r21_an_insert_never_meets_an_expired_holder() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_an_insert_never_meets_an_expired_holder(database: Database, client: &Client) {
     for on_conflict in OnConflict::ALL {
         if matches!(on_conflict, OnConflict::RunAgain) {
             continue;
@@ -56,10 +54,8 @@ async fn r21_one_of_many_inserts_takes_the_key_of_an_expired_job() {
     }
 }
 
-#[tokio::test]
-async fn r21_a_job_that_stands_for_others_expires_when_the_last_of_them_does() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_a_job_that_stands_for_others_expires_when_the_last_of_them_does(database: Database, client: &Client) {
     let updating = || UniqueKey::raw("k").update(Update::merge());
     let covering = || UniqueKey::raw("k").scope(UniqueScope::Queued).on_conflict(OnConflict::RunAgain);
     let keys: [&dyn Fn() -> UniqueKey; 2] = [&updating, &covering];

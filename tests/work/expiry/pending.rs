@@ -1,7 +1,7 @@
 //! Pending jobs, whose `expires_in` has not begun.
 
 use serde_json::json;
-use uniqueue::{JobId, JobState, NewJob, OnConflict, UniqueKey, Update};
+use uniqueue::{Client, JobId, JobState, NewJob, OnConflict, UniqueKey, Update};
 
 use super::{HOUR, row};
 use support::{Database, job};
@@ -17,10 +17,8 @@ async fn counts_from_its_release(database: &Database, id: JobId) -> bool {
     now.state == JobState::Available && now.expires_at == Some(now.scheduled_at + HOUR)
 }
 
-#[tokio::test]
-async fn r21_expires_in_of_a_pending_job_counts_from_its_release() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_expires_in_of_a_pending_job_counts_from_its_release(database: Database, client: &Client) {
     let with_key = || job("a").pending().expires_in(HOUR).unique_key(UniqueKey::raw("k"));
     let updating = || with_key().unique_key(UniqueKey::raw("u").update(Update::merge()));
     let batch = [job("a").pending().expires_in(HOUR), job("a").pending().expires_in(HOUR)];
@@ -39,9 +37,8 @@ async fn r21_expires_in_of_a_pending_job_counts_from_its_release() {
     }
 }
 
-#[tokio::test]
-async fn r21_expires_in_of_a_child_counts_from_when_its_parents_have_ended() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_expires_in_of_a_child_counts_from_when_its_parents_have_ended(database: Database) {
     database.execute("SELECT {schema}.register_kind('brief', expires_in => '1 h')").await;
     let parent = database.client.insert(job("parent")).await.unwrap().id();
     for insert in [
@@ -61,18 +58,16 @@ async fn r21_expires_in_of_a_child_counts_from_when_its_parents_have_ended() {
     assert_eq!((row.state, row.expires_at), (JobState::Scheduled, Some(row.scheduled_at + HOUR)));
 }
 
-#[tokio::test]
-async fn r21_expires_at_of_a_pending_job_counts() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_expires_at_of_a_pending_job_counts(database: Database) {
     let at = time::OffsetDateTime::now_utc() - HOUR;
     let id = database.client.insert(job("a").pending().expires_at(at)).await.unwrap().id();
     assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
     assert_eq!(row(&database, id).await.state, JobState::Discarded);
 }
 
-#[tokio::test]
-async fn r21_a_pending_job_that_stands_for_others_expires_no_sooner_than_they_would() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_a_pending_job_that_stands_for_others_expires_no_sooner_than_they_would(database: Database) {
     let keys = [UniqueKey::raw("u").update(Update::merge()), UniqueKey::raw("r").on_conflict(OnConflict::RunAgain)];
     for key in keys {
         let new = || NewJob::new("a", &json!({"n": 1})).pending().unique_key(key.clone());

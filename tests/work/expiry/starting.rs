@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 use time::OffsetDateTime;
-use uniqueue::{JobState, NewJob, Outcome, Runner, RunningJob};
+use uniqueue::{Client, JobState, NewJob, Outcome, Runner, RunningJob};
 
 use super::{EXPIRED, HOUR, caretaker, fetched, pass, row};
 use support::{Database, Task, WAIT, job, quick};
 
-#[tokio::test]
-async fn r21_a_job_that_has_not_started_in_time_never_starts_and_is_discarded_with_the_reason() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_a_job_that_has_not_started_in_time_never_starts_and_is_discarded_with_the_reason(database: Database) {
     let client = &database.client;
     let late = client.insert(job("late").expires_at(OffsetDateTime::now_utc() + HOUR)).await.unwrap();
     let soon = client.insert(job("soon").expires_in(HOUR)).await.unwrap();
@@ -34,10 +33,8 @@ async fn r21_a_job_that_has_not_started_in_time_never_starts_and_is_discarded_wi
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r21_a_waiting_job_expires_in_every_state() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_a_waiting_job_expires_in_every_state(database: Database, client: &Client) {
     client.insert(job("available").expires_in(HOUR)).await.unwrap();
     client.insert(job("scheduled").scheduled_in(HOUR).expires_in(HOUR)).await.unwrap();
     client.insert(job("pending").pending().expires_in(HOUR)).await.unwrap();
@@ -48,10 +45,8 @@ async fn r21_a_waiting_job_expires_in_every_state() {
     assert_eq!(database.number(EXPIRED).await, 4);
 }
 
-#[tokio::test]
-async fn r21_an_attempt_that_began_counts_as_started() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_an_attempt_that_began_counts_as_started(database: Database, client: &Client) {
     for call in [
         "fail_jobs(ARRAY[id], ARRAY[run], ARRAY['no luck'], ARRAY[interval '0'])",
         "snooze_jobs(ARRAY[id], ARRAY[run], ARRAY[interval '0'])",
@@ -72,9 +67,8 @@ async fn r21_an_attempt_that_began_counts_as_started() {
     assert_eq!(row(&database, id).await.expires_at, None);
 }
 
-#[tokio::test]
-async fn r21_a_job_that_is_given_back_has_not_started() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_a_job_that_is_given_back_has_not_started(database: Database) {
     let id = database.client.insert(job("a").expires_in(HOUR)).await.unwrap().id();
     assert_eq!(fetched(&database).await.len(), 1);
     let give_back = "SELECT count(*) FROM {schema}.job AS j, {schema}.give_back_jobs(ARRAY[j.id], ARRAY[j.run])";
@@ -84,9 +78,8 @@ async fn r21_a_job_that_is_given_back_has_not_started() {
     assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
 }
 
-#[tokio::test]
-async fn r21_an_operators_retry_of_an_expired_job_runs_it_however_late() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_an_operators_retry_of_an_expired_job_runs_it_however_late(database: Database) {
     let id = database.client.insert(job("a").expires_in(HOUR)).await.unwrap().id();
     pass(&database, id).await;
     assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
@@ -98,10 +91,8 @@ async fn r21_an_operators_retry_of_an_expired_job_runs_it_however_late() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.expired_job").await, 0);
 }
 
-#[tokio::test]
-async fn r21_an_expired_job_does_not_hold_up_its_group_or_its_queue() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_an_expired_job_does_not_hold_up_its_group_or_its_queue(database: Database, client: &Client) {
     let first = client.insert(job("first").group("g").in_order().expires_in(HOUR)).await.unwrap().id();
     client.insert(job("second").group("g").in_order()).await.unwrap();
     let third = client.insert(job("third").priority(9).expires_in(HOUR)).await.unwrap().id();
@@ -114,9 +105,8 @@ async fn r21_an_expired_job_does_not_hold_up_its_group_or_its_queue() {
     assert_eq!(started, ["fourth", "second"]);
 }
 
-#[tokio::test]
-async fn r21_a_job_that_can_expire_is_not_fetched_ahead() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_a_job_that_can_expire_is_not_fetched_ahead(database: Database) {
     database.client.insert_many((0..50).map(|n| NewJob::from(Task { n }).expires_in(HOUR))).await.unwrap();
     let most = Arc::new(AtomicUsize::new(0));
     let running = database.sql("SELECT count(*) FROM {schema}.job WHERE state = 'running'");
@@ -167,10 +157,8 @@ async fn r21_no_job_starts_late_where_start_and_expiry_race() {
 
 /// A fetch chose a job, and its `expires_at` passes before the start. A trigger on the start of another job makes the fetch
 /// slow.
-#[tokio::test]
-async fn r21_the_start_itself_checks() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_the_start_itself_checks(database: Database, client: &Client) {
     client.queue("default").limit(Some(5)).await.unwrap();
     let id = client.insert(job("a").expires_in(Duration::from_millis(400))).await.unwrap().id();
     // The fetch waits for the queue's row until the job has expired.
@@ -190,10 +178,8 @@ async fn r21_the_start_itself_checks() {
     assert_eq!(row(&database, id).await.state, JobState::Available);
 }
 
-#[tokio::test]
-async fn r21_a_job_that_cannot_be_discarded_holds_up_no_other() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r21_a_job_that_cannot_be_discarded_holds_up_no_other(database: Database, client: &Client) {
     let stuck = client.insert(job("stuck").expires_in(HOUR)).await.unwrap().id();
     client.insert(job("a").expires_in(HOUR)).await.unwrap();
     database
@@ -217,9 +203,8 @@ async fn r21_a_job_that_cannot_be_discarded_holds_up_no_other() {
 }
 
 /// The server's clock was ahead when the job was inserted, and went back: the database's clock decides what is now.
-#[tokio::test]
-async fn r21_a_clock_that_went_back_expires_nothing_early() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_a_clock_that_went_back_expires_nothing_early(database: Database) {
     let id = database.client.insert(job("a").scheduled_in(HOUR).expires_in(HOUR)).await.unwrap().id();
     database.execute("UPDATE {schema}.job SET created_at = now() + interval '1 h'").await;
     assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 0);
@@ -229,9 +214,8 @@ async fn r21_a_clock_that_went_back_expires_nothing_early() {
     assert_eq!(row(&database, id).await.state, JobState::Scheduled);
 }
 
-#[tokio::test]
-async fn r21_a_retry_of_a_worker_is_not_cut_short() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_a_retry_of_a_worker_is_not_cut_short(database: Database) {
     let id = database.client.insert(NewJob::from(Task { n: 1 }).expires_in(HOUR)).await.unwrap().id();
     let expire = database.sql("UPDATE {schema}.job SET expires_at = clock_timestamp()");
     let work = move |job: RunningJob<Task>| {
@@ -252,9 +236,8 @@ async fn r21_a_retry_of_a_worker_is_not_cut_short() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r21_a_job_after_one_that_expired_is_cancelled() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_a_job_after_one_that_expired_is_cancelled(database: Database) {
     let parent = database.client.insert(job("parent").expires_in(HOUR)).await.unwrap().id();
     database.execute(&format!("SELECT {{schema}}.insert_job('child', after => ARRAY['{parent}'::uuid])")).await;
     pass(&database, parent).await;
@@ -263,9 +246,8 @@ async fn r21_a_job_after_one_that_expired_is_cancelled() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r21_an_attempt_that_a_stop_cut_short_was_a_start() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_an_attempt_that_a_stop_cut_short_was_a_start(database: Database) {
     let id = database.client.insert(NewJob::from(Task { n: 1 }).expires_in(HOUR)).await.unwrap().id();
     let begun = Arc::new(tokio::sync::Notify::new());
     let signal = begun.clone();

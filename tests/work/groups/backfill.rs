@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use uniqueue::{Error, GroupBackfillReport, Job, JobId, JobRow, NewJob, UniqueKey, UniquePolicy};
+use uniqueue::{Client, Error, GroupBackfillReport, Job, JobId, JobRow, NewJob, UniqueKey, UniquePolicy};
 
 use super::{assert_limits_were_kept, with_history};
 use support::process::{Order, RunnerProcess};
@@ -65,10 +65,8 @@ async fn after_a_backfill_a_job_has_the_group_that_an_insert_would_give_it() {
     assert_eq!(counts(&report), [5, 5, 0, 0, 0, 0, 0]);
 }
 
-#[tokio::test]
-async fn a_dry_run_of_groups_changes_nothing_and_tells_what_the_run_does() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_dry_run_of_groups_changes_nothing_and_tells_what_the_run_does(database: Database, client: &Client) {
     client.insert_many((0..30).map(numbered)).await.unwrap();
     client.insert(numbered(1).group("other")).await.unwrap();
     let runs = client.insert(numbered(2)).await.unwrap().id();
@@ -87,10 +85,8 @@ async fn a_dry_run_of_groups_changes_nothing_and_tells_what_the_run_does() {
     assert_eq!(counts(&run), counts(&dry));
 }
 
-#[tokio::test]
-async fn groups_that_jobs_have_change_only_when_asked() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn groups_that_jobs_have_change_only_when_asked(database: Database, client: &Client) {
     let other = client.insert(numbered(1).group("other").in_order()).await.unwrap().id();
     let unlimited = client.insert(numbered(2).group("all")).await.unwrap().id();
     let began = client.insert(numbered(3).group("all").in_order()).await.unwrap().id();
@@ -140,10 +136,8 @@ async fn a_group_that_can_never_work_is_refused_before_a_job_is_read() {
     }
 }
 
-#[tokio::test]
-async fn a_job_that_is_locked_gets_its_group_when_the_lock_is_gone() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_job_that_is_locked_gets_its_group_when_the_lock_is_gone(database: Database, client: &Client) {
     let ids: Vec<_> = client.insert_many((0..3).map(numbered)).await.unwrap().iter().map(|job| job.id()).collect();
     let mut tx = database.pool().begin().await.unwrap();
     let lock = format!("SELECT FROM {{schema}}.job WHERE id = '{}' FOR NO KEY UPDATE", ids[1]);

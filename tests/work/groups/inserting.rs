@@ -1,15 +1,13 @@
 //! What an insert says of a group, by each way into the table, and what it refuses.
 
 use serde_json::json;
-use uniqueue::{NewJob, UniqueKey, UniquePolicy};
+use uniqueue::{Client, NewJob, UniqueKey, UniquePolicy};
 
 use super::Task;
 use support::{Database, job};
 
-#[tokio::test]
-async fn a_job_is_stored_with_its_group_by_every_way_of_inserting() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_job_is_stored_with_its_group_by_every_way_of_inserting(database: Database, client: &Client) {
     let grouped = || NewJob::from(Task { n: 1 }).group("customer:1").group_limit(3);
     let unique = || grouped().unique_key(UniqueKey::raw(uniqueue::JobId::generate().to_string()));
     let mut tx = database.pool().begin().await.unwrap();
@@ -38,9 +36,8 @@ async fn a_job_is_stored_with_its_group_by_every_way_of_inserting() {
     }
 }
 
-#[tokio::test]
-async fn a_policy_makes_a_key_of_a_group_that_people_can_read_in_rust_and_in_sql() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_policy_makes_a_key_of_a_group_that_people_can_read_in_rust_and_in_sql(database: Database) {
     let policy = UniquePolicy::new().by_arg_fields(["customer"]);
     let of = |customer: u32, n: u32| {
         NewJob::new("bill", &json!({"customer": customer, "n": n})).group_by(policy.clone()).in_order()
@@ -62,9 +59,8 @@ async fn a_policy_makes_a_key_of_a_group_that_people_can_read_in_rust_and_in_sql
     assert_eq!(database.number(&sql).await, 4);
 }
 
-#[tokio::test]
-async fn a_long_key_of_a_group_is_a_hash_in_rust_and_in_sql() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_long_key_of_a_group_is_a_hash_in_rust_and_in_sql(database: Database) {
     let policy = UniquePolicy::new().by_arg_fields(["customer"]).exclude_kind();
     // In UTF-8 the text has 128 bytes, and then one more.
     for (customer, bytes) in [("é".repeat(52), 128), (format!("{}x", "é".repeat(52)), 64)] {
@@ -81,9 +77,8 @@ async fn a_long_key_of_a_group_is_a_hash_in_rust_and_in_sql() {
     }
 }
 
-#[tokio::test]
-async fn a_group_that_can_never_work_is_an_error_that_says_so_in_rust_and_in_sql() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_group_that_can_never_work_is_an_error_that_says_so_in_rust_and_in_sql(database: Database) {
     let long = "x".repeat(513);
     for (job, arguments, problem) in [
         (
@@ -115,9 +110,8 @@ async fn a_group_that_can_never_work_is_an_error_that_says_so_in_rust_and_in_sql
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 
-#[tokio::test]
-async fn a_runner_that_does_not_know_groups_is_refused() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_that_does_not_know_groups_is_refused(database: Database) {
     let enter = "INSERT INTO {schema}.runner (id, name, queues, leased_until) VALUES (gen_random_uuid(), 'old', '{default}', now())";
     let refused = sqlx::query(database.sql(enter)).execute(database.pool()).await.unwrap_err().to_string();
     assert!(refused.contains("knows_groups"), "{refused}");

@@ -120,9 +120,8 @@ async fn an_operator_who_cancels_or_deletes_a_job_frees_its_place() {
     assert_eq!(database.number(chosen).await, 1);
 }
 
-#[tokio::test]
-async fn blocked_groups_keep_no_other_job_from_its_turn() {
-    let database = Database::new().await;
+#[support::test]
+async fn blocked_groups_keep_no_other_job_from_its_turn(database: Database) {
     // A job of each group runs for ever.
     database
         .execute(
@@ -177,9 +176,8 @@ async fn a_fetch_counts_the_jobs_of_a_group_under_the_lock_of_its_queue() {
     assert_eq!(database.number(CHOSEN).await, 1);
 }
 
-#[tokio::test]
-async fn groups_need_read_committed() {
-    let database = Database::new().await;
+#[support::test]
+async fn groups_need_read_committed(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
     let lock = sqlx::query(database.sql("SELECT FROM {schema}._lock_queue('default')")).execute(&mut *tx).await;

@@ -5,9 +5,8 @@ use uniqueue::{GroupInfo, NewJob};
 use super::Task;
 use support::Database;
 
-#[tokio::test]
-async fn the_view_shows_for_each_group_its_limit_its_line_and_what_holds_it_up() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_view_shows_for_each_group_its_limit_its_line_and_what_holds_it_up(database: Database) {
     let job = |n| NewJob::from(Task { n });
     database.client.queue("narrow").group_limit(Some(1)).await.unwrap();
     let jobs = [
@@ -65,9 +64,8 @@ async fn pages(database: &Database, queue: Option<&str>, length: u32) -> Vec<(St
     }
 }
 
-#[tokio::test]
-async fn pages_of_groups_meet_every_group_once_in_the_order_of_names() {
-    let database = Database::new().await;
+#[support::test]
+async fn pages_of_groups_meet_every_group_once_in_the_order_of_names(database: Database) {
     let queues = ["a", "b b", "c", "d", "e"];
     // Each queue has other priorities, groups of several of them, and groups that only run.
     let mut jobs = Vec::new();

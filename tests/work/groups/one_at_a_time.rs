@@ -78,18 +78,16 @@ async fn a_job_that_fails_while_another_waits_is_superseded_by_it() {
     assert!(job.errors.iter().any(|error| error.error == "superseded: another job holds the unique key"));
 }
 
-#[tokio::test]
-async fn one_at_a_time_takes_no_window_and_no_raw_key() {
-    let database = Database::new().await;
+#[support::test]
+async fn one_at_a_time_takes_no_window_and_no_raw_key(database: Database) {
     for policy in [UniquePolicy::new().window(Duration::from_secs(60)), UniquePolicy::from(UniqueKey::raw("a"))] {
         let refused = database.client.insert(NewJob::from(Task { n: 1 }).one_at_a_time(policy)).await.unwrap_err();
         assert!(refused.to_string().starts_with("invalid unique policy"), "{refused}");
     }
 }
 
-#[tokio::test]
-async fn sql_runs_one_at_a_time_with_one_text_behind_the_keys_of_the_claim_and_the_group() {
-    let database = Database::new().await;
+#[support::test]
+async fn sql_runs_one_at_a_time_with_one_text_behind_the_keys_of_the_claim_and_the_group(database: Database) {
     let insert = r#"SELECT outcome FROM {schema}.insert_job(
         'task', '{"n": 1}',
         unique_policy => '{"keys": ["queue"], "scope": "queued", "on_conflict": "run_again", "on_reentry": "discard"}',

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use uniqueue::{JobId, NewJob};
+use uniqueue::{Client, JobId, NewJob};
 use uuid::Uuid;
 
 use super::{assert_limits_were_kept, with_history};
@@ -102,10 +102,8 @@ async fn fetches_until(database: &Database, wanted: JobId, freed: &str) -> usize
     panic!("never")
 }
 
-#[tokio::test]
-async fn a_group_behind_very_many_blocked_ones_has_its_turn() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_group_behind_very_many_blocked_ones_has_its_turn(database: Database, client: &Client) {
     let work = || NewJob::new("work", &json!({}));
     // No runner of the kind: they may not start.
     let blocked = |group: String| NewJob::new("unknown", &json!({})).group(group);
@@ -122,10 +120,8 @@ async fn a_group_behind_very_many_blocked_ones_has_its_turn() {
     assert!(fetches_until(&database, last, "none").await <= 10);
 }
 
-#[tokio::test]
-async fn a_group_that_waits_at_many_priorities_stops_no_other() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_group_that_waits_at_many_priorities_stops_no_other(database: Database, client: &Client) {
     client
         .insert_many((1..=300).map(|n| NewJob::new("unknown", &json!({})).group("blocked").priority(n)))
         .await

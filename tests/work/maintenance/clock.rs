@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{JobState, Rate, Runner, RunningJob};
+use uniqueue::{Client, JobState, Rate, Runner, RunningJob};
 use uuid::Uuid;
 
 use super::{Task, caretaker, holder};
@@ -30,9 +30,8 @@ async fn runs_an_hour_ahead(database: &Database, name: &str) -> (Uuid, uniqueue:
     (runner, job)
 }
 
-#[tokio::test]
-async fn a_runner_that_died_before_the_clock_went_back_is_dead_after_its_lease() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_that_died_before_the_clock_went_back_is_dead_after_its_lease(database: Database) {
     let (_, job) = runs_an_hour_ahead(&database, "dead").await;
     let runner = caretaker(&database).lease(SECOND).start().await.unwrap();
     eventually!(database.client.job(job).await.unwrap().unwrap().state != JobState::Running, "not rescued");
@@ -41,9 +40,8 @@ async fn a_runner_that_died_before_the_clock_went_back_is_dead_after_its_lease()
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_runner_that_lives_when_the_clock_goes_back_loses_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_that_lives_when_the_clock_goes_back_loses_nothing(database: Database) {
     let (id, job) = runs_an_hour_ahead(&database, "alive").await;
     let runner = caretaker(&database).lease(SECOND).start().await.unwrap();
     let ahead =
@@ -62,9 +60,8 @@ async fn a_runner_that_lives_when_the_clock_goes_back_loses_nothing() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_service_whose_holder_died_before_the_clock_went_back_is_free() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_service_whose_holder_died_before_the_clock_went_back_is_free(database: Database) {
     database
         .execute(
             "INSERT INTO {schema}.maintenance (service, holder, runner, taken_at, leased_until, ran_at)
@@ -91,9 +88,8 @@ async fn a_service_whose_holder_died_before_the_clock_went_back_is_free() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn rates_and_holds_from_before_the_clock_went_back_end_after_their_own_length() {
-    let database = Database::new().await;
+#[support::test]
+async fn rates_and_holds_from_before_the_clock_went_back_end_after_their_own_length(database: Database) {
     let (client, tenth) = (&database.client, SECOND / 10);
     client.queue("rated").rate(Some(Rate::per(1, tenth).burst(1))).await.unwrap();
     client.queue("rated groups").group_rate(Some(Rate::per(1, tenth).burst(1))).await.unwrap();
@@ -132,10 +128,8 @@ async fn rates_and_holds_from_before_the_clock_went_back_end_after_their_own_len
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_was_set_less_than_a_second_ahead_stays() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn what_was_set_less_than_a_second_ahead_stays(database: Database, client: &Client) {
     client.queue("q").hold(SECOND).await.unwrap();
     client.queue("q").rate(Some(Rate::per(1, SECOND).burst(1))).await.unwrap();
     client.queue("q").group_rate(Some(Rate::per(1, SECOND).burst(1))).await.unwrap();

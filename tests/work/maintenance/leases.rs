@@ -10,9 +10,8 @@ use support::{Database, WAIT, counting_statements, eventually};
 const SERVICES: [&str; 3] = ["promoter", "pruner", "rescuer"];
 const HOUR: Duration = Duration::from_secs(3600);
 
-#[tokio::test]
-async fn eight_runners_do_maintenance_about_as_often_as_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn eight_runners_do_maintenance_about_as_often_as_one(database: Database) {
     let quiet = || caretaker(&database).poll_interval(HOUR).lease(HOUR).promote_interval(Duration::from_millis(20));
     let second = || tokio::time::sleep(Duration::from_secs(1));
     let first = quiet().name("first").start().await.unwrap();
@@ -33,9 +32,8 @@ async fn eight_runners_do_maintenance_about_as_often_as_one() {
     first.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_stop_gives_the_leases_up_and_another_runner_follows() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stop_gives_the_leases_up_and_another_runner_follows(database: Database) {
     let first = caretaker(&database).name("first").start().await.unwrap();
     for service in SERVICES {
         eventually!(holder(&database, service).await == "first", "{service}");
@@ -55,9 +53,8 @@ async fn a_stop_gives_the_leases_up_and_another_runner_follows() {
     second.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_service_is_left_to_its_holder_and_taken_over_when_the_lease_ends() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_service_is_left_to_its_holder_and_taken_over_when_the_lease_ends(database: Database) {
     // A holder that was killed: its lease lasts for a while, and is not extended.
     let dead = "INSERT INTO {schema}.maintenance (service, holder, runner, leased_until)
         VALUES ('promoter', gen_random_uuid(), 'dead', now() + interval '2 s')";
@@ -74,9 +71,8 @@ async fn a_service_is_left_to_its_holder_and_taken_over_when_the_lease_ends() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_service_can_be_switched_off_for_all_runners() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_service_can_be_switched_off_for_all_runners(database: Database) {
     let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('promoter', 'infinity')";
     database.execute(off).await;
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(10)).await.unwrap();
@@ -115,9 +111,8 @@ async fn any_number_of_holders_at_once_do_no_harm() {
     }
 }
 
-#[tokio::test]
-async fn nobody_waits_for_a_lease_that_somebody_has_locked() {
-    let database = Database::new().await;
+#[support::test]
+async fn nobody_waits_for_a_lease_that_somebody_has_locked(database: Database) {
     let runner = caretaker(&database).name("r").start().await.unwrap();
     eventually!(holder(&database, "promoter").await == "r", "no runner promotes");
     let mut locked = database.pool().begin().await.unwrap();
@@ -129,9 +124,8 @@ async fn nobody_waits_for_a_lease_that_somebody_has_locked() {
     locked.rollback().await.unwrap();
 }
 
-#[tokio::test]
-async fn without_a_session_of_its_own_a_runner_does_maintenance_in_transactions() {
-    let database = Database::new().await;
+#[support::test]
+async fn without_a_session_of_its_own_a_runner_does_maintenance_in_transactions(database: Database) {
     let runner = caretaker(&database).name("r").queue("default", 1).poll_only().start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
     eventually!(

@@ -35,9 +35,8 @@ async fn holder(database: &Database, service: &str) -> String {
     database.text(&query.replace('?', service)).await
 }
 
-#[tokio::test]
-async fn what_the_guide_says_of_maintenance_can_be_done() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_the_guide_says_of_maintenance_can_be_done(database: Database) {
     let guide = include_str!("../../../docs/operate/operations.md");
     let (_, rest) = guide.split_once("\n## Maintenance\n").unwrap();
     let (section, _) = rest.split_once("\n## ").unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use uniqueue::{
-    CatchUp, Job, NewJob, OnConflict, PeriodicJob, PeriodicSource, Retention, Runner, RunningJob, UniqueKey,
+    CatchUp, Client, Job, NewJob, OnConflict, PeriodicJob, PeriodicSource, Retention, Runner, RunningJob, UniqueKey,
     UniquePolicy,
 };
 
@@ -41,9 +41,8 @@ pub(super) async fn until_placed(database: &Database) {
     );
 }
 
-#[tokio::test]
-async fn each_slot_is_run_once_over_any_number_of_runners() {
-    let database = Database::new().await;
+#[support::test]
+async fn each_slot_is_run_once_over_any_number_of_runners(database: Database) {
     let every = |name: &str| PeriodicJob::every(name, SECOND, job("tick")).catch_up(CatchUp::All);
     let mut runners = Vec::new();
     for _ in 0..6 {
@@ -70,10 +69,8 @@ async fn each_slot_is_run_once_over_any_number_of_runners() {
     }
 }
 
-#[tokio::test]
-async fn of_many_who_run_the_same_slot_at_once_one_does() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn of_many_who_run_the_same_slot_at_once_one_does(database: Database, client: &Client) {
     client.periodic().define(PeriodicJob::every("a", HOUR, job("tick"))).await.unwrap();
     let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(8));
     let mut tasks = Vec::new();
@@ -132,9 +129,8 @@ async fn missed_slots_are_caught_up_with_as_told_also_after_a_restart() {
     }
 }
 
-#[tokio::test]
-async fn a_slots_job_tells_whose_it_is_and_is_scheduled_at_the_slot() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_slots_job_tells_whose_it_is_and_is_scheduled_at_the_slot(database: Database) {
     let runner = caretaker(&database).start().await.unwrap();
     let tick = NewJob::new("tick", &json!({"n": 1})).queue("slow").priority(3).max_attempts(2).meta("cause", "test");
     database.client.periodic().define(PeriodicJob::cron("ticks", "* * * * * *", tick)).await.unwrap();
@@ -153,9 +149,8 @@ async fn a_slots_job_tells_whose_it_is_and_is_scheduled_at_the_slot() {
     assert_eq!((row.source, row.problem), (PeriodicSource::Database, None));
 }
 
-#[tokio::test]
-async fn rows_inserted_in_plain_sql_run_and_bad_ones_say_why_and_stop_nobody() {
-    let database = Database::new().await;
+#[support::test]
+async fn rows_inserted_in_plain_sql_run_and_bad_ones_say_why_and_stop_nobody(database: Database) {
     let insert = "INSERT INTO {schema}.periodic (name, kind, schedule, time_zone, unique_policy, args) VALUES
         ('bad schedule', 'tick', 'every now and then', 'UTC', NULL, '{}'),
         ('bad zone', 'tick', '* * * * * *', 'Europe/Atlantis', NULL, '{}'),
@@ -186,9 +181,8 @@ async fn rows_inserted_in_plain_sql_run_and_bad_ones_say_why_and_stop_nobody() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_definition_in_code_updates_the_row_and_keeps_its_place_in_time() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_definition_in_code_updates_the_row_and_keeps_its_place_in_time(database: Database) {
     let runner = caretaker(&database)
         .periodic(PeriodicJob::cron("a", "0 9 * * *", job("old")).time_zone("Europe/Berlin"))
         .start()
@@ -216,9 +210,8 @@ async fn a_definition_in_code_updates_the_row_and_keeps_its_place_in_time() {
     assert!(database.client.periodic().find("a").await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn a_paused_one_runs_nothing_and_is_resumed_without_what_it_missed() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_paused_one_runs_nothing_and_is_resumed_without_what_it_missed(database: Database) {
     let periodic = database.client.periodic();
     periodic.define(PeriodicJob::every("a", HOUR, job("tick")).catch_up(CatchUp::All)).await.unwrap();
     periodic.define(PeriodicJob::every("b", SECOND, job("tock"))).await.unwrap();
@@ -242,9 +235,8 @@ async fn a_paused_one_runs_nothing_and_is_resumed_without_what_it_missed() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn where_completed_jobs_are_not_kept_a_slot_still_runs_once() {
-    let database = Database::new().await;
+#[support::test]
+async fn where_completed_jobs_are_not_kept_a_slot_still_runs_once(database: Database) {
     let (sender, mut ran) = tokio::sync::mpsc::unbounded_channel();
     let work = move |job: RunningJob<Task>| {
         let sender = sender.clone();
@@ -291,9 +283,8 @@ struct Report {
     n: u32,
 }
 
-#[tokio::test]
-async fn a_job_with_a_policy_of_its_own_does_not_overlap_itself() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_with_a_policy_of_its_own_does_not_overlap_itself(database: Database) {
     let periodic = database.client.periodic();
     let reject = UniqueKey::raw("k").on_conflict(OnConflict::Reject);
     periodic.define(PeriodicJob::every("ignores", SECOND, Report { n: 1 })).await.unwrap();
@@ -317,9 +308,8 @@ async fn a_job_with_a_policy_of_its_own_does_not_overlap_itself() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_can_never_run_is_refused_when_it_is_defined() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_can_never_run_is_refused_when_it_is_defined(database: Database) {
     let at = time::OffsetDateTime::UNIX_EPOCH;
     let windowed = UniquePolicy::new().window(HOUR);
     for (periodic, said) in [

@@ -10,9 +10,8 @@ use support::{Database, eventually, job};
 
 const WAITING: &str = "SELECT count(*) FROM {schema}.job WHERE state IN ('scheduled', 'retryable')";
 
-#[tokio::test]
-async fn the_promoter_sleeps_until_the_next_job_is_due() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_promoter_sleeps_until_the_next_job_is_due(database: Database) {
     for wait in [300, 600, 900] {
         database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(wait)).await.unwrap();
     }
@@ -40,9 +39,8 @@ async fn many_jobs_that_are_due_together_become_available_together() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn an_idle_look_reads_a_handful_of_pages_however_many_jobs_wait() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_idle_look_reads_a_handful_of_pages_however_many_jobs_wait(database: Database) {
     let insert = "INSERT INTO {schema}.job (id, kind, state, scheduled_at)
         SELECT gen_random_uuid(), 'a', 'scheduled', now() + interval '1 hour' + n * interval '1 s'
         FROM generate_series(1, 100000) AS n";
@@ -62,9 +60,8 @@ async fn an_idle_look_reads_a_handful_of_pages_however_many_jobs_wait() {
     assert!(pages < 50, "{pages} pages: {plan:#}");
 }
 
-#[tokio::test]
-async fn a_job_that_was_locked_when_it_was_due_is_promoted_later() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_was_locked_when_it_was_due_is_promoted_later(database: Database) {
     let runner = caretaker(&database).promote_interval(Duration::from_millis(10)).start().await.unwrap();
     let later = database.client.insert(job("a").scheduled_in(Duration::from_millis(100))).await.unwrap();
     let mut locked = database.pool().begin().await.unwrap();

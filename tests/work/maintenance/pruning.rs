@@ -21,9 +21,8 @@ pub(super) async fn final_jobs(database: &Database, queue: &str, state: &str, ag
     database.execute(&insert).await;
 }
 
-#[tokio::test]
-async fn each_state_and_queue_has_a_retention_of_its_own() {
-    let database = Database::new().await;
+#[support::test]
+async fn each_state_and_queue_has_a_retention_of_its_own(database: Database) {
     let said = "INSERT INTO {schema}.queue (name, keep_completed, keep_discarded)
         VALUES ('short', '1 minute', '1 minute'), ('long', '1000 years', '1000 years')";
     database.execute(said).await;
@@ -46,9 +45,8 @@ async fn each_state_and_queue_has_a_retention_of_its_own() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn ids_that_follow_no_clock_or_another_one_are_pruned_as_well() {
-    let database = Database::new().await;
+#[support::test]
+async fn ids_that_follow_no_clock_or_another_one_are_pruned_as_well(database: Database) {
     final_jobs(&database, "a", "completed", 7200, 10).await;
     let ahead = "INSERT INTO {schema}.job (id, kind, state, created_at, finalized_at)
         SELECT n, 'a', 'completed', now() - interval '2 h', now() - interval '2 h'
@@ -61,9 +59,8 @@ async fn ids_that_follow_no_clock_or_another_one_are_pruned_as_well() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_may_go_is_found_among_many_that_may_not() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_may_go_is_found_among_many_that_may_not(database: Database) {
     // Old jobs that wait, then a bit to prune, then jobs that are kept, then a bit to prune.
     let waiting = "INSERT INTO {schema}.job (id, kind, state, created_at, scheduled_at)
         SELECT (substr({schema}.id_at(now() - interval '9 h')::text, 1, 14) || substr(gen_random_uuid()::text, 15))::uuid,
@@ -81,9 +78,8 @@ async fn what_may_go_is_found_among_many_that_may_not() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn jobs_that_may_not_go_are_looked_at_once_and_not_every_round() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_that_may_not_go_are_looked_at_once_and_not_every_round(database: Database) {
     final_jobs(&database, "a", "completed", 7200, 20_000).await;
     let day = Retention::default();
     // Some that may go come last, to tell when a round is over.
@@ -107,9 +103,8 @@ async fn jobs_that_may_not_go_are_looked_at_once_and_not_every_round() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completion() {
-    let database = Database::new().await;
+#[support::test]
+async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completion(database: Database) {
     database.execute("INSERT INTO {schema}.queue (name, keep_completed) VALUES ('kept', '1 day')").await;
     let work = |job: RunningJob<Task>| async move {
         match job.args.n % 3 {
@@ -144,9 +139,8 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_stale_completion_deletes_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_stale_completion_deletes_nothing(database: Database) {
     let (started, go_on) =
         (std::sync::Arc::new(tokio::sync::Notify::new()), std::sync::Arc::new(tokio::sync::Notify::new()));
     let signals = (started.clone(), go_on.clone());
@@ -176,9 +170,8 @@ async fn a_stale_completion_deletes_nothing() {
     assert_eq!((row.state, row.attempt), (JobState::Running, 2));
 }
 
-#[tokio::test]
-async fn a_claim_that_outlives_completion_keeps_the_row_until_its_deadline() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_claim_that_outlives_completion_keeps_the_row_until_its_deadline(database: Database) {
     let runner = Runner::new(database.client.clone())
         .queue("default", 10)
         .retention(Retention::forever().completed(Duration::ZERO))
@@ -204,9 +197,8 @@ async fn a_claim_that_outlives_completion_keeps_the_row_until_its_deadline() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat(database: Database) {
     let runner = Runner::new(database.client.clone())
         .queue("default", 10)
         .lease(Duration::from_secs(1))
@@ -233,9 +225,8 @@ async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_service_that_is_stuck_lets_the_others_go_on() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_service_that_is_stuck_lets_the_others_go_on(database: Database) {
     let runner = caretaker(&database).prune_interval(QUICK).start().await.unwrap();
     eventually!(!super::holder(&database, "pruner").await.is_empty(), "no runner prunes");
     // The pruner reads the queues' settings, and nothing else of maintenance does.

@@ -70,9 +70,8 @@ async fn a_job_that_somebody_refers_to_keeps_no_other_from_being_pruned() {
     }
 }
 
-#[tokio::test]
-async fn jobs_that_may_not_be_deleted_are_tried_once_and_not_every_round() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_that_may_not_be_deleted_are_tried_once_and_not_every_round(database: Database) {
     final_jobs(&database, "a", "completed", 8 * 3600, 5000).await;
     refuse(&database, "DELETE", "OLD.queue = 'a'").await;
     let runner = pruner(&database).await;
@@ -86,9 +85,8 @@ async fn jobs_that_may_not_be_deleted_are_tried_once_and_not_every_round() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn many_jobs_that_may_not_be_deleted_keep_few_others_from_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn many_jobs_that_may_not_be_deleted_keep_few_others_from_it(database: Database) {
     final_jobs(&database, "a", "completed", 8 * 3600, 6000).await;
     // A hundred in a row, and ten here and there.
     let some = "UPDATE {schema}.job SET priority = 1 WHERE id IN (
@@ -104,9 +102,8 @@ async fn many_jobs_that_may_not_be_deleted_keep_few_others_from_it() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_job_that_may_not_be_discarded_keeps_no_other_from_being_rescued() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_may_not_be_discarded_keeps_no_other_from_being_rescued(database: Database) {
     for n in 0..50 {
         let tries = if n % 2 == 1 { 1 } else { 5 };
         database.client.insert(Task { n }).queue("unworked").max_attempts(tries).await.unwrap();
@@ -127,9 +124,8 @@ async fn a_job_that_may_not_be_discarded_keeps_no_other_from_being_rescued() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn jobs_that_may_not_be_promoted_keep_no_other_from_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_that_may_not_be_promoted_keep_no_other_from_it(database: Database) {
     // More in a row than are tried one by one.
     for n in 0..60 {
         let due = Duration::from_millis(if n < 40 { 1 } else { 50 });

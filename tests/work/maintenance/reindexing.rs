@@ -25,9 +25,8 @@ async fn until_walked(database: &Database) {
     }
 }
 
-#[tokio::test]
-async fn a_bloated_index_is_rebuilt_and_a_full_one_is_left_alone() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_bloated_index_is_rebuilt_and_a_full_one_is_left_alone(database: Database) {
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     let fill = "INSERT INTO {schema}.job (id, kind, queue)
         SELECT gen_random_uuid(), 'a', 'somebody''s' FROM generate_series(1, 250000)";
@@ -53,9 +52,8 @@ async fn a_bloated_index_is_rebuilt_and_a_full_one_is_left_alone() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn what_a_failed_rebuild_left_behind_is_dropped_and_nothing_else() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_a_failed_rebuild_left_behind_is_dropped_and_nothing_else(database: Database) {
     for _ in 0..2 {
         database.client.insert(support::job("a")).await.unwrap();
     }
@@ -92,9 +90,8 @@ async fn give_up(database: &Database, last: &mut String) -> String {
     command.to_owned()
 }
 
-#[tokio::test]
-async fn while_a_failed_rebuilds_leftover_stays_nothing_is_rebuilt() {
-    let database = Database::new().await;
+#[support::test]
+async fn while_a_failed_rebuilds_leftover_stays_nothing_is_rebuilt(database: Database) {
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     for _ in 0..5 {
         let fill = "INSERT INTO {schema}.job (id, kind, queue)
@@ -124,9 +121,8 @@ async fn while_a_failed_rebuilds_leftover_stays_nothing_is_rebuilt() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn without_a_session_of_its_own_or_when_switched_off_a_runner_rebuilds_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn without_a_session_of_its_own_or_when_switched_off_a_runner_rebuilds_nothing(database: Database) {
     let switched_off = caretaker(&database).no_reindexing().start().await.unwrap();
     let through_a_pooler = caretaker(&database).reindex_interval(QUICK).poll_only().start().await.unwrap();
     eventually!(!super::holder(&database, "pruner").await.is_empty(), "no runner prunes");
@@ -136,9 +132,8 @@ async fn without_a_session_of_its_own_or_when_switched_off_a_runner_rebuilds_not
     through_a_pooler.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_queue_that_was_just_made_is_walked_after_an_interval_and_not_at_once() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_queue_that_was_just_made_is_walked_after_an_interval_and_not_at_once(database: Database) {
     let service = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('reindexer', now())";
     database.execute(service).await;
     let mut connection = database.pool().acquire().await.unwrap();

@@ -25,9 +25,8 @@ async fn rescue(database: &Database) {
     testing::advance(&database.client, Duration::ZERO).await.unwrap();
 }
 
-#[tokio::test]
-async fn the_rescuer_is_awake_when_a_lease_runs_out() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_rescuer_is_awake_when_a_lease_runs_out(database: Database) {
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     die(&database, Duration::from_secs(2)).await;
     // On its own it would look every ten seconds only.
@@ -40,9 +39,8 @@ async fn the_rescuer_is_awake_when_a_lease_runs_out() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_job_that_keeps_killing_its_worker_is_discarded_at_its_third_crash_and_says_why() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_keeps_killing_its_worker_is_discarded_at_its_third_crash_and_says_why(database: Database) {
     let killer = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(2).await.unwrap();
     let row = async || database.client.job(killer.id()).await.unwrap().unwrap();
     let runner = caretaker(&database).lease(Duration::from_secs(1)).start().await.unwrap();
@@ -62,9 +60,8 @@ async fn a_job_that_keeps_killing_its_worker_is_discarded_at_its_third_crash_and
     assert_eq!(said, [(1, rescued.to_owned()), (1, rescued.to_owned()), (2, discarded)]);
 }
 
-#[tokio::test]
-async fn a_crash_as_a_suspect_uses_up_an_attempt_and_an_attempt_that_ends_clears_the_suspicion() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_crash_as_a_suspect_uses_up_an_attempt_and_an_attempt_that_ends_clears_the_suspicion(database: Database) {
     let job = database.client.insert(Task { n: 1 }).queue("unworked").await.unwrap();
     let row = async || database.client.job(job.id()).await.unwrap().unwrap();
     for (crashes, attempt) in [(1, 0), (2, 1)] {
@@ -81,9 +78,8 @@ async fn a_crash_as_a_suspect_uses_up_an_attempt_and_an_attempt_that_ends_clears
     assert_eq!((row().await.crashes, row().await.attempt), (0, 2));
 }
 
-#[tokio::test]
-async fn a_second_crash_does_not_use_up_the_last_attempt() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_second_crash_does_not_use_up_the_last_attempt(database: Database) {
     let job = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(2).await.unwrap();
     die(&database, Duration::ZERO).await;
     database.execute("UPDATE {schema}.job SET attempt = 2, crashes = 1").await;
@@ -92,9 +88,8 @@ async fn a_second_crash_does_not_use_up_the_last_attempt() {
     assert_eq!((row.state, row.crashes, row.attempt), (JobState::Retryable, 2, 1));
 }
 
-#[tokio::test]
-async fn a_job_with_one_attempt_is_not_started_again_after_a_crash() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_with_one_attempt_is_not_started_again_after_a_crash(database: Database) {
     let job = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(1).await.unwrap();
     die(&database, Duration::ZERO).await;
     rescue(&database).await;
@@ -149,9 +144,8 @@ async fn a_sixth_crash_discards_a_job_that_was_started_long_after_the_others() {
     assert_eq!(crash((5, 90), (0, 1)).await, [(Retryable, 6), (Retryable, 1)]);
 }
 
-#[tokio::test]
-async fn a_crash_beside_others_does_not_use_up_the_last_attempt_however_often() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_crash_beside_others_does_not_use_up_the_last_attempt_however_often(database: Database) {
     let jobs = [1, 2].map(|n| NewJob::from(Task { n }).queue("unworked").max_attempts(2));
     database.client.insert_many(jobs).await.unwrap();
     for crashes in 1..=5 {
@@ -164,9 +158,8 @@ async fn a_crash_beside_others_does_not_use_up_the_last_attempt_however_often() 
     }
 }
 
-#[tokio::test]
-async fn an_operators_retry_of_a_job_that_was_discarded_for_its_crashes_is_a_suspect() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_operators_retry_of_a_job_that_was_discarded_for_its_crashes_is_a_suspect(database: Database) {
     let job = database.client.insert(Task { n: 1 }).queue("unworked").await.unwrap();
     die(&database, Duration::ZERO).await;
     database.execute("UPDATE {schema}.job SET crashes = 2").await;

@@ -11,9 +11,8 @@ use support::{Database, eventually, job};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-#[tokio::test]
-async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew(database: Database) {
     let yearly = PeriodicJob::cron("a", "0 0 1 1 *", job("tick"));
     database.client.periodic().define(yearly).await.unwrap();
     let runner = caretaker(&database).start().await.unwrap();
@@ -43,9 +42,8 @@ async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_runner_that_read_the_old_schedule_does_not_place_the_new_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_that_read_the_old_schedule_does_not_place_the_new_one(database: Database) {
     database.client.periodic().define(PeriodicJob::cron("a", "0 0 1 1 *", job("tick"))).await.unwrap();
     let seen = database.text("SELECT starts_at::text FROM {schema}.periodic").await;
     database.execute("UPDATE {schema}.periodic SET schedule = 'PT1H'").await;
@@ -56,9 +54,8 @@ async fn a_runner_that_read_the_old_schedule_does_not_place_the_new_one() {
     assert_eq!(database.client.periodic().find("a").await.unwrap().unwrap().next_at, None);
 }
 
-#[tokio::test]
-async fn a_slot_placed_before_the_clock_went_back_is_not_waited_for() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_slot_placed_before_the_clock_went_back_is_not_waited_for(database: Database) {
     for name in ["placed", "unplaced", "by hand"] {
         database.client.periodic().define(PeriodicJob::every(name, 2 * SECOND, job("tick"))).await.unwrap();
     }
@@ -81,9 +78,8 @@ async fn a_slot_placed_before_the_clock_went_back_is_not_waited_for() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn malformed_schedules_in_the_table_delay_nothing_and_are_named() {
-    let database = Database::new().await;
+#[support::test]
+async fn malformed_schedules_in_the_table_delay_nothing_and_are_named(database: Database) {
     let insert = "INSERT INTO {schema}.periodic (name, kind, schedule)
         SELECT 'bad ' || n, 'tick', s FROM unnest(ARRAY[
             ', * * * * *', '* , * * *', '0 0 30 2 *', '0 0 31 2,4,6,9,11 *', '59 59 23 , * *', repeat('1,', 490) || '1 * * * *'
@@ -110,9 +106,8 @@ async fn malformed_schedules_in_the_table_delay_nothing_and_are_named() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_slot_whose_job_the_database_refuses_delays_no_other() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_slot_whose_job_the_database_refuses_delays_no_other(database: Database) {
     database
         .execute(
             "CREATE FUNCTION {schema}.refuse_bad() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -135,9 +130,8 @@ async fn a_slot_whose_job_the_database_refuses_delays_no_other() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_periodic_job_is_changed_in_part() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_periodic_job_is_changed_in_part(database: Database) {
     let periodic = database.client.periodic();
     periodic.define(PeriodicJob::cron("a", "0 9 * * *", job("tick")).catch_up(CatchUp::All)).await.unwrap();
     let args = serde_json::value::to_raw_value(&json!({"depth": 2})).unwrap();
@@ -161,9 +155,8 @@ async fn a_periodic_job_is_changed_in_part() {
     assert_eq!(periodic.find("a").await.unwrap().unwrap().schedule, "0 9 * * *");
 }
 
-#[tokio::test]
-async fn a_periodic_job_is_defined_and_changed_in_sql() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_periodic_job_is_defined_and_changed_in_sql(database: Database) {
     let answer = async |call: &str| {
         let query = format!("SELECT {{schema}}.set_periodic({call})");
         sqlx::query_scalar::<_, bool>(database.sql(&query)).fetch_one(database.pool()).await

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{Rate, Runner, RunningJob};
+use uniqueue::{Client, Rate, Runner, RunningJob};
 
 use super::{LEFT, assert_rate_was_kept, with_history, work};
 use support::process::{Order, RunnerProcess};
@@ -78,10 +78,8 @@ async fn the_rate_of_groups_changes_live() {
     assert_eq!(database.number(left).await, 0, "no rate, no time");
 }
 
-#[tokio::test]
-async fn rows_of_groups_whose_times_have_passed_are_pruned() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn rows_of_groups_whose_times_have_passed_are_pruned(database: Database, client: &Client) {
     database
         .execute(
             "INSERT INTO {schema}.queue_group (queue, group_key, rate_full_at, held_until)

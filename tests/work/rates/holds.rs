@@ -177,10 +177,8 @@ async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed() {
     assert!(queue.hold(Duration::MAX).await.unwrap().held_until.is_some());
 }
 
-#[tokio::test]
-async fn a_hold_waits_for_an_open_change_of_its_queue_and_other_results_do_not() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_hold_waits_for_an_open_change_of_its_queue_and_other_results_do_not(database: Database, client: &Client) {
     let mut tx = database.pool().begin().await.unwrap();
     client.queue("default").fair(false).tx(&mut tx).await.unwrap();
     client.insert(Call { hold: Some(Held::Queue { millis: 50 }) }).priority(1).await.unwrap();

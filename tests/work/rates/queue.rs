@@ -146,9 +146,8 @@ async fn a_job_that_is_given_back_gives_no_token_back() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.start_log").await, 3);
 }
 
-#[tokio::test]
-async fn a_rate_outside_its_limits_is_refused() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_rate_outside_its_limits_is_refused(database: Database) {
     let queue = database.client.queue("default");
     for rate in [Rate::per(0, SECOND), Rate::per(1, Duration::ZERO), Rate::per(1, SECOND).burst(0)] {
         for change in [queue.rate(Some(rate)), queue.group_rate(Some(rate))] {
@@ -162,9 +161,8 @@ async fn a_rate_outside_its_limits_is_refused() {
     assert!(refused.to_string().contains("queue_rate_range"), "{refused}");
 }
 
-#[tokio::test]
-async fn a_rate_needs_read_committed() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_rate_needs_read_committed(database: Database) {
     database.client.queue("default").rate(Some(Rate::per(1, SECOND))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
@@ -172,9 +170,8 @@ async fn a_rate_needs_read_committed() {
     assert!(places.unwrap_err().to_string().contains("READ COMMITTED"));
 }
 
-#[tokio::test]
-async fn tokens_are_counted_to_the_microsecond_and_never_in_excess() {
-    let database = Database::new().await;
+#[support::test]
+async fn tokens_are_counted_to_the_microsecond_and_never_in_excess(database: Database) {
     let tokens = "SELECT {schema}._rate_tokens(3, '1 s', 2, '2000-01-01 00:00:00Z'::timestamptz + CAST($1 AS interval), '2000-01-01 00:00:00Z')";
     let mut connection = database.pool().acquire().await.unwrap();
     for (ahead, expected) in [

@@ -25,9 +25,8 @@ async fn insert(database: &Database) {
     tx.commit().await.unwrap();
 }
 
-#[tokio::test]
-async fn done_and_ended_run_when_all_rows_completed() {
-    let database = Database::new().await;
+#[support::test]
+async fn done_and_ended_run_when_all_rows_completed(database: Database) {
     insert(&database).await;
     work(&database, &KINDS, "").await;
     let rows = "import.row completed, import.row completed";
@@ -37,9 +36,8 @@ async fn done_and_ended_run_when_all_rows_completed() {
     assert_eq!(error, "cancelled: it runs only if a parent fails, and each of them completed");
 }
 
-#[tokio::test]
-async fn a_crash_between_the_last_row_and_its_callbacks_loses_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_crash_between_the_last_row_and_its_callbacks_loses_nothing(database: Database) {
     insert(&database).await;
     crash(&database, "import.row").await;
     assert_eq!(work(&database, &KINDS, "").await.completed(), 1, "the other row");
@@ -51,18 +49,16 @@ async fn a_crash_between_the_last_row_and_its_callbacks_loses_nothing() {
     assert!(states(&database).await.contains("import.done completed"));
 }
 
-#[tokio::test]
-async fn after_a_rollback_neither_rows_nor_callbacks_exist() {
-    let database = Database::new().await;
+#[support::test]
+async fn after_a_rollback_neither_rows_nor_callbacks_exist(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     import(&database.client, &mut tx, 7, 2).await.unwrap();
     tx.rollback().await.unwrap();
     assert_eq!(jobs(&database).await, 0);
 }
 
-#[tokio::test]
-async fn a_cancelled_row_cancels_done_at_once_and_failed_and_ended_run_after_the_last_row() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_cancelled_row_cancels_done_at_once_and_failed_and_ended_run_after_the_last_row(database: Database) {
     insert(&database).await;
     database.client.cancel(first_of(&database, "import.row").await).await.unwrap();
     // No row is worked yet.

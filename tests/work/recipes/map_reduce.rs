@@ -38,18 +38,16 @@ async fn sum(database: &Database) -> i64 {
     database.number("SELECT output::bigint FROM {schema}.job WHERE kind = 'words.sum'").await
 }
 
-#[tokio::test]
-async fn the_reduce_starts_once_after_the_last_map() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_reduce_starts_once_after_the_last_map(database: Database) {
     count_words(&database.client, &FILES).await.unwrap();
     let drained = drain(&database).await;
     assert_eq!((drained.completed(), drained.jobs()[3].job.kind.as_str()), (4, "words.sum"));
     assert_eq!(sum(&database).await, 6);
 }
 
-#[tokio::test]
-async fn at_a_crash_only_the_map_that_ran_is_tried_again() {
-    let database = Database::new().await;
+#[support::test]
+async fn at_a_crash_only_the_map_that_ran_is_tried_again(database: Database) {
     count_words(&database.client, &FILES).await.unwrap();
     crash(&database, "words.count").await;
     assert_eq!(drain(&database).await.completed(), 2);
@@ -58,17 +56,15 @@ async fn at_a_crash_only_the_map_that_ran_is_tried_again() {
     assert_eq!(sum(&database).await, 6);
 }
 
-#[tokio::test]
-async fn after_a_rollback_nothing_was_inserted() {
-    let database = Database::new().await;
+#[support::test]
+async fn after_a_rollback_nothing_was_inserted(database: Database) {
     refuse(&database, "words.sum").await;
     assert!(count_words(&database.client, &FILES).await.is_err());
     assert_eq!(jobs(&database).await, 0);
 }
 
-#[tokio::test]
-async fn the_reduce_is_cancelled_with_a_map_and_the_other_maps_go_on() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_reduce_is_cancelled_with_a_map_and_the_other_maps_go_on(database: Database) {
     count_words(&database.client, &FILES).await.unwrap();
     database.client.cancel(first_of(&database, "words.count").await).await.unwrap();
     assert_eq!(drain(&database).await.completed(), 2);

@@ -41,9 +41,8 @@ async fn drain(database: &Database) -> testing::Drained {
     testing::drain(runner(database).worker(encode).worker(publish)).await.unwrap()
 }
 
-#[tokio::test]
-async fn a_step_reads_the_output_of_the_step_before() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_step_reads_the_output_of_the_step_before(database: Database) {
     insert(&database.client).await.unwrap();
     assert_eq!(worked(&drain(&database).await), ["video.encode", "video.publish"]);
     assert_eq!(states(&database).await, "video.encode completed, video.publish completed");
@@ -51,9 +50,8 @@ async fn a_step_reads_the_output_of_the_step_before() {
     assert_eq!(parents[0].output_as::<String>().unwrap().as_deref(), Some("a.mov.mp4"));
 }
 
-#[tokio::test]
-async fn at_a_crash_the_step_runs_again_and_the_steps_after_it_wait() {
-    let database = Database::new().await;
+#[support::test]
+async fn at_a_crash_the_step_runs_again_and_the_steps_after_it_wait(database: Database) {
     insert(&database.client).await.unwrap();
     crash(&database, "video.encode").await;
     assert_eq!(drain(&database).await.attempts(), 0);
@@ -63,17 +61,15 @@ async fn at_a_crash_the_step_runs_again_and_the_steps_after_it_wait() {
     assert_eq!(states(&database).await, "video.encode completed, video.publish completed");
 }
 
-#[tokio::test]
-async fn after_a_rollback_no_step_was_ever_there() {
-    let database = Database::new().await;
+#[support::test]
+async fn after_a_rollback_no_step_was_ever_there(database: Database) {
     refuse(&database, "video.publish").await;
     assert!(insert(&database.client).await.is_err());
     assert_eq!(jobs(&database).await, 0);
 }
 
-#[tokio::test]
-async fn the_steps_after_a_cancelled_step_are_cancelled_with_that_reason() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_steps_after_a_cancelled_step_are_cancelled_with_that_reason(database: Database) {
     insert(&database.client).await.unwrap();
     let first = first_of(&database, "video.encode").await;
     database.client.cancel(first).await.unwrap();

@@ -16,9 +16,8 @@ use uniqueue::NewJob;
 use super::{first_of, states, work};
 use support::Database;
 
-#[tokio::test]
-async fn a_graph_goes_on_from_its_failed_step() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_graph_goes_on_from_its_failed_step(database: Database) {
     let [a, b, c] = ["a", "b", "c"].map(|kind| NewJob::new(kind, &json!({})));
     let b = b.after(&a);
     let c = c.after(&b);

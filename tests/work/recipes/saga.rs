@@ -20,9 +20,8 @@ use support::Database;
 
 const KINDS: [&str; 5] = ["flight.book", "hotel.book", "car.book", "hotel.undo", "flight.undo"];
 
-#[tokio::test]
-async fn without_a_failure_all_undo_jobs_are_cancelled() {
-    let database = Database::new().await;
+#[support::test]
+async fn without_a_failure_all_undo_jobs_are_cancelled(database: Database) {
     book(&database.client, 1).await.unwrap();
     assert_eq!(worked(&work(&database, &KINDS, "").await), ["flight.book", "hotel.book", "car.book"]);
     assert!(states(&database).await.ends_with("hotel.undo cancelled, flight.undo cancelled"));
@@ -42,18 +41,16 @@ async fn what_was_done_is_undone_in_the_reverse_order() {
     }
 }
 
-#[tokio::test]
-async fn a_cancelled_step_is_compensated_as_a_failed_one() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_cancelled_step_is_compensated_as_a_failed_one(database: Database) {
     book(&database.client, 1).await.unwrap();
     database.client.cancel(first_of(&database, "car.book").await).await.unwrap();
     let expected = ["flight.book", "hotel.book", "hotel.undo", "flight.undo"];
     assert_eq!(worked(&work(&database, &KINDS, "").await), expected);
 }
 
-#[tokio::test]
-async fn at_a_crash_a_step_and_an_undo_job_are_tried_again() {
-    let database = Database::new().await;
+#[support::test]
+async fn at_a_crash_a_step_and_an_undo_job_are_tried_again(database: Database) {
     book(&database.client, 1).await.unwrap();
     crash(&database, "flight.book").await;
     assert_eq!(work(&database, &KINDS, "").await.attempts(), 0);
@@ -65,9 +62,8 @@ async fn at_a_crash_a_step_and_an_undo_job_are_tried_again() {
     assert_eq!(worked(&work(&database, &KINDS, "").await), ["hotel.undo", "flight.undo"]);
 }
 
-#[tokio::test]
-async fn after_a_rollback_nothing_is_there_to_undo() {
-    let database = Database::new().await;
+#[support::test]
+async fn after_a_rollback_nothing_is_there_to_undo(database: Database) {
     refuse(&database, "flight.undo").await;
     assert!(book(&database.client, 1).await.is_err());
     assert_eq!(jobs(&database).await, 0);

@@ -9,9 +9,8 @@ use uniqueue::{JobState, NewJob, Rate, Runner, RunningJob};
 use super::{Remote, Task, refusal};
 use support::{Database, job};
 
-#[tokio::test]
-async fn jobs_come_in_the_order_of_work_with_what_a_worker_reads() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_come_in_the_order_of_work_with_what_a_worker_reads(database: Database) {
     let jobs = [1, 3, 2].map(|priority| NewJob::new("mail", &json!({"to": priority})).priority(priority));
     database.client.insert_many(jobs).await.unwrap();
     let worker = Remote::new(&database, "w");
@@ -25,9 +24,8 @@ async fn jobs_come_in_the_order_of_work_with_what_a_worker_reads() {
     assert!(worker.fetch(10).await.is_empty());
 }
 
-#[tokio::test]
-async fn the_timeout_of_a_registered_kind_comes_with_its_jobs() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_timeout_of_a_registered_kind_comes_with_its_jobs(database: Database) {
     database.client.insert_many([job("slow"), job("other")]).await.unwrap();
     database.execute("SELECT {schema}.register_kind('slow', timeout => '5 minutes')").await;
     let timeouts: Vec<_> = Remote::new(&database, "w").fetch(2).await.into_iter().map(|job| job.timeout).collect();
@@ -35,9 +33,8 @@ async fn the_timeout_of_a_registered_kind_comes_with_its_jobs() {
     assert_eq!((minutes, &timeouts[1]), (Some(5), &None));
 }
 
-#[tokio::test]
-async fn a_fetch_takes_at_most_its_count_from_all_queues_the_first_ones_first() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_fetch_takes_at_most_its_count_from_all_queues_the_first_ones_first(database: Database) {
     for queue in ["a", "b", "c"] {
         database.client.insert_many((0..3).map(|_| job("j").queue(queue))).await.unwrap();
     }
@@ -48,9 +45,8 @@ async fn a_fetch_takes_at_most_its_count_from_all_queues_the_first_ones_first() 
     assert_eq!(queues(9).await, "a");
 }
 
-#[tokio::test]
-async fn kinds_choose_and_without_them_every_kind_is_worked_also_in_groups() {
-    let database = Database::new().await;
+#[support::test]
+async fn kinds_choose_and_without_them_every_kind_is_worked_also_in_groups(database: Database) {
     for kind in ["x", "y", "z"] {
         database.client.insert(job(kind)).await.unwrap();
         database.client.insert(job(kind).group(kind)).await.unwrap();
@@ -63,9 +59,8 @@ async fn kinds_choose_and_without_them_every_kind_is_worked_also_in_groups() {
     assert_eq!(kinds(Remote::new(&database, "any").fetch(10).await), ["z", "z"]);
 }
 
-#[tokio::test]
-async fn pause_limit_rate_and_hold_of_a_queue_hold_for_remote_workers() {
-    let database = Database::new().await;
+#[support::test]
+async fn pause_limit_rate_and_hold_of_a_queue_hold_for_remote_workers(database: Database) {
     let worker = Remote::new(&database, "w");
     database.client.insert_many((0..20).map(|_| job("j"))).await.unwrap();
     let queue = || database.client.queue("default");
@@ -84,9 +79,8 @@ async fn pause_limit_rate_and_hold_of_a_queue_hold_for_remote_workers() {
     assert!(worker.fetch(5).await.is_empty());
 }
 
-#[tokio::test]
-async fn groups_take_turns_over_fetches_of_one_job() {
-    let database = Database::new().await;
+#[support::test]
+async fn groups_take_turns_over_fetches_of_one_job(database: Database) {
     database.execute("INSERT INTO {schema}.queue (name, fair) VALUES ('default', true)").await;
     for group in ["a", "b", "c", "d"] {
         database.client.insert_many((0..10).map(|_| job("j").group(group))).await.unwrap();
@@ -103,9 +97,8 @@ async fn groups_take_turns_over_fetches_of_one_job() {
     assert_eq!(second.len(), 4, "{groups:?}");
 }
 
-#[tokio::test]
-async fn jobs_that_the_database_refuses_to_start_are_left_alone_and_the_others_go_on() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_that_the_database_refuses_to_start_are_left_alone_and_the_others_go_on(database: Database) {
     for text in [
         "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
@@ -137,9 +130,8 @@ async fn try_again(database: &Database) {
 }
 
 /// As many as one fetch tries at least, and some behind them.
-#[tokio::test]
-async fn jobs_that_cannot_be_read_are_set_aside_then_discarded_and_hold_up_no_other() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_that_cannot_be_read_are_set_aside_then_discarded_and_hold_up_no_other(database: Database) {
     let inserted = database.client.insert_many((0..30).map(|_| job("j"))).await.unwrap();
     for (place, job) in inserted[..28].iter().enumerate() {
         database.damage(job.id(), if place % 5 == 0 { "errors" } else { "args" }).await;
@@ -163,9 +155,8 @@ async fn jobs_that_cannot_be_read_are_set_aside_then_discarded_and_hold_up_no_ot
     assert_eq!(database.number(said).await, 28);
 }
 
-#[tokio::test]
-async fn a_queue_of_which_no_job_can_be_started_holds_up_no_other_and_says_so() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_queue_of_which_no_job_can_be_started_holds_up_no_other_and_says_so(database: Database) {
     database
         .execute("CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")
         .await;
@@ -183,9 +174,8 @@ async fn a_queue_of_which_no_job_can_be_started_holds_up_no_other_and_says_so() 
     );
 }
 
-#[tokio::test]
-async fn remote_workers_and_a_runner_share_a_queue_and_each_job_is_worked_once() {
-    let database = Database::new().await;
+#[support::test]
+async fn remote_workers_and_a_runner_share_a_queue_and_each_job_is_worked_once(database: Database) {
     database.client.insert_many((0..200).map(|_| job("task"))).await.unwrap();
     let worker = Remote::new(&database, "w");
     let of_remote = worker.fetch(50).await;
@@ -203,9 +193,8 @@ async fn remote_workers_and_a_runner_share_a_queue_and_each_job_is_worked_once()
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_worker_cannot_end_or_extend_the_jobs_of_a_runner() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_worker_cannot_end_or_extend_the_jobs_of_a_runner(database: Database) {
     let worker = Remote::new(&database, "w");
     database.client.insert(job("j")).await.unwrap();
     // The job was a remote worker's before.
@@ -228,9 +217,8 @@ async fn a_worker_cannot_end_or_extend_the_jobs_of_a_runner() {
     assert!(!worker.extend(&[second]).await[0].held);
 }
 
-#[tokio::test]
-async fn arguments_outside_their_limits_are_refused_by_name() {
-    let database = Database::new().await;
+#[support::test]
+async fn arguments_outside_their_limits_are_refused_by_name(database: Database) {
     let worker = Remote::new(&database, "w");
     for (call, problem) in [
         ("'{}', 'w'", "invalid queues: must be 1 to 100 names: 0"),
@@ -254,9 +242,8 @@ async fn arguments_outside_their_limits_are_refused_by_name() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
 }
 
-#[tokio::test]
-async fn a_worker_is_seen_as_live_until_it_stops() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_worker_is_seen_as_live_until_it_stops(database: Database) {
     let worker = Remote::new(&database, "host:1").of_queues(&["b", "a"]).of_kinds(&["j"]);
     worker.fetch(1).await;
     // In another order, it is the same worker.

@@ -43,9 +43,8 @@ async fn each_outcome_does_to_the_job_what_it_does_in_a_runner() {
     }
 }
 
-#[tokio::test]
-async fn a_job_that_was_due_before_all_time_ends_and_its_wait_is_not_counted() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_was_due_before_all_time_ends_and_its_wait_is_not_counted(database: Database) {
     database.client.insert(job("j")).await.unwrap();
     database.execute("UPDATE {schema}.job SET scheduled_at = '-infinity'").await;
     let worker = Remote::new(&database, "w");
@@ -58,9 +57,8 @@ async fn a_job_that_was_due_before_all_time_ends_and_its_wait_is_not_counted() {
     assert!(counts.wait.sum().is_zero());
 }
 
-#[tokio::test]
-async fn a_job_without_an_attempt_left_is_discarded() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_without_an_attempt_left_is_discarded(database: Database) {
     let (worker, first) = one(&database).await;
     let fail = ", ARRAY['bad'], ARRAY[interval '0']";
     assert_eq!(worker.end_one(&first, "fail_jobs", fail).await.1, "available");
@@ -71,9 +69,8 @@ async fn a_job_without_an_attempt_left_is_discarded() {
     assert_eq!(worker.end_one(&third, "fail_jobs", fail).await, (true, "discarded".to_owned()));
 }
 
-#[tokio::test]
-async fn without_a_delay_the_wait_is_that_of_the_default_policy() {
-    let database = Database::new().await;
+#[support::test]
+async fn without_a_delay_the_wait_is_that_of_the_default_policy(database: Database) {
     // As RetryPolicy::exponential: a tenth more or less, and at the limit only less.
     let spread = "SELECT string_agg(concat_ws(' ', a, round(min::numeric, 1), round(max::numeric, 1)), ', ' ORDER BY a)
         FROM (
@@ -90,9 +87,8 @@ async fn without_a_delay_the_wait_is_that_of_the_default_policy() {
     assert!((900..=1_101).contains(&database.number(waits).await));
 }
 
-#[tokio::test]
-async fn without_a_delay_the_wait_is_that_of_the_registered_kind() {
-    let database = Database::new().await;
+#[support::test]
+async fn without_a_delay_the_wait_is_that_of_the_registered_kind(database: Database) {
     // As RetryPolicy has it, the odd ones included.
     for (backoff, waits) in [
         (r#"{"first": "10s", "jitter": 0}"#, "10 20 3600"),
@@ -119,9 +115,8 @@ async fn without_a_delay_the_wait_is_that_of_the_registered_kind() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.kind WHERE backoff IS NULL").await, 1);
 }
 
-#[tokio::test]
-async fn a_result_that_is_sent_again_changes_nothing_and_says_the_state() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_result_that_is_sent_again_changes_nothing_and_says_the_state(database: Database) {
     let (worker, fetched) = one(&database).await;
     assert_eq!(worker.complete(&fetched).await, (true, "completed".to_owned()));
     let before = database.text("SELECT j::text FROM {schema}.job AS j").await;
@@ -132,9 +127,8 @@ async fn a_result_that_is_sent_again_changes_nothing_and_says_the_state() {
     assert_eq!(worker.complete(&fetched).await, (false, String::new()));
 }
 
-#[tokio::test]
-async fn answers_come_in_the_order_of_the_input_also_for_jobs_given_twice() {
-    let database = Database::new().await;
+#[support::test]
+async fn answers_come_in_the_order_of_the_input_also_for_jobs_given_twice(database: Database) {
     let worker = Remote::new(&database, "w");
     database.client.insert_many((0..6).map(|_| job("j"))).await.unwrap();
     let mut jobs = worker.fetch(6).await;
@@ -164,9 +158,8 @@ async fn answers_come_in_the_order_of_the_input_also_for_jobs_given_twice() {
     assert_eq!((second.state, second.output), (JobState::Completed, Some(json!(5))));
 }
 
-#[tokio::test]
-async fn effect_and_completion_are_one_in_the_workers_own_transaction() {
-    let database = Database::new().await;
+#[support::test]
+async fn effect_and_completion_are_one_in_the_workers_own_transaction(database: Database) {
     let (worker, fetched) = one(&database).await;
     database.execute("CREATE TABLE {schema}.effect (n integer)").await;
     let complete = || worker.sql("SELECT counted FROM {schema}.complete_jobs(ARRAY[$1::uuid], ARRAY[$2])");
@@ -186,9 +179,8 @@ async fn effect_and_completion_are_one_in_the_workers_own_transaction() {
     }
 }
 
-#[tokio::test]
-async fn a_job_whose_key_is_taken_on_its_way_back_is_discarded_and_says_so() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_whose_key_is_taken_on_its_way_back_is_discarded_and_says_so(database: Database) {
     let worker = Remote::new(&database, "w");
     let key = || UniqueKey::raw("k").scope(UniqueScope::Queued).on_reentry(OnReentry::Discard);
     database.client.insert(job("j").unique_key(key())).await.unwrap();
@@ -198,9 +190,8 @@ async fn a_job_whose_key_is_taken_on_its_way_back_is_discarded_and_says_so() {
     assert_eq!(ended, (true, "discarded".to_owned()));
 }
 
-#[tokio::test]
-async fn arguments_that_do_not_fit_are_refused_and_nothing_is_changed() {
-    let database = Database::new().await;
+#[support::test]
+async fn arguments_that_do_not_fit_are_refused_and_nothing_is_changed(database: Database) {
     let (worker, fetched) = one(&database).await;
     let jobs = [fetched.clone()];
     for (call, rest, problem) in [

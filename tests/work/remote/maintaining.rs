@@ -10,9 +10,8 @@ use support::{Database, job};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-#[tokio::test]
-async fn without_any_runner_due_jobs_start_and_final_ones_are_deleted() {
-    let database = Database::new().await;
+#[support::test]
+async fn without_any_runner_due_jobs_start_and_final_ones_are_deleted(database: Database) {
     let worker = Remote::new(&database, "w");
     database.client.insert(job("j").scheduled_in(Duration::from_millis(300))).await.unwrap();
     let next_in = "SELECT (extract(epoch FROM next_in) * 1000)::bigint FROM {schema}.maintain('w')";
@@ -30,9 +29,8 @@ async fn without_any_runner_due_jobs_start_and_final_ones_are_deleted() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 
-#[tokio::test]
-async fn what_a_queue_or_a_known_runner_keeps_is_not_deleted() {
-    let database = Database::new().await;
+#[support::test]
+async fn what_a_queue_or_a_known_runner_keeps_is_not_deleted(database: Database) {
     let worker = Remote::new(&database, "w");
     let retention = Retention::forever();
     let runner = bystander(&database).retention(retention).start().await.unwrap();
@@ -85,9 +83,8 @@ async fn one_of_many_callers_does_the_work_and_another_goes_on_when_it_is_gone()
     assert_eq!(database.text("SELECT min(runner) FROM {schema}.maintenance").await, "late");
 }
 
-#[tokio::test]
-async fn a_runner_that_has_the_leases_leaves_nothing_to_do() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_that_has_the_leases_leaves_nothing_to_do(database: Database) {
     let runner = bystander(&database).start().await.unwrap();
     database
         .until("SELECT count(*) FROM {schema}.maintenance WHERE service IN ('promoter', 'rescuer', 'pruner')", 3)
@@ -99,9 +96,8 @@ async fn a_runner_that_has_the_leases_leaves_nothing_to_do() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn jobs_that_the_database_refuses_to_change_hold_up_no_others() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_that_the_database_refuses_to_change_hold_up_no_others(database: Database) {
     let worker = Remote::new(&database, "w");
     database
         .execute(

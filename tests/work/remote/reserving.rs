@@ -7,9 +7,8 @@ use uniqueue::{JobId, JobState};
 use super::{Fetched, Remote, bystander, run_out};
 use support::{Database, job};
 
-#[tokio::test]
-async fn a_job_comes_back_after_its_reservation_as_a_suspect_and_a_late_result_is_dropped() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_comes_back_after_its_reservation_as_a_suspect_and_a_late_result_is_dropped(database: Database) {
     let hangs = Remote::new(&database, "hangs").reserve("1 second");
     let other = Remote::new(&database, "other");
     database.client.insert(job("j")).await.unwrap();
@@ -33,9 +32,8 @@ async fn a_job_comes_back_after_its_reservation_as_a_suspect_and_a_late_result_i
     assert_eq!(other.complete(&second).await, (true, "completed".to_owned()));
 }
 
-#[tokio::test]
-async fn a_worker_that_stood_still_and_speaks_again_did_not_crash() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_worker_that_stood_still_and_speaks_again_did_not_crash(database: Database) {
     let worker = Remote::new(&database, "w");
     let other = Remote::new(&database, "other");
     database.client.insert_many((0..3).map(|_| job("j"))).await.unwrap();
@@ -61,9 +59,8 @@ async fn a_worker_that_stood_still_and_speaks_again_did_not_crash() {
     assert_eq!(database.number("SELECT max(crashes)::bigint FROM {schema}.job").await, 2);
 }
 
-#[tokio::test]
-async fn a_result_that_comes_after_the_reservation_but_before_the_rescue_counts() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_result_that_comes_after_the_reservation_but_before_the_rescue_counts(database: Database) {
     let worker = Remote::new(&database, "w");
     database.client.insert(job("j")).await.unwrap();
     let fetched = worker.fetch_one().await;
@@ -72,9 +69,8 @@ async fn a_result_that_comes_after_the_reservation_but_before_the_rescue_counts(
     assert_eq!(worker.maintain().await.1, 0);
 }
 
-#[tokio::test]
-async fn extending_keeps_a_job_and_says_which_are_lost_and_why() {
-    let database = Database::new().await;
+#[support::test]
+async fn extending_keeps_a_job_and_says_which_are_lost_and_why(database: Database) {
     let worker = Remote::new(&database, "w");
     database.client.insert_many((0..5).map(|_| job("j"))).await.unwrap();
     let jobs = worker.fetch(5).await;
@@ -101,9 +97,8 @@ async fn extending_keeps_a_job_and_says_which_are_lost_and_why() {
     assert_eq!(database.number(reserved).await, 2);
 }
 
-#[tokio::test]
-async fn extending_waits_for_no_lock_and_stores_progress() {
-    let database = Database::new().await;
+#[support::test]
+async fn extending_waits_for_no_lock_and_stores_progress(database: Database) {
     let worker = Remote::new(&database, "w");
     database.client.insert_many((0..2).map(|_| job("j"))).await.unwrap();
     let jobs = worker.fetch(2).await;
@@ -127,9 +122,8 @@ async fn extending_waits_for_no_lock_and_stores_progress() {
     assert_eq!(database.text(said).await, "f, {\"done\": 2} t");
 }
 
-#[tokio::test]
-async fn a_job_that_lets_its_reservation_run_out_again_and_again_is_discarded_at_the_third_time() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_lets_its_reservation_run_out_again_and_again_is_discarded_at_the_third_time(database: Database) {
     let worker = Remote::new(&database, "w");
     let poison = database.client.insert(job("poison")).await.unwrap().id();
     for crash in 1..=3 {
@@ -161,9 +155,8 @@ async fn a_job_that_lets_its_reservation_run_out_again_and_again_is_discarded_at
     assert_eq!(worker.fetch(5).await.len(), 1, "the other jobs go on");
 }
 
-#[tokio::test]
-async fn a_busy_worker_drains_for_a_suspect_and_does_not_wait_for_long() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_busy_worker_drains_for_a_suspect_and_does_not_wait_for_long(database: Database) {
     let worker = Remote::new(&database, "w");
     database.client.insert_many((0..9).map(|_| job("j"))).await.unwrap();
     let busy = worker.fetch(1).await.remove(0);
@@ -189,9 +182,8 @@ async fn a_busy_worker_drains_for_a_suspect_and_does_not_wait_for_long() {
     assert!(worker.complete(&busy).await.0);
 }
 
-#[tokio::test]
-async fn a_job_with_one_attempt_is_not_started_again() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_with_one_attempt_is_not_started_again(database: Database) {
     let worker = Remote::new(&database, "w");
     let id = database.client.insert(job("j").max_attempts(1)).await.unwrap().id();
     worker.fetch_one().await;
@@ -200,9 +192,8 @@ async fn a_job_with_one_attempt_is_not_started_again() {
     assert_eq!(database.client.job(id).await.unwrap().unwrap().state, JobState::Discarded);
 }
 
-#[tokio::test]
-async fn a_runner_rescues_the_jobs_of_remote_workers() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_rescues_the_jobs_of_remote_workers(database: Database) {
     database.client.insert(job("j")).await.unwrap();
     let worker = Remote::new(&database, "w").reserve("1 second");
     let fetched = worker.fetch_one().await;
@@ -212,9 +203,8 @@ async fn a_runner_rescues_the_jobs_of_remote_workers() {
     assert!(!worker.complete(&fetched).await.0);
 }
 
-#[tokio::test]
-async fn two_processes_of_one_name_do_not_share_results() {
-    let database = Database::new().await;
+#[support::test]
+async fn two_processes_of_one_name_do_not_share_results(database: Database) {
     database.client.insert_many((0..10).map(|_| job("j"))).await.unwrap();
     let (first, second) = (Remote::new(&database, "same"), Remote::new(&database, "same"));
     let (of_first, of_second) = (first.fetch(5).await, second.fetch(5).await);
@@ -228,9 +218,8 @@ async fn two_processes_of_one_name_do_not_share_results() {
     assert!(first.end(&of_first, "complete_jobs", "").await.iter().all(|ended| !ended.counted));
 }
 
-#[tokio::test]
-async fn a_reservation_ends_although_the_clock_went_back() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_reservation_ends_although_the_clock_went_back(database: Database) {
     database.client.insert(job("j")).await.unwrap();
     let worker = Remote::new(&database, "w");
     worker.fetch_one().await;

@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::timeout;
-use uniqueue::{FetchedJob, JobError, JobResult, JobState, NewJob, WakeUp, WakeUps};
+use uniqueue::{Client, FetchedJob, JobError, JobResult, JobState, NewJob, WakeUp, WakeUps};
 
 use super::run_out;
 use support::{Database, WAIT, job, statements_of};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-#[tokio::test]
-async fn a_job_is_fetched_and_completed_once() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_job_is_fetched_and_completed_once(database: Database, client: &Client) {
     let sent = NewJob::new("send", &json!({"to": 7})).queue("mail").meta("trace", "x").priority(3);
     let id = client.insert(sent).await.unwrap().id();
     client.insert(job("other").queue("mail")).await.unwrap();
@@ -36,10 +34,8 @@ async fn a_job_is_fetched_and_completed_once() {
     assert_eq!((row.output, row.progress), (Some(json!("sent")), Some(json!(100))));
 }
 
-#[tokio::test]
-async fn each_result_ends_its_run_as_it_says() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn each_result_ends_its_run_as_it_says(database: Database, client: &Client) {
     client.insert_many((0..6).map(|_| job("j").max_attempts(2))).await.unwrap();
     let fetched = client.fetch_jobs(["default"], "w").count(6).await.unwrap();
     let runs: Vec<_> = fetched.iter().map(|job| job.run).collect();
@@ -65,9 +61,8 @@ async fn each_result_ends_its_run_as_it_says() {
     assert!(waits.scheduled_at > waits.attempted_at.unwrap() + Duration::from_secs(50));
 }
 
-#[tokio::test]
-async fn a_job_whose_reservation_ran_out_is_taken_back_and_its_result_does_not_count() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_whose_reservation_ran_out_is_taken_back_and_its_result_does_not_count(database: Database) {
     let client = &database.client;
     client.insert(job("j")).await.unwrap();
     let [fetched] = client.fetch_jobs(["default"], "w").await.unwrap().try_into().unwrap();
@@ -82,10 +77,8 @@ async fn a_job_whose_reservation_ran_out_is_taken_back_and_its_result_does_not_c
     assert_eq!(client.stop_worker("w").await.unwrap(), 1);
 }
 
-#[tokio::test]
-async fn a_result_in_a_transaction_ends_with_it() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn a_result_in_a_transaction_ends_with_it(database: Database, client: &Client) {
     client.insert(job("j")).await.unwrap();
     let [fetched] = client.fetch_jobs(["default"], "w").await.unwrap().try_into().unwrap();
     let mut tx = client.pool().begin().await.unwrap();
@@ -95,10 +88,8 @@ async fn a_result_in_a_transaction_ends_with_it() {
     assert_eq!(client.job(fetched.run.id).await.unwrap().unwrap().state, JobState::Running);
 }
 
-#[tokio::test]
-async fn an_insert_wakes_a_worker_that_found_nothing() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn an_insert_wakes_a_worker_that_found_nothing(database: Database, client: &Client) {
     let mut wake_ups = WakeUps::new(client);
     assert_eq!(timeout(WAIT, wake_ups.next()).await.unwrap(), WakeUp::Connected);
     assert!(client.fetch_jobs(["default"], "w").listens().await.unwrap().is_empty());
@@ -110,9 +101,8 @@ async fn an_insert_wakes_a_worker_that_found_nothing() {
     assert_eq!(timeout(WAIT, wake_ups.next()).await.unwrap(), taken);
 }
 
-#[tokio::test]
-async fn each_job_can_be_reserved_for_its_own_time_in_the_transaction_of_the_fetch() {
-    let database = Database::new().await;
+#[support::test]
+async fn each_job_can_be_reserved_for_its_own_time_in_the_transaction_of_the_fetch(database: Database) {
     let client = &database.client;
     let lengths = [None, Some(30), Some(3_600), Some(30)];
     client

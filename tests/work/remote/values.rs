@@ -46,18 +46,16 @@ fn assert_dropped(said: &[(bool, Option<String>)], member: &str) {
     assert_eq!(said[BAD.len()], (true, None));
 }
 
-#[tokio::test]
-async fn an_output_that_cannot_be_stored_is_dropped_and_the_job_completes() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_output_that_cannot_be_stored_is_dropped_and_the_job_completes(database: Database) {
     let (worker, jobs) = started(&database, 7).await;
     assert_dropped(&answers(&worker, &jobs, "complete_jobs", &format!(", {}", array())).await, "output: ");
     let stored = "SELECT count(*) || ' ' || string_agg(output::text, ', ') FROM {schema}.job WHERE state = 'completed'";
     assert_eq!(database.text(stored).await, r#"7 {"a": 1}"#);
 }
 
-#[tokio::test]
-async fn progress_that_cannot_be_stored_holds_up_no_heartbeat_and_no_failure() {
-    let database = Database::new().await;
+#[support::test]
+async fn progress_that_cannot_be_stored_holds_up_no_heartbeat_and_no_failure(database: Database) {
     let (worker, jobs) = started(&database, 7).await;
     super::run_out(&database).await;
     let extend = format!(", '1 minute', {}", array());
@@ -76,9 +74,8 @@ async fn progress_that_cannot_be_stored_holds_up_no_heartbeat_and_no_failure() {
     assert_eq!(database.number(stored).await, 7);
 }
 
-#[tokio::test]
-async fn a_locked_row_is_answered_locked_and_the_others_count() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_locked_row_is_answered_locked_and_the_others_count(database: Database) {
     let (worker, jobs) = started(&database, 4).await;
     let mut locking = worker.pool.begin().await.unwrap();
     for (n, strength) in [(1, "NO KEY UPDATE"), (2, "KEY SHARE")] {

@@ -7,9 +7,8 @@ use uniqueue::JobId;
 use super::Remote;
 use support::{Database, WAIT, job};
 
-#[tokio::test]
-async fn a_worker_that_listens_is_woken_by_an_insert_between_its_fetches_or_after_them() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_worker_that_listens_is_woken_by_an_insert_between_its_fetches_or_after_them(database: Database) {
     let worker = Remote { listens: true, ..Remote::new(&database, "w") };
     let mut listener = PgListener::connect_with(&worker.pool).await.unwrap();
     listener.listen(&format!("{}.job", database.schema)).await.unwrap();
@@ -29,9 +28,8 @@ async fn a_worker_that_listens_is_woken_by_an_insert_between_its_fetches_or_afte
     assert_eq!(worker.fetch(1).await.len(), 1);
 }
 
-#[tokio::test]
-async fn a_worker_that_does_not_listen_costs_inserts_no_notification() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_worker_that_does_not_listen_costs_inserts_no_notification(database: Database) {
     let worker = Remote::new(&database, "w");
     assert!(worker.fetch(1).await.is_empty());
     assert_eq!(database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await, 0);
@@ -43,9 +41,8 @@ async fn a_worker_that_does_not_listen_costs_inserts_no_notification() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await, 0);
 }
 
-#[tokio::test]
-async fn a_worker_is_told_by_its_id_when_a_running_job_is_cancelled() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_worker_is_told_by_its_id_when_a_running_job_is_cancelled(database: Database) {
     let worker = Remote::new(&database, "w");
     database.client.insert(job("j")).await.unwrap();
     let fetched = worker.fetch_one().await;

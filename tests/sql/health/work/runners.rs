@@ -8,9 +8,8 @@ use super::{Task, runner};
 use crate::health::{find, gone, paste, seek};
 use support::{Database, job, soak};
 
-#[tokio::test]
-async fn a_runner_that_misses_heartbeats_is_late_and_then_dead() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_runner_that_misses_heartbeats_is_late_and_then_dead(database: Database) {
     runner(&database, "fine", "default", 6).await;
     runner(&database, "slow", "default", 13).await;
     let late = find(&database, Thresholds::new(), "runner_late", Severity::Warning, "runner slow").await;
@@ -36,9 +35,8 @@ async fn a_runner_that_misses_heartbeats_is_late_and_then_dead() {
     real.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn jobs_that_kill_their_runners_are_told_by_kind() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_that_kill_their_runners_are_told_by_kind(database: Database) {
     let any = Thresholds::new();
     let id = database.client.insert(job("a")).await.unwrap().id();
     database.execute("UPDATE {schema}.job SET crashes = 1").await;
@@ -55,9 +53,8 @@ async fn jobs_that_kill_their_runners_are_told_by_kind() {
     gone(&database, any, "job_suspect", "kind a").await;
 }
 
-#[tokio::test]
-async fn jobs_whose_rows_cannot_be_read_are_named_until_they_are_deleted() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_whose_rows_cannot_be_read_are_named_until_they_are_deleted(database: Database) {
     let any = Thresholds::new();
     let inserted = database.client.insert_many((0..5).map(|_| job("task"))).await.unwrap();
     let [waiting, discarded] = [1, 3].map(|n| inserted[n].id());
@@ -98,9 +95,8 @@ async fn a_waiting_job_whose_text_exceeds_a_gigabyte_is_named() {
     assert!(named.seen.contains(&id.to_string()) && named.seen.contains("may exceed 1 GB"), "{named:?}");
 }
 
-#[tokio::test]
-async fn a_job_that_runs_far_longer_than_its_kind_is_slow_where_the_kind_has_a_history() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_that_runs_far_longer_than_its_kind_is_slow_where_the_kind_has_a_history(database: Database) {
     runner(&database, "fine", "default", 1).await;
     // Each kind has a job that has run for two minutes. The usual one took 2 s, up to 4 s.
     let slow = database.client.insert_many(["usual", "long", "new"].map(job)).await.unwrap();

@@ -8,9 +8,8 @@ use super::{Task, runner};
 use crate::health::{find, gone, paste, seek};
 use support::{Database, job};
 
-#[tokio::test]
-async fn jobs_that_wait_are_told_by_why_they_wait() {
-    let database = Database::new().await;
+#[support::test]
+async fn jobs_that_wait_are_told_by_why_they_wait(database: Database) {
     for queue in ["paused", "unworked", "limited", "busy"] {
         database.client.insert(job("task").queue(queue)).await.unwrap();
     }
@@ -51,9 +50,8 @@ async fn jobs_that_wait_are_told_by_why_they_wait() {
     gone(&database, defaults, "queue_unworked", "").await;
 }
 
-#[tokio::test]
-async fn a_kind_that_no_live_runner_of_its_queue_knows_is_named() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_kind_that_no_live_runner_of_its_queue_knows_is_named(database: Database) {
     let real = Runner::new(database.client.clone()).queue("default", 1).worker(|_: RunningJob<Task>| async {});
     let real = real.start().await.unwrap();
     database.client.insert_many([job("gone"), job("task"), job("gone")]).await.unwrap();
@@ -74,9 +72,8 @@ async fn a_kind_that_no_live_runner_of_its_queue_knows_is_named() {
     real.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up(database: Database) {
     let limits = Thresholds::new();
     runner(&database, "live", "default", 0).await;
     let began = database.client.insert(job("task").group("began").in_order()).await.unwrap().id();
@@ -141,9 +138,8 @@ async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up() {
     assert!(seek(&database, limits, "group_held", "").await.is_none());
 }
 
-#[tokio::test]
-async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour(database: Database) {
     let limits = Thresholds::new();
     runner(&database, "live", "default", 0).await;
     database.client.insert_many([job("task"), job("task").group("g")]).await.unwrap();
@@ -177,9 +173,8 @@ async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour() {
     assert_eq!(database.client.stuck_jobs().await.unwrap().len(), 1, "its token has been there for long");
 }
 
-#[tokio::test]
-async fn due_jobs_that_nobody_promotes_and_long_ones_are_told() {
-    let database = Database::new().await;
+#[support::test]
+async fn due_jobs_that_nobody_promotes_and_long_ones_are_told(database: Database) {
     database.client.insert(job("task").scheduled_in(Duration::from_secs(60))).await.unwrap();
     let running = database.client.insert(job("task")).await.unwrap().id();
     runner(&database, "one", "default", 1).await;
@@ -200,9 +195,8 @@ async fn due_jobs_that_nobody_promotes_and_long_ones_are_told() {
     real.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn keys_of_jobs_that_nothing_moves_are_told_and_freed_by_the_remedy() {
-    let database = Database::new().await;
+#[support::test]
+async fn keys_of_jobs_that_nothing_moves_are_told_and_freed_by_the_remedy(database: Database) {
     let key = |name: &str| UniqueKey::raw(name).states(JobState::ALL);
     let given_up = database.client.insert(job("a").unique_key(key("it's\\held"))).await.unwrap().id();
     database.set_state(given_up, "discarded").await;
@@ -228,9 +222,8 @@ async fn keys_of_jobs_that_nothing_moves_are_told_and_freed_by_the_remedy() {
     assert!(finding.seen.contains("its runner is dead"), "{finding:?}");
 }
 
-#[tokio::test]
-async fn each_service_that_is_off_is_told_with_what_is_not_done() {
-    let database = Database::new().await;
+#[support::test]
+async fn each_service_that_is_off_is_told_with_what_is_not_done(database: Database) {
     runner(&database, "one", "default", 1).await;
     let services = [
         ("promoter", "scheduled and failed jobs do not become available"),
@@ -251,9 +244,8 @@ async fn each_service_that_is_off_is_told_with_what_is_not_done() {
     }
 }
 
-#[tokio::test]
-async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
-    let database = Database::new().await;
+#[support::test]
+async fn maintenance_that_is_off_or_done_by_nobody_is_told(database: Database) {
     runner(&database, "one", "default", 1).await;
     let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('pruner', 'infinity')";
     database.execute(off).await;
@@ -296,9 +288,8 @@ async fn maintenance_that_is_off_or_done_by_nobody_is_told() {
     real.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r21_many_jobs_that_expire_are_found() {
-    let database = Database::new().await;
+#[support::test]
+async fn r21_many_jobs_that_expire_are_found(database: Database) {
     let late = |n: u32| uniqueue::NewJob::new("late", &n).expires_at(time::OffsetDateTime::UNIX_EPOCH);
     database.client.insert_many((0..99).map(late)).await.unwrap();
     database.execute("SELECT {schema}._expire_jobs(1000, NULL)").await;
@@ -311,9 +302,8 @@ async fn r21_many_jobs_that_expire_are_found() {
     gone(&database, Thresholds::new(), "job_expired", "kind late").await;
 }
 
-#[tokio::test]
-async fn r22_waiting_jobs_that_are_older_than_the_registration_of_their_kind_are_told() {
-    let database = Database::new().await;
+#[support::test]
+async fn r22_waiting_jobs_that_are_older_than_the_registration_of_their_kind_are_told(database: Database) {
     let insert = "SELECT {schema}.insert_job('mail.send', '{\"to\": 1}') FROM generate_series(1, 3)";
     database.execute(insert).await;
     assert!(seek(&database, Thresholds::new(), "job_unregistered", "").await.is_none(), "it is not registered");

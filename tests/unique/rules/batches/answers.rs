@@ -4,15 +4,13 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use uniqueue::{JobState, NewJob, OnConflict, UniqueKey};
+use uniqueue::{Client, JobState, NewJob, OnConflict, UniqueKey};
 
 use super::unique;
 use support::{Database, WAIT, job};
 
-#[tokio::test]
-async fn r10_results_come_in_input_order_one_per_input() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r10_results_come_in_input_order_one_per_input(database: Database, client: &Client) {
     let held = client.insert(unique("k3", OnConflict::Ignore)).await.unwrap();
     let kinds = ["z", "k3", "y", "k1", "k1", "x", "k2", "k3"];
     let jobs = kinds.map(|text| match text.strip_prefix('k') {
@@ -35,10 +33,8 @@ async fn r10_results_come_in_input_order_one_per_input() {
     assert!(client.insert_many(Vec::<NewJob>::new()).await.unwrap().is_empty());
 }
 
-#[tokio::test]
-async fn r10_equal_keys_fold_under_replace_onto_the_last() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r10_equal_keys_fold_under_replace_onto_the_last(database: Database, client: &Client) {
     let held = client.insert(unique("k", OnConflict::Ignore)).await.unwrap();
     let jobs = [unique("k", OnConflict::Replace), unique("k", OnConflict::Replace), unique("k", OnConflict::Ignore)];
     let answers = client.insert_many(jobs).await.unwrap();
@@ -49,9 +45,8 @@ async fn r10_equal_keys_fold_under_replace_onto_the_last() {
     assert_eq!(answers[2].id(), answers[1].id());
 }
 
-#[tokio::test]
-async fn r10_equal_keys_do_not_fold_onto_a_job_that_does_not_claim() {
-    let database = Database::new().await;
+#[support::test]
+async fn r10_equal_keys_do_not_fold_onto_a_job_that_does_not_claim(database: Database) {
     let only_running = || job("a").unique_key(UniqueKey::raw("k").states([JobState::Running]));
     let answers = database.client.insert_many([only_running(), only_running()]).await.unwrap();
     assert!(answers.iter().all(|answer| !answer.duplicate));
@@ -63,9 +58,8 @@ async fn r10_equal_keys_do_not_fold_onto_a_job_that_does_not_claim() {
     assert_eq!(duplicates, [false, false, true]);
 }
 
-#[tokio::test]
-async fn r10_a_batch_of_any_size_meets_the_holders_even_of_jobs_that_do_not_claim_yet() {
-    let database = Database::new().await;
+#[support::test]
+async fn r10_a_batch_of_any_size_meets_the_holders_even_of_jobs_that_do_not_claim_yet(database: Database) {
     let client = &database.client;
     for size in [1_usize, 2, 100, 101, 1_000] {
         let keyed = |n: usize| UniqueKey::raw(format!("{size} {n}"));
@@ -90,10 +84,8 @@ async fn r10_a_batch_of_duplicates_waits_for_nobody_who_is_changing_a_holder() {
     open.rollback().await.unwrap();
 }
 
-#[tokio::test]
-async fn r10_a_rejected_batch_reports_each_duplicate_and_inserts_nothing() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r10_a_rejected_batch_reports_each_duplicate_and_inserts_nothing(database: Database, client: &Client) {
     let one = client.insert(unique("k1", OnConflict::Ignore)).await.unwrap();
     let two = client.insert(unique("k2", OnConflict::Ignore)).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
@@ -110,9 +102,8 @@ async fn r10_a_rejected_batch_reports_each_duplicate_and_inserts_nothing() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
 }
 
-#[tokio::test]
-async fn r10_a_batch_that_rejects_itself_says_which_input_was_first() {
-    let database = Database::new().await;
+#[support::test]
+async fn r10_a_batch_that_rejects_itself_says_which_input_was_first(database: Database) {
     let jobs = [job("plain"), unique("k", OnConflict::Reject), unique("k", OnConflict::Reject)];
     let error = database.client.insert_many(jobs).await.unwrap_err();
     let [rejection] = error.rejections() else { panic!("{error}") };

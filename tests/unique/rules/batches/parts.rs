@@ -84,9 +84,8 @@ async fn r10_large_batches_in_opposed_orders_never_deadlock() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 18);
 }
 
-#[tokio::test]
-async fn r10_what_cannot_be_divided_is_refused_above_64_mb() {
-    let database = Database::new().await;
+#[support::test]
+async fn r10_what_cannot_be_divided_is_refused_above_64_mb(database: Database) {
     let parent = database.client.insert(job("parent")).await.unwrap().id();
     let graph = (0..70).map(|n| large(&format!("k{n}"), OnConflict::Ignore).after(parent));
     let error = database.client.insert_many(graph).await.unwrap_err().to_string();

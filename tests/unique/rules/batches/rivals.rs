@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use uniqueue::{JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
+use uniqueue::{Client, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
 
 use super::unique;
 use support::{Database, WAIT, job};
@@ -48,10 +48,8 @@ async fn r10_a_batch_is_worked_in_its_own_order_however_its_keys_are_taken() {
 }
 
 /// Time that a batch spends waiting for a rival is not taken from the claims that it makes after that.
-#[tokio::test]
-async fn r10_claims_of_a_batch_that_waited_begin_when_they_are_made() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r10_claims_of_a_batch_that_waited_begin_when_they_are_made(database: Database, client: &Client) {
     let period = Duration::from_millis(600);
     let replacing = || replacing(period);
     let mut rival = database.pool().begin().await.unwrap();
@@ -74,10 +72,8 @@ async fn r10_claims_of_a_batch_that_waited_begin_when_they_are_made() {
 }
 
 /// The same for one that waited for the row of the holder that it replaces.
-#[tokio::test]
-async fn r10_a_claim_that_waited_for_its_holder_begins_when_it_is_made() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r10_a_claim_that_waited_for_its_holder_begins_when_it_is_made(database: Database, client: &Client) {
     let period = Duration::from_millis(600);
     client.insert(unique("b", OnConflict::Ignore)).await.unwrap();
     let mut locker = database.pool().begin().await.unwrap();

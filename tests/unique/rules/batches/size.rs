@@ -4,16 +4,14 @@ use std::future::IntoFuture;
 use std::time::Instant;
 
 use serde_json::json;
-use uniqueue::{Error, JobId, NewJob, OnConflict, UniqueKey, Update};
+use uniqueue::{Client, Error, JobId, NewJob, OnConflict, UniqueKey, Update};
 use uuid::Uuid;
 
 use super::unique;
 use support::{Database, counting_statements, job};
 
-#[tokio::test]
-async fn r10_an_insert_sent_again_with_its_id_is_recognised() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r10_an_insert_sent_again_with_its_id_is_recognised(database: Database, client: &Client) {
     let id = JobId::generate();
     for _ in 0..3 {
         let answer = client.insert(job("a").id(id)).await.unwrap();
@@ -93,9 +91,8 @@ async fn takes_time_in_proportion(on_conflict: &str, size: usize) {
     panic!("{on_conflict}: in 20 batches, in one: {times:?}");
 }
 
-#[tokio::test]
-async fn r10_a_rejected_job_names_a_holder_that_was_there_before_although_the_batch_has_its_id() {
-    let database = Database::new().await;
+#[support::test]
+async fn r10_a_rejected_job_names_a_holder_that_was_there_before_although_the_batch_has_its_id(database: Database) {
     let client = &database.client;
     let id = JobId::from(Uuid::now_v7());
     let rejecting = || unique("k", OnConflict::Reject);
@@ -117,10 +114,8 @@ async fn r10_a_rejected_job_names_a_holder_that_was_there_before_although_the_ba
     assert_eq!(database.text(&by_sql).await, format!("0 not_inserted, 1 {id} rejected"));
 }
 
-#[tokio::test]
-async fn r10_one_id_twice_in_a_batch_is_the_first_job_whatever_keys_they_have() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[support::test]
+async fn r10_one_id_twice_in_a_batch_is_the_first_job_whatever_keys_they_have(database: Database, client: &Client) {
     for (first, second) in [("a", "b"), ("d", "c")] {
         let id = JobId::from(Uuid::now_v7());
         let jobs = [unique(first, OnConflict::Ignore).id(id), unique(second, OnConflict::Ignore).id(id)];

@@ -17,9 +17,8 @@ fn ojs_state(state: JobState) -> &'static str {
 }
 
 /// Two jobs are duplicates exactly when their keys are the same.
-#[tokio::test]
-async fn two_jobs_with_one_key_are_duplicates() {
-    let database = Database::new().await;
+#[support::test]
+async fn two_jobs_with_one_key_are_duplicates(database: Database) {
     let of = |args: &str| {
         let args: Value = serde_json::from_str(args).unwrap();
         json!({"type": "a", "args": args, "unique": {"keys": ["args"]}})
@@ -32,9 +31,8 @@ async fn two_jobs_with_one_key_are_duplicates() {
 }
 
 /// Reject: an error, no job, and all that the 409 of the HTTP binding says.
-#[tokio::test]
-async fn reject_is_an_error_with_all_that_the_http_binding_answers() {
-    let database = Database::new().await;
+#[support::test]
+async fn reject_is_an_error_with_all_that_the_http_binding_answers(database: Database) {
     let holder = insert(&database, &email(json!({"on_conflict": "reject"}))).await.unwrap();
     for (state, ojs) in [("available", "available"), ("running", "active"), ("retryable", "retryable")] {
         database.set_state(holder.id(), state).await;
@@ -56,9 +54,8 @@ async fn reject_is_an_error_with_all_that_the_http_binding_answers() {
 }
 
 /// A duplicate that is made visible costs no more than one that is not: nothing is written.
-#[tokio::test]
-async fn reject_writes_nothing_and_keeps_the_callers_transaction() {
-    let database = Database::new().await;
+#[support::test]
+async fn reject_writes_nothing_and_keeps_the_callers_transaction(database: Database) {
     insert(&database, &email(json!({}))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     let job = enqueue(&email(json!({}))).unwrap();
@@ -70,9 +67,8 @@ async fn reject_writes_nothing_and_keeps_the_callers_transaction() {
 }
 
 /// Replace: the old job is cancelled and stays as a record, the new one goes in.
-#[tokio::test]
-async fn replace_cancels_the_old_job_and_keeps_it_as_a_record() {
-    let database = Database::new().await;
+#[support::test]
+async fn replace_cancels_the_old_job_and_keeps_it_as_a_record(database: Database) {
     let resize = |picture: &str| {
         json!({
             "type": "resize.avatar", "args": {"user_id": 42, "picture": picture},
@@ -93,9 +89,8 @@ async fn replace_cancels_the_old_job_and_keeps_it_as_a_record() {
 
 /// Replace never touches a job that runs, and rejects instead, though the spec asks it only of
 /// best-effort implementations.
-#[tokio::test]
-async fn replace_does_not_replace_an_active_job_and_rejects_instead() {
-    let database = Database::new().await;
+#[support::test]
+async fn replace_does_not_replace_an_active_job_and_rejects_instead(database: Database) {
     for on_conflict in ["replace", "replace_except_schedule"] {
         let document = json!({"type": on_conflict, "args": [], "unique": {"on_conflict": on_conflict}});
         let holder = insert(&database, &document).await.unwrap();
@@ -108,9 +103,8 @@ async fn replace_does_not_replace_an_active_job_and_rejects_instead() {
 }
 
 /// Replace except schedule: new content, old time.
-#[tokio::test]
-async fn replace_except_schedule_keeps_the_original_time() {
-    let database = Database::new().await;
+#[support::test]
+async fn replace_except_schedule_keeps_the_original_time(database: Database) {
     let due = datetime!(2126-02-12 09:00 UTC);
     let notify = |text: &str| {
         let policy = json!({"on_conflict": "replace_except_schedule"});
@@ -127,9 +121,8 @@ async fn replace_except_schedule_keeps_the_original_time() {
 }
 
 /// Where the original waits for no time, it is a plain replace: the newcomer's own time counts.
-#[tokio::test]
-async fn replace_except_schedule_of_a_job_without_a_schedule_is_a_replace() {
-    let database = Database::new().await;
+#[support::test]
+async fn replace_except_schedule_of_a_job_without_a_schedule_is_a_replace(database: Database) {
     let due = datetime!(2126-02-12 09:00 UTC);
     for (on_conflict, state) in [
         ("replace", "available"),
@@ -152,9 +145,8 @@ async fn replace_except_schedule_of_a_job_without_a_schedule_is_a_replace() {
 }
 
 /// Ignore: no error, the job in place, and the flag that makes it a 200 rather than a 201.
-#[tokio::test]
-async fn ignore_answers_with_the_job_in_place_and_the_flag() {
-    let database = Database::new().await;
+#[support::test]
+async fn ignore_answers_with_the_job_in_place_and_the_flag(database: Database) {
     let invoice = || {
         let policy = json!({"keys": ["type", "args"], "on_conflict": "ignore"});
         enqueue(&json!({"type": "invoice.generate", "args": {"invoice": 7}, "unique": policy})).unwrap()

@@ -7,9 +7,8 @@ use crate::seeds::MINUTE;
 use support::Database;
 
 /// One daily report at a time.
-#[tokio::test]
-async fn example_one_report_at_a_time() {
-    let database = Database::new().await;
+#[support::test]
+async fn example_one_report_at_a_time(database: Database) {
     let report = |date: &str| {
         json!({
             "type": "report.daily", "args": {"date": date},
@@ -23,9 +22,8 @@ async fn example_one_report_at_a_time() {
 }
 
 /// One welcome email a user, whatever the locale.
-#[tokio::test]
-async fn example_one_welcome_email_a_user() {
-    let database = Database::new().await;
+#[support::test]
+async fn example_one_welcome_email_a_user(database: Database) {
     let welcome = |user: u64, locale: &str| {
         json!({
             "type": "email.send_welcome", "args": {"user_id": user, "locale": locale},
@@ -39,9 +37,8 @@ async fn example_one_welcome_email_a_user() {
 
 /// At most one notification an hour. With the default states that is while the first is not over;
 /// with `completed` among them it is the whole hour.
-#[tokio::test]
-async fn example_one_notification_an_hour() {
-    let database = Database::new().await;
+#[support::test]
+async fn example_one_notification_an_hour(database: Database) {
     let push = |event: &str| {
         json!({
             "type": "notification.push", "args": {"user_id": 42, "event": event},
@@ -67,9 +64,8 @@ async fn example_one_notification_an_hour() {
 }
 
 /// One resize an image and queue, the latest wins.
-#[tokio::test]
-async fn example_one_resize_an_image_and_queue() {
-    let database = Database::new().await;
+#[support::test]
+async fn example_one_resize_an_image_and_queue(database: Database) {
     let resize = |queue: &str| {
         json!({
             "type": "image.resize", "queue": queue, "args": {"image_id": "img_abc123"},
@@ -82,9 +78,8 @@ async fn example_one_resize_an_image_and_queue() {
 }
 
 /// One cache warm a tenant and resource.
-#[tokio::test]
-async fn example_one_cache_warm_a_tenant() {
-    let database = Database::new().await;
+#[support::test]
+async fn example_one_cache_warm_a_tenant(database: Database) {
     let warm = |tenant: &str, resource: &str| {
         json!({
             "type": "cache.warm", "args": {"resource": resource}, "meta": {"tenant_id": tenant},

@@ -8,9 +8,8 @@ use crate::seeds::{HOUR, jobs};
 use support::Database;
 
 /// A job with a policy is checked against those in place before it is inserted.
-#[tokio::test]
-async fn a_job_with_a_policy_is_checked_before_it_is_inserted() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_job_with_a_policy_is_checked_before_it_is_inserted(database: Database) {
     let first = insert(&database, &email(json!({}))).await.unwrap();
     let error = insert(&database, &email(json!({}))).await.unwrap_err();
     assert_eq!(error.rejections()[0].holder, Some(first.id()));
@@ -20,9 +19,8 @@ async fn a_job_with_a_policy_is_checked_before_it_is_inserted() {
 }
 
 /// The page's whole policy, every field of it.
-#[tokio::test]
-async fn the_whole_policy_of_the_page_is_read() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_whole_policy_of_the_page_is_read(database: Database) {
     let whole = json!({
         "keys": ["type", "queue", "args"], "args_keys": ["user_id"], "meta_keys": [], "period": "PT1H",
         "states": ["available", "active", "scheduled", "retryable", "pending"], "on_conflict": "reject"
@@ -50,9 +48,8 @@ fn fields_left_out_have_the_defaults_of_the_table() {
 }
 
 /// Without `args_keys` all args count, with it only those.
-#[tokio::test]
-async fn args_count_whole_or_by_the_chosen_members() {
-    let database = Database::new().await;
+#[support::test]
+async fn args_count_whole_or_by_the_chosen_members(database: Database) {
     let with_locale =
         |policy: Value, locale: &str| json!({"type": "a", "args": {"user_id": 42, "locale": locale}, "unique": policy});
     let whole = json!({"keys": ["type", "args"]});
@@ -66,9 +63,8 @@ async fn args_count_whole_or_by_the_chosen_members() {
 }
 
 /// A policy that cannot be right is refused when the job is enqueued, and the field is named.
-#[tokio::test]
-async fn an_invalid_policy_is_refused_at_enqueue_and_its_field_named() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_invalid_policy_is_refused_at_enqueue_and_its_field_named(database: Database) {
     for (policy, field) in [
         (json!({"keys": ["type", "user"]}), "keys"),
         (json!({"keys": "type"}), "keys"),
@@ -90,9 +86,8 @@ async fn an_invalid_policy_is_refused_at_enqueue_and_its_field_named() {
 }
 
 /// The type counts, named in `keys` or not, so that types with equal args stay apart.
-#[tokio::test]
-async fn the_type_is_in_the_key_whether_named_or_not() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_type_is_in_the_key_whether_named_or_not(database: Database) {
     for keys in [json!(["type", "args"]), json!(["args"]), json!([])] {
         let of = |kind: &str| json!({"type": kind, "args": {"keys": keys}, "unique": {"keys": keys}});
         let (one, other) = (format!("one {keys}"), format!("other {keys}"));
@@ -103,9 +98,8 @@ async fn the_type_is_in_the_key_whether_named_or_not() {
 }
 
 /// Metadata never counts as a whole: without chosen members the request is refused.
-#[tokio::test]
-async fn meta_without_meta_keys_is_refused() {
-    let database = Database::new().await;
+#[support::test]
+async fn meta_without_meta_keys_is_refused(database: Database) {
     for policy in [
         json!({"keys": ["type", "meta"]}),
         json!({"keys": ["type", "meta"], "meta_keys": []}),
@@ -117,9 +111,8 @@ async fn meta_without_meta_keys_is_refused() {
 }
 
 /// A chosen member that the args do not have is refused; one that is null is there.
-#[tokio::test]
-async fn args_keys_that_the_args_do_not_have_are_refused() {
-    let database = Database::new().await;
+#[support::test]
+async fn args_keys_that_the_args_do_not_have_are_refused(database: Database) {
     let policy = json!({"keys": ["type", "args"], "args_keys": ["user_id", "tenant"]});
     let error = refused(&database, &email(policy.clone())).await;
     assert!(error.contains("args_keys") && error.contains("\"tenant\""), "{error}");
@@ -128,9 +121,8 @@ async fn args_keys_that_the_args_do_not_have_are_refused() {
 }
 
 /// With the queue, each queue has its own; without it, one key spans all queues.
-#[tokio::test]
-async fn the_queue_keeps_equal_jobs_apart_only_when_it_is_named() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_queue_keeps_equal_jobs_apart_only_when_it_is_named(database: Database) {
     let on = |queue: &str, keys: Value| json!({"type": "a", "queue": queue, "args": [keys], "unique": {"keys": keys}});
     for (keys, is_apart) in [(json!(["type", "args", "queue"]), true), (json!(["type", "args"]), false)] {
         assert!(insert(&database, &on("one", keys.clone())).await.is_ok());
@@ -140,9 +132,8 @@ async fn the_queue_keeps_equal_jobs_apart_only_when_it_is_named() {
 }
 
 /// Chosen metadata: one job for each tenant, whatever else travels along.
-#[tokio::test]
-async fn chosen_metadata_counts_and_the_rest_of_it_does_not() {
-    let database = Database::new().await;
+#[support::test]
+async fn chosen_metadata_counts_and_the_rest_of_it_does_not(database: Database) {
     let warm = |tenant: &str, trace: u32| {
         json!({
             "type": "cache.warm", "args": {}, "meta": {"tenant_id": tenant, "trace_id": trace},

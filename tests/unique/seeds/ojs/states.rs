@@ -15,9 +15,8 @@ struct EmailSend {
 }
 
 /// Only jobs in a listed state count; by default all but the terminal ones.
-#[tokio::test]
-async fn only_jobs_in_a_listed_state_are_duplicates() {
-    let database = Database::new().await;
+#[support::test]
+async fn only_jobs_in_a_listed_state_are_duplicates(database: Database) {
     for (name, policy) in [
         ("default", json!({})),
         ("scheduled", json!({"states": ["scheduled"]})),
@@ -41,9 +40,8 @@ async fn only_jobs_in_a_listed_state_are_duplicates() {
 }
 
 /// A finished job is finished work: enqueueing the next is normal.
-#[tokio::test]
-async fn a_new_job_after_completion_is_normal() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_new_job_after_completion_is_normal(database: Database) {
     let runner = quick(&database).worker(|_: uniqueue::RunningJob<EmailSend>| async {}).start().await.unwrap();
     for _ in 0..3 {
         let job = insert(&database, &email(json!({}))).await.unwrap();
@@ -54,9 +52,8 @@ async fn a_new_job_after_completion_is_normal() {
 
 /// The page's welcome email: none within seven days, even after the first was sent, and whatever
 /// retention says about completed jobs meanwhile.
-#[tokio::test]
-async fn completed_in_the_states_with_a_week_keeps_a_welcome_email_from_going_twice() {
-    let database = Database::new().await;
+#[support::test]
+async fn completed_in_the_states_with_a_week_keeps_a_welcome_email_from_going_twice(database: Database) {
     let policy = json!({
         "states": ["available", "active", "scheduled", "retryable", "pending", "completed"],
         "period": "P7D", "on_conflict": "ignore"
@@ -78,9 +75,8 @@ async fn completed_in_the_states_with_a_week_keeps_a_welcome_email_from_going_tw
 
 /// Narrowed to scheduled: a second schedule is refused while one waits, and a new job is welcome
 /// while an identical one runs.
-#[tokio::test]
-async fn scheduled_alone_refuses_a_second_schedule_and_nothing_else() {
-    let database = Database::new().await;
+#[support::test]
+async fn scheduled_alone_refuses_a_second_schedule_and_nothing_else(database: Database) {
     let report = || {
         let policy = json!({"states": ["scheduled"]});
         database.client.insert(enqueue(&json!({"type": "report", "args": [], "unique": policy})).unwrap())
@@ -92,9 +88,8 @@ async fn scheduled_alone_refuses_a_second_schedule_and_nothing_else() {
 }
 
 /// The period begins with the original's creation, and its end frees the key in every state.
-#[tokio::test]
-async fn after_the_period_a_new_job_is_permitted_whatever_the_state_of_the_first() {
-    let database = Database::new().await;
+#[support::test]
+async fn after_the_period_a_new_job_is_permitted_whatever_the_state_of_the_first(database: Database) {
     for state in JobState::ALL {
         let all = UniquePolicy::from_ojs(&json!({"period": "PT5M"})).unwrap().scope(UniqueScope::Exists);
         let of_state = || NewJob::new(state.as_str(), &json!({})).unique(all.clone());
@@ -108,9 +103,8 @@ async fn after_the_period_a_new_job_is_permitted_whatever_the_state_of_the_first
 }
 
 /// Without a period there is no end but the states.
-#[tokio::test]
-async fn without_a_period_only_the_states_end_the_claim() {
-    let database = Database::new().await;
+#[support::test]
+async fn without_a_period_only_the_states_end_the_claim(database: Database) {
     for policy in [json!({}), json!({"period": null})] {
         let document = json!({"type": policy.to_string(), "args": [], "unique": policy});
         let first = insert(&database, &document).await.unwrap();
@@ -122,9 +116,8 @@ async fn without_a_period_only_the_states_end_the_claim() {
 }
 
 /// Key, state and period must all hold: each one alone lets the new job in.
-#[tokio::test]
-async fn key_state_and_period_work_together_with_and() {
-    let database = Database::new().await;
+#[support::test]
+async fn key_state_and_period_work_together_with_and(database: Database) {
     let numbered = |number: u32| {
         let policy = json!({"keys": ["args"], "period": "PT1H"});
         json!({"type": "a", "args": [number], "unique": policy})
@@ -209,9 +202,8 @@ fn every_strategy_dimension_selection_period_and_state_is_supported() {
 }
 
 /// The page's flow, step by step, on a real runner.
-#[tokio::test]
-async fn the_flow_of_a_job_that_fails_until_it_is_discarded() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_flow_of_a_job_that_fails_until_it_is_discarded(database: Database) {
     let policy = json!({"keys": ["type", "args"], "args_keys": ["user_id"]});
     let document = email(policy);
     let mut stage = Stage::of::<EmailSend>(&database).await;
@@ -231,9 +223,8 @@ async fn the_flow_of_a_job_that_fails_until_it_is_discarded() {
 }
 
 /// When a retry comes due nothing is checked again: it runs even if a twin came in meanwhile.
-#[tokio::test]
-async fn a_retry_that_comes_due_is_not_checked_again() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_retry_that_comes_due_is_not_checked_again(database: Database) {
     let document = email(json!({"states": ["available", "scheduled"]}));
     let mut stage = Stage::of::<EmailSend>(&database).await;
     let first = insert(&database, &document).await.unwrap();

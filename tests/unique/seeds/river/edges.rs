@@ -25,9 +25,8 @@ async fn edge_the_same_key_twice_in_one_bulk_insert_folds() {
 }
 
 /// River: the period comes from the clock even where the job has a time of its own.
-#[tokio::test]
-async fn edge_the_jobs_own_time_decides_its_period() {
-    let database = Database::new().await;
+#[support::test]
+async fn edge_the_jobs_own_time_decides_its_period(database: Database) {
     let daily = || job("a").unique(UniquePolicy::river().window(DAY));
     let on = |day: u8| daily().scheduled_at(datetime!(2126-02-01 12:00 UTC).replace_day(day).unwrap());
     assert!(!is_duplicate(&database, daily(), on(12)).await);
@@ -59,9 +58,8 @@ async fn edge_no_time_zone_changes_a_periods_key() {
 }
 
 /// River: a duplicate under exclude-kind rewrites the holder's kind.
-#[tokio::test]
-async fn edge_a_duplicate_of_another_kind_leaves_the_holder_as_it_is() {
-    let database = Database::new().await;
+#[support::test]
+async fn edge_a_duplicate_of_another_kind_leaves_the_holder_as_it_is(database: Database) {
     let of = |kind: &str| NewJob::new(kind, &json!({"user": 1})).unique(UniquePolicy::river().by_args().exclude_kind());
     let first = database.client.insert(of("push")).await.unwrap();
     let second = database.client.insert(of("email")).await.unwrap();
@@ -71,9 +69,8 @@ async fn edge_a_duplicate_of_another_kind_leaves_the_holder_as_it_is() {
 }
 
 /// River: field names with a dot or a star are taken for paths, so that distinct args are one.
-#[tokio::test]
-async fn edge_field_names_with_dots_and_stars_are_names() {
-    let database = Database::new().await;
+#[support::test]
+async fn edge_field_names_with_dots_and_stars_are_names(database: Database) {
     for name in ["a.b", "a*", "*", "a.*.b", "#", "a|b", "@this"] {
         let of = |value: u32| {
             let args = json!({name: value, "a": {"b": 1}, "noise": value});
@@ -85,9 +82,8 @@ async fn edge_field_names_with_dots_and_stars_are_names() {
 }
 
 /// River: nested member order, 1 and 1.0, and two spellings of é make different keys.
-#[tokio::test]
-async fn edge_equal_values_have_one_key_however_they_are_written() {
-    let database = Database::new().await;
+#[support::test]
+async fn edge_equal_values_have_one_key_however_they_are_written(database: Database) {
     let of = |text: &str| {
         let args = serde_json::value::RawValue::from_string(text.to_owned()).unwrap();
         NewJob::from_json("a", args).unique(UniquePolicy::river().by_args())
@@ -162,9 +158,8 @@ async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_cl
 
 /// River: two retryable twins with an odd mask make the scheduler fail for ever, and jobs that
 /// have nothing to do with them never run.
-#[tokio::test]
-async fn edge_two_retryable_twins_stop_no_schedule() {
-    let database = Database::new().await;
+#[support::test]
+async fn edge_two_retryable_twins_stop_no_schedule(database: Database) {
     let odd = || UniqueKey::raw("k").states([JobState::Available, JobState::Running]);
     let mut waiting = Vec::new();
     for account_id in 0..2 {
@@ -185,9 +180,8 @@ async fn edge_two_retryable_twins_stop_no_schedule() {
 }
 
 /// River: a stale worker's completion is applied to the next attempt.
-#[tokio::test]
-async fn edge_a_stale_completion_is_not_applied_to_the_next_attempt() {
-    let database = Database::new().await;
+#[support::test]
+async fn edge_a_stale_completion_is_not_applied_to_the_next_attempt(database: Database) {
     let mut stage = Stage::of::<ReconcileAccount>(&database).await;
     let first = database.client.insert(ReconcileAccount { account_id: 1 }).await.unwrap();
     stage.started().await;
@@ -230,9 +224,8 @@ async fn edge_a_dead_workers_job_is_back_within_its_lease() {
 
 /// River: the leader discards jobs of kinds that it does not know. Here they are promoted and
 /// rescued like any other, and left to runners with a worker for their kind.
-#[tokio::test]
-async fn edge_unknown_kinds_are_never_discarded() {
-    let database = Database::new().await;
+#[support::test]
+async fn edge_unknown_kinds_are_never_discarded(database: Database) {
     let unknown = |text: &str| job("unknown").unique_key(UniqueKey::raw(text).scope(UniqueScope::Active));
     let due = database.client.insert(unknown("due")).scheduled_in(MINUTE).await.unwrap();
     database.pass(MINUTE).await;

@@ -86,9 +86,8 @@ fn each_property_makes_a_job_more_specific() {
 }
 
 /// The kind always counts.
-#[tokio::test]
-async fn the_kind_always_counts() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_kind_always_counts(database: Database) {
     let policy = UniquePolicy::river().by_args();
     let of = |kind: &str| NewJob::new(kind, &json!({"account_id": 1})).unique(policy.clone());
     assert!(!is_duplicate(&database, of("reconcile_account"), of("close_account")).await);
@@ -96,9 +95,8 @@ async fn the_kind_always_counts() {
 }
 
 /// By period alone there is one of a kind a day; by args too, one of each set of args.
-#[tokio::test]
-async fn by_period_alone_and_by_period_and_args() {
-    let database = Database::new().await;
+#[support::test]
+async fn by_period_alone_and_by_period_and_args(database: Database) {
     let account = |id: u64| json!({"account_id": id});
     let daily = || UniquePolicy::river().window(DAY);
     assert!(is_duplicate(&database, reconcile(account(1), daily()), reconcile(account(2), daily())).await);
@@ -108,18 +106,16 @@ async fn by_period_alone_and_by_period_and_args() {
 }
 
 /// Empty options enforce nothing.
-#[tokio::test]
-async fn empty_options_enforce_nothing() {
-    let database = Database::new().await;
+#[support::test]
+async fn empty_options_enforce_nothing(database: Database) {
     let plain = || reconcile(json!({}), UniquePolicy::river());
     assert!(!is_duplicate(&database, plain(), plain()).await);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE unique_key IS NOT NULL").await, 0);
 }
 
 /// By args: accounts 1 and 2 coexist, a second account 1 is skipped.
-#[tokio::test]
-async fn by_args_lets_other_args_in_and_skips_equal_ones() {
-    let database = Database::new().await;
+#[support::test]
+async fn by_args_lets_other_args_in_and_skips_equal_ones(database: Database) {
     let by_args = |id: u64| reconcile(json!({"account_id": id}), UniquePolicy::river().by_args());
     assert!(!is_duplicate(&database, by_args(1), by_args(2)).await);
     assert!(is_duplicate(&database, by_args(1), by_args(1)).await);
@@ -127,9 +123,8 @@ async fn by_args_lets_other_args_in_and_skips_equal_ones() {
 
 /// The order of members makes no difference, and here not at any level, where River sorts the
 /// first level only.
-#[tokio::test]
-async fn member_order_makes_no_difference_at_any_level() {
-    let database = Database::new().await;
+#[support::test]
+async fn member_order_makes_no_difference_at_any_level(database: Database) {
     let of = |text: &str| reconcile(serde_json::from_str(text).unwrap(), UniquePolicy::river().by_args());
     let first = of(r#"{"a": 1, "b": {"c": [{"d": 1, "e": 2}], "f": 3}}"#);
     let second = of(r#"{"b": {"f": 3, "c": [{"e": 2, "d": 1}]}, "a": 1}"#);
@@ -155,9 +150,8 @@ async fn marked_fields_count_and_the_others_do_not() {
 }
 
 /// The page's quarter of an hour: 15:21 and 15:28 are one, 15:31 is the next.
-#[tokio::test]
-async fn by_period_rounds_down_to_a_multiple_of_the_period() {
-    let database = Database::new().await;
+#[support::test]
+async fn by_period_rounds_down_to_a_multiple_of_the_period(database: Database) {
     let at = |due: OffsetDateTime| job("a").scheduled_at(due).unique(UniquePolicy::river().window(15 * MINUTE));
     let first = || at(datetime!(2126-02-12 15:21:00 UTC));
     for (due, expected) in [
@@ -192,9 +186,8 @@ async fn by_period_takes_the_time_of_the_insert() {
 }
 
 /// The period goes together with every other property.
-#[tokio::test]
-async fn by_period_goes_together_with_the_other_properties() {
-    let database = Database::new().await;
+#[support::test]
+async fn by_period_goes_together_with_the_other_properties(database: Database) {
     let policy = || UniquePolicy::river().window(HOUR).by_args().by_queue().states(UniqueScope::Active);
     let one = || reconcile(json!({"account_id": 1}), policy());
     assert!(is_duplicate(&database, one(), one()).await);
@@ -203,9 +196,8 @@ async fn by_period_goes_together_with_the_other_properties() {
 }
 
 /// The page's example: skipped in the same queue, let into another.
-#[tokio::test]
-async fn by_queue_skips_in_the_same_queue_and_lets_into_another() {
-    let database = Database::new().await;
+#[support::test]
+async fn by_queue_skips_in_the_same_queue_and_lets_into_another(database: Database) {
     let on = |queue: &str| reconcile(json!({}), UniquePolicy::river().by_queue()).queue(queue);
     assert!(is_duplicate(&database, on("default"), on("default")).await);
     assert!(!is_duplicate(&database, on("default"), on("high_priority")).await);

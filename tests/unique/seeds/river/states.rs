@@ -31,9 +31,8 @@ async fn by_state_defaults_to_all_but_cancelled_and_discarded() {
 }
 
 /// Without completed, each job that completes lets the next one in.
-#[tokio::test]
-async fn without_completed_each_completion_lets_the_next_one_in() {
-    let database = Database::new().await;
+#[support::test]
+async fn without_completed_each_completion_lets_the_next_one_in(database: Database) {
     let policy =
         || UniquePolicy::river().by_args().states(UniqueScope::Completed.states().without(JobState::Completed));
     assert_eq!(policy(), UniquePolicy::river().by_args().scope(UniqueScope::Active));
@@ -52,9 +51,8 @@ async fn without_completed_each_completion_lets_the_next_one_in() {
 
 /// River requires four states in the list. Here any set will do, since every way through the
 /// states has an answer to a rival.
-#[tokio::test]
-async fn no_state_is_required() {
-    let database = Database::new().await;
+#[support::test]
+async fn no_state_is_required(database: Database) {
     let mut stage = Stage::of::<ReconcileAccount>(&database).await;
     for required in [JobState::Pending, JobState::Scheduled, JobState::Available, JobState::Running] {
         let states = UniqueScope::Completed.states().without(required);
@@ -77,9 +75,8 @@ async fn no_state_is_required() {
 
 /// With retryable out of the list an erroring job may find its key taken. River discards it; here
 /// that is asked for, and the default is that no job is lost.
-#[tokio::test]
-async fn an_erroring_job_whose_key_was_taken_is_discarded_only_where_the_policy_asks() {
-    let database = Database::new().await;
+#[support::test]
+async fn an_erroring_job_whose_key_was_taken_is_discarded_only_where_the_policy_asks(database: Database) {
     let mut stage = Stage::of::<ReconcileAccount>(&database).await;
     for (account_id, on_reentry) in [(1, OnReentry::GoOn), (2, OnReentry::Discard)] {
         let states = UniqueScope::Completed.states().without(JobState::Retryable);
@@ -126,9 +123,8 @@ async fn a_completed_job_keeps_its_claim_until_it_is_pruned_after_a_day() {
 }
 
 /// The result says whether the insert was skipped, and has the new row or the one in place.
-#[tokio::test]
-async fn the_result_says_skipped_and_has_the_new_row_or_the_one_in_place() {
-    let database = Database::new().await;
+#[support::test]
+async fn the_result_says_skipped_and_has_the_new_row_or_the_one_in_place(database: Database) {
     let sort = |strings: &[&str]| NewJob::new("sort", &json!({"strings": strings})).priority(3);
     let first = database.client.insert(sort(&["b", "a"])).unique(UniquePolicy::river().by_args()).await.unwrap();
     assert!(!first.duplicate);
@@ -175,9 +171,8 @@ async fn a_unique_job_is_inserted_once_and_executed_at_least_once() {
 }
 
 /// A partial unique index enforces it, over each row's own states.
-#[tokio::test]
-async fn a_partial_unique_index_over_each_rows_own_states_enforces_it() {
-    let database = Database::new().await;
+#[support::test]
+async fn a_partial_unique_index_over_each_rows_own_states_enforces_it(database: Database) {
     let index = "SELECT count(*) FROM pg_index
         WHERE indrelid = '{schema}.job'::regclass AND indisunique AND indpred IS NOT NULL";
     assert_eq!(database.number(index).await, 1);

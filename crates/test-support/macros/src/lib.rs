@@ -1,0 +1,41 @@
+//! The attribute of tests that have a database.
+
+use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
+
+/// `tokio::test` for a function with parameters: `#[support::test] async fn a_rule(database: Database, client: &Client)`.
+///
+/// A parameter is made by `new()` of its type. A reference to a client is the client of the first parameter. Options go to
+/// `tokio::test`.
+///
+/// # Panics
+///
+/// Without parameters, or on anything but an async function.
+#[proc_macro_attribute]
+#[expect(clippy::expect_used, clippy::panic, reason = "a wrong use does not compile")]
+pub fn test(options: TokenStream, function: TokenStream) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = function.into_iter().collect();
+    let mut groups = tokens.iter().enumerate().filter_map(|(place, token)| match token {
+        TokenTree::Group(group) => Some((place, group.clone())),
+        _ => None,
+    });
+    let (place, parameters) =
+        groups.find(|(_, group)| group.delimiter() == Delimiter::Parenthesis).expect("a function with parameters");
+    let (last, body) = groups.next_back().expect("a function with a body");
+    let text = parameters.stream().to_string();
+    let (first, _) = text.split_once(':').expect("a parameter");
+    let made = |parameter: &str| match parameter.split_once(':') {
+        Some((name, kind)) if kind.trim().starts_with('&') => format!("let {name}: {kind} = &{first}.client;"),
+        Some((name, kind)) => format!("let {name} = <{kind}>::new().await;"),
+        None => panic!("a parameter without a type: {parameter}"),
+    };
+    let parameters = text.split(',').filter(|parameter| !parameter.trim().is_empty());
+    let mut made: TokenStream = parameters.map(made).collect::<String>().parse().expect("statements");
+    made.extend(body.stream());
+    tokens[place] = Group::new(Delimiter::Parenthesis, TokenStream::new()).into();
+    let mut new_body = Group::new(Delimiter::Brace, made);
+    new_body.set_span(body.span());
+    tokens[last] = new_body.into();
+    let mut test: TokenStream = format!("#[::tokio::test({options})]").parse().expect("an attribute");
+    test.extend(tokens);
+    test
+}
