@@ -33,7 +33,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("uniqueue-model", &[]),
     ("uniqueue-ojs", &["uniqueue", "uniqueue-http"]),
     ("uniqueue-policy", &[]),
-    ("uniqueue-test-support", &["uniqueue"]),
+    ("uniqueue-test-support", &["uniqueue", "uniqueue-test-macros"]),
     ("uniqueue-web", &["uniqueue", "uniqueue-admin", "uniqueue-http"]),
 ];
 
