@@ -143,18 +143,6 @@ impl Database {
         Ok(Self { client, connection, url: url.to_owned(), version, postgres })
     }
 
-    /// Closes every connection and returns a new one.
-    pub(crate) async fn reconnect(&mut self) -> Result<&mut PgConnection, Failure> {
-        let pool = self.client.pool();
-        let options = pool.connect_options();
-        let connected = tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await;
-        let new = connected.map_err(|_| silent(&options))??;
-        pool.close().await;
-        // A connection that fails to close is gone as well.
-        let _ = std::mem::replace(&mut self.connection, new).close().await;
-        Ok(&mut self.connection)
-    }
-
     /// Closes every connection, and stops the server if this command started it.
     pub(crate) async fn close(self) -> Result<(), Failure> {
         // The counts of this process are a small part of the history, so the command does not fail without them.

@@ -32,6 +32,7 @@ mod manual;
 mod migrate;
 mod output;
 mod own_name;
+mod percent;
 mod periodic;
 mod places;
 mod policy_argument;

@@ -12,6 +12,7 @@ use uniqueue::SchemaName;
 use super::data_dir::{Running, data_dir};
 use crate::database::schema_name;
 use crate::failure::Failure;
+use crate::percent;
 use crate::verdict::Verdict;
 
 /// Open psql on the queue's database.
@@ -127,7 +128,7 @@ fn take_password(url: &str) -> Option<(String, Option<OsString>)> {
     }
     let Some((user, host)) = authority.rsplit_once('@') else { return whole() };
     let Some((user, password)) = user.split_once(':') else { return whole() };
-    Some((format!("{scheme}://{user}@{host}{path}"), Some(decode(password))))
+    Some((format!("{scheme}://{user}@{host}{path}"), Some(percent::decode(password))))
 }
 
 /// Whether a pair of the query may hold the `@` that ends the password, as `Client::connect_options` decides it.
@@ -135,27 +136,6 @@ fn may_end_the_password(pair: &str) -> bool {
     let (name, _) = pair.split_once('=').unwrap_or((pair, ""));
     // In these values an @ is usual.
     pair.contains('@') && !matches!(name, "application_name" | "dbname" | "options" | "password" | "user")
-}
-
-/// Undoes percent-encoding.
-fn decode(text: &str) -> OsString {
-    use std::os::unix::ffi::OsStringExt;
-
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()).filter(|_| *first == b'%');
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    OsString::from_vec(bytes)
 }
 
 #[cfg(test)]

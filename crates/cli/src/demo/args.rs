@@ -15,7 +15,7 @@ use crate::database::DatabaseArguments;
 ///
 /// It does not follow symbolic links. It counts and reports the files that it leaves out. A job whose file cannot be read
 /// is tried three times and then discarded; such files are reported and accounted for. Paths are stored as absolute paths.
-/// A backslash is written \\, and control characters and bytes that are not UTF-8 are written \xNN.
+/// A percent sign, control characters and bytes that are not UTF-8 are written %NN.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArguments {
@@ -31,7 +31,7 @@ pub(crate) struct DemoArguments {
     #[arg(long, conflicts_with = "exclude")]
     pub(crate) all: bool,
 
-    /// Print five tables after the summary, each with its SQL: states, claims, the longest jobs, failures, sizes
+    /// Print tables after the summary: the queue, and some of its jobs
     #[arg(long, conflicts_with = "json")]
     pub(crate) tables: bool,
 
@@ -51,7 +51,7 @@ It works jobs that an interrupted demo left there as well.
 Examples:
   uniqueue demo                        the current directory
   uniqueue demo --json ~/src | jq .jobs_per_second
-  uniqueue demo --tables               with tables of the queue, and the SQL of each
+  uniqueue demo --tables               with tables of the queue and its jobs
   uniqueue demo --keep                 and explore it with `uniqueue top` and psql
   uniqueue demo --database-url postgres://localhost/app --schema jobs
 

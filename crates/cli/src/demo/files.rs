@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::path_text;
 use crate::failure::Failure;
+use crate::percent;
 
 /// A regular file.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct FoundFile {
-    /// The absolute path, as [`path_text`] writes it.
+    /// The absolute path, as [`percent`] writes it.
     pub(super) path: String,
     /// Its size in bytes when it was found.
     pub(super) size: u64,
@@ -21,7 +21,7 @@ pub(super) struct FoundFile {
 /// The files under a path, and what was left out.
 #[derive(Debug)]
 pub(super) struct FoundFiles {
-    /// The path, as [`path_text`] writes it.
+    /// The path, as [`percent`] writes it.
     pub(super) root: String,
     /// In the order of their paths.
     pub(super) files: Vec<FoundFile>,
@@ -45,16 +45,16 @@ pub(super) struct LeftOut {
 
 /// Finds the files in a directory and below, or takes a single file.
 pub(super) fn find(path: &Path, exclude: &[OsString]) -> Result<FoundFiles, Failure> {
-    let shown = path_text::encode(path);
+    let shown = percent::encode(path);
     let hint = "give a directory, or one file";
     let failed = |source| Failure::environment(format!("cannot read PATH: {shown}"), hint, source);
     let root = path.canonicalize().map_err(failed)?;
     let metadata = root.metadata().map_err(failed)?;
     let mut found = FoundFiles {
-        root: path_text::encode(&root),
+        root: percent::encode(&root),
         files: Vec::new(),
         left_out: LeftOut {
-            excluded_names: exclude.iter().map(|name| path_text::encode(Path::new(name))).collect(),
+            excluded_names: exclude.iter().map(|name| percent::encode(Path::new(name))).collect(),
             ..LeftOut::default()
         },
     };
@@ -93,9 +93,7 @@ impl FoundFiles {
             // Neither call follows a link.
             match entry.file_type().and_then(|kind| Ok((kind, entry.metadata()?.len()))) {
                 Err(error) => self.left_out.cannot_read(&path, &error),
-                Ok((kind, size)) if kind.is_file() => {
-                    self.files.push(FoundFile { path: path_text::encode(&path), size })
-                }
+                Ok((kind, size)) if kind.is_file() => self.files.push(FoundFile { path: percent::encode(&path), size }),
                 Ok((kind, _)) if kind.is_dir() => {
                     if exclude.contains(&entry.file_name()) {
                         self.left_out.excluded_directories += 1;
@@ -119,6 +117,6 @@ impl LeftOut {
     }
 
     fn cannot_read(&mut self, path: &Path, error: &std::io::Error) {
-        self.unreadable.push(format!("{}: {error}", path_text::encode(path)));
+        self.unreadable.push(format!("{}: {error}", percent::encode(path)));
     }
 }

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use sqlx::{Connection, PgConnection};
-use uniqueue::{Client, Duplicate, JobId};
+use sqlx::PgConnection;
+use uniqueue::{Client, Duplicate, Inserted, JobFilter, JobState};
+use uuid::Uuid;
 
-use super::files::{FoundFile, FoundFiles};
-use super::tables::Tables;
+use super::files::FoundFile;
 use super::work::HashFile;
 use crate::failure::Failure;
 
@@ -15,101 +15,83 @@ use crate::failure::Failure;
 const BATCH_SIZE: usize = 5_000;
 
 /// The outcome of the inserts.
-#[derive(Debug)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Inserts {
     /// New jobs.
     pub(super) inserted: u64,
     /// Files whose job an interrupted run had left in the queue.
     pub(super) adopted: u64,
-    pub(super) insert_time: Duration,
     /// Second inserts that returned the job of the first.
     pub(super) duplicates: u64,
-    /// The first of them: its path, and the job that holds its key.
-    pub(super) example: Option<Example>,
-    /// Jobs that the second insert stored by mistake.
+    /// The first of them.
+    pub(super) duplicate_example: Option<Example>,
+    /// Jobs that the second inserts stored, which must be none.
     pub(super) stored_twice: u64,
+    #[serde(skip)]
+    pub(super) insert_time: Duration,
+    #[serde(skip)]
     pub(super) duplicate_time: Duration,
 }
 
-/// A duplicate.
-#[derive(Clone, Debug, Serialize)]
+/// A duplicate: its path, and the job that holds its key.
+#[derive(Debug, Serialize)]
 pub(super) struct Example {
     pub(super) path: String,
-    /// The job that holds its key.
     #[serde(flatten)]
     pub(super) duplicate: Duplicate,
 }
 
-/// Inserts a job for each file, and then all of them again.
-pub(super) async fn insert_twice(
-    client: &Client,
-    connection: &mut PgConnection,
-    tables: &Tables,
-    found: &FoundFiles,
-) -> Result<Inserts, Failure> {
-    let begun_at = Instant::now();
-    let jobs = insert_with_rows(client, connection, tables, found).await?;
-    let insert_time = begun_at.elapsed();
-    let adopted = jobs.iter().filter(|(_, adopted)| *adopted).count() as u64;
-
-    let waiting = tables.waiting(connection).await?;
-    let begun_at = Instant::now();
-    let (duplicates, example) = insert_again(client, &found.files, &jobs).await?;
-    let duplicate_time = begun_at.elapsed();
-    let stored_twice = tables.waiting(connection).await?.abs_diff(waiting);
-    Ok(Inserts {
-        inserted: jobs.len() as u64 - adopted,
-        adopted,
-        insert_time,
-        duplicates,
-        example,
-        stored_twice,
-        duplicate_time,
-    })
-}
-
-/// The application's transaction, which stores its rows and their jobs together.
-async fn insert_with_rows(
-    client: &Client,
-    connection: &mut PgConnection,
-    tables: &Tables,
-    found: &FoundFiles,
-) -> Result<Vec<(JobId, bool)>, Failure> {
-    let mut tx = connection.begin().await?;
-    tables.add_run(&mut tx, &found.root).await?;
-    let mut all = Vec::with_capacity(found.files.len());
-    for files in found.files.chunks(BATCH_SIZE) {
-        let inserted = client.insert_many(files.iter().map(job)).tx(&mut tx).await?;
-        let jobs: Vec<_> = inserted.iter().map(|one| (one.id(), one.duplicate)).collect();
-        tables.add_files(&mut tx, files, &jobs).await?;
-        all.extend(jobs);
+/// Inserts a job for each file in the application's transaction, which stores its rows and their jobs together. Then inserts
+/// all of them again.
+pub(super) async fn insert_twice(client: &Client, run: Uuid, files: &[FoundFile]) -> Result<Inserts, Failure> {
+    let mut inserts = Inserts::default();
+    let (begun_at, mut first) = (Instant::now(), Vec::with_capacity(files.len()));
+    let mut tx = client.pool().begin().await?;
+    for files in files.chunks(BATCH_SIZE) {
+        let inserted = client.insert_many(files.iter().map(HashFile::of)).tx(&mut tx).await?;
+        add_files(&mut tx, run, files, &inserted).await?;
+        first.extend(inserted.iter().map(|one| (one.id(), one.duplicate)));
     }
     tx.commit().await?;
-    Ok(all)
-}
+    inserts.insert_time = begun_at.elapsed();
+    inserts.adopted = first.iter().filter(|(_, adopted)| *adopted).count() as u64;
+    inserts.inserted = first.len() as u64 - inserts.adopted;
 
-/// Inserts all jobs again, and counts the answers with the right job. Returns the first of them as well.
-async fn insert_again(
-    client: &Client,
-    files: &[FoundFile],
-    jobs: &[(JobId, bool)],
-) -> Result<(u64, Option<Example>), Failure> {
-    let (mut duplicates, mut example) = (0, None);
-    for (files, jobs) in files.chunks(BATCH_SIZE).zip(jobs.chunks(BATCH_SIZE)) {
-        let answers = client.insert_many(files.iter().map(job)).await?;
-        if example.is_none() {
-            let first = files.iter().zip(&answers).next();
-            example = first.and_then(|(file, answer)| {
-                Some(Example { path: file.path.clone(), duplicate: answer.duplicate_of()? })
-            });
+    let before = waiting(client).await?;
+    let begun_at = Instant::now();
+    for (files, first) in files.chunks(BATCH_SIZE).zip(first.chunks(BATCH_SIZE)) {
+        let again = client.insert_many(files.iter().map(HashFile::of)).await?;
+        for ((file, answer), (id, _)) in files.iter().zip(&again).zip(first) {
+            inserts.duplicates += u64::from(answer.duplicate && answer.id() == *id);
+            if inserts.duplicate_example.is_none() {
+                let example = |duplicate| Example { path: file.path.clone(), duplicate };
+                inserts.duplicate_example = answer.duplicate_of().map(example);
+            }
         }
-        let is_right =
-            |(answer, (id, _)): &(uniqueue::Inserted, &(JobId, bool))| answer.duplicate && answer.id() == *id;
-        duplicates += answers.into_iter().zip(jobs).filter(is_right).count() as u64;
     }
-    Ok((duplicates, example))
+    inserts.duplicate_time = begun_at.elapsed();
+    inserts.stored_twice = waiting(client).await?.abs_diff(before);
+    Ok(inserts)
 }
 
-fn job(file: &FoundFile) -> HashFile {
-    HashFile { path: file.path.clone(), size: file.size }
+/// Records files, each with its job and whether the job existed before.
+async fn add_files(
+    connection: &mut PgConnection,
+    run: Uuid,
+    files: &[FoundFile],
+    jobs: &[Inserted],
+) -> Result<(), Failure> {
+    let (ids, adopted): (Vec<_>, Vec<_>) = jobs.iter().map(|job| (job.id().as_uuid(), job.duplicate)).unzip();
+    let (paths, sizes): (Vec<_>, Vec<_>) = files.iter().map(|file| (&*file.path, file.size.cast_signed())).unzip();
+    let insert = "INSERT INTO uniqueue_demo.file (run_id, job_id, path, size, adopted)
+        SELECT $1, * FROM unnest($2::uuid[], $3::text[], $4::bigint[], $5::boolean[])";
+    let insert = sqlx::query(insert).bind(run).bind(ids).bind(paths).bind(sizes).bind(adopted);
+    insert.execute(connection).await?;
+    Ok(())
+}
+
+/// Counts the jobs that wait in the demo's queue.
+async fn waiting(client: &Client) -> Result<u64, Failure> {
+    let waiting = JobFilter::new().queue("demo").states(JobState::Available);
+    Ok(client.count_jobs(waiting, u32::MAX).await?.counted())
 }

@@ -7,98 +7,124 @@
 mod args;
 mod files;
 mod insert;
-mod interrupt;
-mod next;
-mod path_text;
-mod progress;
 mod report;
-mod statements;
-mod tables;
 mod work;
 
-use std::pin::pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sqlx::{Connection, PgConnection, Row};
-use uniqueue::{Runner, RunnerHandle};
+use sqlx::types::Json;
+use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Row, Transaction};
+use uniqueue::{Client, JobFilter, JobState, Runner, RunnerHandle, StateSet, shutdown_signal};
+use uuid::Uuid;
 
 pub(crate) use self::args::DemoArguments;
-use self::insert::insert_twice;
-use self::interrupt::Interrupt;
-use self::next::Next;
-use self::progress::Progress;
-use self::report::{DatabaseFacts, Report};
-use self::tables::Tables;
+use self::files::FoundFiles;
+use self::insert::{Inserts, insert_twice};
+use self::report::{DatabaseFacts, Report, Tally};
 use self::work::HashFiles;
 use crate::database::{self, Database};
 use crate::failure::Failure;
-use crate::output;
+use crate::interrupt::or_interrupted;
+use crate::job::list;
+use crate::output::{self, Bar};
+use crate::queue;
 use crate::verdict::Verdict;
+
+/// The schema with the demo's own tables.
+const SCHEMA: &str = "uniqueue_demo";
 
 /// How many jobs run at once. It is larger than the number of connections, so that each fetch returns many jobs.
 const CONCURRENCY: usize = 64;
 
-/// Runs the demo and prints the report. A signal ends it at any step.
+/// How many jobs `--tables` shows.
+const JOBS: u32 = 5;
+
+/// Runs the demo and prints the report. A signal ends it at any step. A second one also ends the work at once.
 pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
-    let interrupt = Interrupt::new(database::url(&arguments.database).is_none());
-    Arc::clone(&interrupt).watch(steps(arguments, interrupt)).await
+    let left = || match database::url(&arguments.database) {
+        None => "the throw-away database and all results are removed".to_owned(),
+        Some(_) => "jobs that were inserted stay in the queue, and the next demo works them".to_owned(),
+    };
+    let prepared = or_interrupted(left, prepare(&arguments)).await?;
+    let Prepared { database, lock, run, found, search_time, inserts, runner } = prepared;
+    if !work(&database.client, runner, found.files.len() as u64).await? {
+        return Err(Failure::Interrupted { left: left() });
+    }
+    lock.commit().await?;
+    let verdict = or_interrupted(left, async {
+        let tally = tally(&database, run).await?;
+        let facts = DatabaseFacts {
+            version: database.version.clone(),
+            embedded: database.postgres.is_some(),
+            url: database.postgres.as_ref().filter(|_| arguments.keep).map(|postgres| postgres.url().to_owned()),
+            schema: arguments.database.schema.to_string(),
+            run,
+        };
+        let report = Report::new(facts, found, search_time, inserts, tally);
+        if arguments.database.json {
+            output::print_json(&report)?;
+        } else {
+            output::print(&report.text())?;
+            if arguments.tables {
+                output::print(&tables(&database.client).await?)?;
+            }
+            output::print(&report::next(&arguments))?;
+        }
+        Ok(if report.accounted { Verdict::Fine } else { Verdict::NotFine })
+    });
+    let verdict = verdict.await?;
+    if arguments.keep {
+        keep(&database).await;
+    }
+    database.close().await?;
+    Ok(verdict)
 }
 
-async fn steps(arguments: DemoArguments, interrupt: Arc<Interrupt>) -> Result<Verdict, Failure> {
+/// What is there before the work.
+struct Prepared {
+    database: Database,
+    /// A lock that keeps a second demo out of the schema.
+    lock: Transaction<'static, Postgres>,
+    run: Uuid,
+    found: FoundFiles,
+    search_time: Duration,
+    inserts: Inserts,
+    runner: RunnerHandle,
+}
+
+/// Finds the files, opens the database, inserts the jobs and starts to work them.
+async fn prepare(arguments: &DemoArguments) -> Result<Prepared, Failure> {
     let schema = &arguments.database.schema;
-    if schema.as_str() == tables::SCHEMA {
+    if schema.as_str() == SCHEMA {
         return Err(Failure::refused(
             format!("the demo keeps its own tables in this schema: {schema}"),
             "choose another --schema for the queue",
         ));
     }
-    let progress = Arc::new(Progress::new(arguments.database.json));
+    let bar = Bar::new("finding and inserting files", None);
     let (path, exclude) = (arguments.path.clone(), if arguments.all { Vec::new() } else { arguments.exclude.clone() });
-    progress.set_message("finding files");
     let begun_at = Instant::now();
     let search = tokio::task::spawn_blocking(move || files::find(&path, &exclude));
     let found = search.await.map_err(|error| Failure::refused("the search for files failed", error.to_string()))??;
     let search_time = begun_at.elapsed();
-
-    progress.set_message("starting PostgreSQL");
     let mut database = Database::open_or_start(&arguments.database, connections()).await?;
     database.client.migrate().await?;
-    let tables = Tables::create(&mut database.connection, schema.clone()).await?;
-    let mut lock = Lock::take(&mut database).await?;
-
-    progress.set_message(format!("inserting {}, twice", output::counted(found.files.len() as u64, "job")));
-    let inserts = insert_twice(&database.client, &mut database.connection, &tables, &found).await?;
-    progress.start_work(found.files.len() as u64);
-    interrupt.ending_itself(work(&mut database, &tables, &progress, &interrupt)).await?;
-    lock.release().await?;
-    progress.finish();
-
-    // A connection sends its last statistics when it ends.
-    let connection = database.reconnect().await?;
-    let tally = tables.tally(connection).await?;
-    let failures = tables.failures(connection).await?;
-    let statements = statements::run_all(connection, schema, tables.run_id).await?;
-    let facts = DatabaseFacts {
-        version: database.version.clone(),
-        embedded: database.postgres.is_some(),
-        url: database.postgres.as_ref().filter(|_| arguments.keep).map(|postgres| postgres.url().to_owned()),
-        schema: schema.to_string(),
-        run: tables.run_id,
-    };
-    let report = Report::new(facts, found, search_time, &inserts, &tally, failures, statements);
-    if arguments.database.json {
-        output::print_json(&report)?;
-    } else {
-        output::print(&report.text(arguments.tables))?;
-        let is_embedded = database.postgres.is_some();
-        output::print(&Next::new(&arguments).text(is_embedded, arguments.keep, arguments.tables))?;
-    }
-    if arguments.keep {
-        interrupt.ending_itself(keep(&database, &interrupt)).await;
-    }
-    database.close().await?;
-    Ok(if report.accounted { Verdict::Fine } else { Verdict::NotFine })
+    create_tables(&mut database.connection).await?;
+    let lock = lock(&database.client).await?;
+    let run = Uuid::now_v7();
+    let inserts = insert_twice(&database.client, run, &found.files).await?;
+    drop(bar);
+    let client = &database.client;
+    let runner = Runner::new(client.clone())
+        .name("uniqueue demo")
+        .queue("demo", CONCURRENCY)
+        .worker(HashFiles(client.pool().clone()))
+        .poll_interval(Duration::from_millis(100))
+        .promote_interval(Duration::from_millis(100))
+        .stop_timeout(Duration::from_secs(5))
+        .start()
+        .await?;
+    Ok(Prepared { database, lock, run, found, search_time, inserts, runner })
 }
 
 /// Enough connections to keep the processors busy. Each is a PostgreSQL process and takes milliseconds to open.
@@ -107,65 +133,85 @@ fn connections() -> u32 {
     u32::try_from(processors).unwrap_or(u32::MAX).saturating_mul(4).clamp(8, 32)
 }
 
-/// Works until every job of the run is final.
-async fn work(
-    database: &mut Database,
-    tables: &Tables,
-    progress: &Arc<Progress>,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
-    let client = &database.client;
-    let worker = HashFiles { pool: client.pool().clone(), progress: Arc::clone(progress) };
-    let handle = Runner::new(client.clone())
-        .name("uniqueue demo")
-        .queue("demo", CONCURRENCY)
-        .worker(worker)
-        .poll_interval(Duration::from_millis(100))
-        .promote_interval(Duration::from_millis(100))
-        .stop_timeout(Duration::from_secs(5))
-        .start()
-        .await?;
-    tokio::select! {
-        finished = finished(&mut database.connection, tables, progress) => {
-            finished?;
-            Ok(handle.stop().await?)
-        }
-        () = interrupt.stopped() => Err(interrupted(handle, progress, interrupt).await),
+/// Creates the demo's tables if they are missing. Any number of demos may do so at once.
+async fn create_tables(connection: &mut PgConnection) -> Result<(), Failure> {
+    let mut tx = sqlx::Connection::begin(connection).await?;
+    tx.execute("SELECT pg_advisory_xact_lock(hashtextextended('uniqueue demo tables', 0))").await?;
+    let is_there = tx.fetch_one("SELECT to_regclass('uniqueue_demo.checksum') IS NOT NULL").await?;
+    if !is_there.try_get::<bool, _>(0)? {
+        tx.execute(sqlx::raw_sql(include_str!("sql/create_tables.sql"))).await?;
     }
+    Ok(tx.commit().await?)
 }
 
-/// Returns when every job of the run is final. The workers signal the last attempt. A job can also end without a worker, so
-/// this also counts from time to time, the more rarely the longer a count takes.
-async fn finished(connection: &mut PgConnection, tables: &Tables, progress: &Progress) -> Result<(), Failure> {
+/// Takes the lock on the schema. It belongs to a transaction, because a pooler may give the session to another client.
+async fn lock(client: &Client) -> Result<Transaction<'static, Postgres>, Failure> {
+    let (mut tx, schema) = (client.pool().begin().await?, client.schema());
+    let take = sqlx::query("SELECT pg_try_advisory_xact_lock(hashtextextended('uniqueue demo ' || $1, 0))");
+    if take.bind(schema.as_str()).fetch_one(&mut *tx).await?.try_get(0)? {
+        return Ok(tx);
+    }
+    Err(Failure::refused(
+        format!("another demo is running in this database and schema: {schema}"),
+        "wait until it ends, or choose another --schema",
+    ))
+}
+
+/// Works until every job of the demo's queue is final. Returns whether it did, without a signal.
+async fn work(client: &Client, runner: RunnerHandle, files: u64) -> Result<bool, Failure> {
+    tokio::select! {
+        finished = finished(client, files) => {
+            finished?;
+            runner.stop().await?;
+            return Ok(true);
+        }
+        () = shutdown_signal() => {}
+    }
+    tokio::select! {
+        stopped = runner.stop() => stopped?,
+        () = shutdown_signal() => {}
+    }
+    Ok(false)
+}
+
+/// Returns when every job of the queue is final. It counts the more rarely the longer a count takes.
+async fn finished(client: &Client, files: u64) -> Result<(), Failure> {
     const SHORTEST_WAIT: Duration = Duration::from_millis(10);
     const LONGEST_WAIT: Duration = Duration::from_secs(2);
-    let mut all_done = pin!(progress.all_done());
-    let mut is_all_done = false;
+    let open: Vec<_> = JobState::ALL.into_iter().filter(|state| !state.is_final()).collect();
+    let open = JobFilter::new().queue("demo").states(StateSet::of(&open));
+    let bar = Bar::new("working", Some(files));
     loop {
         let begun_at = Instant::now();
-        if tables.unfinished(connection).await? == 0 {
+        let left = client.count_jobs(open.clone(), u32::MAX).await?.counted();
+        if left == 0 {
             return Ok(());
         }
-        let wait = begun_at.elapsed() * 20;
-        if is_all_done {
-            tokio::time::sleep(wait.clamp(SHORTEST_WAIT, LONGEST_WAIT)).await;
-        } else {
-            is_all_done = tokio::time::timeout(wait.max(LONGEST_WAIT), &mut all_done).await.is_ok();
-        }
+        bar.reach(1.0 - left as f64 / files.max(left) as f64);
+        tokio::time::sleep((begun_at.elapsed() * 20).clamp(SHORTEST_WAIT, LONGEST_WAIT)).await;
     }
 }
 
-async fn interrupted(handle: RunnerHandle, progress: &Progress, interrupt: &Interrupt) -> Failure {
-    progress.finish();
-    let left = match handle.stop().await {
-        Ok(()) => interrupt.left(),
-        Err(error) => error.to_string(),
-    };
-    Failure::Interrupted { left }
+/// Adds up the files and jobs of the run.
+async fn tally(database: &Database, run: Uuid) -> Result<Tally, Failure> {
+    // Safe to insert: the name is quoted, and its alphabet has no quotes.
+    let schema = format!("{}.", database.client.schema().quoted());
+    let statement = include_str!("sql/tally.sql").replace("/* schema */", &schema);
+    let row = sqlx::query(AssertSqlSafe(statement)).bind(run).fetch_one(database.client.pool()).await?;
+    let Json(tally) = row.try_get(0)?;
+    Ok(tally)
+}
+
+/// The queue and some of its jobs, as `queue list` and `job list` show them.
+async fn tables(client: &Client) -> Result<String, Failure> {
+    let now = client.database_time().await?;
+    let queues = client.queues().await?;
+    let jobs = client.jobs(JobFilter::new().queue("demo")).limit(JOBS).await?;
+    Ok(format!("\n{}\n{}", queue::table(&queues, now).text(), list::table(&jobs, None, now).text()))
 }
 
 /// Keeps the throw-away server running until an interrupt.
-async fn keep(database: &Database, interrupt: &Interrupt) {
+async fn keep(database: &Database) {
     let Some(postgres) = &database.postgres else {
         output::print_to_stderr("--keep has no effect on a database that you gave");
         return;
@@ -179,39 +225,5 @@ async fn keep(database: &Database, interrupt: &Interrupt) {
          {command} db psql\n  \
          {command} top      watch the queue while another terminal runs a demo"
     ));
-    interrupt.stopped().await;
-}
-
-/// A lock that keeps a second demo out of the schema. It ends with its release or its connection.
-struct Lock {
-    connection: PgConnection,
-}
-
-impl Lock {
-    async fn take(database: &mut Database) -> Result<Self, Failure> {
-        let options = database.client.pool().connect_options();
-        let mut connection = PgConnection::connect_with(&options).await?;
-        // The lock belongs to a transaction, because a pooler may give the session to another client.
-        sqlx::query("BEGIN").execute(&mut connection).await?;
-        let schema = database.client.schema();
-        let is_taken: bool =
-            sqlx::query("SELECT pg_try_advisory_xact_lock(hashtextextended('uniqueue demo ' || $1, 0))")
-                .bind(schema.as_str())
-                .fetch_one(&mut connection)
-                .await?
-                .try_get(0)?;
-        if is_taken {
-            Ok(Self { connection })
-        } else {
-            Err(Failure::refused(
-                format!("another demo is running in this database and schema: {schema}"),
-                "wait until it ends, or choose another --schema",
-            ))
-        }
-    }
-
-    async fn release(&mut self) -> Result<(), Failure> {
-        sqlx::query("COMMIT").execute(&mut self.connection).await?;
-        Ok(())
-    }
+    shutdown_signal().await;
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use indicatif::HumanBytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::args::DemoArguments;
 use super::files::{FoundFiles, LeftOut};
 use super::insert::{Example, Inserts};
-use super::statements::Statement;
-use super::tables::{FailedFile, Tally};
-use crate::output::{count, counted, format_duration, printable, width, wrap};
+use crate::database;
+use crate::output::{count, counted, format_duration, own_command, printable, shell_word, width, wrap};
 
 /// The largest number of failed files in the text.
 const LISTED: usize = 10;
@@ -18,42 +18,61 @@ const LISTED: usize = 10;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     /// The path that was searched.
-    pub(super) path: String,
-    pub(super) database: DatabaseFacts,
-    pub(super) files: u64,
+    path: String,
+    database: DatabaseFacts,
     /// The size of the files when they were found.
-    pub(super) bytes: u64,
-    /// The bytes that the workers read.
-    pub(super) bytes_read: u64,
-    pub(super) lines: u64,
-    /// Files whose size was different when they were read.
-    pub(super) changed: u64,
-    pub(super) left_out: LeftOut,
-    /// New jobs.
-    pub(super) inserted: u64,
-    /// Jobs that an interrupted run had left in the queue.
-    pub(super) adopted: u64,
-    /// Second inserts that were flagged as duplicates.
-    pub(super) duplicates: u64,
-    /// One of them.
-    pub(super) duplicate_example: Option<Example>,
-    /// Jobs that the second inserts stored, which must be none.
-    pub(super) stored_twice: u64,
-    pub(super) completed: u64,
-    /// Jobs that needed more than one attempt.
-    pub(super) retried: u64,
-    pub(super) discarded: u64,
-    pub(super) attempts: u64,
-    pub(super) failures: Vec<FailedFile>,
+    bytes: u64,
+    left_out: LeftOut,
+    #[serde(flatten)]
+    inserts: Inserts,
+    #[serde(flatten)]
+    tally: Tally,
     /// The rate of completed jobs from the first start to the last completion.
-    pub(super) jobs_per_second: Option<f64>,
-    pub(super) insert_to_start: InsertToStart,
-    pub(super) seconds: Seconds,
+    jobs_per_second: Option<f64>,
+    seconds: Seconds,
     /// Whether every file is accounted for.
     pub(super) accounted: bool,
     /// The checks that failed.
-    pub(super) problems: Vec<String>,
-    pub(super) statements: Vec<Statement>,
+    problems: Vec<String>,
+}
+
+/// The counts of a run, as `tally.sql` adds them up.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Tally {
+    files: u64,
+    stored: u64,
+    completed: u64,
+    discarded: u64,
+    cancelled: u64,
+    /// Jobs that needed more than one attempt.
+    retried: u64,
+    attempts: u64,
+    missing: u64,
+    extra: u64,
+    /// Files whose size was different when they were read.
+    changed: u64,
+    bytes_read: u64,
+    lines: u64,
+    /// How long the work took, in seconds.
+    #[serde(skip_serializing)]
+    work: Option<f64>,
+    insert_to_start: InsertToStart,
+    failures: Vec<FailedFile>,
+}
+
+/// How long jobs with one attempt waited, from the start of the transaction that inserted them, in seconds.
+#[derive(Debug, Deserialize, Serialize)]
+struct InsertToStart {
+    p50: Option<f64>,
+    p99: Option<f64>,
+}
+
+/// A file whose job was discarded, and why.
+#[derive(Debug, Deserialize, Serialize)]
+struct FailedFile {
+    path: String,
+    attempts: u64,
+    error: String,
 }
 
 /// The database and the queue in it.
@@ -68,20 +87,13 @@ pub(super) struct DatabaseFacts {
     pub(super) run: uuid::Uuid,
 }
 
-/// How long jobs with one attempt waited, from the start of the transaction that inserted them, in seconds.
-#[derive(Debug, Serialize)]
-pub(super) struct InsertToStart {
-    pub(super) p50: Option<f64>,
-    pub(super) p99: Option<f64>,
-}
-
 /// How long each step took.
 #[derive(Debug, Serialize)]
-pub(super) struct Seconds {
-    pub(super) search: f64,
-    pub(super) insert: f64,
-    pub(super) insert_again: f64,
-    pub(super) work: f64,
+struct Seconds {
+    search: f64,
+    insert: f64,
+    insert_again: f64,
+    work: f64,
 }
 
 impl Report {
@@ -90,62 +102,37 @@ impl Report {
         database: DatabaseFacts,
         found: FoundFiles,
         search_time: Duration,
-        inserts: &Inserts,
-        tally: &Tally,
-        failures: Vec<FailedFile>,
-        statements: Vec<Statement>,
+        inserts: Inserts,
+        tally: Tally,
     ) -> Self {
-        let files = found.files.len() as u64;
-        let problems = problems(files, inserts, tally);
-        let work = tally.work_seconds.unwrap_or_default();
-        let percentile = |at: usize| {
-            tally
-                .start_millis
-                .as_ref()
-                .and_then(|millis| millis.get(at))
-                .copied()
-                .map(|millis| rounded(millis / 1_000.0))
-        };
+        let problems = problems(found.files.len() as u64, &inserts, &tally);
+        let work = tally.work.unwrap_or_default();
         Self {
             path: found.root,
             database,
-            files,
             bytes: found.files.iter().map(|file| file.size).sum(),
-            bytes_read: tally.bytes_read,
-            lines: tally.lines,
-            changed: tally.changed,
             left_out: found.left_out,
-            inserted: inserts.inserted,
-            adopted: inserts.adopted,
-            duplicates: inserts.duplicates,
-            duplicate_example: inserts.example.clone(),
-            stored_twice: inserts.stored_twice,
-            completed: tally.completed,
-            retried: tally.retried,
-            discarded: tally.discarded,
-            attempts: tally.attempts,
-            failures,
             jobs_per_second: (work > 0.0).then(|| rounded(tally.completed as f64 / work)),
-            insert_to_start: InsertToStart { p50: percentile(0), p99: percentile(1) },
             seconds: Seconds {
                 search: rounded(search_time.as_secs_f64()),
                 insert: rounded(inserts.insert_time.as_secs_f64()),
                 insert_again: rounded(inserts.duplicate_time.as_secs_f64()),
                 work: rounded(work),
             },
+            inserts,
+            tally,
             accounted: problems.is_empty(),
             problems,
-            statements,
         }
     }
 
-    /// The summary as text, and with `tables` the results of the statements.
-    pub(super) fn text(&self, tables: bool) -> String {
+    /// The summary as text.
+    pub(super) fn text(&self) -> String {
         let database = &self.database;
         let owner = if database.embedded { "of its own" } else { "that you gave" };
         let what = format!(
             "{} under {}, {}",
-            counted(self.files, "file"),
+            counted(self.tally.files, "file"),
             self.path,
             HumanBytes(self.bytes).to_string().replace(" B", " bytes")
         );
@@ -156,10 +143,6 @@ impl Report {
         text += &entry("Worked", &self.worked_text());
         text += &self.notes();
         text.push('\n');
-        if tables {
-            text += &self.statements.iter().map(Statement::text).collect::<Vec<_>>().join("\n");
-            text.push('\n');
-        }
         for problem in &self.problems {
             text += &format!("NOT ACCOUNTED FOR: {problem}\n");
         }
@@ -170,18 +153,18 @@ impl Report {
     }
 
     fn inserted_text(&self) -> String {
-        let adopted = match self.adopted {
+        let adopted = match self.inserts.adopted {
             0 => String::new(),
             adopted => format!(", and {} that an interrupted demo left were taken over", counted(adopted, "job")),
         };
-        let (jobs, time) = (counted(self.inserted, "job"), time(self.seconds.insert));
+        let (jobs, time) = (counted(self.inserts.inserted, "job"), time(self.seconds.insert));
         format!("{jobs} in {time}, in one transaction with the rows of an application{adopted}")
     }
 
     fn duplicates_text(&self) -> String {
         let time = time(self.seconds.insert_again);
-        let count = count(self.duplicates);
-        let Some(Example { path, duplicate }) = &self.duplicate_example else { return count };
+        let count = count(self.inserts.duplicates);
+        let Some(Example { path, duplicate }) = &self.inserts.duplicate_example else { return count };
         format!(
             "{count}: all jobs were inserted again in {time}. A job with the same kind, path and size was there for each, so the \
              insert returned that job and stored nothing. For example {path}: job {} ({}) claims its key, which is free {}",
@@ -194,16 +177,16 @@ impl Report {
     fn worked_text(&self) -> String {
         let mut text = format!(
             "{} in {}: {} completed, {} discarded, {} retried",
-            counted(self.completed + self.discarded, "job"),
+            counted(self.tally.completed + self.tally.discarded, "job"),
             time(self.seconds.work),
-            count(self.completed),
-            count(self.discarded),
-            count(self.retried)
+            count(self.tally.completed),
+            count(self.tally.discarded),
+            count(self.tally.retried)
         );
         if let Some(rate) = self.jobs_per_second {
             text += &format!("; {} jobs a second", count(rate as u64));
         }
-        if let (Some(half), Some(most)) = (self.insert_to_start.p50, self.insert_to_start.p99) {
+        if let (Some(half), Some(most)) = (self.tally.insert_to_start.p50, self.tally.insert_to_start.p99) {
             text += &format!(
                 ". Half of them started within {} of their insert and 99 % within {}, behind the backlog of both inserts",
                 time(half),
@@ -218,8 +201,8 @@ impl Report {
         let LeftOut { excluded_names, excluded_directories, symbolic_links, special_files, unreadable } =
             &self.left_out;
         let mut notes = String::new();
-        if self.changed > 0 {
-            notes += &entry("Changed", &format!("{} had another size when read", counted(self.changed, "file")));
+        if self.tally.changed > 0 {
+            notes += &entry("Changed", &format!("{} had another size when read", counted(self.tally.changed, "file")));
         }
         let mut left_out = Vec::new();
         if *excluded_directories > 0 {
@@ -239,11 +222,11 @@ impl Report {
         for reason in unreadable.iter().take(LISTED) {
             notes += &entry("Unreadable", reason);
         }
-        for FailedFile { path, attempts, error } in self.failures.iter().take(LISTED) {
-            let attempts = counted(u64::from(attempts.unsigned_abs()), "attempt");
+        for FailedFile { path, attempts, error } in self.tally.failures.iter().take(LISTED) {
+            let attempts = counted(*attempts, "attempt");
             notes += &entry("Failed", &format!("{path}, after {attempts}: {error}"));
         }
-        let unlisted = unreadable.len().saturating_sub(LISTED) + self.failures.len().saturating_sub(LISTED);
+        let unlisted = unreadable.len().saturating_sub(LISTED) + self.tally.failures.len().saturating_sub(LISTED);
         if unlisted > 0 {
             notes += &entry("And more", &format!("{} unreadable or failed; --json lists all", count(unlisted as u64)));
         }
@@ -289,6 +272,51 @@ fn entry(name: &str, text: &str) -> String {
     lines.collect()
 }
 
+/// The commands to try next. Each works as it is printed, but that a URL that may have a password is left out.
+pub(super) fn next(arguments: &DemoArguments) -> String {
+    let command = own_command();
+    let path = arguments.path.to_str().filter(|path| *path != ".").map(shell_word);
+    let path = path.map(|path| format!(" {path}")).unwrap_or_default();
+    let (is_embedded, database) = (database::url(&arguments.database).is_none(), options(arguments));
+    let mut lines = Vec::new();
+    if !arguments.tables {
+        lines.push((format!("{command} demo --tables{path}{database}"), "tables of the queue"));
+    }
+    if is_embedded && !arguments.keep {
+        lines.push((format!("{command} demo --keep{path}{database}"), "keep the database to look around"));
+    } else if !is_embedded {
+        lines.push((format!("{command} job list --queue demo{database}"), "the jobs"));
+        lines.push((format!("{command} top{database}"), "watch the next demo"));
+    }
+    lines.push((format!("{command} --help"), "all commands"));
+    let widest = lines.iter().map(|(command, _)| command.chars().count()).max().unwrap_or_default();
+    let lines = lines.iter().map(|(command, purpose)| format!("  {command:<widest$}  {purpose}\n"));
+    format!("\nNext:\n{}", lines.collect::<String>())
+}
+
+/// The options that lead to the database, where the environment does not give them.
+fn options(arguments: &DemoArguments) -> String {
+    let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|set| set == value);
+    let arguments = &arguments.database;
+    let mut options = String::new();
+    if let Some(url) = database::url(arguments).filter(|url| !is_set("DATABASE_URL", url)) {
+        let url = if has_password(url) { "URL".to_owned() } else { shell_word(url) };
+        options = format!(" --database-url {url}");
+    }
+    let schema = arguments.schema.as_str();
+    if schema != uniqueue::SchemaName::default().as_str() && !is_set("UNIQUEUE_SCHEMA", schema) {
+        options.push_str(&format!(" --schema {schema}"));
+    }
+    options
+}
+
+/// Whether a URL may have a password, as of a user or as a parameter.
+fn has_password(url: &str) -> bool {
+    let (_, rest) = url.split_once("://").unwrap_or(("", url));
+    let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
+    user.contains(':') || rest.contains("password")
+}
+
 /// A number of seconds as text.
 fn time(seconds: f64) -> String {
     format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
@@ -297,4 +325,27 @@ fn time(seconds: f64) -> String {
 /// Rounds to thousandths.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        demo: DemoArguments,
+    }
+
+    #[test]
+    fn printed_options_have_no_password() {
+        let options = |words: &[&str]| options(&Line::parse_from([&["demo"], words].concat()).demo);
+        let given = ["--database-url", "postgres://ada@db/app", "--schema", "jobs"];
+        assert_eq!(options(&given), " --database-url postgres://ada@db/app --schema jobs");
+        for secret in ["postgres://ada:secret@db/app", "postgres://db/app?user=ada&password=secret"] {
+            assert_eq!(options(&["--database-url", secret]), " --database-url URL");
+        }
+    }
 }

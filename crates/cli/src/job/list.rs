@@ -97,7 +97,7 @@ async fn page(client: Client, form: Form, arguments: ListArguments) -> Result<An
 
 /// Lays jobs out as a table. The last column has their errors or their args, or why they wait where that is known. A narrow
 /// terminal keeps errors and reasons, and leaves out other columns.
-pub(super) fn table(jobs: &[JobRow], why: Option<&HashMap<JobId, Obstacle>>, now: OffsetDateTime) -> Table {
+pub(crate) fn table(jobs: &[JobRow], why: Option<&HashMap<JobId, Obstacle>>, now: OffsetDateTime) -> Table {
     let has_errors = jobs.iter().any(|job| !job.errors.is_empty());
     let last = if why.is_some() {
         "why"

@@ -10,7 +10,7 @@ mod change;
 mod filter;
 mod id_argument;
 mod insert;
-mod list;
+pub(crate) mod list;
 mod relatives;
 mod show;
 mod state_text;

@@ -98,19 +98,6 @@ fn no_json(error: serde_json::Error) -> Failure {
     Failure::environment("cannot write JSON", "report this", error.into())
 }
 
-/// Draws a table of any width in the style of psql.
-pub(crate) fn table(header: &[String], is_number: &[bool], rows: &[Vec<String>]) -> String {
-    let columns = header.iter().zip(is_number).map(|(name, is_number)| match is_number {
-        true => Column::number(name),
-        false => Column::text(name),
-    });
-    let mut table = Table::new(columns);
-    for row in rows {
-        table.row(row.iter().map(Cell::from));
-    }
-    table.draw(None)
-}
-
 /// Writes a count with thousands separators.
 pub(crate) fn count(number: u64) -> String {
     HumanCount(number).to_string()
@@ -134,13 +121,5 @@ mod tests {
     #[test]
     fn one_thing_is_not_plural() {
         assert_eq!([0, 1, 2_000].map(|number| counted(number, "job")), ["0 jobs", "1 job", "2,000 jobs"]);
-    }
-
-    #[test]
-    fn table_looks_like_psql() {
-        let rows = [vec!["completed".to_owned(), "12".to_owned()], vec!["discarded".to_owned(), "1".to_owned()]];
-        let drawn = table(&["state".to_owned(), "jobs".to_owned()], &[false, true], &rows);
-        let expected = " state     | jobs\n-----------+------\n completed |   12\n discarded |    1\n(2 rows)";
-        assert_eq!(drawn, expected);
     }
 }

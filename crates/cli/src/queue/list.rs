@@ -63,7 +63,8 @@ async fn list(client: Client, form: Form, arguments: ListArguments) -> Result<An
     Ok(form.list(&queues, |queues| table(queues, now))?.notes(unknown).verdict(verdict))
 }
 
-fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
+/// Lays queues out as a table.
+pub(crate) fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
     let has_groups = queues.iter().any(|info| info.settings.group_limit.is_some() || info.settings.fair);
     let has_max_waiting = queues.iter().any(|info| info.settings.max_waiting.is_some());
     let has_rate = queues.iter().any(|info| info.settings.rate.is_some() || info.settings.group_rate.is_some());

@@ -16,6 +16,7 @@ use self::backfill::BackfillArguments;
 use self::groups::GroupsArguments;
 use self::hold::HoldArguments;
 use self::list::ListArguments;
+pub(crate) use self::list::table;
 use self::max_waiting::MaxWaitingArguments;
 use self::rate::RateArguments;
 use self::remove::RemoveArguments;

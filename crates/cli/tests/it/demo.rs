@@ -25,11 +25,11 @@ const FILES: [(&[u8], &str, &[u8]); 10] = [
     (b"empty", "empty", b""),
     (b"a/b/c/deep", "a/b/c/deep", b"\n\n\n"),
     (b"a/same", "a/same", b"a\nb\n"),
-    (b"not utf-8 \xff", "not utf-8 \\xff", b"1"),
-    (b"new\nline", "new\\x0aline", b"2"),
-    (b"back\\slash", "back\\\\slash", b"3"),
+    (b"not utf-8 \xff", "not utf-8 %FF", b"1"),
+    (b"new\nline", "new%0Aline", b"2"),
+    (b"per%25cent", "per%2525cent", b"3"),
     ("caf\u{e9}".as_bytes(), "caf\u{e9}", b"4"),
-    ("cafe\u{301}".as_bytes(), "cafe\\xcc\\x81", b"5"),
+    ("cafe\u{301}".as_bytes(), "cafe%CC%81", b"5"),
 ];
 
 fn write(root: &Path, name: &[u8], content: &[u8]) -> PathBuf {
@@ -106,8 +106,6 @@ async fn every_file_is_accounted_for_and_its_checksum_is_right() {
         .collect();
     assert_eq!(stored, expected.into_values().collect::<Vec<_>>());
 
-    statements_have_live_answers(report, url).await;
-
     // A second run in the kept database: new jobs, for the first are final and claim nothing.
     let home = PathBuf::from(url.split_once("host=").unwrap().1.replace("%2F", "/"));
     let mut again = command(&binary);
@@ -123,20 +121,6 @@ async fn every_file_is_accounted_for_and_its_checksum_is_right() {
     assert!(!home.exists(), "{}", home.display());
 }
 
-async fn statements_have_live_answers(report: &Value, url: &str) {
-    let statements = report["statements"].as_array().unwrap();
-    assert_eq!(statements.len(), 5);
-    for statement in statements {
-        assert!(!statement["rows"].as_array().unwrap().is_empty(), "{statement}");
-        execute(url, statement["sql"].as_str().unwrap()).await;
-    }
-    let by_state = &statements[0]["rows"];
-    assert_eq!((&by_state[0]["state"], &by_state[0]["jobs"]), (&json!("completed"), &json!(10)));
-    assert_eq!((&by_state[1]["state"], &by_state[1]["jobs"]), (&json!("discarded"), &json!(1)));
-    assert_eq!(statements[1]["rows"][0]["claims_now"], json!(0));
-    assert_eq!(statements[3]["rows"][0]["last_error"], json!("Permission denied (os error 13)"));
-}
-
 #[tokio::test]
 async fn one_file_and_no_file_are_fine_and_text_reads_well() {
     let url = database().await;
@@ -149,7 +133,7 @@ async fn one_file_and_no_file_are_fine_and_text_reads_well() {
     assert!(text.contains("Worked      0 jobs in 0s: 0 completed, 0 discarded, 0 retried\n"), "{text}");
     assert!(text.contains("\nEvery file is accounted for.\n\nNext:\n"), "{text}");
     printed_commands_work(&text);
-    assert!(!text.contains("SELECT"), "the tables are behind --tables: {text}");
+    assert!(!text.contains("(1 row)"), "the tables are behind --tables: {text}");
 
     let file = write(tree.path(), b"file", b"x");
     let (code, report) = run_json(uniqueue().arg("demo").arg(file).arg("--json").env("DATABASE_URL", &url));
@@ -158,8 +142,8 @@ async fn one_file_and_no_file_are_fine_and_text_reads_well() {
 
     let output = demo.arg("--tables").env("COLUMNS", "80").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains(" kind | state | last_error | jobs | for_example\n"), "{text}");
-    let (summary, _) = text.split_once("\n-- Where are the jobs?\n").expect(&text);
+    assert!(text.contains("\n queue |") && text.contains("\n id   ") && text.contains("| demo.file |"), "{text}");
+    let (summary, _) = text.split_once("\nEvery file is accounted for.\n").expect(&text);
     for part in [
         "\nInserted    1 job in ",
         "\nDuplicates  1: all jobs were inserted again in ",

@@ -2,20 +2,6 @@
 CREATE SCHEMA IF NOT EXISTS uniqueue_demo;
 COMMENT ON SCHEMA uniqueue_demo IS 'What `uniqueue demo` keeps of its runs. Drop it when you have seen enough.';
 
-CREATE TABLE uniqueue_demo.run (
-    id uuid NOT NULL,
-    queue_schema text NOT NULL,
-    path text NOT NULL,
-    started_at timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT run_pkey PRIMARY KEY (id)
-);
-COMMENT ON TABLE uniqueue_demo.run IS 'One row a run of the demo.';
-COMMENT ON COLUMN uniqueue_demo.run.id IS 'UUIDv7.';
-COMMENT ON COLUMN uniqueue_demo.run.queue_schema IS 'The schema with the jobs of the run.';
-COMMENT ON COLUMN uniqueue_demo.run.path IS 'The directory or file that was searched.';
-COMMENT ON COLUMN uniqueue_demo.run.started_at IS 'When it inserted its jobs.';
-COMMENT ON CONSTRAINT run_pkey ON uniqueue_demo.run IS 'One row a run.';
-
 CREATE TABLE uniqueue_demo.file (
     run_id uuid NOT NULL,
     job_id uuid NOT NULL,
@@ -26,11 +12,11 @@ CREATE TABLE uniqueue_demo.file (
     CONSTRAINT file_pkey PRIMARY KEY (run_id, job_id)
 );
 COMMENT ON TABLE uniqueue_demo.file IS 'One row a file and run, written in the transaction that inserts the file''s job.';
-COMMENT ON COLUMN uniqueue_demo.file.run_id IS 'The run that found it: run.id.';
+COMMENT ON COLUMN uniqueue_demo.file.run_id IS 'The run that found it, a UUIDv7.';
 COMMENT ON COLUMN uniqueue_demo.file.job_id IS 'The job that reads it: job.id in the queue''s schema.';
 COMMENT ON COLUMN uniqueue_demo.file.size IS 'Its size in bytes when it was found.';
 COMMENT ON COLUMN uniqueue_demo.file.adopted IS 'Whether the job was in the queue already, left there by a run that was interrupted.';
-COMMENT ON COLUMN uniqueue_demo.file.path IS 'Its absolute path. A backslash is \\, a control character or a byte that is not UTF-8 \xNN.';
+COMMENT ON COLUMN uniqueue_demo.file.path IS 'Its absolute path. A percent sign, a control character or a byte that is not UTF-8 is %NN.';
 COMMENT ON CONSTRAINT file_pkey ON uniqueue_demo.file IS 'Each file of a run has a job of its own.';
 
 CREATE TABLE uniqueue_demo.checksum (
