@@ -14,6 +14,7 @@ use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use uniqueue::embedded::{Durability, Postgres};
 use uniqueue::{Client, NewJob, UniqueKey, UniqueScope};
+use uniqueue_admin::Admin;
 
 const CONNECTIONS: u32 = 4;
 const KEYS: usize = 100;
@@ -106,7 +107,7 @@ async fn main() {
     let client = Client::new(pool);
     client.migrate().await.expect("a migration");
     client.insert_many((0..KEYS).map(|n| job("a", n))).await.expect("the holders");
-    client.audit_duplicates(AUDITED).await.expect("an audit");
+    Admin::new(&client).audit_duplicates(AUDITED, None).await.expect("an audit");
     let methods = [Method::Uniqueue, Method::Audited, Method::RiversWay, Method::LookUp];
     let mut figures: Vec<(Method, Vec<(f64, f64)>)> = methods.iter().map(|method| (*method, Vec::new())).collect();
     for _ in 0..ROUNDS {
@@ -114,7 +115,7 @@ async fn main() {
             rounds.push(round(*method, &client).await);
         }
     }
-    let counted = client.audited_kinds().await.expect("the audit")[0].suppressed;
+    let counted = Admin::new(&client).audited_kinds().await.expect("the audit")[0].suppressed;
     let folding = fold(client.pool()).await;
     println!(
         "PostgreSQL {}, durable, {CONNECTIONS} connections, {KEYS} keys, median of {ROUNDS} rounds",

@@ -2,11 +2,12 @@
 
 mod parse;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use time::OffsetDateTime;
 use uuid::{ContextV7, Timestamp, Uuid};
 
@@ -40,6 +41,13 @@ macro_rules! name {
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
                 serializer.serialize_str(&self.0)
+            }
+        }
+
+        /// Reads a name that the database has checked: it is not checked again.
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+                Ok(Self::from_stored(&Cow::<str>::deserialize(deserializer)?))
             }
         }
 

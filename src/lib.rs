@@ -6,7 +6,6 @@
 mod after;
 mod as_parent;
 mod attempt_error;
-mod audit;
 mod backfill;
 mod bisection;
 mod client;
@@ -58,7 +57,6 @@ pub mod testing;
 mod trace;
 mod unique;
 mod wait_result;
-mod waiting_insert;
 mod wake_ups;
 mod why;
 mod worker;
@@ -67,8 +65,6 @@ mod worker;
 pub use self::after::{AfterCondition, JobChild, JobParent, Parents};
 /// Jobs.
 pub use self::attempt_error::AttemptError;
-/// Duplicates that were counted.
-pub use self::audit::{AuditedKind, SuppressedDuplicate};
 /// Keys for jobs that are there already.
 pub use self::backfill::{BackfillProgress, BackfillReport, Collision, GroupBackfillReport, OnCollision, UnfitJob};
 /// Bringing the schema up to date.
@@ -79,9 +75,9 @@ pub use self::client::Migration;
 pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
-    AuditChange, Backfill, Call, Change, Claims, Client, ClientBuilder, Events, Explanation, FetchJobs, GroupBackfill,
-    Groups, HeldGroups, HistoryRequest, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, KindCache, Kinds,
-    NextInsert, Queue, QueueCache, QueueChange, Queues, StatsRequest, StuckJobs, SuppressedDuplicates, Wait,
+    Backfill, Call, Change, Claims, Client, ClientBuilder, Events, Explanation, FetchJobs, GroupBackfill, Groups,
+    HeldGroups, HistoryRequest, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, KindCache, Kinds,
+    NextInsert, Queue, QueueCache, QueueChange, Queues, StatsRequest, StuckJobs, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -138,8 +134,6 @@ pub use self::unique::{
 };
 /// Results that were waited for.
 pub use self::wait_result::Waited;
-/// Inserts that wait.
-pub use self::waiting_insert::WaitingInsert;
 pub use self::wake_ups::{WakeUp, WakeUps};
 /// Why a job waits.
 pub use self::why::{FirstJob, Obstacle, ObstacleCode};

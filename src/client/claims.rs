@@ -4,7 +4,6 @@ use super::{Call, Client};
 use crate::job::JobRow;
 use crate::store::{self, ClaimFilter};
 use crate::unique::KeyHolder;
-use crate::waiting_insert::WaitingInsert;
 
 /// The most jobs in the history of a key.
 const HISTORY: u32 = 50;
@@ -82,15 +81,5 @@ impl Client {
         Call::new(self, move |client, connection| {
             Box::pin(async move { store::key_history(connection, client.statements(), &key, among, HISTORY).await })
         })
-    }
-
-    /// Lists the inserts that wait for other transactions, with these transactions: the longest wait first, a thousand
-    /// at most. As the view `waiting_insert`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Database`](crate::Error::Database).
-    pub fn waiting_inserts(&self) -> Call<'_, Vec<WaitingInsert>> {
-        Call::new(self, |client, connection| Box::pin(store::waiting_inserts(connection, client.statements())))
     }
 }

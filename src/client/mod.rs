@@ -1,7 +1,6 @@
 //! The client: inserts jobs, looks at them, and is what a runner works with.
 
 mod actor;
-mod audit;
 mod backfill;
 mod builder;
 mod call;
@@ -49,7 +48,6 @@ use std::sync::{Arc, Once};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-pub use self::audit::{AuditChange, SuppressedDuplicates};
 pub use self::backfill::{Backfill, GroupBackfill};
 pub use self::builder::ClientBuilder;
 pub use self::call::Call;

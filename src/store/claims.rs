@@ -5,12 +5,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::row::{Stored, job_row};
-use super::{Statements, milliseconds, query};
+use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
 use crate::job::JobRow;
 use crate::unique::{Duplicate, KeyHolder, StateSet};
-use crate::waiting_insert::WaitingInsert;
 
 /// Which claims.
 #[derive(Clone, Debug, Default)]
@@ -74,31 +73,6 @@ pub(crate) async fn key_history(
     let query = query(&statements.key_history).persistent(false);
     let rows = query.bind(key).bind(i64::from(look_at)).bind(i64::from(limit)).fetch_all(connection).await?;
     rows.iter().map(job_row).collect()
-}
-
-/// The inserts that wait.
-pub(crate) async fn waiting_inserts(
-    connection: &mut PgConnection,
-    statements: &Statements,
-) -> Result<Vec<WaitingInsert>> {
-    let rows = query(&statements.waiting_inserts).persistent(false).fetch_all(connection).await?;
-    rows.iter()
-        .map(|row| {
-            Ok(WaitingInsert {
-                pid: row.try_get("pid")?,
-                application: row.try_get("application")?,
-                waiting_for: row.try_get::<Option<i64>, _>("waiting_for")?.map(milliseconds),
-                waits_for: row.try_get("waits_for")?,
-                unique_key: row.try_get("unique_key")?,
-                holder: row.try_get::<Option<Uuid>, _>("holder")?.map(JobId::from),
-                blocker_pid: row.try_get("blocker_pid")?,
-                blocker_application: row.try_get("blocker_application")?,
-                blocker_state: row.try_get("blocker_state")?,
-                blocker_query: row.try_get("blocker_query")?,
-                blocker_open_for: row.try_get::<Option<i64>, _>("blocker_open_for")?.map(milliseconds),
-            })
-        })
-        .collect()
 }
 
 /// The first text, byte by byte, that is beyond all that begin with the prefix. `None`: there is none.

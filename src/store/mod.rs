@@ -61,14 +61,14 @@ mod wait;
 mod why;
 mod work_overview;
 
-pub(crate) use self::audit::{audit_duplicates, audited_kinds, fold_duplicates, suppressed_duplicates};
+pub(crate) use self::audit::fold_duplicates;
 pub(crate) use self::backfill::{
     Grouped, Keyed, SeenRow, Settled, WantedRow, backfill_groups, backfill_keys, backfill_rows, backfill_settle,
     begin_batch, holders,
 };
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
 pub(crate) use self::change_log::{LogEntry, log_change, prune_changes};
-pub(crate) use self::claims::{ClaimFilter, key_history, list_claims, waiting_inserts};
+pub(crate) use self::claims::{ClaimFilter, key_history, list_claims};
 pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};
 pub(crate) use self::fetch_answer::{Fetched, Unreadable, Visited};

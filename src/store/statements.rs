@@ -64,8 +64,6 @@ macro_rules! statements {
 }
 
 statements! {
-    audit_duplicates,
-    audited_kinds,
     backfill_groups,
     backfill_keys,
     backfill_outcomes,
@@ -221,13 +219,11 @@ statements! {
     still_held,
     stop_worker,
     store_progress,
-    suppressed_duplicates,
     take_service,
     tend_history,
     #[cfg(feature = "testing")]
     time_shifts,
     try_jobs,
-    waiting_inserts,
     watch_failing,
     watch_failing_codes,
     watch_running,

@@ -30,8 +30,8 @@ macro_rules! look_ups {
         ask!("explain", $client.explain(job("a").unique_key(UniqueKey::raw("k"))));
         ask!("running_jobs", $client.running_jobs(10));
         ask!("failing_kinds", $client.failing_kinds());
-        ask!("suppressed_duplicates", $client.suppressed_duplicates());
-        ask!("audited_kinds", $client.audited_kinds());
+        ask!("suppressed_duplicates", Admin::new(&$client).suppressed_duplicates());
+        ask!("audited_kinds", Admin::new(&$client).audited_kinds());
         ask!("periodic", $client.periodic().list());
         ask!("one periodic job", $client.periodic().find("nightly"));
         ask!("runners", $client.runners());
@@ -83,7 +83,7 @@ async fn every_look_up_can_be_made_in_the_callers_transaction(database: Database
         assert!(error.is_none(), "{name}: {error:?}");
     }
     client.database_time().tx(&mut tx).await.unwrap();
-    client.waiting_inserts().tx(&mut tx).await.unwrap();
+    Admin::new(client).waiting_inserts().tx(&mut tx).await.unwrap();
     let id = client.insert(job("a")).tx(&mut tx).await.unwrap().id();
     assert!(client.job(id).timeout(Duration::from_secs(600)).tx(&mut tx).await.unwrap().is_some());
     tx.rollback().await.unwrap();

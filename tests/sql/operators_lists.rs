@@ -97,11 +97,11 @@ async fn a_change_is_logged_once_with_what_it_changed(database: Database, client
     client.cancel(JobFilter::new().kind("none")).actor("anna").await.unwrap();
     client.queue("mail").pause().actor("ben").await.unwrap();
     client.queue("mail").limit(Some(2)).actor("ben").await.unwrap();
-    client.audit_duplicates("a").actor("ben").await.unwrap();
+    Admin::new(client).audit_duplicates("a", None).actor("ben").await.unwrap();
     client.release_claim("k").actor("ben").await.unwrap();
     client.periodic().define(PeriodicJob::every("sweep", Duration::from_secs(900), job("c"))).await.unwrap();
     client.periodic().pause("sweep").actor("cleo").await.unwrap();
-    let log = Admin::new(&client).change_log().await.unwrap();
+    let log = Admin::new(client).change_log().await.unwrap();
     let seen: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str(), one.jobs)).collect();
     assert_eq!(
         seen,
@@ -121,7 +121,7 @@ async fn a_change_is_logged_once_with_what_it_changed(database: Database, client
     assert_eq!(log[3].subject, json!({"queue": "mail", "limit": 2}));
     assert_eq!(log[1].subject, json!({"unique_key": "k"}));
     assert!(log[6].at < log[6].last_at);
-    let page = Admin::new(&client).change_log().by("ben").limit(1).after(log[1].id).await.unwrap();
+    let page = Admin::new(client).change_log().by("ben").limit(1).after(log[1].id).await.unwrap();
     assert_eq!(page, log[2..3]);
     for name in ["", "a\0", &"a".repeat(201)] {
         assert!(client.cancel(keyed).actor(name).await.is_err(), "{name:?}");
@@ -137,7 +137,7 @@ async fn an_insert_with_an_actor_is_logged_with_the_jobs_that_it_made(database: 
     // A duplicate changes nothing.
     assert!(client.insert(keyed()).actor("anna").await.unwrap().duplicate);
     let many = client.insert_many([keyed(), job("a"), job("b")]).actor("ben").await.unwrap();
-    let log = Admin::new(&client).change_log().await.unwrap();
+    let log = Admin::new(client).change_log().await.unwrap();
     let seen: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str(), one.jobs)).collect();
     assert_eq!(seen, [("ben", "insert", Some(2)), ("anna", "insert", Some(1))]);
     assert_eq!(log[0].subject, json!({"ids": [many[1].id(), many[2].id()], "count": 2}));
@@ -145,9 +145,9 @@ async fn an_insert_with_an_actor_is_logged_with_the_jobs_that_it_made(database: 
 
     let mut tx = database.pool().begin().await.unwrap();
     client.insert(job("c")).actor("anna").tx(&mut tx).await.unwrap();
-    assert_eq!(Admin::new(&client).change_log().tx(&mut tx).await.unwrap().len(), 3);
+    assert_eq!(Admin::new(client).change_log().tx(&mut tx).await.unwrap().len(), 3);
     tx.rollback().await.unwrap();
-    assert_eq!(Admin::new(&client).change_log().await.unwrap().len(), 2);
+    assert_eq!(Admin::new(client).change_log().await.unwrap().len(), 2);
     // Where the log cannot be written, nothing is inserted.
     database.execute("ALTER TABLE {schema}.change_log ADD CHECK (verb <> 'insert') NOT VALID").await;
     client.insert(job("c")).actor("anna").await.unwrap_err();
@@ -161,9 +161,9 @@ async fn the_log_has_a_change_if_and_only_if_it_was_committed(database: Database
     let mut tx = database.pool().begin().await.unwrap();
     client.cancel(id).actor("anna").tx(&mut tx).await.unwrap();
     client.queue("mail").pause().actor("anna").tx(&mut tx).await.unwrap();
-    assert_eq!(Admin::new(&client).change_log().tx(&mut tx).await.unwrap().len(), 2);
+    assert_eq!(Admin::new(client).change_log().tx(&mut tx).await.unwrap().len(), 2);
     tx.rollback().await.unwrap();
-    assert_eq!(Admin::new(&client).change_log().await.unwrap(), []);
+    assert_eq!(Admin::new(client).change_log().await.unwrap(), []);
     assert_eq!(client.job(id).await.unwrap().unwrap().state, JobState::Available);
     // Where the log cannot be written, nothing is changed.
     database.execute("ALTER TABLE {schema}.change_log ADD CHECK (false)").await;

@@ -3,7 +3,8 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use sqlx::Row;
-use uniqueue::{AuditedKind, Error, OnConflict, Runner, RunningJob, SuppressedDuplicate, UniqueKey, UniquePolicy};
+use uniqueue::{Error, OnConflict, Runner, RunningJob, UniqueKey, UniquePolicy};
+use uniqueue_admin::{Admin, AuditedKind, SuppressedDuplicate};
 
 use support::{Database, eventually, job};
 
@@ -17,7 +18,7 @@ fn ignored() -> uniqueue::NewJob {
 
 /// How many duplicates of kind `a` and key `k` were counted.
 async fn counted(database: &Database) -> u64 {
-    let counters = database.client.suppressed_duplicates().kind("a").unique_key("k").await.unwrap();
+    let counters = Admin::new(&database.client).suppressed_duplicates().kind("a").unique_key("k").await.unwrap();
     assert!(counters.len() <= 1, "one counter a key: {counters:?}");
     counters.first().map_or(0, |counter| counter.suppressed)
 }
@@ -25,7 +26,7 @@ async fn counted(database: &Database) -> u64 {
 /// A database where kind `a` is audited, and a job of it claims `k`.
 async fn audited() -> Database {
     let database = Database::new().await;
-    database.client.audit_duplicates("a").await.unwrap();
+    Admin::new(&database.client).audit_duplicates("a", None).await.unwrap();
     database.client.insert(ignored()).await.unwrap();
     database
 }
@@ -33,9 +34,9 @@ async fn audited() -> Database {
 #[support::test]
 async fn a_duplicate_of_a_kind_that_is_not_audited_writes_nothing(database: Database) {
     // Another kind is audited, and this one was.
-    database.client.audit_duplicates("b").await.unwrap();
-    database.client.audit_duplicates("a").await.unwrap();
-    database.client.audit_duplicates("a").stop().await.unwrap();
+    Admin::new(&database.client).audit_duplicates("b", None).await.unwrap();
+    Admin::new(&database.client).audit_duplicates("a", None).await.unwrap();
+    Admin::new(&database.client).stop_audit("a", None).await.unwrap();
     database.client.insert(ignored()).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     assert!(database.client.insert(ignored()).tx(&mut tx).await.unwrap().duplicate);
@@ -47,7 +48,7 @@ async fn a_duplicate_of_a_kind_that_is_not_audited_writes_nothing(database: Data
     let wrote = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL OR EXISTS (SELECT FROM {schema}.duplicate_tally)";
     assert!(!sqlx::query_scalar::<_, bool>(database.sql(wrote)).fetch_one(&mut *tx).await.unwrap());
     tx.commit().await.unwrap();
-    assert_eq!(database.client.suppressed_duplicates().await.unwrap(), []);
+    assert_eq!(Admin::new(&database.client).suppressed_duplicates().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -61,7 +62,11 @@ async fn duplicates_are_counted_by_key_and_kind_through_every_door() {
     let twins = || job("a").unique_key(UniqueKey::raw("twins"));
     let answers = client.insert_many([twins(), twins(), job("b").unique_key(UniqueKey::raw("b")), twins()]).await;
     assert_eq!(answers.unwrap().iter().filter(|answer| answer.duplicate).count(), 2);
-    assert_eq!(client.suppressed_duplicates().unique_key("twins").await.unwrap()[0].suppressed, 2, "of a new job");
+    assert_eq!(
+        Admin::new(client).suppressed_duplicates().unique_key("twins").await.unwrap()[0].suppressed,
+        2,
+        "of a new job"
+    );
     client.insert_many([ignored(), job("a").unique_key(key(OnConflict::Reject))]).await.unwrap_err();
     assert_eq!(counted(&database).await, 4, "a refused batch counts what refused it");
     client.insert(job("a").unique_key(key(OnConflict::Reject))).await.unwrap_err();
@@ -76,11 +81,12 @@ async fn duplicates_are_counted_by_key_and_kind_through_every_door() {
     // Another kind with the same key is not audited, and its jobs are not kind a's.
     client.insert(job("b").unique_key(key(OnConflict::Ignore))).await.unwrap();
     assert_eq!(counted(&database).await, 26);
-    let [counter] = client.suppressed_duplicates().kind("a").unique_key("k").await.unwrap().try_into().unwrap();
+    let [counter] =
+        Admin::new(client).suppressed_duplicates().kind("a").unique_key("k").await.unwrap().try_into().unwrap();
     let SuppressedDuplicate { last_holder, first_at, last_at, .. } = counter;
     assert_eq!(last_holder, holder);
     assert!(first_at < last_at);
-    let [kind] = client.audited_kinds().await.unwrap().try_into().unwrap();
+    let [kind] = Admin::new(client).audited_kinds().await.unwrap().try_into().unwrap();
     let AuditedKind { is_audited, since, suppressed, tally_is_full, .. } = kind;
     assert_eq!((is_audited, suppressed, tally_is_full), (true, 28, false));
     assert!(since < first_at);
@@ -159,8 +165,8 @@ async fn open_transactions_with_duplicates_of_one_key_hold_up_nobody() {
     // Neither the others, nor folding, nor a switch waits for them.
     client.insert(ignored()).await.unwrap();
     assert_eq!(database.number("SELECT {schema}.fold_duplicates()::bigint").await, 1);
-    client.audit_duplicates("a").stop().await.unwrap();
-    client.audit_duplicates("a").keep(Duration::from_secs(60)).await.unwrap();
+    Admin::new(client).stop_audit("a", None).await.unwrap();
+    Admin::new(client).audit_duplicates("a", Some(Duration::from_secs(60))).await.unwrap();
     for mut tx in open {
         client.insert(ignored()).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
@@ -170,7 +176,7 @@ async fn open_transactions_with_duplicates_of_one_key_hold_up_nobody() {
     assert_eq!(counted(&database).await, 11, "folded or not");
     assert_eq!(database.number("SELECT {schema}.fold_duplicates()::bigint").await, 6);
     assert_eq!(counted(&database).await, 11);
-    assert_eq!(client.audited_kinds().await.unwrap()[0].suppressed, 11);
+    assert_eq!(Admin::new(client).audited_kinds().await.unwrap()[0].suppressed, 11);
 }
 
 #[tokio::test]
@@ -196,7 +202,7 @@ async fn a_tally_that_is_cleared_away_while_others_insert_loses_nothing() {
 }
 
 async fn fold_while_others_insert(database: &Database) {
-    database.client.audit_duplicates("b").await.unwrap();
+    Admin::new(&database.client).audit_duplicates("b", None).await.unwrap();
     database.client.insert(job("b").unique_key(UniqueKey::raw("b"))).await.unwrap();
     let inserters = (0..4).map(|_| async {
         for _ in 0..25 {
@@ -211,7 +217,7 @@ async fn fold_while_others_insert(database: &Database) {
     });
     tokio::join!(futures_of(inserters), futures_of(folders));
     let totals = || async {
-        let kinds = database.client.audited_kinds().await.unwrap();
+        let kinds = Admin::new(&database.client).audited_kinds().await.unwrap();
         kinds.iter().map(|kind| kind.suppressed).collect::<Vec<_>>()
     };
     assert_eq!(totals().await, [100, 200]);
@@ -225,15 +231,15 @@ async fn stopping_keeps_what_was_counted_and_deleting_forgets_it() {
     let database = audited().await;
     let client = &database.client;
     client.insert(ignored()).await.unwrap();
-    client.audit_duplicates("a").stop().await.unwrap();
+    Admin::new(client).stop_audit("a", None).await.unwrap();
     client.insert(ignored()).await.unwrap();
     assert_eq!(counted(&database).await, 1);
-    let [stopped] = client.audited_kinds().await.unwrap().try_into().unwrap();
+    let [stopped] = Admin::new(client).audited_kinds().await.unwrap().try_into().unwrap();
     assert!(!stopped.is_audited && stopped.stopped_at.is_some());
     database.execute("SELECT {schema}.fold_duplicates()").await;
-    client.audit_duplicates("a").await.unwrap();
+    Admin::new(client).audit_duplicates("a", None).await.unwrap();
     client.insert(ignored()).await.unwrap();
-    let [again] = client.audited_kinds().await.unwrap().try_into().unwrap();
+    let [again] = Admin::new(client).audited_kinds().await.unwrap().try_into().unwrap();
     assert_eq!((again.since, again.suppressed, again.stopped_at), (stopped.since, 2, None));
     database.execute("DELETE FROM {schema}.duplicate_audit").await;
     database.execute("SELECT {schema}.fold_duplicates()").await;
@@ -245,7 +251,7 @@ async fn stopping_keeps_what_was_counted_and_deleting_forgets_it() {
 async fn counters_go_when_their_time_is_over_and_totals_stay() {
     let database = audited().await;
     let client = &database.client;
-    client.audit_duplicates("a").keep(Duration::from_secs(3_600)).await.unwrap();
+    Admin::new(client).audit_duplicates("a", Some(Duration::from_secs(3_600))).await.unwrap();
     client.insert(ignored()).await.unwrap();
     let late = job("a").unique_key(UniqueKey::raw("late"));
     client.insert_many([late.clone(), late]).await.unwrap();
@@ -253,9 +259,9 @@ async fn counters_go_when_their_time_is_over_and_totals_stay() {
     let age = "UPDATE {schema}.duplicate_count SET last_at = last_at - interval '2 hours' WHERE unique_key = 'k'";
     database.execute(age).await;
     database.execute("SELECT {schema}.fold_duplicates()").await;
-    let left = client.suppressed_duplicates().await.unwrap();
+    let left = Admin::new(client).suppressed_duplicates().await.unwrap();
     assert_eq!(left.iter().map(|counter| counter.unique_key.as_str()).collect::<Vec<_>>(), ["late"]);
-    assert_eq!(client.audited_kinds().await.unwrap()[0].suppressed, 2);
+    assert_eq!(Admin::new(client).audited_kinds().await.unwrap()[0].suppressed, 2);
 }
 
 #[tokio::test]
@@ -267,7 +273,7 @@ async fn a_tally_that_nobody_folds_ends_at_64_mb_and_says_so() {
              SELECT now(), gen_random_uuid(), 1, 'a', repeat('x', 500) || n % 10 FROM generate_series(1, 125000) AS n",
         )
         .await;
-    assert!(database.client.audited_kinds().await.unwrap()[0].tally_is_full);
+    assert!(Admin::new(&database.client).audited_kinds().await.unwrap()[0].tally_is_full);
     assert!(database.client.insert(ignored()).await.unwrap().duplicate);
     assert_eq!(counted(&database).await, 0);
     // One looks at what is folded, another has only an old snapshot.
@@ -278,11 +284,14 @@ async fn a_tally_that_nobody_folds_ends_at_64_mb_and_says_so() {
     sqlx::query(look).execute(&mut *looks).await.unwrap();
     let fold = async || database.number("SELECT {schema}.fold_duplicates(50000)::bigint").await;
     assert_eq!([fold().await, fold().await, fold().await], [50_000, 50_000, 25_000]);
-    assert!(database.client.audited_kinds().await.unwrap()[0].tally_is_full, "in use, and no session waited");
+    assert!(
+        Admin::new(&database.client).audited_kinds().await.unwrap()[0].tally_is_full,
+        "in use, and no session waited"
+    );
     looks.rollback().await.unwrap();
     // Folded, it is cleared away at once, and goes on.
     assert_eq!(fold().await, 0);
-    let [kind] = database.client.audited_kinds().await.unwrap().try_into().unwrap();
+    let [kind] = Admin::new(&database.client).audited_kinds().await.unwrap().try_into().unwrap();
     assert_eq!((kind.tally_is_full, kind.suppressed), (false, 125_000));
     assert!(database.client.insert(ignored()).await.unwrap().duplicate);
     assert_eq!(counted(&database).await, 1);
@@ -317,7 +326,7 @@ async fn a_fold_reads_no_counter_that_stays_and_takes_any_time_for_ever() {
     database.execute("DELETE FROM {schema}.duplicate_count WHERE kind = 'forgotten'").await;
     let read = "SELECT (coalesce(idx_tup_fetch, 0) + coalesce(seq_tup_read, 0))::bigint
         FROM pg_stat_xact_user_tables WHERE relid = '{schema}.duplicate_count'::regclass";
-    client.audit_duplicates("a").keep(Duration::from_secs(2_990 * 60 + 30)).await.unwrap();
+    Admin::new(client).audit_duplicates("a", Some(Duration::from_secs(2_990 * 60 + 30))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     let before = sqlx::query_scalar::<_, i64>(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
     sqlx::query(database.sql("SELECT {schema}.fold_duplicates()")).execute(&mut *tx).await.unwrap();
@@ -327,7 +336,7 @@ async fn a_fold_reads_no_counter_that_stays_and_takes_any_time_for_ever() {
     let left = "SELECT string_agg(kind || ' ' || n, ', ' ORDER BY kind)
         FROM (SELECT kind, count(*) AS n FROM {schema}.duplicate_count GROUP BY kind) AS k";
     assert_eq!(database.text(left).await, "a 2991, b 3000");
-    assert_eq!(client.audited_kinds().await.unwrap().len(), 2);
+    assert_eq!(Admin::new(client).audited_kinds().await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -373,18 +382,19 @@ async fn what_is_noted_costs_no_wal_and_a_look_at_a_key_goes_by_index() {
 async fn keys_and_policies_are_the_same_with_an_audit_and_without(database: Database) {
     let policy = || UniquePolicy::new().by_args();
     let first = database.client.insert(job("a").unique(policy())).await.unwrap();
-    database.client.audit_duplicates("a").await.unwrap();
+    Admin::new(&database.client).audit_duplicates("a", None).await.unwrap();
     let second = database.client.insert(job("a").unique(policy())).await.unwrap();
     assert_eq!((second.duplicate, second.id()), (true, first.id()));
-    let [counter] = database.client.suppressed_duplicates().await.unwrap().try_into().unwrap();
+    let [counter] = Admin::new(&database.client).suppressed_duplicates().await.unwrap().try_into().unwrap();
     assert_eq!(Some(counter.unique_key), first.job.unique_key);
 }
 
 #[support::test]
 async fn what_cannot_be_audited_is_refused(database: Database) {
-    let century = Duration::from_secs(36_525 * 86_400);
-    database.client.audit_duplicates("a").keep(century).await.unwrap();
-    let error = database.client.audit_duplicates("a").keep(century + Duration::from_secs(1)).await.unwrap_err();
-    assert!(error.to_string().contains("keep") && error.to_string().contains("100 years"), "{error}");
-    assert!(database.client.audit_duplicates("").await.is_err());
+    let admin = Admin::new(&database.client);
+    let millennium = Duration::from_secs(365_250 * 86_400);
+    admin.audit_duplicates("a", Some(millennium)).await.unwrap();
+    admin.audit_duplicates("a", Some(Duration::MAX)).await.unwrap_err();
+    assert!(admin.audited_kinds().await.unwrap()[0].keep > millennium / 2, "as it was");
+    assert!(admin.audit_duplicates("", None).await.is_err());
 }

@@ -1,13 +1,18 @@
 #![doc = include_str!("../README.md")]
 
+mod audit;
 mod change_log;
 mod list;
+mod seconds;
 mod statement;
+mod waiting_insert;
 
 use uniqueue::Client;
 
+pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::change_log::LoggedChange;
 pub use self::list::List;
+pub use self::waiting_insert::WaitingInsert;
 
 /// What operators ask and change in the schema of a client. Cheap to make and to copy.
 #[derive(Clone, Copy, Debug)]

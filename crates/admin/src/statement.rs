@@ -3,7 +3,7 @@
 //! A statement has one parameter, `$1`, a JSON object with its arguments by name. The marker `/* schema */` before a name becomes
 //! the queue's schema. Each row is answered as one object of its columns, so a column has the name of the field that it fills.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
@@ -29,6 +29,14 @@ where
     rows.iter().map(|row| Ok(row.try_get::<Json<T>, _>(0)?.0)).collect()
 }
 
+/// The members of a JSON object as arguments.
+pub(crate) fn arguments(object: Value) -> Arguments {
+    match object {
+        Value::Object(members) => members,
+        _ => Arguments::new(),
+    }
+}
+
 /// A look-up of all rows of a statement.
 pub(crate) fn ask<'a, T>(client: &'a Client, statement: &'static str, arguments: Arguments) -> Call<'a, Vec<T>>
 where
@@ -36,5 +44,18 @@ where
 {
     Call::new(client, move |client, connection| {
         Box::pin(async move { rows(client, connection, statement, &arguments).await })
+    })
+}
+
+/// A change that answers nothing. With an actor it is logged with this verb and this subject.
+pub(crate) fn change<'a>(
+    client: &'a Client,
+    verb: &'static str,
+    subject: Value,
+    statement: &'static str,
+    arguments: Arguments,
+) -> Call<'a, ()> {
+    Call::change(client, verb, subject, move |client, connection| {
+        Box::pin(async move { rows::<IgnoredAny>(client, connection, statement, &arguments).await.map(drop) })
     })
 }

@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use uniqueue::{Client, History, QueueHistory, Result};
+use uniqueue_admin::Admin;
 
 use crate::clock::HOUR;
 use crate::shared::SHARED_FOR_LONG;
@@ -188,8 +189,8 @@ impl Sampler {
         let stats = self.client.stats().await?;
         let queues = self.client.queues().await?;
         // A role that may not see these still sees the rest.
-        let waiting_inserts = self.client.waiting_inserts().await.ok().map(|waiting| waiting.len());
-        let audited = self.client.audited_kinds().await.unwrap_or_default();
+        let waiting_inserts = Admin::new(&self.client).waiting_inserts().await.ok().map(|waiting| waiting.len());
+        let audited = Admin::new(&self.client).audited_kinds().await.unwrap_or_default();
         let totals = past.totals.renewed(self.client.history_totals()).await.unwrap_or_default();
         let hour = past.hour.renewed(self.client.history(HOUR)).await;
         Ok(Snapshot { taken_at, stats, queues, waiting_inserts, audited, totals, doctor, hour })

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 use uniqueue::{JobFilter, JobState, OnConflict, PeriodicJob, UniqueKey};
+use uniqueue_admin::Admin;
 
 use super::{CHANGES, Task, client, is_refused, role};
 use support::{Database, job};
@@ -36,10 +37,10 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert(datab
     operator.periodic().remove("p").await.unwrap();
     operator.register::<Task>().await.unwrap();
     assert!(operator.kinds().remove("task").await.unwrap());
-    operator.audit_duplicates("a").await.unwrap();
-    operator.audit_duplicates("a").stop().await.unwrap();
-    assert_eq!(operator.audited_kinds().await.unwrap().len(), 1);
-    assert_eq!(operator.suppressed_duplicates().await.unwrap(), []);
+    Admin::new(&operator).audit_duplicates("a", None).await.unwrap();
+    Admin::new(&operator).stop_audit("a", None).await.unwrap();
+    assert_eq!(Admin::new(&operator).audited_kinds().await.unwrap().len(), 1);
+    assert_eq!(Admin::new(&operator).suppressed_duplicates().await.unwrap(), []);
     let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('pruner', 'infinity')";
     sqlx::query(database.sql(off)).execute(&pool).await.unwrap();
     for statement in [
@@ -105,7 +106,7 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
     database.client.insert(job("a").group("g")).await.unwrap();
     database.client.insert(job("a").expires_at(time::OffsetDateTime::UNIX_EPOCH)).await.unwrap();
     database.execute("SELECT {schema}._expire_jobs(1, NULL)").await;
-    database.client.audit_duplicates("a").await.unwrap();
+    Admin::new(&database.client).audit_duplicates("a", None).await.unwrap();
     assert!(database.client.insert(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap().duplicate);
     let parent = database.client.insert(job("a")).await.unwrap();
     database.client.insert(job("b").after_final(&parent)).await.unwrap();

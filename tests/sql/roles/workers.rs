@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use uniqueue::{JobState, NewJob, OnConflict, Retention, Runner, RunningJob, UniqueKey, UniqueScope};
+use uniqueue_admin::Admin;
 
 use super::{CHANGES, Task, client, is_refused, role};
 use support::{Database, eventually, job};
@@ -30,9 +31,9 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else(database: Database
     sqlx::query(by_sql).execute(&pool).await.unwrap();
     inserter.explain(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap();
     // It is counted without rights of its own to what counts.
-    database.client.audit_duplicates("a").await.unwrap();
+    Admin::new(&database.client).audit_duplicates("a", None).await.unwrap();
     assert!(inserter.insert(job("a").unique_key(key(OnConflict::Ignore))).await.unwrap().duplicate);
-    assert_eq!(database.client.audited_kinds().await.unwrap()[0].suppressed, 1);
+    assert_eq!(Admin::new(&database.client).audited_kinds().await.unwrap()[0].suppressed, 1);
     // So is a limit of the queue.
     let waiting = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available'").await;
     database.client.queue("default").max_waiting(Some(u32::try_from(waiting).unwrap() + 1)).await.unwrap();

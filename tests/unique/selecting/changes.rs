@@ -268,7 +268,7 @@ async fn a_change_without_an_actor_is_logged_once_a_call_as_anonymous(database: 
     client.discard(JobFilter::new().kind("b")).await.unwrap();
     client.delete(JobFilter::new().kind("b")).actor("ada").await.unwrap();
     client.release_claim("k").await.unwrap();
-    let log = Admin::new(&client).change_log().await.unwrap();
+    let log = Admin::new(client).change_log().await.unwrap();
     let log: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str(), one.jobs)).rev().collect();
     let nobody = "anonymous";
     let changes = [

@@ -15,6 +15,7 @@ use uniqueue::{
     BoxError, Client, Job, JobState, NewJob, OnConflict, PeriodicJob, RetryPolicy, Runner, RunnerHandle, RunningJob,
     UniqueKey, UniquePolicy, UniqueScope, WorkerOptions,
 };
+use uniqueue_admin::Admin;
 
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
@@ -178,7 +179,7 @@ async fn first_jobs(client: &Client) -> Result<(), Failure> {
     client.queue("reports").limit(Some(2)).await?;
     client.queue("webhooks").group_limit(Some(1)).await?;
     client.queue("webhooks").fair(true).await?;
-    client.audit_duplicates("report.build").await?;
+    Admin::new(client).audit_duplicates("report.build", None).await?;
     let mut jobs: Vec<NewJob> = (0..BACKLOG).map(email).collect();
     jobs.extend(entries(0));
     jobs.extend(

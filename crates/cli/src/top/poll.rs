@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use uniqueue::Client;
+use uniqueue_admin::Admin;
 
 use super::snapshot::{Failing, Group, Queue, Snapshot};
 use super::state::Update;
@@ -51,7 +52,7 @@ async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
     let running = client.running_jobs(ROW_LIMIT).await?;
     let failing = client.failing_kinds().await?;
     let keys = client.claims().limit(KEY_LIMIT).await?;
-    let waiting = client.waiting_inserts().await?;
+    let waiting = Admin::new(client).waiting_inserts().await?;
     let now = stats.asked_at;
     let mut queues: Vec<_> = queues.iter().map(|queue| Queue::new(queue, &groups, has_all_groups)).collect();
     // The names keep their order among equals.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use uniqueue::{FailingKind, GroupInfo, JobId, KeyHolder, Obstacle, QueueInfo, RunningJobInfo, WaitingInsert};
+use uniqueue::{FailingKind, GroupInfo, JobId, KeyHolder, Obstacle, QueueInfo, RunningJobInfo};
+use uniqueue_admin::WaitingInsert;
 
 use crate::output::{format_duration, format_relative, printable};
 use crate::queue::Status;

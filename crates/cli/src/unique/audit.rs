@@ -1,12 +1,12 @@
 //! `uniqueue unique audit`.
 
 use serde::Serialize;
-use uniqueue::{AuditedKind, Client, SuppressedDuplicate};
+use uniqueue::Client;
+use uniqueue_admin::{Admin, AuditedKind, SuppressedDuplicate};
 
 use super::args::AuditArguments;
 use crate::ask::ask_each;
 use crate::failure::Failure;
-use crate::given::Given;
 use crate::output::{self, Answer, Body, Cell, Column, Form, Style, Table};
 use crate::verdict::Verdict;
 
@@ -24,12 +24,13 @@ pub(super) async fn run(arguments: AuditArguments) -> Result<Verdict, Failure> {
 
 async fn audit(client: Client, form: Form, arguments: AuditArguments) -> Result<Answer, Failure> {
     let AuditArguments { kind, start, stop, keep, limit, database: _ } = arguments;
+    let admin = Admin::new(&client);
     if let Some(kind) = kind.as_ref().filter(|_| start || stop) {
-        let change = client.audit_duplicates(kind).given(keep, |change, keep| change.keep(keep.0));
-        if stop { change.stop().await? } else { change.await? }
+        let keep = keep.map(|keep| keep.0);
+        if stop { admin.stop_audit(kind, keep).await? } else { admin.audit_duplicates(kind, keep).await? }
     }
-    let mut kinds = client.audited_kinds().await?;
-    let mut keys = client.suppressed_duplicates().limit(limit);
+    let mut kinds = admin.audited_kinds().await?;
+    let mut keys = admin.suppressed_duplicates().limit(limit);
     if let Some(kind) = &kind {
         kinds.retain(|audited| audited.kind.as_str() == kind);
         keys = keys.kind(kind);

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::json;
 use time::OffsetDateTime;
-use uniqueue::{Client, Duplicate, JobId, JobRow, JobState, NewJob, SuppressedDuplicate, UniqueKey, WaitingInsert};
+use uniqueue::{Client, Duplicate, JobId, JobRow, JobState, NewJob, UniqueKey};
+use uniqueue_admin::{Admin, SuppressedDuplicate, WaitingInsert};
 
 use super::args::ShowArguments;
 use super::audit::counters;
@@ -67,8 +68,8 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
         let holder = client.claims().from(&unique_key).limit(1).await?.pop();
         let holder = holder.filter(|holder| holder.claim.unique_key == unique_key);
         let jobs = client.key_history(&unique_key, search).await?;
-        let suppressed = client.suppressed_duplicates().unique_key(&unique_key).await?;
-        let mut waiting_inserts = client.waiting_inserts().await?;
+        let suppressed = Admin::new(client).suppressed_duplicates().unique_key(&unique_key).await?;
+        let mut waiting_inserts = Admin::new(client).waiting_inserts().await?;
         waiting_inserts.retain(|insert| insert.unique_key.as_ref().is_none_or(|key| *key == unique_key));
         let insert_waits_for = match holder {
             Some(_) => None,

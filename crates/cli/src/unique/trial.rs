@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use sqlx::Row;
-use uniqueue::{Client, Error, NewJob, WaitingInsert};
+use uniqueue::{Client, Error, NewJob};
+use uniqueue_admin::{Admin, WaitingInsert};
 
 use crate::failure::Failure;
 
@@ -49,7 +50,7 @@ pub(super) async fn would_wait(client: &Client, job: NewJob) -> Result<Option<Bl
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
             if blocker.is_none() {
-                blocker = client.waiting_inserts().await?.into_iter().find(|insert| insert.pid == pid);
+                blocker = Admin::new(client).waiting_inserts().await?.into_iter().find(|insert| insert.pid == pid);
             }
         }
     };

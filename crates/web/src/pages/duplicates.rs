@@ -3,7 +3,6 @@
 use axum::response::Response;
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::AuditedKind;
 
 use crate::access::Right;
 use crate::failure::Failure;
@@ -12,6 +11,7 @@ use crate::html::{
     Cell, Document, Shown, ago, argument, cli, document, fitting, grouped, job_link, key_cell, rate, submit,
 };
 use crate::page::{LOOK_UP, Page, by};
+use uniqueue_admin::{Admin, AuditedKind};
 
 /// The most keys on the page.
 const ROWS: u32 = 100;
@@ -19,8 +19,8 @@ const ROWS: u32 = 100;
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let client = page.client();
     let now = page.now().await?;
-    let kinds = client.audited_kinds().timeout(LOOK_UP).await?;
-    let mut counters = client.suppressed_duplicates().limit(ROWS).timeout(LOOK_UP);
+    let kinds = Admin::new(client).audited_kinds().timeout(LOOK_UP).await?;
+    let mut counters = Admin::new(client).suppressed_duplicates().limit(ROWS).timeout(LOOK_UP);
     if let Some(kind) = fields.get("kind") {
         counters = counters.kind(kind);
     }
@@ -96,12 +96,12 @@ fn per_hour(kind: &AuditedKind, now: OffsetDateTime) -> String {
 pub(crate) async fn audit(page: Page, body: String) -> Result<Response, Failure> {
     let fields = Fields::read(&body);
     let kind = fields.need("kind")?;
-    let change = by!(page, page.client().audit_duplicates(kind));
-    match fields.need("verb")? {
-        "start" => change.await?,
-        "stop" => change.stop().await?,
+    let change = match fields.need("verb")? {
+        "start" => page.admin().audit_duplicates(kind, None),
+        "stop" => page.admin().stop_audit(kind, None),
         other => return Err(Failure::Bad(format!("there is no such change: {other:?}"))),
-    }
+    };
+    by!(page, change).await?;
     page.log("audit_duplicates", kind);
     Ok(page.go_to("/duplicates"))
 }

@@ -3,7 +3,8 @@
 use axum::response::Response;
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{Error, JobRow, JobState, KeyHolder, SuppressedDuplicate, WaitingInsert};
+use uniqueue::{Error, JobRow, JobState, KeyHolder};
+use uniqueue_admin::{Admin, SuppressedDuplicate, WaitingInsert};
 
 use super::explain::{MADE_FROM, made_from};
 use crate::access::Right;
@@ -45,8 +46,8 @@ async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
         Err(error) if error.is_statement_timeout() => None,
         Err(error) => return Err(error.into()),
     };
-    let suppressed = client.suppressed_duplicates().unique_key(key).timeout(LOOK_UP).await?;
-    let waiting = match client.waiting_inserts().timeout(LOOK_UP).await {
+    let suppressed = Admin::new(client).suppressed_duplicates().unique_key(key).timeout(LOOK_UP).await?;
+    let waiting = match Admin::new(client).waiting_inserts().timeout(LOOK_UP).await {
         Ok(waiting) => waiting.into_iter().filter(|one| one.unique_key.as_deref() == Some(key)).collect(),
         Err(Error::Database(_)) => Vec::new(),
         Err(error) => return Err(error.into()),

@@ -4,19 +4,19 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use maud::html;
-use uniqueue::WaitingInsert;
 
 use crate::failure::Failure;
 use crate::html::{
     Cell, Document, Shown, cli, document, fitting, job_link, key_cell, place_cell, place_head, row_id, span,
 };
 use crate::page::{LOOK_UP, Page};
+use uniqueue_admin::WaitingInsert;
 
 /// The most inserts on the page. The longest wait comes first.
 const ROWS: usize = 100;
 
 async fn waiting(page: Arc<Page>) -> Result<Arc<Vec<WaitingInsert>>, Failure> {
-    let ask = async { Ok(page.client().waiting_inserts().timeout(LOOK_UP).await?) };
+    let ask = async { Ok(page.admin().waiting_inserts().timeout(LOOK_UP).await?) };
     page.shared(&page.app.answers.one(), ask).await
 }
 

@@ -5,6 +5,7 @@ use serde_json::json;
 use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
 use uniqueue::{JobId, NewJob, PeriodicJob, UniqueKey};
+use uniqueue_admin::Admin;
 use uniqueue_web::Web;
 
 use crate::support::{get, request, send};
@@ -51,7 +52,7 @@ async fn work(database: &Database, running: JobId, failed: JobId) {
 async fn hostile_text_is_text_on_every_page() {
     let database = Database::new().await.unwrap();
     let id = insert(&database).await;
-    database.client().audit_duplicates(HOSTILE.replace('\u{1b}', "")).await.unwrap();
+    Admin::new(database.client()).audit_duplicates(&HOSTILE.replace('\u{1b}', ""), None).await.unwrap();
     insert(&database).await;
     let queue = HOSTILE.replace('\u{1b}', "");
     database.client().queue(&queue).hold_group(HOSTILE, std::time::Duration::from_secs(3_600)).await.unwrap();

@@ -8,6 +8,7 @@ use test_support::eventually;
 use tokio::time::timeout;
 use uniqueue::testing::Database;
 use uniqueue::{Client, JobId, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope};
+use uniqueue_admin::Admin;
 
 use crate::support::get;
 
@@ -60,7 +61,7 @@ async fn each_job_of_a_key_says_why_it_claims_it_or_not() {
 async fn a_key_tells_of_its_duplicates_and_of_the_inserts_that_wait_for_it() {
     let database = Database::new().await.unwrap();
     let client = database.client();
-    client.audit_duplicates("mail").await.unwrap();
+    Admin::new(client).audit_duplicates("mail", None).await.unwrap();
     for _ in 0..4 {
         insert(client, job("a")).await;
     }
@@ -74,7 +75,9 @@ async fn a_key_tells_of_its_duplicates_and_of_the_inserts_that_wait_for_it() {
         let client = client.clone();
         async move { client.insert(replacing()).await.unwrap() }
     });
-    eventually!(client.waiting_inserts().await.unwrap().iter().any(|one| one.unique_key.as_deref() == Some("b")));
+    eventually!(
+        Admin::new(client).waiting_inserts().await.unwrap().iter().any(|one| one.unique_key.as_deref() == Some("b"))
+    );
     let router = uniqueue_web::router(client.clone());
     let page = get(&router, "/key?key=a").await.body;
     assert!(page.contains("<b>3</b> suppressed of mail, the last "), "{page}");

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 use uniqueue::testing::Database;
 use uniqueue::{NewJob, Rate};
+use uniqueue_admin::Admin;
 use uniqueue_web::{Access, Web};
 
 use crate::support::{get, request, send};
@@ -23,7 +24,7 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
     client.queue("mail").rate(Some(Rate::per(3, Duration::from_secs(2)).burst(7))).await.unwrap();
     client.queue("mail").group_rate(Some(Rate::per(100, Duration::from_secs(3_600)))).await.unwrap();
     client.queue("mail").hold(Duration::from_secs(3_600)).await.unwrap();
-    client.audit_duplicates("a").await.unwrap();
+    Admin::new(client).audit_duplicates("a", None).await.unwrap();
     let router = uniqueue_web::router(client.clone());
     let page = get(&router, "/metrics").await;
     assert!(page.header("content-type").starts_with("application/openmetrics-text; version=1.0.0"));

@@ -6,6 +6,7 @@ use sqlx::AssertSqlSafe;
 use test_support::eventually;
 use uniqueue::NewJob;
 use uniqueue::testing::Database;
+use uniqueue_admin::Admin;
 
 use crate::support::get;
 
@@ -30,7 +31,7 @@ async fn what_is_wrong_stands_first_and_is_measured() {
     let client = database.client();
     let jobs = JOBS.replace("{schema}", database.schema().as_str());
     sqlx::raw_sql(AssertSqlSafe(jobs)).execute(database.pool()).await.unwrap();
-    client.audit_duplicates("mail").await.unwrap();
+    Admin::new(client).audit_duplicates("mail", None).await.unwrap();
     for _ in 0..6 {
         let key = uniqueue::UniqueKey::raw("k");
         client.insert(NewJob::new("mail", &json!({})).queue("mail").unique_key(key)).await.unwrap();

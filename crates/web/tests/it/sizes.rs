@@ -5,6 +5,7 @@ use serde_json::json;
 use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
 use uniqueue::{NewJob, PeriodicJob, UniqueKey};
+use uniqueue_admin::Admin;
 
 use crate::support::get;
 
@@ -86,7 +87,7 @@ async fn lists_of_hostile_jobs_keys_and_groups_are_cut_and_go_on_on_their_next_p
     let database = Database::new().await.unwrap();
     let client = database.client();
     let router = uniqueue_web::router(client.clone());
-    client.audit_duplicates(hostile()).await.unwrap();
+    Admin::new(client).audit_duplicates(&hostile(), None).await.unwrap();
     let job = |number| {
         NewJob::new(hostile(), &json!({ hostile(): hostile() }))
             .queue(hostile())

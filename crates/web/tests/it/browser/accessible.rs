@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use test_support::tools::lacks;
 use uniqueue::testing::Database;
 use uniqueue::{NewJob, PeriodicJob, Rate, UniqueKey};
+use uniqueue_admin::Admin;
 use uniqueue_web::{Needs, Web};
 
 use super::driver::{Driver, click, keys, shows};
@@ -76,7 +77,7 @@ async fn no_page_has_a_serious_barrier() {
     queue.group_rate(Some(Rate::per(100, Duration::from_secs(3_600)))).await.unwrap();
     queue.hold(Duration::from_secs(3_600)).await.unwrap();
     queue.hold_group("customer:1", Duration::from_secs(3_600)).await.unwrap();
-    client.audit_duplicates("mail").await.unwrap();
+    Admin::new(client).audit_duplicates("mail", None).await.unwrap();
     client.insert(NewJob::new("mail", &json!({"to": 1})).unique_key(UniqueKey::raw("k"))).await.unwrap();
     // Times that take much room.
     let finished = client.insert(NewJob::new("mail", &json!({"to": 4}))).await.unwrap().id();

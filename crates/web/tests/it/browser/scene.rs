@@ -3,6 +3,7 @@
 use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
 use uniqueue::{JobId, NewJob, PeriodicJob, Rate};
+use uniqueue_admin::Admin;
 
 /// Runners, and the jobs of a day. `md5` of a number is the only chance in it.
 const JOBS: &str = "
@@ -145,7 +146,7 @@ pub(super) const KEY: &str = "digest.send:all";
 /// Fills a database, and returns the job with the key.
 pub(super) async fn fill(database: &Database) -> JobId {
     let client = database.client();
-    client.audit_duplicates("email.send").await.unwrap();
+    Admin::new(client).audit_duplicates("email.send", None).await.unwrap();
     let digest = || NewJob::new("digest.send", &serde_json::json!({"audience": "all"})).queue("emails");
     let job = |kind| NewJob::new(kind, &serde_json::json!({}));
     for (name, schedule, job) in [

@@ -7,6 +7,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use uniqueue::testing::Database;
 use uniqueue::{JobId, NewJob, OnConflict, UniquePolicy};
+use uniqueue_admin::Admin;
 
 use super::driver::WAIT;
 
@@ -57,7 +58,7 @@ impl Trouble {
                 client.insert(job).await.unwrap();
             }
         });
-        eventually!(!client.waiting_inserts().await.unwrap().is_empty());
+        eventually!(!Admin::new(&client).waiting_inserts().await.unwrap().is_empty());
         Self { failed: failed.into(), open, waits }
     }
 

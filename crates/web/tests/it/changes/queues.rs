@@ -51,7 +51,7 @@ async fn a_queue_is_changed_by_its_form() {
         page.contains("uniqueue queue list &#39;../?&#39;") || page.contains("uniqueue queue list '../?'"),
         "{page}"
     );
-    let log = Admin::new(&client).change_log().await.unwrap();
+    let log = Admin::new(client).change_log().await.unwrap();
     let of =
         |verb: &str| log.iter().find(|one| one.verb == verb).map(|one| (one.actor.as_str(), one.subject.to_string()));
     let rate = r#"{"queue":"../?","rate":{"burst":20,"count":10,"period":60.0}}"#;
@@ -120,7 +120,7 @@ async fn a_group_is_held_and_resumed_by_its_page() {
         assert!(page.contains(did) && !page.contains(">held<"), "{page}");
     }
     assert_eq!(client.held_groups().await.unwrap(), []);
-    let log = Admin::new(&client).change_log().await.unwrap();
+    let log = Admin::new(client).change_log().await.unwrap();
     let verbs: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str())).collect();
     assert_eq!(verbs, [("ada", "resume_group"), ("ada", "resume_group"), ("ada", "hold_group")]);
     for body in ["verb=hold", "verb=hold&hold_for=x", "verb=explode"] {
@@ -167,7 +167,7 @@ async fn a_change_that_waits_for_an_open_transaction_ends_and_says_why() {
     assert_eq!(client.queue("mail").settings().await.unwrap().max_waiting, None);
     assert_eq!(post(&router, "/queues/change", limit).await.status, StatusCode::SEE_OTHER);
     assert_eq!(post(&router, "/insert", insert).await.status, StatusCode::SEE_OTHER);
-    let log = Admin::new(&client).change_log().await.unwrap();
+    let log = Admin::new(client).change_log().await.unwrap();
     assert_eq!(log.len(), 2, "what failed is not logged: {log:?}");
 }
 
@@ -192,7 +192,7 @@ async fn a_job_is_inserted_after_its_explanation() {
     let page = get(&router, answer.header("location")).await.body;
     assert!(page.contains("12345678901234567890.10"), "a number keeps its digits: {page}");
     client.holder("k").await.unwrap().unwrap();
-    let log = Admin::new(&client).change_log().await.unwrap();
+    let log = Admin::new(client).change_log().await.unwrap();
     assert_eq!((log[0].actor.as_str(), log[0].verb.as_str(), log[0].jobs), ("ada", "insert", Some(1)));
     let page = post(
         &router,
@@ -249,7 +249,7 @@ async fn an_audit_is_started_and_stopped() {
     let database = Database::new().await.unwrap();
     let (client, router) = (database.client(), dashboard(&database));
     post(&router, "/duplicates/audit", "kind=mail&verb=start").await;
-    assert!(client.audited_kinds().await.unwrap()[0].is_audited);
+    assert!(Admin::new(client).audited_kinds().await.unwrap()[0].is_audited);
     post(&router, "/duplicates/audit", "kind=mail&verb=stop").await;
-    assert!(!client.audited_kinds().await.unwrap()[0].is_audited);
+    assert!(!Admin::new(client).audited_kinds().await.unwrap()[0].is_audited);
 }

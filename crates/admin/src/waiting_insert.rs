@@ -1,15 +1,16 @@
-//! Waiting inserts, for operators.
+//! Inserts that wait for other transactions.
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use uniqueue::JobId;
 
-use crate::ident::JobId;
+use crate::{Admin, List};
 
 /// An insert that waits for another transaction, as
-/// [`Client::waiting_inserts`](crate::Client::waiting_inserts) lists it. Fields about sessions of other
+/// [`Admin::waiting_inserts`] lists it. Fields about sessions of other
 /// roles are only visible with `pg_read_all_stats`.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WaitingInsert {
     /// The process id of the waiting session.
@@ -17,7 +18,7 @@ pub struct WaitingInsert {
     /// The `application_name` of the waiting session.
     pub application: Option<String>,
     /// How long it has waited.
-    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
+    #[serde(with = "crate::seconds::option")]
     pub waiting_for: Option<Duration>,
     /// `a key`, which another transaction has inserted but not committed, or `a job`, the holder, which
     /// another transaction changes.
@@ -35,6 +36,14 @@ pub struct WaitingInsert {
     /// The current or last statement of the blocking session.
     pub blocker_query: Option<String>,
     /// How long the blocking transaction has been open.
-    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
+    #[serde(with = "crate::seconds::option")]
     pub blocker_open_for: Option<Duration>,
+}
+
+impl<'a> Admin<'a> {
+    /// Lists the inserts that wait for other transactions, with these transactions: the longest wait first, a thousand by
+    /// default. As the view `waiting_insert`.
+    pub fn waiting_inserts(self) -> List<'a, WaitingInsert> {
+        List::new(self.client, include_str!("sql/waiting_inserts.sql")).limit(1_000)
+    }
 }
