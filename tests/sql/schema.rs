@@ -1,7 +1,7 @@
 //! The schema: what the migrations make, under any name, any number of times.
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tracing::Instrument;
 use uniqueue::{Client, Error, JobState, RunningJob, SCHEMA_VERSION, SchemaName};
 
@@ -71,6 +71,50 @@ async fn every_statement_prepares_against_the_migrated_schema(database: Database
             panic!("{name}.sql: {error}");
         }
     }
+}
+
+/// PostgreSQL looks into a function's statements only when they run. Each function is called with nulls, and with small values,
+/// and undone.
+#[tokio::test]
+async fn every_function_finds_what_it_names() {
+    let database = Database::new().await;
+    let calls = "SELECT format('SELECT FROM %s(%s)', p.oid::regproc, (
+            SELECT string_agg(format('%s::%s', CASE WHEN v.is_null OR t.typtype = 'c' THEN 'NULL' ELSE quote_literal(
+                CASE t.typcategory
+                    WHEN 'A' THEN '{}' WHEN 'B' THEN 'true' WHEN 'D' THEN 'now' WHEN 'E' THEN 'available' WHEN 'N' THEN '1'
+                    WHEN 'S' THEN 'a' WHEN 'T' THEN '1 s'
+                    ELSE CASE t.typname WHEN 'jsonb' THEN '{}' WHEN 'xid' THEN '1' ELSE '00000000-0000-0000-0000-000000000001' END
+                END
+            ) END, a.type::regtype), ', ' ORDER BY a.place)
+            FROM unnest(p.proargtypes) WITH ORDINALITY AS a (type, place)
+            JOIN pg_type AS t ON t.oid = a.type
+        ))
+        FROM pg_proc AS p
+        CROSS JOIN (VALUES (true), (false)) AS v (is_null)
+        WHERE p.pronamespace = '{schema}'::regnamespace AND p.prorettype <> 'trigger'::regtype
+            -- The name of the first argument of _find is part of a function's.
+            AND p.provariadic = 0 AND p.proname <> '_find'
+        ORDER BY p.oid, v.is_null";
+    let mut connection = database.pool().acquire().await.unwrap();
+    let path = database
+        .sql("SET search_path = {schema}, pg_temp; SET statement_timeout = '10 s'; SET client_min_messages = error");
+    sqlx::raw_sql(path).execute(&mut *connection).await.unwrap();
+    let calls: Vec<String> = sqlx::query_scalar(database.sql(calls)).fetch_all(&mut *connection).await.unwrap();
+    assert!(calls.len() > 500, "{}", calls.len());
+    let mut unknown = Vec::new();
+    for call in calls {
+        let mut tx = connection.begin().await.unwrap();
+        if let Err(error) = sqlx::raw_sql(AssertSqlSafe(call.as_str())).fetch_all(&mut *tx).await {
+            let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default().into_owned();
+            // Of the syntax errors and access rule violations these are about rights, or about the values.
+            let is_unknown = code.starts_with("42") && !["42501", "42P10"].contains(&code.as_str());
+            if is_unknown || code == "57014" {
+                unknown.push(format!("{call}: {error}"));
+            }
+        }
+        tx.rollback().await.unwrap();
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
 }
 
 #[test]
