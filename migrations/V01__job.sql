@@ -1,6 +1,8 @@
 -- The job table: what a job is, and the index that makes its unique key unique.
 -- Runs with search_path set to the queue's schema, as every file here does, so no name is qualified.
--- A function whose name begins with an underscore is not for users: it may change with any version.
+-- A function whose name begins with an underscore is not for users: it may change with any version. Where only functions of the
+-- schema call it, it sets no search_path, since its callers have set it. One that takes a row of job has a text as its body: a
+-- body that PostgreSQL parses would keep an application from adding a column to the table.
 
 CREATE TYPE job_state AS ENUM (
     'available', 'cancelled', 'completed', 'discarded', 'pending', 'retryable', 'running', 'scheduled'
@@ -37,7 +39,7 @@ CREATE FUNCTION _state_bit(state job_state) RETURNS smallint
     RETURN 1 << width_bucket(
         state, '{cancelled, completed, discarded, pending, retryable, running, scheduled}'::job_state[]
     );
-COMMENT ON FUNCTION _state_bit(job_state) IS
+COMMENT ON FUNCTION _state_bit IS
     'The bit of a state in job.unique_states: available 1, cancelled 2, completed 4, discarded 8, pending 16, retryable 32, running 64, scheduled 128.';
 
 CREATE FUNCTION state_names(unique_states smallint) RETURNS text[]
@@ -52,15 +54,14 @@ CREATE FUNCTION state_names(unique_states smallint) RETURNS text[]
         CASE WHEN unique_states & 2 <> 0 THEN 'cancelled' END,
         CASE WHEN unique_states & 8 <> 0 THEN 'discarded' END
     ], NULL);
-COMMENT ON FUNCTION state_names(smallint) IS
-    'The names of the states in a job.unique_states mask, in the order of a job''s life.';
+COMMENT ON FUNCTION state_names IS 'The names of the states in a job.unique_states mask, in the order of a job''s life.';
 
 CREATE FUNCTION _enters_claim(unique_states smallint, old job_state, new job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN unique_states IS NOT NULL
         AND unique_states & _state_bit(new) <> 0
         AND unique_states & _state_bit(old) = 0;
-COMMENT ON FUNCTION _enters_claim(smallint, job_state, job_state) IS
+COMMENT ON FUNCTION _enters_claim IS
     'Whether a change of state brings a job back into its unique states. Such a job first sets unique_yielded. Then _take_claims gives it the claim if the key is free.';
 
 CREATE FUNCTION _with_error(
@@ -74,13 +75,13 @@ CREATE FUNCTION _with_error(
             ELSE jsonb_path_query_array(errors, '$[last - 48 to last]')
         END
         || (jsonb_build_object('attempt', attempt, 'at', at, 'error', left(error, 16500)) || coalesce(details, '{}'));
-COMMENT ON FUNCTION _with_error(jsonb, integer, timestamptz, text, jsonb) IS
+COMMENT ON FUNCTION _with_error IS
     'The errors of a job with one error added. details: the members code, type, retryable and details of the error; each is optional. Null: the error has none. The newest 50 errors are kept. An error text is cut after 16,500 characters.';
 
 CREATE FUNCTION _has_expired(expires_at timestamptz, state job_state, at timestamptz) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (expires_at <= at AND state IN ('available', 'pending', 'retryable', 'scheduled')) IS TRUE;
-COMMENT ON FUNCTION _has_expired(timestamptz, job_state, timestamptz) IS
+COMMENT ON FUNCTION _has_expired IS
     'Whether a job with these columns has not started by its expires_at. Such a job never starts, and is about to be discarded.';
 
 CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
@@ -89,7 +90,7 @@ CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
         lpad(to_hex(greatest(0, least(281474976710655, extract(epoch FROM at) * 1000))::bigint), 12, '0')
         || '00000000000000000000'
     )::uuid;
-COMMENT ON FUNCTION id_at(timestamptz) IS
+COMMENT ON FUNCTION id_at IS
     'The lowest id that a job made at this time can have. Ids follow time, so a condition such as job.id < id_at(now() - interval ''1 day'') reads a range of the primary key.';
 
 CREATE TABLE job (
@@ -256,7 +257,7 @@ CREATE FUNCTION _is_open_edge(outcome job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- The first half tells the planner how many edges are open. The second keeps the index to statements that ask for it.
     RETURN outcome IS NULL AND (outcome IS NULL) IS NOT DISTINCT FROM true;
-COMMENT ON FUNCTION _is_open_edge(job_state) IS
+COMMENT ON FUNCTION _is_open_edge IS
     'Whether an edge has no outcome, in the form that the index job_parent_open serves. A statement that finds edges by their parent asks for a null outcome instead. Its plan would otherwise read all open edges, if few were open when the plan was made.';
 
 -- The text of the function, so that the index does not go with it.
@@ -267,7 +268,7 @@ CREATE FUNCTION _has_open_edge() RETURNS boolean
     LANGUAGE sql STABLE
     -- The first entry of the index. The planner may read the table for EXISTS, and the closed edges with it.
     RETURN (SELECT e.child FROM job_parent AS e WHERE _is_open_edge(e.outcome) ORDER BY e.child LIMIT 1) IS NOT NULL;
-COMMENT ON FUNCTION _has_open_edge() IS 'Whether a job waits for a parent.';
+COMMENT ON FUNCTION _has_open_edge IS 'Whether a job waits for a parent.';
 
 CREATE INDEX job_parent_new ON job_parent (parent, child) WHERE NOT linked;
 COMMENT ON INDEX job_parent_new IS 'Edges whose parent the releaser has to mark (job.awaited).';

@@ -53,7 +53,7 @@ COMMENT ON COLUMN runner.periodic IS 'The periodic jobs that the runner''s code 
 COMMENT ON COLUMN runner.registered IS 'The kinds that the runner registered when it started, each with its kind.digest. Two live runners with different digests overwrite each other''s registration.';
 COMMENT ON COLUMN runner.knows_groups IS 'Whether the runner enforces limits of groups. The column has no default, so a runner of a version without groups cannot enter.';
 COMMENT ON COLUMN runner.remote IS
-    'The memory of fetch_jobs of a remote worker: the group of each queue after which the next fetch begins (after), until when the worker starts nothing so that a suspect can run alone (drains_until), when it may do so again (rests_until), and jobs that could not be started or read (aside), each with the time until which it is left alone (until) and how often in a row it could not be read (unreadable). Null: a runner of the library.';
+    'The memory of fetch_jobs of a remote worker: after (for each queue, the group after which the next fetch begins), drains_until (it starts nothing, so that a suspect can run alone), rests_until (when it may do so again), and aside (the jobs that it leaves alone: until when, and how often in a row each was unreadable). Null: a runner of the library.';
 COMMENT ON COLUMN runner.version IS 'The version of the application, as Runner::version gave it. Null: the runner did not say.';
 COMMENT ON COLUMN runner.host IS 'The name of the machine that the runner runs on. Null: the runner did not say.';
 COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row per runner.';
@@ -189,7 +189,7 @@ BEGIN
         AND pg_notification_queue_usage() < 0.9;
 END
 $$;
-COMMENT ON FUNCTION _may_notify() IS
+COMMENT ON FUNCTION _may_notify IS
     'Whether a notification may be sent: the setting uniqueue.notify of the session is not off, place.notifies is not false, and the server''s notification queue has room. When that queue is full, a transaction that notifies fails at its commit. So no notification is sent when nine tenths are used. Runners poll then.';
 
 CREATE FUNCTION _wake_runners(queues text[]) RETURNS integer
@@ -218,7 +218,7 @@ BEGIN
     RETURN woken;
 END
 $$;
-COMMENT ON FUNCTION _wake_runners(text[]) IS
+COMMENT ON FUNCTION _wake_runners IS
     'Notifies the channel <schema>.job for each of these queues that an idle runner works. The payload is the queue. Returns the number of notifications.';
 
 CREATE FUNCTION _tell_runners(workers uuid[]) RETURNS integer
@@ -237,7 +237,7 @@ BEGIN
     RETURN told;
 END
 $$;
-COMMENT ON FUNCTION _tell_runners(uuid[]) IS
+COMMENT ON FUNCTION _tell_runners IS
     'Notifies the channel <schema>.control for each of these runners that is alive. The payload is the runner''s id. A notified runner asks which of its running jobs were taken away. Sends nothing when the server''s notification queue is nearly full. Returns the number of notifications.';
 
 CREATE FUNCTION _wake_releaser() RETURNS void
@@ -250,5 +250,4 @@ BEGIN
     WHERE m.service = 'releaser' AND m.sleeps AND m.leased_until > clock_timestamp() AND _may_notify();
 END
 $$;
-COMMENT ON FUNCTION _wake_releaser() IS
-    'Notifies the channel <schema>.control with the payload releaser, if the releaser sleeps.';
+COMMENT ON FUNCTION _wake_releaser IS 'Notifies the channel <schema>.control with the payload releaser, if the releaser sleeps.';

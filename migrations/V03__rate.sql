@@ -10,7 +10,7 @@ CREATE FUNCTION _rate_tokens(rate_count integer, rate_period interval, rate_burs
             rate_burst - greatest(0, extract(epoch FROM full_at - at)) * rate_count / extract(epoch FROM rate_period)
         ))::integer
     END;
-COMMENT ON FUNCTION _rate_tokens(integer, interval, integer, timestamptz, timestamptz) IS
+COMMENT ON FUNCTION _rate_tokens IS
     'How many jobs a rate lets start at a time. full_at is when the whole burst is available. Null: there is no rate.';
 
 CREATE FUNCTION _rate_time(jobs integer, rate_count integer, rate_period interval) RETURNS interval
@@ -19,15 +19,13 @@ CREATE FUNCTION _rate_time(jobs integer, rate_count integer, rate_period interva
     RETURN make_interval(
         secs => ceil(extract(epoch FROM rate_period) * 1000000 * jobs / rate_count)::double precision / 1000000
     );
-COMMENT ON FUNCTION _rate_time(integer, integer, interval) IS
-    'The time in which a rate lets this number of jobs start.';
+COMMENT ON FUNCTION _rate_time IS 'The time in which a rate lets this number of jobs start.';
 
 CREATE FUNCTION _next_token_at(rate_count integer, rate_period interval, rate_burst integer, full_at timestamptz)
     RETURNS timestamptz
     LANGUAGE sql STABLE
     RETURN full_at - _rate_time(rate_burst - 1, rate_count, rate_period);
-COMMENT ON FUNCTION _next_token_at(integer, interval, integer, timestamptz) IS
-    'When a rate lets the next job start. Null: there is no rate, or no job has started yet.';
+COMMENT ON FUNCTION _next_token_at IS 'When a rate lets the next job start. Null: there is no rate, or no job has started yet.';
 
 CREATE FUNCTION _lock_queue(queue_name text) RETURNS queue
     LANGUAGE plpgsql VOLATILE
@@ -54,47 +52,8 @@ EXCEPTION
         RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION _lock_queue(text) IS
+COMMENT ON FUNCTION _lock_queue IS
     'Locks the row of a queue until the transaction ends, and returns it. Inserts the row if there is none. Returns null if another transaction has it locked for more than 200 ms. Error 0A000 if the isolation level is not READ COMMITTED.';
-
-CREATE FUNCTION _free_places(queue_name text, wanted integer) RETURNS integer
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    -- One plan for all calls, which reads by index even if the table was small when the plan was made.
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-AS $$
--- The number of jobs of a queue, at most the wanted one, that a fetch may start. The fetch's own snapshot is from before
--- it waited for the queue's row, and does not see what was started meanwhile; a statement that
--- begins with the row in hand does. The row stays locked until the fetch has committed, so that
--- nobody counts in between. Fetches take the rows of their queues in one order.
-DECLARE
-    settings CONSTANT queue := _lock_queue(queue_name);
-    places integer;
-    running integer;
-BEGIN
-    -- Where another transaction has the row for long, other queues must not wait for that; this one is asked for again.
-    IF settings.name IS NULL OR settings.paused_at IS NOT NULL OR settings.held_until > clock_timestamp() THEN
-        RETURN 0;
-    END IF;
-    places := least(wanted, _rate_tokens(
-        settings.rate_count, settings.rate_period, settings.rate_burst, settings.rate_full_at, clock_timestamp()
-    ));
-    IF settings.max_running IS NULL OR places = 0 THEN
-        RETURN places;
-    END IF;
-    SELECT count(*)
-    INTO running
-    FROM (
-        SELECT FROM job AS j
-        WHERE j.queue = queue_name AND j.state = 'running'
-        LIMIT settings.max_running
-    ) AS r;
-    RETURN least(places, settings.max_running - running);
-END
-$$;
-COMMENT ON FUNCTION _free_places(text, integer) IS
-    'How many jobs of a queue a fetch may start under the queue''s limit and rate, at most the number asked for. Locks the queue''s row until the transaction ends. Returns 0 if another transaction has it locked for more than 200 ms, or if the queue is paused or held. Error 0A000 if the isolation level is not READ COMMITTED.';
 
 CREATE FUNCTION _spend_tokens(queue_names text[], group_keys text[], at timestamptz) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -131,27 +90,8 @@ BEGIN
     RETURN cardinality(queue_names);
 END
 $$;
-COMMENT ON FUNCTION _spend_tokens(text[], text[], timestamptz) IS
+COMMENT ON FUNCTION _spend_tokens IS
     'Spends one token of the queue''s rate, and one of the group''s, for each job that started at this time. Each job is given by its queue and its group, or null. Changes nothing where there is no rate. The caller has locked the rows of the queues. Returns the number of jobs.';
-
-CREATE FUNCTION _group_tokens(settings queue, full_at timestamptz, held_until timestamptz, at timestamptz) RETURNS integer
-    LANGUAGE sql IMMUTABLE
-    RETURN CASE
-        WHEN held_until > at THEN 0
-        ELSE _rate_tokens(
-            (settings).group_rate_count, (settings).group_rate_period, (settings).group_rate_burst, full_at, at
-        )
-    END;
-COMMENT ON FUNCTION _group_tokens(queue, timestamptz, timestamptz, timestamptz) IS
-    'How many jobs of a group may start at a time, by the group''s times in queue_group. Null: the group is not held, and the queue''s groups have no rate.';
-
-CREATE FUNCTION _group_due_at(settings queue, full_at timestamptz, held_until timestamptz) RETURNS timestamptz
-    LANGUAGE sql STABLE
-    RETURN greatest(held_until, _next_token_at(
-        (settings).group_rate_count, (settings).group_rate_period, (settings).group_rate_burst, full_at
-    ));
-COMMENT ON FUNCTION _group_due_at(queue, timestamptz, timestamptz) IS
-    'When a group that is held, or has no token, may start its next job. By the group''s times in queue_group.';
 
 CREATE FUNCTION _end_future_times() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
@@ -211,5 +151,5 @@ BEGIN
     RETURN total + changed;
 END
 $$;
-COMMENT ON FUNCTION _end_future_times() IS
+COMMENT ON FUNCTION _end_future_times IS
     'Corrects times after the server''s clock has gone back. Each lease of a runner, each rate and each hold then ends at most its own length from now. A time set less than a second ahead stays. A time that an operator wrote stays. Returns the number of changed rows. The rescuer calls it.';

@@ -17,7 +17,7 @@ BEGIN ATOMIC
     ORDER BY j.group_key, j.scheduled_at, j.id
     LIMIT 1;
 END;
-COMMENT ON FUNCTION _next_group(text, smallint, text, uuid[]) IS
+COMMENT ON FUNCTION _next_group IS
     'The first available job of the next group of a queue at this priority. The next group is the one with the first key after after_key.';
 
 CREATE FUNCTION _group_ring(
@@ -67,7 +67,7 @@ BEGIN ATOMIC
     ) AS n
     WHERE g.name COLLATE "C" NOT IN (SELECT r.group_key FROM ring AS r);
 END;
-COMMENT ON FUNCTION _group_ring(text, smallint, text, integer, text[], uuid[]) IS
+COMMENT ON FUNCTION _group_ring IS
     'The groups of a queue that have available jobs at this priority, each with its first job. Reads at most visits groups in the order of their keys: first those after after_group (part 1), then those from the first key on (part 2). The freed groups that are not among them follow (part 3).';
 
 CREATE TYPE group_choice AS (
@@ -97,7 +97,6 @@ CREATE TYPE group_search AS (
     freed_groups text[],
     are_rated boolean,
     chosen group_choice[],
-    places integer,
     turn_levels smallint[],
     turn_places integer[],
     all_visits integer,
@@ -109,18 +108,17 @@ CREATE TYPE group_search AS (
     next_at timestamptz
 );
 COMMENT ON TYPE group_search IS
-    'The search of a fetch among the groups of a queue, with the jobs that it has found so far. The first columns are the arguments of _jobs_of_groups. are_rated: whether a group of the queue can be held or without a token. turn_levels, turn_places: for each priority, the position at which the jobs without a group have their turn. ran_out_part, ran_out_at: the group at which the visits ran out, and its part of the ring.';
+    'The search of a fetch among the groups of a queue. The first columns are the arguments of _jobs_of_groups. are_rated: whether a group of the queue can be held or without a token. turn_levels, turn_places: for each priority, where the jobs without a group have their turn. ran_out_part, ran_out_at: the group at which the visits ran out, and its part of the ring.';
 
 CREATE FUNCTION _choose_heads(search group_search, settings queue, level smallint, above smallint[]) RETURNS group_search
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     head record;
     kinds CONSTANT text[] := search.kinds;
     are_rated CONSTANT boolean := search.are_rated;
     chosen group_choice[] := search.chosen;
-    place integer := search.places;
+    place integer := 0;
     visited integer := 0;
     last_part integer;
     last_key text COLLATE "C";
@@ -176,9 +174,17 @@ BEGIN
         END IF;
         tokens := NULL;
         IF are_rated THEN
-            tokens := _group_tokens(settings, head.rate_full_at, head.held_until, clock_timestamp());
+            tokens := CASE
+                WHEN head.held_until > clock_timestamp() THEN 0
+                ELSE _rate_tokens(
+                    settings.group_rate_count, settings.group_rate_period, settings.group_rate_burst, head.rate_full_at,
+                    clock_timestamp()
+                )
+            END;
             IF tokens = 0 THEN
-                search.next_at := least(search.next_at, _group_due_at(settings, head.rate_full_at, head.held_until));
+                search.next_at := least(search.next_at, greatest(head.held_until, _next_token_at(
+                    settings.group_rate_count, settings.group_rate_period, settings.group_rate_burst, head.rate_full_at
+                )));
                 CONTINUE;
             END IF;
         END IF;
@@ -231,16 +237,14 @@ BEGIN
         search.turn_places := search.turn_places || place;
     END IF;
     search.chosen := chosen;
-    search.places := place;
     RETURN search;
 END
 $$;
-COMMENT ON FUNCTION _choose_heads(group_search, queue, smallint, smallint[]) IS
+COMMENT ON FUNCTION _choose_heads IS
     'Chooses the first job of each group that has available jobs at this priority and may start one. above: the priorities that the search has visited. For each group it reads one entry of job_group and the group''s entries of job_group_held. If groups of the queue have a rate or are held, it also reads the row of queue_group.';
 
 CREATE FUNCTION _group_waits_above(search group_search, chosen group_choice[], group_key text, above smallint[]) RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     RETURN EXISTS (
@@ -258,12 +262,11 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _group_waits_above(group_search, group_choice[], text, smallint[]) IS
+COMMENT ON FUNCTION _group_waits_above IS
     'Whether a job of the group waits at a higher priority and was not chosen. Such a job blocks its group.';
 
 CREATE FUNCTION _choose_more(search group_search, settings queue, level smallint) RETURNS group_search
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     chosen group_choice[] := search.chosen;
@@ -319,12 +322,11 @@ BEGIN
     RETURN search;
 END
 $$;
-COMMENT ON FUNCTION _choose_more(group_search, queue, smallint) IS
+COMMENT ON FUNCTION _choose_more IS
     'Chooses further jobs of the groups whose first job was chosen at this priority: the second job of each group, then the third, and so on.';
 
 CREATE FUNCTION _keep_first(search group_search, fair boolean, OUT ids uuid[], OUT reached text)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     WITH candidate AS (
@@ -373,12 +375,11 @@ BEGIN
     FROM kept AS k;
 END
 $$;
-COMMENT ON FUNCTION _keep_first(group_search, boolean) IS
+COMMENT ON FUNCTION _keep_first IS
     'The chosen jobs that keep their places when jobs without a group compete for them. reached: the group after which the next fetch continues. fair: whether groups take turns.';
 
 CREATE FUNCTION _lock_chosen(search group_search, ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     locked CONSTANT uuid[] := ARRAY(
@@ -403,7 +404,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _lock_chosen(group_search, uuid[]) IS
+COMMENT ON FUNCTION _lock_chosen IS
     'Locks chosen jobs without waiting. Returns the locked jobs of each group, up to the first job that is locked by another transaction.';
 
 CREATE FUNCTION _jobs_of_groups(
@@ -433,7 +434,6 @@ CREATE FUNCTION _jobs_of_groups(
     SET enable_bitmapscan = off
     SET jit = off
 AS $$
-#variable_conflict use_variable
 -- States of a group in one fetch: not visited; startable, whose first jobs are chosen; blocked, from its first job on that
 -- may not start. Nothing starts behind a job that blocks.
 --
@@ -458,7 +458,7 @@ BEGIN
     search := (
         queue_name, kinds, wanted, suspects, is_alone, except_ids, visits, after_group, freed_groups,
         is_rated OR EXISTS (SELECT FROM queue_group AS g WHERE g.queue = queue_name),
-        '{}', 0, '{}', '{}', 0, NULL, NULL, 0, 0, NULL, NULL
+        '{}', '{}', '{}', 0, NULL, NULL, 0, 0, NULL, NULL
     );
     LOOP
         -- The next level of priority.
@@ -495,5 +495,5 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _jobs_of_groups(text, text[], integer, integer, boolean, uuid[], integer, text, text[]) IS
-    'The jobs of groups that a fetch from this queue may start now, at most wanted, of these kinds. Locks the jobs and the queue''s row until the transaction ends. Within a priority groups take turns, from the first key after after_group on. visits: the number of groups to visit at each priority. freed_groups: groups to visit in any case. suspects, is_alone: as _guarded_jobs. reached: the group after which the next fetch continues. It equals after_group if all groups were visited and none could start. Null: the queue is paused or held, or its row is locked, so no group was visited. has_startable: whether any group could start a job. alone_crashes: the fewest crashes of a job that could start if it ran alone. is_rated: whether starting the jobs spends tokens of their groups. next_at: when the first group that has no token, or is held, may start a job.';
+COMMENT ON FUNCTION _jobs_of_groups IS
+    'The jobs of groups that a fetch from this queue may start now. Locks them and the queue''s row. Visits up to visits groups of each priority from after_group on, and freed_groups. suspects, is_alone: as _guarded_jobs. reached: the next fetch''s after_group. Null: the queue is paused, held or locked. is_rated: a start spends a token of its group. next_at: when the first held group may start.';

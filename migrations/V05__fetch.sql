@@ -25,7 +25,7 @@ BEGIN ATOMIC
         LIMIT most
     );
 END;
-COMMENT ON FUNCTION _available_jobs(text, bigint) IS
+COMMENT ON FUNCTION _available_jobs IS
     'The first available jobs of a queue. Returns up to most jobs without a group, in the order of work, and up to most jobs of groups, by priority and group key.';
 
 CREATE FUNCTION _plain_jobs(
@@ -41,14 +41,11 @@ CREATE FUNCTION _plain_jobs(
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 -- One statement finds out what guards a queue and scans it, so no limit that is committed together with jobs is missed.
 -- What guards single jobs, a group or a crash, is asked of each job as well.
 BEGIN
     RETURN QUERY
-    SELECT
-        w.wanted, w.is_guarded, coalesce(h.ids, '{}') || c.ids, coalesce(h.returning_ids, '{}') || c.returning_ids,
-        coalesce(h.leaves_out, false) OR coalesce(c.leaves_out, false)
+    SELECT w.wanted, w.is_guarded, c.ids, c.returning_ids, c.leaves_out
     FROM (
         SELECT
             e.wanted, d.name, d.free, d.idle, d.name = ANY (cursor_queues) AS has_cursor,
@@ -84,60 +81,42 @@ BEGIN
         -- Each queue is asked once.
         OFFSET 0
     ) AS w
-    -- From the head of the queue.
+    -- From the positions of the cursor on, else from the head of the queue, which is a position before all jobs.
     CROSS JOIN LATERAL (
         SELECT
-            array_agg(n.id) FILTER (WHERE n.may_wait OR n.place <= w.idle) AS ids,
-            array_agg(n.id) FILTER (WHERE n.returns AND (n.may_wait OR n.place <= w.idle)) AS returning_ids,
-            bool_or(NOT n.may_wait AND n.place > w.idle) AS leaves_out
+            coalesce(array_agg(n.id) FILTER (WHERE n.may_wait OR n.place <= w.idle), '{}') AS ids,
+            coalesce(array_agg(n.id) FILTER (WHERE n.returns AND (n.may_wait OR n.place <= w.idle)), '{}') AS returning_ids,
+            coalesce(bool_or(NOT n.may_wait AND n.place > w.idle), false) AS leaves_out
         FROM (
             SELECT n.id, n.may_wait, n.returns, row_number() OVER () AS place
             FROM (
-                SELECT
-                    j.id, j.max_attempts > 1 AND j.expires_at IS NULL AS may_wait,
-                    j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'running') AS returns
-                FROM job AS j
-                WHERE j.queue = w.name AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
-                    AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
-                    AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
-                ORDER BY j.priority DESC, j.scheduled_at, j.id
-                LIMIT CASE WHEN w.is_guarded OR w.has_cursor THEN 0 ELSE w.free END
-                FOR NO KEY UPDATE SKIP LOCKED
-            ) AS n
-        ) AS n
-    ) AS h
-    -- From the positions of the cursor on.
-    CROSS JOIN LATERAL (
-        SELECT
-            array_agg(n.id) FILTER (WHERE n.may_wait OR n.place <= w.idle) AS ids,
-            array_agg(n.id) FILTER (WHERE n.returns AND (n.may_wait OR n.place <= w.idle)) AS returning_ids,
-            bool_or(NOT n.may_wait AND n.place > w.idle) AS leaves_out
-        FROM (
-            SELECT n.id, n.may_wait, n.returns, row_number() OVER () AS place
-            -- unnest keeps the order of the positions.
-            FROM unnest(cursor_queues, cursor_priorities, cursor_times, cursor_ids)
-                AS p (queue, priority, scheduled_at, id)
+                -- unnest keeps the order of the positions.
+                SELECT u.priority AS lowest, u.priority AS highest, u.scheduled_at, u.id
+                FROM unnest(cursor_queues, cursor_priorities, cursor_times, cursor_ids) AS u (queue, priority, scheduled_at, id)
+                WHERE u.queue = w.name
+                UNION ALL
+                SELECT -32768, 32767, '-infinity', '00000000-0000-0000-0000-000000000000' WHERE NOT w.has_cursor
+            ) AS p
             CROSS JOIN LATERAL (
                 SELECT
                     j.id, j.max_attempts > 1 AND j.expires_at IS NULL AS may_wait,
                     j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'running') AS returns
                 FROM job AS j
-                WHERE j.queue = p.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
-                    AND j.priority = p.priority AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
+                WHERE j.queue = w.name AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
+                    AND j.priority BETWEEN p.lowest AND p.highest AND (j.scheduled_at, j.id) > (p.scheduled_at, p.id)
                     AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
                     AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
-                ORDER BY j.scheduled_at, j.id
-                LIMIT w.free
+                ORDER BY j.priority DESC, j.scheduled_at, j.id
+                LIMIT CASE WHEN w.is_guarded THEN 0 ELSE w.free END
                 FOR NO KEY UPDATE SKIP LOCKED
             ) AS n
-            WHERE w.has_cursor AND p.queue = w.name
             LIMIT CASE WHEN w.is_guarded THEN 0 ELSE w.free END
         ) AS n
     ) AS c;
 END
 $$;
-COMMENT ON FUNCTION _plain_jobs(uuid, jsonb, text[], uuid[], text[], smallint[], timestamptz[], uuid[]) IS
-    'The next jobs of these queues and kinds that have neither a group nor a crash. Locks the jobs until the transaction ends. queues: an array of {"name", "free", "idle"}. A queue gives at most free jobs. Only the first idle of them may have a single attempt or expire. is_guarded: the queue gives no job here, because it is paused, held, limited or rated, or has jobs with a group or a crash. With "is_past_guard" the function does not look for jobs with a group or a crash. With "has_row" the transaction has the queue''s row locked, and the function does not read the settings. returning_ids: the jobs that come back to their unique states. leaves_out: whether jobs were left out that are never fetched ahead, because they have a single attempt or can expire.';
+COMMENT ON FUNCTION _plain_jobs IS
+    'The next jobs of these queues and kinds without a group or a crash. Locks them. queues: an array of {"name", "free", "idle"}: at most free jobs, of which only the first idle may have a single attempt or expire (leaves_out: there were more such jobs). is_guarded: settings, groups or crashes let the queue give none here. returning_ids: the jobs that come back to their unique states.';
 
 CREATE FUNCTION _guarded_jobs(
     wanted jsonb,
@@ -152,9 +131,7 @@ CREATE FUNCTION _guarded_jobs(
     OUT facts jsonb
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 DECLARE
     w record;
     g record;
@@ -196,8 +173,23 @@ BEGIN
     slots := CASE
         WHEN settings.paused_at IS NOT NULL OR settings.held_until > clock_timestamp() THEN 0
         WHEN settings.max_running IS NULL AND settings.rate_count IS NULL THEN w.free
-        -- A token is not spent ahead.
-        ELSE _free_places(w.name, CASE WHEN settings.rate_count IS NULL THEN w.free ELSE w.idle END)
+        -- Another transaction has the row for long. Other queues do not wait for that, and this one is asked for again.
+        WHEN locked.name IS NULL THEN 0
+        -- This statement begins with the row in hand, so it sees what other fetches started. A token is not spent ahead.
+        ELSE least(
+            CASE WHEN settings.rate_count IS NULL THEN w.free ELSE w.idle END,
+            _rate_tokens(
+                settings.rate_count, settings.rate_period, settings.rate_burst, settings.rate_full_at, clock_timestamp()
+            ),
+            settings.max_running - (
+                SELECT count(*)
+                FROM (
+                    SELECT FROM job AS r
+                    WHERE r.queue = w.name AND r.state = 'running'
+                    LIMIT coalesce(settings.max_running, 0)
+                ) AS r
+            )
+        )
     END;
     next_at := CASE
         WHEN settings.paused_at IS NULL THEN greatest(settings.held_until, _next_token_at(
@@ -253,8 +245,8 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _guarded_jobs(jsonb, text[], uuid[], integer, boolean) IS
-    'The next suspects and the next jobs of groups of one queue, of these kinds. Locks the jobs until the transaction ends. If a limit, a rate or a group requires it, it also locks the queue''s row. wanted: {"name", "free", "idle", "after_group", "visits", "freed"}. It takes at most idle jobs. The last three members are those of _jobs_of_groups. suspects: how many suspects it may take. is_alone: take one suspect that crashed twice or more, and nothing else. Otherwise no such suspect is taken. suspects_taken: how many suspects it took. is_rated: whether starting the jobs spends tokens. rest: what _plain_jobs may take after it. Null: nothing. facts: what the runner learns about the queue.';
+COMMENT ON FUNCTION _guarded_jobs IS
+    'The next suspects and jobs of groups of one queue, at most idle. Locks them, and the queue''s row where that is needed. wanted: {"name", "free", "idle", "after_group", "visits", "freed"}, the last three as in _jobs_of_groups. suspects: how many it may take. is_alone: take one that crashed twice or more, and nothing else. rest: what _plain_jobs may take after it. facts: what the runner learns.';
 
 CREATE FUNCTION _fetch_jobs(
     worker_id uuid,
@@ -283,7 +275,6 @@ CREATE FUNCTION _fetch_jobs(
     SET enable_seqscan = off
     SET jit = off
 AS $$
-#variable_conflict use_column
 -- Plain jobs come from queues that nothing guards, in one statement. Each other queue takes its own steps, all queues in
 -- one order, so that two fetches never wait for each other. The jobs that are chosen are locked, and start together.
 DECLARE
@@ -390,5 +381,5 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _fetch_jobs(uuid, jsonb, text[], uuid[], integer, boolean, text[], smallint[], timestamptz[], uuid[], interval) IS
-    'Starts the next jobs of these queues and kinds, and returns them. kinds null: any kind. The runner worker_id must be alive. reserve: how long the jobs belong to a remote worker. Null: they belong to the runner while it is alive. queues: an array of {"name", "free", "idle", "after_group", "visits", "freed"}, as in _plain_jobs and _guarded_jobs. The cursor has one position for each queue and priority, highest priority first. The scan of a queue begins behind its position, or at the head of a queue without one. A returned column that has its default is null. One row has no id but facts: when the jobs started, which queues left out jobs that are never fetched ahead, what was learned about guarded queues, and which jobs were discarded because another job holds their key.';
+COMMENT ON FUNCTION _fetch_jobs IS
+    'Starts the next jobs of these queues and kinds (null: any) for a live runner, and returns them. reserve: how long they belong to a remote worker. queues: as _plain_jobs and _guarded_jobs. The scan of a queue begins behind its cursor''s position for each priority, else at its head. A column that has its default is null. One row without an id has the facts: what was learned, left out and discarded.';

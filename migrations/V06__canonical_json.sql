@@ -7,7 +7,7 @@ CREATE FUNCTION _nfc_around_u11a7(given text) RETURNS text
         SELECT string_agg(normalize(p.part, NFC), chr(4519) ORDER BY p.place)
         FROM unnest(string_to_array(given, chr(4519))) WITH ORDINALITY AS p (part, place)
     );
-COMMENT ON FUNCTION _nfc_around_u11a7(text) IS
+COMMENT ON FUNCTION _nfc_around_u11a7 IS
     'As _nfc, for a text that contains U+11A7. PostgreSQL takes this character for a final consonant and drops it after a Hangul syllable. The character composes with nothing, so the parts before and after it are normalized separately.';
 
 CREATE FUNCTION _nfc(given text) RETURNS text
@@ -18,7 +18,7 @@ CREATE FUNCTION _nfc(given text) RETURNS text
         WHEN strpos(given, chr(4519)) = 0 THEN normalize(given, NFC)
         ELSE _nfc_around_u11a7(given)
     END;
-COMMENT ON FUNCTION _nfc(text) IS
+COMMENT ON FUNCTION _nfc IS
     'The text in Unicode Normalization Form C, by the Unicode version of this server. Characters newer than that version stay as they are.';
 
 CREATE FUNCTION _utf16_order(name text) RETURNS text
@@ -32,12 +32,11 @@ CREATE FUNCTION _utf16_order(name text) RETURNS text
         chr(1114111) || E'\\1',
         'g'
     ) COLLATE "C";
-COMMENT ON FUNCTION _utf16_order(text) IS
+COMMENT ON FUNCTION _utf16_order IS
     'A sort key for member names. Its byte order is the order of the names in UTF-16 code units, as RFC 8785 requires.';
 
 CREATE FUNCTION _number_text(given numeric, plain_from numeric, plain_below numeric) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     plain CONSTANT text := trim_scale(abs(given))::text;
@@ -60,7 +59,7 @@ BEGIN
         || exponent;
 END
 $$;
-COMMENT ON FUNCTION _number_text(numeric, numeric, numeric) IS
+COMMENT ON FUNCTION _number_text IS
     'A number as ECMAScript writes it. A value from plain_from to below plain_below is written without an exponent, any other value with one, such as 1e+21. ECMAScript''s limits are 1e-6 and 1e21.';
 
 CREATE FUNCTION _double_text(given numeric) RETURNS text
@@ -109,7 +108,7 @@ BEGIN
     RETURN _number_text(decimal, 1e-6, 1e21);
 END
 $$;
-COMMENT ON FUNCTION _double_text(numeric) IS
+COMMENT ON FUNCTION _double_text IS
     'The double nearest to a number, as ECMAScript writes it, such as 1e+21 or 0.1. Error 22023 for a number with more than 17 significant digits, or one that a double rounds to 0 or to infinity.';
 
 CREATE FUNCTION _canonical_number(given numeric) RETURNS text
@@ -118,7 +117,7 @@ CREATE FUNCTION _canonical_number(given numeric) RETURNS text
         WHEN scale(given) = 0 AND given BETWEEN -9223372036854775808 AND 18446744073709551615 THEN given::text
         ELSE _double_text(given)
     END;
-COMMENT ON FUNCTION _canonical_number(numeric) IS
+COMMENT ON FUNCTION _canonical_number IS
     'A number of canonical JSON. An integer from -2^63 to 2^64-1 keeps all its digits. Any other number is written as a double by _double_text. 1.0 is written as 1.';
 
 CREATE FUNCTION _canonical_value(given jsonb, is_ascii boolean) RETURNS text
@@ -169,7 +168,7 @@ BEGIN
     RETURN '{' || coalesce(inner_text, '') || '}';
 END
 $$;
-COMMENT ON FUNCTION _canonical_value(jsonb, boolean) IS
+COMMENT ON FUNCTION _canonical_value IS
     'The recursive part of canonical_json, which checks the depth first. is_ascii: whether all names and strings of the value are ASCII.';
 
 CREATE FUNCTION _canonical_part(given jsonb, is_ascii boolean) RETURNS text
@@ -182,8 +181,7 @@ CREATE FUNCTION _canonical_part(given jsonb, is_ascii boolean) RETURNS text
         WHEN 'array' THEN _canonical_value(given, is_ascii)
         ELSE given::text
     END;
-COMMENT ON FUNCTION _canonical_part(jsonb, boolean) IS
-    'A member or an item of canonical JSON.';
+COMMENT ON FUNCTION _canonical_part IS 'A member or an item of canonical JSON.';
 
 CREATE FUNCTION canonical_json(given jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -198,5 +196,5 @@ BEGIN
     RETURN _canonical_value(given, octet_length(given::text) = length(given::text));
 END
 $$;
-COMMENT ON FUNCTION canonical_json(jsonb) IS
+COMMENT ON FUNCTION canonical_json IS
     'The canonical text of a JSON value, by RFC 8785: members sorted by UTF-16 code units, no white space, numbers as in ECMAScript. Strings are converted to Unicode NFC first. Integers from -2^63 to 2^64-1 stay exact. Two values are equal exactly if their canonical texts are. Error 22023 for member names that are equal after NFC, for more than 127 levels, and for a number that _double_text refuses.';

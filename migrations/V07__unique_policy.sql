@@ -25,7 +25,7 @@ BEGIN
         MESSAGE = concat_ws(': ', 'invalid unique policy', member, problem, shown), HINT = hint;
 END
 $$;
-COMMENT ON FUNCTION _refuse_policy(text, text, jsonb, text[], text) IS
+COMMENT ON FUNCTION _refuse_policy IS
     'Raises error 22023 for a unique policy. The message names the member, the problem, and the values of the members in about. The Rust library has the same messages.';
 
 CREATE FUNCTION _policy_length(given text, member text) RETURNS interval
@@ -83,14 +83,14 @@ BEGIN
     RETURN make_interval(months => months::integer) + (seconds * 1000000)::bigint * interval '1 microsecond';
 END
 $$;
-COMMENT ON FUNCTION _policy_length(text, text) IS
+COMMENT ON FUNCTION _policy_length IS
     'A length of time in a member of a policy: calendar months, and an exact time in which a day has 24 hours. given: a short length such as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration. Error 22023: any other text, more than 64 bytes, a length of zero, more than 100 years, or parts of a microsecond. Only period and ttl may have years and months. A window has whole seconds.';
 
 CREATE FUNCTION _length_after(instant timestamptz, length interval) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- The planner inlines the expression. The CASE spares the lookup of the time zone where there is no length.
     RETURN CASE WHEN length IS NOT NULL THEN (instant AT TIME ZONE 'UTC' + length) AT TIME ZONE 'UTC' END;
-COMMENT ON FUNCTION _length_after(timestamptz, interval) IS
+COMMENT ON FUNCTION _length_after IS
     'The time that is this length after an instant. Months are added in UTC, in every session''s time zone. Null if the length is null.';
 
 CREATE FUNCTION _window_text(instant timestamptz, seconds numeric) RETURNS text
@@ -103,7 +103,7 @@ CREATE FUNCTION _window_text(instant timestamptz, seconds numeric) RETURNS text
             AT TIME ZONE 'UTC',
         'YYYY-MM-DD"T"HH24:MI:SS"Z/PT"'
     ) || trunc(seconds) || 'S';
-COMMENT ON FUNCTION _window_text(timestamptz, numeric) IS
+COMMENT ON FUNCTION _window_text IS
     'The window of an instant, as the key contains it, such as 2026-02-12T15:15:00Z/PT900S. Windows are multiples of the length, counted from Monday 0001-01-01 00:00 UTC in every session''s time zone.';
 
 CREATE FUNCTION _part_path(part text) RETURNS text[]
@@ -118,7 +118,7 @@ CREATE FUNCTION _part_path(part text) RETURNS text[]
             ORDER BY s.place
         )
     END;
-COMMENT ON FUNCTION _part_path(text) IS
+COMMENT ON FUNCTION _part_path IS
     'The path to a selected part. A plain name is a top-level member, taken literally. A text that starts with / is a JSON Pointer (RFC 6901) that _check_pointers has accepted.';
 
 CREATE FUNCTION _check_pointers(member text, parts jsonb) RETURNS void
@@ -142,12 +142,11 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _check_pointers(text, jsonb) IS
+COMMENT ON FUNCTION _check_pointers IS
     'Raises error 22023 for the first of these parts that is a malformed JSON Pointer. member: the member of the policy that lists the parts.';
 
 CREATE FUNCTION _add_part(source jsonb, path text[], chosen jsonb) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     name CONSTANT text := path[1];
@@ -178,12 +177,11 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION _add_part(jsonb, text[], jsonb) IS
+COMMENT ON FUNCTION _add_part IS
     'The parts selected so far and the part of source at path, which keeps its nesting. Null: source has no such part.';
 
 CREATE FUNCTION _chosen_parts(source jsonb, parts jsonb, is_required boolean, chosen jsonb DEFAULT NULL) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     part text;
@@ -205,7 +203,7 @@ BEGIN
     RETURN chosen;
 END
 $$;
-COMMENT ON FUNCTION _chosen_parts(jsonb, jsonb, boolean, jsonb) IS
+COMMENT ON FUNCTION _chosen_parts IS
     'The parts selected so far and these parts of source. A part that source lacks is error 22023 if is_required, and is left out otherwise.';
 
 CREATE FUNCTION _policy_words(member text) RETURNS text[]
@@ -220,7 +218,7 @@ CREATE FUNCTION _policy_words(member text) RETURNS text[]
         WHEN 'on_reentry' THEN ARRAY['go_on', 'discard']
         WHEN 'like' THEN ARRAY['faktory', 'ojs', 'river', 'zizq']
     END;
-COMMENT ON FUNCTION _policy_words(text) IS
+COMMENT ON FUNCTION _policy_words IS
     'The words that a member of a policy accepts. states also accepts active, which means running.';
 
 CREATE FUNCTION _refuse_member(member text, given jsonb) RETURNS void
@@ -251,8 +249,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _refuse_member(text, jsonb) IS
-    'Raises error 22023 for a member of a policy whose value _read_unique_policy cannot read.';
+COMMENT ON FUNCTION _refuse_member IS 'Raises error 22023 for a member of a policy whose value _read_unique_policy cannot read.';
 
 CREATE FUNCTION _check_key_members(document jsonb, has_args boolean, has_meta boolean) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -286,7 +283,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_key_members(jsonb, boolean, boolean) IS
+COMMENT ON FUNCTION _check_key_members IS
     'Raises error 22023 if the members of a policy that make its key exclude or need each other.';
 
 CREATE FUNCTION _check_claim_members(document jsonb, unique_states smallint, max_delay interval, period_length interval)
@@ -353,7 +350,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_claim_members(jsonb, smallint, interval, interval) IS
+COMMENT ON FUNCTION _check_claim_members IS
     'Raises error 22023 if the members of a policy that describe its claim exclude or need each other. The Rust library has the same rules in the same order (crate uniqueue-policy).';
 
 CREATE FUNCTION _read_unique_policy(
@@ -379,7 +376,6 @@ CREATE FUNCTION _read_unique_policy(
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_variable
 -- Simple expressions, which PL/pgSQL evaluates without a statement, and calls only for members that are there.
 DECLARE
     member text;
@@ -503,8 +499,8 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _read_unique_policy(jsonb) IS
-    'Reads the document of a policy strictly. The comment of unique_key describes the members. Members are checked in the order of jsonb, then the rules between them, as the Rust library does. window_length: in seconds. unique_states: the bitmask of job.unique_states. on_conflict: the word. For an update the args'' mode, max_delay in microseconds (0 keeps the time) and max_items follow it. Error 22023 names the invalid member.';
+COMMENT ON FUNCTION _read_unique_policy IS
+    'Reads the document of a policy strictly: the members in the order of jsonb, then the rules between them. window_length: in seconds. unique_states: the bitmask of job.unique_states. on_conflict: the word. For an update the args'' mode, max_delay in microseconds (0 keeps the time) and max_items follow it. Error 22023 names the invalid member.';
 
 CREATE FUNCTION _check_job(
     kind text,
@@ -516,7 +512,6 @@ CREATE FUNCTION _check_job(
     scheduled_at timestamptz
 ) RETURNS void
     LANGUAGE plpgsql STABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     max_args_bytes CONSTANT bigint := coalesce(nullif(current_setting('uniqueue.max_args_bytes', true), ''), '1048576');
@@ -565,12 +560,10 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_job(text, jsonb, text, jsonb, integer, integer, timestamptz) IS
-    'Raises error 22023 for arguments of insert_job, without its policies, that no job can have.';
+COMMENT ON FUNCTION _check_job IS 'Raises error 22023 for arguments of insert_job, without its policies, that no job can have.';
 
 CREATE FUNCTION _key_args(args jsonb, args_keys jsonb, optional_args_keys jsonb, appends boolean) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     -- Positional args are chosen from in their first item when that is an object.
@@ -595,7 +588,7 @@ BEGIN
     RETURN coalesce(_chosen_parts(source, optional_args_keys, false, _chosen_parts(source, args_keys, true)), '{}');
 END
 $$;
-COMMENT ON FUNCTION _key_args(jsonb, jsonb, jsonb, boolean) IS
+COMMENT ON FUNCTION _key_args IS
     'The selected parts of a job''s args. appends: whether duplicates append to its arrays. Error 22023: a required part is missing, or a duplicate would change a selected part.';
 
 CREATE FUNCTION _job_claim(
@@ -670,5 +663,5 @@ BEGIN
     unique_key := encode(sha256(convert_to(canonical, 'UTF8')), 'hex');
 END
 $$;
-COMMENT ON FUNCTION _job_claim(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb) IS
+COMMENT ON FUNCTION _job_claim IS
     'Checks the arguments of insert_job and makes the claim: the canonical text (null for a raw key), its SHA-256, and the terms. All are null for a job that is not unique. scheduled_at: as given. If it is null and the policy debounces, the debounce delay from now. Errors as insert_job.';

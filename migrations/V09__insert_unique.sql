@@ -15,8 +15,7 @@ BEGIN
         || substr(replace(gen_random_uuid()::text, '-', ''), 17);
 END
 $$;
-COMMENT ON FUNCTION new_job_id() IS
-    'A new UUIDv7. Ids follow the clock to the microsecond.';
+COMMENT ON FUNCTION new_job_id IS 'A new UUIDv7. Ids follow the clock to the microsecond.';
 
 -- Three ways lead into the job table. src/store/insert chooses among them:
 --
@@ -53,7 +52,7 @@ CREATE TYPE new_job AS (
     expires_in interval
 );
 COMMENT ON TYPE new_job IS
-    'The arguments of an insert, checked and completed. place: the position in the batch, counted from 1. may_exist: whether a job may already have this id, because the caller gave the id. on_conflict: for an update, the word is followed by its parameters, as _read_unique_policy returns them. canonical: the text from which the unique key is made. Null: a raw key, no key, or not known. expires_in: the time to start, counted from when the job is due.';
+    'The arguments of an insert, checked and completed. place: the position in the batch, counted from 1. may_exist: the caller gave the id, so a job may have it. on_conflict: as _read_unique_policy returns it. canonical: the text from which the unique key is made. Null: a raw key, no key, or not known. expires_in: counted from when the job is due.';
 
 CREATE TYPE insert_answer AS (
     place integer,
@@ -69,7 +68,7 @@ CREATE TYPE insert_answer AS (
     earlier integer
 );
 COMMENT ON TYPE insert_answer IS
-    'The result of one insert. place: the position in the batch. Null: the answer of every place that no other row names. outcome: inserted, duplicate, updated, covered, rejected or busy. For all but inserted and busy, job is the holder. busy: max_wait ran out and nothing was inserted. replaced: the job that the new job replaced. id, state, unique_key: of the new job or of the holder. created_at, scheduled_at, unique_until: of the new job. created_at is null if a job with the id was there before. scheduled_at and unique_until are null in a batch that was inserted one by one, where job has them. job: the row that answers. Null: it is the new job, stored as it was given. earlier: the place of the job of the same batch that a rejected job met.';
+    'The result of one insert. place: null for the answer of every place that no other row names. outcome: inserted, duplicate, updated, covered, rejected or busy. created_at: null if a job with the id was there before. job: the row that answers, which is the holder unless the job is new. Null: the new job as it was given. earlier: the place of the job of the batch that a rejected one met.';
 
 CREATE FUNCTION _not_by_scan(claims boolean) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -79,25 +78,18 @@ BEGIN
     RETURN claims;
 END
 $$;
-COMMENT ON FUNCTION _not_by_scan(boolean) IS
+COMMENT ON FUNCTION _not_by_scan IS
     'Returns its argument and declares a high cost. The planner adds that cost for each row of a table scan. Beside a condition that implies the index on claiming jobs, the function is never called. So a plan that is made and kept while the table is small does not scan the table when it is large.';
 
 CREATE FUNCTION _not_by_partial_index(condition boolean) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN condition IS NOT DISTINCT FROM true;
-COMMENT ON FUNCTION _not_by_partial_index(boolean) IS
+COMMENT ON FUNCTION _not_by_partial_index IS
     'Returns whether its argument is true, in a form that no partial index serves. Statements that find jobs by their ids use it. A plan that is made while few jobs claim a key or run would otherwise read the whole index of these jobs, and be kept when there are many.';
 
 CREATE FUNCTION _insert_unique(jobs new_job[], folded integer[]) RETURNS SETOF insert_answer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    -- One plan, made once, that probes by index however small the table was when it was made. What enable_seqscan
-    -- adds to a cost would set off the JIT.
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     -- now() stands still in the caller's transaction; a claim must not begin, or end, before its time.
     instant CONSTANT timestamptz := clock_timestamp();
@@ -212,5 +204,5 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _insert_unique(new_job[], integer[]) IS
+COMMENT ON FUNCTION _insert_unique IS
     'Inserts jobs that have new ids, different keys, and ignore as on_conflict, in the order of their keys. The job at position n has place n. A key that needs more than a look-up is settled by _insert_in_order. folded: for each place, how many other inputs of the caller are duplicates of it. The audit counts them. Null: none.';

@@ -1,4 +1,20 @@
 -- What an insert does with the job that claims its key: each answer, and the choice among them.
+--
+-- The holder of a key is the job that claims it (job.claims). given is a job to insert, as new_job (V09) has it, and a run is
+-- several of one key that are settled together: updates that are alike, or replacements. on_conflict is a word, and for an
+-- update also its parameters, as in "update append 60000000 1000": what becomes of the args, max_delay in microseconds, max_items.
+--
+-- _settle_jobs takes a run, for _insert_one and _insert_in_order (V11). _meet_holder finds the job with the given id
+-- (_same_job) and the holder, asks _next_step, and does with the holder what that says:
+--
+--   ignore, reject  nothing: the holder is the answer
+--   release         _release_expired, for a claim or a holder whose time is over
+--   cover           _cover_holder, for run_again
+--   update          _update_holder, from _updated_job, _fold_updates and _updated_args
+--   replace         _replace_holder, also for preempt
+--
+-- Where no holder answers, _settle_jobs inserts. A rival that was quicker makes it begin anew. Every change of a holder locks
+-- it with _lock_holder and runs with the rights of the schema's owner.
 
 CREATE FUNCTION _release_expired(holder uuid) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -12,42 +28,30 @@ BEGIN
     RETURN FOUND OR cardinality(_discard_expired(ARRAY[holder])) > 0;
 END
 $$;
-COMMENT ON FUNCTION _release_expired(uuid) IS
+COMMENT ON FUNCTION _release_expired IS
     'Ends the claim of a job if the claim has expired, and discards the job if the job has expired. Returns whether it did either. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _release_expired(uuid) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION _release_expired FROM PUBLIC;
 
 CREATE FUNCTION _is_waiting(state job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN state IN ('available', 'pending', 'retryable', 'scheduled');
-COMMENT ON FUNCTION _is_waiting(job_state) IS
-    'Whether a job in this state waits for a start: available, pending, retryable or scheduled.';
+COMMENT ON FUNCTION _is_waiting IS 'Whether a job in this state waits for a start: available, pending, retryable or scheduled.';
 
-CREATE FUNCTION _claims_waiting(
-    state job_state, unique_until timestamptz, expires_at timestamptz, at timestamptz
-) RETURNS boolean
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    -- A volatile argument that is used twice keeps a function from being inlined, and callers pass clock_timestamp().
-    RETURN _is_waiting(state) AND (least(unique_until, expires_at) > at) IS NOT FALSE;
-COMMENT ON FUNCTION _claims_waiting(job_state, timestamptz, timestamptz, timestamptz) IS
-    'Whether a job with these columns that claims its key may be changed or covered by a duplicate: it waits, and neither its claim nor the job has expired.';
-
-CREATE FUNCTION _may_lock(
-    step text, state job_state, unique_until timestamptz, expires_at timestamptz, at timestamptz
-) RETURNS boolean
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE step
-        WHEN 'preempt' THEN true
-        WHEN 'replace' THEN state <> 'running'
-        ELSE _claims_waiting(state, unique_until, expires_at, at)
-    END;
-COMMENT ON FUNCTION _may_lock(text, job_state, timestamptz, timestamptz, timestamptz) IS
-    'Whether _lock_holder locks a job with these columns that claims its key.';
+CREATE FUNCTION _may_lock(held job, step text) RETURNS boolean
+    LANGUAGE sql VOLATILE
+AS $$
+SELECT _not_by_partial_index(held.claims) AND CASE step
+    WHEN 'preempt' THEN true
+    WHEN 'replace' THEN held.state <> 'running'
+    ELSE _is_waiting(held.state) AND (least(held.unique_until, held.expires_at) > clock_timestamp()) IS NOT FALSE
+END
+$$;
+COMMENT ON FUNCTION _may_lock IS
+    'Whether _lock_holder locks this job: it claims its key, and for an update or a cover it waits and has not expired.';
 
 CREATE FUNCTION _lock_holder(holder uuid, step text, waits boolean) RETURNS job
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_variable
 DECLARE
     held job;
     is_there boolean;
@@ -56,17 +60,9 @@ BEGIN
         -- A row that is locked in a block keeps its rivals waiting until the whole transaction ends, also after a rollback to a
         -- savepoint. So a free holder is locked outside of a block.
         IF step = 'cover' THEN
-            SELECT h.* INTO held
-            FROM job AS h
-            WHERE h.id = holder AND _not_by_partial_index(h.claims)
-                AND _may_lock(step, h.state, h.unique_until, h.expires_at, clock_timestamp())
-            FOR SHARE SKIP LOCKED;
+            SELECT h.* INTO held FROM job AS h WHERE h.id = holder AND _may_lock(h, step) FOR SHARE SKIP LOCKED;
         ELSE
-            SELECT h.* INTO held
-            FROM job AS h
-            WHERE h.id = holder AND _not_by_partial_index(h.claims)
-                AND _may_lock(step, h.state, h.unique_until, h.expires_at, clock_timestamp())
-            FOR NO KEY UPDATE SKIP LOCKED;
+            SELECT h.* INTO held FROM job AS h WHERE h.id = holder AND _may_lock(h, step) FOR NO KEY UPDATE SKIP LOCKED;
         END IF;
         IF FOUND OR NOT waits THEN
             RETURN held;
@@ -75,17 +71,9 @@ BEGIN
         -- and is locked outside of it. The last round keeps the lock: several that wait would take it from each other.
         BEGIN
             IF step = 'cover' THEN
-                SELECT h.* INTO held
-                FROM job AS h
-                WHERE h.id = holder AND _not_by_partial_index(h.claims)
-                    AND _may_lock(step, h.state, h.unique_until, h.expires_at, clock_timestamp())
-                FOR SHARE;
+                SELECT h.* INTO held FROM job AS h WHERE h.id = holder AND _may_lock(h, step) FOR SHARE;
             ELSE
-                SELECT h.* INTO held
-                FROM job AS h
-                WHERE h.id = holder AND _not_by_partial_index(h.claims)
-                    AND _may_lock(step, h.state, h.unique_until, h.expires_at, clock_timestamp())
-                FOR NO KEY UPDATE;
+                SELECT h.* INTO held FROM job AS h WHERE h.id = holder AND _may_lock(h, step) FOR NO KEY UPDATE;
             END IF;
             is_there := FOUND;
             IF round < 3 OR NOT is_there THEN
@@ -101,7 +89,7 @@ BEGIN
     RETURN held;
 END
 $$;
-COMMENT ON FUNCTION _lock_holder(uuid, text, boolean) IS
+COMMENT ON FUNCTION _lock_holder IS
     'Locks the job that claims a key until the caller''s transaction ends, and returns it. step: preempt locks it in any state, replace unless it runs, update and cover while it waits and has not expired. cover: with FOR SHARE. waits: also if another transaction has it locked. Null: it moved on, or is locked.';
 
 CREATE FUNCTION _replace_holder(holder uuid, successor uuid, preempt boolean) RETURNS job
@@ -129,9 +117,9 @@ BEGIN
     RETURN replaced;
 END
 $$;
-COMMENT ON FUNCTION _replace_holder(uuid, uuid, boolean) IS
+COMMENT ON FUNCTION _replace_holder IS
     'Ends the claim of a holder in favour of successor, the job that the caller inserts next. Cancels the holder unless it is final. preempt: also if the holder runs. Returns the changed job. Null: the job claims nothing, or it runs and preempt is false. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _replace_holder(uuid, uuid, boolean) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION _replace_holder FROM PUBLIC;
 
 CREATE FUNCTION _expiry(run new_job[], due timestamptz) RETURNS timestamptz
     LANGUAGE sql STABLE
@@ -141,13 +129,13 @@ CREATE FUNCTION _expiry(run new_job[], due timestamptz) RETURNS timestamptz
         FROM unnest(run) AS u
         CROSS JOIN LATERAL (SELECT coalesce(u.expires_at, _length_after(due, u.expires_in))) AS e (at)
     );
-COMMENT ON FUNCTION _expiry(new_job[], timestamptz) IS
+COMMENT ON FUNCTION _expiry IS
     'When a job that stands for all of these expires: at the latest of their times. due: what an expires_in counts from. Null: it does not count yet. Returns null if one of the jobs does not expire.';
 
 CREATE FUNCTION _longest_expiry(run new_job[]) RETURNS interval
     LANGUAGE sql IMMUTABLE
     RETURN (SELECT CASE WHEN bool_and(u.expires_in IS NOT NULL) THEN max(u.expires_in) END FROM unnest(run) AS u);
-COMMENT ON FUNCTION _longest_expiry(new_job[]) IS
+COMMENT ON FUNCTION _longest_expiry IS
     'The expires_in of a job that stands for all of these: the longest. Null: one of the jobs has none.';
 
 CREATE FUNCTION _updated_args(held jsonb, given jsonb, mode text, max_items integer) RETURNS jsonb
@@ -161,8 +149,7 @@ BEGIN
     IF mode = 'latest' THEN
         RETURN given;
     ELSIF jsonb_typeof(held) <> 'object' OR jsonb_typeof(given) <> 'object' THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('invalid args: update needs objects for %s: %s', mode, left(given::text, 80));
+        PERFORM _refuse(format('invalid args: update needs objects for %s: %s', mode, left(given::text, 80)));
     END IF;
     updated := held || given;
     IF mode = 'append' THEN
@@ -173,8 +160,7 @@ BEGIN
         ORDER BY n.key COLLATE "C"
         LIMIT 1;
         IF misfit IS NOT NULL THEN
-            RAISE invalid_parameter_value USING
-                MESSAGE = format('invalid args: append needs an array in both jobs: %s', to_json(misfit));
+            PERFORM _refuse(format('invalid args: append needs an array in both jobs: %s', to_json(misfit)));
         END IF;
         updated := updated || coalesce(
             (
@@ -194,7 +180,7 @@ BEGIN
     RETURN CASE WHEN octet_length(updated::text) <= max_args_bytes THEN updated END;
 END
 $$;
-COMMENT ON FUNCTION _updated_args(jsonb, jsonb, text, integer) IS
+COMMENT ON FUNCTION _updated_args IS
     'The args of a holder after an update by one duplicate. mode: latest, merge or append. Null: an array would have more than max_items items, or the args would exceed the limit of bytes. Error 22023: args that are no objects, and for append a member that is no array.';
 
 CREATE FUNCTION _updates_as_one(given jsonb[], mode text, max_bytes bigint) RETURNS jsonb
@@ -241,7 +227,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _updates_as_one(jsonb[], text, bigint) IS
+COMMENT ON FUNCTION _updates_as_one IS
     'The args of a single update that has the effect of several updates in their order. Null: the updates must be applied in parts, because together they exceed max_bytes or contradict each other.';
 
 CREATE FUNCTION _fold_updates(
@@ -287,7 +273,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _fold_updates(jsonb, jsonb[], text, integer) IS
+COMMENT ON FUNCTION _fold_updates IS
     'The args of a holder after updates by several duplicates, applied in their order until the holder is full. folded: the number of updates that were applied. Errors as _updated_args.';
 
 CREATE FUNCTION _updated_schedule(
@@ -307,35 +293,25 @@ CREATE FUNCTION _updated_schedule(
             THEN greatest(scheduled_at, least(wanted_at, created_at + max_delay))
         ELSE scheduled_at
     END;
-COMMENT ON FUNCTION _updated_schedule(
-    job_state, timestamptz, timestamptz, timestamptz, interval, timestamptz, timestamptz
-) IS
+COMMENT ON FUNCTION _updated_schedule IS
     'The time at which a holder with these columns is due after an update. arrived: when the duplicate arrived. wanted_at: when the duplicate is due. The time moves later, at most to created_at + max_delay. It stays if max_delay is null, or if the holder is due or has been attempted.';
 
-CREATE FUNCTION _is_overdue(
-    state job_state,
-    attempted_at timestamptz,
-    created_at timestamptz,
-    scheduled_at timestamptz,
-    max_delay interval,
-    at timestamptz
-) RETURNS boolean
+CREATE FUNCTION _is_overdue(held job, at timestamptz, max_delay interval DEFAULT NULL) RETURNS boolean
     LANGUAGE sql STABLE
-    -- Adding an interval is STABLE. An IMMUTABLE function that calls a STABLE one is not inlined.
-    RETURN coalesce(
-        state <> 'pending' AND (
-            scheduled_at < at - interval '1 s'
-            OR (state = 'scheduled' AND attempted_at IS NULL AND created_at + max_delay < at - interval '1 s')
-        ),
-        false
-    );
-COMMENT ON FUNCTION _is_overdue(job_state, timestamptz, timestamptz, timestamptz, interval, timestamptz) IS
-    'Whether a waiting job with these columns has been due for more than a second, or is past the longest delay of an update. Such a job is not updated any more. Updates queue on its row, and a fetch skips a locked row.';
+AS $$
+-- Adding an interval is STABLE. An IMMUTABLE function that calls a STABLE one is not inlined.
+SELECT held.state <> 'pending' AND (
+    held.scheduled_at < at - interval '1 s'
+    OR (held.state = 'scheduled' AND held.attempted_at IS NULL AND held.created_at + max_delay < at - interval '1 s') IS TRUE
+)
+$$;
+COMMENT ON FUNCTION _is_overdue IS
+    'Whether a waiting job has been due for more than a second, or is past the longest delay of an update. Such a job is not updated any more. Updates queue on its row, and a fetch skips a locked row.';
 
 CREATE FUNCTION _max_delay(on_conflict text) RETURNS interval
     LANGUAGE sql IMMUTABLE
     RETURN nullif(split_part(on_conflict COLLATE "C", ' ', 3), '0')::bigint * interval '1 microsecond';
-COMMENT ON FUNCTION _max_delay(text) IS
+COMMENT ON FUNCTION _max_delay IS
     'The longest delay of an update, read from on_conflict as _read_unique_policy returns it. Null: the update keeps the holder''s time.';
 
 CREATE FUNCTION _check_max_delay(on_conflict text, delay interval) RETURNS void
@@ -343,15 +319,13 @@ CREATE FUNCTION _check_max_delay(on_conflict text, delay interval) RETURNS void
 AS $$
 BEGIN
     IF delay >= _max_delay(on_conflict) THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format(
-                'invalid unique policy: max_delay: must be longer than the delay: %s and %s',
-                _max_delay(on_conflict), delay
-            );
+        PERFORM _refuse(format(
+            'invalid unique policy: max_delay: must be longer than the delay: %s and %s', _max_delay(on_conflict), delay
+        ));
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_max_delay(text, interval) IS
+COMMENT ON FUNCTION _check_max_delay IS
     'Raises error 22023 if a job is due later than the longest delay of its own policy allows. Such a job could never be delayed further. on_conflict: as _read_unique_policy returns it.';
 
 CREATE FUNCTION _updated_job(
@@ -373,7 +347,7 @@ BEGIN
                 held.id, to_json(held.kind), to_json(run[1].kind)
             ),
             HINT = 'An update never changes a job of another kind. Give each kind keys of its own.';
-    ELSIF _is_overdue(held.state, held.attempted_at, held.created_at, held.scheduled_at, longest, arrived) THEN
+    ELSIF _is_overdue(held, arrived, max_delay => longest) THEN
         RETURN;
     ELSIF cardinality(run) = 1 THEN
         new_args := _updated_args(held.args, run[1].args, parameters[2], parameters[4]::integer);
@@ -393,7 +367,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _updated_job(job, new_job[], timestamptz) IS
+COMMENT ON FUNCTION _updated_job IS
     'A waiting holder after updates by several duplicates, applied in their order. All duplicates have the parameters of the first. settled: the number of updates that were applied. 0: the holder is full or overdue. Error 22023: the holder is of another kind, and as _updated_args.';
 
 CREATE FUNCTION _update_holder(holder uuid, run new_job[], OUT settled integer, OUT held job)
@@ -401,7 +375,6 @@ CREATE FUNCTION _update_holder(holder uuid, run new_job[], OUT settled integer, 
     SECURITY DEFINER
     SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_variable
 DECLARE
     arrived timestamptz;
     change record;
@@ -426,11 +399,9 @@ BEGIN
     last := run[settled];
     -- Roles that insert may call this. No job may lose attempts to it, or be due at a time that clients cannot read.
     IF last.max_attempts < 1 THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('invalid max_attempts: must be at least 1: %s', last.max_attempts);
+        PERFORM _refuse(format('invalid max_attempts: must be at least 1: %s', last.max_attempts));
     ELSIF change.due < '0001-01-01 00:00:00+00' OR change.due >= '9001-01-01 00:00:00+00' THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due);
+        PERFORM _refuse(format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due));
     END IF;
     IF held.expires_at IS NOT NULL THEN
         expiry := _expiry(run[1 : settled], CASE WHEN held.state <> 'pending' THEN greatest(arrived, change.due) END);
@@ -461,23 +432,20 @@ BEGIN
     RETURNING h.* INTO held;
 END
 $$;
-COMMENT ON FUNCTION _update_holder(uuid, new_job[]) IS
-    'Changes a waiting holder as several duplicates ask for (on_conflict update), applied in their order. All duplicates have the parameters and the ttl of the first. held: the job after the update. If the holder was full or overdue, its claim has ended. Null: the job no longer waits and claims. settled: the number of updates that were applied. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _update_holder(uuid, new_job[]) FROM PUBLIC;
+COMMENT ON FUNCTION _update_holder IS
+    'Changes a waiting holder as several duplicates with the parameters and the ttl of the first ask for, in their order. held: the job after it. Null: it no longer waits and claims. settled: the number of updates that were applied. 0: the holder was full or overdue, and its claim has ended. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+REVOKE EXECUTE ON FUNCTION _update_holder FROM PUBLIC;
 
 CREATE FUNCTION _cover_holder(held job, given new_job, changes_it_later boolean) RETURNS text
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_variable
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
     -- Due for long, the holder is in a backlog, or overlapping transactions keep it from its run. Then it is covered only
     -- where no other transaction has it locked.
-    only_where_unlocked CONSTANT boolean := _is_overdue(
-        held.state, held.attempted_at, held.created_at, held.scheduled_at, NULL, at
-    );
+    only_where_unlocked CONSTANT boolean := _is_overdue(held, at);
     new_expiry timestamptz;
     lives_longer boolean := false;
     locked job;
@@ -498,11 +466,7 @@ BEGIN
     );
     IF locked.id IS NULL THEN
         RETURN CASE
-            WHEN only_where_unlocked AND EXISTS (
-                SELECT FROM job AS h
-                WHERE h.id = held.id AND _not_by_partial_index(h.claims)
-                    AND _claims_waiting(h.state, h.unique_until, h.expires_at, clock_timestamp())
-            ) THEN 'locked'
+            WHEN only_where_unlocked AND EXISTS (SELECT FROM job AS h WHERE h.id = held.id AND _may_lock(h, 'cover')) THEN 'locked'
             ELSE 'moved on'
         END;
     END IF;
@@ -517,13 +481,12 @@ BEGIN
     RETURN 'covered';
 END
 $$;
-COMMENT ON FUNCTION _cover_holder(job, new_job, boolean) IS
-    'Locks a waiting holder until the caller''s transaction ends, so that no runner starts it before (on_conflict run_again). If the holder is overdue, the function does not wait for another transaction that has it locked. The holder then expires no sooner than the new job would. changes_it_later: takes the lock of a change, so that two transactions that cover the job and then change it do not deadlock. Returns covered, locked (the job is overdue, and another transaction has it locked) or moved on (the job no longer waits and claims). Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _cover_holder(job, new_job, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION _cover_holder IS
+    'Locks a waiting holder until the transaction ends, so that its run begins after that (on_conflict run_again), and lets it expire no sooner than the new job would. changes_it_later: takes the lock of a change. Returns covered, locked (the holder is overdue, and another transaction has it) or moved on (it no longer waits and claims). Runs with the rights of the schema''s owner.';
+REVOKE EXECUTE ON FUNCTION _cover_holder FROM PUBLIC;
 
 CREATE FUNCTION _same_job(given new_job) RETURNS job
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     existing job;
@@ -547,12 +510,11 @@ BEGIN
     RETURN existing;
 END
 $$;
-COMMENT ON FUNCTION _same_job(new_job) IS
+COMMENT ON FUNCTION _same_job IS
     'The job that already has the id of an insert. Null: there is none. Error 23505 on job_pkey: that job has another kind, queue or args. The error names both jobs.';
 
 CREATE FUNCTION _check_rounds(rounds integer, sees_holder boolean) RETURNS void
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     -- Rivals that win so often one after another are less likely than a policy that hides the holder.
@@ -568,7 +530,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_rounds(integer, boolean) IS
+COMMENT ON FUNCTION _check_rounds IS
     'Ends an insert that lost more than a hundred rounds against other inserts of one key. Error 42501: row-level security hides the holder from the role. Error 40001: the insert lost 10,000 rounds.';
 
 CREATE FUNCTION _next_step(
@@ -585,21 +547,11 @@ CREATE FUNCTION _next_step(
         WHEN on_conflict IN ('replace', 'replace_except_schedule') AND holder_state <> 'running' THEN 'replace'
         ELSE 'reject'
     END;
-COMMENT ON FUNCTION _next_step(text, job_state, timestamptz, timestamptz, timestamptz) IS
+COMMENT ON FUNCTION _next_step IS
     'The effect of an insert on the job that claims its key: insert, release, ignore, cover, update, replace or reject. on_conflict: the word without parameters. holder_state null: no job claims the key.';
-
-CREATE FUNCTION _has_schedule(
-    state job_state, attempt integer, created_at timestamptz, scheduled_at timestamptz
-) RETURNS boolean
-    LANGUAGE sql IMMUTABLE
-    -- A holder also has a time if it became available when due, or if an operator rescheduled or released it.
-    RETURN state = 'scheduled' OR (state IN ('available', 'pending') AND attempt = 0 AND scheduled_at > created_at);
-COMMENT ON FUNCTION _has_schedule(job_state, integer, timestamptz, timestamptz) IS
-    'Whether a holder with these columns has a time that its successor keeps (on_conflict replace_except_schedule). A holder that was due at its insert, or that has started, has none.';
 
 CREATE FUNCTION _before_known_id(run new_job[]) RETURNS new_job[]
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     given new_job;
@@ -613,7 +565,7 @@ BEGIN
     RETURN run;
 END
 $$;
-COMMENT ON FUNCTION _before_known_id(new_job[]) IS
+COMMENT ON FUNCTION _before_known_id IS
     'The jobs before the second or a later one whose id a job already has. That job is settled by itself.';
 
 CREATE FUNCTION _with_updates(
@@ -656,29 +608,12 @@ BEGIN
     passes_on := settled < cardinality(run);
 END
 $$;
-COMMENT ON FUNCTION _with_updates(new_job[], job_state, timestamptz, timestamptz) IS
+COMMENT ON FUNCTION _with_updates IS
     'The first of these jobs as it is inserted, after the updates by the jobs behind it. settled: the number of jobs that this covers, the first included. passes_on: the first job is full, and the next job takes its claim.';
-
-CREATE FUNCTION _check_delays(run new_job[]) RETURNS void
-    LANGUAGE plpgsql VOLATILE
-AS $$
-BEGIN
-    -- All of them have the parameters of the first.
-    IF _max_delay(run[1].on_conflict) IS NOT NULL THEN
-        PERFORM _check_max_delay(u.on_conflict, coalesce(u.scheduled_at - clock_timestamp(), u.delay))
-        FROM unnest(run) AS u
-        WHERE num_nonnulls(u.scheduled_at, u.delay) > 0;
-    END IF;
-END
-$$;
-COMMENT ON FUNCTION _check_delays(new_job[]) IS
-    'Raises error 22023 if one of these updates is due later than the longest delay of its policy allows.';
 
 CREATE FUNCTION _insert_replaced(run new_job[], arrived timestamptz, due timestamptz, awaited boolean) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 BEGIN
     INSERT INTO job (
         id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state, finalized_at, replaced_by,
@@ -696,8 +631,79 @@ BEGIN
     WHERE r.successor IS NOT NULL;
 END
 $$;
-COMMENT ON FUNCTION _insert_replaced(new_job[], timestamptz, timestamptz, boolean) IS
+COMMENT ON FUNCTION _insert_replaced IS
     'Inserts all of these jobs but the last as jobs that were replaced by the next one. They never claim their key. awaited: as job.awaited.';
+
+CREATE FUNCTION _meet_holder(
+    run new_job[],
+    changes_it_later boolean,
+    OUT outcome text,
+    OUT holder job,
+    OUT settled integer,
+    OUT replaced job,
+    OUT kept_schedule timestamptz
+)
+    LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    given CONSTANT new_job := run[1];
+    on_conflict CONSTANT text := split_part(given.on_conflict, ' ', 1);
+    arrived CONSTANT timestamptz := clock_timestamp();
+    change record;
+BEGIN
+    settled := 1;
+    IF on_conflict = 'update' THEN
+        PERFORM _check_max_delay(u.on_conflict, coalesce(u.scheduled_at - arrived, u.delay))
+        FROM unnest(run) AS u
+        WHERE num_nonnulls(u.scheduled_at, u.delay) > 0;
+    END IF;
+    IF given.may_exist THEN
+        holder := _same_job(given);
+        IF holder.id IS NOT NULL THEN
+            -- The same insert, sent again.
+            outcome := 'inserted';
+            RETURN;
+        END IF;
+    END IF;
+    SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
+    CASE _next_step(on_conflict, holder.state, holder.unique_until, holder.expires_at, arrived)
+        WHEN 'ignore' THEN
+            outcome := 'duplicate';
+        WHEN 'reject' THEN
+            outcome := 'rejected';
+        WHEN 'release' THEN
+            PERFORM _release_expired(holder.id);
+        WHEN 'cover' THEN
+            outcome := _cover_holder(holder, given, changes_it_later);
+        WHEN 'update' THEN
+            outcome := 'updated';
+            -- Otherwise the same insert, sent again.
+            IF holder.updated_by IS DISTINCT FROM given.id THEN
+                change := _update_holder(holder.id, CASE WHEN cardinality(run) > 1 THEN _before_known_id(run) ELSE run END);
+                holder := change.held;
+                settled := change.settled;
+                outcome := CASE WHEN settled > 0 THEN 'updated' ELSE 'moved on' END;
+            END IF;
+        WHEN 'replace' THEN
+            replaced := _replace_holder(holder.id, given.id, on_conflict = 'preempt');
+            outcome := CASE WHEN replaced.id IS NULL THEN 'moved on' END;
+            -- A holder that was due at its insert, or that has started, has no time to keep. One that became available when due
+            -- has, and so has one that an operator rescheduled or released. The last of several keeps only a time to come: the
+            -- first of them is available once it is due.
+            IF on_conflict = 'replace_except_schedule' AND (cardinality(run) = 1 OR holder.scheduled_at > arrived)
+                AND (holder.state = 'scheduled' OR (
+                    holder.state IN ('available', 'pending') AND holder.attempt = 0 AND holder.scheduled_at > holder.created_at
+                ))
+            THEN
+                kept_schedule := holder.scheduled_at;
+            END IF;
+        ELSE
+            NULL;
+    END CASE;
+END
+$$;
+COMMENT ON FUNCTION _meet_holder IS
+    'Does with the holder of a key what the first job of a run says. outcome: inserted (sent again), duplicate, rejected, covered or updated: the holder answers for as many jobs as settled says. moved on: a rival was quicker, or the holder is full and gave up its claim. locked: insert without the claim. Null: insert. replaced: the job that the new one replaces.';
 
 CREATE FUNCTION _settle_jobs(
     run new_job[],
@@ -711,113 +717,58 @@ CREATE FUNCTION _settle_jobs(
     OUT replaced_in_turn boolean
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 DECLARE
     given new_job := run[1];
-    on_conflict text;
-    rounds integer;
-    holder job;
-    step text;
-    covering text;
-    -- Whether the newcomer of run_again is inserted without the claim.
-    goes_without boolean;
+    is_update CONSTANT boolean := given.on_conflict LIKE 'update%';
+    rounds integer := 0;
+    met record;
     change record;
-    released job;
-    began integer;
+    replaced job;
+    goes_without boolean := false;
     arrived timestamptz;
     due timestamptz;
     first_state job_state;
     -- The jobs that the new job stands for. Null: itself.
     updates new_job[];
-    inherits boolean;
 BEGIN
     -- A rival that committed meanwhile won each round that is lost, so the inserts as a whole make progress.
     LOOP
         -- PL/pgSQL prepares each expression anew in each transaction. So a job that can meet no other passes few of them.
         IF given.unique_key IS NOT NULL OR given.may_exist THEN
-            rounds := coalesce(rounds, 0) + 1;
+            met := _meet_holder(run, changes_it_later);
+            rounds := rounds + 1;
             IF rounds > 100 THEN
-                PERFORM _check_rounds(rounds, holder.id IS NOT NULL);
+                PERFORM _check_rounds(rounds, (met.holder).id IS NOT NULL);
             END IF;
-            answer.unique_key := given.unique_key;
-            on_conflict := split_part(given.on_conflict, ' ', 1);
-            IF on_conflict = 'update' THEN
-                PERFORM _check_delays(run);
-            END IF;
-            step := 'insert';
-            settled := 1;
+            settled := met.settled;
             passes_on := false;
-            goes_without := false;
-            arrived := clock_timestamp();
-            IF given.may_exist THEN
-                holder := _same_job(given);
-                step := CASE WHEN holder.id IS NULL THEN 'insert' ELSE 'answer' END;
-            END IF;
-            IF step = 'insert' AND given.unique_key IS NOT NULL THEN
-                SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
-                IF FOUND THEN
-                    step := _next_step(on_conflict, holder.state, holder.unique_until, holder.expires_at, arrived);
-                END IF;
-            END IF;
-
-            IF step IN ('answer', 'ignore', 'reject') THEN
-                -- Answer: the same insert, sent again.
-                answer.outcome := CASE step WHEN 'answer' THEN 'inserted' WHEN 'ignore' THEN 'duplicate' ELSE 'rejected' END;
-                answer.unique_key := holder.unique_key;
-            ELSIF step = 'release' THEN
-                PERFORM _release_expired(holder.id);
-            ELSIF step = 'cover' THEN
-                covering := _cover_holder(holder, given, changes_it_later);
-                CONTINUE WHEN covering = 'moved on';
-                goes_without := covering = 'locked';
-                answer.outcome := CASE covering WHEN 'covered' THEN 'covered' END;
-            ELSIF step = 'update' AND holder.updated_by = given.id THEN
-                -- The same insert, sent again.
-                answer.outcome := 'updated';
-            ELSIF step = 'update' THEN
-                run := CASE WHEN cardinality(run) > 1 THEN _before_known_id(run) ELSE run END;
-                change := _update_holder(holder.id, run);
-                holder := change.held;
-                IF change.settled = 0 THEN
-                    former := coalesce(holder.id, former);
-                    CONTINUE;
-                END IF;
-                settled := change.settled;
-                answer.outcome := 'updated';
-            ELSIF step = 'replace' THEN
-                released := _replace_holder(holder.id, given.id, on_conflict = 'preempt');
-                CONTINUE WHEN released.id IS NULL;
-                former := released.id;
-                answer.replaced := released.id;
-                -- The children of what it replaced will wait for it, so a runner must not delete it when it completes.
-                inherits := CASE WHEN released.replaced_by = given.id THEN released.awaited END;
-                stopped := CASE WHEN released.state = 'cancelled' THEN released.worker END;
-                -- What it replaced was first in its group, and so is the successor.
-                began := CASE
-                    WHEN released.began IS NOT NULL AND given.in_order
-                        AND (released.queue, released.group_key) = (given.queue, given.group_key) THEN 0
-                END;
-                -- The last of several keeps only a time to come: the first of them is available once it is due.
-                IF on_conflict = 'replace_except_schedule' AND (cardinality(run) = 1 OR holder.scheduled_at > arrived)
-                    AND _has_schedule(holder.state, holder.attempt, holder.created_at, holder.scheduled_at)
-                THEN
-                    given.scheduled_at := holder.scheduled_at;
-                END IF;
-            END IF;
-            IF answer.outcome IS NOT NULL THEN
-                answer.id := holder.id;
-                answer.state := holder.state;
-                answer.job := holder;
+            IF met.outcome IN ('inserted', 'duplicate', 'rejected', 'covered', 'updated') THEN
+                answer.outcome := met.outcome;
+                answer.unique_key := (met.holder).unique_key;
+                answer.id := (met.holder).id;
+                answer.state := (met.holder).state;
+                answer.job := met.holder;
                 RETURN;
+            ELSIF met.outcome = 'moved on' THEN
+                former := CASE WHEN is_update THEN coalesce((met.holder).id, former) ELSE former END;
+                CONTINUE;
+            END IF;
+            goes_without := met.outcome IS NOT NULL;
+            answer.unique_key := given.unique_key;
+            IF (met.replaced).id IS NOT NULL THEN
+                replaced := met.replaced;
+                former := replaced.id;
+                answer.replaced := replaced.id;
+                stopped := CASE WHEN replaced.state = 'cancelled' THEN replaced.worker END;
+                given.scheduled_at := coalesce(met.kept_schedule, given.scheduled_at);
             END IF;
         END IF;
 
         arrived := clock_timestamp();
         due := coalesce(given.scheduled_at, coalesce(instant, arrived) + coalesce(given.delay, interval '0'));
         first_state := CASE WHEN given.is_pending THEN 'pending' WHEN due > arrived THEN 'scheduled' ELSE 'available' END;
-        IF cardinality(run) > 1 AND on_conflict = 'update' THEN
+        IF cardinality(run) > 1 AND is_update THEN
             change := _with_updates(run, first_state, arrived, due);
             settled := change.settled;
             updates := CASE WHEN settled > 1 THEN run[1 : settled] END;
@@ -838,9 +789,16 @@ BEGIN
             given.id, given.kind, given.queue, given.args, given.meta, given.priority, given.max_attempts, arrived, due,
             first_state, given.unique_key, CASE WHEN passes_on THEN 0 ELSE given.unique_states END,
             coalesce(_length_after(arrived, given.period), _length_after(greatest(arrived, due), given.ttl)),
-            given.until_start, given.discard_on_reentry, coalesce(goes_without, false),
-            given.group_key, given.group_limit, given.in_order, began, cardinality(updates) - 1,
-            CASE WHEN updates IS NOT NULL THEN arrived END, CASE WHEN updates IS NOT NULL THEN (run[settled]).id END, inherits,
+            given.until_start, given.discard_on_reentry, goes_without, given.group_key, given.group_limit, given.in_order,
+            -- What it replaced was first in its group, and so is the successor.
+            CASE
+                WHEN replaced.began IS NOT NULL AND given.in_order
+                    AND (replaced.queue, replaced.group_key) = (given.queue, given.group_key) THEN 0
+            END,
+            cardinality(updates) - 1,
+            CASE WHEN updates IS NOT NULL THEN arrived END, CASE WHEN updates IS NOT NULL THEN (run[settled]).id END,
+            -- The children of what it replaced will wait for it, so a runner must not delete it when it completes.
+            CASE WHEN replaced.replaced_by = (run[1]).id THEN replaced.awaited END,
             CASE
                 WHEN num_nonnulls(given.expires_at, given.expires_in) > 0
                     THEN _expiry(coalesce(updates, ARRAY[given]), CASE WHEN NOT given.is_pending THEN greatest(arrived, due) END)
@@ -852,17 +810,19 @@ BEGIN
         INTO answer.id, answer.state, answer.created_at, answer.scheduled_at, answer.unique_until, answer.job;
         IF FOUND THEN
             IF replaced_in_turn THEN
-                PERFORM _insert_replaced(run, arrived, due, inherits);
+                PERFORM _insert_replaced(
+                    run, arrived, due, CASE WHEN replaced.replaced_by = (run[1]).id THEN replaced.awaited END
+                );
             END IF;
             answer.outcome := 'inserted';
             RETURN;
         END IF;
+        run[1].may_exist := true;
         given := run[1];
-        given.may_exist := true;
         replaced_in_turn := false;
         updates := NULL;
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _settle_jobs(new_job[], timestamptz, boolean) IS
-    'Inserts the first of these jobs, or treats the holder of its key as its on_conflict says. Several jobs are updates with the same key, parameters and ttl, which are applied together if the holder waits, or replacements of one key that are alike. instant: when the batch began. Null: now. changes_it_later: whether a later job of the batch may change the holder. settled: how many of the jobs this answer covers. Null: one. former: the job whose claim ended in favour of the new job. stopped: the runner whose running job was cancelled. passes_on: whether the new job gave its claim to the next of these jobs. replaced_in_turn: the last of these jobs is the new job, and each before it was replaced by the next. Call it only from functions that plan by index.';
+COMMENT ON FUNCTION _settle_jobs IS
+    'Inserts the first job of a run, or lets the holder of its key answer. instant: when the batch began. Null: now. changes_it_later: whether a later job of the batch may change the holder. settled: how many jobs this answers. Null: one. former: the job whose claim ended. stopped: the runner whose job was cancelled. passes_on: the new job gave its claim to the next. replaced_in_turn: each job was replaced by the next, and the last is new.';

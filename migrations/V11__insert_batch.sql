@@ -3,7 +3,6 @@
 CREATE FUNCTION _jobs_by_key(jobs new_job[]) RETURNS TABLE (run new_job[], changes_it_later boolean)
     LANGUAGE plpgsql STABLE
 AS $$
-#variable_conflict use_column
 BEGIN
     RETURN QUERY
     SELECT array_agg(s.job ORDER BY s.place), bool_or(s.changes_it_later)
@@ -50,7 +49,7 @@ BEGIN
     ORDER BY s.number;
 END
 $$;
-COMMENT ON FUNCTION _jobs_by_key(new_job[]) IS
+COMMENT ON FUNCTION _jobs_by_key IS
     'The jobs of a batch in the one order in which every batch locks its keys. A row of run has one job, or successive updates or replacements of one key that can be applied together. changes_it_later: whether a job of the batch with the same key may change its holder.';
 
 CREATE FUNCTION _limit_wait(max_wait interval) RETURNS text
@@ -61,12 +60,10 @@ CREATE FUNCTION _limit_wait(max_wait interval) RETURNS text
         least(2147483647, greatest(1, ceil(extract(epoch FROM max_wait) * 1000)))::bigint || 'ms',
         true
     );
-COMMENT ON FUNCTION _limit_wait(interval) IS
-    'Sets lock_timeout to max_wait for the rest of the transaction. Returns the new setting.';
+COMMENT ON FUNCTION _limit_wait IS 'Sets lock_timeout to max_wait for the rest of the transaction. Returns the new setting.';
 
 CREATE FUNCTION _wake_for(jobs uuid[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     queues CONSTANT text[] := ARRAY(
@@ -76,18 +73,18 @@ BEGIN
     PERFORM _wake_runners(queues);
 END
 $$;
-COMMENT ON FUNCTION _wake_for(uuid[]) IS
+COMMENT ON FUNCTION _wake_for IS
     'Notifies idle runners at the commit about those of these jobs that are available. The jobs are those that the transaction inserted, and those that it locked, which a fetch has skipped.';
 
 CREATE FUNCTION _insert_one(given new_job, max_wait interval) RETURNS insert_answer
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
-    -- As in _insert_unique.
+    -- One plan, made once, that probes by index however small the table was when it was made. What enable_seqscan
+    -- adds to a cost would set off the JIT. It holds for the functions that are called here as well.
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET jit = off
 AS $$
-#variable_conflict use_variable
 DECLARE
     caller_lock_timeout text;
     lock_timeout text;
@@ -129,7 +126,7 @@ BEGIN
     RETURN answer;
 END
 $$;
-COMMENT ON FUNCTION _insert_one(new_job, interval) IS
+COMMENT ON FUNCTION _insert_one IS
     'Inserts one job, or treats the holder of its key as its on_conflict says. The function for users is insert_job.';
 
 CREATE FUNCTION _insert_in_order(
@@ -137,7 +134,6 @@ CREATE FUNCTION _insert_in_order(
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_column
 DECLARE
     batch record;
     step record;
@@ -208,19 +204,18 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _insert_in_order(new_job[], timestamptz) IS
-    'Settles the jobs of a batch one by one, in the order in which every batch locks its keys. answers: one for each place, as it was when the job was settled. woken: the jobs that may start. stopped: the runners whose running jobs were cancelled. Call it only from functions that plan by index.';
+COMMENT ON FUNCTION _insert_in_order IS
+    'Settles the jobs of a batch one by one, in the order in which every batch locks its keys. answers: one for each place, as it was when the job was settled. woken: the jobs that may start. stopped: the runners whose running jobs were cancelled.';
 
 CREATE FUNCTION _insert_batch(jobs new_job[], in_order boolean, is_each boolean, max_wait interval, folded integer[])
 RETURNS SETOF insert_answer
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
-    -- As in _insert_unique.
+    -- As in _insert_one.
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     -- The jobs of a batch are due at one time, whenever their keys are taken.
     instant CONSTANT timestamptz := CASE WHEN cardinality(jobs) > 1 THEN clock_timestamp() END;
@@ -309,5 +304,5 @@ BEGIN
     ORDER BY a.place;
 END
 $$;
-COMMENT ON FUNCTION _insert_batch(new_job[], boolean, boolean, interval, integer[]) IS
-    'Inserts a batch of jobs, all or none: with _insert_unique if possible, otherwise one by one. in_order: one by one from the start, for an on_conflict other than ignore, equal keys in the batch, or ids that may exist. is_each: a rejection concerns only its own job and not the whole batch. max_wait, folded: as _insert_unique. If a job is rejected, nothing is inserted and only the rejected places are returned. busy is returned once, without a place. job: the row of the answer as it is now, at the first place that it answers. The function for users is insert_jobs.';
+COMMENT ON FUNCTION _insert_batch IS
+    'Inserts a batch, all or none: with _insert_unique if possible, else one by one. in_order: one by one from the start, for an on_conflict other than ignore, equal keys, or ids that may exist. is_each: a rejection concerns only its own job. A rejection otherwise inserts nothing, and only the rejected places are returned. busy is returned once, without a place. The function for users is insert_jobs.';

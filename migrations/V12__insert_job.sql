@@ -11,7 +11,6 @@ CREATE FUNCTION _group_key_of(
     in_order boolean
 ) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     problem text;
@@ -31,9 +30,8 @@ BEGIN
             format('invalid group_limit: must be 1 for a job that is in_order: %s', group_limit)
         WHEN group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
     END;
-    IF problem IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = problem;
-    ELSIF group_policy IS NULL THEN
+    PERFORM _refuse(problem) WHERE problem IS NOT NULL;
+    IF group_policy IS NULL THEN
         RETURN group_key;
     END IF;
     claim := _job_claim(kind, args, queue, meta, 0, NULL, NULL, group_policy);
@@ -41,12 +39,11 @@ BEGIN
     RETURN CASE WHEN octet_length(claim.canonical) <= 128 THEN claim.canonical ELSE claim.unique_key END;
 END
 $$;
-COMMENT ON FUNCTION _group_key_of(text, jsonb, text, jsonb, text, jsonb, integer, boolean) IS
+COMMENT ON FUNCTION _group_key_of IS
     'The key of a job''s group, from the arguments of insert_job. Null: the job has no group. Error 22023 names the invalid argument.';
 
 CREATE FUNCTION _check_expiry(expires_at timestamptz, expires_in interval, scheduled_at timestamptz) RETURNS void
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     problem CONSTANT text := CASE
@@ -59,13 +56,10 @@ DECLARE
             format('invalid expires_in: must be more than 0 and at most 100 years: %s', expires_in)
     END;
 BEGIN
-    IF problem IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = problem;
-    END IF;
+    PERFORM _refuse(problem) WHERE problem IS NOT NULL;
 END
 $$;
-COMMENT ON FUNCTION _check_expiry(timestamptz, interval, timestamptz) IS
-    'Raises error 22023 if a job cannot have this expires_at or expires_in.';
+COMMENT ON FUNCTION _check_expiry IS 'Raises error 22023 if a job cannot have this expires_at or expires_in.';
 
 CREATE FUNCTION _new_job(
     kind text,
@@ -87,7 +81,6 @@ CREATE FUNCTION _new_job(
 ) RETURNS new_job
     LANGUAGE plpgsql VOLATILE
 AS $$
-#variable_conflict use_variable
 DECLARE
     claim record;
     of_kind record;
@@ -144,11 +137,8 @@ BEGIN
     )::new_job;
 END
 $$;
-COMMENT ON FUNCTION _new_job(
-    text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, text, jsonb, integer, boolean,
-    timestamptz, interval
-) IS
-    'Checks the arguments of insert_job, takes from the registered kind what they leave out, and makes the job''s keys. Errors as insert_job. Call it only from functions that set the search_path.';
+COMMENT ON FUNCTION _new_job IS
+    'Checks the arguments of insert_job, takes from the registered kind what they leave out, and makes the job''s keys. Errors as insert_job.';
 
 CREATE TYPE inserted_job AS (
     id uuid,
@@ -165,15 +155,13 @@ CREATE FUNCTION _check_insert_options(max_wait interval, on_reject text) RETURNS
 AS $$
 BEGIN
     IF max_wait < interval '0' THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('invalid max_wait: must not be negative: %s', max_wait);
+        PERFORM _refuse(format('invalid max_wait: must not be negative: %s', max_wait));
     ELSIF on_reject IS NULL OR on_reject NOT IN ('error', 'row') THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('invalid on_reject: must be error or row: %s', coalesce(to_json(on_reject)::text, 'null'));
+        PERFORM _refuse(format('invalid on_reject: must be error or row: %s', coalesce(to_json(on_reject)::text, 'null')));
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_insert_options(interval, text) IS
-    'Raises error 22023 if max_wait or on_reject of insert_job is invalid.';
+COMMENT ON FUNCTION _check_insert_options IS 'Raises error 22023 if max_wait or on_reject of insert_job is invalid.';
 
 CREATE FUNCTION _raise_busy(max_wait interval) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -187,7 +175,7 @@ BEGIN
         HINT = 'Nothing was inserted. Try again, or allow a longer max_wait.';
 END
 $$;
-COMMENT ON FUNCTION _raise_busy(interval) IS 'Raises error 55P03, because max_wait ran out.';
+COMMENT ON FUNCTION _raise_busy IS 'Raises error 55P03, because max_wait ran out.';
 
 CREATE FUNCTION insert_job(
     kind text,
@@ -253,36 +241,8 @@ BEGIN
     )::inserted_job;
 END
 $$;
-COMMENT ON FUNCTION insert_job(
-    text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid, boolean, interval, text, text, integer,
-    boolean, jsonb, uuid[], uuid[], uuid[], timestamptz, interval
-) IS
-    'Inserts a job in the caller''s transaction. Returns the new job. Returns the job that claims the key, with duplicate set, if there is one. That job stays as it is and is not locked, unless on_conflict says otherwise.
-An argument that is left out, or null, is taken from the kind if the kind is registered (register_kind): queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order, expires_in, and scheduled_at by the kind''s delay. ''null''::jsonb as unique_policy or group_policy means no policy. The defaults below are those of a kind that is not registered.
-kind, args, meta: as unique_key.
-queue: default "default".
-priority: -32768 to 32767, default 0. Higher runs first.
-max_attempts: 1 to 32767, default 25.
-scheduled_at: the earliest time at which the job may run. Default: now.
-unique_policy: as unique_key. Default: the job is not unique.
-id: default a new UUIDv7. If a job already has the id, that job is returned if it has the same kind, queue and args. The args of a job that was updated are not compared. Otherwise error 23505 on job_pkey names both jobs.
-pending: true holds the job back until release_jobs. Default false.
-max_wait: the longest wait for each open transaction that inserts the same key, or that locks the job whose claim has expired. After it error 55P03. Default null: as long as lock_timeout allows, which is unlimited unless it is set.
-on_reject: error (default): a rejected insert is error 23505 on constraint job_unique_key, with {"holder": id, "state": state} as DETAIL. It aborts the transaction unless the insert is within a savepoint. row: a rejected insert is a row.
-group_key: the group of the job within its queue, 1 to 512 bytes. Default null: no group.
-group_policy: a policy that makes the group''s key from the job, in place of group_key. The key is the canonical text, such as {"args":{"customer":42}}, or its SHA-256 if the text is longer than 128 bytes.
-group_limit: 1 to 32767. The job starts only while fewer jobs of its group run. Default null: no limit of its own.
-in_order: true runs the jobs of the group one at a time in their order. No job overtakes one that began. Default false.
-after, after_final, after_failed: the ids of jobs that this job runs after, its parents. The job is pending until all of them have ended. It is cancelled, with the reason in errors, if a job of after was cancelled or discarded, or if all jobs of after_failed completed. It runs however the jobs of after_final end. A parent that was replaced means its successor. Error 23503 on job_parent_parent: no job has the id. Not together with pending. Default null: the job waits for no other.
-expires_at: a job that has not started by this time is discarded, with the code expired in errors. ''infinity'': the job does not expire. Default null: as expires_in says. Not together with expires_in.
-expires_in: the same as a time from when the job is due, at most 100 years. Default null: the job does not expire. A holder that a duplicate updates or covers expires at the later of the two times, and does not expire if one of the two jobs does not.
-The result: replaced is the job that the new job replaced. outcome is one of these:
-  inserted: the job is new.
-  duplicate (on_conflict ignore): the row is the holder.
-  updated (on_conflict update): the row is the holder, which was changed.
-  covered (on_conflict run_again): the row is the holder, which starts after the transaction has committed.
-  rejected: the row is the holder. on_conflict reject, replace on a running holder, update and run_again on a holder that runs or is final.
-Error 22023 names the argument, or the policy''s member, that is invalid.';
+COMMENT ON FUNCTION insert_job IS
+    'Inserts a job in the caller''s transaction. Returns the new job, or with duplicate set the job that claims its key. An argument that is left out, or null, is taken from the kind if the kind is registered. replaced: the job that the new one replaced. outcome: inserted, duplicate, updated, covered or rejected. Error 22023 names the invalid argument. The arguments are listed in docs/reference/sql.md.';
 
 CREATE FUNCTION _is_whole(given jsonb, lowest integer, highest integer) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -290,8 +250,7 @@ CREATE FUNCTION _is_whole(given jsonb, lowest integer, highest integer) RETURNS 
         WHEN 'number' THEN given::numeric BETWEEN lowest AND highest AND given::numeric = trunc(given::numeric)
         ELSE given IS NULL
     END;
-COMMENT ON FUNCTION _is_whole(jsonb, integer, integer) IS
-    'Whether a JSON value is an integer within these limits. True if the value is absent.';
+COMMENT ON FUNCTION _is_whole IS 'Whether a JSON value is an integer within these limits. True if the value is absent.';
 
 CREATE FUNCTION _time_problem(document jsonb, member text) RETURNS text
     LANGUAGE sql STABLE
@@ -304,12 +263,11 @@ CREATE FUNCTION _time_problem(document jsonb, member text) RETURNS text
         THEN
             format('invalid %s: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s', member, document -> member)
     END;
-COMMENT ON FUNCTION _time_problem(jsonb, text) IS
+COMMENT ON FUNCTION _time_problem IS
     'The text of the error for a member of a job''s document that insert_jobs cannot read as a time. Null: the member is a time, or absent.';
 
 CREATE FUNCTION _read_job(document jsonb, place integer) RETURNS new_job
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     members CONSTANT text[] := ARRAY[
@@ -361,8 +319,9 @@ BEGIN
             expires_in := (document ->> 'expires_in')::interval;
         EXCEPTION
             WHEN data_exception THEN
-                RAISE invalid_parameter_value USING
-                    MESSAGE = format('invalid expires_in: must be an interval, such as 90s or PT15M: %s', document -> 'expires_in');
+                PERFORM _refuse(
+                    format('invalid expires_in: must be an interval, such as 90s or PT15M: %s', document -> 'expires_in')
+                );
         END;
     END IF;
     given := _new_job(
@@ -386,7 +345,7 @@ BEGIN
     RETURN given;
 END
 $$;
-COMMENT ON FUNCTION _read_job(jsonb, integer) IS
+COMMENT ON FUNCTION _read_job IS
     'Reads one of the objects of insert_jobs strictly, and makes its keys. Error 22023 names the invalid member. Error 22P02: the id is no UUID. Another error of class 22: scheduled_at is no time.';
 
 CREATE FUNCTION insert_jobs(jobs jsonb, max_wait interval DEFAULT NULL, on_reject text DEFAULT 'error')
@@ -396,7 +355,6 @@ RETURNS TABLE (
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 DECLARE
     batch new_job[];
     answers insert_answer[];
@@ -405,8 +363,7 @@ DECLARE
 BEGIN
     PERFORM _check_insert_options(max_wait, on_reject);
     IF jsonb_typeof(jobs) IS DISTINCT FROM 'array' THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('invalid jobs: must be an array of objects: %s', coalesce(left(jobs::text, 80), 'null'));
+        PERFORM _refuse(format('invalid jobs: must be an array of objects: %s', coalesce(left(jobs::text, 80), 'null')));
     -- A call takes several times its size in memory.
     ELSIF pg_column_size(jobs) > 67108864 THEN
         RAISE invalid_parameter_value USING
@@ -514,9 +471,5 @@ BEGIN
     ORDER BY u.place;
 END
 $$;
-COMMENT ON FUNCTION insert_jobs(jsonb, interval, text) IS
-    'Inserts many jobs in the caller''s transaction, all or none, with any mix of kinds, queues and policies. The result is that of inserting them one after another. All batches lock their keys in one fixed order, so two batches cannot deadlock. Returns one row for each job, in the order of the jobs.
-jobs: an array of objects, of at most 64 MB. Their members have the names and meanings of the arguments of insert_job: kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, pending, group_key, group_policy, group_limit, in_order, after, after_final, after_failed, expires_at, expires_in. scheduled_at and expires_at are texts with their zone, such as 2026-02-12T15:15:00Z. expires_in is the text of an interval, such as 90s or PT15M. after, after_final and after_failed are arrays of ids and of indexes of earlier jobs of the batch. A duplicate as a parent means its holder. An unknown member is an error.
-max_wait, on_reject: as insert_job.
-The result: index is the position in jobs, counted from 0. id, state, duplicate, replaced, unique_key, outcome: as insert_job. A duplicate whose holder is replaced by a later job of the batch names that later job. If one job is rejected, nothing is inserted, and the outcome of the others is not_inserted. earlier: the index of the job of this batch that a rejected job met. That job was not inserted, so id and state are null.
-With on_reject error, the DETAIL of error 23505 is [{"index", "holder", "state"}], or {"index", "earlier"} for a holder within the batch. Error 22023 names the job by its index: job 3: invalid kind: ….';
+COMMENT ON FUNCTION insert_jobs IS
+    'Inserts many jobs in the caller''s transaction, all or none, as if one after another. jobs: an array of objects, of at most 64 MB, whose members are the arguments of insert_job. Times are texts with their zone. after can name indexes of earlier jobs. Returns one row for each job, in their order. index counts from 0. Error 22023 names the job by its index. See docs/reference/sql.md.';

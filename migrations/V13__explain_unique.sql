@@ -11,7 +11,6 @@ CREATE FUNCTION unique_key(
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_variable
 DECLARE
     given new_job;
 BEGIN
@@ -24,35 +23,8 @@ BEGIN
     RETURN given.unique_key;
 END
 $$;
-COMMENT ON FUNCTION unique_key(text, jsonb, text, jsonb, jsonb, timestamptz) IS
-    'The unique key that a policy makes from a job: the SHA-256, in lowercase hexadecimal, of the canonical text of its parts. The Rust library makes the same key.
-kind: 1 to 128 bytes, no control characters.
-args: default {}.
-queue: default "default".
-meta: an object. Default {}.
-scheduled_at: decides the window. Default: now.
-An argument that is left out, or null, is taken from the kind if the kind is registered (register_kind).
-unique_policy: an object. Default {}, which makes the key from the kind alone. ''null''::jsonb: no key. All members are optional:
-  keys: a list of type (always included), queue, args, meta.
-  args_keys, optional_args_keys: parts of the args, by name or JSON Pointer. The optional ones may be missing.
-  meta_keys: parts of the meta. They may be missing.
-  exclude_type: true leaves the type out of the key.
-  window: a length of whole seconds. The window is part of the key.
-  key: a raw key of 1 to 512 bytes, in place of the parts.
-  like: faktory (needs ttl), ojs, river or zizq. Members that are left out have the defaults of that queue. river alone is not unique.
-  states: a list of the states in which the job claims its key. active means running.
-  scope: queued, active (default), completed or exists, in place of states.
-  period: the claim ends this long after created_at.
-  ttl: the claim ends this long after the later of created_at and scheduled_at. Years and months are added in UTC.
-  until: start (the fetch ends the claim) or success (all states but completed).
-  on_conflict: ignore (default), reject, replace, replace_except_schedule, preempt, update, or run_again (needs states without running).
-  update: how a duplicate changes the args of a waiting holder: latest (default of on_conflict update), merge or append.
-  max_items: with append, the most items of an array, 1 to 1000000. Default 1000.
-  debounce: the job is due this long after its latest duplicate, unless the insert gives scheduled_at. Needs max_delay.
-  max_delay: a duplicate moves the time of a waiting holder to its own time, at most to this long after the holder''s created_at. Default: the time is kept.
-  on_reentry: go_on (default) or discard.
-update, max_items, debounce and max_delay mean on_conflict update. A length is short, such as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration, such as PT15M or P1M.
-Error 22023 names the argument or the member that is invalid.';
+COMMENT ON FUNCTION unique_key IS
+    'The unique key of a job: the SHA-256 of the canonical text of its parts, in lowercase hex. unique_policy has the members keys, args_keys, optional_args_keys, meta_keys, exclude_type, window, key, like, states, scope, period, ttl, until, on_conflict, update, max_items, debounce, max_delay and on_reentry (docs/reference/sql.md). What is left out is the registered kind''s. Error 22023 names the member.';
 
 CREATE FUNCTION _claim_end(unique_states smallint, until_start boolean, unique_until timestamptz) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -77,8 +49,7 @@ CREATE FUNCTION _claim_end(unique_states smallint, until_start boolean, unique_u
         'deleted'
     )
     || coalesce('; at the latest at ' || to_char(unique_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), '');
-COMMENT ON FUNCTION _claim_end(smallint, boolean, timestamptz) IS
-    'When a holder''s claim ends, as a sentence. The arguments are columns of job.';
+COMMENT ON FUNCTION _claim_end IS 'When a holder''s claim ends, as a sentence. The arguments are columns of job.';
 
 CREATE FUNCTION _explain_insert(
     given new_job,
@@ -91,12 +62,11 @@ CREATE FUNCTION _explain_insert(
 )
     LANGUAGE plpgsql STABLE
     SET search_path FROM CURRENT
-    -- As in _insert_unique.
+    -- As in _insert_one.
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET jit = off
 AS $$
-#variable_conflict use_variable
 DECLARE
     answer CONSTANT text := split_part(given.on_conflict, ' ', 1);
     existing job;
@@ -146,7 +116,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _explain_insert(new_job) IS
+COMMENT ON FUNCTION _explain_insert IS
     'The effect that _settle_jobs would have for one job, without locks or writes. holder: the job that claims the key. new_args, new_scheduled_at: the values of the holder after an update. The function for users is explain_unique.';
 
 CREATE FUNCTION explain_unique(
@@ -169,36 +139,17 @@ CREATE FUNCTION explain_unique(
 AS $$
 DECLARE
     given new_job;
-    explained record;
-    held job;
 BEGIN
     given := _new_job(
         kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy, id, false, NULL, 'null', NULL, NULL
     );
-    explained := _explain_insert(given);
-    held := explained.holder;
-    canonical := given.canonical;
-    unique_key := given.unique_key;
-    would_claim_in := state_names(given.unique_states);
-    outcome := explained.outcome;
-    replaced := explained.replaced;
-    holder := held.id;
-    holder_state := held.state;
-    holder_age := explained.answered_at - held.created_at;
-    claims_in := state_names(held.unique_states);
-    frees := _claim_end(held.unique_states, held.until_start, held.unique_until);
-    new_args := explained.new_args;
-    new_scheduled_at := explained.new_scheduled_at;
-    RETURN NEXT;
+    RETURN QUERY
+    SELECT
+        given.canonical, given.unique_key, state_names(given.unique_states), e.outcome, e.replaced, (e.holder).id,
+        (e.holder).state::text, e.answered_at - (e.holder).created_at, state_names((e.holder).unique_states),
+        _claim_end((e.holder).unique_states, (e.holder).until_start, (e.holder).unique_until), e.new_args, e.new_scheduled_at
+    FROM _explain_insert(given) AS e;
 END
 $$;
-COMMENT ON FUNCTION explain_unique(text, jsonb, text, jsonb, integer, integer, timestamptz, jsonb, uuid) IS
-    'The effect that insert_job would have with the same arguments, and the reason. It locks and writes nothing, so another transaction may change the answer before the insert.
-canonical: the text whose SHA-256 is the key. Null: a raw key.
-would_claim_in: the states in which the new job would claim the key. A raw key is claimed while the job is active, unless the policy says otherwise.
-outcome, replaced: as insert_job would return them. inserted also means that a job already has the id, or that an update finds the holder full.
-holder, holder_state, holder_age: the job that claims the key, and its age since created_at. Null: the key is free.
-claims_in: the states in which the holder claims the key.
-frees: when the claim of the holder ends.
-new_args, new_scheduled_at: those of the holder after the update, if outcome is updated.
-Errors as insert_job.';
+COMMENT ON FUNCTION explain_unique IS
+    'The effect that insert_job would have with the same arguments, without locks or writes. canonical: the text whose SHA-256 is the key. Null: a raw key. would_claim_in, claims_in: the states in which the new job and the holder claim the key. frees: when the holder''s claim ends. new_args, new_scheduled_at: those of the holder after an update. Errors as insert_job.';

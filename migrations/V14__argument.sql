@@ -7,7 +7,7 @@ BEGIN
     RAISE invalid_parameter_value USING MESSAGE = problem;
 END
 $$;
-COMMENT ON FUNCTION _refuse(text) IS 'Raises error 22023 with this message. For arguments outside their limits.';
+COMMENT ON FUNCTION _refuse IS 'Raises error 22023 with this message. For arguments outside their limits.';
 
 CREATE FUNCTION _queue_may_be(queue_name text) RETURNS boolean
     LANGUAGE sql STABLE
@@ -20,7 +20,7 @@ CREATE FUNCTION _queue_may_be(queue_name text) RETURNS boolean
             _refuse(format('invalid queue: must not hold control characters: %s', to_json(queue_name)))
         ELSE true
     END;
-COMMENT ON FUNCTION _queue_may_be(text) IS
+COMMENT ON FUNCTION _queue_may_be IS
     'Returns true if the text can be the name of a queue. Otherwise raises error 22023, as insert_job does.';
 
 CREATE FUNCTION _limit_may_be(name text, given integer) RETURNS boolean
@@ -30,7 +30,7 @@ CREATE FUNCTION _limit_may_be(name text, given integer) RETURNS boolean
             _refuse(format('invalid %s: must be at least 1; to run nothing, pause the queue: %s', name, given))
         ELSE true
     END;
-COMMENT ON FUNCTION _limit_may_be(text, integer) IS
+COMMENT ON FUNCTION _limit_may_be IS
     'Returns true if the number can be a limit of running jobs, or is null. Otherwise raises error 22023, which names the column.';
 
 CREATE FUNCTION _rate_may_be(rate_count integer, period interval, burst integer) RETURNS boolean
@@ -46,7 +46,7 @@ CREATE FUNCTION _rate_may_be(rate_count integer, period interval, burst integer)
             _refuse(format('invalid rate: burst must be 1 to 1000000: %s', burst))
         ELSE true
     END;
-COMMENT ON FUNCTION _rate_may_be(integer, interval, integer) IS
+COMMENT ON FUNCTION _rate_may_be IS
     'Returns true if the values can be a rate, or the count is null. Otherwise raises error 22023.';
 
 CREATE FUNCTION _hold_may_be(hold_for interval) RETURNS boolean
@@ -56,8 +56,7 @@ CREATE FUNCTION _hold_may_be(hold_for interval) RETURNS boolean
             _refuse(format('invalid hold: must be 0 to 1000 years: %s', coalesce(hold_for::text, 'null')))
         ELSE true
     END;
-COMMENT ON FUNCTION _hold_may_be(interval) IS
-    'Returns true if a queue or a group can be held for this time. Otherwise raises error 22023.';
+COMMENT ON FUNCTION _hold_may_be IS 'Returns true if a queue or a group can be held for this time. Otherwise raises error 22023.';
 
 CREATE FUNCTION _time_may_be(scheduled_at timestamptz) RETURNS boolean
     LANGUAGE sql STABLE
@@ -67,5 +66,4 @@ CREATE FUNCTION _time_may_be(scheduled_at timestamptz) RETURNS boolean
             _refuse(format('invalid scheduled_at: must be in the years 1 to 9000: %s', scheduled_at))
         ELSE true
     END;
-COMMENT ON FUNCTION _time_may_be(timestamptz) IS
-    'Returns true if a job can be due at this time. Otherwise raises error 22023.';
+COMMENT ON FUNCTION _time_may_be IS 'Returns true if a job can be due at this time. Otherwise raises error 22023.';

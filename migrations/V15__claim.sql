@@ -14,7 +14,6 @@
 
 CREATE FUNCTION _free_claims(ids uuid[], next_state job_state, OUT comers uuid[], OUT expired uuid[])
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     -- The holder is found by a probe for each job. The planner would make a join with all claims of NOT EXISTS.
@@ -35,7 +34,7 @@ BEGIN
     WHERE f.holder IS NULL OR f.unique_until <= clock_timestamp();
 END
 $$;
-COMMENT ON FUNCTION _free_claims(uuid[], job_state) IS
+COMMENT ON FUNCTION _free_claims IS
     'Of jobs without their claims, those that may take them: one for each key that no other job claims. next_state: the state that the jobs are about to enter. Null: they keep their state. expired: the jobs whose claims on these keys have expired. Null: none.';
 
 CREATE FUNCTION _unmet_parents(child uuid, retried uuid[]) RETURNS uuid[]
@@ -53,12 +52,11 @@ BEGIN ATOMIC
     WHERE u.finalized_at IS NULL OR u.replaced_by IS NOT NULL OR u.id = ANY (_unmet_parents.retried)
         OR CASE u.condition WHEN 'completed' THEN u.state <> 'completed' WHEN 'failed' THEN u.have_all_completed END;
 END;
-COMMENT ON FUNCTION _unmet_parents(uuid, uuid[]) IS
+COMMENT ON FUNCTION _unmet_parents IS
     'The parents of a job that have not ended as the job asks. A parent in retried counts as not ended, a deleted one is left out. Null: the job need not wait.';
 
 CREATE FUNCTION _retry(ids uuid[], with_claims boolean, retried uuid[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     -- One statement, so that the edges of a job are open exactly if the job waits. Else they have the present outcomes.
@@ -109,12 +107,11 @@ BEGIN
     WHERE j.id = ANY (ids);
 END
 $$;
-COMMENT ON FUNCTION _retry(uuid[], boolean, uuid[]) IS
+COMMENT ON FUNCTION _retry IS
     'Makes jobs available at once, with at least one attempt left, or pending if a parent has not ended as they ask. with_claims: whether the jobs take back the claims that they lack. retried: all jobs of the retry.';
 
 CREATE FUNCTION _try_claims(comers uuid[], expired uuid[], retried uuid[]) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     UPDATE job AS h
@@ -131,7 +128,7 @@ EXCEPTION
         RETURN false;
 END
 $$;
-COMMENT ON FUNCTION _try_claims(uuid[], uuid[], uuid[]) IS
+COMMENT ON FUNCTION _try_claims IS
     'Gives all of these jobs their claims back, or none. retried: also retries them, as _retry. Null: they keep their state. Returns whether it succeeded.';
 
 CREATE FUNCTION _claim_free_keys(ids uuid[], retried uuid[]) RETURNS uuid[]
@@ -164,7 +161,7 @@ BEGIN
     RETURN taken;
 END
 $$;
-COMMENT ON FUNCTION _claim_free_keys(uuid[], uuid[]) IS
+COMMENT ON FUNCTION _claim_free_keys IS
     'Gives jobs their claims back if their keys are free. retried: as _try_claims. Returns the ids of the jobs that took their claims.';
 
 CREATE FUNCTION _take_claims(ids uuid[]) RETURNS uuid[]
@@ -227,83 +224,78 @@ BEGIN
     RETURN coalesce(discarded, '{}');
 END
 $$;
-COMMENT ON FUNCTION _take_claims(uuid[]) IS
+COMMENT ON FUNCTION _take_claims IS
     'Gives jobs that yielded their claim on re-entry their claim back if the key is free. The other jobs go on without a claim, or are discarded if their policy says so. Returns the ids of the discarded jobs.';
 
 CREATE FUNCTION _next_jobs(queues text[], free integer[], kinds text[], except_ids uuid[])
     RETURNS TABLE (id uuid, queue text)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SET search_path FROM CURRENT
     SET enable_seqscan = off
-    SET plan_cache_mode = force_generic_plan
     SET jit = off
 AS $$
-#variable_conflict use_column
 -- Only ids, so that no value is read.
-BEGIN
-    RETURN QUERY
-    SELECT DISTINCT n.id, n.queue COLLATE "C"
-    FROM unnest(queues, _next_jobs.free) AS w (queue, free)
-    CROSS JOIN LATERAL (
-        SELECT s.id, w.queue
-        FROM (
-            SELECT j.id
-            FROM job AS j
-            WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
-                AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
-            ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
-            LIMIT greatest(w.free, 16)
-        ) AS s
-        UNION ALL
-        SELECT o.id, w.queue
-        FROM (
-            SELECT j.id
-            FROM job AS j
-            WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
-                AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
-                AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
-            ORDER BY j.priority DESC, j.scheduled_at, j.id
-            LIMIT w.free
-            FOR NO KEY UPDATE SKIP LOCKED
-        ) AS o
-        UNION ALL
-        SELECT f.id, w.queue
-        FROM (
-            SELECT j.id
-            FROM job AS j
-            WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
-                AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
-                AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
-            ORDER BY j.priority DESC, j.scheduled_at, j.id
-            LIMIT 16
-        ) AS f
-        UNION ALL
-        SELECT g.id, w.queue
-        FROM (
-            SELECT j.id
-            FROM job AS j
-            WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
-                AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
-            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
-            LIMIT 16
-        ) AS g
-        UNION ALL
-        SELECT i.id, w.queue
-        FROM unnest(
-            CASE
-                WHEN EXISTS (
-                    SELECT FROM job AS j
-                    WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
-                ) THEN (
-                    SELECT g.ids
-                    FROM _jobs_of_groups(w.queue, kinds, w.free, 1, false, except_ids, 10000, '', '{}') AS g
-                )
-            END
-        ) AS i (id)
-    ) AS n;
-END
+SELECT DISTINCT n.id, n.queue COLLATE "C"
+FROM unnest(queues, _next_jobs.free) AS w (queue, free)
+CROSS JOIN LATERAL (
+    SELECT s.id, w.queue
+    FROM (
+        SELECT j.id
+        FROM job AS j
+        WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
+            AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+        ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
+        LIMIT greatest(w.free, 16)
+    ) AS s
+    UNION ALL
+    SELECT o.id, w.queue
+    FROM (
+        SELECT j.id
+        FROM job AS j
+        WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
+            AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+            AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
+        ORDER BY j.priority DESC, j.scheduled_at, j.id
+        LIMIT w.free
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS o
+    UNION ALL
+    SELECT f.id, w.queue
+    FROM (
+        SELECT j.id
+        FROM job AS j
+        WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
+            AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+            AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
+        ORDER BY j.priority DESC, j.scheduled_at, j.id
+        LIMIT 16
+    ) AS f
+    UNION ALL
+    SELECT g.id, w.queue
+    FROM (
+        SELECT j.id
+        FROM job AS j
+        WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+            AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
+        ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+        LIMIT 16
+    ) AS g
+    UNION ALL
+    SELECT i.id, w.queue
+    FROM unnest(
+        CASE
+            WHEN EXISTS (
+                SELECT FROM job AS j
+                WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+            ) THEN (
+                SELECT g.ids
+                FROM _jobs_of_groups(w.queue, kinds, w.free, 1, false, except_ids, 10000, '', '{}') AS g
+            )
+        END
+    ) AS i (id)
+) AS n
 $$;
-COMMENT ON FUNCTION _next_jobs(text[], integer[], text[], uuid[]) IS
+COMMENT ON FUNCTION _next_jobs IS
     'The jobs that a fetch from the heads of these queues would take now. free: the free slots, for each queue. kinds null: any kind. except_ids: jobs to leave out. The first sixteen jobs of each sort are included even if they are locked. After a fetch that was given up, the server may still hold the locks of its jobs.';
 
 CREATE FUNCTION try_jobs(ids uuid[], worker uuid)
@@ -316,7 +308,6 @@ CREATE FUNCTION try_jobs(ids uuid[], worker uuid)
     SET plan_cache_mode = force_generic_plan
     SET jit = off
 AS $$
-#variable_conflict use_column
 -- A start that is undone at once, and so are its triggers. try_jobs names the job that fails. A fetch fails as a whole and
 -- names none. The values are read, but none of more than a megabyte is made into text: that can take the server many
 -- seconds in which nothing interrupts it.
@@ -392,12 +383,13 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION try_jobs(uuid[], uuid) IS
-    'Tries one by one whether available jobs can be read and started by the worker. Every trial is rolled back. Returns one row for each job that was tried. worker null: the jobs are only read. bytes: the approximate size of the job''s values. Null: they cannot be read. took: seconds. code, problem: the error of the database. Code 57014: the statement timed out at this job, and the later jobs were not tried.';
+COMMENT ON FUNCTION try_jobs IS
+    'Tries one by one whether available jobs can be read and started by the worker. Every trial is rolled back. worker null: they are only read. Returns one row for each tried job. bytes: the approximate size of its values. Null: they cannot be read. code, problem: the error of the database. Code 57014: the statement timed out at this job, and the later ones were not tried.';
 
 CREATE FUNCTION _discard_unreadable(job_id uuid, reason text, keep_errors boolean) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
 AS $$
 -- The values stay as they are, so nothing has to be read of them. Only the errors can be read.
 DECLARE
@@ -422,7 +414,7 @@ BEGIN
     RETURN has_yielded IS NOT NULL OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = job_id AND j.state = 'available');
 END
 $$;
-COMMENT ON FUNCTION _discard_unreadable(uuid, text, boolean) IS
+COMMENT ON FUNCTION _discard_unreadable IS
     'Discards an available job that no fetch can return, with the reason. keep_errors: true adds the reason to the job''s errors, which must be readable for that. False replaces them. Returns whether the job is out of the way: it was discarded, or is not available any more. False: another transaction has the job locked.';
 
 CREATE FUNCTION release_claim(unique_key text) RETURNS uuid
@@ -434,5 +426,5 @@ AS $$
     WHERE j.unique_key = release_claim.unique_key COLLATE "C" AND j.claims
     RETURNING j.id
 $$;
-COMMENT ON FUNCTION release_claim(text) IS
+COMMENT ON FUNCTION release_claim IS
     'For operators: ends the claim on a key for good. The job that claimed it otherwise stays as it is. Returns the id of that job, even if the claim had expired. Null: no job claims the key.';

@@ -30,7 +30,7 @@ AS $$
     VALUES (_log_change.id, _log_change.actor, _log_change.verb, _log_change.subject, _log_change.jobs)
     ON CONFLICT ON CONSTRAINT change_log_pkey DO UPDATE SET jobs = l.jobs + excluded.jobs, last_at = statement_timestamp()
 $$;
-COMMENT ON FUNCTION _log_change(uuid, text, text, jsonb, bigint) IS
+COMMENT ON FUNCTION _log_change IS
     'Logs a change, or adds to its number of jobs. jobs: null for a change that is not one of jobs.';
 
 CREATE FUNCTION _end_jobs(ids uuid[], states text[], end_state job_state)
@@ -71,8 +71,7 @@ BEGIN ATOMIC
     FROM changed AS c
     CROSS JOIN settled AS s;
 END;
-COMMENT ON FUNCTION _end_jobs(uuid[], text[], job_state) IS
-    'Ends jobs that are not final, as cancel_jobs and discard_jobs describe.';
+COMMENT ON FUNCTION _end_jobs IS 'Ends jobs that are not final, as cancel_jobs and discard_jobs describe.';
 
 CREATE FUNCTION cancel_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -80,7 +79,7 @@ RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
 BEGIN ATOMIC
     SELECT e.id, e.kind, e.queue, e.attempt, e.state FROM _end_jobs(cancel_jobs.ids, cancel_jobs.states, 'cancelled') AS e;
 END;
-COMMENT ON FUNCTION cancel_jobs(uuid[], text[]) IS
+COMMENT ON FUNCTION cancel_jobs IS
     'Cancels the jobs with these ids that are not final. With states, only jobs in one of these states. A running job is cancelled at once: its runner is notified, and the result of its worker is dropped. Returns one row per cancelled job.';
 
 CREATE FUNCTION discard_jobs(ids uuid[], states text[] DEFAULT NULL)
@@ -89,7 +88,7 @@ RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
 BEGIN ATOMIC
     SELECT e.id, e.kind, e.queue, e.attempt, e.state FROM _end_jobs(discard_jobs.ids, discard_jobs.states, 'discarded') AS e;
 END;
-COMMENT ON FUNCTION discard_jobs(uuid[], text[]) IS
+COMMENT ON FUNCTION discard_jobs IS
     'Discards the jobs with these ids that are not final, as jobs that failed for good. With states, only jobs in one of these states. Each gets an error with the code by_operator. A running job is discarded at once: its runner is notified, and the result of its worker is dropped. Returns one row per discarded job.';
 
 CREATE FUNCTION _cancelled_below(ids uuid[]) RETURNS uuid[]
@@ -111,7 +110,7 @@ BEGIN ATOMIC
     )
     SELECT coalesce(array_agg(b.id), '{}') FROM below AS b WHERE b.id <> ALL (_cancelled_below.ids);
 END;
-COMMENT ON FUNCTION _cancelled_below(uuid[]) IS
+COMMENT ON FUNCTION _cancelled_below IS
     'The jobs that were cancelled because of the ends of these jobs, directly or through other jobs. A retry of these jobs reopens them.';
 
 CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL, afresh boolean DEFAULT false)
@@ -123,7 +122,6 @@ RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, ref
     SET plan_cache_mode = force_generic_plan
     SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     wanted uuid[];
     below uuid[] := '{}';
@@ -211,8 +209,8 @@ BEGIN
     WHERE j.id = ANY (wanted);
 END
 $$;
-COMMENT ON FUNCTION retry_jobs(uuid[], text[], boolean) IS
-    'Makes the final and waiting jobs with these ids available, with at least one attempt left. afresh: with attempt 0 and all of their attempts. With states, only jobs in one of these states. A job whose parents have not all ended as it asks becomes pending. So do the jobs that were cancelled because of these jobs, directly or not. A job takes its claim back if its key is free, and otherwise goes on without it. If its policy says discard on re-entry, a waiting job is discarded, and a final job is refused and stays as it is. Notifies idle runners. Returns one row per job: its new state, whether it was refused, and the holder of its key. The holder is null if it belongs to an open transaction or if the time for waiting was used up.';
+COMMENT ON FUNCTION retry_jobs IS
+    'Makes final and waiting jobs available, with at least one attempt left, or with all of them (afresh). states: only jobs in these states. A job whose parents have not ended as it asks becomes pending, and so do the jobs that were cancelled because of it. A job whose key is taken goes on without it. If its policy says discard, it is discarded, or refused if it is final. Returns one row per job.';
 
 CREATE FUNCTION _let_wait(ids uuid[], states text[], until timestamptz)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -264,7 +262,7 @@ BEGIN ATOMIC
     FROM changed AS c
     CROSS JOIN settled AS s;
 END;
-COMMENT ON FUNCTION _let_wait(uuid[], text[], timestamptz) IS
+COMMENT ON FUNCTION _let_wait IS
     'Changes the time of jobs, as reschedule_jobs describes. until null: releases pending jobs, as release_jobs describes.';
 
 CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)
@@ -273,7 +271,7 @@ RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
 BEGIN ATOMIC
     SELECT w.id, w.kind, w.queue, w.attempt, w.state FROM _let_wait(release_jobs.ids, release_jobs.states, NULL) AS w;
 END;
-COMMENT ON FUNCTION release_jobs(uuid[], text[]) IS
+COMMENT ON FUNCTION release_jobs IS
     'Releases the pending jobs with these ids. With states, only jobs in one of these states. A job becomes available now, or scheduled if its time has not come. Notifies idle runners. Returns one row per job with its new state.';
 
 CREATE FUNCTION reschedule_jobs(ids uuid[], scheduled_at timestamptz, states text[] DEFAULT NULL)
@@ -286,7 +284,7 @@ BEGIN ATOMIC
         CASE WHEN _time_may_be(reschedule_jobs.scheduled_at) THEN reschedule_jobs.scheduled_at END
     ) AS w;
 END;
-COMMENT ON FUNCTION reschedule_jobs(uuid[], timestamptz, text[]) IS
+COMMENT ON FUNCTION reschedule_jobs IS
     'Changes the time of the waiting jobs with these ids. With states, only jobs in one of these states. A job that is due becomes available at once. A pending job stays pending. Notifies idle runners. Returns one row per job with its new state. Error 22023 for a time that is null or outside the years 1 to 9000.';
 
 CREATE FUNCTION set_priority(ids uuid[], priority integer, states text[] DEFAULT NULL)
@@ -313,7 +311,7 @@ BEGIN ATOMIC
     WHERE j.id = w.id
     RETURNING j.id, j.kind, j.queue, j.attempt, j.state::text;
 END;
-COMMENT ON FUNCTION set_priority(uuid[], integer, text[]) IS
+COMMENT ON FUNCTION set_priority IS
     'Changes the priority of the waiting jobs with these ids. With states, only jobs in one of these states. A higher priority runs first. Returns one row per job. Error 22023 for a priority that is null or outside -32768 to 32767.';
 
 CREATE FUNCTION delete_jobs(ids uuid[], states text[] DEFAULT NULL)
@@ -325,7 +323,6 @@ RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
     SET plan_cache_mode = force_generic_plan
     SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     wanted uuid[];
     told record;
@@ -366,5 +363,5 @@ BEGIN
     FROM deleted AS d;
 END
 $$;
-COMMENT ON FUNCTION delete_jobs(uuid[], text[]) IS
+COMMENT ON FUNCTION delete_jobs IS
     'Deletes the jobs with these ids that are not running. With states, only jobs in one of these states. The unique keys that they claimed are free. The edges of their children get the final state as the outcome. A job that was not final counts as cancelled. If another transaction has locked a child, its parent is not deleted. Returns one row per deleted job with the state that it had.';

@@ -4,7 +4,7 @@ CREATE FUNCTION _refuse_beyond_max_waiting() RETURNS trigger
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     SET search_path FROM CURRENT
-    -- As in _insert_unique. The counts stop at the limit only where a scan reads an index in its order.
+    -- As in _insert_one. The counts stop at the limit only where a scan reads an index in its order.
     SET plan_cache_mode = force_generic_plan
     SET enable_seqscan = off
     SET enable_bitmapscan = off

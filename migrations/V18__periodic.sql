@@ -88,7 +88,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION _place_periodic() IS
+COMMENT ON FUNCTION _place_periodic IS
     'Starts a new schedule or time zone of a periodic job. The next slot is then the first one from now on.';
 
 CREATE TRIGGER periodic_place
@@ -104,8 +104,7 @@ CREATE FUNCTION _slot_text(slot timestamptz) RETURNS text
     RETURN to_char(slot AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
         || coalesce('.' || nullif(rtrim(to_char(slot AT TIME ZONE 'UTC', 'US'), '0'), ''), '')
         || 'Z';
-COMMENT ON FUNCTION _slot_text(timestamptz) IS
-    'A slot in RFC 3339, as it stands in the keys and the meta of periodic jobs.';
+COMMENT ON FUNCTION _slot_text IS 'A slot in RFC 3339, as it stands in the keys and the meta of periodic jobs.';
 
 CREATE FUNCTION _slot_id(name text, slot timestamptz) RETURNS uuid
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -117,7 +116,7 @@ CREATE FUNCTION _slot_id(name text, slot timestamptz) RETURNS uuid
         )::uuid
         FROM (SELECT encode(sha256(convert_to(name || ' ' || _slot_text(slot), 'UTF8')), 'hex') AS hex) AS h
     );
-COMMENT ON FUNCTION _slot_id(text, timestamptz) IS
+COMMENT ON FUNCTION _slot_id IS
     'The id of the job for a slot of a periodic job. The same slot always has the same id, so a second insert is recognised.';
 
 CREATE FUNCTION run_periodic(
@@ -127,7 +126,6 @@ CREATE FUNCTION run_periodic(
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 -- Any number of runners may call this for the same slots at once. The first one to lock the row moves next_at in the same
 -- transaction, and the others find it moved. Another schedule has another starts_at. If next_at is moved back by hand, the
 -- slot's job id, and its key if it has one, show that the slot was run.
@@ -214,7 +212,7 @@ BEGIN
     WHERE p.name = which;
 END
 $$;
-COMMENT ON FUNCTION run_periodic(text, timestamptz, timestamptz, timestamptz[], timestamptz) IS
+COMMENT ON FUNCTION run_periodic IS
     'Inserts the jobs of these slots of a periodic job, and moves next_at on. Does so only if next_at and starts_at are what the caller saw. Returns one row per slot. The outcome is inserted, duplicate (another job claims the key) or rejected (the same, for a policy that rejects). Returns no row if another runner has run the slots, or while the table job lacks a key.';
 
 CREATE FUNCTION set_periodic(
@@ -234,7 +232,6 @@ CREATE FUNCTION set_periodic(
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 DECLARE
     is_new boolean;
 BEGIN
@@ -266,5 +263,5 @@ BEGIN
     RETURN is_new;
 END
 $$;
-COMMENT ON FUNCTION set_periodic(text, text, text, text, jsonb, text, integer, integer, jsonb, jsonb, text, interval) IS
+COMMENT ON FUNCTION set_periodic IS
     'Defines a periodic job, or changes one. A null argument leaves the value as it is. expires_in 0: the jobs do not expire. Of a new one it means the default, which the registered kind may say. Runners read the schedule within seconds. If they cannot read it, the column problem says why. Returns whether the periodic job is new. Error 22023 for an unknown name without a kind and a schedule.';

@@ -8,58 +8,42 @@ CREATE FUNCTION _available_queues() RETURNS SETOF text
     SET enable_bitmapscan = off
     SET jit = off
 AS $$
--- Loose index scans: one probe for each queue.
-WITH RECURSIVE without_group AS (
-    (SELECT j.queue FROM job AS j WHERE j.group_key IS NULL AND j.state = 'available' ORDER BY j.queue LIMIT 1)
+-- A loose index scan: two probes for each queue.
+WITH RECURSIVE visited AS (
+    SELECT '' COLLATE "C" AS queue
     UNION ALL
-    SELECT n.queue
-    FROM without_group AS a
+    SELECT least(n.without_group, n.with_groups)
+    FROM visited AS v
     CROSS JOIN LATERAL (
-        SELECT j.queue
-        FROM job AS j
-        WHERE j.group_key IS NULL AND j.state = 'available' AND j.queue > a.queue
-        ORDER BY j.queue
-        LIMIT 1
+        SELECT
+            (
+                SELECT j.queue::text FROM job AS j
+                WHERE j.group_key IS NULL AND j.state = 'available' AND j.queue > v.queue
+                ORDER BY j.queue
+                LIMIT 1
+            ) AS without_group,
+            (
+                SELECT j.queue::text FROM job AS j
+                WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue > v.queue
+                ORDER BY j.queue
+                LIMIT 1
+            ) AS with_groups
     ) AS n
-),
-with_groups AS (
-    (SELECT j.queue FROM job AS j WHERE j.group_key IS NOT NULL AND j.state = 'available' ORDER BY j.queue LIMIT 1)
-    UNION ALL
-    SELECT n.queue
-    FROM with_groups AS a
-    CROSS JOIN LATERAL (
-        SELECT j.queue
-        FROM job AS j
-        WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue > a.queue
-        ORDER BY j.queue
-        LIMIT 1
-    ) AS n
+    WHERE v.queue IS NOT NULL
 )
-SELECT a.queue::text FROM without_group AS a
-UNION
-SELECT g.queue::text FROM with_groups AS g
+SELECT v.queue FROM visited AS v WHERE v.queue <> ''
 $$;
-COMMENT ON FUNCTION _available_queues() IS 'The queues that have available jobs.';
+COMMENT ON FUNCTION _available_queues IS 'The queues that have available jobs.';
 
 CREATE FUNCTION _oldest_available(queue_name text) RETURNS timestamptz
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 -- The first ones of each priority: those that have waited longest are among them, but where many were inserted
 -- with a time that had passed.
 WITH RECURSIVE first AS (
-    (
-        SELECT j.priority
-        FROM job AS j
-        WHERE j.queue = queue_name AND j.group_key IS NULL AND j.state = 'available'
-        ORDER BY j.priority DESC, j.scheduled_at
-        LIMIT 1
-    )
+    SELECT 32768 AS priority
     UNION ALL
-    SELECT b.priority
+    SELECT b.priority::integer
     FROM first AS f
     CROSS JOIN LATERAL (
         SELECT j.priority
@@ -72,7 +56,7 @@ WITH RECURSIVE first AS (
 SELECT min(s.since) FILTER (WHERE isfinite(s.since)) AS oldest
 FROM (
     SELECT greatest(j.scheduled_at, j.created_at) AS since
-    FROM (SELECT f.priority FROM first AS f LIMIT 1000) AS f
+    FROM (SELECT f.priority FROM first AS f LIMIT 1001) AS f
     CROSS JOIN LATERAL (
         SELECT j.scheduled_at, j.created_at
         FROM job AS j
@@ -92,7 +76,7 @@ FROM (
     ) AS g
 ) AS s
 $$;
-COMMENT ON FUNCTION _oldest_available(text) IS
+COMMENT ON FUNCTION _oldest_available IS
     'When the oldest available job of a queue could first have run, among the first ten jobs of each priority and the first thousand of groups. Null: no job is available.';
 
 -- A job that was inserted with a past scheduled_at counts as waiting since its insert.
@@ -117,9 +101,9 @@ AS $$
 -- ones, the last discarded ones and the last of all are looked at.
 WITH RECURSIVE running AS (
     -- A loose index scan: one probe for each queue.
-    (SELECT j.queue FROM job AS j WHERE j.state = 'running' ORDER BY j.queue LIMIT 1)
+    SELECT '' COLLATE "C" AS queue
     UNION ALL
-    SELECT n.queue
+    SELECT n.queue::text
     FROM running AS r
     CROSS JOIN LATERAL (
         SELECT j.queue
@@ -169,7 +153,7 @@ named AS (
     SELECT q.name FROM queue AS q
     UNION SELECT w.queue FROM worked AS w
     UNION SELECT a.name FROM _available_queues() AS a (name)
-    UNION SELECT r.queue FROM running AS r
+    UNION SELECT r.queue FROM running AS r WHERE r.queue <> ''
     UNION SELECT w.queue FROM waiting AS w
     UNION SELECT d.queue FROM discarded AS d
     UNION SELECT l.queue FROM last AS l
@@ -206,17 +190,18 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (SELECT _oldest_available(n.name) AS oldest) AS o
 ORDER BY n.name
 $$;
-COMMENT ON FUNCTION queues(integer, integer) IS
-    'One row per queue that has settings, a live runner or jobs, with its jobs by state. The cost does not grow with the number of jobs. available and running are counted up to count_to + 1. scheduled and retryable are counted among the look_at jobs that are due first, discarded among the last look_at discarded jobs, and pending, completed and cancelled among the last look_at jobs. Each of waiting_are_all, discarded_are_all and last_are_all says whether these were all. A queue with nothing but older final or pending jobs is missing. oldest_available_age is how long the oldest available job could have run. It reads the first ten jobs of each priority, and a thousand jobs of groups.';
+COMMENT ON FUNCTION queues IS
+    'One row per queue that has settings, a live runner or jobs. The cost does not grow with the number of jobs. available and running are counted up to count_to + 1, scheduled and retryable among the look_at jobs that are due first, discarded among the last look_at discarded ones, the others among the last look_at jobs. waiting_are_all, discarded_are_all and last_are_all say whether these were all.';
 
 CREATE FUNCTION _waiting_and_discarded_jobs(look_at integer) RETURNS TABLE (
-    id uuid, kind short_name, queue short_name, state job_state, attempt attempt_count, at timestamptz, last_error jsonb
+    id uuid, kind short_name, queue short_name, state job_state, attempt attempt_count, crashes attempt_count,
+    created_at timestamptz, at timestamptz, last_error jsonb
 )
     LANGUAGE sql STABLE
 -- A function with settings cannot be inlined. Inlined, it reads only the columns that the calling statement needs.
 BEGIN ATOMIC
     (
-        SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.attempted_at, j.errors -> -1
+        SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.crashes, j.created_at, j.attempted_at, j.errors -> -1
         FROM job AS j
         WHERE j.state IN ('scheduled', 'retryable')
         ORDER BY j.scheduled_at
@@ -224,14 +209,14 @@ BEGIN ATOMIC
     )
     UNION ALL
     (
-        SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.finalized_at, j.errors -> -1
+        SELECT j.id, j.kind, j.queue, j.state, j.attempt, j.crashes, j.created_at, j.finalized_at, j.errors -> -1
         FROM job AS j
         WHERE j.state = 'discarded'
         ORDER BY j.id DESC
         LIMIT look_at
     );
 END;
-COMMENT ON FUNCTION _waiting_and_discarded_jobs(integer) IS
+COMMENT ON FUNCTION _waiting_and_discarded_jobs IS
     'The look_at scheduled and retryable jobs that are due first, and the last look_at discarded jobs. at: when the last attempt began, or when the job was discarded. last_error: the last entry of job.errors.';
 
 -- Without a backslash, which means something else where standard_conforming_strings is off.
@@ -280,7 +265,7 @@ FROM counted AS c
 LEFT JOIN LATERAL (SELECT j.errors -> -1 AS last FROM job AS j WHERE j.id = c.last_job) AS e ON true
 ORDER BY c.retryable + c.discarded DESC, c.kind
 $$;
-COMMENT ON FUNCTION failing_kinds(integer) IS
+COMMENT ON FUNCTION failing_kinds IS
     'The rows of the view failing_kind. Reads the look_at waiting jobs that are due first, and the last look_at discarded jobs.';
 
 CREATE FUNCTION failing_codes(look_at integer DEFAULT 20000)
@@ -309,7 +294,7 @@ FROM (
 GROUP BY f.kind, f.code
 ORDER BY count(*) DESC, f.kind, f.code
 $$;
-COMMENT ON FUNCTION failing_codes(integer) IS
+COMMENT ON FUNCTION failing_codes IS
     'The rows of the view failing_code. Reads the look_at waiting jobs that are due first, and the last look_at discarded jobs, with their errors.';
 
 CREATE FUNCTION error_pattern(error text) RETURNS text
@@ -321,7 +306,7 @@ CREATE FUNCTION error_pattern(error text) RETURNS text
         ),
         200
     );
-COMMENT ON FUNCTION error_pattern(text) IS
+COMMENT ON FUNCTION error_pattern IS
     'The first line of an error, in which each word with a digit is a #: numbers, ids, times and addresses. At most 200 characters.';
 
 CREATE FUNCTION failing_errors(kind text, most integer DEFAULT 100)
@@ -349,7 +334,7 @@ GROUP BY f.error_pattern
 ORDER BY count(*) DESC, f.error_pattern
 LIMIT most
 $$;
-COMMENT ON FUNCTION failing_errors(text, integer) IS
+COMMENT ON FUNCTION failing_errors IS
     'The retryable and discarded jobs of a kind by the error_pattern of their last error, the pattern with the most jobs first. last_failed_at: when the last attempt of a retryable job began, or when a job was discarded. Reads all failed jobs of all kinds.';
 
 CREATE VIEW unique_claim AS
@@ -372,13 +357,8 @@ COMMENT ON COLUMN unique_claim.state IS 'The state of the holder.';
 COMMENT ON COLUMN unique_claim.claims_in IS 'The states in which the holder claims the key.';
 COMMENT ON COLUMN unique_claim.claimed_until IS 'When the claim expires. Null: the claim has no time limit and ends with the holder''s state.';
 COMMENT ON COLUMN unique_claim.frees IS 'The event that ends the claim, as a sentence.';
-COMMENT ON COLUMN unique_claim.created_at IS 'When the holder was inserted.';
 COMMENT ON COLUMN unique_claim.age IS 'The time since the holder was inserted.';
-COMMENT ON COLUMN unique_claim.scheduled_at IS 'The earliest time at which the holder may run.';
-COMMENT ON COLUMN unique_claim.attempted_at IS 'When the latest attempt of the holder started.';
 COMMENT ON COLUMN unique_claim.finalized_at IS 'When the holder became final. Set where a final job still claims its key.';
-COMMENT ON COLUMN unique_claim.attempt IS 'The number of started attempts of the holder.';
-COMMENT ON COLUMN unique_claim.worker IS 'The runner that has the holder or had it last.';
 
 CREATE VIEW running_job AS
 SELECT
@@ -394,22 +374,13 @@ LEFT JOIN runner AS r ON r.id = j.worker
 WHERE j.state = 'running';
 COMMENT ON VIEW running_job IS
     'One row per running job, with its runner. A runner fetches up to 50 ms of work ahead, so the youngest jobs may not have begun.';
-COMMENT ON COLUMN running_job.id IS 'The id of the job.';
-COMMENT ON COLUMN running_job.kind IS 'The kind of the job.';
-COMMENT ON COLUMN running_job.queue IS 'The queue of the job.';
 COMMENT ON COLUMN running_job.attempt IS 'The number of this attempt.';
-COMMENT ON COLUMN running_job.max_attempts IS 'The number of attempts before the job is discarded.';
-COMMENT ON COLUMN running_job.crashes IS 'How many times in a row a runner died while it had the job. A job with a number above 0 is a suspect.';
-COMMENT ON COLUMN running_job.priority IS 'Jobs with a higher priority run first.';
 COMMENT ON COLUMN running_job.started_at IS 'When this attempt started.';
 COMMENT ON COLUMN running_job.running_for IS 'The time since this attempt started.';
 COMMENT ON COLUMN running_job.runner IS 'The runner that has the job: runner.id.';
 COMMENT ON COLUMN running_job.runner_name IS 'The name of the runner. Null: the runner has no row any more.';
 COMMENT ON COLUMN running_job.runner_is_alive IS 'Whether the runner''s lease has not run out, nor a remote worker''s reservation of the job. False: the job will be rescued.';
 COMMENT ON COLUMN running_job.lease_left IS 'The time until the runner''s lease runs out, without another heartbeat, or a remote worker''s reservation of the job. A heartbeat comes four times a lease. Negative: the time since it ran out.';
-COMMENT ON COLUMN running_job.progress IS 'The progress that the job reported last.';
-COMMENT ON COLUMN running_job.unique_key IS 'The unique key of the job. Null: it has none.';
-COMMENT ON COLUMN running_job.claims IS 'Whether the job claims its unique key now.';
 
 CREATE VIEW queue_status AS
 SELECT
@@ -434,8 +405,6 @@ COMMENT ON VIEW queue_status IS
 COMMENT ON COLUMN queue_status.queue IS 'The queue''s name.';
 COMMENT ON COLUMN queue_status.status IS
     'paused; held: held_until is set; no runner: there are jobs, and no live runner works the queue; at its limit: max_running jobs run; working: jobs run; waiting: jobs are available and none runs; idle.';
-COMMENT ON COLUMN queue_status.paused_at IS 'When the queue was paused. Null: it is not paused.';
-COMMENT ON COLUMN queue_status.max_running IS 'How many of the queue''s jobs may run at the same time, over all runners. Null: no limit.';
 COMMENT ON COLUMN queue_status.runners IS 'The number of live runners that work the queue.';
 COMMENT ON COLUMN queue_status.available IS 'The number of available jobs. 10001 means more than 10,000.';
 COMMENT ON COLUMN queue_status.running IS 'The number of running jobs. 10001 means more than 10,000.';
@@ -449,11 +418,6 @@ COMMENT ON COLUMN queue_status.oldest_available_age IS 'How long the oldest avai
 COMMENT ON COLUMN queue_status.waiting_are_all IS 'Whether all scheduled and retryable jobs of all queues were read. False: only the 20,000 that are due first.';
 COMMENT ON COLUMN queue_status.discarded_are_all IS 'Whether all discarded jobs of all queues were read. False: only the last 20,000.';
 COMMENT ON COLUMN queue_status.last_are_all IS 'Whether all jobs were read. False: only the last 20,000.';
-COMMENT ON COLUMN queue_status.max_waiting IS 'How many available jobs the queue may have after an insert. Null: no limit.';
-COMMENT ON COLUMN queue_status.rate_count IS 'How many of the queue''s jobs may start in each rate_period, over all runners. Null: no rate.';
-COMMENT ON COLUMN queue_status.rate_period IS 'The period of rate_count.';
-COMMENT ON COLUMN queue_status.rate_burst IS 'How many jobs may start at once after a time without starts.';
-COMMENT ON COLUMN queue_status.held_until IS 'The end of the queue''s hold. Null: it is not held.';
 
 CREATE VIEW failing_kind AS
 SELECT
@@ -461,7 +425,6 @@ SELECT
 FROM failing_kinds() AS f;
 COMMENT ON VIEW failing_kind IS
     'One row per kind with retryable or discarded jobs, the kind with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_kinds() takes another number. Reads with the caller''s rights.';
-COMMENT ON COLUMN failing_kind.kind IS 'The kind.';
 COMMENT ON COLUMN failing_kind.queues IS 'The queues of these jobs.';
 COMMENT ON COLUMN failing_kind.retryable IS 'The number of retryable jobs of the kind.';
 COMMENT ON COLUMN failing_kind.discarded IS 'The number of discarded jobs of the kind.';
@@ -476,7 +439,6 @@ SELECT f.kind, f.code, f.retryable, f.discarded, f.last_failed_at, f.last_error,
 FROM failing_codes() AS f;
 COMMENT ON VIEW failing_code IS
     'One row per kind and code of the last error of its retryable and discarded jobs, the code with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_codes() takes another number. Reads with the caller''s rights.';
-COMMENT ON COLUMN failing_code.kind IS 'The kind.';
 COMMENT ON COLUMN failing_code.code IS 'The code of the last error. Null: that error has none.';
 COMMENT ON COLUMN failing_code.retryable IS 'The number of retryable jobs of the kind whose last error has the code.';
 COMMENT ON COLUMN failing_code.discarded IS 'The number of discarded jobs of the kind whose last error has the code.';
@@ -495,14 +457,5 @@ WHERE j.state = 'discarded' AND j.expires_at IS NOT NULL AND e.code = 'expired'
 ORDER BY j.id DESC;
 COMMENT ON VIEW expired_job IS
     'One row per job that was discarded because it had not started by its expires_at, the newest first. It reads the discarded jobs. Operators retry such a job with retry_jobs, which clears expires_at.';
-COMMENT ON COLUMN expired_job.id IS 'The job: job.id.';
-COMMENT ON COLUMN expired_job.kind IS 'The kind of the job.';
-COMMENT ON COLUMN expired_job.queue IS 'The queue of the job.';
-COMMENT ON COLUMN expired_job.group_key IS 'The group of the job. Null: the job has no group.';
-COMMENT ON COLUMN expired_job.unique_key IS 'The unique key of the job. Null: the job has none.';
-COMMENT ON COLUMN expired_job.priority IS 'The priority of the job.';
-COMMENT ON COLUMN expired_job.created_at IS 'When the job was inserted.';
-COMMENT ON COLUMN expired_job.scheduled_at IS 'The earliest time at which the job might have run.';
-COMMENT ON COLUMN expired_job.expires_at IS 'The time by which the job had to start.';
 COMMENT ON COLUMN expired_job.discarded_at IS 'When the job was discarded.';
 COMMENT ON COLUMN expired_job.waited IS 'How long the job was due and had not started.';

@@ -8,13 +8,13 @@ CREATE FUNCTION _obstacle_codes() RETURNS text[]
         kind_unknown, queue_limit, queue_rate, queue_locked, group_held, group_began, group_limit, group_rate, group_head,
         slots_busy, suspect, behind, locked, not_taken, next, expires
     }'::text[];
-COMMENT ON FUNCTION _obstacle_codes() IS 'The codes of why_waiting, in the order of its rows.';
+COMMENT ON FUNCTION _obstacle_codes IS 'The codes of why_waiting, in the order of its rows.';
 
 CREATE FUNCTION _time_text(at text) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     -- to_char of an infinite time is null.
     RETURN coalesce(to_char(at::timestamptz AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'), at);
-COMMENT ON FUNCTION _time_text(text) IS 'A time of a JSON document, as a sentence shows it: in UTC, in whole seconds.';
+COMMENT ON FUNCTION _time_text IS 'A time of a JSON document, as a sentence shows it: in UTC, in whole seconds.';
 
 CREATE FUNCTION _session_text(details jsonb) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -27,7 +27,7 @@ CREATE FUNCTION _session_text(details jsonb) RETURNS text
             WHEN 1 THEN ' or another session'
             ELSE coalesce(' or one of ' || jsonb_array_length(details -> 'or') || ' other sessions', '')
         END;
-COMMENT ON FUNCTION _session_text(jsonb) IS
+COMMENT ON FUNCTION _session_text IS
     'The first words of a sentence about a session, or a prepared transaction, that holds a lock.';
 
 CREATE FUNCTION _open_text(details jsonb) RETURNS text
@@ -36,8 +36,7 @@ CREATE FUNCTION _open_text(details jsonb) RETURNS text
         WHEN details ->> 'open_since' IS NULL THEN 'until its transaction ends'
         ELSE format('in a transaction open since %s', _time_text(details ->> 'open_since'))
     END;
-COMMENT ON FUNCTION _open_text(jsonb) IS
-    'The last words of a sentence about a lock: how long its transaction has been open.';
+COMMENT ON FUNCTION _open_text IS 'The last words of a sentence about a lock: how long its transaction has been open.';
 
 CREATE FUNCTION _obstacle_reason(code text, details jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
@@ -136,7 +135,7 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION _obstacle_reason(text, jsonb) IS
+COMMENT ON FUNCTION _obstacle_reason IS
     'The sentence of an obstacle, from its code and its details. No other text of the schema says why a job waits.';
 
 CREATE FUNCTION _obstacle_remedy(code text, details jsonb) RETURNS text
@@ -187,5 +186,4 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION _obstacle_remedy(text, jsonb) IS
-    'The remedy for an obstacle, often a statement. Null: the obstacle ends by itself.';
+COMMENT ON FUNCTION _obstacle_remedy IS 'The remedy for an obstacle, often a statement. Null: the obstacle ends by itself.';

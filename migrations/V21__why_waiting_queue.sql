@@ -17,12 +17,11 @@ EXCEPTION
         RETURN false;
 END
 $$;
-COMMENT ON FUNCTION _is_open(xid) IS 'Whether a transaction or a subtransaction is open.';
+COMMENT ON FUNCTION _is_open IS 'Whether a transaction or a subtransaction is open.';
 
 CREATE FUNCTION _open_lockers(marked xid, locked regclass) RETURNS TABLE (locker xid, mode text)
     LANGUAGE plpgsql STABLE
     ROWS 1
-    SET search_path FROM CURRENT
 AS $$
 -- The xmax of a row is the transaction that locked or changed it last, or the number of a multixact where several did. It
 -- stays when that transaction has ended. The two sorts of number cannot be told apart, so both are looked up.
@@ -39,12 +38,11 @@ BEGIN
     WHERE _is_open(l.xid::xid);
 END
 $$;
-COMMENT ON FUNCTION _open_lockers(xid, regclass) IS
+COMMENT ON FUNCTION _open_lockers IS
     'The open transactions and subtransactions that have locked or changed a row of the table. marked: the row''s xmax. mode: the lock''s mode, if several transactions have locked the row.';
 
 CREATE FUNCTION _locker(marked xid, locked regclass) RETURNS jsonb
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- Reads, and locks nothing itself. A subtransaction that has ended is not listed among the locks. It belongs to one of the
 -- transactions that are older and use the table.
@@ -94,7 +92,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _locker(xid, regclass) IS
+COMMENT ON FUNCTION _locker IS
     'The open transaction that has locked or changed a row of the table, as {"pid", "application", "role", "state", "open_since", "query", "mode", "or"}. marked: the row''s xmax. If several transactions have locked the row, or may have, the oldest is returned. mode: the lock''s mode, if several transactions have locked the row. or: the pids of the other sessions. Null: the row is free.';
 
 CREATE FUNCTION _live_runners(queue_name text) RETURNS TABLE (id uuid, started_at timestamptz, kinds text[], slots integer)
@@ -105,14 +103,13 @@ BEGIN ATOMIC
     FROM runner AS r
     WHERE r.leased_until > statement_timestamp() AND queue_name COLLATE "C" = ANY (r.queues);
 END;
-COMMENT ON FUNCTION _live_runners(text) IS
+COMMENT ON FUNCTION _live_runners IS
     'The live runners that work a queue, with their kinds and their slots for it. Null kinds or slots: the runner does not report them.';
 
 CREATE FUNCTION _queue_obstacles(queue_name text, not_before timestamptz DEFAULT NULL)
 RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
     ROWS 2
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     settings record;
@@ -171,7 +168,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _queue_obstacles(text, timestamptz) IS
+COMMENT ON FUNCTION _queue_obstacles IS
     'The obstacles that keep every job of a queue from starting, as codes and details. not_before: returns only obstacles that last beyond this time, if it is in the future.';
 
 CREATE FUNCTION _kind_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
@@ -182,13 +179,12 @@ BEGIN ATOMIC
     FROM _live_runners(queue_name) AS r
     HAVING bool_and((kind COLLATE "C" <> ALL (r.kinds)) IS TRUE);
 END;
-COMMENT ON FUNCTION _kind_obstacle(text, text) IS
+COMMENT ON FUNCTION _kind_obstacle IS
     'The obstacle kind_unknown, if the queue has live runners and none of them has a worker for the kind. A runner that does not report its kinds may have any worker.';
 
 CREATE FUNCTION _slots_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
     ROWS 1
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     all_slots bigint;
@@ -217,12 +213,11 @@ BEGIN
     SELECT 'slots_busy', jsonb_build_object('queue', queue_name, 'kind', kind, 'slots', all_slots, 'runners', runners);
 END
 $$;
-COMMENT ON FUNCTION _slots_obstacle(text, text) IS
+COMMENT ON FUNCTION _slots_obstacle IS
     'The obstacle slots_busy, if every live runner of the queue that has a worker for the kind has as many jobs of the queue as slots. No row if a runner does not report its slots, or if there are more than 10,000 slots in all.';
 
 CREATE FUNCTION _has_free_runner(queue_name text, waited interval) RETURNS boolean
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- A runner that has none of the queue's jobs would take the next one, if it knew its kind. A runner is not free while the
 -- queue is at its limit, is held, or has no token of its rate.
@@ -249,8 +244,7 @@ SELECT NOT EXISTS (
         )
 )
 $$;
-COMMENT ON FUNCTION _has_free_runner(text, interval) IS
-    'Whether a live runner of a queue has had a free slot for this long.';
+COMMENT ON FUNCTION _has_free_runner IS 'Whether a live runner of a queue has had a free slot for this long.';
 
 CREATE FUNCTION _lately_started(queue_name text, waited interval)
 RETURNS TABLE (priority smallint, last_scheduled_at timestamptz)
@@ -267,12 +261,11 @@ BEGIN ATOMIC
     WHERE r.attempted_at > statement_timestamp() - waited
     GROUP BY r.priority;
 END;
-COMMENT ON FUNCTION _lately_started(text, interval) IS
+COMMENT ON FUNCTION _lately_started IS
     'How far runners have come in the order of a queue. For each priority it returns the scheduled_at of the last running job that started within this time.';
 
 CREATE FUNCTION _is_passed_by(queue_name text, priority smallint, scheduled_at timestamptz, waited interval) RETURNS boolean
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT _has_free_runner(queue_name, waited) OR EXISTS (
     SELECT
@@ -281,5 +274,5 @@ SELECT _has_free_runner(queue_name, waited) OR EXISTS (
         OR (s.priority = _is_passed_by.priority AND s.last_scheduled_at > _is_passed_by.scheduled_at)
 )
 $$;
-COMMENT ON FUNCTION _is_passed_by(text, smallint, timestamptz, interval) IS
+COMMENT ON FUNCTION _is_passed_by IS
     'Whether runners could have started a job without a group for this long and have not. They have free slots, or they started jobs that come after it.';

@@ -2,19 +2,12 @@
 
 CREATE FUNCTION _first_of_group(queue_name text, group_key text) RETURNS uuid
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- One probe for each priority of the queue, from the highest on.
 WITH RECURSIVE level AS (
-    (
-        SELECT j.priority, 1 AS place
-        FROM job AS j
-        WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
-        ORDER BY j.priority DESC
-        LIMIT 1
-    )
+    SELECT 32768 AS priority, 0 AS place
     UNION ALL
-    SELECT n.priority, l.place + 1
+    SELECT n.priority::integer, l.place + 1
     FROM level AS l
     CROSS JOIN LATERAL (
         SELECT j.priority
@@ -38,16 +31,13 @@ CROSS JOIN LATERAL (
 ) AS f
 LIMIT 1
 $$;
-COMMENT ON FUNCTION _first_of_group(text, text) IS
-    'The available job of a group that starts next. Null: no job of the group is available.';
+COMMENT ON FUNCTION _first_of_group IS 'The available job of a group that starts next. Null: no job of the group is available.';
 
 CREATE FUNCTION _group_obstacles(queue_name text, group_key text, first_job uuid)
 RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
     ROWS 1
-    SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 DECLARE
     of_group CONSTANT jsonb := jsonb_build_object('queue', queue_name, 'group', group_key);
     settings queue;
@@ -110,15 +100,13 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _group_obstacles(text, text, uuid) IS
+COMMENT ON FUNCTION _group_obstacles IS
     'The obstacles that keep the first job of a group from starting, as codes and details. The later jobs of the group wait for the same.';
 
 CREATE FUNCTION _own_obstacles(given_id uuid, given_queue text, given_kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
     ROWS 1
-    SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 DECLARE
     crashes smallint;
     locker jsonb;
@@ -133,16 +121,14 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _own_obstacles(uuid, text, text) IS
+COMMENT ON FUNCTION _own_obstacles IS
     'The obstacles that keep one job from starting in any place of its queue, as codes and details: its kind, its crashes, a lock on its row.';
 
 CREATE FUNCTION _jobs_before(
     given_id uuid, queue_name text, group_key text, given_priority smallint, due_at timestamptz, given_crashes smallint
 ) RETURNS bigint
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 -- Each count is a range of an index.
 BEGIN
     IF group_key IS NOT NULL THEN
@@ -216,7 +202,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _jobs_before(uuid, text, text, smallint, timestamptz, smallint) IS
+COMMENT ON FUNCTION _jobs_before IS
     'The number of available jobs that come before this job, counted to 10,001. Counts the jobs of its group if it has one, the suspects of its queue if it is one, and otherwise the jobs of its queue that have no group.';
 
 CREATE FUNCTION _state_obstacle(given_id uuid) RETURNS TABLE (code text, details jsonb)
@@ -267,15 +253,13 @@ BEGIN ATOMIC
     ) AS e ON true
     WHERE j.id = given_id AND j.state <> 'available';
 END;
-COMMENT ON FUNCTION _state_obstacle(uuid) IS
+COMMENT ON FUNCTION _state_obstacle IS
     'Why the state of a job keeps it from starting, as a code and details. No row for an available job.';
 
 CREATE FUNCTION _place_obstacles(given_id uuid) RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
     ROWS 2
-    SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_column
 -- States of an available job: first of its line, where its own obstacles count; later in the line of its group, where it
 -- waits for the first one and for what that waits for; later in the line of its queue; passed by, where runners have had
 -- time for it and took later jobs or none.
@@ -319,8 +303,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _place_obstacles(uuid) IS
-    'The obstacles of an available job within its group and its queue, as codes and details.';
+COMMENT ON FUNCTION _place_obstacles IS 'The obstacles of an available job within its group and its queue, as codes and details.';
 
 CREATE FUNCTION why_waiting(id uuid) RETURNS TABLE (code text, reason text, remedy text, details jsonb)
     LANGUAGE plpgsql STABLE
@@ -333,7 +316,6 @@ CREATE FUNCTION why_waiting(id uuid) RETURNS TABLE (code text, reason text, reme
     SET enable_bitmapscan = off
     SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     own record;
 BEGIN
@@ -380,5 +362,5 @@ BEGIN
     ORDER BY array_position(_obstacle_codes(), n.code);
 END
 $$;
-COMMENT ON FUNCTION why_waiting(uuid) IS
-    'Why a job has not started. Returns one row for each obstacle, in the order in which they end, with a code, a sentence, a remedy and details. remedy null: the obstacle ends by itself. A job that nothing holds up, that runs or that is final has one row that says so. A job that can expire has a last row that says when. No row: there is no such job. It locks nothing and reads a few index entries. Counts end at 10,000.';
+COMMENT ON FUNCTION why_waiting IS
+    'Why a job has not started: one row for each obstacle, in the order in which they end. remedy null: the obstacle ends by itself. A job that nothing holds up, that runs or that is final has one row that says so. A job that can expire has a last row that says when. No row: there is no such job. It locks nothing and reads a few index entries. Counts end at 10,000.';

@@ -67,12 +67,10 @@ CREATE FUNCTION _backoff_length(backoff jsonb, member text) RETURNS double preci
         WHEN backoff ->> member IN ('PT0S', '0s') THEN 0
         ELSE extract(epoch FROM _policy_length(backoff ->> member, member))
     END;
-COMMENT ON FUNCTION _backoff_length(jsonb, text) IS
-    'A length of time in kind.backoff, in seconds. Null: the member is absent.';
+COMMENT ON FUNCTION _backoff_length IS 'A length of time in kind.backoff, in seconds. Null: the member is absent.';
 
 CREATE FUNCTION _check_backoff(backoff jsonb) RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     member text;
@@ -108,7 +106,7 @@ BEGIN
     RETURN true;
 END
 $$;
-COMMENT ON FUNCTION _check_backoff(jsonb) IS 'Raises error 22023 if the document cannot be kind.backoff. Null is allowed.';
+COMMENT ON FUNCTION _check_backoff IS 'Raises error 22023 if the document cannot be kind.backoff. Null is allowed.';
 
 CREATE FUNCTION register_kind(
     kind text,
@@ -132,7 +130,6 @@ CREATE FUNCTION register_kind(
     -- Intervals become text and are read again, so their style must be fixed.
     SET intervalstyle = 'postgres'
 AS $$
-#variable_conflict use_variable
 DECLARE
     instant CONSTANT timestamptz := clock_timestamp();
     registrant CONSTANT text := left(
@@ -148,7 +145,7 @@ BEGIN
         expires_in, place
     );
     IF timeout < interval '0' OR timeout > interval '100 years' THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('invalid timeout: must be 0 to 100 years: %s', timeout);
+        PERFORM _refuse(format('invalid timeout: must be 0 to 100 years: %s', timeout));
     END IF;
     PERFORM _check_backoff(backoff);
     SELECT coalesce(jsonb_object_agg(m.member, m.value), '{}')
@@ -216,17 +213,8 @@ BEGIN
     RETURN registered;
 END
 $$;
-COMMENT ON FUNCTION register_kind(text, text, integer, integer, interval, interval, jsonb, jsonb, integer, boolean, text, jsonb, interval, text, text) IS
-    'Registers a kind: the defaults for inserts that name it and leave them out. A registration replaces what the same program declared before. What other programs declared stays, unless it is declared anew. An argument that is left out, or null, declares nothing. Without any nothing is registered. Returns the row of the table kind.
-kind, queue, priority, max_attempts, unique_policy, group_policy, group_limit, in_order: as insert_job. ''null''::jsonb as a policy declares that the jobs have none.
-delay: how long after the insert a job is due, unless the insert gives a time. 0: at once. At most 100 years.
-timeout: the longest time that a job may run, for workers that set no timeout of their own. 0: no limit.
-backoff: the wait before a retry, as kind.backoff, such as {"first": "10s"}, for workers that set no retry policy of their own. {}: the defaults.
-expires_in: the time in which a job must start, counted from when it is due, at most 100 years. After it the job is discarded.
-place: the value that decides the place of a job, as kind.place.
-registered_by: the name of the registering process, shown to people and compared by doctor. Default: application_name, or else the role.
-program: the program that declares it, as kind.owners. Null: no program is known, and the registration retires nothing.
-Error 22023 names the argument, or the policy''s member, that is invalid.';
+COMMENT ON FUNCTION register_kind IS
+    'Registers a kind: the defaults for inserts that name it and leave them out. Replaces what the same program declared before. What other programs declared stays, unless it is declared anew. An argument that is left out, or null, declares nothing. ''null''::jsonb as a policy, 0 as a time and {} as backoff declare that there is none. Returns the row of kind. The arguments are in docs/learn/kinds.md.';
 
 CREATE FUNCTION _kind_digest(
     kind text,
@@ -260,9 +248,7 @@ BEGIN
         WHEN octet_length(place) NOT BETWEEN 1 AND 128 THEN format('invalid place: must be 1 to 128 bytes: %s', left(place, 80))
         WHEN group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
     END;
-    IF problem IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = problem;
-    END IF;
+    PERFORM _refuse(problem) WHERE problem IS NOT NULL;
     -- What the documents mean, not how they are written.
     IF unique_policy IS NOT NULL THEN
         SELECT p::text INTO unique_terms FROM _read_unique_policy(unique_policy) AS p WHERE p.is_enforced;
@@ -285,18 +271,14 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _kind_digest(text, text, integer, integer, interval, jsonb, jsonb, integer, boolean, interval, text) IS
-    'Checks the arguments of register_kind and returns kind.digest. Errors as register_kind.';
+COMMENT ON FUNCTION _kind_digest IS 'Checks the arguments of register_kind and returns kind.digest. Errors as register_kind.';
 
 CREATE FUNCTION remove_kind(kind text) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_variable
-BEGIN
-    DELETE FROM kind AS k WHERE k.name = kind COLLATE "C";
-    RETURN FOUND;
-END
+WITH removed AS (DELETE FROM kind AS k WHERE k.name = remove_kind.kind COLLATE "C" RETURNING k.name)
+SELECT count(*) > 0 FROM removed AS r
 $$;
-COMMENT ON FUNCTION remove_kind(text) IS
+COMMENT ON FUNCTION remove_kind IS
     'Deletes the registration of a kind. Returns whether there was one. The jobs of the kind stay. A runner with a worker for the kind registers it again at its next start.';

@@ -6,10 +6,6 @@ RETURNS TABLE (
     since timestamptz
 )
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 -- A row without an id is where a scan begins: before all priorities of a queue, or after after_group in one of them.
 WITH RECURSIVE visit AS (
@@ -77,7 +73,7 @@ SELECT v.queue, v.priority, v.group_key, v.id, v.kind, v.group_limit, v.in_order
 FROM visit AS v
 WHERE v.id IS NOT NULL
 $$;
-COMMENT ON FUNCTION _visited_groups(text, integer, text, text) IS
+COMMENT ON FUNCTION _visited_groups IS
     'The first available job of each group at each priority, read by a loose index scan. The arguments are those of groups().';
 
 CREATE FUNCTION groups(
@@ -101,16 +97,10 @@ WITH RECURSIVE visit AS (
     FROM _visited_groups(queue_name, look_at, after_queue, after_group) AS v
 ),
 held AS (
-    (
-        SELECT j.queue, j.group_key, 1 AS place
-        FROM job AS j
-        WHERE j.group_key IS NOT NULL AND j.finalized_at IS NULL AND (j.state = 'running' OR j.began IS NOT NULL)
-            AND (j.queue, j.group_key) > (coalesce(queue_name, after_queue, ''), coalesce(after_group, ''))
-        ORDER BY j.queue, j.group_key
-        LIMIT 1
-    )
+    SELECT
+        coalesce(queue_name, after_queue, '') COLLATE "C" AS queue, coalesce(after_group, '') COLLATE "C" AS group_key, 0 AS place
     UNION ALL
-    SELECT n.queue, n.group_key, h.place + 1
+    SELECT n.queue::text, n.group_key::text, h.place + 1
     FROM held AS h
     CROSS JOIN LATERAL (
         SELECT j.queue, j.group_key
@@ -143,7 +133,7 @@ waiting AS (
 named AS (
     SELECT w.queue, w.group_key FROM waiting AS w
     UNION
-    SELECT h.queue, h.group_key FROM held AS h WHERE queue_name IS NULL OR h.queue = queue_name
+    SELECT h.queue, h.group_key FROM held AS h WHERE h.place > 0 AND (queue_name IS NULL OR h.queue = queue_name)
 ),
 queue_hold AS MATERIALIZED (
     SELECT n.queue, o.code, o.details
@@ -182,7 +172,7 @@ CROSS JOIN LATERAL (
 ) AS h
 ORDER BY n.queue, n.group_key
 $$;
-COMMENT ON FUNCTION groups(text, integer, text, text) IS
+COMMENT ON FUNCTION groups IS
     'The rows of the view group_status, for one queue or for all. look_at is how many groups of each sort are read. Its default is 1,000. With after_queue and after_group the groups come in the order of queue and key, after this one, and at least look_at of them are read. Empty texts mean from the first group on. waiting and running stop at 1,001, waiting for each priority.';
 
 CREATE VIEW group_status AS
@@ -192,8 +182,6 @@ SELECT
 FROM groups() AS g;
 COMMENT ON VIEW group_status IS
     'One row per group of a queue that has available or running jobs. Reads the first 1,000 groups of each sort. The function groups() takes another number. Reads with the caller''s rights.';
-COMMENT ON COLUMN group_status.queue IS 'The queue of the group.';
-COMMENT ON COLUMN group_status.group_key IS 'The key of the group.';
 COMMENT ON COLUMN group_status.running IS 'The number of running jobs of the group. 1001 means more than 1,000.';
 COMMENT ON COLUMN group_status.group_limit IS 'How many jobs of the group may run at the same time, by its first job and its queue. Null: no limit.';
 COMMENT ON COLUMN group_status.waiting IS 'The number of available jobs of the group, counted to 1,001 for each priority.';

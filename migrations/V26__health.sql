@@ -84,7 +84,7 @@ LEFT JOIN kept AS k ON k.queue = n.name AND k.state = u.state
 LEFT JOIN late AS l ON l.queue = n.name AND l.state = u.state
 ORDER BY n.name, u.state
 $$;
-COMMENT ON FUNCTION retentions(integer) IS
+COMMENT ON FUNCTION retentions IS
     'The rows of the view retention. Looks for overdue jobs among the look_at oldest jobs, and among look_at jobs that have just reached their retention.';
 
 CREATE VIEW retention AS
@@ -288,7 +288,7 @@ WHERE (w.page IS NULL OR a.query COLLATE "C" ILIKE '%insert%' OR a.query = '<ins
     )
 ORDER BY w.waitstart;
 COMMENT ON VIEW waiting_insert IS
-    'One row per insert that waits for another transaction. That transaction has inserted a job with the same unique key or id, or it is changing the holder. The second matters to a replace, and to an insert that meets an expired claim. The wait ends at the blocker''s commit or rollback, or at lock_timeout or max_wait. A role without pg_read_all_stats sees of other roles'' sessions the pids, applications and waiting times, but no queries, states or ages.';
+    'One row per insert that waits for another transaction, which has inserted a job with the same key or id, or is changing the holder. The wait ends at the blocker''s commit or rollback, or at lock_timeout or max_wait. A role without pg_read_all_stats sees of other roles'' sessions the pids, applications and waiting times, but no queries, states or ages.';
 COMMENT ON COLUMN waiting_insert.pid IS 'The session that waits.';
 COMMENT ON COLUMN waiting_insert.application IS 'The application_name of the session that waits.';
 COMMENT ON COLUMN waiting_insert.role_name IS 'The role of the session that waits.';

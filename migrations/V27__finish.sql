@@ -1,11 +1,21 @@
 -- How a run ends: completed, or in one of the other ways. Runners and remote workers call the same functions.
 --
--- A result counts only for the run that made it, which is the fence: the job runs, in the hands of this worker, and its
--- number is that of the run. Without a worker the number alone is the fence, and only of a job that is reserved, which
--- means that a remote worker fetched it.
+-- A result counts only for the run that made it (_is_of_run). Without a worker the number of the run alone is the fence, and
+-- only of a job that is reserved, which means that a remote worker fetched it.
 --
 -- The ids come sorted: width_bucket finds a row's place in the arrays. A join with the arrays would leave it to the
 -- planner, which knows neither their size nor how many jobs run, to compare each result with each job.
+
+CREATE FUNCTION _is_of_run(held job, worker_id uuid, run integer) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+-- In a form that job_running cannot serve, so that the ids alone lead to rows.
+SELECT (held.state, held.worker, held.run) IS NOT DISTINCT FROM (
+    'running'::job_state, coalesce(worker_id, CASE WHEN held.reserved_until IS NOT NULL THEN held.worker END), run
+)
+$$;
+COMMENT ON FUNCTION _is_of_run IS
+    'The fence: whether a job runs, in the hands of this worker, and in this run. worker_id null: a remote worker has it.';
 
 CREATE FUNCTION _complete_runs(worker_id uuid, patience text, ids uuid[], runs integer[])
     RETURNS TABLE (state text, ended uuid[], discarded uuid[])
@@ -15,7 +25,6 @@ CREATE FUNCTION _complete_runs(worker_id uuid, patience text, ids uuid[], runs i
     SET enable_seqscan = off
     SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     is_awaited boolean;
 BEGIN
@@ -27,13 +36,7 @@ BEGIN
         SET state = 'completed',
             finalized_at = clock_timestamp(),
             unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, 'running', 'completed')
-        WHERE j.id = ANY (ids)
-            -- The fence, in a form that job_running cannot serve, so that the ids alone lead to rows.
-            AND (j.state, j.worker, j.run) IS NOT DISTINCT FROM (
-                'running'::job_state,
-                coalesce(worker_id, CASE WHEN j.reserved_until IS NOT NULL THEN j.worker END),
-                runs[width_bucket(j.id, ids)]
-            )
+        WHERE j.id = ANY (ids) AND _is_of_run(j, worker_id, runs[width_bucket(j.id, ids)])
         RETURNING j.id, j.unique_yielded, j.awaited
     )
     SELECT
@@ -51,8 +54,8 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _complete_runs(uuid, text, uuid[], integer[]) IS
-    'Completes runs that have no output and no progress to store. worker_id: the runner that has the jobs. Null: remote workers have them. patience: the lock_timeout for a locked row. Null: the session''s setting. ids: sorted, each once. runs: the number of the run, for each id. ended: the jobs that completed. discarded: those of them that were discarded, because another job claims their key. The other runs were stale.';
+COMMENT ON FUNCTION _complete_runs IS
+    'Completes runs that have no output and no progress to store. worker_id: the runner that has the jobs. Null: remote workers have them. patience: the lock_timeout for a locked row. Null: the session''s setting. ids: sorted, each once, with their runs. ended: the jobs that completed. discarded: those of them whose key another job claims. The other runs were stale.';
 
 CREATE FUNCTION _delete_runs(worker_id uuid, patience text, ids uuid[], runs integer[])
     RETURNS TABLE (state text, ended uuid[], discarded uuid[])
@@ -62,7 +65,6 @@ CREATE FUNCTION _delete_runs(worker_id uuid, patience text, ids uuid[], runs int
     SET enable_seqscan = off
     SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     kept record;
 BEGIN
@@ -72,10 +74,7 @@ BEGIN
     state := 'completed';
     WITH deleted AS (
         DELETE FROM job AS j
-        WHERE j.id = ANY (ids)
-            -- As in _complete_runs.
-            AND (j.state, j.worker, j.run) IS NOT DISTINCT FROM ('running', worker_id, runs[width_bucket(j.id, ids)])
-            AND j.awaited IS NULL
+        WHERE j.id = ANY (ids) AND _is_of_run(j, worker_id, runs[width_bucket(j.id, ids)]) AND j.awaited IS NULL
         RETURNING j.id
     )
     SELECT coalesce(array_agg(d.id), '{}') INTO ended FROM deleted AS d;
@@ -88,7 +87,7 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _delete_runs(uuid, text, uuid[], integer[]) IS
+COMMENT ON FUNCTION _delete_runs IS
     'Completes runs and deletes the rows of the jobs. A job with children, waiting or released, is completed as by _complete_runs, and the pruner deletes its row later. The arguments and the result are those of _complete_runs.';
 
 CREATE FUNCTION _retry_delay(attempt integer, backoff jsonb) RETURNS interval
@@ -114,7 +113,7 @@ BEGIN
     RETURN make_interval(secs => wait * (1 - jitter) + random() * (least(wait * (1 + jitter), longest) - wait * (1 - jitter)));
 END
 $$;
-COMMENT ON FUNCTION _retry_delay(integer, jsonb) IS
+COMMENT ON FUNCTION _retry_delay IS
     'The wait before a retry. attempt: the attempt that failed, counted from 1. backoff: as kind.backoff. Null: 1 s after the first attempt, doubled with each attempt up to an hour. It varies at random by up to a tenth.';
 
 CREATE FUNCTION _finish_runs(
@@ -135,7 +134,6 @@ CREATE FUNCTION _finish_runs(
     SET enable_seqscan = off
     SET jit = off
 AS $$
-#variable_conflict use_column
 BEGIN
     IF patience IS NOT NULL THEN
         PERFORM set_config('lock_timeout', patience, true);
@@ -198,13 +196,7 @@ BEGIN
                 OFFSET 0
             ) AS d
         )
-        WHERE j.id = ANY (ids)
-            -- As in _complete_runs.
-            AND (j.state, j.worker, j.run) IS NOT DISTINCT FROM (
-                'running'::job_state,
-                coalesce(worker_id, CASE WHEN j.reserved_until IS NOT NULL THEN j.worker END),
-                runs[width_bucket(j.id, ids)]
-            )
+        WHERE j.id = ANY (ids) AND _is_of_run(j, worker_id, runs[width_bucket(j.id, ids)])
         RETURNING
             j.id, j.queue, j.state, outcomes[width_bucket(j.id, ids)] AS outcome, j.unique_yielded,
             j.awaited AND j.finalized_at IS NOT NULL AS is_awaited
@@ -233,5 +225,5 @@ BEGIN
     GROUP BY f.state, s.discarded;
 END
 $$;
-COMMENT ON FUNCTION _finish_runs(uuid, text, uuid[], integer[], text[], interval[], text[], jsonb[], jsonb[], jsonb[]) IS
-    'Ends runs, each with one of these outcomes: complete, retry, snooze, give_back, cancel, discard. worker_id, patience, ids, runs: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the backoff of the registered kind, or else _retry_delay. errors: of a retry, or the reason of a cancel or discard. reports: the progress of the jobs. details: of the errors, as error_details of finish_jobs. Null: none. Returns the jobs whose results counted, by their new state. discarded: those that were discarded, because another job claims their key. The other runs were stale.';
+COMMENT ON FUNCTION _finish_runs IS
+    'Ends runs, each with an outcome: complete, retry, snooze, give_back, cancel or discard. worker_id, patience, ids, runs: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the kind''s backoff, else _retry_delay. errors, details: of a retry, cancel or discard. reports: the progress. Returns the jobs whose results counted, by their new state. discarded: as _complete_runs.';

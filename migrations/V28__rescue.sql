@@ -49,16 +49,12 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _take_service(text, uuid, text, interval) IS
-    'Takes or extends the lease of a maintenance service, if the lease is free or belongs to the caller. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken. Without the key of the table it takes the lease of a row that exists, and inserts none: error 42P10. is_held: whether the caller now has the lease. free_in: the milliseconds until the previous lease ends.';
+COMMENT ON FUNCTION _take_service IS
+    'Takes or extends the lease of a maintenance service, if it is free or the caller''s. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken. Without the key of the table it inserts no row: error 42P10. is_held: whether the caller now has the lease. free_in: the milliseconds until the present lease ends.';
 
 CREATE FUNCTION _due_jobs(most bigint, since timestamptz, except_ids uuid[]) RETURNS SETOF uuid
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
-AS $$
-BEGIN
-    RETURN QUERY
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
     SELECT j.id
     FROM job AS j
     WHERE j.state IN ('scheduled', 'retryable')
@@ -67,9 +63,8 @@ BEGIN
         AND j.id <> ALL (except_ids)
     ORDER BY j.scheduled_at
     LIMIT most;
-END
-$$;
-COMMENT ON FUNCTION _due_jobs(bigint, timestamptz, uuid[]) IS
+END;
+COMMENT ON FUNCTION _due_jobs IS
     'Up to most jobs that _promote_jobs would promote, without those in except_ids. since: only jobs that were due at this time or later. Null: all due jobs.';
 
 CREATE FUNCTION _promote_jobs(most bigint, since timestamptz, only_ids uuid[])
@@ -78,7 +73,6 @@ CREATE FUNCTION _promote_jobs(most bigint, since timestamptz, only_ids uuid[])
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan
 AS $$
-#variable_conflict use_column
 -- The statement's own time is a bound that the index can serve, which clock_timestamp() would not be.
 BEGIN
     RETURN QUERY
@@ -121,12 +115,11 @@ BEGIN
     LEFT JOIN settled AS s ON true;
 END
 $$;
-COMMENT ON FUNCTION _promote_jobs(bigint, timestamptz, uuid[]) IS
+COMMENT ON FUNCTION _promote_jobs IS
     'Makes up to most scheduled and retryable jobs available that are due, and notifies their runners. since: only jobs that were due at this time or later. Null: all due jobs. only_ids: only these jobs. Null: all. Always returns one row. promoted: the number of jobs. reached: the time up to which it looked. next_in: the milliseconds until the next job is due.';
 
 CREATE FUNCTION _discard_expired(ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
@@ -157,25 +150,20 @@ BEGIN
     RETURN expired.ids;
 END
 $$;
-COMMENT ON FUNCTION _discard_expired(uuid[]) IS
+COMMENT ON FUNCTION _discard_expired IS
     'Discards the jobs among ids that have not started by their expires_at, and returns their ids. Waits for locked rows.';
 
 CREATE FUNCTION _expired_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
-AS $$
-BEGIN
-    RETURN QUERY
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
     SELECT j.id
     FROM job AS j
     WHERE j.expires_at IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
         AND j.expires_at <= statement_timestamp() AND j.id <> ALL (except_ids)
     ORDER BY j.expires_at
     LIMIT most;
-END
-$$;
-COMMENT ON FUNCTION _expired_jobs(bigint, uuid[]) IS 'Up to most jobs that _expire_jobs would discard, without those in except_ids.';
+END;
+COMMENT ON FUNCTION _expired_jobs IS 'Up to most jobs that _expire_jobs would discard, without those in except_ids.';
 
 CREATE FUNCTION _expire_jobs(most bigint, only_ids uuid[])
     RETURNS TABLE (next_in bigint, id uuid, kind text, queue text, attempt smallint, error text)
@@ -183,7 +171,6 @@ CREATE FUNCTION _expire_jobs(most bigint, only_ids uuid[])
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan
 AS $$
-#variable_conflict use_column
 DECLARE
     late uuid[];
 BEGIN
@@ -211,16 +198,12 @@ BEGIN
     LEFT JOIN job AS j ON j.id = ANY (late);
 END
 $$;
-COMMENT ON FUNCTION _expire_jobs(bigint, uuid[]) IS
+COMMENT ON FUNCTION _expire_jobs IS
     'Discards up to most jobs that have not started by their expires_at. Jobs that another transaction has locked stay as they are. only_ids: only jobs with these ids; null: any jobs. Returns one row per discarded job, or one row without a job. Each row has the milliseconds until the next job expires, or null if no job can expire.';
 
 CREATE FUNCTION _lost_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
-AS $$
-BEGIN
-    RETURN QUERY
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
     SELECT j.id
     FROM job AS j
     WHERE j.state = 'running'
@@ -230,10 +213,8 @@ BEGIN
         )
         AND j.id <> ALL (except_ids)
     LIMIT most;
-END
-$$;
-COMMENT ON FUNCTION _lost_jobs(bigint, uuid[]) IS
-    'Up to most jobs that _rescue_jobs would rescue, without those in except_ids.';
+END;
+COMMENT ON FUNCTION _lost_jobs IS 'Up to most jobs that _rescue_jobs would rescue, without those in except_ids.';
 
 CREATE FUNCTION _rescue_jobs(most bigint, only_ids uuid[], max_crashes integer)
     RETURNS TABLE (next_in bigint, id uuid, kind text, queue text, attempt smallint, error text, state text)
@@ -241,7 +222,6 @@ CREATE FUNCTION _rescue_jobs(most bigint, only_ids uuid[], max_crashes integer)
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan
 AS $$
-#variable_conflict use_column
 -- Which of its jobs a dead runner had started is not known. So the first crash uses up no attempt. A crash as a suspect
 -- does, but not the last one: the neighbour of a job that kills its process is innocent. From the second crash on a job
 -- runs alone, for longer after each further crash. From the third on, the crash discards it where the runner had no other
@@ -345,22 +325,20 @@ BEGIN
     LEFT JOIN rescued AS r ON true;
 END
 $$;
-COMMENT ON FUNCTION _rescue_jobs(bigint, uuid[], integer) IS
-    'Takes up to most jobs from runners whose leases ran out, and from remote workers whose reservations ran out. only_ids: only these jobs. Null: all. The jobs come back as suspects, after a back-off. max_crashes: the number of crashes in a row from which on a job can be discarded. Returns one row for each job, or one row without a job. next_in: the milliseconds until the next lease or reservation can run out.';
+COMMENT ON FUNCTION _rescue_jobs IS
+    'Takes up to most jobs (only_ids: only these) from runners whose leases ran out, and from remote workers whose reservations ran out. They come back as suspects, after a back-off. max_crashes: from how many crashes in a row on a job can be discarded. Returns one row for each job, or one row without a job. next_in: the milliseconds until the next lease or reservation can run out.';
 
 CREATE FUNCTION _remove_dead_runners() RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SET search_path FROM CURRENT
 AS $$
-DECLARE
-    removed bigint;
-BEGIN
+WITH removed AS (
     DELETE FROM runner AS r
     WHERE r.leased_until < clock_timestamp() - interval '1 day'
-        AND NOT EXISTS (SELECT FROM job AS j WHERE j.worker = r.id AND j.state = 'running');
-    GET DIAGNOSTICS removed = ROW_COUNT;
-    RETURN removed;
-END
+        AND NOT EXISTS (SELECT FROM job AS j WHERE j.worker = r.id AND j.state = 'running')
+    RETURNING r.id
+)
+SELECT count(*) FROM removed AS r
 $$;
-COMMENT ON FUNCTION _remove_dead_runners() IS
+COMMENT ON FUNCTION _remove_dead_runners IS
     'Deletes the rows of runners whose leases ran out a day ago and that have no running job. Returns the number of deleted rows.';

@@ -26,8 +26,8 @@ FROM (
     WHERE coalesce(q.keep_completed, q.keep_cancelled, q.keep_discarded) IS NOT NULL
 ) AS k
 $$;
-COMMENT ON FUNCTION _prune_bounds(interval, interval, interval) IS
-    'The bounds of a round of pruning. young_from, young_to: the range of ids whose jobs are younger than the shortest retention. young_from null: no job is deleted. shortest: the shortest retention in milliseconds. settings: the retention of all queues, in which a caller notices a change. The arguments are the retention of queues that set none. Null: for ever. An id from a client whose clock is ahead counts as old if it is more than ten minutes ahead.';
+COMMENT ON FUNCTION _prune_bounds IS
+    'The bounds of a round of pruning, for this retention of queues that set none (null: for ever). young_from, young_to: the ids of jobs younger than the shortest retention. An id of more than ten minutes ahead counts as old. young_from null: no job is deleted. shortest: the shortest retention in milliseconds. settings: all retentions, in which a caller notices a change.';
 
 CREATE FUNCTION _prune_jobs(
     first_id uuid,
@@ -42,7 +42,6 @@ CREATE FUNCTION _prune_jobs(
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan
 AS $$
-#variable_conflict use_column
 -- Ids follow time, so the primary key serves and no index on finalized_at is needed. A job whose claim has a deadline is
 -- kept until then: its row is the claim, so deleting it early would end the claim early.
 DECLARE
@@ -124,16 +123,14 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _prune_jobs(uuid, uuid, bigint, interval, interval, interval, interval) IS
-    'Deletes final jobs past their retention, among the first most jobs of a range of ids. Jobs that waiting children need are kept. keep_completed, keep_cancelled, keep_discarded: the retention of queues that set none. Null: for ever. Always returns one row. pruned, remaining: the number of jobs that were deleted and that stay. reached: the last id that was read. Null: the range was read to its end. next_in: the milliseconds until another job can be deleted. A job that is not final counts as deletable after open_for.';
+COMMENT ON FUNCTION _prune_jobs IS
+    'Deletes final jobs past their retention among the first most jobs of a range of ids. keep_…: the retention of queues that set none. Null: for ever. Jobs that waiting children need are kept. Always returns one row. reached: the last id that was read. Null: the range was read to its end. next_in: the milliseconds until another job can be deleted, where an open job counts after open_for.';
 
 CREATE FUNCTION _prune_groups() RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SET search_path FROM CURRENT
 AS $$
-DECLARE
-    pruned bigint;
-BEGIN
+WITH pruned AS (
     DELETE FROM queue_group AS g
     WHERE (g.queue, g.group_key) IN (
             SELECT p.queue, p.group_key
@@ -143,30 +140,28 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         )
         -- Asked again of a row that was changed meanwhile.
-        AND coalesce(greatest(g.rate_full_at, g.held_until) < clock_timestamp(), true);
-    GET DIAGNOSTICS pruned = ROW_COUNT;
-    RETURN pruned;
-END
+        AND coalesce(greatest(g.rate_full_at, g.held_until) < clock_timestamp(), true)
+    RETURNING g.queue
+)
+SELECT count(*) FROM pruned AS p
 $$;
-COMMENT ON FUNCTION _prune_groups() IS
+COMMENT ON FUNCTION _prune_groups IS
     'Deletes up to a thousand rows of groups whose times have passed. Returns the number of deleted rows. A group without a row is treated as a group whose times have passed. A fetch that has a row locked moves its times ahead.';
 
 CREATE FUNCTION _prune_changes(keep interval) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SET search_path FROM CURRENT
 AS $$
-DECLARE
-    pruned bigint;
-BEGIN
+WITH pruned AS (
     DELETE FROM change_log AS l
     WHERE l.id IN (
         SELECT f.id
         FROM (SELECT c.id, c.at FROM change_log AS c ORDER BY c.id LIMIT 1000) AS f
         WHERE f.at < clock_timestamp() - keep
-    );
-    GET DIAGNOSTICS pruned = ROW_COUNT;
-    RETURN pruned;
-END
+    )
+    RETURNING l.id
+)
+SELECT count(*) FROM pruned AS p
 $$;
-COMMENT ON FUNCTION _prune_changes(interval) IS
+COMMENT ON FUNCTION _prune_changes IS
     'Deletes up to a thousand logged changes that are older than this. Returns the number of deleted rows.';

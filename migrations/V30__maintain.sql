@@ -3,11 +3,10 @@
 CREATE FUNCTION _name_id(name text) RETURNS uuid
     LANGUAGE sql STABLE STRICT
     RETURN left(encode(sha256(convert_to(name, 'UTF8')), 'hex'), 32)::uuid;
-COMMENT ON FUNCTION _name_id(text) IS 'An id made from a name. All callers of a name get the same id.';
+COMMENT ON FUNCTION _name_id IS 'An id made from a name. All callers of a name get the same id.';
 
 CREATE FUNCTION _one_by_one(verb text, ids uuid[], statement text, keep interval[] DEFAULT NULL) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     one uuid;
@@ -32,12 +31,11 @@ BEGIN
     RETURN total;
 END
 $$;
-COMMENT ON FUNCTION _one_by_one(text, uuid[], text, interval[]) IS
+COMMENT ON FUNCTION _one_by_one IS
     'Runs a statement for each of these jobs by itself, after it failed for all at once. So one job that the database refuses to change does not block the others. In the statement $1 is the job, $2 to $4 are the retention. Returns the sum of the results. A warning names the jobs that failed.';
 
 CREATE FUNCTION _promote_due(OUT promoted bigint, OUT next_in bigint)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     SELECT p.promoted, CASE WHEN p.promoted = 1000 THEN 0 ELSE p.next_in END
@@ -53,12 +51,11 @@ EXCEPTION
         );
 END
 $$;
-COMMENT ON FUNCTION _promote_due() IS
+COMMENT ON FUNCTION _promote_due IS
     'Makes up to 1,000 due jobs available. next_in: the milliseconds until there may be more to do.';
 
 CREATE FUNCTION _expire_due(OUT expired bigint, OUT next_in bigint)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     SELECT count(e.id), CASE WHEN count(e.id) = 1000 THEN 0 ELSE min(e.next_in) END
@@ -73,12 +70,11 @@ EXCEPTION
         );
 END
 $$;
-COMMENT ON FUNCTION _expire_due() IS
+COMMENT ON FUNCTION _expire_due IS
     'Discards up to 1,000 jobs that have expired. next_in: the milliseconds until there may be more to do.';
 
 CREATE FUNCTION _rescue_lost(OUT rescued bigint)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     PERFORM _end_future_times();
@@ -95,12 +91,11 @@ EXCEPTION
         );
 END
 $$;
-COMMENT ON FUNCTION _rescue_lost() IS
+COMMENT ON FUNCTION _rescue_lost IS
     'Takes back up to 1,000 jobs whose runner died or whose reservation ran out. The third crash in a row can discard a job.';
 
 CREATE FUNCTION _prune_range(first_id uuid, last_id uuid, keep interval[], OUT pruned bigint, OUT reached uuid)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     SELECT p.pruned, p.reached
@@ -120,12 +115,11 @@ EXCEPTION
         ) AS w;
 END
 $$;
-COMMENT ON FUNCTION _prune_range(uuid, uuid, interval[]) IS
+COMMENT ON FUNCTION _prune_range IS
     'Deletes jobs past their retention among the first 1,000 of a range. reached: the last id that was read. Null: the range was read to its end.';
 
 CREATE FUNCTION _prune_round(OUT pruned bigint, OUT is_over boolean)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- A round goes through all ids but the young ones, in steps. The caller's lease keeps its place, so that another caller
 -- goes on with it.
@@ -184,7 +178,7 @@ BEGIN
     WHERE m.service = 'pruner';
 END
 $$;
-COMMENT ON FUNCTION _prune_round() IS
+COMMENT ON FUNCTION _prune_round IS
     'Continues a round of pruning, or begins one if the last one ended half a minute ago. Reads up to 10,000 jobs, for at most about 200 ms. The retention of a job is that of its queue. If the queue sets none, it is the longest that a runner reports, or else a day for completed and cancelled jobs and a week for discarded ones. pruned: the number of deleted jobs. is_over: whether the round is complete.';
 
 CREATE FUNCTION _release_round(OUT released bigint, OUT next_in bigint)
@@ -213,7 +207,7 @@ BEGIN
     WHERE m.service = 'releaser' AND (m.ran_at BETWEEN began - interval '1 s' AND began) IS NOT TRUE;
 END
 $$;
-COMMENT ON FUNCTION _release_round() IS
+COMMENT ON FUNCTION _release_round IS
     'Releases or cancels jobs whose parents have ended. next_in: the milliseconds until there may be more to do.';
 
 CREATE FUNCTION maintain(worker text DEFAULT NULL)
@@ -224,7 +218,6 @@ CREATE FUNCTION maintain(worker text DEFAULT NULL)
     SET lock_timeout = '1s'
     SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     holder_name CONSTANT text := left(coalesce(maintain.worker, 'maintain()'), 128);
     holder_id CONSTANT uuid := _name_id(holder_name);
@@ -281,6 +274,6 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION maintain(text) IS
-    'For remote workers: makes due jobs available, discards jobs that have expired, takes back jobs whose runner died or whose reservation ran out, releases jobs whose parents have ended, and deletes final jobs past their retention. Each of these services has a lease. The call skips a service whose lease another caller or a runner holds. Call it in a transaction of its own, and again after next_in, which is 20 ms to 1 s. worker: the name of the caller, which gets the leases. Callers without a name count as one. Returns the number of jobs of each service. Runs with the rights of the schema''s owner. Error 0A000: the isolation level is not READ COMMITTED.';
-REVOKE EXECUTE ON FUNCTION maintain(text) FROM PUBLIC;
+COMMENT ON FUNCTION maintain IS
+    'For remote workers: promotes due jobs, discards expired ones, rescues lost ones, releases those whose parents have ended, and prunes old ones. Skips a service whose lease another has. Call it in a transaction of its own, and again after next_in, 20 ms to 1 s. worker: who gets the leases. Runs with the rights of the schema''s owner. Error 0A000: the isolation level is not READ COMMITTED.';
+REVOKE EXECUTE ON FUNCTION maintain FROM PUBLIC;

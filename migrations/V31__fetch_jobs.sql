@@ -10,12 +10,10 @@ CREATE FUNCTION _check_reserve(reserve interval) RETURNS boolean
         WHEN reserve BETWEEN interval '1 s' AND interval '1 day' THEN true
         ELSE _refuse(format('invalid reserve: must be 1 second to 1 day: %s', coalesce(reserve::text, 'null')))
     END;
-COMMENT ON FUNCTION _check_reserve(interval) IS
-    'Raises error 22023 if a reservation is shorter than a second or longer than a day.';
+COMMENT ON FUNCTION _check_reserve IS 'Raises error 22023 if a reservation is shorter than a second or longer than a day.';
 
 CREATE FUNCTION _check_fetch(queues text[], worker text, count integer, kinds text[], reserve interval) RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     queue_name text;
@@ -36,16 +34,13 @@ BEGIN
     RETURN _check_reserve(reserve);
 END
 $$;
-COMMENT ON FUNCTION _check_fetch(text[], text, integer, text[], interval) IS
-    'Raises error 22023 if an argument of fetch_jobs is invalid.';
+COMMENT ON FUNCTION _check_fetch IS 'Raises error 22023 if an argument of fetch_jobs is invalid.';
 
-CREATE FUNCTION _keep_alive(workers uuid[], reserve interval) RETURNS integer
+CREATE FUNCTION _keep_alive(workers uuid[], reserve interval) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
-    kept integer;
 BEGIN
     -- Four times a lease, as runners do. A row that another transaction has locked is left for the next time.
     UPDATE runner AS r
@@ -56,12 +51,10 @@ BEGIN
         WHERE w.id = ANY (workers) AND (w.leased_until < at + 1.5 * reserve OR w.heartbeat_at > at)
         FOR NO KEY UPDATE SKIP LOCKED
     ));
-    GET DIAGNOSTICS kept = ROW_COUNT;
-    RETURN kept;
 END
 $$;
-COMMENT ON FUNCTION _keep_alive(uuid[], interval) IS
-    'Extends the leases of remote workers to twice the reservation, if less than one and a half reservations are left. Returns the number of changed rows.';
+COMMENT ON FUNCTION _keep_alive IS
+    'Extends the leases of remote workers to twice the reservation, if less than one and a half reservations are left.';
 
 CREATE FUNCTION _enter_worker(worker text, queues text[], kinds text[], reserve interval) RETURNS runner
     LANGUAGE plpgsql VOLATILE
@@ -89,35 +82,18 @@ BEGIN
     RETURN entered;
 END
 $$;
-COMMENT ON FUNCTION _enter_worker(text, text[], text[], interval) IS
+COMMENT ON FUNCTION _enter_worker IS
     'The row of a remote worker. Inserts the row if there is none, and extends its lease. The id of the row is made from name, queues and kinds.';
-
-CREATE FUNCTION _remember(worker_id uuid, memory jsonb) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-AS $$
-BEGIN
-    -- Never waits for another process of the name.
-    UPDATE runner AS r
-    SET remote = memory
-    WHERE r.id = ANY (ARRAY(SELECT w.id FROM runner AS w WHERE w.id = worker_id FOR NO KEY UPDATE SKIP LOCKED));
-    RETURN FOUND;
-END
-$$;
-COMMENT ON FUNCTION _remember(uuid, jsonb) IS
-    'Sets runner.remote, the memory of fetch_jobs about a remote worker, unless another transaction has the row locked. Returns whether it did.';
 
 CREATE FUNCTION _suspect_time(first interval, crashes integer, longest interval) RETURNS interval
     LANGUAGE sql IMMUTABLE
     RETURN least(first * power(4, least(greatest(crashes - 2, 0), 9)), longest);
-COMMENT ON FUNCTION _suspect_time(interval, integer, interval) IS
-    'A time that grows fourfold with each crash after the second, up to the longest.';
+COMMENT ON FUNCTION _suspect_time IS 'A time that grows fourfold with each crash after the second, up to the longest.';
 
 CREATE FUNCTION _plan_fetch(
     worker runner, OUT suspects integer, OUT is_alone boolean, OUT is_draining boolean, OUT may_drain boolean
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- As runners do: a job that crashed once is fetched where no other suspect of the worker has run for less than 10 s. A job
 -- that crashed more often is fetched alone: the worker starts nothing until its jobs have ended, or for 2 s; then it gets
@@ -145,37 +121,11 @@ BEGIN
     may_drain := hand.on_trial = 0 AND (rests_until BETWEEN at AND at + interval '40 s') IS NOT TRUE;
 END
 $$;
-COMMENT ON FUNCTION _plan_fetch(runner) IS
+COMMENT ON FUNCTION _plan_fetch IS
     'Which suspects a remote worker may fetch, given the jobs that it has. suspects: how many. is_draining: the worker gets no job, because a suspect runs alone or is about to. is_alone: the worker gets one suspect that crashed twice or more, which then runs alone. may_drain: whether a suspect that waits to run alone stops the fetches after this one.';
-
-CREATE FUNCTION _wanted(name text, free integer, after_group text) RETURNS jsonb
-    LANGUAGE sql STABLE
-    RETURN jsonb_build_array(jsonb_build_object(
-        'name', name, 'free', free, 'idle', free, 'after_group', coalesce(after_group, ''),
-        'visits', greatest(1000, 2 * free), 'freed', '{}'::text[]
-    ));
-COMMENT ON FUNCTION _wanted(text, integer, text) IS
-    'The request of a remote worker to one queue, as _fetch_jobs takes it: free jobs, none of them ahead.';
-
-CREATE FUNCTION _left_alone(aside jsonb) RETURNS uuid[]
-    LANGUAGE sql STABLE
-    RETURN ARRAY(
-        SELECT a.id::uuid
-        FROM jsonb_each(aside) AS a (id, job)
-        WHERE (a.job ->> 'until')::timestamptz BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 minute'
-    );
-COMMENT ON FUNCTION _left_alone(jsonb) IS 'The jobs that a remote worker has set aside (runner.remote) and skips for now.';
-
-CREATE FUNCTION _bytes_of_values(args jsonb, meta jsonb, errors jsonb, progress jsonb) RETURNS bigint
-    LANGUAGE sql IMMUTABLE
-    RETURN coalesce(octet_length(args::text), 0)::bigint + coalesce(octet_length(meta::text), 0)
-        + coalesce(octet_length(errors::text), 0) + coalesce(octet_length(progress::text), 0);
-COMMENT ON FUNCTION _bytes_of_values(jsonb, jsonb, jsonb, jsonb) IS
-    'The number of bytes that the values of a job have as text. It is called for the error that it raises if a value cannot be read.';
 
 CREATE FUNCTION _set_aside(worker_id uuid, wanted jsonb, kinds text[], except_ids uuid[], aside jsonb) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- As runners do: a job whose row cannot be read three times in a row is discarded. A start that is refused costs no job,
 -- since the error may be one of a trigger.
@@ -222,7 +172,7 @@ BEGIN
     RETURN found;
 END
 $$;
-COMMENT ON FUNCTION _set_aside(uuid, jsonb, text[], uuid[], jsonb) IS
+COMMENT ON FUNCTION _set_aside IS
     'Tries the next jobs of a queue one by one, after a fetch failed. Returns the jobs that the remote worker must skip, as in runner.remote. Null: each job can be started. aside: the jobs that it skipped before. Discards a job whose row cannot be read for the third time.';
 
 CREATE FUNCTION _discard_damaged(job_id uuid, reason text) RETURNS boolean
@@ -245,7 +195,7 @@ BEGIN
     RETURN false;
 END
 $$;
-COMMENT ON FUNCTION _discard_damaged(uuid, text) IS
+COMMENT ON FUNCTION _discard_damaged IS
     'Discards a job that cannot be read. If its errors cannot be read either, the reason replaces them. Returns whether the job is out of the way.';
 
 CREATE FUNCTION _fetch_queue(
@@ -260,12 +210,15 @@ CREATE FUNCTION _fetch_queue(
     OUT facts jsonb
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- A job that cannot be read, or that the database refuses to start, fails the whole fetch. The error names no job.
 -- The values are read here, since nothing can be caught any more when the rows are sent.
 DECLARE
-    except_ids uuid[] := CASE WHEN aside IS NULL THEN '{}' ELSE _left_alone(aside) END;
+    except_ids uuid[] := ARRAY(
+        SELECT a.id::uuid
+        FROM jsonb_each(aside) AS a (id, job)
+        WHERE (a.job ->> 'until')::timestamptz BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 minute'
+    );
     found jsonb;
     bytes bigint;
 BEGIN
@@ -274,7 +227,10 @@ BEGIN
         BEGIN
             SELECT
                 array_agg(f.id) FILTER (WHERE f.id IS NOT NULL), (array_agg(f.facts) FILTER (WHERE f.id IS NULL))[1],
-                sum(_bytes_of_values(f.args, f.meta, f.errors, f.progress))
+                sum(
+                    coalesce(octet_length(f.args::text), 0)::bigint + coalesce(octet_length(f.meta::text), 0)
+                    + coalesce(octet_length(f.errors::text), 0) + coalesce(octet_length(f.progress::text), 0)
+                )
             INTO ids, facts, bytes
             FROM _fetch_jobs(
                 worker_id, wanted, kinds, except_ids, suspects, is_alone, '{}', '{}', '{}', '{}', reserve
@@ -297,18 +253,18 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _fetch_queue(uuid, jsonb, text[], integer, boolean, interval, jsonb) IS
+COMMENT ON FUNCTION _fetch_queue IS
     'Starts the next jobs of one queue, as _fetch_jobs does. ids: the jobs. Null: none. aside: the jobs that the worker skips, as in runner.remote. The argument has the jobs that the worker skipped before, the result the jobs that it skips from now on.';
 
 CREATE FUNCTION _start_remote(worker runner, queues text[], count integer, kinds text[], reserve interval) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     plan record := _plan_fetch(worker);
     memory jsonb := worker.remote;
     is_alone boolean;
     name text;
+    free integer;
     got record;
     reached text;
     crashes integer;
@@ -319,10 +275,15 @@ BEGIN
     END IF;
     FOREACH is_alone IN ARRAY CASE WHEN plan.is_alone THEN '{true, false}' ELSE '{false}' END::boolean[] LOOP
         FOREACH name IN ARRAY queues LOOP
+            free := count - cardinality(started);
             SELECT f.* INTO got
             FROM _fetch_queue(
-                worker.id, _wanted(name, count - cardinality(started), memory #>> ARRAY['after', name]), kinds,
-                CASE WHEN is_alone THEN 1 ELSE plan.suspects END, is_alone, reserve, memory -> 'aside'
+                worker.id,
+                jsonb_build_array(jsonb_build_object(
+                    'name', name, 'free', free, 'idle', free, 'after_group', coalesce(memory #>> ARRAY['after', name], ''),
+                    'visits', greatest(1000, 2 * free), 'freed', '{}'::text[]
+                )),
+                kinds, CASE WHEN is_alone THEN 1 ELSE plan.suspects END, is_alone, reserve, memory -> 'aside'
             ) AS f;
             IF got.aside IS NOT NULL THEN
                 memory := memory || jsonb_build_object('aside', got.aside);
@@ -362,12 +323,15 @@ BEGIN
                     BETWEEN clock_timestamp() - interval '1 minute' AND clock_timestamp() + interval '1 minute'
             ));
         END IF;
-        PERFORM _remember(worker.id, memory);
+        -- Never waits for another process of the name.
+        UPDATE runner AS r
+        SET remote = memory
+        WHERE r.id = ANY (ARRAY(SELECT w.id FROM runner AS w WHERE w.id = worker.id FOR NO KEY UPDATE SKIP LOCKED));
     END IF;
     RETURN started;
 END
 $$;
-COMMENT ON FUNCTION _start_remote(runner, text[], integer, text[], interval) IS
+COMMENT ON FUNCTION _start_remote IS
     'Starts the next jobs of these queues for a remote worker, at most count. Jobs of the first queue come first. Returns their ids. Some of them may have been discarded, because another job holds their key.';
 
 CREATE FUNCTION fetch_jobs(
@@ -390,7 +354,6 @@ CREATE FUNCTION fetch_jobs(
     SET enable_seqscan = off
     SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     entered runner;
     started uuid[];
@@ -426,14 +389,6 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION fetch_jobs(text[], text, integer, text[], interval, boolean) IS
-    'For remote workers: starts the next jobs of these queues and returns them in the order of work. Jobs of the first queue come first.
-queues: the names of the queues.
-worker: the name of the process.
-count: the most jobs, 1 to 1,000. Default 1.
-kinds: only jobs of these kinds. Default null: any kind.
-reserve: how long the jobs belong to the worker, 1 second to 1 day. Default 1 minute. Then they are taken back, unless extend_jobs extends the time.
-listens: whether the worker listens on the channel <schema>.job. If a call returns no job, the next insert then notifies the worker. Default false.
-The result: pass run to every later call about the job. timeout: how long the job may run, by its registered kind. Null: no limit.
-Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits. Error 0A000: the isolation level is not READ COMMITTED, and a queue has a limit, a rate or groups.';
-REVOKE EXECUTE ON FUNCTION fetch_jobs(text[], text, integer, text[], interval, boolean) FROM PUBLIC;
+COMMENT ON FUNCTION fetch_jobs IS
+    'For remote workers: starts the next jobs of these queues and returns them in the order of work. Jobs of the first queue come first. worker: the name of the process. reserve: how long the jobs are its own, unless extend_jobs extends it. listens: if no job comes, the next insert notifies. Pass run to every later call. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
+REVOKE EXECUTE ON FUNCTION fetch_jobs FROM PUBLIC;

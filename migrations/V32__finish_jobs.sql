@@ -2,7 +2,6 @@
 
 CREATE FUNCTION _check_runs(ids uuid[], runs integer[], lengths integer[]) RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     length integer;
@@ -25,12 +24,11 @@ BEGIN
     RETURN true;
 END
 $$;
-COMMENT ON FUNCTION _check_runs(uuid[], integer[], integer[]) IS
+COMMENT ON FUNCTION _check_runs IS
     'Raises error 22023 if ids and runs are not two arrays of one length without nulls, or if another array has another length. A length of null: that array is not given.';
 
 CREATE FUNCTION _read_values(member text, texts text[], INOUT not_stored text[], OUT read jsonb[])
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     given text;
@@ -53,15 +51,12 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _read_values(text, text[], text[]) IS
+COMMENT ON FUNCTION _read_values IS
     'Reads values of jobs that a remote worker sends as texts of JSON. member: the name of the argument. read: the values. Null: none was given, or it cannot be stored. not_stored: what was not stored of each job and why, with what this call adds.';
 
-CREATE FUNCTION _count_as_late(ids uuid[], runs integer[]) RETURNS integer
+CREATE FUNCTION _count_as_late(ids uuid[], runs integer[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
-DECLARE
-    late integer;
 BEGIN
     UPDATE job AS j
     SET crashes = greatest(j.crashes - 1, 0),
@@ -82,12 +77,10 @@ BEGIN
         ) AS l
     ) AS c
     WHERE j.id = c.id;
-    GET DIAGNOSTICS late = ROW_COUNT;
-    RETURN late;
 END
 $$;
-COMMENT ON FUNCTION _count_as_late(uuid[], integer[]) IS
-    'Takes back the crash of runs whose reservation ended, and whose worker speaks of them afterwards: the worker is alive. A discarded job stays discarded. Returns the number of such jobs.';
+COMMENT ON FUNCTION _count_as_late IS
+    'Takes back the crash of runs whose reservation ended, and whose worker speaks of them afterwards: the worker is alive. A discarded job stays discarded.';
 
 CREATE FUNCTION extend_jobs(ids uuid[], runs integer[], reserve interval DEFAULT '1 minute', progress text[] DEFAULT NULL)
     RETURNS TABLE (id uuid, run integer, held boolean, state text, reserved_until timestamptz, not_stored text)
@@ -99,7 +92,6 @@ CREATE FUNCTION extend_jobs(ids uuid[], runs integer[], reserve interval DEFAULT
     SET enable_seqscan = off
     SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     workers uuid[];
     extended bigint;
@@ -145,14 +137,9 @@ BEGIN
     ORDER BY i.place;
 END
 $$;
-COMMENT ON FUNCTION extend_jobs(uuid[], integer[], interval, text[]) IS
-    'For remote workers: reserves running jobs for this time from now on, and stores their progress.
-ids, runs: as fetch_jobs returned them.
-reserve: 1 second to 1 day. Default 1 minute.
-progress: one JSON value for each job, as text. Null: the progress stays.
-Returns one row for each job. held: whether the job still belongs to the worker. If not, it was cancelled or taken back, and its result will not count. state null: the job was deleted. reserved_until: the end of the reservation. not_stored: why the progress was not stored, such as progress: unsupported Unicode escape sequence. Null: it was.
-Waits for no lock. Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
-REVOKE EXECUTE ON FUNCTION extend_jobs(uuid[], integer[], interval, text[]) FROM PUBLIC;
+COMMENT ON FUNCTION extend_jobs IS
+    'For remote workers: reserves running jobs for this time from now on, and stores their progress, texts of JSON. held: whether the job is still the worker''s. If not, its result will not count. state null: it was deleted. not_stored: why the progress was dropped. Waits for no lock. Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
+REVOKE EXECUTE ON FUNCTION extend_jobs FROM PUBLIC;
 
 CREATE FUNCTION stop_worker(worker text) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -172,9 +159,9 @@ BEGIN
     RETURN removed;
 END
 $$;
-COMMENT ON FUNCTION stop_worker(text) IS
+COMMENT ON FUNCTION stop_worker IS
     'For remote workers that stop: deletes the rows of the worker of this name that have no running job, and releases its leases of maintenance. So the worker no longer counts as alive. Another process of the same name gets a row again with its next fetch. Returns the number of deleted rows. Runs with the rights of the schema''s owner.';
-REVOKE EXECUTE ON FUNCTION stop_worker(text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION stop_worker FROM PUBLIC;
 
 CREATE FUNCTION _store_counts(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -208,7 +195,7 @@ BEGIN
     RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION _store_counts(uuid, bigint, bigint) IS
+COMMENT ON FUNCTION _store_counts IS
     'Adds results to the counts of a remote worker (runner.completed, failed, lately). Returns false if there is no such row, or if another transaction has it locked.';
 
 CREATE FUNCTION _count_results(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
@@ -248,12 +235,11 @@ BEGIN
     RETURN is_stored;
 END
 $$;
-COMMENT ON FUNCTION _count_results(uuid, bigint, bigint) IS
+COMMENT ON FUNCTION _count_results IS
     'Counts results of a remote worker. The counts are kept in the session and stored in the worker''s row every five seconds. Returns whether a row was written.';
 
 CREATE FUNCTION _check_error_details(details jsonb) RETURNS boolean
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     members CONSTANT text[] := '{code, type, retryable, details}';
@@ -274,7 +260,8 @@ BEGIN
     RETURN problem IS NULL OR _refuse(problem);
 END
 $$;
-COMMENT ON FUNCTION _check_error_details(jsonb) IS 'Raises error 22023 if the object cannot be an element of the error_details of finish_jobs.';
+COMMENT ON FUNCTION _check_error_details IS
+    'Raises error 22023 if the object cannot be an element of the error_details of finish_jobs.';
 
 CREATE TYPE running_times AS (
     id uuid,
@@ -287,7 +274,6 @@ COMMENT ON TYPE running_times IS 'How long a running job waited, and how long it
 
 CREATE FUNCTION _locked_runs(INOUT ids uuid[])
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     -- A heartbeat has a row for a moment only.
@@ -303,7 +289,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _locked_runs(uuid[]) IS
+COMMENT ON FUNCTION _locked_runs IS
     'Those of these jobs that another transaction has locked, and goes on to lock for 0.1 seconds. Locks the others.';
 
 CREATE FUNCTION finish_jobs(
@@ -327,7 +313,6 @@ CREATE FUNCTION finish_jobs(
     -- For a row that is locked after _locked_runs has looked.
     SET lock_timeout = '1s'
 AS $$
-#variable_conflict use_column
 DECLARE
     given record;
     times running_times[];
@@ -433,40 +418,27 @@ BEGIN
     ORDER BY i.place;
 END
 $$;
-COMMENT ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], text[], text[], text[]) IS
-    'For remote workers: ends runs of jobs that fetch_jobs returned. The arrays have one element for each job. An array that no outcome needs can be null.
-ids, runs: as fetch_jobs returned them.
-outcomes: complete, retry, snooze, give_back, cancel or discard. A retry without an attempt left discards the job. A snooze and a give_back use up no attempt.
-delays: of a retry or a snooze. A retry without a delay waits as the registered kind says (kind.backoff), or else 1 s, doubled with each attempt up to an hour.
-errors: the error of a retry, the reason of a cancel or discard.
-outputs: of a complete, as texts of JSON.
-progress: the last progress of the job, as text of JSON.
-error_details: for each error the text of a JSON object, or null, which is stored with it. Its members are optional. code: a short word that stays the same, 1 to 128 bytes. type: 1 to 256 bytes. retryable: false discards the job of a retry at once. details: any JSON of at most 16 kB.
-Returns one row for each job, in the given order. counted: whether the result counted. The result of a run that is over changes nothing. state: the job''s state. Null: there is no such job. locked: another transaction has locked the job, so its result is not recorded yet. Send it again later. not_stored: the values that were dropped and why, such as output: unsupported Unicode escape sequence. The rest of the result counts. Null: none.
-Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
-REVOKE EXECUTE ON FUNCTION finish_jobs(uuid[], integer[], text[], interval[], text[], text[], text[], text[]) FROM PUBLIC;
+COMMENT ON FUNCTION finish_jobs IS
+    'For remote workers: ends runs. outcomes: complete, retry, snooze, give_back, cancel or discard. The other arrays have an element for each job, or are null. counted: whether the result counted. locked: another transaction has the job, so send the result again later. not_stored: the values that were dropped, and why. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
+REVOKE EXECUTE ON FUNCTION finish_jobs FROM PUBLIC;
 
 CREATE FUNCTION _each(outcome text, ids uuid[]) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     RETURN array_fill(outcome, ARRAY[coalesce(cardinality(ids), 0)]);
-COMMENT ON FUNCTION _each(text, uuid[]) IS 'The same outcome for each of these jobs, as an array for finish_jobs.';
+COMMENT ON FUNCTION _each IS 'The same outcome for each of these jobs, as an array for finish_jobs.';
 
 CREATE FUNCTION complete_jobs(ids uuid[], runs integer[], outputs text[] DEFAULT NULL)
     RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SECURITY DEFINER
     ROWS 10
-    SET search_path FROM CURRENT
-AS $$
-BEGIN
-    RETURN QUERY
+BEGIN ATOMIC
     SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
     FROM finish_jobs(ids, runs, _each('complete', ids), outputs => outputs) AS e;
-END
-$$;
-COMMENT ON FUNCTION complete_jobs(uuid[], integer[], text[]) IS
+END;
+COMMENT ON FUNCTION complete_jobs IS
     'For remote workers: completes runs, each with an output or without one. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION complete_jobs(uuid[], integer[], text[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION complete_jobs FROM PUBLIC;
 
 CREATE FUNCTION fail_jobs(
     ids uuid[],
@@ -476,53 +448,41 @@ CREATE FUNCTION fail_jobs(
     error_details text[] DEFAULT NULL
 )
     RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SECURITY DEFINER
     ROWS 10
-    SET search_path FROM CURRENT
-AS $$
-BEGIN
-    RETURN QUERY
+BEGIN ATOMIC
     SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
     FROM finish_jobs(
         ids, runs, _each('retry', ids), delays => delays, errors => errors, error_details => error_details
     ) AS e;
-END
-$$;
-COMMENT ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[], text[]) IS
+END;
+COMMENT ON FUNCTION fail_jobs IS
     'For remote workers: records the errors of failed runs. The jobs are retried after the delays, or discarded if no attempt is left or error_details say so. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION fail_jobs(uuid[], integer[], text[], interval[], text[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION fail_jobs FROM PUBLIC;
 
 CREATE FUNCTION snooze_jobs(ids uuid[], runs integer[], delays interval[])
     RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SECURITY DEFINER
     ROWS 10
-    SET search_path FROM CURRENT
-AS $$
-BEGIN
-    RETURN QUERY
+BEGIN ATOMIC
     SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
     FROM finish_jobs(ids, runs, _each('snooze', ids), delays => delays) AS e;
-END
-$$;
-COMMENT ON FUNCTION snooze_jobs(uuid[], integer[], interval[]) IS
+END;
+COMMENT ON FUNCTION snooze_jobs IS
     'For remote workers: makes jobs wait for the delays. The attempt is not used up. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION snooze_jobs(uuid[], integer[], interval[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION snooze_jobs FROM PUBLIC;
 
 CREATE FUNCTION give_back_jobs(ids uuid[], runs integer[])
     RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE sql VOLATILE
     SECURITY DEFINER
     ROWS 10
-    SET search_path FROM CURRENT
-AS $$
-BEGIN
-    RETURN QUERY
+BEGIN ATOMIC
     SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
     FROM finish_jobs(ids, runs, _each('give_back', ids)) AS e;
-END
-$$;
-COMMENT ON FUNCTION give_back_jobs(uuid[], integer[]) IS
+END;
+COMMENT ON FUNCTION give_back_jobs IS
     'For remote workers that stop: returns jobs to their places in the queue. The attempt is not used up. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION give_back_jobs(uuid[], integer[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION give_back_jobs FROM PUBLIC;

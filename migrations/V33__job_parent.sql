@@ -15,7 +15,8 @@ BEGIN
         MESSAGE = coalesce('job ' || (place - 1) || ': ', '') || 'invalid after: ' || problem;
 END
 $$;
-COMMENT ON FUNCTION _refuse_after(integer, text) IS 'Raises error 22023 for the parents of a job. place: the position of the job in its batch, counted from 1. Null: the job is not in a batch.';
+COMMENT ON FUNCTION _refuse_after IS
+    'Raises error 22023 for the parents of a job. place: the position of the job in its batch, counted from 1. Null: the job is not in a batch.';
 
 CREATE FUNCTION _check_parents(parents uuid[], children integer[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -46,9 +47,9 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_parents(uuid[], integer[]) IS
+COMMENT ON FUNCTION _check_parents IS
     'Locks the jobs parents against deletion until the transaction ends. Error 23503 if there is no job with one of these ids. children: for each parent the place of its child, which the error names. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _check_parents(uuid[], integer[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION _check_parents FROM PUBLIC;
 
 CREATE FUNCTION _add_parents(children uuid[], parents uuid[], conditions text[], fresh uuid[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -56,7 +57,6 @@ CREATE FUNCTION _add_parents(children uuid[], parents uuid[], conditions text[],
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan
 AS $$
-#variable_conflict use_column
 BEGIN
     -- A child can name a parent twice, also by two duplicates of one holder. Then the stricter condition counts.
     INSERT INTO job_parent (child, parent, condition, linked)
@@ -81,9 +81,9 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _add_parents(uuid[], uuid[], text[], uuid[]) IS
+COMMENT ON FUNCTION _add_parents IS
     'Inserts edges from children, which the transaction has inserted, to parents, with conditions. fresh: the jobs that the transaction has just inserted, which no other transaction can see. Runs with the rights of the schema''s owner, so that roles that insert need no rights on job_parent.';
-REVOKE EXECUTE ON FUNCTION _add_parents(uuid[], uuid[], text[], uuid[]) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION _add_parents FROM PUBLIC;
 
 CREATE FUNCTION _insert_graph(
     jobs new_job[],
@@ -99,7 +99,6 @@ CREATE FUNCTION _insert_graph(
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan
 AS $$
-#variable_conflict use_column
 DECLARE
     -- Jobs that exist before the insert. An insert that is sent again adds no parent.
     known CONSTANT uuid[] := ARRAY(
@@ -184,15 +183,13 @@ BEGIN
     RETURN QUERY SELECT a.* FROM unnest(answers) AS a;
 END
 $$;
-COMMENT ON FUNCTION _insert_graph(new_job[], boolean, interval, integer[], integer[], integer[], uuid[], text[]) IS
-    'Inserts a batch of jobs as _insert_batch does, and edges from the pending children to their parents. Each edge has one element in children, places, parents and conditions. children: the place of the child. places: the place of the parent in the batch. parents: the id of the parent, if places is null. If a parent is a duplicate, the child waits for its holder. If a child is a duplicate, its edges are dropped and its holder stays as it is. Error 22023: a parent does not come earlier in the batch, or the child replaces it. Error 23503: there is no job with the id of a parent.';
+COMMENT ON FUNCTION _insert_graph IS
+    'Inserts a batch as _insert_batch does, and edges from the pending children to their parents, one for each element of children, places, parents and conditions. children, places: places in the batch. parents: the id, where places is null. A duplicate as a parent means its holder, and as a child gets no edge. Error 22023: the parent is not earlier, or replaced by the child. Error 23503: no parent.';
 
 CREATE FUNCTION _read_parents(document jsonb, place integer)
 RETURNS TABLE (child integer, parent_place integer, parent uuid, condition text)
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
-#variable_conflict use_variable
 DECLARE
     member text;
     named jsonb;
@@ -225,14 +222,13 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _read_parents(jsonb, integer) IS
+COMMENT ON FUNCTION _read_parents IS
     'The parents that an object of insert_jobs names, each with its place in the batch or its id. Error 22023 names the invalid member.';
 
 CREATE FUNCTION _insert_after(
     given new_job, max_wait interval, pending boolean, after uuid[], after_final uuid[], after_failed uuid[]
 ) RETURNS insert_answer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     parents CONSTANT uuid[] := coalesce(after, '{}') || coalesce(after_final, '{}') || coalesce(after_failed, '{}');
@@ -256,5 +252,5 @@ BEGIN
     RETURN answers[1];
 END
 $$;
-COMMENT ON FUNCTION _insert_after(new_job, interval, boolean, uuid[], uuid[], uuid[]) IS
+COMMENT ON FUNCTION _insert_after IS
     'Inserts a job with the parents after, after_final and after_failed, as insert_job describes.';

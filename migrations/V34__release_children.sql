@@ -11,12 +11,7 @@ CREATE FUNCTION _link_parents(
     first_parent uuid, most integer, OUT linked integer, OUT settled integer, OUT reached uuid
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     named uuid[];
     locked uuid[];
@@ -74,19 +69,14 @@ BEGIN
     reached := CASE WHEN linked = most THEN named[1] WHEN cardinality(named) = 200 THEN named[200] END;
 END
 $$;
-COMMENT ON FUNCTION _link_parents(uuid, integer) IS
-    'Marks the parents of new edges (job.awaited), so that their ends are noticed. Looks at the first 200 such parents with ids from first_parent on. Null: from the start. Skips parents that another transaction has locked, and links up to most edges. A deleted parent counts as completed, since only completed jobs are deleted before their end is noted. linked: the number of linked edges. settled: the number of children of deleted parents that were released or cancelled. reached: the first_parent of the next call. Null: the start.';
+COMMENT ON FUNCTION _link_parents IS
+    'Marks the parents of new edges (job.awaited), so that their ends are noticed: the first 200 from first_parent on, up to most edges. Skips locked parents. A deleted parent counts as completed, since only such jobs are deleted early. settled: the children of deleted parents that were released or cancelled. reached: the first_parent of the next call. Null: the start.';
 
 CREATE FUNCTION _tell_edges(
     children uuid[], parents uuid[], outcomes job_state[], most_below integer, OUT released integer, OUT cancelled integer
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     below uuid[];
     locked uuid[];
@@ -205,42 +195,29 @@ BEGIN
     FROM release_jobs(ARRAY(SELECT r.id FROM unnest(ready) AS r (id) WHERE r.id <> ALL (unneeded)));
 END
 $$;
-COMMENT ON FUNCTION _tell_edges(uuid[], uuid[], job_state[], integer) IS
+COMMENT ON FUNCTION _tell_edges IS
     'Notes the outcomes in the edges from children to parents, and releases or cancels each child whose outcomes now decide it. Also cancels up to most_below jobs below the cancelled children. The edges of a child that another transaction has locked stay as they are. released, cancelled: the numbers of these children.';
 
-CREATE FUNCTION _waited_for_by(job_id uuid) RETURNS uuid[]
-    LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
-AS $$
-BEGIN
-    RETURN (
+CREATE FUNCTION _ancestors_of(ids uuid[], only_open boolean) RETURNS uuid[]
+    LANGUAGE sql STABLE
+    RETURN ARRAY(
         WITH RECURSIVE before AS (
-            SELECT j.id FROM job AS j WHERE j.id = job_id
+            SELECT g.id FROM unnest(ids) AS g (id)
             UNION
             SELECT e.parent
             FROM before AS b
             CROSS JOIN LATERAL (
-                SELECT o.parent FROM job_parent AS o WHERE o.child = b.id AND _is_open_edge(o.outcome) OFFSET 0
+                SELECT o.parent FROM job_parent AS o WHERE o.child = b.id AND (o.outcome IS NULL OR NOT only_open) OFFSET 0
             ) AS e
         )
-        SELECT array_agg(b.id) FROM before AS b
+        SELECT b.id FROM before AS b
     );
-END
-$$;
-COMMENT ON FUNCTION _waited_for_by(uuid) IS
-    'The job with this id and all jobs that it still waits for, directly or through other jobs. Null: there is no such job.';
+COMMENT ON FUNCTION _ancestors_of IS
+    'These jobs and all jobs that they run after, directly or through other jobs. only_open: only those that they still wait for.';
 
 CREATE FUNCTION _move_children(parent uuid, most integer) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     moved integer;
 BEGIN
@@ -253,8 +230,9 @@ BEGIN
         USING (
             SELECT o.child, s.replaced_by
             FROM (
-                SELECT p.replaced_by, _waited_for_by(p.replaced_by) AS before
+                SELECT n.id AS replaced_by, _ancestors_of(ARRAY[n.id], true) AS before
                 FROM job AS p
+                JOIN job AS n ON n.id = p.replaced_by
                 WHERE p.id = _move_children.parent
                 OFFSET 0
             ) AS s
@@ -278,7 +256,7 @@ BEGIN
     RETURN moved;
 END
 $$;
-COMMENT ON FUNCTION _move_children(uuid, integer) IS
+COMMENT ON FUNCTION _move_children IS
     'Moves up to most open edges from a replaced job, which the caller has locked, to its successor. Edges that would close a circle stay, and all edges stay if the successor is deleted. Returns the number of moved edges. most: possibly another transaction moves edges at the same time.';
 
 CREATE FUNCTION _tell_children(
@@ -293,12 +271,7 @@ CREATE FUNCTION _tell_children(
     OUT last_child uuid
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     replaced uuid;
     edges record;
@@ -322,7 +295,8 @@ BEGIN
         SELECT c.child, p.id AS parent, p.outcome, p.place
         FROM (
             SELECT
-                g.id, g.place, j.finalized_at, j.replaced_by, _waited_for_by(j.replaced_by) AS before,
+                g.id, g.place, j.finalized_at, j.replaced_by,
+                (SELECT _ancestors_of(ARRAY[n.id], true) FROM job AS n WHERE n.id = j.replaced_by) AS before,
                 CASE
                     WHEN j.id IS NULL THEN 'completed'
                     WHEN j.finalized_at IS NULL THEN 'cancelled'
@@ -380,62 +354,8 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION _tell_children(uuid[], uuid, integer) IS
-    'Notes the ends of parents, which the caller has locked, in up to most open edges, and releases or cancels their children. A deleted parent counts as completed, one that has not ended as cancelled. after_child: of the first parent, only children with ids after this one. Null: all. moved: the number of edges that moved to successors. seen: of edges that were looked at. last_parent, last_child: the last of these.';
-
-CREATE FUNCTION _release_children(
-    first_parent uuid,
-    after_child uuid,
-    most integer,
-    OUT released integer,
-    OUT cancelled integer,
-    OUT moved integer,
-    OUT seen integer,
-    OUT next_parent uuid,
-    OUT next_child uuid
-)
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
-AS $$
-#variable_conflict use_column
-DECLARE
-    ended uuid[];
-    told record;
-BEGIN
-    ended := ARRAY(
-        SELECT j.id
-        FROM job AS j
-        WHERE j.awaited AND j.finalized_at IS NOT NULL
-            AND j.id >= coalesce(first_parent, '00000000-0000-0000-0000-000000000000')
-        ORDER BY j.id
-        LIMIT 200
-        FOR NO KEY UPDATE SKIP LOCKED
-    );
-    SELECT t.* INTO told FROM _tell_children(ended, CASE WHEN ended[1] = first_parent THEN after_child END, most) AS t;
-    released := told.released;
-    cancelled := told.cancelled;
-    moved := told.moved;
-    seen := told.seen;
-    IF seen = most THEN
-        next_parent := told.last_parent;
-        next_child := told.last_child;
-    ELSIF cardinality(ended) = 200 THEN
-        next_parent := ended[200];
-        next_child := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
-    END IF;
-    UPDATE job AS j
-    SET awaited = false
-    WHERE j.id = ANY (ended)
-        AND (
-            SELECT o.child FROM job_parent AS o
-            WHERE o.parent = j.id AND o.outcome IS NULL AND (o.refused_end = j.finalized_at) IS NOT TRUE
-            LIMIT 1
-        ) IS NULL;
-END
-$$;
-COMMENT ON FUNCTION _release_children(uuid, uuid, integer) IS
-    'Notes the ends of the first 200 final jobs that are marked (job.awaited), with ids from first_parent on, in up to most edges. first_parent null: from the start. after_child: of first_parent itself, only children with ids after this one. released, cancelled, moved, seen: as _tell_children. next_parent, next_child: the first_parent and after_child of the next call. Null: the start.';
+COMMENT ON FUNCTION _tell_children IS
+    'Notes the ends of parents, which the caller has locked, in up to most open edges, and releases or cancels their children. A deleted parent counts as completed, one that has not ended as cancelled. after_child: of the first parent, only children after this one. moved: edges that moved to successors. seen: edges that were looked at, up to last_parent and last_child.';
 
 CREATE FUNCTION _release_step(
     most integer,
@@ -449,11 +369,15 @@ CREATE FUNCTION _release_step(
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
+    SET plan_cache_mode = force_generic_plan
+    SET enable_seqscan = off
+    SET jit = off
 AS $$
 DECLARE
     rest integer := most;
     link record;
-    step record;
+    ended uuid[];
+    told record;
 BEGIN
     linked := 0;
     seen := 0;
@@ -462,21 +386,41 @@ BEGIN
     -- A child that is cancelled is a parent that has ended, and a successor is a new parent: so all levels of a graph.
     LOOP
         SELECT l.* INTO link FROM _link_parents(link_from, rest) AS l;
-        SELECT r.* INTO step FROM _release_children(parent_from, child_from, rest) AS r;
+        ended := ARRAY(
+            SELECT j.id
+            FROM job AS j
+            WHERE j.awaited AND j.finalized_at IS NOT NULL
+                AND j.id >= coalesce(parent_from, '00000000-0000-0000-0000-000000000000')
+            ORDER BY j.id
+            LIMIT 200
+            FOR NO KEY UPDATE SKIP LOCKED
+        );
+        SELECT t.* INTO told FROM _tell_children(ended, CASE WHEN ended[1] = parent_from THEN child_from END, rest) AS t;
+        UPDATE job AS j
+        SET awaited = false
+        WHERE j.id = ANY (ended)
+            AND (
+                SELECT o.child FROM job_parent AS o
+                WHERE o.parent = j.id AND o.outcome IS NULL AND (o.refused_end = j.finalized_at) IS NOT TRUE
+                LIMIT 1
+            ) IS NULL;
         link_from := link.reached;
-        parent_from := step.next_parent;
-        child_from := step.next_child;
+        parent_from := CASE WHEN told.seen = rest THEN told.last_parent ELSE ended[200] END;
+        child_from := CASE
+            WHEN told.seen = rest THEN told.last_child
+            WHEN cardinality(ended) = 200 THEN 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+        END;
         linked := linked + link.linked;
-        seen := seen + step.moved + step.seen;
-        released := released + coalesce(link.settled, 0) + step.released;
-        cancelled := cancelled + step.cancelled;
-        rest := rest - greatest(link.linked, step.moved + step.seen);
-        EXIT WHEN rest <= 0 OR link.linked + step.moved + step.cancelled = 0;
+        seen := seen + told.moved + told.seen;
+        released := released + coalesce(link.settled, 0) + told.released;
+        cancelled := cancelled + told.cancelled;
+        rest := rest - greatest(link.linked, told.moved + told.seen);
+        EXIT WHEN rest <= 0 OR link.linked + told.moved + told.cancelled = 0;
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _release_step(integer, uuid, uuid, uuid) IS
-    'A step of the releaser: links up to most new edges, and notes the ends of parents in up to most edges, level by level of each graph. link_from, parent_from, child_from: the position that the previous step returned. Null: the start. linked, seen: the numbers of edges that were linked and looked at. released, cancelled: the numbers of children that were released and cancelled.';
+COMMENT ON FUNCTION _release_step IS
+    'A step of the releaser: links up to most new edges, and notes the ends of parents in up to most edges, level by level of each graph. link_from, parent_from, child_from: the position that the previous step returned. Null: the start. linked, seen: the numbers of edges that were linked and looked at. released, cancelled: the numbers of children.';
 
 CREATE FUNCTION _check_edges(after_child uuid, most integer, OUT checked integer, OUT last_child uuid, OUT mended bigint)
     LANGUAGE plpgsql VOLATILE
@@ -485,20 +429,13 @@ CREATE FUNCTION _check_edges(after_child uuid, most integer, OUT checked integer
     SET enable_seqscan = off
     SET jit = off
 AS $$
-#variable_conflict use_column
 DECLARE
     children uuid[];
     deleted bigint;
 BEGIN
     children := ARRAY(
         WITH RECURSIVE next AS (
-            (
-                SELECT n.child, 1 AS place
-                FROM job_parent AS n
-                WHERE n.child > coalesce(after_child, '00000000-0000-0000-0000-000000000000')
-                ORDER BY n.child
-                LIMIT 1
-            )
+            SELECT coalesce(after_child, '00000000-0000-0000-0000-000000000000') AS child, 0 AS place
             UNION ALL
             SELECT f.child, l.place + 1
             FROM next AS l
@@ -507,7 +444,7 @@ BEGIN
             ) AS f
             WHERE l.place < most
         )
-        SELECT n.child FROM next AS n
+        SELECT n.child FROM next AS n WHERE n.place > 0
     );
     checked := cardinality(children);
     last_child := CASE WHEN checked = most THEN children[checked] END;
@@ -536,17 +473,11 @@ BEGIN
     mended := mended + deleted;
 END
 $$;
-COMMENT ON FUNCTION _check_edges(uuid, integer) IS
-    'Checks the edges of up to most children with ids after after_child. Null: from the start. Deletes edges of deleted children. Marks edges as not linked if their parent is deleted or has lost its mark, so that the releaser links them again. Changes of rows by hand and deletions at completion leave such edges. checked: the number of children. last_child: the last of them. Null: the table was read to its end. mended: the number of edges that were deleted or marked.';
+COMMENT ON FUNCTION _check_edges IS
+    'Checks the edges of up to most children after after_child, which changes by hand and deletions at completion can harm. Deletes edges of deleted children. Marks edges as not linked if their parent is deleted or has lost its mark, so that the releaser links them again. last_child: the last one. Null: the table was read to its end. mended: the number of edges that were deleted or marked.';
 
 CREATE FUNCTION _needed_parents(ids uuid[]) RETURNS uuid[]
-    LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
-AS $$
-BEGIN
+    LANGUAGE sql STABLE
     RETURN ARRAY(
         SELECT p.id
         FROM unnest(ids) AS p (id)
@@ -560,7 +491,5 @@ BEGIN
             LIMIT 1
         ) IS NOT NULL
     );
-END
-$$;
-COMMENT ON FUNCTION _needed_parents(uuid[]) IS
+COMMENT ON FUNCTION _needed_parents IS
     'The jobs among ids that have a child that is not final. The pruner keeps them, with their outputs, for that child.';

@@ -10,8 +10,8 @@ BEGIN ATOMIC
     WHERE e.child = parents_of.id
     ORDER BY e.parent;
 END;
-COMMENT ON FUNCTION parents_of(uuid) IS
-    'The jobs that a job runs after, by their ids, with their outputs. condition: completed, final or failed, as after, after_final and after_failed of insert_job. outcome: the final state of the parent that the job''s edge has. Null: the job still waits for the parent. state: the current state of the parent. kind, state and output are null for a parent that is deleted. Parents are kept, with their outputs, until the job is final.';
+COMMENT ON FUNCTION parents_of IS
+    'The jobs that a job runs after, by their ids, with their outputs. condition: completed, final or failed, as after, after_final and after_failed of insert_job. outcome: the state in which the parent ended. Null: the job still waits for it. kind, state and output are null for a deleted parent. Parents are kept, with their outputs, until the job is final.';
 
 CREATE FUNCTION children_of(id uuid, most integer DEFAULT 100)
 RETURNS TABLE (id uuid, kind text, queue text, state text, condition text, outcome text)
@@ -28,29 +28,22 @@ BEGIN ATOMIC
     INNER JOIN job AS c ON c.id = e.child
     ORDER BY e.child;
 END;
-COMMENT ON FUNCTION children_of(uuid, integer) IS
+COMMENT ON FUNCTION children_of IS
     'Up to most jobs that run after the job id, in the order of their ids. most null: all of them. condition, outcome: as parents_of.';
 
 CREATE FUNCTION descendants_of(ids uuid[]) RETURNS SETOF uuid
-    LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
-AS $$
-BEGIN
-    RETURN QUERY
+    LANGUAGE sql STABLE
+BEGIN ATOMIC
     WITH RECURSIVE member AS (
-        SELECT g.id FROM unnest(ids) AS g (id)
+        SELECT g.id FROM unnest(descendants_of.ids) AS g (id)
         UNION
         SELECT e.child
         FROM member AS m
         CROSS JOIN LATERAL (SELECT c.child FROM job_parent AS c WHERE c.parent = m.id OFFSET 0) AS e
     )
     SELECT m.id FROM member AS m;
-END
-$$;
-COMMENT ON FUNCTION descendants_of(uuid[]) IS 'The given ids, and the ids of all jobs that run after these jobs, directly or through other jobs.';
+END;
+COMMENT ON FUNCTION descendants_of IS 'The given ids, and the ids of all jobs that run after these jobs, directly or through other jobs.';
 
 CREATE FUNCTION cancel_graph(ids uuid[])
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -59,27 +52,14 @@ BEGIN ATOMIC
     SELECT c.id, c.kind, c.queue, c.attempt, c.state
     FROM cancel_jobs(ARRAY(SELECT d.id FROM descendants_of(cancel_graph.ids) AS d (id))) AS c;
 END;
-COMMENT ON FUNCTION cancel_graph(uuid[]) IS
+COMMENT ON FUNCTION cancel_graph IS
     'Cancels these jobs and all jobs that run after them, directly or not, whatever their conditions, as cancel_jobs does. Returns one row per cancelled job. Parents of these jobs stay as they are: to cancel a whole graph, name its first jobs.';
 
 CREATE FUNCTION _failed_in_graph(of_job uuid) RETURNS uuid[]
-    LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
-AS $$
-BEGIN
+    LANGUAGE sql STABLE
     RETURN ARRAY(
-        WITH RECURSIVE member AS (
-            SELECT d.id FROM descendants_of(ARRAY[of_job]) AS d (id)
-            UNION
-            SELECT e.parent
-            FROM member AS m
-            CROSS JOIN LATERAL (SELECT p.parent FROM job_parent AS p WHERE p.child = m.id OFFSET 0) AS e
-        )
         SELECT j.id
-        FROM member AS m
+        FROM unnest(_ancestors_of(ARRAY(SELECT d.id FROM descendants_of(ARRAY[of_job]) AS d (id)), false)) AS m (id)
         CROSS JOIN LATERAL (
             SELECT j.id FROM job AS j
             WHERE j.id = m.id AND j.state IN ('cancelled', 'discarded') AND j.replaced_by IS NULL
@@ -94,9 +74,7 @@ BEGIN
             LIMIT 1
         ) IS NULL
     );
-END
-$$;
-COMMENT ON FUNCTION _failed_in_graph(uuid) IS 'The jobs of a graph from which retry_graph resumes it.';
+COMMENT ON FUNCTION _failed_in_graph IS 'The jobs of a graph from which retry_graph resumes it.';
 
 CREATE FUNCTION retry_graph(id uuid, dry_run boolean DEFAULT false)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
@@ -119,7 +97,7 @@ BEGIN ATOMIC
     -- A condition that no row decides: a dry run does not call the function, so a read-only transaction can make one.
     WHERE NOT retry_graph.dry_run;
 END;
-COMMENT ON FUNCTION retry_graph(uuid, boolean) IS
+COMMENT ON FUNCTION retry_graph IS
     'Resumes a failed graph: the job, all jobs that run after it, and all jobs that these run after. Retries those that were discarded or cancelled, as retry_jobs does, so that the jobs that were cancelled because of them wait again. Completed jobs stay. dry_run: changes nothing, and looks for no holders of keys. Returns one row per job, with its new state, as retry_jobs does.';
 
 CREATE VIEW waiting_child AS
@@ -132,11 +110,27 @@ LEFT JOIN job AS p ON p.id = e.parent
 WHERE _is_open_edge(e.outcome);
 COMMENT ON VIEW waiting_child IS 'One row per pending job and parent that it still waits for.';
 COMMENT ON COLUMN waiting_child.id IS 'The job that waits.';
-COMMENT ON COLUMN waiting_child.kind IS 'Its kind.';
-COMMENT ON COLUMN waiting_child.queue IS 'Its queue.';
-COMMENT ON COLUMN waiting_child.created_at IS 'When it was inserted.';
 COMMENT ON COLUMN waiting_child.condition IS 'completed, final or failed, as in job_parent.';
 COMMENT ON COLUMN waiting_child.parent IS 'The job that it waits for.';
 COMMENT ON COLUMN waiting_child.parent_kind IS 'The kind of that job. Null: it is deleted.';
 COMMENT ON COLUMN waiting_child.parent_queue IS 'The queue of that job.';
 COMMENT ON COLUMN waiting_child.parent_state IS 'The state of that job now.';
+
+-- A column of a view of jobs or queues that has no comment so far means the column of job or queue that it shows.
+DO $$
+DECLARE
+    shown record;
+BEGIN
+    FOR shown IN
+        SELECT v.relname AS view, a.attname AS name, coalesce(
+            (SELECT col_description(j.attrelid, j.attnum) FROM pg_attribute AS j WHERE j.attrelid = 'job'::regclass AND j.attname = a.attname),
+            (SELECT col_description(q.attrelid, q.attnum) FROM pg_attribute AS q WHERE q.attrelid = 'queue'::regclass AND q.attname = a.attname)
+        ) AS meaning
+        FROM pg_class AS v
+        INNER JOIN pg_attribute AS a ON a.attrelid = v.oid AND a.attnum > 0
+        WHERE v.relnamespace = quote_ident(current_schema())::regnamespace AND v.relkind = 'v' AND col_description(v.oid, a.attnum) IS NULL
+    LOOP
+        EXECUTE format('COMMENT ON COLUMN %I.%I IS %L', shown.view, shown.name, shown.meaning);
+    END LOOP;
+END
+$$;

@@ -25,7 +25,7 @@ COMMENT ON INDEX place_is_one IS 'A schema is one place.';
 CREATE FUNCTION place() RETURNS text
     LANGUAGE sql STABLE
     RETURN (SELECT p.name FROM place AS p);
-COMMENT ON FUNCTION place() IS
+COMMENT ON FUNCTION place IS
     'The name of the place that this schema is. Null: it is no place, as in an application with one schema.';
 
 CREATE FUNCTION _database_id() RETURNS text
@@ -43,13 +43,13 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _database_id() IS
+COMMENT ON FUNCTION _database_id IS
     'The system identifier of this PostgreSQL cluster and the OID of this database. A standby has those of its primary, also after it is promoted. A restored dump and an upgraded cluster have others. Null: the role may not execute pg_control_system.';
 
 CREATE FUNCTION place_is_copy() RETURNS boolean
     LANGUAGE sql STABLE
     RETURN coalesce((SELECT p.database_id <> _database_id() FROM place AS p), false);
-COMMENT ON FUNCTION place_is_copy() IS
+COMMENT ON FUNCTION place_is_copy IS
     'Whether this schema is a copy of its place: it was named in another database or cluster, and restored or copied here. name_place with adopt says that the place is here now.';
 
 CREATE FUNCTION place_of(value text) RETURNS text
@@ -67,7 +67,7 @@ BEGIN
     RETURN hashed[1 + rest];
 END
 $$;
-COMMENT ON FUNCTION place_of(text) IS
+COMMENT ON FUNCTION place_of IS
     'The place of a hashed value: a unique key, a group key, an id in lower case, or a member of the args, as kind.place says. PlaceMap::place_of in Rust finds the same. Null: no hashed list is known here.';
 
 -- A kind declares one way to the place of its jobs. The rule is checked after the insert, for every way in which a job can
@@ -100,12 +100,11 @@ BEGIN
     RETURN CASE jsonb_typeof(member) WHEN 'string' THEN member #>> '{}' ELSE canonical_json(member) END;
 END
 $$;
-COMMENT ON FUNCTION _place_value(text, text, text, jsonb) IS
+COMMENT ON FUNCTION _place_value IS
     'The value of a job that decides its place. way: as kind.place. A member of the args that is a string counts as it is, any other by its canonical JSON. Null: the job has no such value, and may be in any place. The way id is always null here: only an id that the caller gave decides, which _new_job checks.';
 
 CREATE FUNCTION _raise_wrong_place(kind text, way text, wanted text) RETURNS void
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     RAISE EXCEPTION USING
@@ -124,7 +123,7 @@ BEGIN
         TABLE = 'job';
 END
 $$;
-COMMENT ON FUNCTION _raise_wrong_place(text, text, text) IS
+COMMENT ON FUNCTION _raise_wrong_place IS
     'Raises error UQ004: by its way, as kind.place, a job belongs to the place wanted. The DETAIL is {"kind", "wanted", "found"}.';
 
 CREATE FUNCTION _refuse_misplaced() RETURNS trigger
@@ -149,9 +148,9 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION _refuse_misplaced() IS
+COMMENT ON FUNCTION _refuse_misplaced IS
     'Raises error UQ004 if an insert has a job that by the way of its registered kind belongs to another place. Runs with the rights of the schema''s owner.';
-REVOKE EXECUTE ON FUNCTION _refuse_misplaced() FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION _refuse_misplaced FROM PUBLIC;
 
 CREATE FUNCTION name_place(name text, hashed text[] DEFAULT NULL, adopt boolean DEFAULT false) RETURNS place
     LANGUAGE plpgsql VOLATILE
@@ -163,7 +162,7 @@ DECLARE
 BEGIN
     hashed := nullif(hashed, '{}');
     IF name IS NULL OR octet_length(name) NOT BETWEEN 1 AND 128 THEN
-        RAISE invalid_parameter_value USING MESSAGE = format('invalid name of a place: must be 1 to 128 bytes: %L', name);
+        PERFORM _refuse(format('invalid name of a place: must be 1 to 128 bytes: %L', name));
     END IF;
     INSERT INTO place (name, hashed, database_id, named_at) VALUES (name, hashed, _database_id(), clock_timestamp())
     ON CONFLICT DO NOTHING;
@@ -198,11 +197,8 @@ BEGIN
     RETURN named;
 END
 $$;
-COMMENT ON FUNCTION name_place(text, text[], boolean) IS
-    'Makes this schema the place of this name, and returns the row of the table place. If it is that place already, nothing changes. If it is another place, if the hashed places differ, or if it is a copy of the place, error 22023 says so.
-name: 1 to 128 bytes.
-hashed: the names of the places that share hashed values, in the order of the map. Default null: the list stays as it is known here.
-adopt: true says that the place is in this database now, after a restore, a copy or pg_upgrade. No other server may have it any more. Default false.';
+COMMENT ON FUNCTION name_place IS
+    'Makes this schema the place of this name, and returns its row. If it is that place already, nothing changes. Error 22023: it is another place, the hashed places differ, or it is a copy. hashed: the places that share hashed values, in the order of the map. Null: as known here. adopt: the place is in this database now, after a restore, a copy or pg_upgrade, and no other server has it.';
 
 -- A place that ends here leaves a schema under its name that only says where it went. An absent schema would be made anew by
 -- the next migration, and a key would have holders at both servers.
@@ -277,5 +273,5 @@ BEGIN
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO PUBLIC', own);
 END
 $$;
-COMMENT ON FUNCTION leave_tombstone(text) IS
+COMMENT ON FUNCTION leave_tombstone IS
     'Ends the queue in this schema, which has moved: locks the table job, renames the schema to its name and _moved, and makes a schema under the old name in which every table, view and function for users raises error UQ005. The DETAIL is {"subject", "to"}. moved_to: where the queue is now, without a password.';

@@ -15,6 +15,14 @@ CREATE TYPE finding AS (
 COMMENT ON TYPE finding IS
     'A problem and its remedy. severity: critical, warning or notice. seen: the observation with its numbers. advice: the remedy as a sentence. sql, command: what does it, to be pasted into psql or a shell. Null: nothing can be pasted. facts: the values of the sentence, whose members may change from version to version.';
 
+CREATE FUNCTION _in_seconds(given jsonb) RETURNS jsonb
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE jsonb_typeof(given)
+        WHEN 'string' THEN to_jsonb(extract(epoch FROM (given #>> '{}')::interval))
+        ELSE given
+    END;
+COMMENT ON FUNCTION _in_seconds IS 'A length of time in seconds. A number stays as it is.';
+
 CREATE FUNCTION _thresholds(given jsonb DEFAULT '{}') RETURNS jsonb
     LANGUAGE plpgsql STABLE
     SET search_path FROM CURRENT
@@ -36,39 +44,24 @@ DECLARE
         "bloat_factor": 3,
         "bloat_bytes": 8388608
     }';
-    problem text;
 BEGIN
-    SELECT CASE
+    PERFORM _refuse(CASE
         WHEN NOT defaults ? g.key THEN format('unknown threshold: %s', g.key)
         ELSE format('invalid threshold: %s: must be as %s: %s', g.key, defaults -> g.key, left(g.value::text, 80))
-    END
-    INTO problem
+    END)
     FROM jsonb_each(given) AS g
     WHERE (jsonb_typeof(g.value) = 'array') IS DISTINCT FROM (jsonb_typeof(defaults -> g.key) = 'array')
-        OR jsonb_typeof(g.value) = 'object'
-    LIMIT 1;
-    IF problem IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = problem;
-    END IF;
+        OR jsonb_typeof(g.value) = 'object';
     RETURN (
         SELECT jsonb_object_agg(t.key, CASE jsonb_typeof(t.value)
-            WHEN 'string' THEN to_jsonb(extract(epoch FROM (t.value #>> '{}')::interval))
-            WHEN 'array' THEN (
-                SELECT jsonb_agg(
-                    CASE jsonb_typeof(e.value)
-                        WHEN 'string' THEN to_jsonb(extract(epoch FROM (e.value #>> '{}')::interval))
-                        ELSE e.value
-                    END ORDER BY e.place
-                )
-                FROM jsonb_array_elements(t.value) WITH ORDINALITY AS e (value, place)
-            )
-            ELSE t.value
+            WHEN 'array' THEN jsonb_build_array(_in_seconds(t.value -> 0), _in_seconds(t.value -> 1))
+            ELSE _in_seconds(t.value)
         END)
         FROM jsonb_each(defaults || coalesce(given, '{}')) AS t
     );
 END
 $$;
-COMMENT ON FUNCTION _thresholds(jsonb) IS
+COMMENT ON FUNCTION _thresholds IS
     'The thresholds of diagnose, lengths of time in seconds. given: those that differ from the defaults. Two values are the thresholds of a warning and of a critical finding. A second value of null: no finding is critical. Error 22023 names an unknown one.';
 
 CREATE FUNCTION _judge(value double precision, threshold jsonb) RETURNS text
@@ -77,12 +70,12 @@ CREATE FUNCTION _judge(value double precision, threshold jsonb) RETURNS text
         WHEN value >= (threshold ->> 1)::double precision THEN 'critical'
         WHEN value >= (threshold ->> 0)::double precision THEN 'warning'
     END;
-COMMENT ON FUNCTION _judge(double precision, jsonb) IS 'The severity of a value. Null: it is below both thresholds.';
+COMMENT ON FUNCTION _judge IS 'The severity of a value. Null: it is below both thresholds.';
 
 CREATE FUNCTION _span(seconds jsonb) RETURNS interval
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN make_interval(secs => least((seconds #>> '{}')::double precision, 1e10));
-COMMENT ON FUNCTION _span(jsonb) IS 'A threshold in seconds as an interval.';
+COMMENT ON FUNCTION _span IS 'A threshold in seconds as an interval.';
 
 CREATE FUNCTION _age(since timestamptz) RETURNS double precision
     LANGUAGE sql VOLATILE
@@ -90,7 +83,7 @@ CREATE FUNCTION _age(since timestamptz) RETURNS double precision
     RETURN CASE WHEN since IS NOT NULL THEN
         extract(epoch FROM clock_timestamp() - least(greatest(since, 'epoch'), clock_timestamp() + interval '1 year'))
     END;
-COMMENT ON FUNCTION _age(timestamptz) IS 'The seconds since a time. Negative: the seconds until then.';
+COMMENT ON FUNCTION _age IS 'The seconds since a time. Negative: the seconds until then.';
 
 CREATE FUNCTION _age_text(seconds double precision) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -104,12 +97,12 @@ CREATE FUNCTION _age_text(seconds double precision) RETURNS text
         END
         FROM (SELECT floor(greatest(seconds, 0))::bigint AS s) AS a
     );
-COMMENT ON FUNCTION _age_text(double precision) IS 'A length of time in its two largest units, such as 12m 5s.';
+COMMENT ON FUNCTION _age_text IS 'A length of time in its two largest units, such as 12m 5s.';
 
 CREATE FUNCTION _counted(number bigint, one text, many text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN to_char(number, 'FM999,999,999,999,999,999') || ' ' || CASE number WHEN 1 THEN one ELSE many END;
-COMMENT ON FUNCTION _counted(bigint, text, text) IS 'A number with separators of thousands, and its noun.';
+COMMENT ON FUNCTION _counted IS 'A number with separators of thousands, and its noun.';
 
 CREATE FUNCTION _jobs_text(jobs bigint, counted_to bigint DEFAULT NULL, estimate bigint DEFAULT NULL) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -119,7 +112,7 @@ CREATE FUNCTION _jobs_text(jobs bigint, counted_to bigint DEFAULT NULL, estimate
         WHEN jobs > counted_to THEN 'more than ' || _counted(counted_to, 'job', 'jobs')
         ELSE _counted(jobs, 'job', 'jobs')
     END;
-COMMENT ON FUNCTION _jobs_text(bigint, bigint, bigint) IS
+COMMENT ON FUNCTION _jobs_text IS
     'A number of jobs in words. Beyond counted_to, where counting stopped, the estimate stands in its place.';
 
 CREATE FUNCTION _plain_text(given text) RETURNS text
@@ -127,7 +120,7 @@ CREATE FUNCTION _plain_text(given text) RETURNS text
     RETURN regexp_replace(
         given COLLATE "C", '[' || chr(1) || '-' || chr(31) || chr(127) || '-' || chr(159) || ']', ' ', 'g'
     );
-COMMENT ON FUNCTION _plain_text(text) IS 'A text without control characters, which the names in a sentence may have.';
+COMMENT ON FUNCTION _plain_text IS 'A text without control characters, which the names in a sentence may have.';
 
 CREATE FUNCTION _shell_word(word text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -146,7 +139,7 @@ CREATE FUNCTION _shell_word(word text) RETURNS text
             FROM regexp_split_to_table(word COLLATE "C", '') WITH ORDINALITY AS c (one, place)
         ) || ''''
     END;
-COMMENT ON FUNCTION _shell_word(text) IS 'A text as one word of a shell.';
+COMMENT ON FUNCTION _shell_word IS 'A text as one word of a shell.';
 
 CREATE FUNCTION _command(verb text, argument text) RETURNS text
     LANGUAGE sql STABLE
@@ -162,7 +155,7 @@ SELECT format(
     verb, _shell_word(argument), ' --schema ' || nullif(current_schema(), 'uniqueue')
 )
 $$;
-COMMENT ON FUNCTION _command(text, text) IS 'A call of the command uniqueue for this schema, as a line of a shell.';
+COMMENT ON FUNCTION _command IS 'A call of the command uniqueue for this schema, as a line of a shell.';
 
 CREATE FUNCTION _call(verb text, VARIADIC arguments text[]) RETURNS text
     LANGUAGE sql STABLE
@@ -171,7 +164,7 @@ AS $$
 SELECT format('SELECT * FROM %I.%s(%s);', current_schema(), verb, string_agg(a.argument, ', ' ORDER BY a.place))
 FROM unnest(arguments) WITH ORDINALITY AS a (argument, place)
 $$;
-COMMENT ON FUNCTION _call(text, text[]) IS 'A call of a function of this schema. arguments: as they stand in SQL.';
+COMMENT ON FUNCTION _call IS 'A call of a function of this schema. arguments: as they stand in SQL.';
 
 CREATE FUNCTION _checks() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -180,7 +173,7 @@ CREATE FUNCTION _checks() RETURNS text[]
         queue limits, kinds, groups, jobs, suspects, expired jobs, rows, attempts, claims, maintenance, schedules,
         registered kinds, unregistered jobs
     }'::text[];
-COMMENT ON FUNCTION _checks() IS 'The checks of diagnose. The function _find_queue_limits makes the check queue limits.';
+COMMENT ON FUNCTION _checks IS 'The checks of diagnose. The function _find_queue_limits makes the check queue limits.';
 
 CREATE FUNCTION _find(check_name text, thresholds jsonb DEFAULT '{}') RETURNS SETOF finding
     LANGUAGE plpgsql VOLATILE
@@ -197,7 +190,7 @@ BEGIN
     ) USING _thresholds(thresholds);
 END
 $$;
-COMMENT ON FUNCTION _find(text, jsonb) IS
+COMMENT ON FUNCTION _find IS
     'Makes one of the checks that _checks lists. thresholds: as diagnose takes them. Reads by index, however the caller plans.';
 
 CREATE FUNCTION diagnose(thresholds jsonb DEFAULT '{}') RETURNS SETOF finding
@@ -215,14 +208,14 @@ BEGIN
         BEGIN
             found := found || ARRAY(SELECT f FROM _find(check_name, thresholds) AS f);
         EXCEPTION
-            WHEN insufficient_privilege THEN
-                found := found || ROW(
-                    'check_failed', 'notice', 'check ' || check_name, SQLERRM,
-                    'Grant the role what the guide for operators lists for a reader, and pg_monitor', NULL, NULL, '{}'
-                )::finding;
             WHEN others THEN
                 found := found || ROW(
-                    'check_failed', 'warning', 'check ' || check_name, SQLERRM, 'See the server''s log', NULL, NULL, '{}'
+                    'check_failed', CASE SQLSTATE WHEN '42501' THEN 'notice' ELSE 'warning' END, 'check ' || check_name, SQLERRM,
+                    CASE SQLSTATE
+                        WHEN '42501' THEN 'Grant the role what the guide for operators lists for a reader, and pg_monitor'
+                        ELSE 'See the server''s log'
+                    END,
+                    NULL, NULL, '{}'
                 )::finding;
         END;
     END LOOP;
@@ -232,5 +225,5 @@ BEGIN
     ORDER BY array_position('{critical, warning, notice}'::text[], f.severity), f.code, f.subject;
 END
 $$;
-COMMENT ON FUNCTION diagnose(jsonb) IS
+COMMENT ON FUNCTION diagnose IS
     'Finds problems of the queue, the worst first. Changes nothing, and reads a bounded number of rows. A check that fails is a finding. A role outside of pg_monitor sees no sessions of other roles. thresholds: those that differ, such as {"waiting": ["30 s", "5 min"], "claim": "1 day"}. uniqueue doctor lists them, and also checks what only a client sees.';

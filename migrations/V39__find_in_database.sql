@@ -2,7 +2,6 @@
 
 CREATE FUNCTION _find_transactions(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- A transaction matters if others wait for it, if it sits idle on changed rows of the queue, or if it has a snapshot. One that
 -- only waits goes on when the transaction that it waits for ends, which is a finding of its own. PostgreSQL shows other roles'
@@ -69,12 +68,11 @@ FROM open AS o
 CROSS JOIN LATERAL (SELECT o.blocks > 0 OR (o.is_idle AND o.changes <> '{}') AS is_in_the_way) AS w
 WHERE (NOT o.waits OR o.blocks > 0) AND (w.is_in_the_way OR o.snapshot_transactions IS NOT NULL)
 $$;
-COMMENT ON FUNCTION _find_transactions(jsonb) IS
+COMMENT ON FUNCTION _find_transactions IS
     'Finds open transactions that block other sessions, hold rows of the queue, or have an old snapshot.';
 
 CREATE FUNCTION _find_prepared_transactions(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT
     'prepared_transaction', _judge(o.open_for, thresholds -> 'transaction'), 'prepared transaction ' || o.gid,
@@ -92,19 +90,18 @@ FROM (
     LIMIT 20
 ) AS o
 $$;
-COMMENT ON FUNCTION _find_prepared_transactions(jsonb) IS
+COMMENT ON FUNCTION _find_prepared_transactions IS
     'Finds prepared transactions that were neither committed nor rolled back. They hold locks and a snapshot, and no session does.';
 
 CREATE FUNCTION _oldest_transactions() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN 'SELECT pid, usename, application_name, state, now() - xact_start AS open_for, left(query, 80) AS query
 FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 5;';
-COMMENT ON FUNCTION _oldest_transactions() IS
+COMMENT ON FUNCTION _oldest_transactions IS
     'A statement that lists the five transactions that have been open for longest. Among others, they keep the queue of notifications full.';
 
 CREATE FUNCTION _find_replication(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- In transactions, since slots have no time. What PostgreSQL hides from the role is null.
 SELECT
@@ -139,12 +136,11 @@ FROM (
     FROM pg_stat_replication AS r
 ) AS r
 $$;
-COMMENT ON FUNCTION _find_replication(jsonb) IS
+COMMENT ON FUNCTION _find_replication IS
     'Finds old snapshots that replication slots hold, and standbys with hot_standby_feedback.';
 
 CREATE FUNCTION _find_notifications(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT
     'notify_queue', _judge(u.notify_usage, thresholds -> 'notify_usage'), 'the server''s queue of notifications',
@@ -155,11 +151,10 @@ SELECT
     _oldest_transactions(), NULL, to_jsonb(u)
 FROM (SELECT pg_notification_queue_usage() AS notify_usage) AS u
 $$;
-COMMENT ON FUNCTION _find_notifications(jsonb) IS 'Finds out whether the server''s queue of notifications fills up.';
+COMMENT ON FUNCTION _find_notifications IS 'Finds out whether the server''s queue of notifications fills up.';
 
 CREATE FUNCTION _find_indexes(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT
     'index_invalid',
@@ -200,12 +195,11 @@ FROM (
 ) AS i
 ORDER BY i.name COLLATE "C"
 $$;
-COMMENT ON FUNCTION _find_indexes(jsonb) IS
+COMMENT ON FUNCTION _find_indexes IS
     'Finds indexes of the queue that no query uses, because building them failed or is going on.';
 
 CREATE FUNCTION _find_tables(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 WITH seen AS (
     SELECT
@@ -265,7 +259,7 @@ SHOW track_counts;', current_schema(), s.table_name)
     )
 ) AS f (code, severity, seen, advice, sql)
 $$;
-COMMENT ON FUNCTION _find_tables(jsonb) IS 'Finds tables of the queue with many dead rows, and those that no vacuum reaches.';
+COMMENT ON FUNCTION _find_tables IS 'Finds tables of the queue with many dead rows, and those that no vacuum reaches.';
 
 CREATE FUNCTION _bloated_indexes(least_pages numeric, factor numeric)
 RETURNS TABLE (name text, pages bigint, needed bigint, is_owner boolean)
@@ -311,12 +305,11 @@ FROM size AS s
 WHERE s.pages >= least_pages AND s.pages >= factor * s.needed
 ORDER BY s.pages - s.needed DESC, s.relname
 $$;
-COMMENT ON FUNCTION _bloated_indexes(numeric, numeric) IS
+COMMENT ON FUNCTION _bloated_indexes IS
     'The indexes of the queue with at least this many pages that hold at least this multiple of the pages that they need. The most bloated comes first. Indexes other than B-trees, and those of tables that were never analysed, are left out.';
 
 CREATE FUNCTION _find_index_bloat(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT
     'index_bloated', 'warning', 'index ' || b.name,
@@ -334,11 +327,10 @@ FROM (
     ) AS b
 ) AS b
 $$;
-COMMENT ON FUNCTION _find_index_bloat(jsonb) IS 'Finds indexes that hold many times the pages that they need.';
+COMMENT ON FUNCTION _find_index_bloat IS 'Finds indexes that hold many times the pages that they need.';
 
 CREATE FUNCTION _find_retention(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT
     'retention_late', _judge(o.overdue_by, thresholds -> 'retention'), 'queue ' || o.queue,
@@ -382,4 +374,4 @@ FROM (
     LIMIT 100
 ) AS o
 $$;
-COMMENT ON FUNCTION _find_retention(jsonb) IS 'Finds queues whose final jobs are past their retention.';
+COMMENT ON FUNCTION _find_retention IS 'Finds queues whose final jobs are past their retention.';

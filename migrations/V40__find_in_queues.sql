@@ -2,7 +2,6 @@
 
 CREATE FUNCTION _find_runners(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- A runner that has been dead for more than an hour and left no job behind is left out.
 WITH seen AS (
@@ -49,7 +48,7 @@ FROM seen AS s
 -- A runner extends its lease four times a term: at more than half a term two heartbeats are missing.
 WHERE s.lease_left <= 0 OR s.heartbeat_age > s.lease * 0.6
 $$;
-COMMENT ON FUNCTION _find_runners(jsonb) IS 'Finds runners that died, and those that miss heartbeats.';
+COMMENT ON FUNCTION _find_runners IS 'Finds runners that died, and those that miss heartbeats.';
 
 CREATE FUNCTION _rate_text(count integer, period interval, burst integer) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -61,7 +60,7 @@ CREATE FUNCTION _rate_text(count integer, period interval, burst integer) RETURN
         END,
         CASE WHEN burst <> count THEN ', burst ' || burst END
     );
-COMMENT ON FUNCTION _rate_text(integer, interval, integer) IS 'A rate as the command shows it, such as 10/1m.';
+COMMENT ON FUNCTION _rate_text IS 'A rate as the command shows it, such as 10/1m.';
 
 CREATE FUNCTION _estimated_jobs(pages double precision) RETURNS TABLE (queue text, state text, jobs bigint)
     LANGUAGE sql STABLE
@@ -75,12 +74,11 @@ SELECT j.queue, j.state::text, round(count(*) / (SELECT s.share FROM sampled AS 
 FROM job AS j TABLESAMPLE SYSTEM ((SELECT 100 * s.share FROM sampled AS s)) REPEATABLE (1)
 GROUP BY j.queue, j.state
 $$;
-COMMENT ON FUNCTION _estimated_jobs(double precision) IS
+COMMENT ON FUNCTION _estimated_jobs IS
     'The number of jobs of each queue and state, estimated from about this many pages of the table.';
 
 CREATE FUNCTION _find_queues(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 WITH counted AS MATERIALIZED (
     SELECT
@@ -184,12 +182,11 @@ SELECT
     jsonb_build_object('queues', u.names)
 FROM unworked AS u
 $$;
-COMMENT ON FUNCTION _find_queues(jsonb) IS
+COMMENT ON FUNCTION _find_queues IS
     'Finds queues whose jobs wait: for a runner, for longer than they should, or because the queue is paused or held.';
 
 CREATE FUNCTION _find_queue_limits(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT
     'queue_full', 'warning', 'queue ' || f.queue,
@@ -235,12 +232,11 @@ FROM (
     LIMIT 100
 ) AS f
 $$;
-COMMENT ON FUNCTION _find_queue_limits(jsonb) IS
+COMMENT ON FUNCTION _find_queue_limits IS
     'Finds queues that have as many available jobs as max_waiting allows, and limits that no trigger enforces.';
 
 CREATE FUNCTION _find_groups(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- By queue and reason, with the group that has waited for longest. Only groups of queues that are not paused and that a live
 -- runner works are named. A runner that does not report its kinds may know any.
@@ -308,5 +304,5 @@ FROM (
     LIMIT 100
 ) AS f
 $$;
-COMMENT ON FUNCTION _find_groups(jsonb) IS
+COMMENT ON FUNCTION _find_groups IS
     'Finds groups whose first available job has waited for long, among the first 1,000 groups of each sort.';

@@ -2,7 +2,6 @@
 
 CREATE FUNCTION _find_kinds(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- The runners take what is before and behind jobs of an unknown kind, so such jobs gather at the queue's head. Only queues that
 -- a live runner works are looked at. A runner that does not report its kinds may know any.
@@ -36,12 +35,11 @@ FROM (
     LIMIT 100
 ) AS k
 $$;
-COMMENT ON FUNCTION _find_kinds(jsonb) IS
+COMMENT ON FUNCTION _find_kinds IS
     'Finds kinds among the first 1,000 available jobs of each queue for which no live runner of the queue has a worker.';
 
 CREATE FUNCTION _find_registered_kinds(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- What a live runner registered at its start, and the newest registration, count. The one before it counts while the runner of
 -- that name is alive, and for an hour after it came back: then two processes register in turn.
@@ -87,11 +85,10 @@ FROM (
     LIMIT 100
 ) AS o
 $$;
-COMMENT ON FUNCTION _find_registered_kinds(jsonb) IS 'Finds kinds of which live processes declare one default differently.';
+COMMENT ON FUNCTION _find_registered_kinds IS 'Finds kinds of which live processes declare one default differently.';
 
 CREATE FUNCTION _find_unregistered_jobs(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- An insert that names only the kind, before any process registered it, puts its job without a key into the queue default. Such
 -- a job is older than the first definition. A later one may change any default. Only a job that waits can still be mended.
@@ -108,13 +105,7 @@ head AS MATERIALIZED (
     FROM (SELECT 'default' COLLATE "C" AS queue UNION SELECT r.queue FROM registered AS r WHERE r.makes_key LIMIT 100) AS q
     CROSS JOIN LATERAL _available_jobs(q.queue, 1000) AS w
     UNION ALL
-    (
-        SELECT j.id, j.kind, j.created_at
-        FROM job AS j
-        WHERE j.state IN ('scheduled', 'retryable')
-        ORDER BY j.scheduled_at
-        LIMIT 1000
-    )
+    SELECT w.id, w.kind, w.created_at FROM _waiting_and_discarded_jobs(1000) AS w WHERE w.state <> 'discarded'
 )
 SELECT
     'job_unregistered', 'warning', 'kind ' || u.kind,
@@ -143,5 +134,5 @@ FROM (
     LIMIT 100
 ) AS u
 $$;
-COMMENT ON FUNCTION _find_unregistered_jobs(jsonb) IS
+COMMENT ON FUNCTION _find_unregistered_jobs IS
     'Finds waiting jobs that were inserted before their kind was registered, and so lack its unique key or wait in another queue. Reads the first 1,000 available jobs of each queue concerned, and the 1,000 that are due first.';

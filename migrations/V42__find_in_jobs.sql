@@ -2,7 +2,6 @@
 
 CREATE FUNCTION _find_jobs(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- Jobs that wait in a queue are told with their queue.
 SELECT
@@ -34,12 +33,11 @@ FROM (
     LIMIT 100
 ) AS g
 $$;
-COMMENT ON FUNCTION _find_jobs(jsonb) IS
+COMMENT ON FUNCTION _find_jobs IS
     'Finds queues with jobs that should have moved and have not: of dead runners, due and not available, or running for long.';
 
 CREATE FUNCTION _find_suspects(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 WITH seen AS (
     (
@@ -63,21 +61,7 @@ WITH seen AS (
         LIMIT 1000
     )
     UNION ALL
-    (
-        SELECT j.id, j.kind, j.queue, j.crashes, false
-        FROM job AS j
-        WHERE j.state IN ('scheduled', 'retryable')
-        ORDER BY j.scheduled_at
-        LIMIT 1000
-    )
-    UNION ALL
-    (
-        SELECT j.id, j.kind, j.queue, j.crashes, true
-        FROM job AS j
-        WHERE j.state = 'discarded'
-        ORDER BY j.id DESC
-        LIMIT 1000
-    )
+    SELECT w.id, w.kind, w.queue, w.crashes, w.state = 'discarded' FROM _waiting_and_discarded_jobs(1000) AS w
 )
 SELECT
     'job_suspect', CASE WHEN g.is_discarded THEN 'notice' ELSE 'warning' END, 'kind ' || g.kind,
@@ -98,12 +82,11 @@ FROM (
     LIMIT 100
 ) AS g
 $$;
-COMMENT ON FUNCTION _find_suspects(jsonb) IS
+COMMENT ON FUNCTION _find_suspects IS
     'Finds kinds with jobs whose runners died twice or more in a row. Reads 1,000 jobs of each state.';
 
 CREATE FUNCTION _find_expired_jobs(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT
     'job_expired', 'warning', 'kind ' || g.kind,
@@ -128,12 +111,11 @@ FROM (
     LIMIT 100
 ) AS g
 $$;
-COMMENT ON FUNCTION _find_expired_jobs(jsonb) IS
+COMMENT ON FUNCTION _find_expired_jobs IS
     'Finds kinds of which at least 100 of the last 1,000 discarded jobs expired within the last hour.';
 
 CREATE FUNCTION _find_rows(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- The first ten available jobs of each queue and the first ten of its groups are tried, of those that have been due for a
 -- minute, 100 at the most, with 32 MB together as they are stored. Choosing them reads no value that is stored out of line.
@@ -200,12 +182,11 @@ FROM (
     WHERE CASE WHEN t.code IS NULL THEN t.bytes > 178956970 ELSE t.bytes IS NULL AND left(t.code, 2) IN ('22', '54', '58', 'XX') END
 ) AS u
 $$;
-COMMENT ON FUNCTION _find_rows(jsonb) IS
+COMMENT ON FUNCTION _find_rows IS
     'Finds jobs whose rows cannot be read: at the heads of the queues, and among the last 1,000 discarded ones.';
 
 CREATE FUNCTION _find_attempts(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- The usual time of a kind is the one within which 95 of 100 completed runs ended. Looked at are the 2,500 jobs that were
 -- inserted before the attempt's job and the 2,500 after it, since a backlog hides the completed jobs from a look at the latest.
@@ -270,20 +251,13 @@ FROM (
     ORDER BY max(r.running_for) DESC
 ) AS s
 $$;
-COMMENT ON FUNCTION _find_attempts(jsonb) IS
+COMMENT ON FUNCTION _find_attempts IS
     'Finds kinds whose attempts run for far longer than is usual for the kind, although their runner lives.';
 
 CREATE FUNCTION _find_claims(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
-WITH discarded AS MATERIALIZED (
-    SELECT j.id FROM job AS j WHERE j.state = 'discarded' ORDER BY j.id DESC LIMIT 1000
-),
-latest AS MATERIALIZED (
-    SELECT j.id FROM job AS j ORDER BY j.id DESC LIMIT 1000
-),
-running AS MATERIALIZED (
+WITH running AS MATERIALIZED (
     SELECT j.id
     FROM (SELECT j.id, j.worker FROM job AS j WHERE j.state = 'running' LIMIT 1000) AS j
     WHERE NOT EXISTS (
@@ -291,10 +265,12 @@ running AS MATERIALIZED (
         WHERE r.id = j.worker AND r.leased_until > clock_timestamp() - _span(thresholds -> 'claim')
     )
 ),
-looked_at AS (
-    SELECT d.id FROM discarded AS d
-    UNION SELECT l.id FROM latest AS l
-    UNION SELECT r.id FROM running AS r
+looked_at AS MATERIALIZED (
+    (SELECT j.id FROM job AS j WHERE j.state = 'discarded' ORDER BY j.id DESC LIMIT 1000)
+    UNION
+    (SELECT j.id FROM job AS j ORDER BY j.id DESC LIMIT 1000)
+    UNION
+    SELECT r.id FROM running AS r
 )
 SELECT
     'claim_idle', CASE c.state WHEN 'running' THEN 'warning' ELSE 'notice' END, 'kind ' || c.kind,
@@ -333,5 +309,5 @@ FROM (
     LIMIT 100
 ) AS c
 $$;
-COMMENT ON FUNCTION _find_claims(jsonb) IS
+COMMENT ON FUNCTION _find_claims IS
     'Finds keys claimed by jobs that nothing moves: final ones whose unique states cover that, pending ones, and running ones of dead runners. Reads the last 1,000 discarded jobs, the last 1,000 of all, and 1,000 that run.';

@@ -2,7 +2,6 @@
 
 CREATE FUNCTION _find_maintenance(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- A service whose lease ran out three minutes ago, or that never had one, although runners live. Runners that wait for the lease
 -- check it once a minute at the least.
@@ -78,12 +77,11 @@ FROM (
     LIMIT 100
 ) AS p
 $$;
-COMMENT ON FUNCTION _find_maintenance(jsonb) IS
+COMMENT ON FUNCTION _find_maintenance IS
     'Finds maintenance services that are switched off or that no runner runs, and periodic jobs that are not run.';
 
 CREATE FUNCTION _find_schedules(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 WITH live AS MATERIALIZED (
     SELECT r.name, r.periodic FROM runner AS r WHERE r.leased_until > clock_timestamp()
@@ -126,12 +124,11 @@ FROM (
     LIMIT 100
 ) AS p
 $$;
-COMMENT ON FUNCTION _find_schedules(jsonb) IS
+COMMENT ON FUNCTION _find_schedules IS
     'Finds periodic jobs that live runners define differently in their code, and those of code that no live runner defines.';
 
 CREATE FUNCTION _find_place(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT
     'place_mismatch', 'critical', 'place ' || p.name,
@@ -142,4 +139,4 @@ SELECT
 FROM place AS p
 WHERE place_is_copy()
 $$;
-COMMENT ON FUNCTION _find_place(jsonb) IS 'Finds out whether this schema is a copy of its place.';
+COMMENT ON FUNCTION _find_place IS 'Finds out whether this schema is a copy of its place.';

@@ -246,8 +246,8 @@ async fn a_limit_that_cannot_be_kept_is_no_limit_that_is_broken(database: Databa
     database.client.queue("default").limit(Some(1)).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
-    let places = database.sql("SELECT {schema}._free_places('default', 1)");
-    let error = sqlx::query(places).execute(&mut *tx).await.unwrap_err().to_string();
+    let lock = database.sql("SELECT {schema}._lock_queue('default')");
+    let error = sqlx::query(lock).execute(&mut *tx).await.unwrap_err().to_string();
     assert!(error.contains("READ COMMITTED"), "{error}");
     for (name, limit, said) in [("", Some(1), "invalid queue"), ("a", Some(0), "pause"), ("a", Some(u32::MAX), "limit")]
     {

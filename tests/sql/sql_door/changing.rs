@@ -11,7 +11,7 @@ use support::{Database, WAIT, job};
 async fn the_client_s_statements_are_calls_of_the_functions(database: Database) {
     // The client cancels a graph in batches, with cancel_jobs, as cancel_graph does at once. It retries several graphs at once.
     let functions = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
-        WHERE pronamespace = '{schema}'::regnamespace AND provolatile = 'v' AND proretset
+        WHERE pronamespace = '{schema}'::regnamespace AND provolatile = 'v' AND proretset AND NOT prosecdef
             AND proname NOT IN ('cancel_graph', 'retry_graph') AND NOT starts_with(proname, '_')
             AND (prosqlbody IS NOT NULL OR proname IN ('delete_jobs', 'retry_jobs'))";
     let functions = database.text(functions).await;

@@ -166,8 +166,8 @@ async fn a_rate_needs_read_committed(database: Database) {
     database.client.queue("default").rate(Some(Rate::per(1, SECOND))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
-    let places = sqlx::query(database.sql("SELECT {schema}._free_places('default', 1)")).execute(&mut *tx).await;
-    assert!(places.unwrap_err().to_string().contains("READ COMMITTED"));
+    let locked = sqlx::query(database.sql("SELECT {schema}._lock_queue('default')")).execute(&mut *tx).await;
+    assert!(locked.unwrap_err().to_string().contains("READ COMMITTED"));
 }
 
 #[support::test]
