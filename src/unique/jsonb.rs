@@ -215,53 +215,6 @@ mod tests {
     use crate::unique::canonical::canonical_json;
 
     #[test]
-    fn integers_with_exponents_are_as_exact_as_in_jsonb() {
-        for (given, written) in [
-            ("9007199254740993", "9007199254740993"),
-            ("9.007199254740993e15", "9007199254740993"),
-            ("-9.007199254740993E+15", "-9007199254740993"),
-            ("1234567890123456785e0", "1234567890123456785"),
-            ("1234567890123456785E-00", "1234567890123456785"),
-            ("123456789012345678.5e1", "1234567890123456785"),
-            ("0.1234567890123456785e19", "1234567890123456785"),
-            ("1.8446744073709551615e19", "18446744073709551615"),
-            // A digit stays behind the point: a double.
-            ("9007199254740993.0", "9007199254740992"),
-            ("9.0071992547409930e15", "9007199254740992"),
-            ("1e2", "100"),
-            ("0e17", "0"),
-        ] {
-            let text = format!(r#"{{"1e17": [{given}], "s": "9.007199254740993e15\""}}"#);
-            let value = parse_json(&text).unwrap();
-            assert_eq!(canonical_json(&value["1e17"][0]).unwrap(), written, "{given}");
-            assert_eq!(value["s"], "9.007199254740993e15\"");
-        }
-        let beyond_64_bits = parse_json("[1.8446744073709551616e19]").unwrap_err().to_string();
-        assert!(beyond_64_bits.contains("make it a string: \"18446744073709551616\""), "{beyond_64_bits}");
-    }
-
-    #[test]
-    fn text_that_is_not_json_stays_so() {
-        for bad in [
-            "",
-            "{",
-            "\"",
-            "\"\\",
-            "01234567890123456e1",
-            "1234567890123456.e1",
-            "1234567890123456e",
-            "1234567890123456e1e1",
-            "--1234567890123456e1",
-            "1234567890123456e+",
-            "nul",
-            "1 2",
-            "\"\\ud800\"",
-        ] {
-            assert!(parse_json(bad).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
     fn floats_and_large_integers_go_through_text() {
         let canonical = |value| canonical_json(&value).unwrap();
         assert_eq!(canonical(serialize_json(&0.1_f32).unwrap()), "0.1");

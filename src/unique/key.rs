@@ -226,16 +226,6 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_zizqs_defaults() {
-        let claim = UniqueKey::raw("k").claim().unwrap();
-        assert_eq!(claim.key, "k");
-        assert_eq!(claim.states, UniqueScope::Queued.states());
-        assert_eq!(claim.on_conflict, OnConflict::Ignore);
-        assert_eq!((claim.period, claim.ttl), (None, None));
-        assert!(!claim.until_start && !claim.discard_on_reentry);
-    }
-
-    #[test]
     fn keys_carry_terms() {
         let claim = UniqueKey::raw("k")
             .scope(UniqueScope::Exists)
@@ -309,12 +299,5 @@ mod tests {
         for key in [UniqueKey::hash_of(&deep), UniqueKey::zizq_rust_hash_of(&deep), UniqueKey::zizq_node("t", &deep)] {
             assert!(key.text().unwrap_err().to_string().contains("127 levels"));
         }
-    }
-
-    #[test]
-    fn our_keys_are_zizqs_where_the_texts_agree() {
-        let payload = json!({"user_id": 42, "to": ["a@b.c", null, true, -7], "b": {"d": 1, "c": "é"}});
-        assert_eq!(UniqueKey::tagged_hash_of("t", &payload), UniqueKey::zizq_rust("t", &payload));
-        assert_ne!(UniqueKey::hash_of(1.0), UniqueKey::zizq_rust_hash_of(1.0));
     }
 }

@@ -184,7 +184,6 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::unique::canonical::Sink;
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -213,19 +212,6 @@ mod tests {
     }
 
     #[test]
-    fn the_key_is_the_hash_of_the_canonical_text() {
-        let (args, meta) = (json!([{"a": 1.5}, "é"]), json!({}));
-        let policy = UniquePolicy::ojs().by_args().by_queue();
-        let text = policy.canonical(&subject(&args, &meta)).unwrap().unwrap();
-        let claim = policy.resolve(&subject(&args, &meta)).unwrap().unwrap();
-        let hash = sha256_hex(|sink| {
-            sink.put(&text);
-            Ok(())
-        });
-        assert_eq!(claim.key, hash.unwrap());
-    }
-
-    #[test]
     fn the_key_of_a_group_says_what_its_jobs_have_in_common() {
         let meta = json!({});
         let key = |policy: UniquePolicy, args: &Value| policy.group_key(&subject(args, &meta)).unwrap();
@@ -242,14 +228,6 @@ mod tests {
         }
         assert_eq!(key(UniquePolicy::new().key("k"), &json!({})).as_deref(), Some("k"));
         assert_eq!(key(UniquePolicy::river(), &json!({})), None);
-    }
-
-    #[test]
-    fn a_given_key_has_no_canonical_text() {
-        let policy = UniquePolicy::new().key("k");
-        let null = Value::Null;
-        assert_eq!(policy.canonical(&subject(&null, &null)).unwrap(), None);
-        assert_eq!(policy.resolve(&subject(&null, &null)).unwrap().unwrap().key, "k");
     }
 
     #[test]
