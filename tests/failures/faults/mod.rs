@@ -4,7 +4,6 @@
 mod pool;
 mod remade;
 mod runner;
-mod stop;
 
 use std::future::Future;
 use std::sync::Arc;

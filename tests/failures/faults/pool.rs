@@ -40,9 +40,8 @@ async fn a_worker_whose_query_is_struck_fails_or_times_out_and_its_slot_works_on
     .await;
 }
 
-#[tokio::test]
-async fn idle_connections_of_a_pool_that_went_silent_hold_up_a_call_for_two_seconds_each() {
-    let cell = Cell::new().await;
+#[support::test]
+async fn idle_connections_of_a_pool_that_went_silent_hold_up_a_call_for_two_seconds_each(cell: Cell) {
     // The application's own pool, and a client's.
     let own = Client::builder().schema(cell.database.client.schema().clone()).connect(&cell.proxy.url()).await.unwrap();
     for client in [&cell.client, &own] {
@@ -60,9 +59,8 @@ async fn idle_connections_of_a_pool_that_went_silent_hold_up_a_call_for_two_seco
     }
 }
 
-#[tokio::test]
-async fn an_insert_that_its_caller_gives_up_gives_its_connection_back() {
-    let cell = Cell::new().await;
+#[support::test]
+async fn an_insert_that_its_caller_gives_up_gives_its_connection_back(cell: Cell) {
     let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&cell.proxy.url()).await.unwrap();
     let client = Client::builder().schema(cell.database.client.schema().clone()).pool(pool);
     let strike = cell.proxy.strike("INSERT INTO", Fault::Frozen);

@@ -1,8 +1,12 @@
 //! The runner's own connections: fetch, results, heartbeat and listener, maintenance.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Cell, LEASE, each, struck};
+use tokio::sync::Semaphore;
+use uniqueue::{Runner, RunningJob};
+
+use super::{Cell, LEASE, Task, each, struck};
 use support::WAIT;
 use support::proxy::Fault;
 
@@ -110,4 +114,25 @@ async fn maintenance_survives_every_fault_of_its_connection() {
         runner.stop().await.unwrap();
     })
     .await;
+}
+
+#[support::test]
+async fn a_stop_gives_jobs_back_over_new_connections_where_the_open_ones_are_silent(cell: Cell) {
+    let begun = Arc::new(Semaphore::new(0));
+    let signal = Arc::clone(&begun);
+    let work = move |_: RunningJob<Task>| {
+        signal.add_permits(1);
+        std::future::pending::<()>()
+    };
+    let runner = Runner::new(cell.client.clone()).queue("default", 5).lease(LEASE).worker(work).start().await.unwrap();
+    cell.insert(5).await;
+    drop(tokio::time::timeout(WAIT, begun.acquire_many(5)).await.unwrap().unwrap());
+    assert!(cell.proxy.freeze() > 0);
+    let began = Instant::now();
+    tokio::time::timeout(2 * WAIT, runner.stop_within(std::time::Duration::ZERO)).await.unwrap().unwrap();
+    let took = began.elapsed();
+    let given_back = "SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0";
+    assert_eq!(cell.database.number(given_back).await, 5, "{}", cell.database.text(super::STATES).await);
+    assert_eq!(cell.database.number("SELECT count(*) FROM {schema}.runner").await, 0);
+    assert!(took < LEASE, "{took:?}");
 }

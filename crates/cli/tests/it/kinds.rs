@@ -41,9 +41,8 @@ impl Kinds {
     }
 }
 
-#[tokio::test]
-async fn kinds_are_listed_shown_and_removed() {
-    let kinds = Kinds::new().await;
+#[test_support::test]
+async fn kinds_are_listed_shown_and_removed(kinds: Kinds) {
     let list = kinds.text(&["kind", "list"], 0);
     let line = list.lines().find(|line| line.contains("mailer")).unwrap();
     for part in ["mail", "mails", "same kind and args user", "same kind and args tenant; at most 2 at once"] {
@@ -67,9 +66,8 @@ async fn kinds_are_listed_shown_and_removed() {
     assert_eq!(kinds.text(&["kind", "remove", "mail"], 0), "kind mail is removed; its jobs stay\n");
 }
 
-#[tokio::test]
-async fn r22_commands_that_name_only_kind_and_args_make_one_key() {
-    let kinds = Kinds::new().await;
+#[test_support::test]
+async fn r22_commands_that_name_only_kind_and_args_make_one_key(kinds: Kinds) {
     let line = ["job", "insert", "mail", "--args", r#"{"user": 1, "tenant": "acme"}"#];
     let inserts = thread::scope(|scope| {
         let running: Vec<_> = (0..8).map(|_| scope.spawn(|| kinds.json(&line, 0))).collect();

@@ -2,7 +2,6 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
-mod bad_jobs;
 mod bad_use;
 mod database;
 mod demo;

@@ -1,6 +1,5 @@
 //! `uniqueue work`: jobs worked by programs.
 
-mod deaths;
 mod lines;
 
 use std::io::{BufRead, BufReader};
@@ -100,9 +99,8 @@ impl Drop for Working {
     }
 }
 
-#[tokio::test]
-async fn a_program_gets_the_job_and_its_last_line_is_the_output() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn a_program_gets_the_job_and_its_last_line_is_the_output(site: Site) {
     let id = site.insert(r#"{"n": 5}"#).await;
     let script = r#"read job; echo "text before"; echo "{\"got\": $job, \"kind\": \"$UNIQUEUE_JOB_KIND $UNIQUEUE_JOB_ATTEMPT\"}""#;
     let mut working = site.work(&[], script);
@@ -118,9 +116,8 @@ async fn a_program_gets_the_job_and_its_last_line_is_the_output() {
     assert_eq!(working.stop().code(), Some(0));
 }
 
-#[tokio::test]
-async fn exit_status_and_standard_error_are_the_error_and_an_answer_says_what_becomes_of_the_job() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn exit_status_and_standard_error_are_the_error_and_an_answer_says_what_becomes_of_the_job(site: Site) {
     let cases = [
         ("echo nothing >&2; echo to say >&2; exit 3", "failed", "retryable", "exit status: 3: nothing\nto say"),
         ("exit 4", "failed", "retryable", "exit status: 4"),
@@ -178,9 +175,8 @@ async fn a_program_reads_the_outputs_of_parents_if_it_asks_for_them() {
     }
 }
 
-#[tokio::test]
-async fn a_job_over_its_time_is_terminated_and_one_that_ignores_that_is_killed_with_its_children() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn a_job_over_its_time_is_terminated_and_one_that_ignores_that_is_killed_with_its_children(site: Site) {
     let directory = crate::support::directory();
     let pid = directory.path().join("pid");
     // A second attempt would outlive the test.
@@ -229,9 +225,8 @@ async fn a_cancelled_job_is_stopped_by_signal() {
     }
 }
 
-#[tokio::test]
-async fn a_stop_waits_for_running_jobs_and_a_second_signal_gives_them_back() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn a_stop_waits_for_running_jobs_and_a_second_signal_gives_them_back(site: Site) {
     let directory = crate::support::directory();
     let go_on = directory.path().join("go-on");
     let id = site.insert("{}").await;
@@ -255,9 +250,8 @@ async fn a_stop_waits_for_running_jobs_and_a_second_signal_gives_them_back() {
     assert_eq!(site.job(&id, "state, attempt").await, "available 0");
 }
 
-#[tokio::test]
-async fn a_signal_stops_the_work_in_a_place_in_order() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn a_signal_stops_the_work_in_a_place_in_order(site: Site) {
     let map = json!({"places": [{"name": "a", "url": site.url}]}).to_string();
     let named = site.command(&["places", "init", "--places", &map]).output().unwrap();
     assert!(named.status.success(), "{named:?}");
@@ -274,9 +268,8 @@ async fn a_signal_stops_the_work_in_a_place_in_order() {
     assert_eq!(site.job(&id, "state").await, "completed");
 }
 
-#[tokio::test]
-async fn several_jobs_run_at_once_and_other_kinds_are_left_alone() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn several_jobs_run_at_once_and_other_kinds_are_left_alone(site: Site) {
     let other = "SELECT id::text FROM uniqueue.insert_job('other', queue => 'q')";
     let other = texts(&site.url, other).await.remove(0);
     let directory = crate::support::directory();
@@ -295,9 +288,8 @@ async fn several_jobs_run_at_once_and_other_kinds_are_left_alone() {
     assert_eq!(site.job(&other, "state").await, "available");
 }
 
-#[tokio::test]
-async fn without_a_kind_every_kind_of_the_queue_is_worked() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn without_a_kind_every_kind_of_the_queue_is_worked(site: Site) {
     let insert = "SELECT count(i.id)::text FROM unnest('{one,two,three}'::text[]) AS k (kind)
         CROSS JOIN LATERAL uniqueue.insert_job(k.kind, '{}', queue => 'q', group_key => nullif(k.kind, 'one')) AS i";
     assert_eq!(texts(&site.url, insert).await, ["3"]);
@@ -315,9 +307,8 @@ async fn without_a_kind_every_kind_of_the_queue_is_worked() {
     assert_eq!(texts(&site.url, unknown).await, ["1"], "only the other one is left");
 }
 
-#[tokio::test]
-async fn a_registered_kind_says_how_long_its_jobs_run_and_wait() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn a_registered_kind_says_how_long_its_jobs_run_and_wait(site: Site) {
     let register = r#"SELECT 1 FROM uniqueue.register_kind(
         'task', timeout => '200 ms', backoff => '{"first": "1h", "jitter": 0}')"#;
     execute(&site.url, register).await;
@@ -341,9 +332,8 @@ async fn jobs_are_worked_through_a_pooler() {
     direct.until(&id, "completed").await;
 }
 
-#[tokio::test]
-async fn a_wrong_command_line_says_what_to_give() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn a_wrong_command_line_says_what_to_give(site: Site) {
     for (arguments, said) in [
         (
             &["work", "--queue", "q", "--kind", "k", "--", "no-such-program"][..],

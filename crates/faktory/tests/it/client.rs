@@ -26,7 +26,7 @@ macro_rules! test {
 
 test! {
     async fn its_worker_works_and_fails_jobs() {
-        let server = Server::start().await;
+        let server = Server::new().await;
         let mut client = connect(&server).await;
         let (worked, mut seen) = mpsc::unbounded_channel();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -75,7 +75,7 @@ test! {
     }
 
     async fn its_unique_jobs_are_exact_and_expire() {
-        let server = Server::start().await;
+        let server = Server::new().await;
         let mut client = connect(&server).await;
         let unique = || JobBuilder::new("order").args(vec!["ISBN"]).add_to_custom_data("unique_for", 600).build();
         client.enqueue(unique()).await.unwrap();

@@ -58,7 +58,7 @@ async fn until_worked(server: &Server, completed: i64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_client_on_npm_pushes_works_and_changes_jobs() {
     let Some(directory) = node_with_faktory() else { return };
-    let server = Server::start().await;
+    let server = Server::new().await;
     let program = directory.join("client.mjs");
     std::fs::copy(source("client.mjs"), &program).unwrap();
     let node = |verb: &str| {
@@ -86,7 +86,7 @@ async fn the_clients_on_pypi_push_work_and_change_jobs() {
     if python_with_faktory().is_none() {
         return;
     }
-    let server = Server::start().await;
+    let server = Server::new().await;
     let python = |verb: &str| {
         let mut command = python_with_faktory().unwrap();
         command.arg(source("client.py")).args([verb, &format!("tcp://{}", server.address)]);

@@ -112,9 +112,8 @@ async fn slow_long_and_silent_clients_lose_their_connections() {
     assert_eq!(slow.read().await, "-ERR The command was sent too slowly");
 }
 
-#[tokio::test]
-async fn no_bytes_stop_the_server() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn no_bytes_stop_the_server(server: Server) {
     for bytes in
         [&b"\0\xff\xfe\r\n"[..], b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"HELLO \r\n", b"HELLO {\"v\":3}\r\n", b"\r\n"]
     {
@@ -138,9 +137,8 @@ async fn no_bytes_stop_the_server() {
     assert_eq!(client.push(job("12345678", "t")).await, "OK");
 }
 
-#[tokio::test]
-async fn a_database_that_is_away_is_an_error_and_the_server_goes_on_when_it_is_back() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_database_that_is_away_is_an_error_and_the_server_goes_on_when_it_is_back(server: Server) {
     let mut client = server.worker("w").await;
     server.database.execute("ALTER TABLE {schema}.job RENAME TO away").await;
     let refused = client.push(job("12345678", "t")).await;
@@ -151,9 +149,8 @@ async fn a_database_that_is_away_is_an_error_and_the_server_goes_on_when_it_is_b
     assert_eq!(client.fetch("default").await["jid"], "12345678");
 }
 
-#[tokio::test]
-async fn random_bytes_stop_neither_a_stranger_nor_a_client_beside_it() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn random_bytes_stop_neither_a_stranger_nor_a_client_beside_it(server: Server) {
     let mut other = server.client().await;
     for number in 0..60 {
         let mut dice = Dice::new(39, number);
@@ -171,9 +168,8 @@ async fn random_bytes_stop_neither_a_stranger_nor_a_client_beside_it() {
 /// More than the buffers of both ends of a connection hold.
 const MUCH: usize = 64 * 1024 * 1024;
 
-#[tokio::test]
-async fn a_database_that_is_slow_slows_a_client_that_does_not_wait_for_its_replies() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_database_that_is_slow_slows_a_client_that_does_not_wait_for_its_replies(server: Server) {
     let mut client = server.client().await;
     let mut holder = server.database.pool().begin().await.unwrap();
     sqlx::query(server.database.sql("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE"))

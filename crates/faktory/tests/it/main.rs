@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod client;
-mod fuzzing;
 mod languages;
 mod limits;
 mod mutating;

@@ -15,7 +15,7 @@ async fn states(server: &Server) -> String {
 
 /// Three scheduled jobs: `a` with args, `b`, and `a` again.
 async fn scheduled() -> (Server, Raw) {
-    let server = Server::start().await;
+    let server = Server::new().await;
     let mut client = server.worker("w").await;
     let later = |job| with(job, "at", "2100-01-01T00:00:00Z");
     client.push(later(with(job("job-0001", "a"), "args", json!(["fizz", {"uid": 12345}])))).await;

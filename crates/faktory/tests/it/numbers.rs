@@ -1,11 +1,13 @@
 //! Numbers of args, which pass through.
 
+use std::path::Path;
+
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use test_support::dice::{Dice, numbers};
 
 use crate::support::{Server, with};
+use test_support::dice::{Dice, numbers};
 
 #[derive(Deserialize)]
 struct Fetched<'a> {
@@ -13,9 +15,8 @@ struct Fetched<'a> {
     args: &'a RawValue,
 }
 
-#[tokio::test]
-async fn numbers_of_args_come_back_with_every_digit() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn numbers_of_args_come_back_with_every_digit(server: Server) {
     let mut worker = server.worker("w").await;
     let args = numbers(&mut Dice::new(20, 1), 300);
     assert_eq!(worker.send(&format!("PUSH {{\"jid\":\"12345678\",\"jobtype\":\"t\",\"args\":{args}}}")).await, "OK");
@@ -24,9 +25,8 @@ async fn numbers_of_args_come_back_with_every_digit() {
     assert_eq!(serde_json::from_str::<Fetched>(&sent).unwrap().args.get(), stored.replace(' ', ""));
 }
 
-#[tokio::test]
-async fn a_number_that_a_double_would_change_is_refused_in_a_key_and_in_custom() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_number_that_a_double_would_change_is_refused_in_a_key_and_in_custom(server: Server) {
     let mut client = server.client().await;
     for number in ["12345678901234567890123", "1e400", "0.1234567890123456789"] {
         let push = async |client: &mut crate::support::Raw, args: &str, custom: &str| {
@@ -46,4 +46,10 @@ async fn a_number_that_a_double_would_change_is_refused_in_a_key_and_in_custom()
         json!({"n": 1.5, "unique_for": 600}),
     );
     assert_eq!(client.push(fits).await, "OK");
+}
+
+#[test]
+fn no_damaged_command_panics() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/faktory");
+    test_support::mutations::feed(&seeds, uniqueue_faktory::fuzz);
 }

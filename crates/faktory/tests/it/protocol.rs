@@ -7,9 +7,8 @@ use uniqueue::JobState;
 
 use crate::support::{Raw, Server, job, with};
 
-#[tokio::test]
-async fn a_pushed_job_is_fetched_as_it_was_sent_and_completed() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_pushed_job_is_fetched_as_it_was_sent_and_completed(server: Server) {
     let mut producer = server.client().await;
     let sent = json!({
         "jid": "0123456789abcdef", "jobtype": "Mailer::Send", "queue": "mail", "args": [1, "two", {"three": [4.50]}, null],
@@ -31,9 +30,8 @@ async fn a_pushed_job_is_fetched_as_it_was_sent_and_completed() {
     assert_eq!(worker.ack("0123456789abcdef").await, "OK", "as in Faktory");
 }
 
-#[tokio::test]
-async fn a_job_of_another_door_is_worked_here_and_the_other_way_round() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_job_of_another_door_is_worked_here_and_the_other_way_round(server: Server) {
     let inserted = uniqueue::NewJob::new("native", &json!({"user": 7})).meta("trace", "x");
     let id = server.database.client.insert(inserted).await.unwrap().id();
     let mut worker = server.worker("w").await;
@@ -50,9 +48,8 @@ async fn a_job_of_another_door_is_worked_here_and_the_other_way_round() {
     assert_eq!(server.job("pushed").await.args_as::<Args>().unwrap().user, 8);
 }
 
-#[tokio::test]
-async fn a_fetch_without_jobs_answers_nil_and_a_push_wakes_one_that_waits() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_fetch_without_jobs_answers_nil_and_a_push_wakes_one_that_waits(server: Server) {
     let mut worker = server.worker("w").await;
     assert_eq!(worker.send("FETCH nothing").await, "nil");
     let (mut waiting, mut producer) = (server.worker("w").await, server.client().await);
@@ -64,9 +61,8 @@ async fn a_fetch_without_jobs_answers_nil_and_a_push_wakes_one_that_waits() {
     assert_eq!(fetched["jid"], "12345678");
 }
 
-#[tokio::test]
-async fn the_queues_of_a_fetch_are_in_strict_order() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn the_queues_of_a_fetch_are_in_strict_order(server: Server) {
     let mut client = server.worker("w").await;
     for (jid, queue) in [("job-low-1", "low"), ("job-high-1", "high"), ("job-low-2", "low")] {
         client.push(with(job(jid, "t"), "queue", queue)).await;
@@ -75,9 +71,8 @@ async fn the_queues_of_a_fetch_are_in_strict_order() {
     assert_eq!(client.fetch("low high").await["jid"], "job-low-1");
 }
 
-#[tokio::test]
-async fn commands_are_answered_in_their_order_also_when_sent_at_once() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn commands_are_answered_in_their_order_also_when_sent_at_once(server: Server) {
     let mut client = server.worker("w").await;
     let push = format!("PUSH {}", job("12345678", "t"));
     client.write(&format!("{push}\r\n\r\nFETCH default\r\nACK {{\"jid\":\"12345678\"}}\r\nNOPE\r\nINFO")).await;
@@ -90,9 +85,8 @@ async fn commands_are_answered_in_their_order_also_when_sent_at_once() {
     assert_eq!((&info["server"]["connections"], &info["server"]["command_count"]), (&json!(1), &json!(5)));
 }
 
-#[tokio::test]
-async fn many_jobs_are_pushed_at_once_and_the_refused_ones_are_named() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn many_jobs_are_pushed_at_once_and_the_refused_ones_are_named(server: Server) {
     let mut client = server.client().await;
     let unique = |jid: &str| with(job(jid, "u"), "custom", json!({"unique_for": 60}));
     let jobs =
@@ -104,9 +98,8 @@ async fn many_jobs_are_pushed_at_once_and_the_refused_ones_are_named() {
     assert_eq!(client.send("PUSHB []").await, "{}");
 }
 
-#[tokio::test]
-async fn queues_are_paused_resumed_emptied_and_measured() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn queues_are_paused_resumed_emptied_and_measured(server: Server) {
     let mut client = server.worker("w").await;
     for (jid, queue) in [("job-0001", "a"), ("job-0002", "b"), ("job-0003", "b")] {
         client.push(with(job(jid, "t"), "queue", queue)).await;
@@ -136,9 +129,8 @@ async fn queues_are_paused_resumed_emptied_and_measured() {
     assert_eq!(server.database.number(cancelled).await, 3);
 }
 
-#[tokio::test]
-async fn a_worker_that_is_quiet_gets_no_job() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_worker_that_is_quiet_gets_no_job(server: Server) {
     let mut worker = server.worker("w").await;
     assert_eq!(worker.send(r#"BEAT {"wid":"w","rss_kb":5}"#).await, "OK");
     assert_eq!(worker.send(r#"BEAT {"wid":"w","current_state":"quiet"}"#).await, r#"{"state":"quiet"}"#);
@@ -149,9 +141,8 @@ async fn a_worker_that_is_quiet_gets_no_job() {
     assert_eq!(server.worker("v").await.fetch("default").await["jid"], "12345678");
 }
 
-#[tokio::test]
-async fn flush_deletes_what_came_through_the_door_and_nothing_else() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn flush_deletes_what_came_through_the_door_and_nothing_else(server: Server) {
     let mut worker = server.worker("w").await;
     worker.push(job("running-1", "t")).await;
     worker.fetch("default").await;
@@ -161,9 +152,8 @@ async fn flush_deletes_what_came_through_the_door_and_nothing_else() {
     assert_eq!(server.database.text("SELECT string_agg(kind, ' ') FROM {schema}.job").await, "native");
 }
 
-#[tokio::test]
-async fn a_stop_answers_what_waits_and_closes_connections() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_stop_answers_what_waits_and_closes_connections(server: Server) {
     let (mut waiting, mut idle) = (server.worker("w").await, server.client().await);
     waiting.write("FETCH default").await;
     server.database.until("SELECT count(*) FROM {schema}.runner WHERE idle", 1).await;
@@ -173,9 +163,8 @@ async fn a_stop_answers_what_waits_and_closes_connections() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.runner WHERE name = 'w'").await, 0);
 }
 
-#[tokio::test]
-async fn the_end_of_a_client_is_no_error_and_has_no_reply() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn the_end_of_a_client_is_no_error_and_has_no_reply(server: Server) {
     let mut client = server.client().await;
     assert_eq!(client.send("END").await, "");
     let mut before = Raw::connect(server.address).await;
@@ -183,9 +172,8 @@ async fn the_end_of_a_client_is_no_error_and_has_no_reply() {
     assert_eq!(before.send("PUSH {}").await, "-ERR Invalid greeting: send HELLO first");
 }
 
-#[tokio::test]
-async fn info_counts_the_sets_that_clients_read_and_contains_what_its_client_changed() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn info_counts_the_sets_that_clients_read_and_contains_what_its_client_changed(server: Server) {
     let mut client = server.worker("w").await;
     let sizes = async |client: &mut Raw| {
         let info: Value = serde_json::from_str(&client.send("INFO").await).unwrap();
@@ -235,9 +223,8 @@ async fn info_takes_no_connection_of_pushes_and_many_at_once_count_once() {
     assert!(others <= 3, "{others} other connections");
 }
 
-#[tokio::test]
-async fn a_job_that_has_expired_is_not_fetched_and_a_short_reservation_is_a_minute() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_job_that_has_expired_is_not_fetched_and_a_short_reservation_is_a_minute(server: Server) {
     let mut worker = server.worker("w").await;
     let at = time::OffsetDateTime::now_utc() + std::time::Duration::from_secs(3_600);
     let at = at.format(&time::format_description::well_known::Rfc3339).unwrap();
@@ -254,9 +241,8 @@ async fn a_job_that_has_expired_is_not_fetched_and_a_short_reservation_is_a_minu
     server.database.until(errors, 1).await;
 }
 
-#[tokio::test]
-async fn a_queue_that_no_fetch_can_name_is_refused() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_queue_that_no_fetch_can_name_is_refused(server: Server) {
     server.database.execute("SELECT {schema}.register_kind('spaced', queue => 'a b')").await;
     let mut client = server.client().await;
     let refused = client.push(with(job("job-0001", "t"), "queue", "a b")).await;

@@ -20,7 +20,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn start() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(|faktory| faktory).await
     }
 

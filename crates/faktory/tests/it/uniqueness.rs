@@ -18,9 +18,8 @@ async fn second(client: &mut Raw) -> String {
     client.push(sometype("job-second")).await
 }
 
-#[tokio::test]
-async fn a_second_job_is_refused_while_the_first_is_pending_and_pushed_after_it_succeeded() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_second_job_is_refused_while_the_first_is_pending_and_pushed_after_it_succeeded(server: Server) {
     let mut client = server.worker("w").await;
     assert_eq!(client.push(sometype("job-first")).await, "OK");
     assert_eq!(second(&mut client).await, NOT_UNIQUE);
@@ -30,9 +29,8 @@ async fn a_second_job_is_refused_while_the_first_is_pending_and_pushed_after_it_
     assert_eq!(second(&mut client).await, "OK");
 }
 
-#[tokio::test]
-async fn of_many_equal_pushes_at_once_one_is_taken() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn of_many_equal_pushes_at_once_one_is_taken(server: Server) {
     let pushes: Vec<_> = (0..16)
         .map(|number| {
             let address = server.address;
@@ -53,9 +51,8 @@ async fn of_many_equal_pushes_at_once_one_is_taken() {
     assert!(answers.len() == 15 && answers.iter().all(|answer| answer == NOT_UNIQUE), "{answers:?}");
 }
 
-#[tokio::test]
-async fn type_args_and_queue_make_the_key() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn type_args_and_queue_make_the_key(server: Server) {
     let mut client = server.client().await;
     assert_eq!(client.push(sometype("job-first")).await, "OK");
     for (name, value) in [("queue", json!("other")), ("args", json!([2, 1])), ("jobtype", json!("another"))] {
@@ -64,9 +61,8 @@ async fn type_args_and_queue_make_the_key() {
     assert_eq!(client.push(with(sometype("job-second"), "args", json!([1.0, 2]))).await, NOT_UNIQUE);
 }
 
-#[tokio::test]
-async fn the_lock_ends_with_its_time_and_a_late_ack_does_not_free_that_of_another() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn the_lock_ends_with_its_time_and_a_late_ack_does_not_free_that_of_another(server: Server) {
     let (mut client, mut other) = (server.worker("w").await, server.worker("v").await);
     client.push(sometype("job-first")).await;
     client.fetch("default").await;
@@ -79,9 +75,8 @@ async fn the_lock_ends_with_its_time_and_a_late_ack_does_not_free_that_of_anothe
     assert_eq!(other.fetch("default").await["jid"], "job-second");
 }
 
-#[tokio::test]
-async fn the_time_of_a_scheduled_job_includes_its_delay() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn the_time_of_a_scheduled_job_includes_its_delay(server: Server) {
     let mut client = server.client().await;
     let at = time::OffsetDateTime::now_utc() + Duration::from_secs(3_600);
     let at = at.format(&time::format_description::well_known::Rfc3339).unwrap();
@@ -92,9 +87,8 @@ async fn the_time_of_a_scheduled_job_includes_its_delay() {
     assert_eq!(second(&mut client).await, NOT_UNIQUE);
 }
 
-#[tokio::test]
-async fn a_retry_holds_the_lock_and_removing_or_killing_it_does_not_free_it() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_retry_holds_the_lock_and_removing_or_killing_it_does_not_free_it(server: Server) {
     let mut client = server.worker("w").await;
     for (number, mutation, state) in [(0, "discard", JobState::Cancelled), (1, "kill", JobState::Discarded)] {
         let jid = format!("job-{number:04}");
@@ -119,9 +113,8 @@ async fn a_retry_holds_the_lock_and_removing_or_killing_it_does_not_free_it() {
     }
 }
 
-#[tokio::test]
-async fn until_start_frees_the_lock_at_the_fetch_for_good() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn until_start_frees_the_lock_at_the_fetch_for_good(server: Server) {
     let mut client = server.worker("w").await;
     let job = |jid: &str| with(sometype(jid), "custom", json!({"unique_for": 600, "unique_until": "start"}));
     assert_eq!(client.push(job("job-first")).await, "OK");
@@ -131,9 +124,8 @@ async fn until_start_frees_the_lock_at_the_fetch_for_good() {
     assert_eq!(client.push(job("job-second")).await, "OK", "the failed job does not take the lock again");
 }
 
-#[tokio::test]
-async fn without_a_time_or_with_null_a_job_bypasses_uniqueness_and_a_bad_time_is_an_error() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn without_a_time_or_with_null_a_job_bypasses_uniqueness_and_a_bad_time_is_an_error(server: Server) {
     let mut client = server.client().await;
     assert_eq!(client.push(sometype("job-first")).await, "OK");
     for custom in [json!({"unique_for": null}), json!({}), Value::Null] {

@@ -10,9 +10,8 @@ use crate::support::{Server, job, with};
 const DUE: &str =
     "UPDATE {schema}.job SET scheduled_at = now() - interval '1 s' WHERE state IN ('retryable', 'scheduled')";
 
-#[tokio::test]
-async fn a_failed_job_waits_and_comes_back_with_its_failure() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_failed_job_waits_and_comes_back_with_its_failure(server: Server) {
     let mut worker = server.worker("w").await;
     worker.push(with(with(job("12345678", "t"), "backtrace", 2), "retry", 2)).await;
     worker.fetch("default").await;
@@ -34,9 +33,8 @@ async fn a_failed_job_waits_and_comes_back_with_its_failure() {
     assert_eq!(worker.fail("12345678").await, "-ERR Job not found 12345678");
 }
 
-#[tokio::test]
-async fn a_job_that_is_locked_holds_up_no_other_ack() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_job_that_is_locked_holds_up_no_other_ack(server: Server) {
     let mut worker = server.worker("w").await;
     for jid in ["job-0001", "job-0002", "job-0003", "job-0004"] {
         worker.push(job(jid, jid)).await;
@@ -60,9 +58,8 @@ async fn a_job_that_is_locked_holds_up_no_other_ack() {
     }
 }
 
-#[tokio::test]
-async fn one_call_carries_the_results_of_all_locked_jobs() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn one_call_carries_the_results_of_all_locked_jobs(server: Server) {
     let mut workers = Vec::new();
     for number in 0..12 {
         let jid = format!("job-{number:04}");
@@ -92,9 +89,8 @@ async fn one_call_carries_the_results_of_all_locked_jobs() {
     }
 }
 
-#[tokio::test]
-async fn without_retries_a_failed_job_is_gone_or_dead() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn without_retries_a_failed_job_is_gone_or_dead(server: Server) {
     let mut worker = server.worker("w").await;
     for (jid, kind, retry, state) in
         [("job-gone", "gone", 0, JobState::Cancelled), ("job-dead", "dead", -1, JobState::Discarded)]
@@ -107,9 +103,8 @@ async fn without_retries_a_failed_job_is_gone_or_dead() {
     }
 }
 
-#[tokio::test]
-async fn a_scheduled_job_starts_at_its_time() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_scheduled_job_starts_at_its_time(server: Server) {
     let mut worker = server.worker("w").await;
     worker.push(with(job("12345678", "t"), "at", "2100-01-01T00:00:00.5+02:00")).await;
     assert_eq!(server.job("t").await.state, JobState::Scheduled);
@@ -120,9 +115,8 @@ async fn a_scheduled_job_starts_at_its_time() {
     assert_eq!(worker.fetch("default").await["jid"], "job-past");
 }
 
-#[tokio::test]
-async fn a_job_is_reserved_for_as_long_as_it_says_and_taken_back_after_it() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_job_is_reserved_for_as_long_as_it_says_and_taken_back_after_it(server: Server) {
     let mut worker = server.worker("w").await;
     worker.push(with(job("12345678", "t"), "reserve_for", 60)).await;
     worker.push(job("job-long", "long")).await;
@@ -141,9 +135,8 @@ async fn a_job_is_reserved_for_as_long_as_it_says_and_taken_back_after_it() {
     assert_ne!(server.job("t").await.state, JobState::Completed, "the result came too late");
 }
 
-#[tokio::test]
-async fn a_result_counts_over_any_connection_of_its_worker_and_over_no_other() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_result_counts_over_any_connection_of_its_worker_and_over_no_other(server: Server) {
     let (mut one, mut two, mut other) = (server.worker("w").await, server.worker("w").await, server.worker("x").await);
     one.push(job("12345678", "t")).await;
     one.fetch("default").await;
@@ -155,9 +148,8 @@ async fn a_result_counts_over_any_connection_of_its_worker_and_over_no_other() {
     assert_eq!(server.job("t").await.state, JobState::Completed);
 }
 
-#[tokio::test]
-async fn a_result_counts_after_the_server_was_started_anew() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_result_counts_after_the_server_was_started_anew(server: Server) {
     let mut worker = server.worker("w").await;
     for (jid, kind) in [("job-one-1", "one"), ("job-two-2", "two")] {
         worker.push(job(jid, kind)).await;
@@ -175,9 +167,8 @@ async fn a_result_counts_after_the_server_was_started_anew() {
     assert_eq!(server.job("two").await.errors.len(), 1);
 }
 
-#[tokio::test]
-async fn a_client_that_leaves_while_it_waits_costs_no_job() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_client_that_leaves_while_it_waits_costs_no_job(server: Server) {
     for round in 0..20 {
         let (mut gone, mut stays) = (server.worker("w").await, server.worker("w").await);
         gone.write("FETCH default").await;
@@ -189,9 +180,8 @@ async fn a_client_that_leaves_while_it_waits_costs_no_job() {
     }
 }
 
-#[tokio::test]
-async fn a_worker_that_left_is_no_longer_listed() {
-    let server = Server::start().await;
+#[test_support::test]
+async fn a_worker_that_left_is_no_longer_listed(server: Server) {
     let mut worker = server.worker("w").await;
     worker.push(job("12345678", "t")).await;
     worker.fetch("default").await;

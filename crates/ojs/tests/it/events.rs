@@ -16,9 +16,8 @@ async fn events(door: &Door, query: &str) -> (Vec<String>, Vec<Value>) {
     (events.iter().map(|event| text(&event["type"])).collect(), events)
 }
 
-#[tokio::test]
-async fn each_event_of_a_job_tells_its_state_and_a_retry_has_an_event_of_its_own() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn each_event_of_a_job_tells_its_state_and_a_retry_has_an_event_of_its_own(door: Door) {
     let retry = json!({ "max_attempts": 2, "initial_interval": "PT1H" });
     let id = door.enqueue(&json!({ "type": "a", "args": [], "retry": retry })).await;
     let failed = json!({ "job_id": id, "error": { "code": "x", "message": "y" } });
@@ -43,9 +42,8 @@ async fn each_event_of_a_job_tells_its_state_and_a_retry_has_an_event_of_its_own
     );
 }
 
-#[tokio::test]
-async fn workflows_have_events_of_their_insert_their_start_and_their_end() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn workflows_have_events_of_their_insert_their_start_and_their_end(door: Door) {
     let job = |queue: &str| json!({ "type": "a", "args": [], "queue": queue, "retry": { "max_attempts": 1 } });
     for name in ["good", "bad", "unwanted"] {
         let body = json!({ "type": "chain", "name": name, "steps": [job(name)] });
@@ -70,9 +68,8 @@ async fn workflows_have_events_of_their_insert_their_start_and_their_end() {
     assert!(events(&door, &format!("{types}&queues=good")).await.0.is_empty(), "a workflow is in no queue");
 }
 
-#[tokio::test]
-async fn events_of_a_queue_are_looked_for_among_the_newest_10_000_jobs() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn events_of_a_queue_are_looked_for_among_the_newest_10_000_jobs(door: Door) {
     door.enqueue(&json!({ "type": "old", "args": [], "queue": "rare" })).await;
     let fill = "INSERT INTO {schema}.job (id, kind, queue)
         SELECT ('fffffff0-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'a', 'often' FROM generate_series(1, 10000) AS g (n)";

@@ -31,7 +31,11 @@ pub(crate) struct Answer {
 }
 
 impl Door {
-    pub(crate) async fn open(connections: u32) -> Self {
+    pub(crate) async fn new() -> Self {
+        Self::with_connections(4).await
+    }
+
+    pub(crate) async fn with_connections(connections: u32) -> Self {
         let database = Database::with_connections(connections).await;
         let maintainer = Maintainer::new(database.client.clone())
             .promote_interval(Duration::from_millis(100))

@@ -8,9 +8,8 @@ use uniqueue_ojs::{Access, Ojs};
 
 use crate::fixture::Door;
 
-#[tokio::test]
-async fn args_are_an_array_and_beside_a_unique_policy_also_an_object() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn args_are_an_array_and_beside_a_unique_policy_also_an_object(door: Door) {
     let object = json!({ "type": "a", "args": { "n": 1 } });
     assert_eq!(door.post("/jobs", &object).await.0, 400);
     let mut unique = object;
@@ -19,9 +18,8 @@ async fn args_are_an_array_and_beside_a_unique_policy_also_an_object() {
     assert_eq!(door.job(&id).await["args"], json!({ "n": 1 }));
 }
 
-#[tokio::test]
-async fn a_job_of_another_door_is_shown_and_worked() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_job_of_another_door_is_shown_and_worked(door: Door) {
     let job = NewJob::new("native", &json!({ "n": 1 })).meta("trace", "x");
     let inserted = door.database.client.insert(job).await.unwrap();
     let fetched = door.fetch("default", "w", 1).await.remove(0);
@@ -34,12 +32,11 @@ async fn a_job_of_another_door_is_shown_and_worked() {
     assert_eq!(door.post("/workers/nack", &report).await.1["state"], "retryable");
 }
 
-#[tokio::test]
-async fn a_kind_that_is_registered_gives_a_job_what_its_request_leaves_out() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_kind_that_is_registered_gives_a_job_what_its_request_leaves_out(door: Door) {
     let id = door.enqueue(&json!({ "type": "open", "args": [] })).await;
     assert_eq!(door.job(&id).await["max_attempts"], 3);
-    let door = Door::open(3).await;
+    let door = Door::new().await;
     door.database.execute("SELECT {schema}.register_kind('known', max_attempts => 7)").await;
     let id = door.enqueue(&json!({ "type": "known", "args": [] })).await;
     assert_eq!(door.job(&id).await["max_attempts"], 7);
@@ -47,9 +44,8 @@ async fn a_kind_that_is_registered_gives_a_job_what_its_request_leaves_out() {
     assert_eq!(door.job(&id).await["max_attempts"], 3);
 }
 
-#[tokio::test]
-async fn a_pending_job_is_activated_once() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_pending_job_is_activated_once(door: Door) {
     let id = door.enqueue(&json!({ "type": "a", "args": [], "options": { "pending": true } })).await;
     assert_eq!(door.job(&id).await["state"], "pending");
     let path = format!("/jobs/{id}/activate");
@@ -57,18 +53,16 @@ async fn a_pending_job_is_activated_once() {
     assert_eq!(door.post(&path, &json!({})).await.0, 409);
 }
 
-#[tokio::test]
-async fn a_batch_with_one_bad_job_enqueues_none() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_batch_with_one_bad_job_enqueues_none(door: Door) {
     let jobs = json!({ "jobs": [{ "type": "a", "args": [] }, { "type": "A", "args": [] }] });
     let (status, answer) = door.post("/jobs/batch", &jobs).await;
     assert_eq!((status, &answer["error"]["details"]["index"]), (400, &json!(1)));
     assert_eq!(door.database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 
-#[tokio::test]
-async fn what_cannot_be_stored_or_read_is_refused_and_never_a_server_error() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn what_cannot_be_stored_or_read_is_refused_and_never_a_server_error(door: Door) {
     for (path, body) in [
         ("/jobs", r#"{"type": "a", "args": ["\u0000"]}"#),
         ("/jobs", r#"{"type": "a", "args": [], "meta": {"n": 1e999}}"#),
@@ -104,9 +98,8 @@ async fn what_cannot_be_stored_or_read_is_refused_and_never_a_server_error() {
     assert_eq!(door.send("GET", "/ojs/v1/queues", &version, Vec::new()).await.status, 422);
 }
 
-#[tokio::test]
-async fn access_is_nothing_reading_or_everything() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn access_is_nothing_reading_or_everything(door: Door) {
     let router = Ojs::new(door.database.client.clone()).access(|request| match request.headers().get("x-may") {
         None => Access::None,
         Some(_) => Access::Read,
@@ -125,9 +118,8 @@ async fn access_is_nothing_reading_or_everything() {
     assert_eq!(status("POST", "/ojs/v1/jobs", true).await, 403);
 }
 
-#[tokio::test]
-async fn a_door_without_a_database_says_so_and_asks_to_retry() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_door_without_a_database_says_so_and_asks_to_retry(door: Door) {
     let away = door.database.another_pool(1).await;
     let client = Client::builder().schema(door.database.client.schema().clone()).pool(away.clone());
     let router = Ojs::new(client).start().await.unwrap();
@@ -146,9 +138,8 @@ async fn doors_that_start_at_once_make_one_schema() {
     assert!([a, b, c, d].into_iter().all(|started| started.is_ok()));
 }
 
-#[tokio::test]
-async fn words_name_priorities() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn words_name_priorities(door: Door) {
     for (word, number) in [("HIGH", 10), ("NORMAL", 0), ("low", -10)] {
         let id = door.enqueue(&json!({ "type": "a", "args": [], "options": { "priority": word } })).await;
         assert_eq!(door.job(&id).await["priority"], number);
@@ -157,9 +148,8 @@ async fn words_name_priorities() {
     assert!(status == 400 && answer["error"]["message"].as_str().unwrap().contains("HIGH, NORMAL or LOW"), "{answer}");
 }
 
-#[tokio::test]
-async fn a_body_of_another_media_type_is_refused() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_body_of_another_media_type_is_refused(door: Door) {
     let body = json!({ "type": "a", "args": [] }).to_string().into_bytes();
     for (media_type, status) in [
         ("application/json", 201),
@@ -173,9 +163,8 @@ async fn a_body_of_another_media_type_is_refused() {
     }
 }
 
-#[tokio::test]
-async fn statistics_tell_what_was_done_in_the_last_hour() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn statistics_tell_what_was_done_in_the_last_hour(door: Door) {
     for outcome in ["ack", "nack"] {
         let id = door.enqueue(&json!({ "type": "a", "args": [] })).await;
         door.fetch("default", "w", 1).await;
@@ -230,7 +219,7 @@ async fn refusals_of_a_server_around_the_router_are_in_the_words_of_ojs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn inserts_that_wait_for_a_slow_database_are_each_answered_once() {
-    let door = std::sync::Arc::new(Door::open(4).await);
+    let door = std::sync::Arc::new(Door::new().await);
     let mut holder = door.database.pool().begin().await.unwrap();
     let lock = door.database.sql("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE");
     sqlx::query(lock).execute(&mut *holder).await.unwrap();
@@ -246,9 +235,8 @@ async fn inserts_that_wait_for_a_slow_database_are_each_answered_once() {
     assert_eq!(door.database.number("SELECT count(*) FROM {schema}.job").await, 50);
 }
 
-#[tokio::test]
-async fn a_retry_of_a_dead_letter_has_all_attempts_again() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_retry_of_a_dead_letter_has_all_attempts_again(door: Door) {
     let job =
         json!({ "type": "a", "args": [], "retry": { "max_attempts": 2, "initial_interval": "PT0S", "jitter": false } });
     let id = door.enqueue(&job).await;
@@ -269,9 +257,8 @@ async fn a_retry_of_a_dead_letter_has_all_attempts_again() {
     }
 }
 
-#[tokio::test]
-async fn null_means_absent_and_a_duplicate_names_its_key() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn null_means_absent_and_a_duplicate_names_its_key(door: Door) {
     let unique = json!({ "keys": ["type"], "states": null, "on_conflict": null, "period": null, "args_keys": null });
     let job =
         json!({ "type": "a", "args": [], "id": null, "retry": null, "meta": null, "priority": null, "unique": unique });
@@ -287,9 +274,8 @@ async fn null_means_absent_and_a_duplicate_names_its_key() {
     assert_eq!(door.post("/workflows", &json!({ "name": null, "steps": steps })).await.0, 201);
 }
 
-#[tokio::test]
-async fn every_refusal_is_json_also_those_of_the_router_itself() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn every_refusal_is_json_also_those_of_the_router_itself(door: Door) {
     for (path, host, status) in [
         ("/ojs/v1/dead-letter?limit=1&limit=2", "localhost", 400),
         ("/ojs/v1/jobs/%FF", "localhost", 400),
@@ -305,9 +291,8 @@ async fn every_refusal_is_json_also_those_of_the_router_itself() {
     }
 }
 
-#[tokio::test]
-async fn lists_and_counts_take_no_connection_of_work() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn lists_and_counts_take_no_connection_of_work(door: Door) {
     door.enqueue(&json!({ "type": "a", "args": [] })).await;
     let mut held = Vec::new();
     for _ in 0..3 {

@@ -4,7 +4,6 @@
 
 mod events;
 mod fixture;
-mod fuzzing;
 mod jobs;
 mod matcher;
 mod nested;

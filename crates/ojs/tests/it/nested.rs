@@ -42,9 +42,8 @@ async fn until(door: &Door, path: &str, state: &str) -> Value {
     }
 }
 
-#[tokio::test]
-async fn a_group_in_a_chain_runs_after_the_step_before_it_and_its_results_are_one_result() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_group_in_a_chain_runs_after_the_step_before_it_and_its_results_are_one_result(door: Door) {
     let path = create(&door, &chain(&[job("extract"), group(&[job("csv"), job("pdf")]), job("load")])).await;
     assert!(door.fetch("csv", "w", 1).await.is_empty());
     complete(&door, &next(&door, "extract").await, json!({ "report": 1 })).await;
@@ -72,9 +71,8 @@ async fn a_group_in_a_chain_runs_after_the_step_before_it_and_its_results_are_on
     );
 }
 
-#[tokio::test]
-async fn a_chain_in_a_group_that_fails_stops_alone_and_fails_the_group() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_chain_in_a_group_that_fails_stops_alone_and_fails_the_group(door: Door) {
     let chains = [chain(&[job("a1"), job("a2")]), chain(&[job("b1"), job("b2")])];
     let path = create(&door, &group(&chains)).await;
     let failing = next(&door, "a1").await;
@@ -94,9 +92,8 @@ async fn a_chain_in_a_group_that_fails_stops_alone_and_fails_the_group() {
     assert!(door.fetch("a2", "w", 1).await.is_empty());
 }
 
-#[tokio::test]
-async fn a_batch_in_a_chain_is_awaited_with_its_callback_and_cancelled_with_the_chain() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_batch_in_a_chain_is_awaited_with_its_callback_and_cancelled_with_the_chain(door: Door) {
     let batch = json!({ "type": "batch", "jobs": [job("one")], "callbacks": { "on_complete": job("after") } });
     let steps = chain(&[job("first"), batch, job("last")]);
     create(&door, &steps).await;
@@ -118,9 +115,8 @@ async fn a_batch_in_a_chain_is_awaited_with_its_callback_and_cancelled_with_the_
     assert_eq!(door.database.number("SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'").await, 3);
 }
 
-#[tokio::test]
-async fn the_callbacks_of_a_batch_run_after_all_jobs_of_a_workflow_in_it() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn the_callbacks_of_a_batch_run_after_all_jobs_of_a_workflow_in_it(door: Door) {
     let inner = chain(&[group(&[job("a"), job("b")]), job("c")]);
     let callbacks = json!({ "on_complete": job("complete"), "on_failure": job("failure") });
     let path = create(&door, &json!({ "type": "batch", "jobs": [inner], "callbacks": callbacks })).await;
@@ -145,9 +141,8 @@ async fn the_callbacks_of_a_batch_run_after_all_jobs_of_a_workflow_in_it() {
     assert_eq!(workflow["jobs"][0]["state"], "failed");
 }
 
-#[tokio::test]
-async fn the_result_of_an_older_job_that_a_unique_step_stands_for_keeps_the_place_of_the_step() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn the_result_of_an_older_job_that_a_unique_step_stands_for_keeps_the_place_of_the_step(door: Door) {
     let mut unique = job("unique");
     unique["unique"] = json!({ "keys": ["type", "args"], "on_conflict": "ignore" });
     let callbacks = json!({ "on_complete": job("after") });
@@ -168,9 +163,8 @@ async fn the_result_of_an_older_job_that_a_unique_step_stands_for_keeps_the_plac
     }
 }
 
-#[tokio::test]
-async fn results_in_a_graph_are_in_the_order_of_the_workflow_however_a_step_names_those_it_depends_on() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn results_in_a_graph_are_in_the_order_of_the_workflow_however_a_step_names_those_it_depends_on(door: Door) {
     let named = |mut step: Value, id: &str, after: &[&str]| {
         step["id"] = json!(id);
         step["depends_on"] = json!(after);
@@ -186,9 +180,8 @@ async fn results_in_a_graph_are_in_the_order_of_the_workflow_however_a_step_name
     assert_eq!(last["parent_results"], json!([{ "0": "a", "1": "b" }, "one"]));
 }
 
-#[tokio::test]
-async fn a_workflow_that_cannot_be_is_refused_when_it_is_created() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_workflow_that_cannot_be_is_refused_when_it_is_created(door: Door) {
     let mut deep = job("a");
     for _ in 0..6 {
         deep = chain(&[deep]);

@@ -1,17 +1,18 @@
 //! Numbers, which pass through.
 
+use std::path::Path;
+
 use serde_json::json;
-use test_support::dice::{Dice, numbers};
 
 use crate::fixture::{Answer, Door};
+use test_support::dice::{Dice, numbers};
 
 async fn post(door: &Door, path: &str, body: String) -> Answer {
     door.send("POST", &format!("/ojs/v1{path}"), &[], body.into_bytes()).await
 }
 
-#[tokio::test]
-async fn numbers_of_args_come_back_with_every_digit() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn numbers_of_args_come_back_with_every_digit(door: Door) {
     let mut dice = Dice::new(20, 2);
     for path in ["/jobs", "/jobs/batch", "/workflows"] {
         let args = numbers(&mut dice, 300);
@@ -40,9 +41,8 @@ async fn numbers_of_args_come_back_with_every_digit() {
     );
 }
 
-#[tokio::test]
-async fn two_numbers_that_one_double_stands_for_are_never_one_job() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn two_numbers_that_one_double_stands_for_are_never_one_job(door: Door) {
     let job = |number: &str, more: &str| format!(r#"{{"type":"t","args":[{number}]{more}}}"#);
     for number in ["12345678901234567890123", "12345678901234567890124", "1e400", "0.1234567890123456789"] {
         // Of such numbers no key can be made.
@@ -62,4 +62,10 @@ async fn two_numbers_that_one_double_stands_for_are_never_one_job() {
     assert_eq!(post(&door, "/workers/ack", ack).await.status, 200);
     let (_, answer) = door.get(&format!("/jobs/{}", fetched[0]["id"].as_str().unwrap())).await;
     assert_eq!(answer["job"]["result"], json!([0.1, 1000.0]), "{answer}");
+}
+
+#[test]
+fn no_damaged_body_panics() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/ojs");
+    test_support::mutations::feed(&seeds, uniqueue_ojs::fuzz);
 }

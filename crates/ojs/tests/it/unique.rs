@@ -18,9 +18,8 @@ fn with(mut job: Value, name: &str, value: Value) -> Value {
     job
 }
 
-#[tokio::test]
-async fn scenario_1_a_second_identical_job_is_rejected() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn scenario_1_a_second_identical_job_is_rejected(door: Door) {
     let job = email(json!({ "keys": ["type", "args"], "on_conflict": "reject" }));
     let first = door.enqueue(&job).await;
     let (status, answer) = door.post("/jobs", &job).await;
@@ -29,9 +28,8 @@ async fn scenario_1_a_second_identical_job_is_rejected() {
     assert_eq!((&details["existing_job_id"], &details["existing_job_state"]), (&json!(first), &json!("available")));
 }
 
-#[tokio::test]
-async fn scenario_2_args_keys_leave_other_args_out() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn scenario_2_args_keys_leave_other_args_out(door: Door) {
     let job = email(json!({ "keys": ["type", "args"], "args_keys": ["user_id"] }));
     door.enqueue(&job).await;
     let other = with(job.clone(), "args", json!({ "user_id": 42, "locale": "de" }));
@@ -44,9 +42,8 @@ async fn scenario_2_args_keys_leave_other_args_out() {
     assert_eq!(door.post("/jobs", &with(job, "args", json!([{ "to": 1, "text": "b" }]))).await.0, 409);
 }
 
-#[tokio::test]
-async fn scenario_3_a_key_is_free_after_its_period() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn scenario_3_a_key_is_free_after_its_period(door: Door) {
     let job = email(json!({ "keys": ["type"], "period": "PT1H" }));
     door.enqueue(&job).await;
     door.database.pass(Duration::from_secs(3_590)).await;
@@ -61,18 +58,16 @@ async fn complete(door: &Door, queue: &str) {
     assert_eq!((status, &answer["state"]), (200, &json!("completed")));
 }
 
-#[tokio::test]
-async fn scenario_4_a_completed_job_is_no_duplicate_by_default() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn scenario_4_a_completed_job_is_no_duplicate_by_default(door: Door) {
     let job = email(json!({ "keys": ["type"] }));
     door.enqueue(&job).await;
     complete(&door, "default").await;
     door.enqueue(&job).await;
 }
 
-#[tokio::test]
-async fn scenario_5_a_completed_job_is_a_duplicate_where_the_states_say_so() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn scenario_5_a_completed_job_is_a_duplicate_where_the_states_say_so(door: Door) {
     let job = email(json!({ "keys": ["type"], "states": ["available", "active", "completed"] }));
     door.enqueue(&job).await;
     complete(&door, "default").await;
@@ -80,9 +75,8 @@ async fn scenario_5_a_completed_job_is_a_duplicate_where_the_states_say_so() {
     assert_eq!((status, &answer["error"]["details"]["existing_job_state"]), (409, &json!("completed")));
 }
 
-#[tokio::test]
-async fn scenario_6_replace_cancels_the_job_and_enqueues_the_new_one() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn scenario_6_replace_cancels_the_job_and_enqueues_the_new_one(door: Door) {
     let job = email(json!({ "keys": ["type"], "on_conflict": "replace" }));
     let first = door.enqueue(&job).await;
     let (status, answer) = door.post("/jobs", &job).await;
@@ -97,27 +91,24 @@ async fn scenario_6_replace_cancels_the_job_and_enqueues_the_new_one() {
     assert_eq!(answer["job"]["scheduled_at"], "2099-01-01T00:00:00Z");
 }
 
-#[tokio::test]
-async fn scenario_7_ignore_returns_the_job_that_is_there() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn scenario_7_ignore_returns_the_job_that_is_there(door: Door) {
     let job = email(json!({ "keys": ["type"], "on_conflict": "ignore" }));
     let first = door.enqueue(&job).await;
     let (status, answer) = door.post("/jobs", &job).await;
     assert_eq!((status, &answer["job"]["id"], &answer["deduplicated"]), (200, &json!(first), &json!(true)));
 }
 
-#[tokio::test]
-async fn scenario_8_the_same_type_on_another_queue_is_no_duplicate_by_queue() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn scenario_8_the_same_type_on_another_queue_is_no_duplicate_by_queue(door: Door) {
     let job = email(json!({ "keys": ["type", "queue"] }));
     door.enqueue(&with(job.clone(), "queue", json!("a"))).await;
     door.enqueue(&with(job.clone(), "queue", json!("b"))).await;
     assert_eq!(door.post("/jobs", &with(job, "queue", json!("a"))).await.0, 409);
 }
 
-#[tokio::test]
-async fn scenario_9_meta_without_meta_keys_is_refused() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn scenario_9_meta_without_meta_keys_is_refused(door: Door) {
     for unique in [
         json!({ "keys": ["meta"] }),
         json!({ "keys": ["type", "odd"] }),
@@ -133,9 +124,8 @@ async fn scenario_9_meta_without_meta_keys_is_refused() {
     }
 }
 
-#[tokio::test]
-async fn scenario_10_a_job_that_waits_for_its_retry_is_a_duplicate() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn scenario_10_a_job_that_waits_for_its_retry_is_a_duplicate(door: Door) {
     let job = with(email(json!({ "keys": ["type"] })), "retry", json!({ "initial_interval": "PT1H" }));
     let id = door.enqueue(&job).await;
     door.fetch("default", "w", 1).await;
@@ -173,14 +163,14 @@ async fn in_state(door: &Door, state: &str) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scenario_11_of_a_hundred_at_once_one_is_enqueued_and_the_others_are_rejected() {
-    let door = Arc::new(Door::open(10).await);
+    let door = Arc::new(Door::with_connections(10).await);
     let answers = crowd(&door, "reject").await;
     assert_eq!(counts(&answers), BTreeMap::from([(201, 1), (409, 99)]), "{answers:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_hundred_at_once_one_is_enqueued_and_the_others_get_it_with_ignore() {
-    let door = Arc::new(Door::open(10).await);
+    let door = Arc::new(Door::with_connections(10).await);
     let answers = crowd(&door, "ignore").await;
     assert_eq!(counts(&answers), BTreeMap::from([(200, 99), (201, 1)]), "{answers:?}");
     let ids: BTreeSet<_> = answers.iter().map(|(_, answer)| text(&answer["job"]["id"])).collect();
@@ -192,7 +182,7 @@ async fn of_a_hundred_at_once_one_is_enqueued_and_the_others_get_it_with_ignore(
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_hundred_at_once_the_last_one_lives_with_replace() {
     for strategy in ["replace", "replace_except_schedule"] {
-        let door = Arc::new(Door::open(10).await);
+        let door = Arc::new(Door::with_connections(10).await);
         let answers = crowd(&door, strategy).await;
         assert_eq!(counts(&answers), BTreeMap::from([(201, 100)]), "{strategy}: {answers:?}");
         assert_eq!((in_state(&door, "available").await, in_state(&door, "cancelled").await), (1, 99));
@@ -205,7 +195,7 @@ async fn of_a_hundred_at_once_the_last_one_lives_with_replace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_hundred_at_once_none_replaces_an_active_job() {
     for (strategy, status) in [("reject", 409), ("ignore", 200), ("replace", 409), ("replace_except_schedule", 409)] {
-        let door = Arc::new(Door::open(10).await);
+        let door = Arc::new(Door::with_connections(10).await);
         let active = door.enqueue(&email(json!({ "keys": ["type", "args"] }))).await;
         door.fetch("default", "w", 1).await;
         let answers = crowd(&door, strategy).await;
@@ -215,9 +205,8 @@ async fn of_a_hundred_at_once_none_replaces_an_active_job() {
     }
 }
 
-#[tokio::test]
-async fn the_manifest_declares_the_strength() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn the_manifest_declares_the_strength(door: Door) {
     let answer = door.send("GET", "/ojs/manifest", &[], Vec::new()).await.body.unwrap();
     assert_eq!(answer["capabilities"]["unique_jobs"]["strength"], "strong");
     assert_eq!(answer["conformance_level"], 4);

@@ -19,9 +19,8 @@ async fn until(door: &Door, id: &str, state: &str) -> Value {
     }
 }
 
-#[tokio::test]
-async fn a_job_that_its_worker_does_not_extend_is_available_again() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_job_that_its_worker_does_not_extend_is_available_again(door: Door) {
     let id = door.enqueue(&json!({ "type": "a", "args": [], "options": { "visibility_timeout_ms": 1_000 } })).await;
     let fetched = door.fetch("default", "lost", 1).await;
     assert_eq!(fetched[0]["id"], json!(id));
@@ -34,9 +33,8 @@ async fn a_job_that_its_worker_does_not_extend_is_available_again() {
     assert_eq!((status, &answer["error"]["code"]), (409, &json!("conflict")));
 }
 
-#[tokio::test]
-async fn an_attempt_ends_at_the_timeout_of_its_job_also_while_its_worker_extends_it() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn an_attempt_ends_at_the_timeout_of_its_job_also_while_its_worker_extends_it(door: Door) {
     let options = json!({ "timeout_ms": 1_000, "retry": { "initial_interval": "PT1H" } });
     let id = door.enqueue(&json!({ "type": "a", "args": [], "options": options })).await;
     door.fetch("default", "slow", 1).await;
@@ -47,9 +45,8 @@ async fn an_attempt_ends_at_the_timeout_of_its_job_also_while_its_worker_extends
     assert_eq!(door.post("/workers/heartbeat", &beat).await.1["jobs_extended"], json!([]));
 }
 
-#[tokio::test]
-async fn a_deadline_takes_no_crash_back_and_holds_for_a_job_that_another_process_extends() {
-    let door = Door::open(4).await;
+#[test_support::test]
+async fn a_deadline_takes_no_crash_back_and_holds_for_a_job_that_another_process_extends(door: Door) {
     let other = uniqueue_ojs::Ojs::new(door.database.client.clone()).start().await.unwrap();
     let options = json!({ "timeout_ms": 4_000, "retry": { "initial_interval": "PT1H" } });
     door.enqueue(&json!({ "type": "deadly", "args": [], "options": options })).await;
@@ -67,9 +64,8 @@ async fn a_deadline_takes_no_crash_back_and_holds_for_a_job_that_another_process
     assert_eq!(door.database.number(crashes).await, 1);
 }
 
-#[tokio::test]
-async fn a_report_on_a_locked_job_is_refused_soon_and_may_be_sent_again() {
-    let door = Door::open(4).await;
+#[test_support::test]
+async fn a_report_on_a_locked_job_is_refused_soon_and_may_be_sent_again(door: Door) {
     let id = door.enqueue(&json!({ "type": "a", "args": [] })).await;
     door.fetch("default", "w", 1).await;
     let mut locking = door.database.pool().begin().await.unwrap();
@@ -83,9 +79,8 @@ async fn a_report_on_a_locked_job_is_refused_soon_and_may_be_sent_again() {
     assert_eq!(door.post("/workers/ack", &report).await.0, 200);
 }
 
-#[tokio::test]
-async fn a_number_is_no_text_of_a_worker() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_number_is_no_text_of_a_worker(door: Door) {
     let id = door.enqueue(&json!({ "type": "a", "args": [] })).await;
     door.fetch("default", "w", 1).await;
     let nack = |error: Value| json!({ "job_id": id, "error": error });
@@ -106,9 +101,8 @@ async fn a_number_is_no_text_of_a_worker() {
     assert_eq!(door.job(&id).await["state"], "active");
 }
 
-#[tokio::test]
-async fn a_report_counts_only_for_the_worker_that_fetched() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_report_counts_only_for_the_worker_that_fetched(door: Door) {
     let id = door.enqueue(&json!({ "type": "a", "args": [] })).await;
     door.fetch("default", "one", 1).await;
     let report = |worker: &str| json!({ "job_id": id, "worker_id": worker });
@@ -118,9 +112,8 @@ async fn a_report_counts_only_for_the_worker_that_fetched() {
     assert_eq!(door.post("/workers/ack", &json!({ "job_id": "no-id" })).await.0, 404);
 }
 
-#[tokio::test]
-async fn another_process_of_the_door_takes_reports_and_heartbeats() {
-    let door = Door::open(4).await;
+#[test_support::test]
+async fn another_process_of_the_door_takes_reports_and_heartbeats(door: Door) {
     let other = uniqueue_ojs::Ojs::new(door.database.client.clone()).start().await.unwrap();
     let id = door
         .enqueue(&json!({ "type": "a", "args": [], "options": { "metadata": { "test_directive": "quiet" } } }))
@@ -137,9 +130,8 @@ async fn another_process_of_the_door_takes_reports_and_heartbeats() {
     assert_eq!(other.job(&id).await["result"], 7);
 }
 
-#[tokio::test]
-async fn a_worker_gets_its_directive_until_it_is_taken_back() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_worker_gets_its_directive_until_it_is_taken_back(door: Door) {
     let set = async |state: &str| door.call("PUT", "/workers/w/directive", &json!({ "state": state })).await.0;
     let told = async || door.post("/workers/heartbeat", &json!({ "worker_id": "w" })).await.1["state"].clone();
     assert_eq!(told().await, "running");
@@ -149,9 +141,8 @@ async fn a_worker_gets_its_directive_until_it_is_taken_back() {
     assert_eq!(set("odd").await, 400);
 }
 
-#[tokio::test]
-async fn an_error_that_the_policy_names_discards_the_job_and_a_dead_letter_comes_back() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn an_error_that_the_policy_names_discards_the_job_and_a_dead_letter_comes_back(door: Door) {
     let options = json!({ "retry": { "non_retryable_errors": ["Fatal"] } });
     let id = door.enqueue(&json!({ "type": "a", "args": [], "options": options })).await;
     door.fetch("default", "w", 1).await;
@@ -164,9 +155,8 @@ async fn an_error_that_the_policy_names_discards_the_job_and_a_dead_letter_comes
     assert_eq!(door.get(&format!("/dead-letter/{id}")).await.0, 404);
 }
 
-#[tokio::test]
-async fn dead_letters_come_page_by_page() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn dead_letters_come_page_by_page(door: Door) {
     let mut ids = Vec::new();
     for n in 0..5 {
         ids.push(door.enqueue(&json!({ "type": "a", "args": [n] })).await);

@@ -29,9 +29,8 @@ pub(crate) async fn complete(door: &Door, job: &Value, result: Value) {
     assert_eq!(status, 200, "{answer}");
 }
 
-#[tokio::test]
-async fn a_graph_runs_each_step_after_those_it_depends_on() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_graph_runs_each_step_after_those_it_depends_on(door: Door) {
     let steps = json!([
         step("last", &["left", "right"]),
         step("left", &["first"]),
@@ -59,9 +58,8 @@ async fn a_graph_runs_each_step_after_those_it_depends_on() {
     assert_eq!(door.call("DELETE", &path, &Value::Null).await.0, 409);
 }
 
-#[tokio::test]
-async fn a_graph_with_a_circle_is_refused_and_inserts_nothing() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_graph_with_a_circle_is_refused_and_inserts_nothing(door: Door) {
     for steps in [
         json!([step("a", &["b"]), step("b", &["a"])]),
         json!([step("a", &["missing"])]),
@@ -72,9 +70,8 @@ async fn a_graph_with_a_circle_is_refused_and_inserts_nothing() {
     assert_eq!(door.database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 
-#[tokio::test]
-async fn a_batch_whose_jobs_fail_completes_with_its_callbacks() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_batch_whose_jobs_fail_completes_with_its_callbacks(door: Door) {
     let job = json!({ "type": "a", "args": [], "retry": { "max_attempts": 1 }, "queue": "work" });
     let callback = |queue: &str| json!({ "type": "b", "args": [], "queue": queue });
     let body = json!({ "type": "batch", "jobs": [job], "callbacks": {
@@ -92,9 +89,8 @@ async fn a_batch_whose_jobs_fail_completes_with_its_callbacks() {
     assert_eq!((&workflow["state"], &workflow["jobs_failed"]), (&json!("completed"), &json!(1)));
 }
 
-#[tokio::test]
-async fn a_workflow_is_not_older_than_its_insert_where_its_first_step_is_an_older_job() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_workflow_is_not_older_than_its_insert_where_its_first_step_is_an_older_job(door: Door) {
     let unique = json!({ "type": "a", "args": [], "unique": { "keys": ["type"], "on_conflict": "ignore" } });
     door.enqueue(&unique).await;
     let holder = next(&door, "default").await;
@@ -107,9 +103,8 @@ async fn a_workflow_is_not_older_than_its_insert_where_its_first_step_is_an_olde
     assert_eq!(workflow["metadata"]["started_at"], workflow["created_at"]);
 }
 
-#[tokio::test]
-async fn a_cron_entry_of_a_name_that_is_there_is_refused_and_one_that_is_invalid_leaves_no_trace() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_cron_entry_of_a_name_that_is_there_is_refused_and_one_that_is_invalid_leaves_no_trace(door: Door) {
     let entry = json!({ "name": "n", "cron": "0 9 * * *", "type": "a", "args": [] });
     assert_eq!(door.post("/cron", &entry).await.0, 201);
     assert_eq!(door.post("/cron", &entry).await.0, 409);
@@ -125,9 +120,8 @@ async fn a_cron_entry_of_a_name_that_is_there_is_refused_and_one_that_is_invalid
     assert_eq!(door.database.number("SELECT count(*) FROM {schema}.periodic").await, 0);
 }
 
-#[tokio::test]
-async fn the_overlap_policies_are_keys_and_groups_of_the_queue() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn the_overlap_policies_are_keys_and_groups_of_the_queue(door: Door) {
     for policy in ["skip", "cancel_previous", "enqueue", "allow"] {
         let entry = json!({ "name": policy, "cron": "0 9 * * *", "overlap_policy": policy,
             "type": "a", "args": [], "options": { "queue": policy } });
@@ -167,7 +161,7 @@ async fn results_after(door: &Door, steps: &Value, work: [(&str, u32); 2]) -> (V
 #[tokio::test]
 async fn a_step_that_is_a_duplicate_of_another_step_has_the_result_of_that_step() {
     for on_conflict in ["ignore", "replace"] {
-        let door = Door::open(3).await;
+        let door = Door::new().await;
         let steps = json!([
             unique_step("one", "x", &[], on_conflict),
             unique_step("two", "y", &[], on_conflict),
@@ -181,9 +175,8 @@ async fn a_step_that_is_a_duplicate_of_another_step_has_the_result_of_that_step(
     }
 }
 
-#[tokio::test]
-async fn a_duplicate_in_a_nested_workflow_keeps_the_shape_of_its_results() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_duplicate_in_a_nested_workflow_keeps_the_shape_of_its_results(door: Door) {
     let job = |queue: &str| unique_step(queue, queue, &[], "ignore");
     let inner = json!({ "type": "group", "jobs": [job("x"), job("y"), job("x")] });
     let steps = json!([inner, { "type": "chain", "steps": [step("last", &[])] }]);
@@ -195,9 +188,8 @@ async fn a_duplicate_in_a_nested_workflow_keeps_the_shape_of_its_results() {
     assert_eq!(next(&door, "last").await["parent_results"], json!([{ "0": 1, "1": 2, "2": 1 }]));
 }
 
-#[tokio::test]
-async fn a_step_that_was_replaced_has_the_result_of_its_last_successor() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_step_that_was_replaced_has_the_result_of_its_last_successor(door: Door) {
     let steps = json!([
         unique_step("one", "x", &[], "replace"),
         unique_step("two", "y", &[], "replace"),
@@ -227,9 +219,8 @@ async fn a_step_that_was_replaced_has_the_result_of_its_last_successor() {
     assert_eq!(door.job(&text(&last["id"])).await["parent_results"], json!([null, null]));
 }
 
-#[tokio::test]
-async fn a_door_notes_the_end_of_every_workflow_that_ended_without_it() {
-    let door = Door::open(3).await;
+#[test_support::test]
+async fn a_door_notes_the_end_of_every_workflow_that_ended_without_it(door: Door) {
     let steps: Value = (0..10).map(|place| step(&format!("s{place}"), &[])).collect();
     let (status, answer) = door.post("/workflows", &json!({ "steps": steps })).await;
     assert_eq!(status, 201, "{answer}");

@@ -8,9 +8,8 @@ use test_support::eventually;
 use super::{Jobs, json_of, refused, text_of};
 use crate::support::{execute, texts};
 
-#[tokio::test]
-async fn given_jobs_are_changed_and_the_others_have_a_reason() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn given_jobs_are_changed_and_the_others_have_a_reason(jobs: Jobs) {
     let (waits, done) = (jobs.insert("a"), jobs.insert("a"));
     jobs.set(&done, "state = 'completed', finalized_at = now()").await;
     let gone = "019abc12-3456-7def-8a12-3456789abcde";
@@ -54,9 +53,8 @@ async fn given_jobs_are_changed_and_the_others_have_a_reason() {
     assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job").await, ["0"]);
 }
 
-#[tokio::test]
-async fn retry_of_a_graph_says_what_it_does_and_resumes_it() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn retry_of_a_graph_says_what_it_does_and_resumes_it(jobs: Jobs) {
     let graph = r#"SELECT id::text FROM uniqueue.insert_jobs('[
         {"kind": "first"}, {"kind": "second", "after": [0]}, {"kind": "third", "after": [1]}
     ]') ORDER BY index"#;
@@ -75,9 +73,8 @@ async fn retry_of_a_graph_says_what_it_does_and_resumes_it() {
     assert_eq!(texts(&jobs.url, states).await, ["first completed, second available, third pending"]);
 }
 
-#[tokio::test]
-async fn cancel_of_a_graph_counts_asks_and_cancels_all_that_runs_after_the_given_jobs() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn cancel_of_a_graph_counts_asks_and_cancels_all_that_runs_after_the_given_jobs(jobs: Jobs) {
     let graph = r#"SELECT id::text FROM uniqueue.insert_jobs('[
         {"kind": "first"}, {"kind": "second", "after": [0]}, {"kind": "third", "after_final": [1]}, {"kind": "other"}
     ]') ORDER BY index"#;
@@ -102,9 +99,8 @@ async fn cancel_of_a_graph_counts_asks_and_cancels_all_that_runs_after_the_given
     assert_eq!(text_of(&mut jobs.command(&format!("job cancel --graph --yes {first}")), 0), "cancelled 0 jobs\n");
 }
 
-#[tokio::test]
-async fn jobs_that_a_retry_discards_are_not_counted_as_retried() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn jobs_that_a_retry_discards_are_not_counted_as_retried(jobs: Jobs) {
     let policy = r#"{"on_reentry": "discard", "states": ["available"]}"#;
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -125,9 +121,8 @@ async fn jobs_that_a_retry_discards_are_not_counted_as_retried() {
     assert_eq!(jobs.state(&ids[2]).await, "discarded");
 }
 
-#[tokio::test]
-async fn final_jobs_whose_retry_is_refused_are_named_with_the_holder_of_their_key() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn final_jobs_whose_retry_is_refused_are_named_with_the_holder_of_their_key(jobs: Jobs) {
     let policy = r#"{"on_reentry": "discard"}"#;
     let insert = || json_of(&mut jobs.with("job insert sync --json --policy", &[policy]), 0);
     let id_of = |inserted: &Value| inserted["job"]["id"].as_str().unwrap().to_owned();
@@ -148,9 +143,8 @@ async fn final_jobs_whose_retry_is_refused_are_named_with_the_holder_of_their_ke
     }
 }
 
-#[tokio::test]
-async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn many_jobs_are_counted_and_shown_before_they_are_changed(jobs: Jobs) {
     execute(
         &jobs.url,
         "INSERT INTO uniqueue.job (id, kind, queue, state, finalized_at)
@@ -212,9 +206,8 @@ async fn many_jobs_are_counted_and_shown_before_they_are_changed() {
     }
 }
 
-#[tokio::test]
-async fn interrupted_list_ends_its_query() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn interrupted_list_ends_its_query(jobs: Jobs) {
     let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&jobs.url).await.unwrap();
     // The query never ends, because another transaction has locked the table.
     sqlx::raw_sql("BEGIN; LOCK TABLE uniqueue.job").execute(&mut connection).await.unwrap();
@@ -232,9 +225,8 @@ async fn interrupted_list_ends_its_query() {
     until("0").await;
 }
 
-#[tokio::test]
-async fn interrupted_change_keeps_and_counts_its_batches() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn interrupted_change_keeps_and_counts_its_batches(jobs: Jobs) {
     execute(
         &jobs.url,
         "INSERT INTO uniqueue.job (id, kind) SELECT uniqueue.new_job_id(), 'bulk' FROM generate_series(1, 2500);
@@ -260,9 +252,8 @@ async fn interrupted_change_keeps_and_counts_its_batches() {
     assert_eq!(texts(&jobs.url, "SELECT DISTINCT state::text FROM uniqueue.job").await, ["cancelled"]);
 }
 
-#[tokio::test]
-async fn wait_prints_the_result_and_its_exit_code_says_whether_the_job_completed() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn wait_prints_the_result_and_its_exit_code_says_whether_the_job_completed(jobs: Jobs) {
     let id = jobs.insert("report.build --pending");
     let timed_out = text_of(&mut jobs.command(&format!("job wait {id} --timeout 50ms")), 1);
     assert_eq!(timed_out, format!("job {id} is not final yet: the time was over\n"));

@@ -10,9 +10,8 @@ use serde_json::{Value, json};
 use super::{Jobs, json_of, refused, text_of};
 use crate::support::{execute, texts};
 
-#[tokio::test]
-async fn insert_tells_a_duplicate_from_a_new_job() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn insert_tells_a_duplicate_from_a_new_job(jobs: Jobs) {
     let line =
         "job insert email.send --queue emails --priority -3 --max-attempts 4 --in 1h --meta {\"tenant\":7} --key it's";
     let first =
@@ -62,9 +61,8 @@ async fn insert_tells_a_duplicate_from_a_new_job() {
     assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job WHERE kind = 'a'").await, ["1"]);
 }
 
-#[tokio::test]
-async fn insert_says_what_became_of_a_duplicate() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn insert_says_what_became_of_a_duplicate(jobs: Jobs) {
     let by = |answer: &str, args: &str| {
         let policy = format!(r#"{{"key": "k", "scope": "queued", {answer}}}"#);
         jobs.with("job insert index --args", &[args, "--policy", &policy])
@@ -101,9 +99,8 @@ async fn insert_says_what_became_of_a_duplicate() {
     assert_eq!(jobs.state(&running).await, "cancelled");
 }
 
-#[tokio::test]
-async fn insert_takes_expiries_and_parents() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn insert_takes_expiries_and_parents(jobs: Jobs) {
     execute(&jobs.url, "SELECT uniqueue.register_kind('reminder', expires_in => '1 hour')").await;
     let insert = |line: &str| json_of(&mut jobs.command(line), 0)["job"].clone();
     assert_ne!(insert("job insert --json reminder")["expires_at"], Value::Null);
@@ -122,9 +119,8 @@ async fn insert_takes_expiries_and_parents() {
     assert!(refused(&mut jobs.command(missing)).contains("00000000-0000-7000-8000-000000000000"));
 }
 
-#[tokio::test]
-async fn insert_puts_a_job_in_the_group_of_a_policy() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn insert_puts_a_job_in_the_group_of_a_policy(jobs: Jobs) {
     let by_customer = r#"{"keys": ["args"], "args_keys": ["customer"]}"#;
     let sync = |customer: u32, more: &[&str]| {
         let args = format!(r#"{{"customer": {customer}, "n": {}}}"#, more.len());
@@ -155,9 +151,8 @@ async fn insert_puts_a_job_in_the_group_of_a_policy() {
     assert_eq!(one(r#"{"index": 2}"#)["duplicate"], json!(false));
 }
 
-#[tokio::test]
-async fn a_list_in_a_pipe_is_short_whatever_the_args() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn a_list_in_a_pipe_is_short_whatever_the_args(jobs: Jobs) {
     let huge = "SELECT uniqueue.new_job_id(), 'a', jsonb_build_object('text', repeat('x', 5000000))";
     execute(&jobs.url, &format!("INSERT INTO uniqueue.job (id, kind, args) {huge}")).await;
     let text = text_of(&mut jobs.command("job list"), 0);
@@ -166,9 +161,8 @@ async fn a_list_in_a_pipe_is_short_whatever_the_args() {
     assert!(text_of(&mut jobs.command("job list --json"), 0).len() > 5_000_000);
 }
 
-#[tokio::test]
-async fn args_come_from_a_file_or_from_standard_input_as_well() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn args_come_from_a_file_or_from_standard_input_as_well(jobs: Jobs) {
     let scratch = crate::support::directory();
     let file = scratch.path().join("args.json");
     std::fs::write(&file, "{\"from\": \"file\"}\n").unwrap();

@@ -5,9 +5,8 @@ use serde_json::json;
 use super::{Jobs, json_of, refused, text_of};
 use crate::support::execute;
 
-#[tokio::test]
-async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn list_finds_by_every_condition_and_takes_no_text_for_sql(jobs: Jobs) {
     let odd = r#"'; DROP TABLE uniqueue.job; -- "%s" \ 漢字 🎉"#;
     let odd_id = {
         let args = json!({ "it's": [odd, 1] }).to_string();
@@ -102,9 +101,8 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql() {
     }
 }
 
-#[tokio::test]
-async fn pages_follow_each_other_and_name_the_next() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn pages_follow_each_other_and_name_the_next(jobs: Jobs) {
     execute(
         &jobs.url,
         "INSERT INTO uniqueue.job (id, kind) SELECT uniqueue.new_job_id(), 'page' FROM generate_series(1, 25)",

@@ -4,9 +4,8 @@ use serde_json::json;
 
 use super::{Jobs, json_of, lines, refused, text_of};
 
-#[tokio::test]
-async fn the_first_digits_of_an_id_name_a_job() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn the_first_digits_of_an_id_name_a_job(jobs: Jobs) {
     let one = "019abc12-3456-7def-8a12-3456789abcde";
     for id in [one, "019abc12-3456-7def-9000-000000000000", "019abc13-0000-7000-8000-000000000000"] {
         text_of(&mut jobs.command(&format!("job insert a --id {id}")), 0);
@@ -31,9 +30,8 @@ async fn the_first_digits_of_an_id_name_a_job() {
     assert_eq!(jobs.command("job cancel 019abc13").output().unwrap().status.code(), Some(2));
 }
 
-#[tokio::test]
-async fn the_group_of_a_job_is_shown_with_what_holds_it_up() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn the_group_of_a_job_is_shown_with_what_holds_it_up(jobs: Jobs) {
     let list = |jobs: &Jobs| text_of(&mut jobs.command("job list"), 0);
     jobs.insert("alone");
     assert!(!list(&jobs).contains("group"));
@@ -56,9 +54,8 @@ async fn the_group_of_a_job_is_shown_with_what_holds_it_up() {
     assert!(text.contains("customer:1, in order\n") && text.contains("why it waits"), "{text}");
 }
 
-#[tokio::test]
-async fn why_a_job_waits_is_shown_and_listed() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn why_a_job_waits_is_shown_and_listed(jobs: Jobs) {
     let id = jobs.insert("waits --queue emails");
     let why = "No live runner works queue \"emails\".";
     let text = text_of(&mut jobs.command(&format!("job show {id}")), 0);
@@ -75,9 +72,8 @@ async fn why_a_job_waits_is_shown_and_listed() {
     assert!(!text.contains("why it waits"), "{text}");
 }
 
-#[tokio::test]
-async fn show_prints_everything_about_a_job() {
-    let jobs = Jobs::new().await;
+#[test_support::test]
+async fn show_prints_everything_about_a_job(jobs: Jobs) {
     let holder = jobs.insert("holds --key k --queue emails");
     let text = text_of(&mut jobs.command(&format!("job show {holder}")), 0);
     assert!(!text.contains("updated"), "{text}");

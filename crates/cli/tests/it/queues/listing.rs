@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 use super::Queues;
 use crate::support::{execute, texts};
 
-#[tokio::test]
-async fn queues_are_listed_with_their_jobs() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn queues_are_listed_with_their_jobs(queues: Queues) {
     let odd = "'; DROP TABLE uniqueue.queue; -- é";
     assert!(queues.text(&["job", "insert", "a", "--queue", odd], 0).starts_with("inserted "));
     queues.text(&["job", "insert", "a", "--queue", "busy", "--in", "1h"], 0);
@@ -34,9 +33,8 @@ async fn queues_are_listed_with_their_jobs() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "no such queue: \"nowhere\"\n");
 }
 
-#[tokio::test]
-async fn a_list_shows_group_limits_and_fairness_within_80_columns() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn a_list_shows_group_limits_and_fairness_within_80_columns(queues: Queues) {
     queues.text(&["queue", "limit", "plain", "4"], 0);
     assert!(!queues.text(&["queue", "list"], 0).contains("groups"));
     queues.text(&["queue", "limit", "a long name of a queue with emails", "12", "--per-group", "--fair", "yes"], 0);
@@ -51,9 +49,8 @@ async fn a_list_shows_group_limits_and_fairness_within_80_columns() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
-#[tokio::test]
-async fn groups_are_listed_with_those_held_up_first_or_by_name() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn groups_are_listed_with_those_held_up_first_or_by_name(queues: Queues) {
     let sql = "
         INSERT INTO uniqueue.job (id, kind, queue, group_key)
         SELECT uniqueue.new_job_id(), 'a', 'emails', g FROM unnest('{d, b, c, a}'::text[]) AS g;
@@ -72,9 +69,8 @@ async fn groups_are_listed_with_those_held_up_first_or_by_name() {
     assert_eq!(groups(&["none", "--by-name"]), "");
 }
 
-#[tokio::test]
-async fn a_queue_has_the_status_of_the_view() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn a_queue_has_the_status_of_the_view(queues: Queues) {
     let sql = "
         INSERT INTO uniqueue.job (id, kind, queue, state, scheduled_at, attempt, attempted_at, worker)
         SELECT uniqueue.new_job_id(), 'a', queue, state::uniqueue.job_state, now() - interval '1 min',

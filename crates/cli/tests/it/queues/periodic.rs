@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 use super::Queues;
 use crate::support::{execute, texts};
 
-#[tokio::test]
-async fn periodic_jobs_are_listed_run_paused_and_removed() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn periodic_jobs_are_listed_run_paused_and_removed(queues: Queues) {
     let odd = "it's; DROP TABLE uniqueue.periodic --";
     execute(
         &queues.url,
@@ -55,9 +54,8 @@ async fn periodic_jobs_are_listed_run_paused_and_removed() {
     }
 }
 
-#[tokio::test]
-async fn periodic_jobs_are_added_and_changed() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn periodic_jobs_are_added_and_changed(queues: Queues) {
     let add = ["periodic", "add", "daily", "digest.send", "0 9 * * MON-FRI", "--time-zone", "Europe/Berlin"];
     let text = queues.text(&[&add[..], &["--queue", "emails", "--args", r#"{"to": "all"}"#]].concat(), 0);
     assert_eq!(text, "periodic job daily is added\n");
@@ -88,9 +86,8 @@ async fn periodic_jobs_are_added_and_changed() {
     assert!(String::from_utf8(output.stderr).unwrap().contains("it is defined in code"));
 }
 
-#[tokio::test]
-async fn backfill_looks_first_then_puts_waiting_jobs_in_groups_and_says_what_is_left() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn backfill_looks_first_then_puts_waiting_jobs_in_groups_and_says_what_is_left(queues: Queues) {
     execute(
         &queues.url,
         "SELECT count(i.id) FROM generate_series(1, 60) AS n,

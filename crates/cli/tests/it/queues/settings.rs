@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use super::Queues;
 use crate::support::{execute, texts};
 
-#[tokio::test]
-async fn queues_are_paused_limited_and_keep_their_jobs() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn queues_are_paused_limited_and_keep_their_jobs(queues: Queues) {
     let odd = "it's \"odd\"; --";
     let text = queues.text(&["queue", "pause", odd, "emails"], 0);
     let expected = format!(
@@ -103,9 +102,8 @@ async fn queues_are_paused_limited_and_keep_their_jobs() {
     }
 }
 
-#[tokio::test]
-async fn queues_and_their_groups_get_rates_and_are_held() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn queues_and_their_groups_get_rates_and_are_held(queues: Queues) {
     let rate = |more: &[&'static str]| queues.text(&[&["queue", "rate", "emails"], more].concat(), 0);
     assert_eq!(rate(&["10/1s"]), "queue emails starts jobs at a rate of 10/1s, over all runners\n");
     assert_eq!(
@@ -156,9 +154,8 @@ async fn queues_and_their_groups_get_rates_and_are_held() {
     }
 }
 
-#[tokio::test]
-async fn a_queue_without_runner_and_jobs_is_set_with_a_note() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn a_queue_without_runner_and_jobs_is_set_with_a_note(queues: Queues) {
     queues.text(&["job", "insert", "a", "--queue", "emails"], 0);
     let runner = "INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
         VALUES (gen_random_uuid(), 'r', '{reports}', now() + interval '1 h', true)";
@@ -188,9 +185,8 @@ async fn a_queue_without_runner_and_jobs_is_set_with_a_note() {
     assert_eq!(texts(&queues.url, "SELECT name FROM uniqueue.queue WHERE name = 'nowhere'").await, [""; 0]);
 }
 
-#[tokio::test]
-async fn the_settings_of_a_mistyped_queue_are_removed_and_those_of_a_used_one_stay() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn the_settings_of_a_mistyped_queue_are_removed_and_those_of_a_used_one_stay(queues: Queues) {
     let names = "SELECT name FROM uniqueue.queue ORDER BY name";
     queues.text(&["queue", "pause", "emials", "emails", "busy", "done"], 0);
     // An empty row stays after a resume, and can be removed as well.
@@ -217,9 +213,8 @@ async fn the_settings_of_a_mistyped_queue_are_removed_and_those_of_a_used_one_st
     assert!(queues.refused(&["queue", "remove", ""]).starts_with("error: invalid queue: must not be empty"));
 }
 
-#[tokio::test]
-async fn stats_are_printed_once_or_line_by_line() {
-    let queues = Queues::new().await;
+#[test_support::test]
+async fn stats_are_printed_once_or_line_by_line(queues: Queues) {
     execute(
         &queues.url,
         "INSERT INTO uniqueue.job (id, kind, state, created_at, scheduled_at, attempted_at, finalized_at)

@@ -1,13 +1,12 @@
 //! Long-lived processes: a job in, an answer out.
 
 use std::fs::File;
-use std::process::Command;
-
-use test_support::eventually;
-use test_support::tools::lacks;
+use std::process::{Command, Stdio};
 
 use super::Site;
 use crate::support::{directory, texts};
+use test_support::eventually;
+use test_support::tools::lacks;
 
 /// A shell script that does this for each job, and can answer with an output.
 fn script(each: &str) -> String {
@@ -17,9 +16,8 @@ fn script(each: &str) -> String {
     )
 }
 
-#[tokio::test]
-async fn long_lived_processes_are_fed_line_by_line_and_one_that_ends_is_replaced() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn long_lived_processes_are_fed_line_by_line_and_one_that_ends_is_replaced(site: Site) {
     let mut ids = Vec::new();
     for n in 0..6 {
         ids.push(site.insert(&format!(r#"{{"n": {n}}}"#)).await);
@@ -40,9 +38,8 @@ async fn long_lived_processes_are_fed_line_by_line_and_one_that_ends_is_replaced
     assert_eq!(working.stop().code(), Some(0));
 }
 
-#[tokio::test]
-async fn an_answer_that_is_no_line_of_json_fails_the_job_and_not_the_next() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn an_answer_that_is_no_line_of_json_fails_the_job_and_not_the_next(site: Site) {
     for n in 0..2 {
         site.insert(&format!(r#"{{"n": {n}}}"#)).await;
     }
@@ -52,9 +49,8 @@ async fn an_answer_that_is_no_line_of_json_fails_the_job_and_not_the_next() {
     assert_eq!(working.attempt()["outcome"], "completed");
 }
 
-#[tokio::test]
-async fn lines_that_do_not_name_the_job_are_passed_on_and_shift_no_answer() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn lines_that_do_not_name_the_job_are_passed_on_and_shift_no_answer(site: Site) {
     let directory = directory();
     let log = directory.path().join("log");
     for n in 0..3 {
@@ -74,9 +70,8 @@ async fn lines_that_do_not_name_the_job_are_passed_on_and_shift_no_answer() {
     }
 }
 
-#[tokio::test]
-async fn a_process_that_writes_between_two_jobs_is_replaced() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn a_process_that_writes_between_two_jobs_is_replaced(site: Site) {
     let directory = directory();
     let (log, written) = (directory.path().join("log"), directory.path().join("written"));
     let each = format!(r#"n=$((n + 1)); answer $n; echo '{{"id": "late"}}'; touch {}"#, written.display());
@@ -91,9 +86,8 @@ async fn a_process_that_writes_between_two_jobs_is_replaced() {
     assert!(std::fs::read_to_string(&log).unwrap().contains("\n{\"id\": \"late\"}\n"));
 }
 
-#[tokio::test]
-async fn a_process_that_is_ended_holds_up_no_job() {
-    let site = Site::new().await;
+#[test_support::test]
+async fn a_process_that_is_ended_holds_up_no_job(site: Site) {
     let directory = directory();
     let (written, go) = (directory.path().join("written"), directory.path().join("go"));
     // The first process is not told to end by the end of its input. It ends when the second has answered.
@@ -125,4 +119,30 @@ async fn the_example_answers_each_job() {
     site.until(&ids[0], "completed").await;
     site.until(&ids[1], "discarded").await;
     assert_eq!(site.job(&ids[0], "output").await, "4");
+}
+
+fn lives(process: &str) -> bool {
+    Command::new("kill").args(["-0", process]).stderr(Stdio::null()).status().unwrap().success()
+}
+
+#[tokio::test]
+async fn the_program_ends_with_the_command_that_is_killed() {
+    for lines in [&[][..], &["--lines"]] {
+        let site = Site::new().await;
+        let directory = directory();
+        let started = directory.path().join("started");
+        site.insert("{}").await;
+        // Neither the shell nor its child minds the end of its input, or SIGTERM.
+        let script = format!(
+            "trap '' TERM; read job; sleep 600 & echo $$ $! >{0}.new; mv {0}.new {0}; while :; do sleep 0.05; done",
+            started.display()
+        );
+        let working = site.work(lines, &script);
+        eventually!(started.exists());
+        let processes = std::fs::read_to_string(&started).unwrap();
+        working.signal("KILL");
+        for process in processes.split_whitespace() {
+            eventually!(!lives(process), "{process} of {processes} lives");
+        }
+    }
 }
