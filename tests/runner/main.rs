@@ -2,19 +2,14 @@
 
 #![allow(missing_docs, unreachable_pub, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
-mod ahead;
 mod beginning;
-mod checks;
 mod completed_in;
-mod concurrency;
 mod control;
 mod events;
-mod failover;
 mod failures;
 mod fencing;
 mod grace;
 mod line;
-mod locked;
 mod metrics;
 mod middleware;
 mod mishaps;
@@ -30,7 +25,7 @@ mod scanning;
 mod set_aside;
 mod settings;
 mod signals;
-mod states;
+mod slots;
 mod stopping;
 mod suspects;
 mod tracing;

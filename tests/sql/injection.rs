@@ -1,9 +1,11 @@
 //! Text from outside stays text: in names of schemas, queues and kinds, in keys, in filters, and in what views answer.
+//! A database whose encoding is not UTF8 can have no queue, and says so at once.
 
 use serde_json::json;
-use uniqueue::{Client, JobFilter, JobState, NewJob, SchemaName, UniqueKey};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
+use uniqueue::{Client, JobFilter, JobState, NewJob, SchemaName, Severity, UniqueKey};
 
-use support::Database;
+use support::{Database, url};
 
 /// What would do something if anything ever spliced it into a statement, a pattern or a format.
 const HOSTILE: [&str; 12] = [
@@ -116,4 +118,35 @@ async fn hostile_text_through_the_functions_is_the_same(database: Database) {
         assert!(error.to_string().contains("invalid input value for enum"), "{error}");
     }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'").await, 12);
+}
+
+#[tokio::test]
+async fn migrate_and_doctor_name_an_encoding_that_is_not_utf8() {
+    let mut connection = PgConnection::connect(url().await).await.unwrap();
+    let version: i32 = sqlx::query_scalar("SELECT current_setting('server_version_num')::integer")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    // ICU has neither of them. PostgreSQL 14 has libc alone.
+    let provider = if version < 150_000 { "" } else { "LOCALE_PROVIDER libc" };
+    for encoding in ["LATIN1", "SQL_ASCII"] {
+        let name = format!("encoding_{}", encoding.to_lowercase());
+        let create = format!(
+            "CREATE DATABASE {name} TEMPLATE template0 ENCODING {encoding} {provider} LC_COLLATE 'C' LC_CTYPE 'C'"
+        );
+        sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut connection).await.unwrap();
+        let pool = PgPool::connect(&url().await.replace("/postgres?", &format!("/{name}?"))).await.unwrap();
+        let client = Client::new(pool);
+        let expected = format!(
+            "schema uniqueue: the database \"{name}\" has the encoding {encoding}, and the queue needs UTF8; \
+             hint: make another database: createdb --encoding UTF8 --template template0"
+        );
+        for error in [client.migrate().await.unwrap_err(), client.migration().sql().await.unwrap_err()] {
+            assert!(error.to_string().ends_with(&expected), "{error}");
+        }
+        let diagnosis = client.diagnose().await.unwrap();
+        let [finding] = &diagnosis.findings[..] else { panic!("{:#?}", diagnosis.findings) };
+        assert_eq!((finding.code.as_str(), finding.severity), ("encoding", Severity::Critical));
+        assert_eq!(finding.seen, format!("its encoding is {encoding}, and the queue needs UTF8"));
+    }
 }

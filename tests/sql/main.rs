@@ -4,17 +4,13 @@
 
 mod backup;
 mod costs;
-mod encodings;
-mod estimates;
 mod fetching;
 mod guide;
 mod health;
 mod injection;
 mod look_ups;
-mod moving;
 mod operators_lists;
 mod plans;
-mod queue_cache;
 mod queues;
 mod roles;
 mod schema;

@@ -1,9 +1,13 @@
-//! Plans that were made while few jobs claimed a key or ran, and that are kept when there are many.
+//! Counts of queues that are estimated or shared, and plans that were made while few jobs claimed a key or ran, and that are kept when there are many.
 //!
 //! The planner then takes a partial index for empty, and reads all of it rather than look a job up by its id.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use sqlx::{Connection, PgConnection};
-use uniqueue::JobId;
+use tokio::task::JoinSet;
+use uniqueue::{JobCount, JobId, JobState, QueueCache, QueueInfo};
 
 use support::Database;
 
@@ -236,4 +240,56 @@ async fn read_so_far(database: &Database, connection: &mut PgConnection) -> i64 
     let read = "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_all_tables
         WHERE relid IN ('{schema}.job'::regclass, '{schema}.job_parent'::regclass)";
     sqlx::query_scalar(database.sql(read)).fetch_one(connection).await.unwrap()
+}
+
+#[support::test]
+async fn jobs_beyond_the_limit_of_counting_are_estimated_from_a_sample_of_the_table(database: Database) {
+    let completed = "INSERT INTO {schema}.job (id, kind, queue, state, finalized_at)
+        SELECT {schema}.new_job_id(), 'a', CASE WHEN n % 10 < 6 THEN 'deep' ELSE 'low' END, 'completed', now()
+        FROM generate_series(1, 100000) AS n";
+    database.execute(completed).await;
+    let available = "INSERT INTO {schema}.job (id, kind, queue)
+        SELECT {schema}.new_job_id(), 'a', 'deep' FROM generate_series(1, 12000)";
+    database.execute(available).await;
+    let queues = database.client.queues().await.unwrap();
+    let [deep, low] = queues.as_slice() else { panic!("{queues:?}") };
+    for (count, jobs) in [(deep.available, 12_000), (deep.completed, 60_000), (low.completed, 40_000)] {
+        let JobCount::About(estimate) = count else { panic!("{count:?} of {jobs}") };
+        assert!((jobs / 2..jobs * 2).contains(&estimate), "{estimate} of {jobs}");
+    }
+    // A count that was complete is no estimate.
+    assert_eq!(low.available, JobCount::Exactly(0));
+    let stats = database.client.stats().await.unwrap();
+    assert_eq!(stats.jobs[&JobState::Completed], JobCount::About(deep.completed.counted() + low.completed.counted()));
+}
+
+/// Longer than an answer is shared.
+const SLOW: Duration = Duration::from_millis(1_200);
+
+/// The answers to forty clients that ask before and while a slow read is under way.
+async fn answers(database: &Database, cache: &Arc<QueueCache>) -> Vec<Arc<[QueueInfo]>> {
+    let mut locking = database.pool().begin().await.unwrap();
+    let lock = database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE");
+    sqlx::query(lock).execute(&mut *locking).await.unwrap();
+    let mut clients = JoinSet::new();
+    for _ in 0..40 {
+        let cache = Arc::clone(cache);
+        clients.spawn(async move { cache.queues().await.unwrap() });
+    }
+    database.until_waits_for("queue").await;
+    tokio::time::sleep(SLOW).await;
+    locking.rollback().await.unwrap();
+    clients.join_all().await
+}
+
+#[tokio::test]
+async fn clients_that_waited_for_a_slow_read_of_counts_accept_it() {
+    let database = Database::with_connections(4).await;
+    let cache = Arc::new(QueueCache::new(database.client.clone()));
+    let first = answers(&database, &cache).await;
+    assert!(first.iter().all(|answer| Arc::ptr_eq(answer, &first[0])), "they read anew");
+    cache.changed();
+    let second = answers(&database, &cache).await;
+    assert!(second.iter().all(|answer| Arc::ptr_eq(answer, &second[0])), "they read anew");
+    assert!(!Arc::ptr_eq(&first[0], &second[0]), "the change is not in the first");
 }

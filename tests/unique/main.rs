@@ -5,7 +5,6 @@
 mod audit;
 mod backfill;
 mod bad_input;
-mod bad_keys;
 mod by_hand;
 mod derive;
 mod insert_middleware;

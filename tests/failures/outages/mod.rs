@@ -1,6 +1,5 @@
 //! Outages of the server: a failover to a standby, a full disk, and a damaged file.
 
-mod damage;
 mod disk;
 mod standby;
 use std::fs;

@@ -3,7 +3,6 @@
 mod database;
 mod drift;
 mod environment;
-mod full;
 mod periodic;
 mod sessions;
 mod work;

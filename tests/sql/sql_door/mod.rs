@@ -5,14 +5,11 @@ mod batches;
 mod changing;
 mod equality;
 mod explaining;
-mod icu;
 mod inserting;
 mod kinds;
-mod lengths;
 mod numbers;
 mod policies;
 mod random;
-mod serialized;
 mod settings;
 
 use sqlx::Row;

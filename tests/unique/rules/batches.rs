@@ -1,9 +1,7 @@
 //! R10: a batch has the same result as its inserts one after another.
 
 mod answers;
-mod parts;
 mod rivals;
-mod savepoints;
 mod size;
 
 use uniqueue::{NewJob, OnConflict, UniqueKey, UniqueScope};

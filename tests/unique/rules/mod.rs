@@ -2,11 +2,8 @@
 
 mod batches;
 mod claims;
-mod clock;
 mod conflicts;
-mod debounce;
 mod ids;
-mod isolation;
 mod new_jobs;
 mod operators;
 mod overdue;

@@ -2,9 +2,7 @@
 
 mod building;
 mod changing;
-mod keeping;
 mod races;
-mod refusing;
 mod releasing;
 mod replacing;
 mod resuming;

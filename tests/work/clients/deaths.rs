@@ -6,7 +6,7 @@ use support::{WAIT, soak};
 use uniqueue::testing::Database;
 use uniqueue::{JobId, NewJob};
 
-use super::worker::{GATE, KIND, Language, QUEUE, database, execute, languages, number, open_gate, until};
+use super::suites::{GATE, KIND, Language, QUEUE, database, execute, languages, number, open_gate, until};
 use crate::groups::{HISTORY, assert_kept};
 
 async fn insert(database: &Database) -> JobId {

@@ -3,4 +3,3 @@
 mod deaths;
 mod one_queue;
 mod suites;
-mod worker;

@@ -9,7 +9,7 @@ use tokio::time::{Duration, sleep};
 use uniqueue::testing::Database;
 use uniqueue::{BoxError, Job, NewJob, Outcome, RunningJob, UniquePolicy};
 
-use super::worker::{KIND, QUEUE, database, execute, languages, number};
+use super::suites::{KIND, QUEUE, database, execute, languages, number};
 use support::{WAIT, eventually, quick};
 
 const PYTHON: &str = r#"

@@ -1,11 +1,14 @@
-//! The expiry that an insert or a kind gives to a job.
+//! The expiry that an insert or a kind gives to a job, how it goes with unique keys, and with pending jobs, whose `expires_in`
+//! has not begun.
 
 use std::time::Duration;
 
+use serde_json::json;
 use time::OffsetDateTime;
-use uniqueue::{Client, JobId, JobState, NewJob, UniqueKey};
+use tokio::task::JoinSet;
+use uniqueue::{Client, JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope, Update};
 
-use super::{HOUR, fetched, row};
+use super::{HOUR, fetched, pass, row};
 use support::{Database, job};
 
 #[derive(serde::Deserialize, serde::Serialize, uniqueue::Job)]
@@ -138,5 +141,160 @@ async fn r21_an_argument_and_a_member_read_expires_in_alike(database: Database) 
             let id = database.text(&format!("SELECT id::text FROM {{schema}}.{insert}")).await;
             assert_eq!(database.number(&format!("SELECT {length} = '{id}'")).await, seconds, "{insert}");
         }
+    }
+}
+
+#[support::test]
+async fn r21_an_insert_never_meets_an_expired_holder(database: Database, client: &Client) {
+    for on_conflict in OnConflict::ALL {
+        if matches!(on_conflict, OnConflict::RunAgain) {
+            continue;
+        }
+        let unique = || job("a").unique_key(UniqueKey::raw("k").on_conflict(on_conflict));
+        let holder = client.insert(unique().expires_in(HOUR)).await.unwrap().id();
+        pass(&database, holder).await;
+        assert_eq!(client.explain(unique()).await.unwrap().outcome.as_str(), "inserted", "{on_conflict}");
+        let newcomer = client.insert(unique()).await.unwrap();
+        assert!(!newcomer.duplicate && newcomer.replaced.is_none(), "{on_conflict}: {newcomer:?}");
+        let holder = row(&database, holder).await;
+        assert_eq!((holder.state, holder.errors.len()), (JobState::Discarded, 1), "{on_conflict}");
+        client.cancel([newcomer.id()]).await.unwrap();
+    }
+    // In a batch, and where the claim outlasts the job.
+    let exists = || job("a").unique_key(UniqueKey::raw("k").scope(UniqueScope::Exists));
+    let holder = client.insert(exists().expires_in(HOUR)).await.unwrap().id();
+    pass(&database, holder).await;
+    let answers = client.insert_many([exists(), job("b")]).await.unwrap();
+    assert!(answers[0].duplicate && answers[0].job.state == JobState::Discarded, "{answers:?}");
+}
+
+/// Inserters and the service meet an expired holder at once: one job of the key is inserted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn r21_one_of_many_inserts_takes_the_key_of_an_expired_job() {
+    let database = Database::with_connections(30).await;
+    let unique = || job("a").unique_key(UniqueKey::raw("k"));
+    for _ in 0..5 {
+        let holder = database.client.insert(unique().expires_in(HOUR)).await.unwrap().id();
+        pass(&database, holder).await;
+        let mut crowd = JoinSet::new();
+        for _ in 0..12 {
+            let client = database.client.clone();
+            crowd.spawn(async move { client.insert(unique()).await.unwrap() });
+        }
+        let maintaining = database.number("SELECT expired FROM {schema}.maintain()");
+        let (_, answers) = tokio::join!(maintaining, crowd.join_all());
+        assert_eq!(answers.iter().filter(|answer| !answer.duplicate).count(), 1);
+        assert_eq!(row(&database, holder).await.state, JobState::Discarded);
+        database.client.cancel([answers[0].id()]).await.unwrap();
+    }
+}
+
+#[support::test]
+async fn r21_a_job_that_stands_for_others_expires_when_the_last_of_them_does(database: Database, client: &Client) {
+    let updating = || UniqueKey::raw("k").update(Update::merge());
+    let covering = || UniqueKey::raw("k").scope(UniqueScope::Queued).on_conflict(OnConflict::RunAgain);
+    let keys: [&dyn Fn() -> UniqueKey; 2] = [&updating, &covering];
+    for key in keys {
+        let insert = async |length: Option<Duration>| {
+            let new = NewJob::new("a", &json!({"n": 1})).unique_key(key());
+            let new = match length {
+                Some(length) => new.expires_in(length),
+                None => new,
+            };
+            let id = client.insert(new).await.unwrap().id();
+            let row = row(&database, id).await;
+            row.expires_at.map(|at| (at - row.created_at).whole_minutes())
+        };
+        assert_eq!(insert(Some(HOUR)).await, Some(60));
+        assert_eq!(insert(Some(2 * HOUR)).await, Some(120));
+        assert_eq!(insert(Some(HOUR)).await, Some(120));
+        assert_eq!(insert(None).await, None);
+        assert_eq!(insert(Some(HOUR)).await, None);
+        database.execute("DELETE FROM {schema}.job").await;
+        // In one batch.
+        let jobs =
+            [HOUR, 3 * HOUR, HOUR].map(|length| NewJob::new("a", &json!({})).unique_key(key()).expires_in(length));
+        let answers = client.insert_many(jobs).await.unwrap();
+        let stored = row(&database, answers[0].id()).await;
+        assert_eq!((stored.expires_at.unwrap() - stored.created_at).whole_minutes(), 180);
+        database.execute("DELETE FROM {schema}.job").await;
+    }
+}
+
+/// Whether the job expires an hour after it was released.
+async fn counts_from_its_release(database: &Database, id: JobId) -> bool {
+    // Its parent has taken two hours.
+    let age = "UPDATE {schema}.job SET created_at = now() - interval '2 h', scheduled_at = now() - interval '2 h'";
+    database.execute(age).await;
+    assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 0);
+    database.client.release([id]).await.unwrap();
+    let now = row(database, id).await;
+    now.state == JobState::Available && now.expires_at == Some(now.scheduled_at + HOUR)
+}
+
+#[support::test]
+async fn r21_expires_in_of_a_pending_job_counts_from_its_release(database: Database, client: &Client) {
+    let with_key = || job("a").pending().expires_in(HOUR).unique_key(UniqueKey::raw("k"));
+    let updating = || with_key().unique_key(UniqueKey::raw("u").update(Update::merge()));
+    let batch = [job("a").pending().expires_in(HOUR), job("a").pending().expires_in(HOUR)];
+    let keyed_batch = [with_key().unique_key(UniqueKey::raw("l")), job("a")];
+    let mut inserted = vec![
+        client.insert(job("a").pending().expires_in(HOUR)).await.unwrap().job,
+        client.insert(with_key()).await.unwrap().job,
+        client.insert(updating()).await.unwrap().job,
+    ];
+    inserted.extend(client.insert_many(batch).await.unwrap().into_iter().map(|one| one.job));
+    inserted.push(client.insert_many(keyed_batch).await.unwrap().remove(0).job);
+    for one in inserted {
+        assert_eq!(one.expires_at, None);
+        assert_eq!(row(&database, one.id).await.expires_at, None);
+        assert!(counts_from_its_release(&database, one.id).await);
+    }
+}
+
+#[support::test]
+async fn r21_expires_in_of_a_child_counts_from_when_its_parents_have_ended(database: Database) {
+    database.execute("SELECT {schema}.register_kind('brief', expires_in => '1 h')").await;
+    let parent = database.client.insert(job("parent")).await.unwrap().id();
+    for insert in [
+        format!("SELECT id FROM {{schema}}.insert_job('brief', after => '{{{parent}}}')"),
+        format!("SELECT id FROM {{schema}}.insert_job('b', expires_in => '1 h', after => '{{{parent}}}')"),
+        format!("SELECT id FROM {{schema}}.insert_jobs('[{{\"kind\": \"brief\", \"after\": [\"{parent}\"]}}]')"),
+    ] {
+        let id: uuid::Uuid = sqlx::query_scalar(database.sql(&insert)).fetch_one(database.pool()).await.unwrap();
+        assert!(counts_from_its_release(&database, id.into()).await, "{insert}");
+    }
+    // A child that is due later expires after that.
+    let late = job("late").after(parent).scheduled_in(HOUR).expires_in(HOUR);
+    let late = database.client.insert(late).await.unwrap().id();
+    database.set_state(parent, "completed").await;
+    database.execute("SELECT FROM {schema}._release_step(100, NULL, NULL, NULL)").await;
+    let row = row(&database, late).await;
+    assert_eq!((row.state, row.expires_at), (JobState::Scheduled, Some(row.scheduled_at + HOUR)));
+}
+
+#[support::test]
+async fn r21_expires_at_of_a_pending_job_counts(database: Database) {
+    let at = time::OffsetDateTime::now_utc() - HOUR;
+    let id = database.client.insert(job("a").pending().expires_at(at)).await.unwrap().id();
+    assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
+    assert_eq!(row(&database, id).await.state, JobState::Discarded);
+}
+
+#[support::test]
+async fn r21_a_pending_job_that_stands_for_others_expires_no_sooner_than_they_would(database: Database) {
+    let keys = [UniqueKey::raw("u").update(Update::merge()), UniqueKey::raw("r").on_conflict(OnConflict::RunAgain)];
+    for key in keys {
+        let new = || NewJob::new("a", &json!({"n": 1})).pending().unique_key(key.clone());
+        let id = database.client.insert(new().expires_in(HOUR / 2)).await.unwrap().id();
+        assert_eq!(database.client.insert(new().expires_in(HOUR)).await.unwrap().id(), id);
+        assert!(counts_from_its_release(&database, id).await);
+        let other = database.client.delete([id]).await.unwrap();
+        assert_eq!(other, [id]);
+        let id = database.client.insert(new().expires_in(HOUR)).await.unwrap().id();
+        database.client.insert(new()).await.unwrap();
+        database.client.release([id]).await.unwrap();
+        assert_eq!(row(&database, id).await.expires_at, None);
+        database.client.delete([id]).await.unwrap();
     }
 }

@@ -1,8 +1,6 @@
 //! R21: a job with `expires_at` that has not started by then never starts, and is discarded with that reason.
 
 mod inserting;
-mod keys;
-mod pending;
 mod starting;
 
 use std::time::Duration;

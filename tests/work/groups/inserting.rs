@@ -1,7 +1,7 @@
 //! What an insert says of a group, by each way into the table, and what it refuses.
 
 use serde_json::json;
-use uniqueue::{Client, NewJob, UniqueKey, UniquePolicy};
+use uniqueue::{Client, NewJob, PeriodicJob, UniqueKey, UniquePolicy};
 
 use super::Task;
 use support::{Database, job};
@@ -115,4 +115,13 @@ async fn a_runner_that_does_not_know_groups_is_refused(database: Database) {
     let enter = "INSERT INTO {schema}.runner (id, name, queues, leased_until) VALUES (gen_random_uuid(), 'old', '{default}', now())";
     let refused = sqlx::query(database.sql(enter)).execute(database.pool()).await.unwrap_err().to_string();
     assert!(refused.contains("knows_groups"), "{refused}");
+}
+
+#[support::test]
+async fn the_jobs_of_a_periodic_job_have_its_group(database: Database) {
+    let job = NewJob::from(Task { n: 1 }).group("reports").group_limit(2);
+    database.client.periodic().define(PeriodicJob::cron("report", "0 9 * * *", job)).await.unwrap();
+    database.client.periodic().run_now("report").await.unwrap();
+    let group = "SELECT concat_ws(' ', group_key, group_limit, in_order) FROM {schema}.job";
+    assert_eq!(database.text(group).await, "reports 2");
 }

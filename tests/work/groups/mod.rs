@@ -1,13 +1,11 @@
 //! Groups: limits, order and turns, with several runners at once.
 
 mod backfill;
-mod exactness;
 mod inserting;
 mod limits;
 mod looking;
 mod one_at_a_time;
 mod order;
-mod periodic;
 mod turns;
 
 use serde::{Deserialize, Serialize};

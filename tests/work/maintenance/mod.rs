@@ -3,13 +3,11 @@
 mod clock;
 mod leases;
 mod periodic;
-mod promoting;
 mod pruning;
 mod refusing;
 mod reindexing;
 mod rescuing;
 mod schedules;
-mod silence;
 mod slow;
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,5 @@
 //! Remote workers: jobs that are worked by SQL, without a runner of the library.
 
-mod counting;
 mod exactness;
 mod fetching;
 mod finishing;
@@ -8,7 +7,6 @@ mod maintaining;
 mod reserving;
 mod rust;
 mod values;
-mod waking;
 
 use serde_json::Value;
 use sqlx::postgres::PgRow;

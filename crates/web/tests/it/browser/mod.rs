@@ -3,14 +3,11 @@
 
 mod accessible;
 mod actions;
-mod charts;
 mod driver;
-mod ending;
 mod journey;
 mod journeys;
 mod live;
 mod pictures;
 mod scene;
 mod service;
-mod steady;
 mod trouble;
