@@ -1,4 +1,4 @@
-//! The door's own schema: its migrations and its statements.
+//! The door's own schema: its tables and its statements.
 
 mod event_jobs;
 mod workflows;
@@ -15,11 +15,8 @@ use uniqueue::{Client, Result, SchemaName};
 pub(crate) use self::event_jobs::{EventJob, JobProgress};
 pub(crate) use self::workflows::Workflow;
 
-/// The migrations, in order. The number of applied ones is the version of the schema.
-const MIGRATIONS: [&str; 1] = [include_str!("../../migrations/V1__door.sql")];
-
-/// How often creating the schema is tried, where another process creates it at the same time.
-const TRIES: u32 = 5;
+/// The door's own tables. A transaction-scoped lock lets one of several processes create them.
+const TABLES: &str = include_str!("../../migrations/V1__door.sql");
 
 /// The door's own tables.
 #[derive(Clone, Debug)]
@@ -38,20 +35,23 @@ pub(crate) struct CronEntry {
 }
 
 impl Store {
-    /// Creates the schema, or brings it to the latest version.
+    /// Creates the schema where it is missing.
     pub(crate) async fn open(client: &Client, schema: &SchemaName) -> Result<Self> {
         let qualifier = |schema: &SchemaName| format!("{}.", schema.quoted());
         let (pool, queue) = (client.pool().clone(), qualifier(client.schema()));
         let store = Self { pool, qualifier: qualifier(schema), queue };
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            match store.migrate(&schema.quoted()).await {
-                // Two processes that create a schema or a table at the same time meet in the catalogs.
-                Err(error) if tries < TRIES && is_made_already(&error) => {}
-                done => return Ok(done.map(|()| store)?),
+        if !store.is_there(&store.pool).await? {
+            let mut transaction = store.pool.begin().await?;
+            let lock = "SELECT pg_advisory_xact_lock(hashtextextended('/* door */', 0))";
+            sqlx::raw_sql(store.sql(lock)).execute(&mut *transaction).await?;
+            // Another process may have created it in the meantime.
+            if !store.is_there(&mut *transaction).await? {
+                let create = store.sql(&format!("CREATE SCHEMA IF NOT EXISTS {};\n{TABLES}", schema.quoted()));
+                sqlx::raw_sql(create).execute(&mut *transaction).await?;
             }
+            transaction.commit().await?;
         }
+        Ok(store)
     }
 
     /// The same over the pool of another client.
@@ -59,36 +59,9 @@ impl Store {
         Self { pool: client.pool().clone(), ..self.clone() }
     }
 
-    async fn migrate(&self, quoted: &str) -> sqlx::Result<()> {
-        let exists = self.sql("SELECT to_regclass('/* door */migration') IS NOT NULL");
-        let is_there: bool = sqlx::query_scalar(exists).fetch_one(&self.pool).await?;
-        if is_there && self.version(&self.pool).await? == MIGRATIONS.len() {
-            return Ok(());
-        }
-        let mut transaction = self.pool.begin().await?;
-        if !is_there {
-            let create = format!(
-                "CREATE SCHEMA IF NOT EXISTS {quoted};
-                 CREATE TABLE IF NOT EXISTS /* door */migration (
-                     version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
-                 )"
-            );
-            sqlx::raw_sql(self.sql(&create)).execute(&mut *transaction).await?;
-        }
-        sqlx::raw_sql(self.sql("LOCK TABLE /* door */migration")).execute(&mut *transaction).await?;
-        let applied = self.version(&mut *transaction).await?;
-        for (index, text) in MIGRATIONS.iter().enumerate().skip(applied) {
-            sqlx::raw_sql(self.sql(text)).execute(&mut *transaction).await?;
-            let note = self.sql("INSERT INTO /* door */migration (version) VALUES ($1)");
-            sqlx::query(note).bind(i32::try_from(index + 1).unwrap_or(i32::MAX)).execute(&mut *transaction).await?;
-        }
-        transaction.commit().await
-    }
-
-    async fn version<'c>(&self, executor: impl sqlx::PgExecutor<'c>) -> sqlx::Result<usize> {
-        let count = self.sql("SELECT count(*) FROM /* door */migration");
-        let count: i64 = sqlx::query_scalar(count).fetch_one(executor).await?;
-        Ok(usize::try_from(count).unwrap_or_default())
+    async fn is_there<'c>(&self, executor: impl sqlx::PgExecutor<'c>) -> sqlx::Result<bool> {
+        let exists = "SELECT to_regclass('/* door */workflow') IS NOT NULL";
+        sqlx::query_scalar(self.sql(exists)).fetch_one(executor).await
     }
 
     /// A statement with the names of both schemas. Safe to splice: a schema name is checked against an alphabet without quotes.
@@ -136,10 +109,4 @@ impl Store {
 
 fn cron_entry(row: &PgRow) -> sqlx::Result<CronEntry> {
     Ok(CronEntry { name: row.try_get(0)?, document: row.try_get(1)?, created_at: row.try_get(2)? })
-}
-
-/// Whether an object is there already, which another process has just made.
-fn is_made_already(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    code.is_some_and(|code| ["23505", "42P06", "42P07", "42710"].contains(&&*code))
 }
