@@ -5,7 +5,8 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use serde::Serialize;
 use serde_json::{Value, json};
-use uniqueue::{Subject, UniqueKey, UniquePolicy, canonical_json};
+use uniqueue::json::canonical_json;
+use uniqueue::{Subject, UniqueKey, UniquePolicy};
 
 #[derive(Serialize)]
 struct SendEmail<'a> {

@@ -6,8 +6,9 @@ use time::OffsetDateTime;
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::ident::{JobId, Kind, QueueName};
+use crate::json::check_jsonb;
 use crate::state::JobState;
-use crate::unique::{StateSet, UniqueKey, check_jsonb};
+use crate::unique::{StateSet, UniqueKey};
 
 /// Conditions on jobs. A filter selects the jobs that meet all of them.
 ///

@@ -19,10 +19,10 @@ mod group;
 mod health;
 mod history;
 mod ident;
-mod indent_json;
 mod job;
 mod job_error;
 mod job_json;
+pub mod json;
 mod kind;
 mod maintenance;
 #[cfg(feature = "metrics")]
@@ -91,8 +91,6 @@ pub use self::history::{Deploy, Histogram, History, HistoryCounts, HistoryPoint,
 pub use self::ident::PeriodicName;
 /// Names.
 pub use self::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PlaceName, QueueName, SchemaName};
-/// JSON in lines.
-pub use self::indent_json::indent_json;
 pub use self::job::{Inserted, Job, JobRow, NewJob};
 /// Working.
 pub use self::job_error::{JobError, Permanent};
@@ -128,9 +126,8 @@ pub use self::stats::{Finished, Percentiles, Rates, Stats};
 pub use self::store::LATEST_VERSION as SCHEMA_VERSION;
 /// Uniqueness.
 pub use self::unique::{
-    Claim, Duplicate, InsertOutcome, KeyHolder, MAX_KEY_BYTES, OJS_MECHANISM, OJS_STRENGTH, OnConflict, OnReentry,
-    RefusedRetry, StateSet, StateSetIter, Subject, UniqueKey, UniquePolicy, UniqueScope, UnknownWord, Until, Update,
-    UpdateArgs, canonical_json, check_jsonb, ojs_manifest, parse_json, serialize_json,
+    Claim, Duplicate, InsertOutcome, KeyHolder, MAX_KEY_BYTES, OnConflict, OnReentry, RefusedRetry, StateSet,
+    StateSetIter, Subject, UniqueKey, UniquePolicy, UniqueScope, UnknownWord, Until, Update, UpdateArgs,
 };
 /// Results that were waited for.
 pub use self::wait_result::Waited;

@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
 use crate::ident::MAX_NAME_BYTES;
-use crate::unique::{canonical_json, named_args};
+use crate::json::canonical_json;
+use crate::unique::named_args;
 
 /// The value of a job that decides its place, among the places that share hashed values
 /// ([`PlaceMap`](crate::PlaceMap)). A kind declares one, and every insert of the kind goes by it: another place refuses it
@@ -37,7 +38,7 @@ pub enum PlaceBy {
     /// decides nothing.
     Id,
     /// A member of the args, by name or by JSON Pointer. A member that is text counts as it is, any other value as its
-    /// [canonical JSON](crate::canonical_json).
+    /// [canonical JSON](crate::json::canonical_json).
     Arg(Cow<'static, str>),
 }
 

@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use uniqueue::{UniqueKey, UniquePolicy, canonical_json, parse_json, period};
+use uniqueue::json::{canonical_json, parse_json};
+use uniqueue::{UniqueKey, UniquePolicy, period};
 
 fuzz_target!(|text: &str| {
     let _ = period::parse(text).map(|length| assert_eq!(period::parse(&period::write(length)).unwrap(), length));

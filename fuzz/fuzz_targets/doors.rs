@@ -6,7 +6,8 @@ mod database;
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::value::RawValue;
-use uniqueue::{Error, NewJob, OnConflict, UniquePolicy, parse_json};
+use uniqueue::json::parse_json;
+use uniqueue::{Error, NewJob, OnConflict, UniquePolicy};
 
 use self::database::DATABASE;
 

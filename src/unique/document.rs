@@ -1,254 +1,188 @@
-//! Reading a policy's JSON document, strictly: every error names the member at fault and the value as it was given.
-//!
-//! The SQL function `_read_unique_policy` reads the same documents in the same order, with the same errors: first the
-//! members one by one, in the order of jsonb, then the rules between them.
+//! A policy as a JSON document: OJS's `UniquePolicy`, and the members that uniqueue adds.
 
 use std::str::FromStr;
-use std::time::Duration;
 
-use serde_json::{Map, Value};
-use uniqueue_policy::{
-    InvalidLength, JobState, Length, OnConflict, OnReentry, Preset, Problem, StateSet, UniqueScope, UnknownWord, Until,
-    Update, UpdateArgs, exact, exact_window,
-};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value, json};
+use uniqueue_policy::{Given, JobState, KeyArgs, Length, OnConflict, OnReentry, Policy, Update};
 
 use crate::error::{Error, Result};
-use crate::unique::canonical::canonical_json;
-use crate::unique::flaw::{invalid, require};
+use crate::json::{canonical_json, parse_json};
+use crate::unique::flaw::invalid;
 use crate::unique::key::checked;
-use crate::unique::policy::{Args, UniquePolicy};
-use crate::unique::select::Part;
+use crate::unique::policy::UniquePolicy;
 
-/// Every member that the document may have.
-const MEMBERS: [&str; 19] = [
-    "keys",
-    "args_keys",
-    "meta_keys",
-    "period",
-    "states",
-    "on_conflict",
-    "optional_args_keys",
-    "scope",
-    "ttl",
-    "window",
-    "until",
-    "on_reentry",
-    "exclude_type",
-    "key",
-    "like",
-    "update",
-    "max_items",
-    "debounce",
-    "max_delay",
-];
-
-/// The parts that a key can be made from.
-const KEYS: [&str; 4] = ["type", "queue", "args", "meta"];
-
-/// Reads a policy; `on_conflict` is for documents that name neither that nor a preset.
-pub(crate) fn read(document: &Value, on_conflict: OnConflict) -> Result<UniquePolicy> {
-    let Value::Object(members) = document else {
-        return Err(wrong("unique_policy", "must be an object", document));
-    };
-    let mut in_order: Vec<_> = members.iter().collect();
-    in_order.sort_by_key(|(name, _)| (name.len(), *name));
-    let mut given = Members::default();
-    for (name, value) in in_order {
-        match MEMBERS.into_iter().find(|member| member == name) {
-            Some(member) => given.read(member, value)?,
-            None => return Err(invalid("unknown member", shown(&Value::from(name.as_str()))?)),
-        }
-    }
-    given.check(members)?;
-    let policy = given.policy(on_conflict);
-    if let Some(problem) = policy.terms.problems().next() {
-        return Err(as_given(problem, members)?);
-    }
-    policy.check()?;
-    Ok(policy)
-}
-
-/// The members of a document.
-#[derive(Default)]
-struct Members<'a> {
-    keys: Option<Vec<&'a str>>,
-    args_keys: Option<Vec<Part>>,
-    optional_args_keys: Option<Vec<Part>>,
-    meta_keys: Option<Vec<Part>>,
-    exclude_type: bool,
-    key: Option<&'a str>,
-    like: Option<Preset>,
-    scope: Option<UniqueScope>,
-    states: Option<StateSet>,
-    until: Option<Until>,
-    on_reentry: Option<OnReentry>,
-    period: Option<Length>,
-    ttl: Option<Length>,
-    window: Option<Duration>,
-    on_conflict: Option<OnConflict>,
-    update: Option<UpdateArgs>,
-    max_items: Option<u32>,
-    debounce: Option<Duration>,
-    max_delay: Option<Duration>,
-}
-
-impl<'a> Members<'a> {
-    fn read(&mut self, member: &'static str, value: &'a Value) -> Result<()> {
-        match member {
-            "keys" => self.keys = Some(choice(member, value, &KEYS)?),
-            "args_keys" => self.args_keys = parts(member, value, Part::required)?,
-            "optional_args_keys" => self.optional_args_keys = parts(member, value, Part::optional)?,
-            "meta_keys" => self.meta_keys = parts(member, value, Part::optional)?,
-            "states" => {
-                let names = strings(member, value)?;
-                self.states =
-                    Some(names.into_iter().map(|name| word(member, name, JobState::of_policy)).collect::<Result<_>>()?);
-            }
-            "exclude_type" => {
-                self.exclude_type = value.as_bool().ok_or_else(|| wrong(member, "must be true or false", value))?;
-            }
-            "key" => self.key = Some(text(member, value)?),
-            "like" => self.like = Some(word(member, text(member, value)?, Preset::from_str)?),
-            "scope" => self.scope = Some(word(member, text(member, value)?, UniqueScope::from_str)?),
-            "until" => self.until = Some(word(member, text(member, value)?, Until::from_str)?),
-            "on_reentry" => self.on_reentry = Some(word(member, text(member, value)?, OnReentry::from_str)?),
-            "on_conflict" => self.on_conflict = Some(word(member, text(member, value)?, OnConflict::from_str)?),
-            "update" => self.update = Some(word(member, text(member, value)?, UpdateArgs::from_str)?),
-            "max_items" => {
-                let count = value.as_f64().filter(|count| count.fract() == 0.0);
-                let count = count.filter(|count| (1.0..=f64::from(Update::MOST_ITEMS)).contains(count));
-                // In this range the conversion is exact.
-                let count = count.map(|count| count as u32);
-                self.max_items = Some(count.ok_or_else(|| wrong(member, "must be 1 to 1000000", value))?);
-            }
-            "period" => self.period = length(member, value, Length::from_str)?,
-            "ttl" => self.ttl = length(member, value, Length::from_str)?,
-            "window" => self.window = length(member, value, exact_window)?,
-            "debounce" => self.debounce = length(member, value, exact)?,
-            "max_delay" => self.max_delay = length(member, value, exact)?,
-            _ => {}
-        }
-        Ok(())
+impl UniquePolicy {
+    /// Reads OJS's `UniquePolicy` document, with OJS's defaults.
+    ///
+    /// | member | default | meaning |
+    /// |---|---|---|
+    /// | `keys` | `["type"]` | dimensions: `type` (always there), `queue`, `args`, `meta` |
+    /// | `args_keys` | all args | parts of the args, by name or JSON Pointer; needs `args` in `keys` |
+    /// | `meta_keys` | none | parts of the meta; needed by `meta` in `keys` |
+    /// | `period` | no limit | a length from the holder's `created_at`; years and months are added in UTC |
+    /// | `states` | `available active scheduled retryable pending` | OJS's state names, or uniqueue's; `running` is `active` |
+    /// | `on_conflict` | `reject` | `reject`, `replace`, `replace_except_schedule`, `ignore`; beyond OJS `preempt`, `update` and `run_again` |
+    /// | `scope` | | instead of `states`: `queued`, `active`, `completed`, `exists` |
+    /// | `ttl` | no limit | a length from the later of `created_at` and `scheduled_at`, as `period` |
+    /// | `window` | none | a length of whole seconds: the window is part of the key |
+    /// | `until` | | `start`: the fetch ends the claim. `success`: without `states` and `scope`, all states but `completed` |
+    /// | `update` | `latest` with `on_conflict` `update` | or `merge`, `append`: how a duplicate changes the args of a waiting holder ([`UpdateArgs`](crate::UpdateArgs)) |
+    /// | `max_items` | 1000 | with `append`: the most items of an array, 1 to 1000000 |
+    /// | `debounce` | no delay | the job is due this long after its latest duplicate; needs `max_delay` ([`Update::debounce`](crate::Update::debounce)) |
+    /// | `max_delay` | the schedule is kept | a duplicate moves the time of a waiting holder, at most to this long after the holder's insert ([`Update::push`](crate::Update::push)) |
+    /// | `on_reentry` | `go_on` | or `discard` |
+    /// | `exclude_type` | `false` | leaves the type out of the key |
+    /// | `optional_args_keys` | none | as `args_keys`; keys that the args lack are left out |
+    /// | `key` | | a raw key, without any of the dimensions |
+    /// | `like` | | `faktory` (needs `ttl`), `ojs`, `river` or `zizq`: that queue's defaults for `keys`, `states` and `on_conflict`. `river` alone is not unique |
+    ///
+    /// The first six are OJS's, the others are uniqueue's. The derive macro takes the same words and lengths. A
+    /// [length](crate::period::Length) is short, as `90s` or `7d`, or in ISO 8601, as `PT15M`. `update`, `max_items`,
+    /// `debounce` and `max_delay` mean `on_conflict` `update`. `null` means absent for `args_keys`, `meta_keys`,
+    /// `optional_args_keys` and the lengths.
+    ///
+    /// ```
+    /// use uniqueue::UniquePolicy;
+    ///
+    /// let document = serde_json::json!({"keys": ["type", "args"], "args_keys": ["user_id"]});
+    /// let policy = UniquePolicy::from_ojs(&document)?;
+    /// assert_eq!(policy, UniquePolicy::ojs().by_arg_fields(["user_id"]));
+    /// # Ok::<(), uniqueue::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPolicy`] naming the member at fault for everything else: unknown members,
+    /// dimensions, states, words and lengths, wrong types, `meta` without `meta_keys`, an empty choice, and
+    /// all that [`check`](Self::check) refuses.
+    pub fn from_ojs(document: &Value) -> Result<Self> {
+        Self::from_json_with_default(document, OnConflict::Reject)
     }
 
-    /// The parts that the key is made from.
-    fn keys(&self) -> &[&str] {
-        self.keys.as_deref().unwrap_or_else(|| self.like.map_or(&["type"], Preset::keys))
-    }
-
-    fn has(&self, key: &str) -> bool {
-        self.keys().contains(&key)
-    }
-
-    /// The members that exclude or need each other, of which a built policy cannot have both.
-    fn check(&self, members: &Map<String, Value>) -> Result<()> {
-        const MAKERS: [&str; 6] = ["keys", "args_keys", "optional_args_keys", "meta_keys", "window", "exclude_type"];
-
-        if let (Some(_), Some(other)) = (self.key, MAKERS.into_iter().find(|name| members.contains_key(*name))) {
-            return Err(invalid("key", format!("stands alone, without {other}")));
-        }
-        let lists = [
-            ("args_keys", "args", &self.args_keys),
-            ("optional_args_keys", "args", &self.optional_args_keys),
-            ("meta_keys", "meta", &self.meta_keys),
-        ];
-        for (member, key, parts) in lists {
-            if !self.has(key) && parts.as_ref().is_some_and(|parts| !parts.is_empty()) {
-                return Err(wrong(member, &format!("needs \"{key}\" in keys"), &members[member]));
-            }
-        }
-        let is_empty = |parts: &Option<Vec<Part>>| parts.as_ref().is_some_and(Vec::is_empty);
-        let chosen = if self.args_keys.is_none() { "optional_args_keys" } else { "args_keys" };
-        let chooses_none = is_empty(self.args_keys.as_ref().map_or(&self.optional_args_keys, |_| &self.args_keys));
-        require(!(self.has("args") && chooses_none), chosen, || "must name at least one member: []")?;
-        let chooses_meta = self.meta_keys.as_ref().is_some_and(|parts| !parts.is_empty());
-        require(!self.has("meta") || chooses_meta, "meta_keys", || "must name at least one member: []")?;
-        let is_named = self.keys.as_ref().is_some_and(|keys| keys.contains(&"type"));
-        require(!(self.exclude_type && is_named), "exclude_type", || "contradicts \"type\" in keys: true")?;
-        let is_limited = self.like != Some(Preset::Faktory) || self.ttl.is_some();
-        require(is_limited, "like", || "faktory needs ttl, which is its unique_for: \"faktory\"")?;
-        if self.scope.is_some() && self.states.is_some() {
-            return Err(wrong("scope", "stands beside states, which say the same", &members["scope"]));
-        }
-        match (self.on_conflict, self.of_update()) {
-            (Some(other), Some(member)) if other != OnConflict::Update => {
-                Err(Problem::needs_update(member, other).into())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The first member that says how a duplicate changes its holder.
-    fn of_update(&self) -> Option<&'static str> {
-        let given = [
-            ("update", self.update.is_some()),
-            ("debounce", self.debounce.is_some()),
-            ("max_delay", self.max_delay.is_some()),
-            ("max_items", self.max_items.is_some()),
-        ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(member, _)| member)
-    }
-
-    fn policy(self, on_conflict: OnConflict) -> UniquePolicy {
-        let mut policy = match self.like {
-            Some(preset) => UniquePolicy::like(preset),
-            None => UniquePolicy::on(UniqueScope::Active.states(), on_conflict),
+    /// As [`from_ojs`](Self::from_ojs), with another `on_conflict` where the document names none.
+    /// The SQL functions take `ignore`.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_ojs`](Self::from_ojs).
+    pub fn from_json_with_default(document: &Value, on_conflict: OnConflict) -> Result<Self> {
+        let Value::Object(members) = document else {
+            return Err(invalid("unique_policy", format!("must be an object: {}", shown(document)?)));
         };
-        policy.is_enforced = self.like != Some(Preset::River) || self.enforces();
-        let terms = &mut policy.terms;
-        (terms.period, terms.ttl, terms.window) = (self.period, self.ttl, self.window);
-        if let Some(until) = self.until {
-            terms.set_until(until);
+        let given = members.iter().map(|(name, value)| (name.as_str(), given(value)));
+        let (policy, problems) = Policy::read(given, on_conflict);
+        if let Some(mut problem) = problems.into_iter().next() {
+            // As it stands in the document.
+            for (member, text) in &mut problem.values {
+                if let Some(value) = members.get(*member) {
+                    *text = shown(value)?;
+                }
+            }
+            if let Some(item) = problem.item.take() {
+                problem.values.push((problem.member, shown(&Value::from(item))?));
+            }
+            return Err(problem.into());
         }
-        if let Some(states) = self.states.or(self.scope.map(UniqueScope::states)) {
-            terms.states = states;
-        }
-        if let Some(on_reentry) = self.on_reentry {
-            terms.on_reentry = on_reentry;
-        }
-        if let Some(on_conflict) = self.on_conflict.or(self.of_update().map(|_| OnConflict::Update)) {
-            terms.on_conflict = on_conflict;
-        }
-        let update = Update::of(self.update.unwrap_or(UpdateArgs::Latest));
-        terms.update = update.with_members(self.debounce, self.max_delay, self.max_items);
-        match self.key {
-            Some(key) => policy.key = Some(checked(key.to_owned())),
-            None => self.choose(&mut policy),
-        }
-        policy
+        let policy = Self::of(policy);
+        policy.check()?;
+        Ok(policy)
     }
 
-    /// Says what the key is made from.
-    fn choose(self, policy: &mut UniquePolicy) {
-        policy.has_kind = !self.exclude_type;
-        policy.has_queue = self.has("queue");
-        if self.has("meta") {
-            policy.meta = Some(self.meta_keys.clone().unwrap_or_default());
-        }
-        if self.has("args") {
-            policy.args = match (self.args_keys, self.optional_args_keys) {
-                (None, None) => Args::All,
-                (required, optional) => Args::Parts(required.into_iter().chain(optional).flatten().collect()),
-            };
-        }
+    /// The policy of a document that the derive macro wrote, and read at compile time.
+    #[doc(hidden)]
+    #[expect(clippy::expect_used, reason = "the macro refuses every document that this reader refuses")]
+    pub fn of_kind(document: &'static str) -> Self {
+        let read = serde_json::from_str(document).map_err(|error| invalid("unique_policy", error.to_string()));
+        let policy = read.and_then(|document| Self::from_json_with_default(&document, OnConflict::Ignore));
+        policy.expect("a policy that was read at compile time")
     }
 
-    /// Whether it says more than how to react to other jobs. As in River, the defaults alone are no uniqueness.
-    fn enforces(&self) -> bool {
-        let has_limit = self.period.is_some() || self.ttl.is_some() || self.window.is_some();
-        let has_states = self.states.is_some() || self.scope.is_some() || self.until.is_some();
-        self.keys.is_some() || self.key.is_some() || self.exclude_type || has_limit || has_states
+    fn of(Policy { key, parts, terms, is_enforced }: Policy) -> Self {
+        Self { key: key.map(checked), parts, terms, is_enforced }
+    }
+
+    /// Writes the policy as the document that [`from_ojs`](Self::from_ojs) reads, with every
+    /// dimension, state and `on_conflict` spelled out; `null` for a policy that enforces nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn to_ojs(&self) -> Result<Value> {
+        if !self.is_enforced {
+            return Ok(Value::Null);
+        }
+        self.check()?;
+        let mut document = Map::new();
+        let mut put = |name: &str, value: Value| document.insert(name.to_owned(), value);
+        match &self.key {
+            Some(Ok(text)) => drop(put("key", json!(text))),
+            // `check` has refused it.
+            Some(Err(flaw)) => return Err(flaw.clone().in_key()),
+            None => self.put_dimensions(&mut put),
+        }
+        let window = self.terms.window.map(Length::from);
+        put_lengths(&mut put, [("period", self.terms.period), ("ttl", self.terms.ttl), ("window", window)]);
+        let states: Vec<_> = self.terms.states.iter().map(ojs_state).collect();
+        put("states", json!(states));
+        put("on_conflict", json!(self.terms.on_conflict));
+        if self.terms.on_conflict == OnConflict::Update {
+            put_update(&mut put, self.terms.update);
+        }
+        if self.terms.until_start {
+            put("until", json!("start"));
+        }
+        if self.terms.on_reentry == OnReentry::Discard {
+            put("on_reentry", json!("discard"));
+        }
+        Ok(Value::Object(document))
+    }
+
+    /// The same without a default for the time of its jobs.
+    pub(crate) fn without_delay(mut self) -> Self {
+        let update = self.terms.update;
+        self.terms.update = update.with_members(None, update.max_delay(), update.item_limit());
+        self
+    }
+
+    fn put_dimensions(&self, put: &mut impl FnMut(&str, Value) -> Option<Value>) {
+        let dimensions = [
+            (self.parts.has_kind, "type"),
+            (self.parts.has_queue, "queue"),
+            (self.needs_args(), "args"),
+            (self.needs_meta(), "meta"),
+        ];
+        let keys: Vec<_> = dimensions.iter().filter(|(is_in, _)| *is_in).map(|(_, name)| *name).collect();
+        put("keys", json!(keys));
+        if !self.parts.has_kind {
+            put("exclude_type", json!(true));
+        }
+        if let KeyArgs::Parts(parts) = &self.parts.args {
+            for (name, is_required) in [("args_keys", true), ("optional_args_keys", false)] {
+                let names: Vec<_> =
+                    parts.iter().filter(|part| part.is_required() == is_required).map(|part| part.given()).collect();
+                if !names.is_empty() {
+                    put(name, json!(names));
+                }
+            }
+        }
+        if let Some(parts) = &self.parts.meta {
+            let names: Vec<_> = parts.iter().map(|part| part.given()).collect();
+            put("meta_keys", json!(names));
+        }
     }
 }
 
-/// The problem with the values as they stand in the document.
-fn as_given(mut problem: Problem, members: &Map<String, Value>) -> Result<Error> {
-    for (member, text) in &mut problem.values {
-        if let Some(value) = members.get(*member) {
-            *text = shown(value)?;
-        }
+#[cfg(feature = "periodic")]
+impl crate::unique::claim::Claim {
+    /// The policy that makes this claim, as a document: a periodic job keeps its policy.
+    pub(crate) fn document(&self) -> Result<Value> {
+        let Self { key, states, period, ttl, until_start, discard_on_reentry, on_conflict, update } = self.clone();
+        let on_reentry = if discard_on_reentry { OnReentry::Discard } else { OnReentry::GoOn };
+        let terms =
+            uniqueue_policy::Terms { states, period, ttl, window: None, until_start, on_reentry, on_conflict, update };
+        UniquePolicy { terms, ..UniquePolicy::new().key(key) }.to_ojs()
     }
-    Ok(problem.into())
 }
 
 /// A value as errors show it: its canonical text, of which the first 80 characters.
@@ -256,56 +190,141 @@ fn shown(value: &Value) -> Result<String> {
     Ok(canonical_json(value)?.chars().take(80).collect())
 }
 
-/// The error about a value. It is another one where the value has no canonical text.
-fn wrong(member: &'static str, problem: &str, value: &Value) -> Error {
-    shown(value).map_or_else(|error| error, |value| invalid(member, format!("{problem}: {value}")))
-}
-
-fn unknown_word(member: &'static str, words: &[&str], given: &str) -> Error {
-    wrong(member, &format!("must be one of {}", words.join(", ")), &Value::from(given))
-}
-
-fn text<'a>(member: &'static str, value: &'a Value) -> Result<&'a str> {
-    value.as_str().ok_or_else(|| wrong(member, "must be a string", value))
-}
-
-fn word<W>(member: &'static str, text: &str, read: fn(&str) -> Result<W, UnknownWord>) -> Result<W> {
-    read(text).map_err(|unknown| unknown_word(member, unknown.words(), text))
-}
-
-fn strings<'a>(member: &'static str, value: &'a Value) -> Result<Vec<&'a str>> {
-    let strings = value.as_array().and_then(|items| items.iter().map(Value::as_str).collect());
-    strings.ok_or_else(|| wrong(member, "must be a list of strings", value))
-}
-
-fn choice<'a>(member: &'static str, value: &'a Value, words: &[&str]) -> Result<Vec<&'a str>> {
-    let given = strings(member, value)?;
-    match given.iter().find(|word| !words.contains(word)) {
-        None => Ok(given),
-        Some(word) => Err(unknown_word(member, words, word)),
+fn given(value: &Value) -> Given<'_> {
+    match value {
+        Value::Null => Given::Null,
+        Value::Bool(flag) => Given::Flag(*flag),
+        Value::Number(number) => Given::Number(number.as_f64().unwrap_or(f64::INFINITY)),
+        Value::String(text) => Given::Text(text),
+        Value::Array(items) => {
+            items.iter().map(Value::as_str).collect::<Option<_>>().map_or(Given::Other, Given::Texts)
+        }
+        Value::Object(_) => Given::Other,
     }
 }
 
-fn parts(member: &'static str, value: &Value, part: fn(String) -> Part) -> Result<Option<Vec<Part>>> {
-    if value.is_null() {
-        return Ok(None);
+fn put_update(put: &mut impl FnMut(&str, Value) -> Option<Value>, update: Update) {
+    put("update", json!(update.args()));
+    if let Some(max_items) = update.item_limit() {
+        put("max_items", json!(max_items));
     }
-    let parts: Vec<_> = strings(member, value)?.into_iter().map(|name| part(name.to_owned())).collect();
-    for part in &parts {
-        if let Some(problem) = part.problem() {
-            return Err(wrong(member, problem, &Value::from(part.given())));
+    let delays = [("debounce", update.delay()), ("max_delay", update.max_delay())];
+    put_lengths(put, delays.map(|(name, length)| (name, length.map(Length::from))));
+}
+
+fn put_lengths<const N: usize>(
+    put: &mut impl FnMut(&str, Value) -> Option<Value>,
+    lengths: [(&str, Option<Length>); N],
+) {
+    for (name, length) in lengths {
+        if let Some(length) = length {
+            put(name, json!(length.to_string()));
         }
     }
-    Ok(Some(parts))
 }
 
-fn length<T>(member: &'static str, value: &Value, read: fn(&str) -> Result<T, InvalidLength>) -> Result<Option<T>> {
-    if value.is_null() {
-        return Ok(None);
+/// Reads the JSON text of an OJS document, as [`UniquePolicy::from_ojs`].
+impl FromStr for UniquePolicy {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let document = parse_json(text).map_err(|error| invalid("unique_policy", error.to_string()))?;
+        Self::from_ojs(&document)
     }
-    let length = read(text(member, value)?);
-    length.map(Some).map_err(|invalid| wrong(member, invalid.problem, value))
+}
+
+/// As [`UniquePolicy::to_ojs`].
+impl Serialize for UniquePolicy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let document = self.to_ojs().map_err(serde::ser::Error::custom)?;
+        document.serialize(serializer)
+    }
+}
+
+/// As [`UniquePolicy::from_ojs`].
+impl<'de> Deserialize<'de> for UniquePolicy {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = Value::deserialize(deserializer)?;
+        Self::from_ojs(&document).map_err(serde::de::Error::custom)
+    }
+}
+
+/// OJS's name of a state.
+const fn ojs_state(state: JobState) -> &'static str {
+    match state {
+        JobState::Running => "active",
+        _ => state.as_str(),
+    }
 }
 
 #[cfg(test)]
-mod tests;
+mod reading;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::unique::{UniqueScope, Until};
+
+    #[test]
+    fn a_policy_is_written_with_everything_spelled_out() {
+        let policy = UniquePolicy::faktory(Duration::from_secs(600))
+            .by_arg_fields(["user_id"])
+            .optional_arg_fields(["/address/city"])
+            .by_meta(["tenant_id"])
+            .until(Until::Start)
+            .scope(UniqueScope::Active)
+            .on_reentry(OnReentry::Discard);
+        let document = json!({
+            "keys": ["type", "queue", "args", "meta"],
+            "args_keys": ["user_id"],
+            "optional_args_keys": ["/address/city"],
+            "meta_keys": ["tenant_id"],
+            "ttl": "PT10M",
+            "states": ["pending", "scheduled", "available", "active", "retryable"],
+            "on_conflict": "reject",
+            "until": "start",
+            "on_reentry": "discard",
+        });
+        assert_eq!(policy.to_ojs().unwrap(), document);
+        assert_eq!(UniquePolicy::from_ojs(&document).unwrap(), policy);
+    }
+
+    #[test]
+    fn a_written_update_reads_back() {
+        let (delay, longest) = (Duration::from_secs(5), Duration::from_secs(60));
+        for update in [
+            Update::latest(),
+            Update::merge().push(longest),
+            Update::latest().debounce(delay, longest),
+            Update::append().max_items(10).debounce(delay, longest),
+        ] {
+            let policy = UniquePolicy::new().scope(UniqueScope::Queued).update(update);
+            assert_eq!(UniquePolicy::from_ojs(&policy.to_ojs().unwrap()).unwrap(), policy);
+        }
+        let document = UniquePolicy::new().update(Update::append().debounce(delay, longest)).to_ojs().unwrap();
+        assert_eq!(
+            json!([document["update"], document["debounce"], document["max_delay"]]),
+            json!(["append", "PT5S", "PT1M"])
+        );
+    }
+
+    #[test]
+    fn a_policy_goes_through_text_and_serde() {
+        let policy = UniquePolicy::new().by_args().exclude_kind().window(Duration::from_secs(900));
+        let text = serde_json::to_string(&policy).unwrap();
+        assert_eq!(serde_json::from_str::<UniquePolicy>(&text).unwrap(), policy);
+        assert_eq!(text.parse::<UniquePolicy>().unwrap(), policy);
+        assert!("{".parse::<UniquePolicy>().is_err());
+        assert!(serde_json::from_str::<UniquePolicy>(r#"{"keyz": []}"#).is_err());
+    }
+
+    #[test]
+    fn a_policy_that_enforces_nothing_is_null_and_an_invalid_one_is_not_written() {
+        assert_eq!(UniquePolicy::river().to_ojs().unwrap(), Value::Null);
+        assert!(UniquePolicy::from_ojs(&Value::Null).is_err());
+        assert!(UniquePolicy::new().key("").to_ojs().is_err());
+        assert!(serde_json::to_string(&UniquePolicy::new().exclude_kind()).is_err());
+    }
+}

@@ -3,8 +3,7 @@
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use crate::unique::canonical::{Sink, write_text};
-use crate::unique::flaw::Flaw;
+use crate::json::{Flaw, Sink, write_text};
 use crate::unique::select::Selected;
 
 /// The parts of a job that a policy may read.

@@ -1,33 +1,8 @@
-//! The problem of a value, before it is known which field the value is of.
+//! The errors of policies.
 
 use uniqueue_policy::{InvalidLength, Problem, UnknownWord};
 
 use crate::error::{Error, Result};
-
-/// A value that cannot be a key or make one. Unlike [`Error`] it can be cloned, so that a builder
-/// can carry it until the key is used.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Flaw {
-    problem: &'static str,
-    given: String,
-}
-
-impl Flaw {
-    /// `given` is cut to 80 characters: the text may be a whole payload.
-    pub(crate) fn new(problem: &'static str, given: &str) -> Self {
-        Self { problem, given: given.chars().take(80).collect() }
-    }
-
-    /// The flaw of a unique key.
-    pub(crate) fn in_key(self) -> Error {
-        Error::InvalidKey { problem: self.problem, given: self.given }
-    }
-
-    /// The flaw of a job's `args` or `meta`.
-    pub(crate) fn in_json(self, what: &'static str, kind: &str) -> Error {
-        Error::InvalidJson { what, kind: kind.to_owned(), problem: format!("{}: {:?}", self.problem, self.given) }
-    }
-}
 
 /// A flaw of a policy's field. `problem` ends in the value.
 pub(crate) fn invalid(field: &'static str, problem: impl Into<String>) -> Error {
@@ -41,7 +16,8 @@ pub(crate) fn require<T: Into<String>>(holds: bool, field: &'static str, problem
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
-        invalid(problem.member, format!("{problem}; hint: {}", problem.hint))
+        let hint = if problem.hint.is_empty() { String::new() } else { format!("; hint: {}", problem.hint) };
+        invalid(problem.member, format!("{problem}{hint}"))
     }
 }
 

@@ -1,8 +1,8 @@
 //! A policy in words, for people.
 
-use uniqueue_policy::{Length, OnConflict, OnReentry};
+use uniqueue_policy::{KeyArgs, Length, OnConflict, OnReentry};
 
-use crate::unique::policy::{Args, UniquePolicy};
+use crate::unique::policy::UniquePolicy;
 
 impl UniquePolicy {
     /// The policy in words: which jobs are the same, in which states the key is claimed, and what a duplicate does.
@@ -49,21 +49,22 @@ impl UniquePolicy {
             None => {}
         }
         let mut parts = Vec::new();
-        if self.has_kind {
+        if self.parts.has_kind {
             parts.push("kind".to_owned());
         }
-        if self.has_queue {
+        if self.parts.has_queue {
             parts.push("queue".to_owned());
         }
-        match &self.args {
-            Args::None => {}
-            Args::All => parts.push("args".to_owned()),
-            Args::Parts(chosen) => parts.extend(chosen.iter().map(|part| {
+        match &self.parts.args {
+            KeyArgs::None => {}
+            KeyArgs::All => parts.push("args".to_owned()),
+            KeyArgs::Parts(chosen) => parts.extend(chosen.iter().map(|part| {
                 let optional = if part.is_required() { "" } else { " where it is there" };
                 format!("args {}{optional}", part.given())
             })),
         }
-        parts.extend(self.meta.iter().flatten().map(|part| format!("meta {}", part.given())));
+        parts
+            .extend(self.parts.meta.iter().flat_map(|parts| parts.iter()).map(|part| format!("meta {}", part.given())));
         if let Some(window) = self.terms.window {
             parts.push(format!("window of {}", Length::from(window)));
         }

@@ -5,10 +5,8 @@ use sha2::{Digest, Sha256};
 use uniqueue_policy::{OnConflict, Terms, UniqueScope};
 
 use crate::error::Result;
-use crate::unique::canonical;
+use crate::json::{self, Flaw, Sink};
 use crate::unique::claim::{self, Claim};
-use crate::unique::flaw::Flaw;
-use crate::unique::jsonb;
 use crate::unique::zizq;
 
 /// The longest key, in bytes of UTF-8. An index row of PostgreSQL holds about 2,700.
@@ -58,7 +56,7 @@ impl UniqueKey {
     /// the same text (integers, strings in NFC, no member names beyond U+FFFF), the key is the one it
     /// makes; for the others see [`zizq_rust`](Self::zizq_rust).
     ///
-    /// [`canonical_json`]: crate::canonical_json
+    /// [`canonical_json`]: crate::json::canonical_json
     pub fn hash_of(value: impl Serialize) -> Self {
         Self::new(canonical_hash(&value))
     }
@@ -94,7 +92,7 @@ impl UniqueKey {
     /// # Ok::<(), uniqueue::Error>(())
     /// ```
     pub fn zizq_node(tag: &str, value: impl Serialize) -> Self {
-        let hash = jsonb::value_of(&value).and_then(|value| sha256_hex(|sink| zizq::write_node(&value, sink)));
+        let hash = json::value_of(&value).and_then(|value| sha256_hex(|sink| zizq::write_node(&value, sink)));
         Self::new(hash.map(|hash| format!("{tag}:{hash}")))
     }
 
@@ -177,19 +175,19 @@ pub(crate) fn sha256_hex(write: impl FnOnce(&mut Sha256) -> Result<(), Flaw>) ->
 }
 
 fn canonical_hash(value: &impl Serialize) -> Result<String, Flaw> {
-    let value = jsonb::value_of(value)?;
-    sha256_hex(|sink| canonical::write(&value, sink))
+    let value = json::value_of(value)?;
+    sha256_hex(|sink| json::write(&value, sink))
 }
 
 fn zizq_rust_hash(value: &impl Serialize) -> Result<String, Flaw> {
     // Zizq serializes to a `Value` at once, so an f32 has the digits of its f64. The text comes
     // first all the same: it refuses values that nest too deeply, which would end the stack here, and numbers that no key
     // can hold.
-    jsonb::value_of(value)?;
-    let value = serde_json::to_value(value)
+    json::value_of(value)?;
+    let mut value = serde_json::to_value(value)
         .map_err(|error| Flaw::new("the value does not serialize to JSON", &error.to_string()))?;
     sha256_hex(|sink| {
-        zizq::write_rust(&value, sink);
+        sink.put(&zizq::rust_text(&mut value));
         Ok(())
     })
 }

@@ -38,33 +38,24 @@
 #[macro_use]
 mod claim;
 
-mod canonical;
 mod document;
 mod duplicate;
 mod fingerprint;
 mod flaw;
 mod in_words;
-mod jsonb;
 mod key;
 mod key_holder;
-mod number;
-mod ojs;
 mod policy;
 mod refused;
 mod resolve;
 mod select;
 mod zizq;
 
-pub(crate) use canonical::MAX_DEPTH;
-pub use canonical::canonical_json;
 pub use claim::Claim;
 pub use duplicate::Duplicate;
 pub use fingerprint::Subject;
-pub use jsonb::{check_jsonb, parse_json, serialize_json};
-pub(crate) use jsonb::{check_members as check_jsonb_members, read as read_json};
 pub use key::{MAX_KEY_BYTES, UniqueKey};
 pub use key_holder::KeyHolder;
-pub use ojs::{OJS_MECHANISM, OJS_STRENGTH, ojs_manifest};
 pub use policy::UniquePolicy;
 pub use refused::RefusedRetry;
 pub(crate) use select::named_args;

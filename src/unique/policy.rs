@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use uniqueue_policy::{Length, OnConflict, Preset, StateSet, Terms, UniqueScope};
+use uniqueue_policy::{KeyArgs, KeyParts, Length, OnConflict, Part, Preset, StateSet, Terms, UniqueScope};
 
-use crate::unique::flaw::Flaw;
+use crate::json::Flaw;
 use crate::unique::key::{UniqueKey, checked};
-use crate::unique::select::Part;
 
 /// A rule that makes unique keys: which parts make a job "the same" as another, in which states
 /// and for how long it claims its key, and how its insert reacts to a holder.
@@ -43,22 +42,10 @@ use crate::unique::select::Part;
 pub struct UniquePolicy {
     /// A key of the caller's, which stands alone.
     pub(crate) key: Option<Result<String, Flaw>>,
-    pub(crate) has_kind: bool,
-    pub(crate) args: Args,
-    /// The chosen parts of meta; `None` where meta plays no part.
-    pub(crate) meta: Option<Vec<Part>>,
-    pub(crate) has_queue: bool,
+    pub(crate) parts: KeyParts,
     pub(crate) terms: Terms,
     /// False for River's empty options, which mean that no uniqueness is enforced.
     pub(crate) is_enforced: bool,
-}
-
-/// Which args are part of the key.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Args {
-    None,
-    All,
-    Parts(Vec<Part>),
 }
 
 impl UniquePolicy {
@@ -109,7 +96,7 @@ impl UniquePolicy {
 
     /// Adds all args to the key. Parts chosen before are no longer singled out.
     pub fn by_args(mut self) -> Self {
-        self.args = Args::All;
+        self.parts.args = KeyArgs::All;
         self.added()
     }
 
@@ -121,34 +108,35 @@ impl UniquePolicy {
     /// the parts add up. After [`by_args`](Self::by_args) it narrows the args to these parts.
     /// Of positional args, the first item is read if it is an object.
     pub fn by_arg_fields<N: Into<Cow<'static, str>>>(self, names: impl IntoIterator<Item = N>) -> Self {
-        self.add_arg_parts(names.into_iter().map(Part::required))
+        self.add_arg_parts(names.into_iter().map(|name| Part::new(&name.into(), true)))
     }
 
     /// Adds these parts of the args to the key if they exist: a part that the job's args lack is
     /// left out, one that is null is kept. The derive macro does so for fields that may be
     /// skipped.
     pub fn optional_arg_fields<N: Into<Cow<'static, str>>>(self, names: impl IntoIterator<Item = N>) -> Self {
-        self.add_arg_parts(names.into_iter().map(Part::optional))
+        self.add_arg_parts(names.into_iter().map(|name| Part::new(&name.into(), false)))
     }
 
     /// Adds these members of the metadata to the key, by literal name or JSON Pointer. One that
     /// the job's meta does not have is left out; one that is null is kept.
     pub fn by_meta<N: Into<Cow<'static, str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        let parts = names.into_iter().map(Part::optional);
-        self.meta.get_or_insert_default().extend(parts);
+        let parts = names.into_iter().map(|name| Part::new(&name.into(), false));
+        let chosen = self.parts.meta.take();
+        self.parts.meta = Some(chosen.iter().flat_map(|chosen| chosen.iter().cloned()).chain(parts).collect());
         self.added()
     }
 
     /// Adds the queue to the key. Without it, jobs in different queues can be the same.
     pub fn by_queue(mut self) -> Self {
-        self.has_queue = true;
+        self.parts.has_queue = true;
         self.added()
     }
 
     /// Leaves the kind out of the key, so that jobs of different kinds can be the same. Something
     /// else must be in it.
     pub fn exclude_kind(mut self) -> Self {
-        self.has_kind = false;
+        self.parts.has_kind = false;
         self.added()
     }
 
@@ -184,13 +172,13 @@ impl UniquePolicy {
     /// Whether the key depends on the args.
     #[must_use]
     pub const fn needs_args(&self) -> bool {
-        !matches!(self.args, Args::None)
+        !matches!(self.parts.args, KeyArgs::None)
     }
 
     /// Whether the key depends on the metadata.
     #[must_use]
     pub const fn needs_meta(&self) -> bool {
-        self.meta.is_some()
+        self.parts.meta.is_some()
     }
 
     /// Whether the policy enforces anything: false for [`river`](Self::river) with nothing added.
@@ -200,10 +188,10 @@ impl UniquePolicy {
     }
 
     fn add_arg_parts(mut self, parts: impl Iterator<Item = Part>) -> Self {
-        match &mut self.args {
-            Args::Parts(chosen) => chosen.extend(parts),
-            Args::None | Args::All => self.args = Args::Parts(parts.collect()),
-        }
+        self.parts.args = KeyArgs::Parts(match &self.parts.args {
+            KeyArgs::Parts(chosen) => chosen.iter().cloned().chain(parts).collect(),
+            KeyArgs::None | KeyArgs::All => parts.collect(),
+        });
         self.added()
     }
 
@@ -223,15 +211,7 @@ impl UniquePolicy {
     }
 
     pub(crate) const fn on(states: StateSet, on_conflict: OnConflict) -> Self {
-        Self {
-            key: None,
-            has_kind: true,
-            args: Args::None,
-            meta: None,
-            has_queue: false,
-            terms: Terms::new(states, on_conflict),
-            is_enforced: true,
-        }
+        Self { key: None, parts: KeyParts::KIND, terms: Terms::new(states, on_conflict), is_enforced: true }
     }
 }
 
@@ -314,8 +294,8 @@ mod tests {
     fn chosen_parts_add_up_and_narrow() {
         let both = UniquePolicy::new().by_arg_fields(["a", "b"]);
         assert_eq!(UniquePolicy::new().by_arg_fields(["a"]).by_arg_fields(["b"]), both);
-        assert_eq!(UniquePolicy::zizq().by_arg_fields(["a"]).args, Args::Parts(vec![Part::required("a")]));
-        assert_eq!(UniquePolicy::new().by_arg_fields(["a"]).by_args().args, Args::All);
+        assert_eq!(UniquePolicy::zizq().by_arg_fields(["a"]).parts.args, KeyArgs::Parts([Part::new("a", true)].into()));
+        assert_eq!(UniquePolicy::new().by_arg_fields(["a"]).by_args().parts.args, KeyArgs::All);
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! From a policy and a job to the claim: the checks, the fingerprint, the key.
 
 use serde_json::Value;
-use uniqueue_policy::{Length, OnConflict, UpdateArgs};
+use uniqueue_policy::{KeyArgs, Length, OnConflict, Part, UpdateArgs};
 
 use crate::error::Result;
+use crate::json::Flaw;
 use crate::period;
 use crate::unique::claim::{self, Claim};
 use crate::unique::fingerprint::{Fingerprint, Subject};
-use crate::unique::flaw::{Flaw, invalid, require};
+use crate::unique::flaw::invalid;
 use crate::unique::key::sha256_hex;
-use crate::unique::policy::{Args, UniquePolicy};
-use crate::unique::select::{Part, Selected, named_args};
+use crate::unique::policy::UniquePolicy;
+use crate::unique::select::{Selected, named_args};
 
 /// The longest canonical text that is the key of a group itself.
 const MAX_READABLE_BYTES: usize = 128;
@@ -29,7 +30,7 @@ impl UniquePolicy {
         claim::check(&self.terms)?;
         match &self.key {
             Some(text) => self.check_key(text),
-            None => self.check_dimensions(),
+            None => self.parts.problem(&self.terms).map_or(Ok(()), |problem| Err(problem.into())),
         }
     }
 
@@ -91,12 +92,12 @@ impl UniquePolicy {
     }
 
     fn fingerprint<'a>(&self, subject: &Subject<'a>) -> Result<Fingerprint<'a>> {
-        let args = match &self.args {
-            Args::None => None,
-            Args::All => Some(Selected::All(subject.args)),
-            Args::Parts(parts) => Some(Selected::of(named_args(subject.args), parts, "args_keys")?),
+        let args = match &self.parts.args {
+            KeyArgs::None => None,
+            KeyArgs::All => Some(Selected::All(subject.args)),
+            KeyArgs::Parts(parts) => Some(Selected::of(named_args(subject.args), parts, "args_keys")?),
         };
-        let meta = match &self.meta {
+        let meta = match &self.parts.meta {
             None => None,
             Some(parts) => Some(Selected::of(subject.meta, parts, "meta_keys")?),
         };
@@ -111,15 +112,15 @@ impl UniquePolicy {
             args,
             meta,
             period,
-            queue: self.has_queue.then_some(subject.queue),
-            kind: self.has_kind.then_some(subject.kind),
+            queue: self.parts.has_queue.then_some(subject.queue),
+            kind: self.parts.has_kind.then_some(subject.kind),
         })
     }
 
     /// Checks that no array that the key is made from would get more items.
     fn check_append(&self, subject: &Subject<'_>) -> Result<()> {
-        let Args::Parts(parts) = &self.args else { return Ok(()) };
-        if !self.appends() {
+        let KeyArgs::Parts(parts) = &self.parts.args else { return Ok(()) };
+        if self.terms.on_conflict != OnConflict::Update || self.terms.update.args() != UpdateArgs::Append {
             return Ok(());
         }
         let args = named_args(subject.args);
@@ -131,16 +132,12 @@ impl UniquePolicy {
         }
     }
 
-    fn appends(&self) -> bool {
-        self.terms.on_conflict == OnConflict::Update && self.terms.update.args() == UpdateArgs::Append
-    }
-
     fn check_key(&self, text: &Result<String, Flaw>) -> Result<()> {
         let beside = [
-            (!self.has_kind, "exclude_type"),
+            (!self.parts.has_kind, "exclude_type"),
             (self.needs_args(), "args"),
             (self.needs_meta(), "meta"),
-            (self.has_queue, "queue"),
+            (self.parts.has_queue, "queue"),
             (self.terms.window.is_some(), "window"),
         ];
         if let Some((_, other)) = beside.into_iter().find(|(is_there, _)| *is_there) {
@@ -148,32 +145,6 @@ impl UniquePolicy {
         }
         text.as_ref().map(drop).map_err(|flaw| flaw.clone().in_key())
     }
-
-    fn check_dimensions(&self) -> Result<()> {
-        if let Args::Parts(parts) = &self.args {
-            let field_of = |part: &Part| if part.is_required() { "args_keys" } else { "optional_args_keys" };
-            check_parts(parts, "args_keys", field_of)?;
-        }
-        if let Some(parts) = &self.meta {
-            check_parts(parts, "meta_keys", |_| "meta_keys")?;
-        }
-        require(
-            !(self.appends() && matches!(self.args, Args::All)),
-            "update",
-            || "append would change the args, which are all in the key: \"append\"",
-        )?;
-        let is_empty = !self.has_kind
-            && !self.has_queue
-            && !self.needs_args()
-            && !self.needs_meta()
-            && self.terms.window.is_none();
-        require(!is_empty, "exclude_type", || "leaves nothing to make a key from: true")
-    }
-}
-
-fn check_parts(parts: &[Part], field: &'static str, field_of: impl Fn(&Part) -> &'static str) -> Result<()> {
-    require(!parts.is_empty(), field, || "must name at least one member: []")?;
-    parts.iter().try_for_each(|part| part.check(field_of(part)))
 }
 
 #[cfg(test)]

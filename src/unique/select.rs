@@ -10,72 +10,12 @@
 //!   `{"items": [null, 6]}`. So selections differ whenever a selected part differs.
 //! - Positional args (an array) are selected from in their first item when that is an object.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
+use uniqueue_policy::Part;
 
 use crate::error::Result;
-use crate::unique::canonical::{self, MAX_DEPTH, Sink};
-use crate::unique::flaw::{Flaw, invalid, require};
-
-/// One chosen part.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Part {
-    given: Cow<'static, str>,
-    /// The pointer's segments; `None` for a plain name.
-    pointer: Option<Result<Vec<String>, &'static str>>,
-    is_required: bool,
-}
-
-impl Part {
-    /// A part that must be there.
-    pub(crate) fn required(given: impl Into<Cow<'static, str>>) -> Self {
-        let given = given.into();
-        let pointer = given.strip_prefix('/').map(segments);
-        Self { given, pointer, is_required: true }
-    }
-
-    /// A part that is left out where it is missing.
-    pub(crate) fn optional(given: impl Into<Cow<'static, str>>) -> Self {
-        Self { is_required: false, ..Self::required(given) }
-    }
-
-    /// The part's name or pointer, as given.
-    pub(crate) fn given(&self) -> &str {
-        &self.given
-    }
-
-    /// The top-level member that it is, or is in. Empty for a malformed pointer.
-    pub(crate) fn member(&self) -> &str {
-        self.path().first().copied().unwrap_or_default()
-    }
-
-    pub(crate) const fn is_required(&self) -> bool {
-        self.is_required
-    }
-
-    /// The syntax error of the pointer, if it has one.
-    pub(crate) fn problem(&self) -> Option<&'static str> {
-        self.pointer.as_ref()?.as_ref().err().copied()
-    }
-
-    /// Checks a pointer's syntax. `field` is for the error.
-    pub(crate) fn check(&self, field: &'static str) -> Result<()> {
-        match self.problem() {
-            Some(problem) => Err(invalid(field, format!("{problem}: {:?}", self.given))),
-            None => Ok(()),
-        }
-    }
-
-    /// The way to the part; empty where the pointer is malformed, which `check` has reported.
-    fn path(&self) -> Vec<&str> {
-        match &self.pointer {
-            None => vec![&*self.given],
-            Some(Ok(segments)) => segments.iter().map(String::as_str).collect(),
-            Some(Err(_)) => Vec::new(),
-        }
-    }
-}
+use crate::json::{self, Flaw, Sink};
+use crate::unique::flaw::require;
 
 /// A part of a value, or all of it, borrowed.
 pub(crate) enum Selected<'a> {
@@ -87,13 +27,12 @@ pub(crate) enum Selected<'a> {
 impl<'a> Selected<'a> {
     /// Selects the parts of `value`. Parts must have been checked; `field` is for the error.
     pub(crate) fn of(value: &'a Value, parts: &[Part], field: &'static str) -> Result<Self> {
-        let paths: Vec<Vec<&str>> = parts.iter().map(Part::path).collect();
-        for (part, path) in parts.iter().zip(&paths) {
-            require(!part.is_required || follow(value, path).is_some(), field, || {
-                format!("the job has no member {:?}", part.given)
+        for part in parts {
+            require(!part.is_required() || follow(value, part.path()).is_some(), field, || {
+                format!("the job has no member {:?}", part.given())
             })?;
         }
-        let mut paths: Vec<&[&str]> = paths.iter().map(Vec::as_slice).collect();
+        let mut paths: Vec<&[String]> = parts.iter().map(Part::path).collect();
         paths.sort_unstable();
         Ok(gather(value, &paths).unwrap_or(Selected::Members(Vec::new())))
     }
@@ -101,15 +40,15 @@ impl<'a> Selected<'a> {
     /// The canonical text of the selection, inside `depth` arrays and objects.
     pub(crate) fn write<S: Sink>(&self, depth: usize, sink: &mut S) -> Result<(), Flaw> {
         match self {
-            Selected::All(value) => canonical::write_value(value, depth, sink),
+            Selected::All(value) => json::write_value(value, depth, sink),
             Selected::Members(members) => {
                 let members = members.iter().map(|(name, member)| (*name, member));
-                canonical::write_members(members, depth, sink, Selected::write)
+                json::write_members(members, depth, sink, Selected::write)
             }
             Selected::Items(items) => {
-                canonical::write_items(items.iter(), depth, sink, |item, depth, sink: &mut S| match item {
+                json::write_items(items.iter(), depth, sink, |item, depth, sink: &mut S| match item {
                     Some(item) => item.write(depth, sink),
-                    None => canonical::write_value(&Value::Null, depth, sink),
+                    None => json::write_value(&Value::Null, depth, sink),
                 })
             }
         }
@@ -125,14 +64,14 @@ pub(crate) fn named_args(args: &Value) -> &Value {
 }
 
 /// The selection of sorted paths. `None`: none of them exists.
-fn gather<'a>(value: &'a Value, paths: &[&[&str]]) -> Option<Selected<'a>> {
+fn gather<'a>(value: &'a Value, paths: &[&[String]]) -> Option<Selected<'a>> {
     // A path that ends here sorts before the longer ones, and selects their selection as well.
     if paths.first().is_some_and(|path| path.is_empty()) {
         return Some(Selected::All(value));
     }
     let branches = paths.chunk_by(|left, right| left[0] == right[0]).map(|branch| {
         let rest: Vec<_> = branch.iter().map(|path| &path[1..]).collect();
-        (branch[0][0], rest)
+        (branch[0][0].as_str(), rest)
     });
     match value {
         Value::Object(members) => {
@@ -165,9 +104,9 @@ fn gather<'a>(value: &'a Value, paths: &[&[&str]]) -> Option<Selected<'a>> {
     }
 }
 
-fn follow<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+fn follow<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, segment| match value {
-        Value::Object(members) => members.get(*segment),
+        Value::Object(members) => members.get(segment),
         Value::Array(items) => items.get(index(segment)?),
         _ => None,
     })
@@ -179,32 +118,6 @@ fn index(segment: &str) -> Option<usize> {
     is_index.then(|| segment.parse().ok()).flatten()
 }
 
-/// The segments of a pointer, of which the first slash is left out.
-fn segments(segments: &str) -> Result<Vec<String>, &'static str> {
-    if segments.split('/').count() > MAX_DEPTH {
-        return Err("must not be deeper than 127 levels");
-    }
-    segments.split('/').map(unescape).collect()
-}
-
-fn unescape(segment: &str) -> Result<String, &'static str> {
-    let mut parts = segment.split('~');
-    let mut name = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        // After a tilde, as RFC 6901 has it: ~0 is a tilde, ~1 a slash, and nothing else exists.
-        if let Some(rest) = part.strip_prefix('0') {
-            name.push('~');
-            name.push_str(rest);
-        } else if let Some(rest) = part.strip_prefix('1') {
-            name.push('/');
-            name.push_str(rest);
-        } else {
-            return Err("in a JSON Pointer ~ must be written ~0 and / within a name ~1");
-        }
-    }
-    Ok(name)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -212,9 +125,7 @@ mod tests {
     use super::*;
 
     fn select(value: &Value, given: &[&str]) -> Result<String> {
-        let parts: Vec<_> = given.iter().map(|name| Part::required(name.to_string())).collect();
-        parts.iter().try_for_each(|part| part.check("args_keys"))?;
-        text(value, &parts)
+        text(value, &given.iter().map(|name| Part::new(name, true)).collect::<Vec<_>>())
     }
 
     fn text(value: &Value, parts: &[Part]) -> Result<String> {
@@ -262,7 +173,7 @@ mod tests {
 
     #[test]
     fn null_is_kept_and_optional_parts_are_left_out() {
-        let parts = [Part::required("a"), Part::optional("b"), Part::optional("/c/d")];
+        let parts = [Part::new("a", true), Part::new("b", false), Part::new("/c/d", false)];
         for (value, selected) in [
             (json!({"a": null}), r#"{"a":null}"#),
             (json!({"a": 1, "b": null, "c": {}}), r#"{"a":1,"b":null}"#),
@@ -270,19 +181,7 @@ mod tests {
         ] {
             assert_eq!(text(&value, &parts).unwrap(), selected);
         }
-        assert_eq!(text(&json!([1]), &[Part::optional("a")]).unwrap(), "{}");
-    }
-
-    #[test]
-    fn malformed_pointers_are_refused() {
-        for bad in ["/a~2", "/a~", "/~01~", &"/a".repeat(128)] {
-            assert!(Part::required(bad.to_owned()).check("meta_keys").is_err(), "{bad}");
-        }
-        let error = Part::optional("/a~2").check("meta_keys").unwrap_err().to_string();
-        assert!(error.starts_with("invalid unique policy: meta_keys: "), "{error}");
-        assert!(error.ends_with(": \"/a~2\""), "{error}");
-        // A tilde of a plain name is a tilde.
-        Part::required("a~2").check("args_keys").unwrap();
+        assert_eq!(text(&json!([1]), &[Part::new("a", false)]).unwrap(), "{}");
     }
 
     #[test]

@@ -4,42 +4,16 @@
 
 use serde_json::Value;
 
-use crate::unique::canonical::{Sink, utf16_order, write_double, write_string};
-use crate::unique::flaw::Flaw;
-use crate::unique::number;
+use crate::json::{Flaw, Sink, check_double, utf16_order, write_double, write_string};
 
 /// The text that Zizq's Rust client hashes: compact JSON, members sorted by UTF-8 bytes, numbers and
 /// strings as `serde_json` writes them.
 ///
 /// The value's depth must have been checked: this recurses.
-pub(crate) fn write_rust<S: Sink>(value: &Value, sink: &mut S) {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by_key(|(name, _)| name.as_bytes());
-            let mut separator = "{";
-            for (name, member) in members {
-                sink.put(separator);
-                write_string(name, sink);
-                sink.put(":");
-                write_rust(member, sink);
-                separator = ",";
-            }
-            sink.put(if separator == "{" { "{}" } else { "}" });
-        }
-        Value::Array(items) => {
-            let mut separator = "[";
-            for item in items {
-                sink.put(separator);
-                write_rust(item, sink);
-                separator = ",";
-            }
-            sink.put(if separator == "[" { "[]" } else { "]" });
-        }
-        Value::String(text) => write_string(text, sink),
-        Value::Number(number) => sink.put(&number.to_string()),
-        Value::Bool(_) | Value::Null => write_word(value, sink),
-    }
+pub(crate) fn rust_text(value: &mut Value) -> String {
+    // They are sorted already, unless another crate switched on `preserve_order`.
+    value.sort_all_objects();
+    value.to_string()
 }
 
 /// The text that Zizq's Node client hashes: members sorted by UTF-16 code units, numbers as doubles, and a
@@ -71,20 +45,12 @@ pub(crate) fn write_node<S: Sink>(value: &Value, sink: &mut S) -> Result<(), Fla
         Value::String(text) => write_string(text, sink),
         // JavaScript has no other numbers.
         Value::Number(given) => {
-            number::check_double(&given.to_string())?;
+            check_double(&given.to_string())?;
             write_double(given.as_f64().unwrap_or(f64::NAN), sink);
         }
-        Value::Bool(_) | Value::Null => write_word(value, sink),
+        Value::Bool(_) | Value::Null => sink.put(&value.to_string()),
     }
     Ok(())
-}
-
-fn write_word(value: &Value, sink: &mut impl Sink) {
-    sink.put(match value {
-        Value::Bool(true) => "true",
-        Value::Bool(false) => "false",
-        _ => "null",
-    });
 }
 
 #[cfg(test)]
@@ -94,10 +60,9 @@ mod tests {
     use super::*;
 
     fn texts(value: &Value) -> [String; 2] {
-        let mut texts = [String::new(), String::new()];
-        write_rust(value, &mut texts[0]);
-        write_node(value, &mut texts[1]).unwrap();
-        texts
+        let mut node = String::new();
+        write_node(value, &mut node).unwrap();
+        [rust_text(&mut value.clone()), node]
     }
 
     #[test]

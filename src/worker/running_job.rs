@@ -17,9 +17,9 @@ use crate::error::{Error, Result};
 use crate::ident::JobId;
 use crate::job::{Job, JobRow};
 use crate::job_error::JobError;
+use crate::json::check_jsonb;
 use crate::outcome::BoxError;
 use crate::store::{self, RunResult, Verdict};
-use crate::unique::check_jsonb;
 
 /// A running job, as its worker gets it: typed args, the row, and the ways to end it.
 #[derive(Debug)]

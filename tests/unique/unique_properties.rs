@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use unicode_normalization::UnicodeNormalization;
-use uniqueue::{OnConflict, OnReentry, StateSet, Subject, UniqueKey, UniquePolicy, Until, canonical_json, parse_json};
+use uniqueue::json::{canonical_json, parse_json};
+use uniqueue::{OnConflict, OnReentry, StateSet, Subject, UniqueKey, UniquePolicy, Until};
 
 /// Strings of plain, composed, decomposed, odd and astral characters.
 fn text() -> impl Strategy<Value = String> {

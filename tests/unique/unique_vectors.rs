@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use uniqueue::{Subject, UniqueKey, UniquePolicy, parse_json};
+use uniqueue::json::parse_json;
+use uniqueue::{Subject, UniqueKey, UniquePolicy};
 
 const VECTORS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/unique_keys.json"));
 

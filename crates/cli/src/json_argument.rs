@@ -58,7 +58,7 @@ impl JsonArgument {
 
     /// Reads a value, with the numbers that PostgreSQL would store.
     pub(crate) fn value(&self, option: &str) -> Result<Value, Failure> {
-        Ok(uniqueue::parse_json(self.raw(option)?.get())?)
+        Ok(uniqueue::json::parse_json(self.raw(option)?.get())?)
     }
 
     /// Reads the members of an object.

@@ -133,12 +133,8 @@ impl Entry {
     }
 
     /// Reads `name = 1` or `name = -1` within the limits.
-    pub(crate) fn integer<N>(&self, min: N, max: N, problems: &mut Problems) -> Option<(N, Span)>
-    where
-        N: Copy + Into<i64> + TryFrom<i64>,
-    {
+    pub(crate) fn integer(&self, min: i64, max: i64, problems: &mut Problems) -> Option<(i64, Span)> {
         let name = &self.name;
-        let (min, max) = (min.into(), max.into());
         let hint = format!("write `{name} = ...` with a number from {min} to {max}");
         let tokens = match &self.value {
             Value::Assigned(tokens) if !tokens.is_empty() => tokens,
@@ -161,8 +157,7 @@ impl Entry {
             .base10_parse::<i64>()
             .ok()
             .map(|number| if negative { -number } else { number })
-            .filter(|number| (min..=max).contains(number))
-            .and_then(|number| N::try_from(number).ok());
+            .filter(|number| (min..=max).contains(number));
         if number.is_none() {
             let given = if negative { "-" } else { "" };
             let message = format!("invalid {name}: {given}{digits}");
@@ -216,11 +211,4 @@ impl Seen {
         }
         first
     }
-}
-
-/// An option with its place, and its value unless that was invalid. An option with an invalid value
-/// then does not also count as missing.
-pub(crate) struct Setting<T> {
-    pub(crate) span: Span,
-    pub(crate) value: Option<T>,
 }

@@ -5,8 +5,9 @@ use quote::quote;
 use syn::LitStr;
 
 use crate::entries::{Entry, Value};
-use crate::fields::{Fields, selector};
+use crate::fields::Fields;
 use crate::problems::Problems;
+use crate::unique::document_of_fields;
 
 /// The longest key of a group in bytes, as in the library.
 const MAX_KEY_BYTES: usize = 512;
@@ -45,20 +46,13 @@ impl Group {
 
     /// The calls that set the group in the options of the kind.
     pub(crate) fn calls(&self, fields: &Fields, library: &TokenStream) -> TokenStream {
-        let policy = quote!(#library::UniquePolicy::new());
         match self {
-            Self::Kind => quote!(.group_by(#policy)),
+            Self::Kind => quote!(.group_by(#library::UniquePolicy::new())),
             Self::Key(key) => quote!(.group(#key)),
             Self::Fields(idents) => {
-                let named: Vec<_> = idents.iter().filter_map(|ident| fields.find(ident)).collect();
-                let names = |is_optional| {
-                    let chosen = named.iter().filter(move |named| named.may_be_absent == is_optional);
-                    chosen.map(|named| selector(&named.name)).collect::<Vec<_>>()
-                };
-                let (required, optional) = (names(false), names(true));
-                let required = (!required.is_empty()).then(|| quote!(.by_arg_fields([#(#required),*])));
-                let optional = (!optional.is_empty()).then(|| quote!(.optional_arg_fields([#(#optional),*])));
-                quote!(.group_by(#policy #required #optional))
+                let named = idents.iter().filter_map(|ident| fields.find(ident));
+                let document = document_of_fields(named.map(|named| (named.name.as_str(), named.may_be_absent)));
+                quote!(.group_by(#library::UniquePolicy::of_kind(#document)))
             }
         }
     }

@@ -1,7 +1,5 @@
 //! Whether the options of a group fit each other, the policy and the type.
 
-use proc_macro2::Span;
-
 use crate::attributes::JobAttributes;
 use crate::fields::{Fields, Named};
 use crate::group::Group;
@@ -9,18 +7,16 @@ use crate::problems::{Problems, closest};
 
 /// Checks that the options of a group fit each other and the type.
 pub(crate) fn check(attributes: &JobAttributes, fields: &Fields, problems: &mut Problems) {
-    if !attributes.has_group {
-        for (name, span) in
-            [("limit", attributes.limit.as_ref().map(|(_, span)| *span)), ("in_order", attributes.in_order)]
-        {
+    let options = &attributes.options;
+    let (limit, in_order) = (options.number("limit"), options.span_of("in_order"));
+    if attributes.group_span.is_none() {
+        for (name, span) in [("limit", limit.map(|(_, span)| span)), ("in_order", in_order)] {
             if let Some(span) = span {
                 problems.add(span, format!("`{name}` needs a group"), "add `group(field)`, or give it to the insert");
             }
         }
     }
-    if let (Some((limit, span)), Some(_)) = (attributes.limit, attributes.in_order)
-        && limit > 1
-    {
+    if let (Some((limit @ 2.., span)), Some(_)) = (limit, in_order) {
         problems.add(span, format!("`in_order` has limit 1: {limit}"), "remove `limit` or `in_order`");
     }
     check_one_at_a_time(attributes, problems);
@@ -39,28 +35,22 @@ pub(crate) fn check(attributes: &JobAttributes, fields: &Fields, problems: &mut 
 
 /// Checks that `one_at_a_time` has a policy, and no option that it sets by itself.
 fn check_one_at_a_time(attributes: &JobAttributes, problems: &mut Problems) {
-    let Some(span) = attributes.one_at_a_time else { return };
+    let options = &attributes.options;
+    let Some(span) = options.span_of("one_at_a_time") else { return };
     let Some(unique) = &attributes.unique else {
         let hint = "add `unique(...)`: it says which jobs are the same";
         return problems.add(span, "`one_at_a_time` needs `unique`", hint);
     };
-    let window = unique.limits.iter().find(|limit| limit.name == "window").map(|limit| ("window", limit.span));
-    let of = |name, setting: Option<Span>| setting.map(|span| (name, span));
-    let set = [
-        window,
-        of("group", attributes.has_group.then_some(span)),
-        of("limit", attributes.limit.as_ref().map(|(_, span)| *span)),
-        of("in_order", attributes.in_order),
-        of("scope", unique.scope.as_ref().map(|setting| setting.span)),
-        of("states", unique.states.as_ref().map(|setting| setting.span)),
-        of("until", unique.until.as_ref().map(|setting| setting.span)),
-        of("on_conflict", unique.on_conflict.as_ref().map(|setting| setting.span)),
-        of("update", unique.update.as_ref().map(|setting| setting.span)),
-        of("debounce", unique.debounce.as_ref().map(|setting| setting.span)),
-        of("max_delay", unique.max_delay.as_ref().map(|setting| setting.span)),
-        of("on_reentry", unique.on_reentry.as_ref().map(|setting| setting.span)),
+    let of_group = [
+        ("group", attributes.group_span),
+        ("limit", options.number("limit").map(|(_, span)| span)),
+        ("in_order", options.span_of("in_order")),
     ];
-    for (name, span) in set.into_iter().flatten() {
+    let of_unique =
+        ["window", "scope", "states", "until", "on_conflict", "update", "debounce", "max_delay", "on_reentry"];
+    let of_unique = of_unique.into_iter().map(|name| (name, unique.options.span_of(name)));
+    let set = of_group.into_iter().chain(of_unique);
+    for (name, span) in set.filter_map(|(name, span)| Some((name, span?))) {
         problems.add(
             span,
             format!("`one_at_a_time` takes no `{name}`"),

@@ -8,6 +8,7 @@ mod expand;
 mod fields;
 mod group;
 mod group_check;
+mod options;
 mod place_check;
 mod problems;
 mod serde_names;

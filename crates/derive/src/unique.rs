@@ -1,54 +1,37 @@
-//! `unique` and `unique(...)` on the type: each option by itself.
+//! `unique` and `unique(...)` on the type: the document of the policy, and where its members stand.
 //!
-//! [`crate::consistency`] checks the options together.
-
-use std::str::FromStr;
-use std::time::Duration;
+//! The reader of `uniqueue-policy` reads the document here, as the library reads it when the program starts.
+//! [`crate::consistency`] checks what no document says: the fields of the type.
 
 use proc_macro2::Span;
-use syn::LitStr;
-use uniqueue_policy::{
-    InvalidLength, JobState, Length, OnConflict, OnReentry, Preset, StateSet, UniqueScope, UnknownWord, Until, Update,
-    UpdateArgs, exact, exact_window,
-};
+use uniqueue_policy::{Given, OnConflict, Policy, Preset, Problem, Update};
 
-use crate::entries::{self, Entry, Seen, Setting, Value};
+use crate::entries::{self, Entry, Value};
+use crate::fields::{Fields, selector};
+use crate::options::{Form, Options, Set, known, report_length};
 use crate::problems::{Problems, closest, listed};
 
-pub(crate) const OPTIONS: [&str; 19] = [
-    "args",
-    "kind",
-    "queue",
-    "meta",
-    "exclude_kind",
-    "scope",
-    "states",
-    "period",
-    "ttl",
-    "window",
-    "until",
-    "on_conflict",
-    "update",
-    "debounce",
-    "max_delay",
-    "max_items",
-    "on_reentry",
-    "like",
-    "gaps",
+pub(crate) const OPTIONS: [(&str, Form); 19] = [
+    ("args", Form::FlagOrMembers),
+    ("kind", Form::Flag),
+    ("queue", Form::Flag),
+    ("meta", Form::Members),
+    ("exclude_kind", Form::Flag),
+    ("scope", Form::Text),
+    ("states", Form::Texts),
+    ("period", Form::Text),
+    ("ttl", Form::Text),
+    ("window", Form::Text),
+    ("until", Form::Text),
+    ("on_conflict", Form::Text),
+    ("update", Form::Text),
+    ("debounce", Form::Text),
+    ("max_delay", Form::Text),
+    ("max_items", Form::Number(1, Update::MOST_ITEMS as i64)),
+    ("on_reentry", Form::Text),
+    ("like", Form::Text),
+    ("gaps", Form::Text),
 ];
-
-/// The args in the key.
-pub(crate) enum Args {
-    All,
-    Selected(Vec<LitStr>),
-}
-
-/// One of `period`, `ttl` and `window`.
-pub(crate) struct Limit {
-    pub(crate) name: String,
-    pub(crate) span: Span,
-    pub(crate) length: Option<Length>,
-}
 
 /// The unique options of a type.
 pub(crate) struct Unique {
@@ -56,181 +39,184 @@ pub(crate) struct Unique {
     pub(crate) span: Span,
     /// Whether every option was valid. Otherwise a missing option may be an invalid one.
     pub(crate) is_valid: bool,
-    pub(crate) args: Option<Setting<Args>>,
-    pub(crate) kind: Option<Span>,
-    pub(crate) queue: Option<Span>,
-    pub(crate) meta: Option<Setting<Vec<LitStr>>>,
-    pub(crate) exclude_kind: Option<Span>,
-    pub(crate) scope: Option<Setting<UniqueScope>>,
-    pub(crate) states: Option<Setting<StateSet>>,
-    pub(crate) limits: Vec<Limit>,
-    pub(crate) until: Option<Setting<Until>>,
-    pub(crate) on_conflict: Option<Setting<OnConflict>>,
-    pub(crate) update: Option<Setting<UpdateArgs>>,
-    pub(crate) debounce: Option<Setting<Duration>>,
-    pub(crate) max_delay: Option<Setting<Duration>>,
-    pub(crate) max_items: Option<Setting<u32>>,
-    pub(crate) on_reentry: Option<Setting<OnReentry>>,
-    pub(crate) like: Option<Setting<Preset>>,
-    /// Whether the warnings are off.
-    pub(crate) allows_gaps: bool,
+    pub(crate) options: Options,
 }
 
 impl Unique {
     /// A policy without options.
     pub(crate) fn empty(span: Span) -> Self {
-        Self {
-            span,
-            is_valid: true,
-            args: None,
-            kind: None,
-            queue: None,
-            meta: None,
-            exclude_kind: None,
-            scope: None,
-            states: None,
-            limits: Vec::new(),
-            until: None,
-            on_conflict: None,
-            update: None,
-            debounce: None,
-            max_delay: None,
-            max_items: None,
-            on_reentry: None,
-            like: None,
-            allows_gaps: false,
-        }
+        Self { span, is_valid: true, options: Options::default() }
     }
 
     pub(crate) fn read(entry: &Entry, problems: &mut Problems) -> Self {
         let mut unique = Self::empty(entry.span);
         let problems_before = problems.count();
         match &entry.value {
-            Value::Absent => unique.args = setting(entry, Some(Args::All)),
+            Value::Absent => unique.options.0.push(("args", entry.span, Set::Flag)),
             Value::Assigned(_) => problems.add(
                 entry.span,
                 "`unique` takes no value",
                 "write `unique` for all args, or `unique(...)` with options",
             ),
             Value::List(tokens) => {
-                let mut seen = Seen::default();
-                for entry in entries::of_tokens(tokens.clone(), problems) {
-                    if !OPTIONS.contains(&entry.name.as_str()) {
-                        report_unknown(&entry, problems);
-                    } else if seen.is_first(&entry, problems) {
-                        unique.set(&entry, problems);
-                    }
-                }
+                let entries = entries::of_tokens(tokens.clone(), problems);
+                unique.options = Options::read(entries, &OPTIONS, report_unknown, problems, |_, _| {});
             }
+        }
+        if let Some(Set::Text((given, span))) =
+            unique.options.find("gaps").filter(|_| unique.options.text("gaps") != Some("allowed"))
+        {
+            report_word("gaps", given, *span, &["allowed"], problems);
         }
         unique.is_valid = problems.count() == problems_before;
         unique
     }
 
-    fn set(&mut self, entry: &Entry, problems: &mut Problems) {
-        match entry.name.as_str() {
-            "args" => self.args = setting(entry, args(entry, problems)),
-            "kind" => self.kind = entry.flag(problems).then_some(entry.span),
-            "queue" => self.queue = entry.flag(problems).then_some(entry.span),
-            "meta" => self.meta = setting(entry, selection(entry, problems)),
-            "exclude_kind" => self.exclude_kind = entry.flag(problems).then_some(entry.span),
-            "scope" => self.scope = setting(entry, word(entry, problems)),
-            "states" => self.states = setting(entry, states(entry, problems)),
-            "period" | "ttl" | "window" => self.limits.push(limit(entry, problems)),
-            "until" => self.until = setting(entry, word(entry, problems)),
-            "on_conflict" => self.on_conflict = setting(entry, word(entry, problems)),
-            "update" => self.update = setting(entry, word(entry, problems)),
-            "debounce" => self.debounce = setting(entry, length(entry, exact, problems)),
-            "max_delay" => self.max_delay = setting(entry, length(entry, exact, problems)),
-            "max_items" => {
-                let count = entry.integer(1, i64::from(Update::MOST_ITEMS), problems);
-                self.max_items = setting(entry, count.and_then(|(count, _)| u32::try_from(count).ok()));
+    /// Reports what the reader of policies finds. Rules between options count only where each option is valid.
+    pub(crate) fn check(&self, fields: &Fields, problems: &mut Problems) {
+        let found = self.policy(fields).1;
+        for problem in found.iter().filter(|problem| self.is_valid || problem.item.is_some()) {
+            self.report(problem, problems);
+        }
+    }
+
+    /// The policy as the library will read it.
+    pub(crate) fn policy(&self, fields: &Fields) -> (Policy, Vec<Problem>) {
+        let marked = Selections::marked(fields);
+        Policy::read(self.document(&marked), OnConflict::Ignore)
+    }
+
+    /// The document in JSON.
+    pub(crate) fn json(&self, fields: &Fields) -> String {
+        json(&self.document(&Selections::marked(fields)))
+    }
+
+    fn document<'a>(&'a self, marked: &'a Selections) -> Vec<(&'static str, Given<'a>)> {
+        let mut document = marked.members();
+        let mut keys: Vec<&str> = document.first().map(|_| "args").into_iter().collect();
+        for (option, _, set) in &self.options.0 {
+            let given = match set {
+                Set::Text((text, _)) => Given::Text(text),
+                Set::Texts(texts) => Given::Texts(texts.iter().map(|(text, _)| text.as_str()).collect()),
+                Set::Number(number, _) => Given::Number(*number as f64),
+                Set::Flag => Given::Flag(true),
+                Set::Invalid => continue,
+            };
+            match (*option, &given) {
+                ("args", Given::Flag(_)) | ("queue", _) => keys.push(option),
+                ("kind" | "gaps", _) => {}
+                ("args" | "meta", _) => {
+                    keys.push(option);
+                    document.push((if *option == "args" { "args_keys" } else { "meta_keys" }, given));
+                }
+                ("exclude_kind", _) => document.push(("exclude_type", given)),
+                _ => document.push((option, given)),
             }
-            "on_reentry" => self.on_reentry = setting(entry, word(entry, problems)),
-            "like" => self.like = setting(entry, word(entry, problems)),
-            "gaps" => self.allows_gaps = gaps(entry, problems),
-            _ => {}
         }
+        // A preset's own parts stay in the key.
+        if !keys.is_empty() {
+            let preset = self.options.text("like").and_then(|word| word.parse().ok()).map_or(&[][..], Preset::keys);
+            keys.extend(preset.iter().filter(|key| **key != "type"));
+            document.push(("keys", Given::Texts(keys)));
+        }
+        document
     }
-}
 
-#[expect(clippy::unnecessary_wraps, reason = "each caller stores an option")]
-fn setting<T>(entry: &Entry, value: Option<T>) -> Option<Setting<T>> {
-    Some(Setting { span: entry.span, value })
-}
-
-fn args(entry: &Entry, problems: &mut Problems) -> Option<Args> {
-    match entry.value {
-        Value::List(_) => selection(entry, problems).map(Args::Selected),
-        _ => entry.flag(problems).then_some(Args::All),
-    }
-}
-
-/// Reads names of members: literal, or a JSON Pointer when they start with a slash.
-fn selection(entry: &Entry, problems: &mut Problems) -> Option<Vec<LitStr>> {
-    let mut names = entry.texts(problems)?;
-    // An invalid name is not also checked against the members.
-    names.retain(|name| {
-        let value = name.value();
-        let is_pointer = value.starts_with('/');
-        let is_escaped = |rest: &str| rest.starts_with(['0', '1']);
-        let (problem, hint) = if value.is_empty() {
-            (
-                format!("empty name in `{}`: \"\"", entry.name),
-                "write the name of a member, or a JSON Pointer such as \"/address/zip\"",
-            )
-        } else if is_pointer && !value.split('~').skip(1).all(is_escaped) {
-            (
-                format!("invalid JSON Pointer: {value:?}"),
-                "in a JSON Pointer `~` is written `~0`, and `/` in a name `~1`",
-            )
-        } else {
-            return true;
+    /// Reports a problem at the text at fault, or else at the option.
+    fn report(&self, problem: &Problem, problems: &mut Problems) {
+        let name = match problem.member {
+            "args_keys" | "optional_args_keys" | "keys" => "args",
+            "meta_keys" => "meta",
+            "exclude_type" => "exclude_kind",
+            member => member,
         };
-        problems.add(name.span(), problem, hint);
-        false
-    });
-    Some(names)
-}
-
-/// Reads `name = "word"`.
-fn word<W: FromStr<Err = UnknownWord>>(entry: &Entry, problems: &mut Problems) -> Option<W> {
-    let text = entry.text(problems)?;
-    let found = text.value().parse();
-    found.map_err(|unknown: UnknownWord| report_word(unknown.member(), &text, unknown.words(), problems)).ok()
-}
-
-/// Reads `states("available", "running")`.
-fn states(entry: &Entry, problems: &mut Problems) -> Option<StateSet> {
-    let texts = entry.texts(problems)?;
-    let mut states = Vec::new();
-    for text in &texts {
-        match JobState::of_policy(&text.value()) {
-            Ok(state) => states.push(state),
-            Err(unknown) => report_word("state", text, unknown.words(), problems),
+        // The states are at fault rather than the event that ends the claim.
+        let place = if name == "until" && self.options.has(&["states"]) { "states" } else { name };
+        let span = self.options.span_of(place).unwrap_or(self.span);
+        let Some(item) = &problem.item else {
+            let hint = match (name, problem.hint) {
+                ("update", "") => "select the args of the key with `args(\"...\")`, or mark fields `#[job(unique)]`",
+                ("scope", _) => "a scope is a set of states with a name: keep one of the two",
+                ("like", _) => "add a length such as `ttl = \"10m\"`",
+                ("exclude_kind", _) => {
+                    "remove it, or make the key of something else: `args`, `queue` or `meta(\"...\")`"
+                }
+                (_, hint) => hint,
+            };
+            return problems.add(span, format!("invalid unique policy: {name}: {problem}"), hint);
+        };
+        let span = match self.options.find(name) {
+            Some(Set::Text((_, span))) => *span,
+            Some(Set::Texts(texts)) => texts.iter().find(|(text, _)| text == item).map_or(span, |(_, span)| *span),
+            _ => span,
+        };
+        if !problem.words.is_empty() {
+            report_word(if name == "states" { "state" } else { name }, item, span, problem.words, problems);
+        } else if problem.member.ends_with("_keys") {
+            let hint = "in a JSON Pointer `~` is written `~0`, and `/` in a name `~1`";
+            problems.add(span, format!("invalid JSON Pointer: {item:?}"), hint);
+        } else {
+            report_length(name, problem.reason.as_str(), item, span, problems);
         }
     }
-    // A set without the invalid state could cause wrong errors about the set.
-    (states.len() == texts.len()).then(|| StateSet::of(&states))
 }
 
-/// Reads `gaps = "allowed"`.
-fn gaps(entry: &Entry, problems: &mut Problems) -> bool {
-    let text = entry.text(problems);
-    let unknown = text.filter(|text| text.value() != "allowed");
-    if let Some(text) = &unknown {
-        report_word("gaps", text, &["allowed"], problems);
+/// Fields as selections. Only those that may be absent from the JSON are optional.
+struct Selections([(&'static str, Vec<String>); 2]);
+
+impl Selections {
+    fn of<'f>(fields: impl Iterator<Item = (&'f str, bool)>) -> Self {
+        let (optional, required): (Vec<_>, Vec<_>) = fields.partition(|(_, may_be_absent)| *may_be_absent);
+        let names = |fields: Vec<(&str, bool)>| fields.into_iter().map(|(name, _)| selector(name)).collect();
+        Self([("args_keys", names(required)), ("optional_args_keys", names(optional))])
     }
-    unknown.is_none()
+
+    fn marked(fields: &Fields) -> Self {
+        Self::of(fields.unique.iter().map(|marked| (marked.name.as_str(), marked.may_be_absent)))
+    }
+
+    fn members(&self) -> Vec<(&'static str, Given<'_>)> {
+        let named = self.0.iter().filter(|(_, names)| !names.is_empty());
+        named.map(|(member, names)| (*member, Given::Texts(names.iter().map(String::as_str).collect()))).collect()
+    }
 }
 
-fn report_word(what: &str, given: &LitStr, words: &[&str], problems: &mut Problems) {
-    let value = given.value();
-    let meant = known_elsewhere_as(&value).filter(|meant| words.contains(meant));
-    let meant = meant.or_else(|| closest(&value, words.iter().copied()));
+/// The document of a policy by the kind and these fields, each with whether the JSON may lack it.
+pub(crate) fn document_of_fields<'f>(fields: impl Iterator<Item = (&'f str, bool)>) -> String {
+    let selections = Selections::of(fields);
+    let keys = ("keys", Given::Texts(vec!["type", "args"]));
+    json(&selections.members().into_iter().chain([keys]).collect::<Vec<_>>())
+}
+
+/// A document as JSON.
+fn json(document: &[(&str, Given<'_>)]) -> String {
+    let text = |text: &str| {
+        let escaped = text.chars().map(|letter| match letter {
+            '"' | '\\' => format!("\\{letter}"),
+            letter if letter.is_control() => format!("\\u{:04x}", u32::from(letter)),
+            letter => letter.to_string(),
+        });
+        format!("\"{}\"", escaped.collect::<String>())
+    };
+    let members = document.iter().map(|(name, given)| {
+        let value = match given {
+            Given::Text(given) => text(given),
+            Given::Texts(given) => format!("[{}]", given.iter().map(|given| text(given)).collect::<Vec<_>>().join(",")),
+            Given::Number(number) => number.to_string(),
+            Given::Flag(flag) => flag.to_string(),
+            Given::Null | Given::Other => "null".to_owned(),
+        };
+        format!("\"{name}\":{value}")
+    });
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+fn report_word(what: &str, given: &str, span: Span, words: &[&str], problems: &mut Problems) {
+    let meant = known_elsewhere_as(given).filter(|meant| words.contains(meant));
+    let meant = meant.or_else(|| closest(given, words.iter().copied()));
     let meant = meant.map(|meant| format!("did you mean \"{meant}\"? "));
     let hint = format!("{}valid: {}", meant.unwrap_or_default(), listed(words.iter().copied(), "and"));
-    problems.add(given.span(), format!("unknown {what}: {value:?}"), hint);
+    problems.add(span, format!("unknown {what}: {given:?}"), hint);
 }
 
 /// The state that another queue calls by this name.
@@ -245,34 +231,11 @@ fn known_elsewhere_as(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Reads a length of time without months and years.
-pub(crate) fn exact_length(entry: &Entry, problems: &mut Problems) -> Option<std::time::Duration> {
-    length(entry, exact, problems)
-}
-
-/// Reads a length of time.
-fn length<T>(entry: &Entry, read: fn(&str) -> Result<T, InvalidLength>, problems: &mut Problems) -> Option<T> {
-    let text = entry.text(problems)?;
-    let report = |InvalidLength { problem, given }| {
-        let hint = "write a length of time such as \"15m\", \"1d12h\" or \"PT15M\"";
-        problems.add(text.span(), format!("invalid {}: {problem}: {given:?}", entry.name), hint);
-    };
-    read(&text.value()).map_err(report).ok()
-}
-
-fn limit(entry: &Entry, problems: &mut Problems) -> Limit {
-    let window = |text: &str| exact_window(text).map(Length::from);
-    let read = if entry.name == "window" { window } else { Length::from_str };
-    Limit { name: entry.name.clone(), span: entry.span, length: length(entry, read, problems) }
-}
-
 fn report_unknown(entry: &Entry, problems: &mut Problems) {
     let hint = if ["priority", "max_attempts", "crate"].contains(&entry.name.as_str()) {
         format!("`{}` goes outside `unique(...)`", entry.name)
-    } else if let Some(meant) = closest(&entry.name, OPTIONS) {
-        format!("did you mean `{meant}`? The options are {}", listed(OPTIONS, "and"))
     } else {
-        format!("the options are {}", listed(OPTIONS, "and"))
+        known(&entry.name, &OPTIONS)
     };
     problems.add(entry.span, format!("unknown option of `unique`: `{}`", entry.name), hint);
 }

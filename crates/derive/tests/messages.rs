@@ -21,6 +21,8 @@ mod fields;
 mod group;
 #[path = "../src/group_check.rs"]
 mod group_check;
+#[path = "../src/options.rs"]
+mod options;
 #[path = "../src/place_check.rs"]
 mod place_check;
 #[path = "../src/problems.rs"]

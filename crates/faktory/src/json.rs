@@ -12,7 +12,8 @@ const SHOWN: usize = 80;
 
 /// Reads the JSON of a command.
 pub(crate) fn read<T: DeserializeOwned>(verb: &str, text: &str) -> Result<T, Refusal> {
-    if is_too_deep(text) {
+    // JSON that is passed on as text is not read otherwise.
+    if uniqueue::json::depth(text) > MAX_DEPTH {
         return Err(Refusal::new(format!("Invalid {verb}: nested deeper than {MAX_DEPTH}")));
     }
     parse(verb, text)
@@ -24,27 +25,6 @@ pub(crate) fn parse<T: DeserializeOwned>(verb: &str, text: &str) -> Result<T, Re
         let shown: String = text.chars().take(SHOWN).collect();
         Refusal::new(format!("Invalid {verb}: {error}: {shown}"))
     })
-}
-
-/// Whether arrays and objects are nested too deep. JSON that is passed on as text is not read otherwise.
-fn is_too_deep(text: &str) -> bool {
-    let (mut depth, mut is_in_string, mut is_escaped) = (0_usize, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_in_string => is_escaped = true,
-            b'"' => is_in_string = !is_in_string,
-            b'[' | b'{' if !is_in_string => {
-                depth += 1;
-                if depth > MAX_DEPTH {
-                    return true;
-                }
-            }
-            b']' | b'}' if !is_in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
 }
 
 #[cfg(test)]

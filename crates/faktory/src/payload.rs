@@ -178,7 +178,7 @@ pub(crate) fn check_queue(queue: &str) -> Result<(), Refusal> {
 
 /// A member of `custom`. Meta keeps numbers as doubles, so a number that a double would change is an error.
 fn read_member((name, json): (String, Box<RawValue>)) -> Result<(String, Value), Refusal> {
-    let value = uniqueue::parse_json(json.get());
+    let value = uniqueue::json::parse_json(json.get());
     value.map(|value| (name.clone(), value)).map_err(|error| Refusal::new(format!("invalid custom: {name}: {error}")))
 }
 

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use uniqueue::json::{Token, tokens};
 use uniqueue::{AttemptError, FetchedJob, JobRow};
 
 use crate::fetched::Fetched;
@@ -133,17 +134,9 @@ fn json(source: &Source<'_>) -> Result<String, Refusal> {
 
 /// JSON text without white space, every digit as it was.
 fn compact(json: &RawValue) -> Box<RawValue> {
-    let (mut text, mut is_in_string, mut is_escaped) = (String::with_capacity(json.get().len()), false, false);
-    for c in json.get().chars() {
-        match c {
-            _ if is_escaped => is_escaped = false,
-            '\\' if is_in_string => is_escaped = true,
-            '"' => is_in_string = !is_in_string,
-            ' ' | '\n' | '\r' | '\t' if !is_in_string => continue,
-            _ => {}
-        }
-        text.push(c);
-    }
+    let is_blank = |token: &Token<'_>| matches!(token, Token::Other(' ' | '\n' | '\r' | '\t'));
+    let mut text = String::with_capacity(json.get().len());
+    tokens(json.get()).filter(|(_, token)| !is_blank(token)).for_each(|(_, token)| token.push_to(&mut text));
     RawValue::from_string(text).unwrap_or_else(|_| json.to_owned())
 }
 

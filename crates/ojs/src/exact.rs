@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use uniqueue::json::{Token, tokens};
 
 use crate::problem::Problem;
 
@@ -27,40 +28,23 @@ pub(crate) fn read(text: &str) -> Result<Value, Problem> {
     // Invalid JSON must not become valid by the marks.
     serde_json::from_str::<IgnoredAny>(text).map_err(invalid)?;
     let mut marked = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
-        let (before, token) = rest.split_at(start);
-        marked.push_str(before);
-        let length = if token.starts_with('"') { string_length(token) } else { number_length(token) };
-        let (token, after) = token.split_at(length);
-        if token.starts_with("\"\\u0000") {
-            return Err(Problem::invalid("PostgreSQL cannot store the character NUL: \\u0000"));
+    for (_, token) in tokens(text) {
+        match token {
+            Token::Text(text) if text.starts_with("\"\\u0000") => {
+                return Err(Problem::invalid("PostgreSQL cannot store the character NUL: \\u0000"));
+            }
+            // serde_json reads -0 as a double.
+            Token::Number(number) if number == "-0" || !is_integer(number) => {
+                marked.push_str(&format!("\"\\u0000{number}\""));
+            }
+            plain => plain.push_to(&mut marked),
         }
-        // serde_json reads -0 as a double.
-        let is_integer = token != "-0" && (token.parse::<i64>().is_ok() || token.parse::<u64>().is_ok());
-        let is_plain = token.starts_with('"') || is_integer;
-        match is_plain {
-            true => marked.push_str(token),
-            false => marked.push_str(&format!("\"\\u0000{token}\"")),
-        }
-        rest = after;
     }
-    marked.push_str(rest);
     serde_json::from_str(&marked).map_err(invalid)
 }
 
-fn string_length(token: &str) -> usize {
-    let mut is_escaped = false;
-    let end = token.bytes().skip(1).position(|byte| {
-        let is_end = byte == b'"' && !is_escaped;
-        is_escaped = byte == b'\\' && !is_escaped;
-        is_end
-    });
-    end.map_or(token.len(), |end| end + 2)
-}
-
-fn number_length(token: &str) -> usize {
-    token.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E')).unwrap_or(token.len())
+fn is_integer(number: &str) -> bool {
+    number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok()
 }
 
 /// Writes a value with the numbers as they were read.
@@ -109,7 +93,7 @@ pub(crate) fn double(value: &Value) -> Option<f64> {
 /// A value that the queue keeps as doubles: meta, results and details of errors. A number that a double would change is an
 /// error, as in a key.
 pub(crate) fn plain(name: &str, value: &Value) -> Result<Value, Problem> {
-    uniqueue::parse_json(&Exact(value).to_string())
+    uniqueue::json::parse_json(&Exact(value).to_string())
         .map_err(|error| Problem::invalid(format!("invalid {name}: {error}")).detail("field", name))
 }
 

@@ -5,10 +5,16 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use serde_json::{Value, json};
-use uniqueue::{OJS_MECHANISM, OJS_STRENGTH};
 
 use crate::answer::{Answer, Answered};
 use crate::door::Door;
+
+/// No two jobs claim one key, under any race.
+const UNIQUE_STRENGTH: &str = "strong";
+
+/// The mechanism behind the strength.
+const UNIQUE_MECHANISM: &str = "PostgreSQL partial unique index over each job's own unique states, met with INSERT … ON \
+     CONFLICT DO NOTHING";
 
 /// How long an answer of the database counts: probes cost it no more than one statement in this time.
 const FRESH: Duration = Duration::from_secs(1);
@@ -56,10 +62,10 @@ pub(crate) async fn manifest() -> Answered {
         "conformance_tier": "full",
         "protocols": ["http"],
         "backend": "postgres",
-        "unique_job_strength": OJS_STRENGTH,
+        "unique_job_strength": UNIQUE_STRENGTH,
         "schema_validation": false,
         "capabilities": {
-            "unique_jobs": { "strength": OJS_STRENGTH, "mechanism": OJS_MECHANISM },
+            "unique_jobs": { "strength": UNIQUE_STRENGTH, "mechanism": UNIQUE_MECHANISM },
             "batch_enqueue": true, "cron_jobs": true, "dead_letter": true, "delayed_jobs": true, "job_ttl": true,
             "priority_queues": true, "rate_limiting": true, "schema_validation": false, "workflows": true, "pause_resume": true,
         },

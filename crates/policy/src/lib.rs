@@ -9,7 +9,9 @@
 mod word;
 
 mod conflict;
+mod document;
 mod gap;
+mod key_parts;
 mod length;
 #[cfg(feature = "time")]
 mod length_after;
@@ -22,6 +24,8 @@ mod terms;
 mod update;
 
 pub use conflict::{InsertOutcome, OnConflict, OnReentry, Until};
+pub use document::{Given, Policy};
+pub use key_parts::{KeyArgs, KeyParts, Part};
 pub use length::{InvalidLength, LONGEST, Length, check_window};
 pub use preset::Preset;
 pub use read_length::{exact, exact_window};

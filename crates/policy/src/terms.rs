@@ -9,6 +9,7 @@ use crate::scope::UniqueScope;
 use crate::state::JobState;
 use crate::states::StateSet;
 use crate::update::{Update, UpdateArgs};
+use crate::word::UnknownWord;
 
 /// All of a policy except what makes its key, and the window, which is part of the key.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -31,44 +32,50 @@ pub struct Terms {
     pub update: Update,
 }
 
-/// A rule of policies that is broken.
+/// A mistake in a policy: a value that cannot be read, or a broken rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     /// The member at fault.
     pub member: &'static str,
-    /// The problem as a phrase. It ends with the value at fault, unless `values` has it.
+    /// The problem as a phrase. It ends with the value at fault, unless `item` or `values` has it.
     pub reason: String,
-    /// The members whose values are at fault.
+    /// The text at fault, or the item of a list.
+    pub item: Option<String>,
+    /// The members whose values are at fault. A text is empty where only the caller has the value.
     pub values: Vec<(&'static str, String)>,
-    /// The remedy.
+    /// The words that stand to choose from, where `item` is none of them.
+    pub words: &'static [&'static str],
+    /// The remedy. Empty where the reason says it.
     pub hint: &'static str,
 }
 
 impl Problem {
-    fn new(member: &'static str, reason: impl Into<String>, hint: &'static str) -> Self {
-        Self { member, reason: reason.into(), values: Vec::new(), hint }
+    pub(crate) fn new(member: &'static str, reason: impl Into<String>, hint: &'static str) -> Self {
+        Self { member, reason: reason.into(), item: None, values: Vec::new(), words: &[], hint }
     }
 
-    fn with(mut self, member: &'static str, value: impl fmt::Display) -> Self {
+    pub(crate) fn with(mut self, member: &'static str, value: impl fmt::Display) -> Self {
         self.values.push((member, format!("\"{value}\"")));
         self
     }
 
-    /// A member that needs `on_conflict` update stands beside another one.
-    #[must_use]
-    pub fn needs_update(member: &'static str, on_conflict: OnConflict) -> Self {
-        Self::new(member, "needs on_conflict update", "remove on_conflict").with("on_conflict", on_conflict)
+    pub(crate) fn of_item(member: &'static str, reason: &str, item: &str) -> Self {
+        Self { item: Some(item.to_owned()), ..Self::new(member, reason, "") }
+    }
+
+    pub(crate) fn unknown_word(member: &'static str, unknown: &UnknownWord) -> Self {
+        let reason = format!("must be one of {}", unknown.words.join(", "));
+        Self { words: unknown.words, ..Self::of_item(member, &reason, &unknown.given) }
     }
 }
 
 /// The reason, then the values: `must be longer than debounce: "PT5S" and "PT1M"`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)?;
-        for (place, (_, value)) in self.values.iter().enumerate() {
-            write!(f, "{}{value}", if place == 0 { ": " } else { " and " })?;
-        }
-        Ok(())
+        let item = self.item.as_ref().map(|item| format!("{item:?}"));
+        let values: Vec<_> = item.into_iter().chain(self.values.iter().map(|(_, value)| value.clone())).collect();
+        let parts = [self.reason.clone(), values.join(" and ")];
+        f.write_str(&parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
     }
 }
 
@@ -99,7 +106,7 @@ impl Terms {
         }
     }
 
-    /// The rules that are broken, always in the same order. The SQL function `_check_claim` has the same rules.
+    /// The rules that are broken, always in the same order. The SQL function `_check_claim_members` has the same rules.
     pub fn problems(&self) -> impl Iterator<Item = Problem> {
         const RULES: [fn(&Terms) -> Option<Problem>; 9] = [
             states_are_named,

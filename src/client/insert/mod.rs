@@ -16,7 +16,6 @@ mod edges;
 mod logged;
 mod many;
 mod middleware;
-mod misfit;
 mod one;
 mod parts;
 mod payload;

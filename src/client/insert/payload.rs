@@ -8,12 +8,14 @@ use std::io;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::misfit::{Misfit, find_misfit};
 use crate::error::{Error, Result};
-use crate::unique::{MAX_DEPTH, check_jsonb_members, read_json};
+use crate::json::{self, MAX_DEPTH, Token, is_beyond_numeric, tokens};
 
 const NUL_PROBLEM: &str = "PostgreSQL cannot store the character NUL: \\u0000";
 const DEPTH_PROBLEM: &str = "values nest too deeply: \"more than 127 levels\"";
+
+/// From this length on each number is looked at: PostgreSQL's `numeric` has as many digits after its point.
+const LONG_TEXT: usize = 16_384;
 
 /// The most bytes of a job's args as JSON text, unless the client has another limit.
 pub(in crate::client) const MAX_ARGS_BYTES: usize = 1 << 20;
@@ -28,21 +30,13 @@ pub(in crate::client) fn check_args(kind: &str, args: &RawValue, max_bytes: usiz
         let problem = format!("longer than {max_bytes} bytes: {bytes} bytes");
         return Err(Error::InvalidJson { what: "args", kind: kind.to_owned(), problem });
     }
-    let problem = if holds_nul(args.get()) {
-        NUL_PROBLEM.to_owned()
-    } else if is_too_deep(args.get()) {
-        DEPTH_PROBLEM.to_owned()
-    } else if let Some(Misfit { what, at, text }) = find_misfit(args.get()) {
-        format!("PostgreSQL cannot store {what} at byte {at}: {text}")
-    } else {
-        return Ok(());
-    };
-    Err(Error::InvalidJson { what: "args", kind: kind.to_owned(), problem })
+    misfit(args.get())
+        .map_or(Ok(()), |problem| Err(Error::InvalidJson { what: "args", kind: kind.to_owned(), problem }))
 }
 
 /// Checks meta, itself the first level of it.
 pub(in crate::client) fn check_meta(kind: &str, meta: &Map<String, Value>) -> Result<()> {
-    check_jsonb_members("meta", kind, meta)?;
+    json::check_members("meta", kind, meta)?;
     if is_longer(meta, MAX_META_BYTES) {
         let problem = format!("longer than {MAX_META_BYTES} bytes");
         return Err(Error::InvalidJson { what: "meta", kind: kind.to_owned(), problem });
@@ -69,44 +63,54 @@ fn is_longer(object: &Map<String, Value>, max_bytes: usize) -> bool {
 
 /// Reads args that a key is made from.
 pub(in crate::client) fn read_args(kind: &str, args: &RawValue) -> Result<Value> {
-    read_json(args.get()).map_err(|flaw| flaw.in_json("args", kind))
+    json::read(args.get()).map_err(|flaw| flaw.in_json("args", kind))
 }
 
-/// Whether JSON text holds an escaped NUL, which `jsonb` refuses. An escaped backslash before
-/// `u0000` makes it plain text.
-fn holds_nul(json: &str) -> bool {
-    // Most have no backslash, which is found out in a fraction of the time.
-    json.contains('\\')
-        && json.match_indices("\\u0000").any(|(at, _)| {
-            let backslashes = json[..at].bytes().rev().take_while(|b| *b == b'\\').count();
-            backslashes % 2 == 0
-        })
-}
-
-/// Whether arrays and objects of JSON text nest deeper than they can be read back.
-fn is_too_deep(json: &str) -> bool {
-    // Nearly all have fewer brackets than that, and counting takes a fraction of the time.
-    json.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() > MAX_DEPTH && depth(json) > MAX_DEPTH
-}
-
-/// How deep arrays and objects nest. The text is JSON, so a backslash stands in a string only.
-fn depth(json: &str) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    let mut is_string = false;
-    let mut bytes = json.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => is_string = !is_string,
-            b'\\' => drop(bytes.next()),
-            b'[' | b'{' if !is_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !is_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
+/// Why JSON text cannot be stored as `jsonb`, or be read back: NUL, half of a surrogate pair, a number of too many digits, and
+/// arrays and objects that nest too deep.
+fn misfit(json: &str) -> Option<String> {
+    // Nearly all texts have none of these, which is found out in a fraction of the time.
+    let has_exponent = || json.as_bytes().windows(2).any(|pair| pair[0].is_ascii_digit() && pair[1] | 0x20 == b'e');
+    let is_nested = || json.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() > MAX_DEPTH;
+    if json.len() < LONG_TEXT && !json.contains("\\u") && !has_exponent() && !is_nested() {
+        return None;
     }
-    deepest
+    let refused = |what: &str, at: usize, text: &str| {
+        // A long number is ASCII, so this is a slice between characters.
+        Some(format!("PostgreSQL cannot store {what} at byte {at}: {}", &text[..text.len().min(40)]))
+    };
+    let mut depth = 0_usize;
+    tokens(json).find_map(|(at, token)| match token {
+        Token::Other('[' | '{') => {
+            depth += 1;
+            (depth > MAX_DEPTH).then(|| DEPTH_PROBLEM.to_owned())
+        }
+        Token::Other(']' | '}') => {
+            depth = depth.saturating_sub(1);
+            None
+        }
+        Token::Text(text) => match unstorable(text)? {
+            (_, "\\u0000") => Some(NUL_PROBLEM.to_owned()),
+            (place, half) => refused("half of a surrogate pair", at + place, half),
+        },
+        Token::Number(number) if is_beyond_numeric(number) => refused("a number of so many digits", at, number),
+        Token::Number(_) | Token::Other(_) => None,
+    })
+}
+
+/// The first escape of a JSON string that stands for NUL or for half of a surrogate pair, and its place.
+fn unstorable(text: &str) -> Option<(usize, &str)> {
+    let unit = |at: usize| u16::from_str_radix(text.get(at..at + 6)?.strip_prefix("\\u")?, 16).ok();
+    let mut at = 0;
+    while let Some(next) = text[at..].find('\\') {
+        at += next;
+        at += match (unit(at), unit(at + 6)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
+            (Some(0 | 0xD800..=0xDFFF), _) => return Some((at, &text[at..at + 6])),
+            _ => 2,
+        };
+    }
+    None
 }
 
 #[cfg(test)]
@@ -115,28 +119,15 @@ mod tests {
 
     #[test]
     fn only_a_real_nul_is_refused() {
-        assert!(holds_nul(r#"{"a":"x\u0000"}"#));
-        assert!(!holds_nul(r#"{"a":"x\\u0000"}"#));
-        assert!(holds_nul(r#"{"a":"x\\\u0000"}"#));
-        assert!(!holds_nul("{}"));
-    }
-
-    #[test]
-    fn depth_is_counted_outside_of_strings() {
-        for (json, expected) in [
-            ("1", 0),
-            ("{}", 1),
-            (r#"{"a":[1,{"b":[]}],"c":[]}"#, 4),
-            (r#"["[[[[{{{{"]"#, 1),
-            (r#"["\"[[[\\",[]]"#, 2),
-            (r#"{"\\\"[":[]}"#, 2),
-        ] {
-            assert_eq!(depth(json), expected, "{json}");
-        }
+        assert_eq!(misfit(r#"{"a":"x\u0000"}"#).as_deref(), Some(NUL_PROBLEM));
+        assert_eq!(misfit(r#"{"a":"x\\u0000"}"#), None);
+        assert_eq!(misfit(r#"{"a":"x\\\u0000"}"#).as_deref(), Some(NUL_PROBLEM));
+        assert_eq!(misfit("{}"), None);
     }
 
     #[test]
     fn text_is_too_deep_exactly_when_it_cannot_be_read_back() {
+        let is_too_deep = |json: &str| misfit(json).is_some_and(|problem| problem == DEPTH_PROBLEM);
         for levels in [1, 126, 127, 128, 129, 100_000] {
             for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
                 let json = format!("{}1{}", open.repeat(levels), close.repeat(levels));
@@ -144,5 +135,54 @@ mod tests {
             }
         }
         assert!(!is_too_deep(&format!("[{}[]]", "[],".repeat(1_000))));
+    }
+
+    /// The place and the text of the misfit.
+    fn found(json: &str) -> Option<(usize, String)> {
+        let problem = misfit(json)?;
+        let (at, text) = problem.split_once(" at byte ")?.1.split_once(": ")?;
+        Some((at.parse().ok()?, text.to_owned()))
+    }
+
+    #[test]
+    fn half_of_a_surrogate_pair_is_found_at_its_place() {
+        for (json, expected) in [
+            (r#"{"a":"\ud83d\ude00 \uD83D\uDE00"}"#, None),
+            (r#"{"a":"\\ud83d"}"#, None),
+            (r#"{"a":"\ud83d"}"#, Some((6, r"\ud83d"))),
+            (r#"{"a":"\ude00\ud83d"}"#, Some((6, r"\ude00"))),
+            (r#"{"\ud83d\ud83d":1}"#, Some((2, r"\ud83d"))),
+            (r#"["\ud83d\n\ude00"]"#, Some((2, r"\ud83d"))),
+            (r#"["\\\udfff"]"#, Some((4, r"\udfff"))),
+            (r#"["ä\ud800ä"]"#, Some((4, r"\ud800"))),
+            (r#"["\ud7ff\ue000"]"#, None),
+        ] {
+            assert_eq!(found(json), expected.map(|(at, text): (usize, &str)| (at, text.to_owned())), "{json}");
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_numeric_are_found_at_their_place() {
+        for (json, expected) in [
+            ("[1e131071, 1e-16383, 0e200000, 10e131070]", None),
+            ("[0, 1e131072]", Some((4, "1e131072"))),
+            ("[-1E+200000]", Some((1, "-1E+200000"))),
+            ("1e-16384", Some((0, "1e-16384"))),
+            ("0e-16384", Some((0, "0e-16384"))),
+            ("0.1e-16383", Some((0, "0.1e-16383"))),
+            ("0.001e131075", Some((0, "0.001e131075"))),
+            ("0.001e131074", None),
+            ("0e1073741823", Some((0, "0e1073741823"))),
+            ("0e1073741822", None),
+            ("1e99999999999999999999", Some((0, "1e99999999999999999999"))),
+            (r#"{"1e200000": "1e200000", "\"1e200000": 1}"#, None),
+        ] {
+            assert_eq!(found(json), expected.map(|(at, text): (usize, &str)| (at, text.to_owned())), "{json}");
+        }
+        let (zeros, ones) = ("0".repeat(131_071), "1".repeat(16_384));
+        assert_eq!(found(&format!("1{zeros}")), None);
+        assert_eq!(found(&format!("[10{zeros}]")).map(|(at, text)| (at, text.len())), Some((1, 40)));
+        assert_eq!(found(&format!("0.{ones}e1")), None);
+        assert!(found(&format!("0.{ones}")).is_some());
     }
 }

@@ -8,7 +8,8 @@ use sqlx::Row;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::task::JoinSet;
-use uniqueue::{NewJob, OnConflict, Subject, UniquePolicy, canonical_json, parse_json};
+use uniqueue::json::{canonical_json, parse_json};
+use uniqueue::{NewJob, OnConflict, Subject, UniquePolicy};
 
 use super::random::Random;
 use super::{insert, told};

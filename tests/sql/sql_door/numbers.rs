@@ -1,7 +1,7 @@
 //! Numbers in keys: one text, or one error, in Rust and in SQL.
 
 use sqlx::Row;
-use uniqueue::{canonical_json, parse_json};
+use uniqueue::json::{canonical_json, parse_json};
 
 use super::random::Random;
 use support::{Database, soak};

@@ -101,7 +101,7 @@ impl Random {
     pub fn number(&mut self) -> String {
         loop {
             let text = self.any_number();
-            if uniqueue::parse_json(&text).is_ok() {
+            if uniqueue::json::parse_json(&text).is_ok() {
                 return text;
             }
         }

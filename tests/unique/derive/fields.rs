@@ -171,7 +171,7 @@ fn every_option_and_word_is_on_the_page() {
         include_str!("../../../crates/derive/src/unique.rs"),
     ];
     for source in sources {
-        let list = source.split_once("const OPTIONS: [&str; ").unwrap().1;
+        let list = source.split_once("const OPTIONS: [").unwrap().1;
         let list = list.split_once("] =").unwrap().1.split_once("];").unwrap().0;
         for option in list.split('"').skip(1).step_by(2) {
             let is_there = [" =", "(", "`"].iter().any(|end| page.contains(&format!("| `{option}{end}")));

@@ -3,7 +3,8 @@
 use clap::Args;
 use serde::Serialize;
 use time::OffsetDateTime;
-use uniqueue::{AttemptError, Client, JobChild, JobParent, JobRow, JobState, Obstacle, indent_json};
+use uniqueue::json::indent_json;
+use uniqueue::{AttemptError, Client, JobChild, JobParent, JobRow, JobState, Obstacle};
 
 use super::id_argument::{IdArgument, Named};
 use super::relatives;

@@ -1,7 +1,7 @@
 //! JSON in indented lines.
 
 use maud::{Markup, html};
-use uniqueue::indent_json;
+use uniqueue::json::indent_json;
 
 use super::hostile::beginning;
 use super::{Hostile, grouped};

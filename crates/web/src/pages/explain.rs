@@ -2,10 +2,8 @@
 
 use maud::{Markup, html};
 use serde_json::value::RawValue;
-use uniqueue::{
-    BackfillReport, Explanation, InsertOutcome, JobRow, JobState, KindRow, NewJob, UniquePolicy, indent_json,
-    parse_json,
-};
+use uniqueue::json::{indent_json, parse_json};
+use uniqueue::{BackfillReport, Explanation, InsertOutcome, JobRow, JobState, KindRow, NewJob, UniquePolicy};
 
 use super::jobs::SINCE;
 use super::lab::{LAB, replay};

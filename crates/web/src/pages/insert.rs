@@ -5,7 +5,8 @@ use std::time::Duration;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::value::RawValue;
-use uniqueue::{JobId, NewJob, indent_json};
+use uniqueue::json::indent_json;
+use uniqueue::{JobId, NewJob};
 
 use crate::access::Right;
 use crate::failure::{Failure, told};

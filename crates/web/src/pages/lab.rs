@@ -10,7 +10,8 @@ use maud::{Markup, html};
 use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::time::Instant;
-use uniqueue::{Claim, JobFilter, JobId, JobRow, JobState, OnConflict, Subject, UniquePolicy, parse_json};
+use uniqueue::json::parse_json;
+use uniqueue::{Claim, JobFilter, JobId, JobRow, JobState, OnConflict, Subject, UniquePolicy};
 
 use super::jobs::CLOCKS;
 use crate::html::{Cell, ago, at, fitting, grouped, job_link, key_cell, state};

@@ -1,7 +1,8 @@
 //! The policy, its dimensions and the canonical form.
 
 use serde_json::{Value, json};
-use uniqueue::{NewJob, Subject, UniquePolicy, canonical_json};
+use uniqueue::json::canonical_json;
+use uniqueue::{NewJob, Subject, UniquePolicy};
 
 use super::{email, insert, refused};
 use crate::seeds::{HOUR, jobs};

@@ -1,7 +1,7 @@
 //! States, periods and the strength of the promise.
 
 use serde_json::json;
-use uniqueue::{Job, JobState, NewJob, Outcome, Retention, UniquePolicy, UniqueScope, ojs_manifest};
+use uniqueue::{Job, JobState, NewJob, Outcome, Retention, UniquePolicy, UniqueScope};
 
 use super::{email, enqueue, insert};
 use crate::seeds::{DAY, HOUR, MINUTE, Stage, failure, prune, quick, race, until};
@@ -174,15 +174,6 @@ async fn strong_no_two_jobs_with_one_key_coexist() {
     );
     let error = sqlx::query(twin).execute(database.pool()).await.unwrap_err();
     assert_eq!(error.as_database_error().unwrap().code().unwrap(), "23505");
-}
-
-/// The declaration of the manifest.
-#[test]
-fn the_manifest_declares_strength_and_mechanism() {
-    let manifest = ojs_manifest();
-    let declared = &manifest["capabilities"]["unique_jobs"];
-    assert_eq!(declared["strength"], "strong");
-    assert!(declared["mechanism"].as_str().unwrap().contains("unique index"));
 }
 
 /// All strategies, dimensions, chosen members, periods and states in one document each.

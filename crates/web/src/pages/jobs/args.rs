@@ -1,7 +1,8 @@
 //! The filter of a list by args: JSON that the args contain, or plain text in them.
 
 use serde_json::Value;
-use uniqueue::{JobFilter, parse_json};
+use uniqueue::JobFilter;
+use uniqueue::json::parse_json;
 
 /// A condition on args.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,10 +6,17 @@
 
 use std::borrow::Cow;
 
-use crate::unique::flaw::Flaw;
+use super::flaw::Flaw;
 
 /// The most digits of which a double keeps every one apart from its neighbours.
 const MAX_DIGITS: usize = 17;
+
+/// The most digits of PostgreSQL's `numeric` before its point, and after it.
+const MAX_WHOLE_DIGITS: i64 = 131_072;
+const MAX_FRACTION_DIGITS: i64 = 16_383;
+
+/// From here on PostgreSQL refuses an exponent, whatever stands before it.
+const TOO_LARGE_EXPONENT: u64 = (i32::MAX / 2) as u64;
 
 /// Stands before the text of such a number, where it waits in a [`Value`](serde_json::Value) as a string. No text that
 /// `jsonb` holds begins with NUL.
@@ -75,6 +82,19 @@ pub(crate) fn exact_integer(number: &str) -> Option<String> {
     let integer = format!("{sign}{digits}{}", "0".repeat(zeros));
     let fits = integer.parse::<u64>().is_ok() || integer.parse::<i64>().is_ok();
     fits.then_some(integer)
+}
+
+/// Whether a number has more digits than PostgreSQL's `numeric`, written out without its exponent.
+pub(crate) fn is_beyond_numeric(number: &str) -> bool {
+    let Some(Written { whole, fraction, exponent, .. }) = Written::read(number) else { return false };
+    let length = |text: &str| text.len() as i64;
+    let whole_digits = match whole.bytes().chain(fraction.bytes()).position(|digit| digit != b'0') {
+        Some(zeros) => length(whole) - zeros as i64 + exponent,
+        None => 0,
+    };
+    exponent.unsigned_abs() >= TOO_LARGE_EXPONENT
+        || whole_digits > MAX_WHOLE_DIGITS
+        || length(fraction) - exponent > MAX_FRACTION_DIGITS
 }
 
 /// The parts of a JSON number.

@@ -1,8 +1,15 @@
 //! Policy documents: what is accepted, and how each mistake is named.
 
+use std::time::Duration;
+
 use serde_json::json;
+use uniqueue_policy::{StateSet, UniqueScope};
 
 use super::*;
+
+fn read(document: &Value, on_conflict: OnConflict) -> Result<UniquePolicy> {
+    UniquePolicy::from_json_with_default(document, on_conflict)
+}
 
 fn read_ojs(document: Value) -> Result<UniquePolicy> {
     read(&document, OnConflict::Reject)

@@ -16,9 +16,9 @@ use serde_json::{Number, Value};
 use sha2::{Digest, Sha256};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
+use super::flaw::Flaw;
+use super::number;
 use crate::error::Result;
-use crate::unique::flaw::Flaw;
-use crate::unique::number;
 
 /// How many arrays and objects may nest: as many as `serde_json` reads back.
 pub(crate) const MAX_DEPTH: usize = 127;
@@ -27,7 +27,7 @@ pub(crate) const MAX_DEPTH: usize = 127;
 ///
 /// ```
 /// let value = serde_json::json!({"b": 1.0, "a": [1e2, "e\u{301}"]});
-/// assert_eq!(uniqueue::canonical_json(&value)?, r#"{"a":[100,"é"],"b":1}"#);
+/// assert_eq!(uniqueue::json::canonical_json(&value)?, r#"{"a":[100,"é"],"b":1}"#);
 /// # Ok::<(), uniqueue::Error>(())
 /// ```
 ///

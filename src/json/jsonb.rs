@@ -8,10 +8,11 @@ use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Map, Value};
 
+use super::canonical::MAX_DEPTH;
+use super::flaw::Flaw;
+use super::number;
+use super::tokens::{Token, tokens};
 use crate::error::Result;
-use crate::unique::canonical::MAX_DEPTH;
-use crate::unique::flaw::Flaw;
-use crate::unique::number;
 
 /// Reads JSON text with the numbers that `jsonb` would store.
 ///
@@ -28,20 +29,6 @@ pub fn parse_json(text: &str) -> Result<Value> {
     read_whole(text).map_err(Flaw::in_key)
 }
 
-/// A Rust value as JSON: serialized to text, then read back.
-///
-/// Because it goes through text, a struct, a [`Value`] and JSON text agree: `0.1_f32` is
-/// `0.1` in text, while `serde_json::to_value` makes 0.10000000149011612 of it.
-///
-/// # Errors
-///
-/// [`Error::InvalidKey`](crate::Error::InvalidKey) when the value does not serialize to JSON (a
-/// map whose keys are not text, a `Serialize` that fails), nests deeper than 127 levels, or has a number that a double
-/// cannot hold (a `u128` of more than 17 digits).
-pub fn serialize_json(value: &impl Serialize) -> Result<Value> {
-    value_of(value).map_err(Flaw::in_key)
-}
-
 /// Checks that `jsonb` can hold a value, and that it can be read back: no NUL in any string or
 /// name, no more than 127 levels.
 ///
@@ -50,7 +37,7 @@ pub fn serialize_json(value: &impl Serialize) -> Result<Value> {
 /// # Errors
 ///
 /// [`Error::InvalidJson`](crate::Error::InvalidJson).
-pub fn check_jsonb(what: &'static str, kind: &str, value: &Value) -> Result<()> {
+pub(crate) fn check_jsonb(what: &'static str, kind: &str, value: &Value) -> Result<()> {
     check(value, 0).map_err(|flaw| flaw.in_json(what, kind))
 }
 
@@ -60,7 +47,7 @@ pub(crate) fn check_members(what: &'static str, kind: &str, members: &Map<String
 }
 
 /// Reads JSON text that a key may be made from, in part. A number that a key cannot hold becomes a string, which
-/// [`canonical`](crate::unique::canonical) refuses where it meets it.
+/// the canonical form refuses where it meets it.
 pub(crate) fn read(text: &str) -> Result<Value, Flaw> {
     from_text(&rewritten(text).0)
 }
@@ -75,13 +62,17 @@ fn from_text(text: &str) -> Result<Value, Flaw> {
     serde_json::from_str(text).map_err(|error| Flaw::new("the JSON cannot be read", &error.to_string()))
 }
 
-/// As [`serialize_json`], for callers that know whose value it is.
+/// A Rust value as JSON: serialized to text, then read back.
+///
+/// Because it goes through text, a struct, a [`Value`] and JSON text agree: `0.1_f32` is `0.1` in text, while
+/// `serde_json::to_value` makes 0.10000000149011612 of it. A value that does not serialize to JSON, nests deeper than 127
+/// levels, or has a number that a double cannot hold is a flaw.
 pub(crate) fn value_of(value: &(impl Serialize + ?Sized)) -> Result<Value, Flaw> {
     read_whole(&text_of(value)?)
 }
 
 /// A Rust value as JSON text, no deeper than text may be.
-pub(crate) fn text_of(value: &(impl Serialize + ?Sized)) -> Result<String, Flaw> {
+fn text_of(value: &(impl Serialize + ?Sized)) -> Result<String, Flaw> {
     let mut bytes = Vec::with_capacity(128);
     let mut serializer = Serializer::with_formatter(&mut bytes, Shallow { depth: 0 });
     value
@@ -154,32 +145,19 @@ fn no_nul(text: &str) -> Result<(), Flaw> {
 /// The text with each number that `jsonb` stores as an integer written as one, and each that no key can hold as a
 /// string, and the first of those. Only whole, well-formed numbers are touched.
 fn rewritten(text: &str) -> (Cow<'_, str>, Option<&str>) {
-    let bytes = text.as_bytes();
-    let mut rewritten = String::new();
-    let mut unfit = None;
-    let mut copied = 0;
-    let mut at = 0;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => at = end_of_string(bytes, at),
-            b'-' | b'0'..=b'9' => {
-                let end = at + bytes[at..].iter().take_while(|byte| is_number_byte(**byte)).count();
-                // The bytes are ASCII, so this is a slice between characters.
-                let number = &text[at..end];
-                let replaced = if number::is_unfit(number) {
-                    unfit = unfit.or(Some(number));
-                    Some(Value::from(number::marked(number)).to_string())
-                } else {
-                    number::exact_integer(number)
-                };
-                if let Some(replaced) = replaced {
-                    rewritten.push_str(&text[copied..at]);
-                    rewritten.push_str(&replaced);
-                    copied = end;
-                }
-                at = end;
-            }
-            _ => at += 1,
+    let (mut rewritten, mut copied, mut unfit) = (String::new(), 0, None);
+    for (at, token) in tokens(text) {
+        let Token::Number(number) = token else { continue };
+        let replaced = if number::is_unfit(number) {
+            unfit = unfit.or(Some(number));
+            Some(Value::from(number::marked(number)).to_string())
+        } else {
+            number::exact_integer(number)
+        };
+        if let Some(replaced) = replaced {
+            rewritten.push_str(&text[copied..at]);
+            rewritten.push_str(&replaced);
+            copied = at + number.len();
         }
     }
     if copied == 0 {
@@ -189,22 +167,6 @@ fn rewritten(text: &str) -> (Cow<'_, str>, Option<&str>) {
     (Cow::Owned(rewritten), unfit)
 }
 
-fn end_of_string(bytes: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    bytes.len()
-}
-
-const fn is_number_byte(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -212,7 +174,11 @@ mod tests {
     use serde_json::{json, value::RawValue};
 
     use super::*;
-    use crate::unique::canonical::canonical_json;
+    use crate::json::canonical::canonical_json;
+
+    fn serialize_json(value: &impl Serialize) -> Result<Value> {
+        value_of(value).map_err(Flaw::in_key)
+    }
 
     #[test]
     fn floats_and_large_integers_go_through_text() {

@@ -1,0 +1,320 @@
+//! Reading the document of a policy, strictly.
+//!
+//! The library reads documents in JSON, the derive macro makes one of its attributes, and the SQL function
+//! `_read_unique_policy` reads the same documents in the same order, with the same errors: first the members one by one,
+//! in the order of jsonb, then the rules between them.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::conflict::{OnConflict, OnReentry, Until};
+use crate::key_parts::{KeyArgs, KeyParts, Part};
+use crate::length::{InvalidLength, Length};
+use crate::preset::Preset;
+use crate::read_length::{exact, exact_window};
+use crate::scope::UniqueScope;
+use crate::state::JobState;
+use crate::states::StateSet;
+use crate::terms::{Problem, Terms};
+use crate::update::{Update, UpdateArgs};
+use crate::word::UnknownWord;
+
+type Read = for<'a> fn(&mut Members<'a>, Value<'_, 'a>);
+
+/// Each member that a document may have, and how it is read.
+const MEMBERS: [(&str, Read); 19] = [
+    ("keys", |read, value| read.keys = value.keys()),
+    ("args_keys", |read, value| read.args_keys = value.parts(true)),
+    ("optional_args_keys", |read, value| read.optional_args_keys = value.parts(false)),
+    ("meta_keys", |read, value| read.meta_keys = value.parts(false)),
+    ("exclude_type", |read, value| read.exclude_type = value.flag()),
+    ("key", |read, value| read.key = value.text()),
+    ("like", |read, value| read.like = value.word()),
+    ("scope", |read, value| read.scope = value.word()),
+    ("states", |read, value| read.states = value.states()),
+    ("until", |read, value| read.until = value.word()),
+    ("on_reentry", |read, value| read.on_reentry = value.word()),
+    ("on_conflict", |read, value| read.on_conflict = value.word()),
+    ("update", |read, value| read.update = value.word()),
+    ("max_items", |read, value| read.max_items = value.count()),
+    ("period", |read, value| read.period = value.length(Length::from_str)),
+    ("ttl", |read, value| read.ttl = value.length(Length::from_str)),
+    ("window", |read, value| read.window = value.length(exact_window)),
+    ("debounce", |read, value| read.debounce = value.length(exact)),
+    ("max_delay", |read, value| read.max_delay = value.length(exact)),
+];
+
+/// The parts that a key can be made from.
+const KEYS: [&str; 4] = ["type", "queue", "args", "meta"];
+
+/// The value of a member.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Given<'a> {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Flag(bool),
+    /// A number.
+    Number(f64),
+    /// A text.
+    Text(&'a str),
+    /// A list of texts.
+    Texts(Vec<&'a str>),
+    /// An object, or a list of anything else.
+    Other,
+}
+
+/// A policy, as its document says it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// The key itself, where the document gives one. It may be no valid key.
+    pub key: Option<String>,
+    /// The parts that the key is made from, where it is made.
+    pub parts: KeyParts,
+    /// The terms of the claim.
+    pub terms: Terms,
+    /// Whether the policy says more than that its defaults are River's, which alone enforce nothing.
+    pub is_enforced: bool,
+}
+
+impl Policy {
+    /// Reads the members of a document; `on_conflict` is for documents that name neither that nor a preset. The policy counts
+    /// only where there is no problem. The first problem is the one that the library and SQL report.
+    #[must_use]
+    pub fn read<'a>(
+        members: impl IntoIterator<Item = (&'a str, Given<'a>)>,
+        on_conflict: OnConflict,
+    ) -> (Self, Vec<Problem>) {
+        let mut members: Vec<_> = members.into_iter().collect();
+        members.sort_by_key(|(name, _)| (name.len(), *name));
+        let mut read = Members::default();
+        let mut problems = Vec::new();
+        for (name, given) in &members {
+            match MEMBERS.into_iter().find(|(member, _)| member == name) {
+                Some((member, set)) => set(&mut read, Value { member, given, problems: &mut problems }),
+                None => problems.push(Problem::of_item("unknown member", "", name)),
+            }
+        }
+        let has_problems = !problems.is_empty();
+        let rules = read.problem(|name| members.iter().any(|(given, _)| *given == name));
+        let policy = read.policy(on_conflict);
+        if !has_problems {
+            problems.extend(rules.into_iter().chain(policy.terms.problems()));
+            problems.extend(policy.key.is_none().then(|| policy.parts.problem(&policy.terms)).flatten());
+        }
+        (policy, problems)
+    }
+}
+
+/// A value that is read, its member, and where problems go.
+struct Value<'v, 'a> {
+    member: &'static str,
+    given: &'v Given<'a>,
+    problems: &'v mut Vec<Problem>,
+}
+
+impl<'a> Value<'_, 'a> {
+    fn refuse<T>(self, reason: &str) -> Option<T> {
+        // The caller has the value in the document's own language.
+        let problem = Problem::new(self.member, reason, "").with(self.member, "");
+        self.problems.push(problem);
+        None
+    }
+
+    fn text(self) -> Option<&'a str> {
+        if let Given::Text(text) = self.given { Some(text) } else { self.refuse("must be a string") }
+    }
+
+    /// A list whose items are read one by one.
+    fn items<T>(self, read: impl Fn(&'a str) -> Result<T, Problem>) -> Option<Vec<T>> {
+        let Given::Texts(texts) = self.given else { return self.refuse("must be a list of strings") };
+        let keep = |item: Result<T, Problem>| item.map_err(|problem| self.problems.push(problem)).ok();
+        Some(texts.iter().map(|text| read(text)).filter_map(keep).collect())
+    }
+
+    fn keys(self) -> Option<Vec<&'a str>> {
+        let member = self.member;
+        let unknown = |given: &str| UnknownWord { member, given: given.to_owned(), words: &KEYS };
+        self.items(|key| match KEYS.contains(&key) {
+            true => Ok(key),
+            false => Err(Problem::unknown_word(member, &unknown(key))),
+        })
+    }
+
+    fn states(self) -> Option<StateSet> {
+        let member = self.member;
+        let state = |word: &str| JobState::of_policy(word).map_err(|unknown| Problem::unknown_word(member, &unknown));
+        self.items(state).map(StateSet::from_iter)
+    }
+
+    fn flag(self) -> Option<bool> {
+        if let Given::Flag(flag) = *self.given { Some(flag) } else { self.refuse("must be true or false") }
+    }
+
+    fn parts(self, is_required: bool) -> Option<Vec<Part>> {
+        let member = self.member;
+        let part = |given| {
+            let part = Part::new(given, is_required);
+            part.problem().map_or(Ok(part), |problem| Err(Problem::of_item(member, problem, given)))
+        };
+        if *self.given == Given::Null { None } else { self.items(part) }
+    }
+
+    fn word<W: FromStr<Err = UnknownWord>>(self) -> Option<W> {
+        let Value { member, given, problems } = self;
+        let text = Value { member, given, problems: &mut *problems }.text()?;
+        text.parse().map_err(|unknown| problems.push(Problem::unknown_word(member, &unknown))).ok()
+    }
+
+    fn length<T>(self, read: impl Fn(&str) -> Result<T, InvalidLength>) -> Option<T> {
+        let Value { member, given, problems } = self;
+        if *given == Given::Null {
+            return None;
+        }
+        let text = Value { member, given, problems: &mut *problems }.text()?;
+        read(text).map_err(|invalid| problems.push(Problem::of_item(member, invalid.problem, text))).ok()
+    }
+
+    fn count(self) -> Option<u32> {
+        match *self.given {
+            // In this range the conversion is exact.
+            Given::Number(count) if count.fract() == 0.0 && (1.0..=f64::from(Update::MOST_ITEMS)).contains(&count) => {
+                Some(count as u32)
+            }
+            _ => self.refuse("must be 1 to 1000000"),
+        }
+    }
+}
+
+/// The members of a document.
+#[derive(Default)]
+struct Members<'a> {
+    keys: Option<Vec<&'a str>>,
+    args_keys: Option<Vec<Part>>,
+    optional_args_keys: Option<Vec<Part>>,
+    meta_keys: Option<Vec<Part>>,
+    exclude_type: Option<bool>,
+    key: Option<&'a str>,
+    like: Option<Preset>,
+    scope: Option<UniqueScope>,
+    states: Option<StateSet>,
+    until: Option<Until>,
+    on_reentry: Option<OnReentry>,
+    period: Option<Length>,
+    ttl: Option<Length>,
+    window: Option<Duration>,
+    on_conflict: Option<OnConflict>,
+    update: Option<UpdateArgs>,
+    max_items: Option<u32>,
+    debounce: Option<Duration>,
+    max_delay: Option<Duration>,
+}
+
+impl<'a> Members<'a> {
+    fn has(&self, key: &str) -> bool {
+        self.keys.as_deref().unwrap_or_else(|| self.like.map_or(&["type"], Preset::keys)).contains(&key)
+    }
+
+    /// The first broken rule between members that exclude or need each other, of which a built policy cannot have both.
+    fn problem(&self, is_given: impl Fn(&str) -> bool) -> Option<Problem> {
+        const MAKERS: [&str; 6] = ["keys", "args_keys", "optional_args_keys", "meta_keys", "window", "exclude_type"];
+
+        let broken = |member, reason: &str| Some(Problem::new(member, reason, ""));
+        if let (Some(_), Some(other)) = (self.key, MAKERS.into_iter().find(|name| is_given(name))) {
+            return broken("key", &format!("stands alone, without {other}"));
+        }
+        let is_named = |parts: &Option<Vec<Part>>| parts.as_ref().is_some_and(|parts| !parts.is_empty());
+        let is_empty = |parts: &Option<Vec<Part>>| parts.as_ref().is_some_and(Vec::is_empty);
+        for (member, key, parts) in [
+            ("args_keys", "args", &self.args_keys),
+            ("optional_args_keys", "args", &self.optional_args_keys),
+            ("meta_keys", "meta", &self.meta_keys),
+        ] {
+            if !self.has(key) && is_named(parts) {
+                let problem = Problem::new(member, format!("needs \"{key}\" in keys"), "");
+                return Some(problem.with(member, ""));
+            }
+        }
+        let (chosen, parts) = match &self.args_keys {
+            None => ("optional_args_keys", &self.optional_args_keys),
+            Some(_) => ("args_keys", &self.args_keys),
+        };
+        if self.has("args") && is_empty(parts) {
+            return broken(chosen, "must name at least one member: []");
+        }
+        if self.has("meta") && !is_named(&self.meta_keys) {
+            return broken("meta_keys", "must name at least one member: []");
+        }
+        if self.exclude_type == Some(true) && self.keys.as_ref().is_some_and(|keys| keys.contains(&"type")) {
+            return broken("exclude_type", "contradicts \"type\" in keys: true");
+        }
+        if self.like == Some(Preset::Faktory) && self.ttl.is_none() {
+            return broken("like", "faktory needs ttl, which is its unique_for: \"faktory\"");
+        }
+        if let (Some(scope), Some(_)) = (self.scope, self.states) {
+            return Some(Problem::new("scope", "stands beside states, which say the same", "").with("scope", scope));
+        }
+        match (self.on_conflict, self.of_update()) {
+            (Some(other), Some(member)) if other != OnConflict::Update => {
+                let problem = Problem::new(member, "needs on_conflict update", "remove on_conflict");
+                Some(problem.with("on_conflict", other))
+            }
+            _ => None,
+        }
+    }
+
+    /// The first member that says how a duplicate changes its holder.
+    fn of_update(&self) -> Option<&'static str> {
+        let given = [
+            ("update", self.update.is_some()),
+            ("debounce", self.debounce.is_some()),
+            ("max_delay", self.max_delay.is_some()),
+            ("max_items", self.max_items.is_some()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(member, _)| member)
+    }
+
+    fn policy(self, on_conflict: OnConflict) -> Policy {
+        let states = self.like.map_or(UniqueScope::Active.states(), Preset::states);
+        let mut terms = Terms::new(states, self.like.map_or(on_conflict, Preset::on_conflict));
+        (terms.period, terms.ttl, terms.window) = (self.period, self.ttl, self.window);
+        if let Some(until) = self.until {
+            terms.set_until(until);
+        }
+        if let Some(states) = self.states.or(self.scope.map(UniqueScope::states)) {
+            terms.states = states;
+        }
+        terms.on_reentry = self.on_reentry.unwrap_or(terms.on_reentry);
+        let of_update = self.of_update().map(|_| OnConflict::Update);
+        terms.on_conflict = self.on_conflict.or(of_update).unwrap_or(terms.on_conflict);
+        let update = Update::of(self.update.unwrap_or(UpdateArgs::Latest));
+        terms.update = update.with_members(self.debounce, self.max_delay, self.max_items);
+        let is_enforced = self.like != Some(Preset::River) || self.enforces();
+        let (key, parts) = match self.key {
+            Some(key) => (Some(key.to_owned()), KeyParts::KIND),
+            None => (None, self.parts()),
+        };
+        Policy { key, parts, terms, is_enforced }
+    }
+
+    /// The parts that the key is made from.
+    fn parts(self) -> KeyParts {
+        let (has_kind, has_queue, has_args, has_meta) =
+            (self.exclude_type != Some(true), self.has("queue"), self.has("args"), self.has("meta"));
+        let args = match (self.args_keys, self.optional_args_keys) {
+            _ if !has_args => KeyArgs::None,
+            (None, None) => KeyArgs::All,
+            (required, optional) => KeyArgs::Parts(required.into_iter().chain(optional).flatten().collect()),
+        };
+        let meta = has_meta.then(|| Arc::from(self.meta_keys.unwrap_or_default()));
+        KeyParts { has_kind, has_queue, args, meta }
+    }
+
+    /// Whether it says more than how to react to other jobs. As in River, the defaults alone are no uniqueness.
+    fn enforces(&self) -> bool {
+        let has_limit = self.period.is_some() || self.ttl.is_some() || self.window.is_some();
+        let has_states = self.states.is_some() || self.scope.is_some() || self.until.is_some();
+        self.keys.is_some() || self.key.is_some() || self.exclude_type == Some(true) || has_limit || has_states
+    }
+}

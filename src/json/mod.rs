@@ -1,0 +1,20 @@
+//! JSON as jobs, keys and doors handle it: no number loses a digit, and what PostgreSQL's `jsonb` cannot hold is an error.
+
+mod canonical;
+mod flaw;
+mod indent;
+mod jsonb;
+mod number;
+mod tokens;
+
+pub use self::canonical::canonical_json;
+pub(crate) use self::canonical::{
+    MAX_DEPTH, Sink, utf16_order, write, write_double, write_items, write_members, write_string, write_text,
+    write_value,
+};
+pub(crate) use self::flaw::Flaw;
+pub use self::indent::indent_json;
+pub use self::jsonb::parse_json;
+pub(crate) use self::jsonb::{check_jsonb, check_members, read, value_of};
+pub(crate) use self::number::{check_double, is_beyond_numeric};
+pub use self::tokens::{Token, depth, tokens};
