@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::json::read;
 use crate::payload::Payload;
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
 
 /// The most queues of one command.
 const MAX_QUEUES: usize = 100;

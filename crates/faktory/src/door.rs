@@ -1,17 +1,17 @@
 //! The state that all connections share.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, KindCache, QueueCache};
+use uniqueue::{Client, KindCache, QueueCache, QueueInfo};
 
-use crate::connection_limit::ConnectionLimit;
-use crate::counts::Counts;
 use crate::fetches::Fetches;
 use crate::hello::Users;
-use crate::limits::Limits;
-use crate::removed::Removed;
+use crate::limits::{ConnectionLimit, Limits};
 use crate::reserved::AllReserved;
 use crate::results::Results;
 use crate::workers::Workers;
@@ -64,5 +64,54 @@ impl Door {
             long_lines: Semaphore::new(LONG_LINES),
             stop,
         }
+    }
+}
+
+/// The counts of this process since it started.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    pub(crate) started_at: Instant,
+    pub(crate) commands: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    /// Attempts that ended, failed ones among them.
+    pub(crate) processed: AtomicU64,
+    pub(crate) failures: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn new() -> Self {
+        Self {
+            started_at: Instant::now(),
+            commands: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            processed: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+        }
+    }
+}
+
+/// The most names of removed queues that are remembered.
+const MOST_REMOVED: usize = 10_000;
+
+/// Queues that a client removed. They are not listed until they have waiting jobs again.
+#[derive(Debug, Default)]
+pub(crate) struct Removed(Mutex<HashSet<String>>);
+
+impl Removed {
+    pub(crate) fn add(&self, name: &str) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= MOST_REMOVED {
+            names.clear();
+        }
+        names.insert(name.to_owned());
+    }
+
+    /// Whether a queue is listed.
+    pub(crate) fn lists(&self, queue: &QueueInfo) -> bool {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.available.counted() > 0 {
+            names.remove(queue.settings.name.as_str());
+        }
+        !names.contains(queue.settings.name.as_str())
     }
 }

@@ -21,9 +21,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use uniqueue::{Client, FetchedJob, JobResult, WakeUp, WakeUps};
 
-use crate::fetched::Fetched;
 use crate::payload::{OWN, RESERVE};
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
+use crate::sent::Fetched;
 use crate::sent::RESERVE_FOR;
 
 /// How long the FETCH of a client waits for a job. Then the reply says that there is none.

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::json::read;
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
 
 /// How often a password is hashed, at the least, and how much the number varies.
 const ITERATIONS: u32 = 2_048;

@@ -9,9 +9,8 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use uniqueue::JobState;
 
-use crate::counts::Counts;
-use crate::door::Door;
-use crate::refusal::Refusal;
+use crate::door::{Counts, Door};
+use crate::reply::Refusal;
 
 /// The version of Faktory whose commands are spoken.
 const VERSION: &str = "1.9.0";

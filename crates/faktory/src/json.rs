@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
 
 /// The deepest nesting of arrays and objects.
 const MAX_DEPTH: usize = 100;

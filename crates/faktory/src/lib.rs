@@ -23,11 +23,8 @@
 //! ```
 
 mod command;
-mod connection_limit;
-mod counts;
 mod door;
 mod faktory;
-mod fetched;
 mod fetches;
 mod fuzz;
 mod glob;
@@ -41,8 +38,6 @@ mod options;
 mod payload;
 mod push;
 mod queues;
-mod refusal;
-mod removed;
 mod reply;
 mod reserved;
 mod results;

@@ -8,7 +8,7 @@ use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
 use crate::command::{Mutation, MutationFilter, MutationVerb, Target};
 use crate::glob;
 use crate::payload::{OWN, jid, kept};
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
 use crate::sent;
 
 /// How many jobs are looked at and changed at a time.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use uniqueue::{UniquePolicy, Until};
 
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
 
 /// Whether a job is unique.
 #[derive(Debug, PartialEq)]

@@ -14,7 +14,7 @@ use time::format_description::well_known::Rfc3339;
 use uniqueue::{JobId, Kind, NewJob, OnConflict, QueueName};
 
 use crate::options::{Unique, unique};
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
 
 /// The member of meta with what Faktory knows of a job and uniqueue does not.
 pub(crate) const OWN: &str = "faktory";

@@ -9,7 +9,7 @@ use uniqueue::{Inserted, KindRow, NewJob};
 use crate::door::Door;
 use crate::json;
 use crate::payload::{Payload, check_queue};
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
 
 /// Pushes one job.
 pub(crate) async fn push(door: &Door, payload: Payload) -> Result<(), Refusal> {

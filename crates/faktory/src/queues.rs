@@ -7,8 +7,7 @@ use uniqueue::{JobFilter, JobState};
 
 use crate::command::QueueVerb;
 use crate::door::Door;
-use crate::refusal::Refusal;
-use crate::reply::Reply;
+use crate::reply::{Refusal, Reply};
 
 /// Does it for each of these queues. `*` means all.
 pub(crate) async fn queue(door: &Door, verb: QueueVerb, names: Vec<String>, actor: &str) -> Result<Reply, Refusal> {

@@ -1,6 +1,6 @@
-//! Replies, in the protocol of Redis.
+//! Replies, in the protocol of Redis. An error is one line.
 
-use crate::refusal::Refusal;
+use uniqueue::Error;
 
 /// The reply to a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,4 +29,51 @@ impl From<Refusal> for Reply {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
+}
+
+/// The most bytes of the text of an error.
+const MAX_BYTES: usize = 500;
+
+/// An error that a command is answered with.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) code: &'static str,
+    pub(crate) text: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
+        Self { code: "ERR", text: one_line(text.as_ref()) }
+    }
+
+    /// A job that another one keeps out, in the words that clients look for.
+    pub(crate) fn not_unique() -> Self {
+        Self { code: "NOTUNIQUE", text: "Job not unique".to_owned() }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.code, self.text)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        if error.is_duplicate() {
+            return Self::not_unique();
+        }
+        if matches!(error, Error::Database(_) | Error::Connect { .. }) {
+            // It may name hosts, users and tables. As a quoted string it stays one line of the log.
+            tracing::warn!(error = ?error.to_string(), "a command of Faktory's protocol failed");
+            return Self::new("The database does not answer, or refused the command: the server's log says more");
+        }
+        tracing::debug!(%error, "a command failed");
+        Self::new(error.to_string())
+    }
+}
+
+/// A text without line breaks, which would begin another reply.
+fn one_line(text: &str) -> String {
+    text[..text.floor_char_boundary(MAX_BYTES)].chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

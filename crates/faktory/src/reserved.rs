@@ -10,9 +10,9 @@ use time::{Duration, OffsetDateTime};
 use uniqueue::{Client, JobFilter, JobId, JobRow, JobRun, JobState};
 use uuid::Uuid;
 
-use crate::fetched::Fetched;
 use crate::payload::{Kept, OWN, kept};
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
+use crate::sent::Fetched;
 
 /// How long a run is remembered after its reservation: a late result may still count.
 const LATE: Duration = Duration::minutes(10);

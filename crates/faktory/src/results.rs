@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::sleep;
 use uniqueue::{Client, FinishedRun, JobResult};
 
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
 
 /// The most results of one call, and the most calls at once.
 const MOST: usize = 500;

@@ -8,12 +8,29 @@ use time::format_description::well_known::Rfc3339;
 use uniqueue::json::{Token, tokens};
 use uniqueue::{AttemptError, FetchedJob, JobRow};
 
-use crate::fetched::Fetched;
 use crate::payload::{Kept, OWN, jid, kept, sent_args};
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
 
 /// How long a job is reserved that does not say how long, in seconds.
 pub(crate) const RESERVE_FOR: u64 = 1_800;
+
+/// A fetched job with the Faktory members of its meta, which are read once.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) job: FetchedJob,
+    /// `None`: the job was not pushed by a client of Faktory.
+    pub(crate) kept: Option<Kept>,
+    /// The id by which its worker knows it.
+    pub(crate) jid: String,
+}
+
+impl From<FetchedJob> for Fetched {
+    fn from(job: FetchedJob) -> Self {
+        let kept = kept(&job.meta);
+        let jid = jid(job.run.id, kept.as_ref());
+        Self { job, kept, jid }
+    }
+}
 
 /// The JSON of a job. The order of its members is Faktory's, for patterns.
 #[derive(Serialize)]

@@ -15,7 +15,6 @@ use uniqueue::{JobResult, JobRun};
 
 use crate::command::{Command, QueueVerb};
 use crate::door::Door;
-use crate::fetched::Fetched;
 use crate::fetches::{FETCH_WAIT, Wanted, give_back};
 use crate::hello::{Challenge, Identity, Rights};
 use crate::info::info;
@@ -23,9 +22,9 @@ use crate::line::{Line, LineLimits, Lines};
 use crate::mutate::{flush, mutate};
 use crate::push::{push, push_many};
 use crate::queues::queue;
-use crate::refusal::Refusal;
-use crate::reply::Reply;
+use crate::reply::{Refusal, Reply};
 use crate::sent;
+use crate::sent::Fetched;
 use crate::verdict;
 use crate::workers::{Connected, WorkerState};
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::command::Failure;
 use crate::door::Door;
-use crate::refusal::Refusal;
+use crate::reply::Refusal;
 use crate::reserved::Reserved;
 
 /// The most bytes of the text of an error, and of its backtrace.

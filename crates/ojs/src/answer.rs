@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::access::Access;
+use crate::door::Access;
 use crate::door::Door;
 use crate::exact::Exact;
 use crate::problem::{Problem, VERSION};

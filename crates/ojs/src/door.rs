@@ -7,11 +7,22 @@ use axum::extract::Request;
 use tokio_util::task::AbortOnDropHandle;
 use uniqueue::{Client, KindCache, QueueCache};
 
-use crate::access::Access;
 use crate::deadlines::Deadlines;
 use crate::rate_limit::SetRates;
 use crate::reservations::Runs;
 use crate::store::Store;
+
+/// The rights of a request, which the function of [`Ojs::access`](crate::Ojs::access) returns.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Access {
+    /// Nothing but the health check.
+    None,
+    /// Reading: every GET.
+    Read,
+    /// Everything.
+    All,
+}
 
 /// See [`Ojs::access`](crate::Ojs::access).
 pub(crate) type AccessFn = dyn Fn(&Request) -> Access + Send + Sync;

@@ -18,16 +18,13 @@
 //! The door keeps cron entries, directives and the names of workflows in a schema of its own, which it creates when it
 //! starts. It does no maintenance: run a [`Maintainer`](uniqueue::Maintainer) or a [`Runner`](uniqueue::Runner) beside it.
 
-mod access;
 mod answer;
 mod body;
 mod cron;
 mod dead_letter;
 mod deadlines;
 mod details;
-mod directives;
 mod door;
-mod duration;
 mod envelope;
 mod events;
 mod exact;
@@ -45,7 +42,6 @@ mod retry;
 mod routes;
 mod shape;
 mod show;
-mod state;
 mod store;
 mod system;
 mod times;
@@ -53,8 +49,8 @@ mod unique;
 mod workers;
 mod workflow;
 
-pub use self::access::Access;
 pub use self::answer::in_ojs_words;
+pub use self::door::Access;
 #[doc(hidden)]
 pub use self::fuzz::fuzz;
 pub use self::ojs::Ojs;

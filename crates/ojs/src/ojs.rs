@@ -10,9 +10,9 @@ use axum::middleware::map_response;
 use uniqueue::{Client, KindCache, QueueCache, Result, SchemaName};
 use uniqueue_http::Checks;
 
-use crate::access::Access;
 use crate::answer::in_ojs_words;
 use crate::deadlines::Deadlines;
+use crate::door::Access;
 use crate::door::{AccessFn, Door};
 use crate::rate_limit::SetRates;
 use crate::reservations::Runs;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use uniqueue::{Client, Rate, Result};
 
-use crate::duration;
 use crate::fields::wrong;
 use crate::problem::Problem;
+use crate::times;
 
 /// How many queues are remembered.
 const REMEMBERED: usize = 10_000;
@@ -45,7 +45,7 @@ impl QueueRate {
             (Some(count), None) => (count, Duration::from_secs(1)),
             (None, Some(count)) => {
                 let given = document.get("period").cloned().unwrap_or_default();
-                let period = given.as_str().and_then(duration::read).filter(|period| !period.is_zero());
+                let period = given.as_str().and_then(times::read_length).filter(|period| !period.is_zero());
                 (count, period.ok_or_else(|| wrong("rate_limit.period", "an ISO 8601 duration such as PT1M", &given))?)
             }
             _ => return Err(Problem::invalid("invalid rate_limit: needs max_per_second, or limit and period")),

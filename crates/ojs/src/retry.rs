@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::duration;
 use crate::exact::{self, Exact};
 use crate::problem::Problem;
+use crate::times;
 
 /// The attempts of a policy that names no number.
 pub(crate) const DEFAULT_ATTEMPTS: u16 = 3;
@@ -44,7 +44,7 @@ impl RetryPolicy {
         let length = |name: &str, default: Duration| match given(name) {
             Some(value) => value
                 .as_str()
-                .and_then(duration::read)
+                .and_then(times::read_length)
                 .ok_or_else(|| refuse(name, "an ISO 8601 duration such as PT1S, without months and years", value)),
             None => match given(&format!("{name}_ms")) {
                 Some(value) => value

@@ -8,7 +8,7 @@ use axum::routing::{delete, get, post, put};
 
 use crate::door::Door;
 use crate::problem::Problem;
-use crate::{answer, cron, dead_letter, directives, events, jobs, queues, system, workers, workflow};
+use crate::{answer, cron, dead_letter, events, jobs, queues, system, workers, workflow};
 
 /// The router of the door.
 pub(crate) fn router(door: &Arc<Door>) -> Router {
@@ -22,7 +22,7 @@ pub(crate) fn router(door: &Arc<Door>) -> Router {
         .route("/workers/ack", post(workers::ack))
         .route("/workers/nack", post(workers::nack))
         .route("/workers/heartbeat", post(workers::heartbeat))
-        .route("/workers/{id}/directive", put(directives::set))
+        .route("/workers/{id}/directive", put(workers::direct))
         .route("/dead-letter", get(dead_letter::list))
         .route("/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::delete))
         .route("/dead-letter/{id}/retry", post(dead_letter::retry))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::State;
+use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use uniqueue::{FetchedJob, JobError, JobFilter, JobResult, JobRow, JobRun, JobState};
@@ -20,7 +20,7 @@ use crate::fields::{Fields, text, wrong};
 use crate::jobs::find;
 use crate::problem::Problem;
 use crate::reservations::{self, Held, LONGEST, NAMELESS, not_active, reserve_at_fetch};
-use crate::{parents, show, state, times};
+use crate::{parents, show, times};
 
 /// The most jobs of a fetch, and of a heartbeat.
 const MOST: u64 = 1_000;
@@ -155,7 +155,7 @@ async fn finish(door: &Door, held: &Held, result: JobResult) -> Result<JobRow, P
 fn report(row: &JobRow) -> Value {
     let Value::Object(job) = show::job(row) else { return Value::Null };
     let mut answer = json!({
-        "acknowledged": true, "id": row.id, "job_id": row.id, "state": state::state_name(row.state),
+        "acknowledged": true, "id": row.id, "job_id": row.id, "state": show::state_name(row.state),
         "attempt": row.attempt, "max_attempts": row.max_attempts,
     });
     for name in ["completed_at", "discarded_at", "next_attempt_at"] {
@@ -213,6 +213,25 @@ pub(crate) async fn heartbeat(State(door): State<Arc<Door>>, Object(body): Objec
     Ok(Answer::ok(json!({
         "state": directive, "directive": directive, "jobs_extended": extended, "server_time": times::text(OffsetDateTime::now_utc()),
     })))
+}
+
+/// `PUT /workers/{id}/directive`: tells a worker to go on (`running`), to fetch no more (`quiet`) or to stop (`terminate`).
+pub(crate) async fn direct(
+    State(door): State<Arc<Door>>,
+    Path(worker): Path<String>,
+    Object(body): Object,
+) -> Answered {
+    let given = body.get("state").cloned().unwrap_or_default();
+    let state = match given.as_str() {
+        Some("running") => None,
+        Some(state @ ("quiet" | "terminate")) => Some(state),
+        _ => return Err(wrong("state", "running, quiet or terminate", &given)),
+    };
+    if worker.is_empty() || worker.len() > 128 {
+        return Err(wrong("worker", "a name of 1 to 128 bytes", &json!(worker)));
+    }
+    door.store.set_directive(&worker, state).await?;
+    Ok(Answer::ok(json!({ "worker_id": worker, "state": given })))
 }
 
 /// The worker that a request names.

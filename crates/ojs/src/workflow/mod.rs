@@ -1,7 +1,6 @@
 //! Workflows: chains, groups, batches with callbacks, and graphs of named steps, also in each other. Their jobs wait for each
 //! other in the queue (`after`), so a workflow goes on without this door.
 
-mod parts;
 mod plan;
 mod show;
 mod state;
@@ -15,11 +14,10 @@ use tokio_util::task::AbortOnDropHandle;
 use uniqueue::{Client, JobFilter, JobId};
 use uuid::Uuid;
 
-pub(crate) use self::parts::jobs_in;
-use self::parts::{ids, parts_of, started_at};
 pub(crate) use self::plan::read as plan;
 use self::show::shown;
-use self::state::{Jobs, Part, Progress, Progresses};
+pub(crate) use self::state::jobs_in;
+use self::state::{Jobs, Part, Progress, Progresses, ids, parts_of, started_at};
 use crate::answer::{Answer, Answered};
 use crate::body::Object;
 use crate::door::Door;

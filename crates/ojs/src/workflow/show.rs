@@ -3,9 +3,8 @@
 use serde_json::{Map, Value, json};
 use uniqueue::{JobRow, JobState};
 
-use super::parts::started_at;
-use super::state::{End, Jobs, Part, Progress, count_jobs};
-use crate::state::state_of;
+use super::state::{End, Jobs, Part, Progress, count_jobs, started_at};
+use crate::show::state_of;
 use crate::store::Workflow;
 use crate::times;
 
