@@ -126,8 +126,8 @@ pub use self::stats::{Finished, Percentiles, Rates, Stats};
 pub use self::store::LATEST_VERSION as SCHEMA_VERSION;
 /// Uniqueness.
 pub use self::unique::{
-    Claim, Duplicate, InsertOutcome, KeyHolder, MAX_KEY_BYTES, OnConflict, OnReentry, RefusedRetry, StateSet,
-    StateSetIter, Subject, UniqueKey, UniquePolicy, UniqueScope, UnknownWord, Until, Update, UpdateArgs,
+    Claim, Duplicate, InsertOutcome, KeyHolder, MAX_KEY_BYTES, OnConflict, OnReentry, RefusedRetry, StateSet, Subject,
+    UniqueKey, UniquePolicy, UniqueScope, UnknownWord, Until, Update, UpdateArgs,
 };
 /// Results that were waited for.
 pub use self::wait_result::Waited;

@@ -61,5 +61,5 @@ pub use refused::RefusedRetry;
 pub(crate) use select::named_args;
 #[doc(inline)]
 pub use uniqueue_policy::{
-    InsertOutcome, OnConflict, OnReentry, StateSet, StateSetIter, UniqueScope, UnknownWord, Until, Update, UpdateArgs,
+    InsertOutcome, OnConflict, OnReentry, StateSet, UniqueScope, UnknownWord, Until, Update, UpdateArgs,
 };

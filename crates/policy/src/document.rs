@@ -20,7 +20,7 @@ use crate::terms::{Problem, Terms};
 use crate::update::{Update, UpdateArgs};
 use crate::word::UnknownWord;
 
-type Read = for<'a> fn(&mut Members<'a>, Value<'_, 'a>);
+type Read = for<'a> fn(&mut Members<'a>, &mut Value<'_, 'a>);
 
 /// Each member that a document may have, and how it is read.
 const MEMBERS: [(&str, Read); 19] = [
@@ -92,7 +92,7 @@ impl Policy {
         let mut problems = Vec::new();
         for (name, given) in &members {
             match MEMBERS.into_iter().find(|(member, _)| member == name) {
-                Some((member, set)) => set(&mut read, Value { member, given, problems: &mut problems }),
+                Some((member, set)) => set(&mut read, &mut Value { member, given, problems: &mut problems }),
                 None => problems.push(Problem::of_item("unknown member", "", name)),
             }
         }
@@ -107,7 +107,7 @@ impl Policy {
     }
 }
 
-/// A value that is read, its member, and where problems go.
+/// The value of a member, and where its problems go.
 struct Value<'v, 'a> {
     member: &'static str,
     given: &'v Given<'a>,
@@ -115,25 +115,25 @@ struct Value<'v, 'a> {
 }
 
 impl<'a> Value<'_, 'a> {
-    fn refuse<T>(self, reason: &str) -> Option<T> {
+    fn refuse<T>(&mut self, reason: &str) -> Option<T> {
         // The caller has the value in the document's own language.
         let problem = Problem::new(self.member, reason, "").with(self.member, "");
         self.problems.push(problem);
         None
     }
 
-    fn text(self) -> Option<&'a str> {
+    fn text(&mut self) -> Option<&'a str> {
         if let Given::Text(text) = self.given { Some(text) } else { self.refuse("must be a string") }
     }
 
     /// A list whose items are read one by one.
-    fn items<T>(self, read: impl Fn(&'a str) -> Result<T, Problem>) -> Option<Vec<T>> {
+    fn items<T>(&mut self, read: impl Fn(&'a str) -> Result<T, Problem>) -> Option<Vec<T>> {
         let Given::Texts(texts) = self.given else { return self.refuse("must be a list of strings") };
         let keep = |item: Result<T, Problem>| item.map_err(|problem| self.problems.push(problem)).ok();
         Some(texts.iter().map(|text| read(text)).filter_map(keep).collect())
     }
 
-    fn keys(self) -> Option<Vec<&'a str>> {
+    fn keys(&mut self) -> Option<Vec<&'a str>> {
         let member = self.member;
         let unknown = |given: &str| UnknownWord { member, given: given.to_owned(), words: &KEYS };
         self.items(|key| match KEYS.contains(&key) {
@@ -142,17 +142,17 @@ impl<'a> Value<'_, 'a> {
         })
     }
 
-    fn states(self) -> Option<StateSet> {
+    fn states(&mut self) -> Option<StateSet> {
         let member = self.member;
         let state = |word: &str| JobState::of_policy(word).map_err(|unknown| Problem::unknown_word(member, &unknown));
         self.items(state).map(StateSet::from_iter)
     }
 
-    fn flag(self) -> Option<bool> {
+    fn flag(&mut self) -> Option<bool> {
         if let Given::Flag(flag) = *self.given { Some(flag) } else { self.refuse("must be true or false") }
     }
 
-    fn parts(self, is_required: bool) -> Option<Vec<Part>> {
+    fn parts(&mut self, is_required: bool) -> Option<Vec<Part>> {
         let member = self.member;
         let part = |given| {
             let part = Part::new(given, is_required);
@@ -161,22 +161,20 @@ impl<'a> Value<'_, 'a> {
         if *self.given == Given::Null { None } else { self.items(part) }
     }
 
-    fn word<W: FromStr<Err = UnknownWord>>(self) -> Option<W> {
-        let Value { member, given, problems } = self;
-        let text = Value { member, given, problems: &mut *problems }.text()?;
-        text.parse().map_err(|unknown| problems.push(Problem::unknown_word(member, &unknown))).ok()
+    fn word<W: FromStr<Err = UnknownWord>>(&mut self) -> Option<W> {
+        let read = self.text()?.parse();
+        read.map_err(|unknown| self.problems.push(Problem::unknown_word(self.member, &unknown))).ok()
     }
 
-    fn length<T>(self, read: impl Fn(&str) -> Result<T, InvalidLength>) -> Option<T> {
-        let Value { member, given, problems } = self;
-        if *given == Given::Null {
+    fn length<T>(&mut self, read: impl Fn(&str) -> Result<T, InvalidLength>) -> Option<T> {
+        if *self.given == Given::Null {
             return None;
         }
-        let text = Value { member, given, problems: &mut *problems }.text()?;
-        read(text).map_err(|invalid| problems.push(Problem::of_item(member, invalid.problem, text))).ok()
+        let text = self.text()?;
+        read(text).map_err(|invalid| self.problems.push(Problem::of_item(self.member, invalid.problem, text))).ok()
     }
 
-    fn count(self) -> Option<u32> {
+    fn count(&mut self) -> Option<u32> {
         match *self.given {
             // In this range the conversion is exact.
             Given::Number(count) if count.fract() == 0.0 && (1.0..=f64::from(Update::MOST_ITEMS)).contains(&count) => {

@@ -31,7 +31,7 @@ pub use preset::Preset;
 pub use read_length::{exact, exact_window};
 pub use scope::UniqueScope;
 pub use state::JobState;
-pub use states::{StateSet, StateSetIter};
+pub use states::StateSet;
 pub use terms::{Problem, Terms};
 pub use update::{Update, UpdateArgs};
 pub use word::UnknownWord;

@@ -111,9 +111,8 @@ impl StateSet {
     }
 
     /// The states, in the order of a job's life.
-    #[must_use]
-    pub fn iter(self) -> StateSetIter {
-        StateSetIter { set: self, all: JobState::ALL.into_iter() }
+    pub fn iter(self) -> impl Iterator<Item = JobState> + Clone {
+        JobState::ALL.into_iter().filter(move |state| self.contains(*state))
     }
 
     /// The bitmask as the row stores it, a `smallint`.
@@ -142,28 +141,13 @@ const fn bit(state: JobState) -> u8 {
     }
 }
 
-/// The states of a [`StateSet`], in the order of a job's life.
-#[derive(Clone, Debug)]
-pub struct StateSetIter {
-    set: StateSet,
-    all: std::array::IntoIter<JobState, 8>,
-}
-
-impl Iterator for StateSetIter {
-    type Item = JobState;
-
-    fn next(&mut self) -> Option<JobState> {
-        let set = self.set;
-        self.all.find(|state| set.contains(*state))
-    }
-}
-
 impl IntoIterator for StateSet {
     type Item = JobState;
-    type IntoIter = StateSetIter;
+    type IntoIter = std::vec::IntoIter<JobState>;
 
-    fn into_iter(self) -> StateSetIter {
-        self.iter()
+    /// The states, in the order of a job's life.
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter().collect::<Vec<_>>().into_iter()
     }
 }
 
