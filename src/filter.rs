@@ -191,7 +191,7 @@ impl JobFilter {
     }
 
     /// Selects jobs whose last error has this pattern: its first line with a `#` for each word with a digit, as
-    /// [`Client::failing_errors`](crate::Client::failing_errors) lists it.
+    /// `failing_errors` of the crate `uniqueue-admin` lists it.
     pub fn error_pattern(mut self, pattern: impl Into<String>) -> Self {
         self.error_pattern = Some(pattern.into());
         self

@@ -48,7 +48,6 @@ mod runner;
 #[cfg(feature = "periodic")]
 mod schedule;
 mod state;
-mod stats;
 mod store;
 #[doc(hidden)]
 pub mod stored_time;
@@ -77,7 +76,7 @@ pub use self::client::Periodic;
 pub use self::client::{
     Backfill, Call, Change, Claims, Client, ClientBuilder, Events, Explanation, FetchJobs, GroupBackfill, Groups,
     HeldGroups, HistoryRequest, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, KindCache, Kinds,
-    NextInsert, Queue, QueueCache, QueueChange, Queues, StatsRequest, StuckJobs, Wait,
+    NextInsert, Queue, QueueCache, QueueChange, Queues, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -97,11 +96,8 @@ pub use self::job_error::{JobError, Permanent};
 /// Registered kinds.
 pub use self::kind::KindRow;
 pub use self::outcome::{BoxError, IntoResult, Outcome};
-/// Lists for monitoring.
-pub use self::overview::{
-    FailingCode, FailingError, FailingKind, GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue,
-    RunningJobInfo, StuckJob,
-};
+/// Groups.
+pub use self::overview::{GroupInfo, HeldGroup};
 /// Lengths of time as text.
 pub use self::period::format_duration;
 #[cfg(feature = "periodic")]
@@ -122,7 +118,6 @@ pub use self::retry::RetryPolicy;
 pub use self::runner::{Maintainer, MaintainerHandle, Runner, RunnerHandle, RunnerHealth, shutdown_signal};
 #[cfg(feature = "periodic")]
 pub use self::schedule::CatchUp;
-pub use self::stats::{Finished, Percentiles, Rates, Stats};
 pub use self::store::LATEST_VERSION as SCHEMA_VERSION;
 /// Uniqueness.
 pub use self::unique::{

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::period;
 
@@ -46,6 +47,9 @@ impl Retention {
     }
 }
 
+/// As many seconds count as no limit. The database stores 1,000 years, which differ by how months are counted.
+const FOREVER: f64 = 900.0 * 365.0 * 86_400.0;
+
 /// How long a queue keeps its jobs in one final state. In JSON null, `"forever"` or a number of seconds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Keep {
@@ -73,6 +77,18 @@ impl Serialize for Keep {
             Self::Forever => serializer.serialize_str("forever"),
             Self::For(length) => period::seconds::serialize(length, serializer),
         }
+    }
+}
+
+/// Reads what [`Serialize`] writes. 900 years or more are forever, as the database stores it.
+impl<'de> Deserialize<'de> for Keep {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let stored = Value::deserialize(deserializer)?;
+        Ok(match stored.as_f64() {
+            Some(seconds) if seconds < FOREVER => Self::For(Duration::try_from_secs_f64(seconds).unwrap_or_default()),
+            None if stored.is_null() => Self::AsRunnersSay,
+            _ => Self::Forever,
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! A `timestamptz` as PostgreSQL writes it in JSON, for rows that are answered as JSON.
+//! A `timestamptz` as PostgreSQL writes it in JSON, for rows that are answered as JSON. It is written as RFC 3339 has it.
 //!
 //! `infinity`, and every time that RFC 3339 cannot write, is read as the nearest time that it can: one row must not hide the
 //! others.
@@ -14,6 +14,9 @@ const FIRST: OffsetDateTime = datetime!(0000-01-01 0:00 UTC);
 /// The latest one, in PostgreSQL's microseconds.
 const LAST: OffsetDateTime = datetime!(9999-12-31 23:59:59.999999 UTC);
 
+#[doc(no_inline)]
+pub use time::serde::rfc3339::serialize;
+
 /// Reads a time.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OffsetDateTime, D::Error> {
     Ok(read(&String::deserialize(deserializer)?))
@@ -22,6 +25,9 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<OffsetD
 /// Times that may be missing.
 pub mod option {
     use super::{Deserialize, Deserializer, OffsetDateTime, read};
+
+    #[doc(no_inline)]
+    pub use time::serde::rfc3339::option::serialize;
 
     /// Reads a time, or null.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<OffsetDateTime>, D::Error> {

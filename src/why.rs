@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
 use crate::ident::JobId;
@@ -113,6 +113,13 @@ impl fmt::Display for ObstacleCode {
     }
 }
 
+impl<'de> Deserialize<'de> for ObstacleCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let code = String::deserialize(deserializer)?;
+        Self::named(&code).ok_or_else(|| de::Error::custom(format!("unknown code of an obstacle: {code}")))
+    }
+}
+
 impl Serialize for ObstacleCode {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
@@ -120,7 +127,7 @@ impl Serialize for ObstacleCode {
 }
 
 /// An obstacle that keeps a job from starting, as [`Client::why`](crate::Client::why) lists it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Obstacle {
     /// The sort of obstacle.

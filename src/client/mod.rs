@@ -21,7 +21,6 @@ mod look_up;
 mod metrics;
 #[cfg(feature = "migrate")]
 mod migration;
-mod overview;
 pub(crate) mod own_connections;
 mod passed;
 #[cfg(feature = "periodic")]
@@ -35,8 +34,6 @@ mod queues;
 mod relatives;
 mod remote;
 mod schema_check;
-mod stats;
-mod stuck;
 mod subscribe;
 pub(crate) mod time_limit;
 mod url;
@@ -69,8 +66,6 @@ pub use self::periodic::Periodic;
 pub use self::queue_cache::QueueCache;
 pub use self::queues::{Queue, QueueChange, Queues};
 pub use self::remote::FetchJobs;
-pub use self::stats::StatsRequest;
-pub use self::stuck::StuckJobs;
 pub use self::wait::Wait;
 
 use self::history::HistoryCounter;

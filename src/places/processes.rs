@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::assignment::assigned;
 use super::{PlaceAddress, Places};
-use crate::client::{Client, time_limit};
+use crate::client::{Call, Client, time_limit};
+use crate::store;
 
 /// How often a process looks which other processes live.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -49,16 +50,19 @@ impl Processes {
     /// Whether this process works each place, by the processes that live. A place that does not answer within the limit keeps
     /// the processes that it saw last.
     pub(super) async fn assignment(&mut self, limit: Duration) -> Vec<bool> {
-        let look = |client: Client| async move { time_limit::within(limit, client.runners().into_future()).await };
+        let look = |client: Client| async move { time_limit::within(limit, live_runners(&client).into_future()).await };
         let answers = self.places.ask(look).await;
         for (seen, (_, answer)) in self.seen.iter_mut().zip(answers) {
             if let Ok(runners) = answer {
-                let alive = runners.into_iter().filter(|runner| runner.is_alive && runner.name.contains(MARK));
-                *seen = alive.map(|runner| runner.name).collect();
+                *seen = runners.into_iter().filter(|name| name.contains(MARK)).collect();
             }
         }
         let processes = self.seen.iter().flatten().cloned().collect();
         let places = self.places.map().places().map(PlaceAddress::name);
         assigned(places, &processes, &self.name, self.most_runners)
     }
+}
+
+fn live_runners(client: &Client) -> Call<'_, Vec<String>> {
+    Call::new(client, |client, connection| Box::pin(store::live_runners(connection, client.statements())))
 }

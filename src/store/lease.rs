@@ -130,3 +130,9 @@ pub(crate) async fn remove_dead_runners(connection: &mut PgConnection, statement
     query(&statements.remove_dead_runners).execute(connection).await?;
     Ok(())
 }
+
+/// The names of the live runners.
+pub(crate) async fn live_runners(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<String>> {
+    let rows = query(&statements.live_runners).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(row.try_get("name")?)).collect()
+}

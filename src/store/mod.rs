@@ -55,11 +55,9 @@ mod shift;
 mod single_reads;
 mod statement_limit;
 mod statements;
-mod stats;
 mod unreadable;
 mod wait;
 mod why;
-mod work_overview;
 
 pub(crate) use self::audit::fold_duplicates;
 pub(crate) use self::backfill::{
@@ -84,7 +82,7 @@ use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::kind::{list_kinds, register_kinds, remove_kind};
 pub(crate) use self::lease::{
-    CompletedKept, RunnerRow, Worked, end_future_times, extend_lease, note_deploy, register_runner,
+    CompletedKept, RunnerRow, Worked, end_future_times, extend_lease, live_runners, note_deploy, register_runner,
     remove_dead_runners, remove_runner, set_runner_idle,
 };
 pub(crate) use self::maintain::{
@@ -96,9 +94,7 @@ pub(crate) use self::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migra
 pub use self::migrations::LATEST_VERSION;
 pub(crate) use self::migrations::{SchemaVersion, schema_version};
 pub(crate) use self::open_transaction::has_open_transaction;
-pub(crate) use self::overview::{
-    GroupOrder, held_groups_list, list_groups, list_retentions, list_runners, stuck_jobs_list,
-};
+pub(crate) use self::overview::{GroupOrder, held_groups_list, list_groups};
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, OfKind, PeriodicVerb, SlotRun, change_periodic, define_periodic, due_periodic,
@@ -127,11 +123,9 @@ pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, r
 pub(crate) use self::single_reads::{database_time, holder, job_by_id};
 pub(crate) use self::statement_limit::{begin_look_up, limit_statements, restore_statement_limit};
 pub(crate) use self::statements::Statements;
-pub(crate) use self::stats::{stats_finished, stats_inserted, stats_pace};
 pub(crate) use self::unreadable::{Trial, Tried, discard_unreadable, is_of_values, next_jobs, try_jobs_within};
 pub(crate) use self::wait::{deletes_completed, final_jobs};
 pub(crate) use self::why::{why, why_first, why_queue};
-pub(crate) use self::work_overview::{failing_codes, failing_errors, failing_kinds, running_jobs};
 
 #[cfg(feature = "testing")]
 pub(crate) use self::find::{Criteria, Found, find_jobs, held_back, next_job, start_job};

@@ -1,55 +1,15 @@
-//! Lists for operators: runners, stuck jobs, retentions.
-
-use std::time::Duration;
+//! Lists of groups.
 
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::queue::kept;
 use super::row::Stored;
-use super::why::{obstacle, obstacle_code};
-use super::{Statements, interval, query};
+use super::why::obstacle;
+use super::{Statements, query};
 use crate::error::Result;
 use crate::ident::{JobId, Kind, QueueName};
-use crate::overview::{GroupInfo, HeldGroup, QueueRetention, RunnerInfo, RunnerQueue, StuckJob};
-
-/// Every runner, live ones first.
-pub(crate) async fn list_runners(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<RunnerInfo>> {
-    let rows = query(&statements.list_runners).fetch_all(connection).await?;
-    rows.iter().map(runner).collect()
-}
-
-fn runner(row: &PgRow) -> Result<RunnerInfo> {
-    let names: Vec<String> = row.try_get("queues")?;
-    let slots: Vec<i32> = row.try_get::<Option<_>, _>("slots")?.unwrap_or_default();
-    let running: Vec<i64> = row.try_get("running")?;
-    let queues = names.iter().enumerate().map(|(place, name)| RunnerQueue {
-        queue: QueueName::from_stored(name),
-        slots: slots.get(place).map(|slots| slots.unsigned_abs()),
-        running: running.get(place).map_or(0, |running| running.unsigned_abs()),
-    });
-    let kinds: Option<Vec<String>> = row.try_get("kinds")?;
-    let keep = |name: &str| Ok::<_, sqlx::Error>(row.try_get::<Option<f64>, _>(name)?.map(kept));
-    Ok(RunnerInfo {
-        id: row.try_get("id")?,
-        name: row.try_get("name")?,
-        version: row.try_get("version")?,
-        host: row.try_get("host")?,
-        started_at: row.try_get::<Stored, _>("started_at")?.0,
-        is_alive: row.try_get("is_alive")?,
-        heartbeat_age: length(row, "heartbeat_age")?,
-        lease_left: length(row, "lease_left")?,
-        is_idle: row.try_get("idle")?,
-        queues: queues.collect(),
-        kinds: kinds.map(|kinds| kinds.iter().map(|kind| Kind::from_stored(kind)).collect()),
-        completed: row.try_get::<i64, _>("completed")?.unsigned_abs(),
-        failed: row.try_get::<i64, _>("failed")?.unsigned_abs(),
-        keep_completed: keep("keep_completed")?,
-        keep_cancelled: keep("keep_cancelled")?,
-        keep_discarded: keep("keep_discarded")?,
-    })
-}
+use crate::overview::{GroupInfo, HeldGroup};
 
 /// The order of a list of groups.
 #[derive(Clone, Debug)]
@@ -114,59 +74,4 @@ pub(crate) async fn held_groups_list(
         })
     };
     rows.iter().map(group).collect()
-}
-
-/// The jobs that have been stuck for longest.
-pub(crate) async fn stuck_jobs_list(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    running_for: Duration,
-    waiting_for: Duration,
-    limit: u32,
-) -> Result<Vec<StuckJob>> {
-    let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-    let query = query(&statements.list_stuck).bind(interval(running_for)).bind(interval(waiting_for)).bind(limit);
-    let rows = query.fetch_all(connection).await?;
-    let job = |row: &PgRow| {
-        Ok(StuckJob {
-            id: JobId::from(row.try_get::<Uuid, _>("id")?),
-            kind: Kind::from_stored(row.try_get("kind")?),
-            queue: QueueName::from_stored(row.try_get("queue")?),
-            state: row.try_get::<&str, _>("state")?.parse()?,
-            attempt: row.try_get::<i16, _>("attempt")?.max(0).unsigned_abs(),
-            runner: row.try_get("runner")?,
-            since: row.try_get::<Option<Stored>, _>("since")?.map(|at| at.0),
-            stuck_for: length(row, "stuck_for")?,
-            code: obstacle_code(row)?,
-            reason: row.try_get("reason")?,
-            remedy: row.try_get("remedy")?,
-        })
-    };
-    rows.iter().map(job).collect()
-}
-
-/// How long each queue keeps its final jobs.
-pub(crate) async fn list_retentions(
-    connection: &mut PgConnection,
-    statements: &Statements,
-) -> Result<Vec<QueueRetention>> {
-    let rows = query(&statements.list_retentions).fetch_all(connection).await?;
-    let retention = |row: &PgRow| {
-        Ok(QueueRetention {
-            queue: QueueName::from_stored(row.try_get("queue")?),
-            state: row.try_get::<&str, _>("state")?.parse()?,
-            keep: kept(row.try_get("keep")?),
-            is_default: row.try_get("is_default")?,
-            overdue: row.try_get::<i64, _>("overdue")?.unsigned_abs(),
-            overdue_by: length(row, "overdue_by")?,
-            has_pruner: row.try_get("has_pruner")?,
-        })
-    };
-    rows.iter().map(retention).collect()
-}
-
-/// A column of seconds. A negative number is none.
-fn length(row: &PgRow, name: &str) -> Result<Option<Duration>> {
-    let seconds: Option<f64> = row.try_get(name)?;
-    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
 }

@@ -99,7 +99,6 @@ statements! {
     extend_jobs,
     extend_lease,
     failed_indexes,
-    failing_errors,
     fetch,
     fetch_jobs,
     #[cfg(feature = "testing")]
@@ -151,9 +150,7 @@ statements! {
     list_oldest,
     list_periodic,
     list_queues,
-    list_retentions,
-    list_runners,
-    list_stuck,
+    live_runners,
     locked_jobs,
     log_change,
     lost_jobs,
@@ -213,9 +210,6 @@ statements! {
     share_queue,
     #[cfg(feature = "testing")]
     start_job,
-    stats_finished,
-    stats_inserted,
-    stats_pace,
     still_held,
     stop_worker,
     store_progress,
@@ -224,9 +218,6 @@ statements! {
     #[cfg(feature = "testing")]
     time_shifts,
     try_jobs,
-    watch_failing,
-    watch_failing_codes,
-    watch_running,
     why,
     why_first,
     why_queue,

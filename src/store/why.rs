@@ -54,7 +54,7 @@ pub(super) fn obstacle(row: &PgRow) -> Result<Obstacle> {
 }
 
 /// The code in the column `code`.
-pub(super) fn obstacle_code(row: &PgRow) -> Result<ObstacleCode> {
+fn obstacle_code(row: &PgRow) -> Result<ObstacleCode> {
     let code: &str = row.try_get("code")?;
     let unknown = || sqlx::Error::Decode(format!("unknown code of an obstacle: {code}").into());
     Ok(ObstacleCode::named(code).ok_or_else(unknown)?)

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&str; 6] = [
     "after as_parent attempt_error backfill bisection count error event filter group history ident \
      job job_error job_json json kind metrics opts outcome overview period periodic place_by queue rate remote retention retry \
-     schedule state stats stored_time trace unique wait_result why",
+     schedule state stored_time trace unique wait_result why",
     "store",
     "client",
     "health maintenance notify wake_ups worker",
@@ -28,10 +28,10 @@ const CRATES: &[(&str, &[&str])] = &[
         &["uniqueue", "uniqueue-admin", "uniqueue-faktory", "uniqueue-http", "uniqueue-ojs", "uniqueue-web"],
     ),
     ("uniqueue-derive", &["uniqueue-policy"]),
-    ("uniqueue-faktory", &["uniqueue"]),
+    ("uniqueue-faktory", &["uniqueue", "uniqueue-admin"]),
     ("uniqueue-http", &[]),
     ("uniqueue-model", &[]),
-    ("uniqueue-ojs", &["uniqueue", "uniqueue-http"]),
+    ("uniqueue-ojs", &["uniqueue", "uniqueue-admin", "uniqueue-http"]),
     ("uniqueue-policy", &[]),
     ("uniqueue-test-support", &["uniqueue", "uniqueue-test-macros"]),
     ("uniqueue-web", &["uniqueue", "uniqueue-admin", "uniqueue-http"]),

@@ -34,7 +34,7 @@ async fn a_runner_is_listed_with_its_queues_its_slots_and_its_heartbeat(database
         .unwrap();
     client.insert(Task {}).await.unwrap();
     tokio::time::timeout(WAIT, starts.recv()).await.unwrap().unwrap();
-    let [one] = client.runners().await.unwrap().try_into().unwrap();
+    let [one] = Admin::new(client).runners().await.unwrap().try_into().unwrap();
     assert_eq!((one.name.as_str(), one.is_alive), ("one", true));
     assert!(one.heartbeat_age.is_some() && one.lease_left.is_some());
     assert_eq!(one.kinds.unwrap()[0].as_str(), "task");
@@ -42,7 +42,7 @@ async fn a_runner_is_listed_with_its_queues_its_slots_and_its_heartbeat(database
     assert_eq!(queues, [("default", Some(3), 1), ("mail", Some(2), 0)]);
     assert_eq!(one.keep_completed, Some(Keep::For(Duration::from_secs(60))));
     database.execute("UPDATE {schema}.runner SET leased_until = '-infinity', heartbeat_at = '-infinity'").await;
-    let [dead] = client.runners().await.unwrap().try_into().unwrap();
+    let [dead] = Admin::new(client).runners().await.unwrap().try_into().unwrap();
     assert!(!dead.is_alive && dead.lease_left.is_none());
     client.cancel(JobFilter::all()).await.unwrap();
     runner.stop().await.unwrap();
@@ -56,15 +56,15 @@ async fn a_stuck_job_is_listed_with_its_reason_and_its_remedy(database: Database
     let late = client.insert(job("b").queue("unworked")).await.unwrap().id();
     let late_since = "scheduled_at = now() - interval '9 min', created_at = now() - interval '9 min'";
     database.execute(&format!("UPDATE {{schema}}.job SET {late_since} WHERE id = '{late}'")).await;
-    let stuck = client.stuck_jobs().await.unwrap();
+    let stuck = Admin::new(client).stuck_jobs().await.unwrap();
     let reasons: Vec<_> = stuck.iter().map(|job| (job.id, job.state, job.code)).collect();
     let unworked = ObstacleCode::QueueUnworked;
     assert_eq!(reasons, [(lost, JobState::Running, ObstacleCode::RunnerDied), (late, JobState::Available, unworked)]);
     assert_eq!(stuck[1].reason, client.why(late).await.unwrap()[0].reason);
     assert!(stuck.iter().all(|job| !job.remedy.is_empty() && job.stuck_for > Some(Duration::from_secs(60))));
-    assert_eq!(client.stuck_jobs().limit(1).await.unwrap().len(), 1);
+    assert_eq!(Admin::new(client).stuck_jobs().limit(1).await.unwrap().len(), 1);
     let hour = Duration::from_secs(3_600);
-    assert_eq!(client.stuck_jobs().waiting_for(hour).await.unwrap().len(), 1);
+    assert_eq!(Admin::new(client).stuck_jobs().waiting_for(hour).await.unwrap().len(), 1);
 }
 
 #[support::test]
@@ -78,7 +78,7 @@ async fn a_retention_is_listed_with_the_jobs_that_it_should_have_deleted(databas
                  now() - interval '1 hour'",
         )
         .await;
-    let all = client.retentions().await.unwrap();
+    let all = Admin::new(client).retentions().await.unwrap();
     let of = |state| all.iter().find(|retention| retention.state == state).unwrap();
     let completed = of(JobState::Completed);
     assert_eq!((completed.keep, completed.overdue), (Keep::For(Duration::from_secs(60)), 1));

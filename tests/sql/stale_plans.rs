@@ -8,6 +8,7 @@ use std::time::Duration;
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
 use uniqueue::{JobCount, JobId, JobState, QueueCache, QueueInfo};
+use uniqueue_admin::Admin;
 
 use support::Database;
 
@@ -259,7 +260,7 @@ async fn jobs_beyond_the_limit_of_counting_are_estimated_from_a_sample_of_the_ta
     }
     // A count that was complete is no estimate.
     assert_eq!(low.available, JobCount::Exactly(0));
-    let stats = database.client.stats().await.unwrap();
+    let stats = Admin::new(&database.client).stats().await.unwrap();
     assert_eq!(stats.jobs[&JobState::Completed], JobCount::About(deep.completed.counted() + low.completed.counted()));
 }
 

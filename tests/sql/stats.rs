@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use time::OffsetDateTime;
 use uniqueue::{Client, Job, JobCount, JobState, OnReentry, RetryPolicy, Runner, RunningJob, UniqueKey};
+use uniqueue_admin::Admin;
 
 use support::{Database, eventually, job};
 
@@ -18,7 +19,7 @@ struct Task {
 
 #[support::test]
 async fn numbers_are_those_of_the_jobs(database: Database, client: &Client) {
-    let empty = client.stats().await.unwrap();
+    let empty = Admin::new(client).stats().await.unwrap();
     assert!(JobState::ALL.iter().all(|state| empty.jobs[state] == JobCount::Exactly(0)));
     assert_eq!((empty.runners, empty.oldest_available_age, empty.finished), (0, None, None));
     assert_eq!((empty.rates.inserted, empty.rates.worked_over), (0.0, None));
@@ -34,7 +35,7 @@ async fn numbers_are_those_of_the_jobs(database: Database, client: &Client) {
         FROM generate_series(1, 30) AS n, LATERAL (SELECT now() - CASE n WHEN 30 THEN 45 ELSE n END * interval '1 s' AS at) AS t";
     database.execute(waiting).await;
     client.queue("q0").pause().await.unwrap();
-    let stats = client.stats().within(Duration::from_secs(60)).await.unwrap();
+    let stats = Admin::new(client).stats().within(Duration::from_secs(60)).await.unwrap();
     assert_eq!(stats.jobs[&JobState::Available], JobCount::Exactly(30));
     assert_eq!(stats.jobs[&JobState::Completed], JobCount::Exactly(50));
     assert_eq!(stats.jobs[&JobState::Discarded], JobCount::Exactly(50));
@@ -51,7 +52,7 @@ async fn numbers_are_those_of_the_jobs(database: Database, client: &Client) {
     assert_eq!([times.run.p50, times.run.max].map(|t| t.as_millis()), [5_000, 10_000]);
 
     // Of the ten that finished last, and counted no further than 20.
-    let stats = client.stats().sample(10).count_up_to(20).await.unwrap();
+    let stats = Admin::new(client).stats().sample(10).count_up_to(20).await.unwrap();
     let times = stats.finished.unwrap();
     assert_eq!((times.jobs, times.wait.p50.as_secs()), (10, 95));
     assert_eq!(stats.jobs[&JobState::Completed], JobCount::About(50));
@@ -80,7 +81,7 @@ async fn runners_tell_what_they_work_off(database: Database, client: &Client) {
     let mut was_told = false;
     eventually!(
         {
-            let stats = client.stats().await.unwrap();
+            let stats = Admin::new(client).stats().await.unwrap();
             assert_eq!(stats.runners, 1);
             was_told |= stats.rates.completed > 0.0 && stats.rates.worked_over.is_some();
             let row = sqlx::query(database.sql("SELECT completed, failed FROM {schema}.runner"));
@@ -90,10 +91,10 @@ async fn runners_tell_what_they_work_off(database: Database, client: &Client) {
         "the heartbeats tell it"
     );
     // With nothing to do it is nothing a second again, and the sum stays.
-    eventually!(client.stats().await.unwrap().rates.completed <= 0.0, "the next heartbeats tell it");
+    eventually!(Admin::new(client).stats().await.unwrap().rates.completed <= 0.0, "the next heartbeats tell it");
     assert_eq!(database.number("SELECT completed FROM {schema}.runner").await, 15);
     runner.stop().await.unwrap();
-    let stats = client.stats().await.unwrap();
+    let stats = Admin::new(client).stats().await.unwrap();
     assert_eq!((stats.runners, stats.rates.worked_over), (0, None));
 }
 
@@ -106,7 +107,7 @@ async fn a_job_that_a_retry_discards_did_not_run_until_then(database: Database, 
     let ran = "UPDATE {schema}.job SET state = 'retryable', attempt = 1, created_at = now() - interval '1 day',
         scheduled_at = now() - interval '1 day', attempted_at = now() - interval '1 day'";
     database.execute(ran).await;
-    let longest = async || client.stats().await.unwrap().finished.map(|times| times.run.max);
+    let longest = async || Admin::new(client).stats().await.unwrap().finished.map(|times| times.run.max);
     client.insert(keyed()).await.unwrap();
     client.retry(old).await.unwrap();
     assert_eq!(client.job(old).await.unwrap().unwrap().state, JobState::Discarded);
@@ -143,7 +144,7 @@ async fn a_rate_is_of_what_could_be_seen(database: Database) {
     let many = "INSERT INTO {schema}.job (id, kind, created_at)
         SELECT {schema}.new_job_id(), 'a', now() - interval '10 s' FROM generate_series(1, 25000) AS n";
     database.execute(many).await;
-    let stats = database.client.stats().await.unwrap();
+    let stats = Admin::new(&database.client).stats().await.unwrap();
     // The newest 20,000 came within 10 seconds and what has passed since: not 25,000 within a minute.
     let over = stats.rates.inserted_over.as_secs_f64();
     assert!((10.0..60.0).contains(&over), "{over}");
@@ -156,7 +157,7 @@ async fn a_rate_is_of_what_could_be_seen(database: Database) {
 async fn a_job_waits_from_when_it_could_run_and_was_there(database: Database, client: &Client) {
     // In minutes.
     let age = async || {
-        let stats = client.stats().await.unwrap();
+        let stats = Admin::new(client).stats().await.unwrap();
         let queue = &client.queues().await.unwrap()[0];
         [stats.oldest_available_age, queue.oldest_available_age].map(|age| age.unwrap().as_secs() / 60)
     };
@@ -178,7 +179,7 @@ async fn a_job_waits_from_when_it_could_run_and_was_there(database: Database, cl
         late.id()
     );
     database.execute(&worked).await;
-    assert_eq!(client.stats().await.unwrap().finished.unwrap().wait.max, Duration::from_secs(2));
+    assert_eq!(Admin::new(client).stats().await.unwrap().finished.unwrap().wait.max, Duration::from_secs(2));
     // And one that has waited, behind it.
     client.insert(job("a")).await.unwrap();
     let hour = "UPDATE {schema}.job SET created_at = now() - interval '1 h', scheduled_at = now() - interval '1 h'

@@ -8,6 +8,7 @@ use sqlx::Row;
 use uniqueue::{
     AttemptError, BoxError, Client, JobError, JobFilter, JobId, JobRow, JobState, NewJob, Outcome, RunningJob,
 };
+use uniqueue_admin::Admin;
 
 use support::{Database, Task, job, quick};
 
@@ -157,8 +158,13 @@ async fn jobs_are_found_and_counted_by_the_code_of_their_last_error(database: Da
     assert_eq!(found.iter().map(|job| job.state).collect::<Vec<_>>(), [JobState::Discarded; 3]);
     assert_eq!(client.jobs(JobFilter::new().error_code("c")).await.unwrap().len(), 0);
     assert_eq!(client.count_jobs(JobFilter::new().error_code("a"), 10).await.unwrap().to_string(), "2");
-    let counted: Vec<_> =
-        client.failing_codes().await.unwrap().into_iter().map(|one| (one.code, one.retryable, one.discarded)).collect();
+    let counted: Vec<_> = Admin::new(client)
+        .failing_codes()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|one| (one.code, one.retryable, one.discarded))
+        .collect();
     assert_eq!(counted, [(Some("b".to_owned()), 0, 3), (Some("a".to_owned()), 2, 0), (None, 1, 0)]);
     let seen = "SELECT string_agg(concat_ws(' ', kind, code, retryable, discarded, last_error), '; ') FROM {schema}.failing_code";
     assert_eq!(database.text(seen).await, "task b 0 3 no; task a 2 0 no; task 1 0 no");

@@ -1,17 +1,25 @@
 #![doc = include_str!("../README.md")]
 
+mod ask;
 mod audit;
 mod change_log;
-mod list;
+mod failures;
+mod runners;
+mod running;
 mod seconds;
 mod statement;
+mod stats;
 mod waiting_insert;
 
 use uniqueue::Client;
 
+pub use self::ask::{Ask, List};
 pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::change_log::LoggedChange;
-pub use self::list::List;
+pub use self::failures::{FailingCode, FailingError, FailingKind};
+pub use self::runners::{QueueRetention, RunnerInfo, RunnerQueue};
+pub use self::running::{RunningJobInfo, StuckJob};
+pub use self::stats::{Finished, Percentiles, Rates, Stats};
 pub use self::waiting_insert::WaitingInsert;
 
 /// What operators ask and change in the schema of a client. Cheap to make and to copy.

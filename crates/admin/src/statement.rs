@@ -22,10 +22,37 @@ pub(crate) async fn rows<T>(
 where
     T: DeserializeOwned + Send + Unpin + 'static,
 {
+    fetch(client, connection, statement, arguments, true).await
+}
+
+/// The rows of a statement that is planned anew for each call, so that the plan knows the arguments.
+pub(crate) async fn rows_planned_anew<T>(
+    client: &Client,
+    connection: &mut PgConnection,
+    statement: &str,
+    arguments: &Arguments,
+) -> Result<Vec<T>>
+where
+    T: DeserializeOwned + Send + Unpin + 'static,
+{
+    fetch(client, connection, statement, arguments, false).await
+}
+
+async fn fetch<T>(
+    client: &Client,
+    connection: &mut PgConnection,
+    statement: &str,
+    arguments: &Arguments,
+    is_prepared: bool,
+) -> Result<Vec<T>>
+where
+    T: DeserializeOwned + Send + Unpin + 'static,
+{
     // Safe to splice: a schema name is checked against an alphabet without quotes.
     let statement = statement.replace("/* schema */", &format!("{}.", client.schema().quoted()));
     let asking = AssertSqlSafe(format!("SELECT to_jsonb(answer) FROM (\n{statement}\n) AS answer"));
-    let rows = sqlx::query(asking).bind(Json(arguments)).fetch_all(connection).await?;
+    let query = sqlx::query(asking).persistent(is_prepared).bind(Json(arguments));
+    let rows = query.fetch_all(connection).await?;
     rows.iter().map(|row| Ok(row.try_get::<Json<T>, _>(0)?.0)).collect()
 }
 

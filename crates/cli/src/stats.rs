@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use serde::Serialize;
-use uniqueue::{JobCount, JobState, Percentiles, Places, Stats};
+use uniqueue::{JobCount, JobState, Places};
+use uniqueue_admin::{Admin, Percentiles, Stats};
 
 use self::since::Past;
 use self::source::Source;
@@ -130,7 +131,7 @@ pub(crate) async fn run(arguments: StatsArguments, places: Option<Places>) -> Re
 async fn query(source: &Source, arguments: &StatsArguments) -> Result<Stats, Failure> {
     let &StatsArguments { within: DurationArgument(within), sample, count_up_to, .. } = arguments;
     let ask = |client: uniqueue::Client| async move {
-        client.stats().within(within).sample(sample).count_up_to(count_up_to).await
+        Admin::new(&client).stats().within(within).sample(sample).count_up_to(count_up_to).await
     };
     source.ask(ask, Stats::merged).await
 }

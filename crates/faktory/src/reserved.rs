@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use time::{Duration, OffsetDateTime};
 use uniqueue::{Client, JobFilter, JobId, JobRow, JobRun, JobState};
+use uniqueue_admin::Admin;
 use uuid::Uuid;
 
 use crate::payload::{Kept, OWN, kept};
@@ -100,6 +101,6 @@ impl AllReserved {
 /// Whether a worker of this name runs a job.
 async fn is_of(client: &Client, row: &JobRow, wid: &str) -> Result<bool, Refusal> {
     let Some(worker): Option<Uuid> = row.worker else { return Ok(false) };
-    let runners = client.runners().await?;
+    let runners = Admin::new(client).runners().await?;
     Ok(runners.iter().any(|runner| runner.id == worker && runner.name == wid))
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use uniqueue::{Client, JobId, JobRow, JobRun, JobState};
+use uniqueue_admin::Admin;
 
 use crate::details::{Details, MEMBER};
 use crate::problem::Problem;
@@ -128,7 +129,8 @@ impl Runs {
 /// The runs of jobs' rows. Jobs that do not run have none.
 pub(crate) async fn of_rows(client: &Client, rows: &[JobRow]) -> uniqueue::Result<Vec<Held>> {
     // A remote worker has a row among the runners, under its name.
-    let workers: HashMap<_, _> = client.runners().await?.into_iter().map(|runner| (runner.id, runner.name)).collect();
+    let workers: HashMap<_, _> =
+        Admin::new(client).runners().await?.into_iter().map(|runner| (runner.id, runner.name)).collect();
     let held = |row: &JobRow| Held {
         run: JobRun { id: row.id, run: row.run },
         worker: row.worker.and_then(|worker| workers.get(&worker)).filter(|name| *name != NAMELESS).cloned(),

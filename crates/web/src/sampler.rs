@@ -186,7 +186,7 @@ impl Sampler {
 
     async fn sample(&self, past: &mut Past, doctor: Doctor) -> Result<Snapshot> {
         let taken_at = Instant::now();
-        let stats = self.client.stats().await?;
+        let stats = Admin::new(&self.client).stats().await?;
         let queues = self.client.queues().await?;
         // A role that may not see these still sees the rest.
         let waiting_inserts = Admin::new(&self.client).waiting_inserts().await.ok().map(|waiting| waiting.len());
@@ -206,7 +206,7 @@ impl Sampler {
         loop {
             match self.client.diagnose().timeout(CHECK_TIMEOUT).await {
                 Ok(diagnosis) => {
-                    let runners = self.client.runners().timeout(CHECK_TIMEOUT).await.unwrap_or_default();
+                    let runners = Admin::new(&self.client).runners().timeout(CHECK_TIMEOUT).await.unwrap_or_default();
                     let (diagnosis, deploy) = (Some(Arc::new(diagnosis)), Deploy::last(&runners));
                     doctor.send_replace(Doctor { diagnosis, failure: None, deploy });
                 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::{Connection, PgConnection, raw_sql};
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, Error, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, UniquePolicy};
+use uniqueue_admin::Admin;
 
 use super::{map, open, ready};
 use support::by_url::execute;
@@ -156,7 +157,7 @@ async fn a_runner_that_is_led_to_another_place_works_nothing_there() {
         eventually!(let inserted = a.insert(Task { n: 3 }).await; inserted.is_err(), "{inserted:?}").unwrap_err();
     assert!(matches!(error, Error::MapMismatch { .. }) || error.is_retryable(), "{error}");
     assert_eq!(b.job(waiting).await.unwrap().unwrap().state, uniqueue::JobState::Available);
-    assert!(b.runners().await.unwrap().is_empty());
+    assert!(Admin::new(b).runners().await.unwrap().is_empty());
     // It comes back by itself.
     proxy.lead_to(right.url());
     works().await;

@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use uniqueue::{
     Client, PeriodicJob, PlaceAddress, PlaceMap, PlaceState, Places, PlacesHandle, Runner, RunningJob, SchemaName,
 };
+use uniqueue_admin::Admin;
 
 use super::{map, nowhere, open, ready, unfinished};
 use support::by_url::database;
@@ -196,7 +197,7 @@ async fn one_connection_listens_for_all_places_of_a_database() {
     for (place, client) in places.iter() {
         // Once it sleeps, only a notification wakes it.
         eventually!(
-            let idle = client.runners().await.unwrap().iter().filter(|runner| runner.is_idle).count();
+            let idle = Admin::new(client).runners().await.unwrap().iter().filter(|runner| runner.is_idle).count();
             idle == 1, "{place}: {idle} sleep"
         );
         insert(client, 1).await;
@@ -220,7 +221,7 @@ async fn with_many_processes_each_place_is_worked_by_two_and_a_death_is_made_up_
     }
     for (place, client) in places.iter() {
         eventually!(
-            let alive = client.runners().await.unwrap().iter().filter(|runner| runner.is_alive).count();
+            let alive = Admin::new(client).runners().await.unwrap().iter().filter(|runner| runner.is_alive).count();
             alive == 2, "{place}: {alive} work"
         );
         insert(client, 5).await;

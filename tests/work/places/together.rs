@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{JobState, NewJob, PlaceAddress, PlaceMap, Runner, RunningJob, Stats, UniqueKey};
+use uniqueue::{JobState, NewJob, PlaceAddress, PlaceMap, Runner, RunningJob, UniqueKey};
+use uniqueue_admin::{Admin, Stats};
 
 use super::{map, nowhere, open, ready};
 use support::Task;
@@ -104,7 +105,7 @@ async fn statistics_of_all_places_are_those_of_one_sample() {
     let build = |client| Runner::new(client).queue("default", 4).worker(async |_: RunningJob<Task>| {});
     let runner = places.runner(build).start().await.unwrap();
     super::runner::until_worked(&places).await;
-    let answers = places.ask(|client| async move { client.stats().sample(20).await }).await;
+    let answers = places.ask(|client| async move { Admin::new(&client).stats().sample(20).await }).await;
     let stats = Stats::merged(answers.into_iter().map(|(_, stats)| stats.unwrap())).unwrap();
     assert_eq!(stats.runners, 2);
     assert_eq!(stats.jobs[&JobState::Completed].counted(), 60);

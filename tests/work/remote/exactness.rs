@@ -7,6 +7,7 @@ use std::time::Duration;
 use sqlx::Connection;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use uniqueue_admin::Admin;
 
 use super::Remote;
 use crate::groups::{HISTORY, assert_kept};
@@ -148,14 +149,14 @@ async fn pass_in_session(database: &Database) {
 }
 
 async fn counts(database: &Database) -> (u64, u64) {
-    let runners = database.client.runners().await.unwrap();
+    let runners = Admin::new(&database.client).runners().await.unwrap();
     let [runner] = runners.as_slice() else { panic!("{runners:?}") };
     (runner.completed, runner.failed)
 }
 
 /// Completed and failed jobs in an hour.
 async fn rates(database: &Database) -> (f64, f64) {
-    let rates = database.client.stats().await.unwrap().rates;
+    let rates = Admin::new(&database.client).stats().await.unwrap().rates;
     ((rates.completed * 3_600.0).round(), (rates.failed * 3_600.0).round())
 }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use uniqueue::{Client, JobCount, JobState, PlaceName, Places, Result, Stats};
+use uniqueue::{Client, JobCount, JobState, PlaceName, Places, Result};
+use uniqueue_admin::{Admin, Stats};
 
 pub(crate) use self::choice::{Choice, PlacesArguments, all, choice};
 
@@ -187,7 +188,7 @@ fn report<T>(
 const STATES: [JobState; 4] = [JobState::Available, JobState::Running, JobState::Retryable, JobState::Discarded];
 
 async fn status(json: bool, places: &Places) -> Result<Verdict, Failure> {
-    let answers = places.ask(|client: Client| async move { client.stats().sample(1).await }).await;
+    let answers = places.ask(|client: Client| async move { Admin::new(&client).stats().sample(1).await }).await;
     let is_fine = answers.iter().all(|(_, answer)| answer.is_ok());
     if json {
         let lines = answers.iter().map(|(place, answer)| match answer {

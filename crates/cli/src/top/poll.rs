@@ -44,13 +44,13 @@ pub(super) async fn poll(client: Client, interval: Duration, updates: mpsc::Send
 }
 
 async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
-    let began = Instant::now();
-    let stats = client.stats().sample(1).await?;
+    let (began, admin) = (Instant::now(), Admin::new(client));
+    let stats = admin.stats().sample(1).await?;
     let queues = client.queues().await?;
     let groups = client.groups().limit(ROW_LIMIT).await?;
     let has_all_groups = groups.len() < ROW_LIMIT as usize;
-    let running = client.running_jobs(ROW_LIMIT).await?;
-    let failing = client.failing_kinds().await?;
+    let running = admin.running_jobs().limit(ROW_LIMIT).await?;
+    let failing = admin.failing_kinds().await?;
     let keys = client.claims().limit(KEY_LIMIT).await?;
     let waiting = Admin::new(client).waiting_inserts().await?;
     let now = stats.asked_at;

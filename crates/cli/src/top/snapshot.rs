@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use uniqueue::{FailingKind, GroupInfo, JobId, KeyHolder, Obstacle, QueueInfo, RunningJobInfo};
-use uniqueue_admin::WaitingInsert;
+use uniqueue::{GroupInfo, JobId, KeyHolder, Obstacle, QueueInfo};
+use uniqueue_admin::{FailingKind, RunningJobInfo, WaitingInsert};
 
 use crate::output::{format_duration, format_relative, printable};
 use crate::queue::Status;

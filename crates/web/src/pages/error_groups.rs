@@ -1,7 +1,7 @@
 //! The failed jobs of a kind, grouped by the message of their last error.
 
 use maud::{Markup, html};
-use uniqueue::FailingError;
+use uniqueue_admin::FailingError;
 
 use crate::access::Right;
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ const GROUPS: usize = 30;
 
 /// The groups of a kind's failed jobs, each with a retry and a cancellation of its jobs.
 pub(super) async fn section(page: &Page, kind: &str) -> Result<Markup, Failure> {
-    let groups = match page.client().failing_errors(kind).timeout(LOOK_UP).await {
+    let groups = match page.admin().failing_errors(kind).timeout(LOOK_UP).await {
         Ok(groups) => groups,
         // There are too many failed jobs of all kinds.
         Err(error) if error.is_statement_timeout() => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{FailingCode, FailingKind};
+use uniqueue_admin::{FailingCode, FailingKind};
 
 use crate::failure::Failure;
 use crate::fields::url;
@@ -30,8 +30,8 @@ pub(super) struct Failing {
 /// The failing kinds, which all open pages share.
 pub(super) async fn found(page: &Page) -> Result<Arc<Timed<Failing>>, Failure> {
     let ask = async {
-        let kinds = page.client().failing_kinds().timeout(LOOK_UP).await?;
-        let codes = page.client().failing_codes().timeout(LOOK_UP).await?;
+        let kinds = page.admin().failing_kinds().timeout(LOOK_UP).await?;
+        let codes = page.admin().failing_codes().timeout(LOOK_UP).await?;
         Ok(Timed::new(page.now().await?, Failing { kinds, codes }))
     };
     page.shared(&page.app.answers.one(), ask).await

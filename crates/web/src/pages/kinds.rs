@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use serde_json::Value;
-use uniqueue::{JobFilter, KindRow, RunnerInfo, UniquePolicy};
+use uniqueue::{JobFilter, KindRow, UniquePolicy};
+use uniqueue_admin::RunnerInfo;
 
 use super::history::{self, Of};
 use super::{error_groups, failing};
@@ -74,7 +75,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let of = Of { kind: Some(name), queue: None, path: "/kind" };
     // The page stands without it, as where the role may not read it.
     let (history, is_known) = history::section_of(&page, &fields, of).await.unwrap_or_default();
-    let runners = page.client().runners().timeout(LOOK_UP).await?;
+    let runners = page.admin().runners().timeout(LOOK_UP).await?;
     let says_so = |one: &RunnerInfo| (one.kinds.iter().flatten()).any(|kind| kind.as_str() == name);
     let is_known =
         is_known || kind.is_some() || failing.is_some() || runners.iter().any(|one| one.is_alive && says_so(one));

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use uniqueue::{JobState, Percentiles, Stats};
+use uniqueue::JobState;
+use uniqueue_admin::{Percentiles, Stats};
 
 use super::findings::{Remedies, findings};
 use super::history;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use maud::html;
-use uniqueue::RunnerInfo;
+use uniqueue_admin::RunnerInfo;
 
 use crate::failure::Failure;
 use crate::fields::url;
@@ -27,7 +27,7 @@ fn running(runner: &RunnerInfo) -> u64 {
 
 async fn registered(page: Arc<Page>) -> Result<Arc<Timed<Vec<RunnerInfo>>>, Failure> {
     let ask = async {
-        let of = page.client().runners().timeout(LOOK_UP).await?;
+        let of = page.admin().runners().timeout(LOOK_UP).await?;
         Ok(Timed::new(page.now().await?, of))
     };
     page.shared(&page.app.answers.one(), ask).await

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use maud::html;
-use uniqueue::RunningJobInfo;
+use uniqueue_admin::RunningJobInfo;
 
 use crate::failure::Failure;
 use crate::fields::Fields;
@@ -23,7 +23,7 @@ const AMONG: u32 = 1_000;
 async fn running(page: Arc<Page>, runner: Option<String>) -> Result<Arc<Vec<RunningJobInfo>>, Failure> {
     let ask = async {
         let most = if runner.is_some() { AMONG } else { ROWS };
-        let mut jobs = page.client().running_jobs(most).timeout(LOOK_UP).await?;
+        let mut jobs = page.admin().running_jobs().limit(most).timeout(LOOK_UP).await?;
         jobs.retain(|job| runner.is_none() || job.runner == runner);
         Ok(jobs)
     };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use uniqueue::{JobFilter, JobState, Limit, PeriodicJob, Runner, RunningJob, Severity, Thresholds, UniqueKey};
+use uniqueue_admin::Admin;
 
 use super::{Task, runner};
 use crate::health::{find, gone, paste, seek};
@@ -150,13 +151,13 @@ async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour(database: Databa
     for code in ["queue_held", "queue_late", "group_held"] {
         assert!(seek(&database, limits, code, "").await.is_none(), "{code}");
     }
-    assert!(database.client.stuck_jobs().await.unwrap().is_empty(), "it is held");
+    assert!(Admin::new(&database.client).stuck_jobs().await.unwrap().is_empty(), "it is held");
     queue.hold(Duration::from_secs(7_200)).await.unwrap();
     let held = find(&database, limits, "queue_held", Severity::Notice, "queue default").await;
     assert!(held.seen.starts_with("it is held for another ") && held.seen.contains("the oldest for 10m"), "{held:?}");
     paste(&database, held.remedy.sql.as_deref().unwrap()).await;
     gone(&database, limits, "queue_held", "").await;
-    assert_eq!(database.client.stuck_jobs().await.unwrap().len(), 1, "the job without a group");
+    assert_eq!(Admin::new(&database.client).stuck_jobs().await.unwrap().len(), 1, "the job without a group");
 
     queue.hold_group("g", Duration::from_secs(1_800)).await.unwrap();
     assert!(seek(&database, limits, "group_held", "").await.is_none());
@@ -168,9 +169,9 @@ async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour(database: Databa
     let rate = uniqueue::Rate::per(1, Duration::from_secs(3_600));
     queue.rate(Some(rate)).await.unwrap();
     database.execute("UPDATE {schema}.queue SET rate_full_at = now() + interval '30 min'").await;
-    assert!(database.client.stuck_jobs().await.unwrap().is_empty(), "it waits for its rate");
+    assert!(Admin::new(&database.client).stuck_jobs().await.unwrap().is_empty(), "it waits for its rate");
     database.execute("UPDATE {schema}.queue SET rate_full_at = now() - interval '10 min'").await;
-    assert_eq!(database.client.stuck_jobs().await.unwrap().len(), 1, "its token has been there for long");
+    assert_eq!(Admin::new(&database.client).stuck_jobs().await.unwrap().len(), 1, "its token has been there for long");
 }
 
 #[support::test]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection, query_scalar, raw_sql};
 use uniqueue::{Client, NewJob, PlaceAddress, PlaceBy, PlaceMap, Runner, RunningJob, SchemaName, UniqueKey};
+use uniqueue_admin::Admin;
 
 use self::cluster::{Cluster, Killed, both_sides, execute, order};
 use super::unfinished;
@@ -57,7 +58,10 @@ async fn a_transaction_over_two_nodes_commits_with_its_job_or_not_at_all() {
             0 => None,
             _ => {
                 let handle = places.runner(runner).start().await.unwrap();
-                eventually!(node.runners().await.unwrap().iter().any(|runner| runner.is_idle), "no runner sleeps");
+                eventually!(
+                    Admin::new(node).runners().await.unwrap().iter().any(|runner| runner.is_idle),
+                    "no runner sleeps"
+                );
                 Some(handle)
             }
         };

@@ -6,6 +6,7 @@ use std::future::IntoFuture;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use uniqueue::{GroupInfo, JobFilter, JobId, JobRow, JobState, KeyHolder, MAX_KEY_BYTES};
+use uniqueue_admin::Admin;
 use uuid::Uuid;
 
 use crate::clock::WEEK;
@@ -192,7 +193,7 @@ async fn read_names(page: &Page) -> Result<Names, Failure> {
     };
     let (registered, runners, counted, last, groups) = tokio::join!(
         client.kinds().list().timeout(LOOK_UP).into_future(),
-        client.runners().timeout(LOOK_UP).into_future(),
+        Admin::new(client).runners().timeout(LOOK_UP).into_future(),
         client.history_by_kind(WEEK, AMONG).timeout(LOOK_UP).into_future(),
         client.jobs(JobFilter::all()).limit(LAST).timeout(LOOK_UP).into_future(),
         client.groups().by_name().limit(GROUPS).timeout(LOOK_UP).into_future(),

@@ -5,36 +5,42 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use sqlx::PgConnection;
 use time::OffsetDateTime;
+use uniqueue::{Client, JobCount, JobState, stored_time};
 
-use crate::count::JobCount;
-use crate::state::JobState;
+use crate::ask::AnswerFuture;
+use crate::statement::{Arguments, rows_planned_anew};
+use crate::{Admin, Ask, seconds};
 
-/// The statistics of all queues of a schema, as [`Client::stats`](crate::Client::stats) returns them.
+/// The statistics of all queues of a schema, as [`Admin::stats`] returns them.
 /// The query is as fast with ten million jobs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// The time of the query, by the database's clock.
-    #[serde(with = "time::serde::rfc3339")]
+    #[serde(with = "stored_time")]
     pub asked_at: OffsetDateTime,
-    /// Jobs by state, over all queues, with the limits of [`Client::queues`](crate::Client::queues).
+    /// Jobs by state, over all queues, with the limits of [`Client::queues`](uniqueue::Client::queues).
+    #[serde(skip_deserializing)]
     pub jobs: BTreeMap<JobState, JobCount>,
     /// How many runners are alive.
     pub runners: u64,
     /// How long the oldest available job has been due, without paused queues. `None` if no job is
     /// available.
-    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
+    #[serde(skip_deserializing, serialize_with = "seconds::option::serialize")]
     pub oldest_available_age: Option<Duration>,
     /// The rates of inserts and results.
     pub rates: Rates,
     /// How long the jobs that finished last waited and ran. `None` if no such job was found.
+    #[serde(deserialize_with = "Finished::of_sample")]
     pub finished: Option<Finished>,
 }
 
 impl Stats {
-    /// The statistics of several places together, such as [`Places::ask`](crate::Places::ask) gets them: counts and rates are
+    /// The statistics of several places together, such as [`Places::ask`](uniqueue::Places::ask) gets them: counts and rates are
     /// summed, and of ages the longest counts. The percentiles are those of one sample, which is taken from the samples of
     /// all places and has as many jobs as the largest of these. `None`: of no place.
     #[must_use]
@@ -63,7 +69,7 @@ impl Stats {
 }
 
 /// Rates, in jobs a second.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Rates {
     /// Inserted jobs. Deleted jobs are not counted, so the rate is too low if completed jobs are deleted
@@ -71,7 +77,7 @@ pub struct Rates {
     pub inserted: f64,
     /// The time over which inserted jobs were counted: the requested time, or less if more than 20,000
     /// jobs were inserted.
-    #[serde(serialize_with = "crate::period::seconds::serialize")]
+    #[serde(with = "seconds")]
     pub inserted_over: Duration,
     /// Completed jobs. Each live runner reports them with its heartbeats, four times a lease.
     pub completed: f64,
@@ -79,7 +85,7 @@ pub struct Rates {
     pub failed: f64,
     /// The longest time between the last two heartbeats of a runner, over which results were counted.
     /// `None` if no live runner has reported yet.
-    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
+    #[serde(with = "seconds::option")]
     pub worked_over: Option<Duration>,
 }
 
@@ -102,7 +108,7 @@ pub struct Finished {
     /// How many jobs are in the sample.
     pub jobs: u64,
     /// When the first of them finished.
-    #[serde(with = "time::serde::rfc3339")]
+    #[serde(with = "stored_time")]
     pub since: OffsetDateTime,
     /// From when a job was due until its last attempt started.
     pub wait: Percentiles,
@@ -114,16 +120,23 @@ pub struct Finished {
 }
 
 /// A job of a sample.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct FinishedJob {
-    pub(crate) finalized_at: OffsetDateTime,
-    pub(crate) wait: Duration,
-    pub(crate) run: Duration,
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+struct FinishedJob {
+    #[serde(with = "stored_time")]
+    finalized_at: OffsetDateTime,
+    #[serde(with = "seconds")]
+    wait: Duration,
+    #[serde(with = "seconds")]
+    run: Duration,
 }
 
 impl Finished {
+    fn of_sample<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Self>, D::Error> {
+        Ok(Self::of(Vec::deserialize(deserializer)?))
+    }
+
     /// The times of a sample. `None`: it is empty.
-    pub(crate) fn of(sample: Vec<FinishedJob>) -> Option<Self> {
+    fn of(sample: Vec<FinishedJob>) -> Option<Self> {
         let since = sample.iter().map(|job| job.finalized_at).min()?;
         let percentiles = |of: fn(&FinishedJob) -> Duration| Percentiles::of(sample.iter().map(of).collect());
         let (wait, run) = (percentiles(|job| job.wait), percentiles(|job| job.run));
@@ -136,16 +149,16 @@ impl Finished {
 #[non_exhaustive]
 pub struct Percentiles {
     /// The median.
-    #[serde(serialize_with = "crate::period::seconds::serialize")]
+    #[serde(with = "seconds")]
     pub p50: Duration,
     /// The 90th percentile.
-    #[serde(serialize_with = "crate::period::seconds::serialize")]
+    #[serde(with = "seconds")]
     pub p90: Duration,
     /// The 99th percentile.
-    #[serde(serialize_with = "crate::period::seconds::serialize")]
+    #[serde(with = "seconds")]
     pub p99: Duration,
     /// The maximum.
-    #[serde(serialize_with = "crate::period::seconds::serialize")]
+    #[serde(with = "seconds")]
     pub max: Duration,
 }
 
@@ -158,6 +171,69 @@ impl Percentiles {
             lengths.get(rank.saturating_sub(1)).copied().unwrap_or_default()
         };
         Self { p50: at(50), p90: at(90), p99: at(99), max: at(100) }
+    }
+}
+
+impl Ask<'_, Stats> {
+    /// Counts the jobs that were inserted within this time. Default: a minute. At least 1 ms.
+    pub fn within(self, within: Duration) -> Self {
+        self.lasting("within", within)
+    }
+
+    /// Measures the waiting and running times of this many jobs that finished last. Default: 1,000, of those that are
+    /// found.
+    pub fn sample(self, sample: u32) -> Self {
+        self.with("sample", sample)
+    }
+
+    /// Counts the jobs of each queue and state no further than this. Default: 10,000.
+    pub fn count_up_to(self, up_to: u32) -> Self {
+        self.with("count_up_to", up_to)
+    }
+}
+
+fn ask<'c>(
+    client: &'c Client,
+    connection: &'c mut PgConnection,
+    statement: &'static str,
+    arguments: Arguments,
+) -> AnswerFuture<'c, Stats> {
+    Box::pin(async move {
+        let up_to = arguments.get("count_up_to").and_then(Value::as_u64).and_then(|up_to| up_to.try_into().ok());
+        let queues = client.queues().count_up_to(up_to.unwrap_or(u32::MAX)).tx(&mut *connection).await?;
+        let mut stats: Vec<Stats> = rows_planned_anew(client, connection, statement, &arguments).await?;
+        let mut stats = stats.pop().ok_or(sqlx::Error::RowNotFound)?;
+        stats.jobs = JobState::ALL
+            .into_iter()
+            .map(|state| (state, queues.iter().map(|queue| queue.count(state)).sum()))
+            .collect();
+        let working = queues.iter().filter(|queue| queue.settings.paused_at.is_none());
+        stats.oldest_available_age = working.filter_map(|queue| queue.oldest_available_age).max();
+        Ok(stats)
+    })
+}
+
+impl<'a> Admin<'a> {
+    /// Returns statistics of the queues: jobs by state, inserted and worked jobs per second, the oldest available job,
+    /// and how long jobs waited and ran.
+    ///
+    /// ```no_run
+    /// # async fn run(client: uniqueue::Client) -> uniqueue::Result<()> {
+    /// let stats = uniqueue_admin::Admin::new(&client).stats().await?;
+    /// println!("{:.1} in, {:.1} out a second", stats.rates.inserted, stats.rates.completed);
+    /// if let Some(finished) = stats.finished {
+    ///     println!("half of the last {} jobs waited less than {:?}", finished.jobs, finished.wait.p50);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Runners report the jobs that they worked with their heartbeats. Everything else is read from a part of the
+    /// table: the newest 20,000 jobs, and the 2,000 before the head of each of the first 20 queues where jobs wait. A job
+    /// that was inserted long ago and has just finished (a long schedule, a late retry) may be missing among the times.
+    /// It is counted in the rates.
+    pub fn stats(self) -> Ask<'a, Stats> {
+        let asked = Ask::of(self.client, include_str!("sql/stats.sql"), 2, ask);
+        asked.within(Duration::from_secs(60)).sample(1_000).count_up_to(10_000)
     }
 }
 

@@ -1,3 +1,0 @@
--- The kinds with failed jobs, in the order of the view, which looks at twice as many jobs.
-SELECT f.kind, f.queues, f.retryable, f.discarded, f.last_failed_at, f.last_error, f.last_job
-FROM /* schema */failing_kinds(10000) AS f
