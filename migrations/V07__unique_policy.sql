@@ -221,6 +221,12 @@ CREATE FUNCTION _policy_words(member text) RETURNS text[]
 COMMENT ON FUNCTION _policy_words IS
     'The words that a member of a policy accepts. states also accepts active, which means running.';
 
+CREATE FUNCTION _scope_states(scope text) RETURNS smallint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (CASE scope WHEN 'queued' THEN 177 WHEN 'active' THEN 241 WHEN 'completed' THEN 245 WHEN 'exists' THEN 255 ELSE 251 END)::smallint;
+COMMENT ON FUNCTION _scope_states(text) IS
+    'The states of a scope of policies, as a bitmask like job.unique_states. Besides the scopes of policies, until_success means all states but completed, as Faktory has it.';
+
 CREATE FUNCTION _refuse_member(member text, given jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
     SET search_path FROM CURRENT
@@ -312,7 +318,7 @@ BEGIN
         PERFORM _refuse_policy(of_update, 'needs on_conflict update', document, '{on_conflict}', 'remove on_conflict');
     ELSIF unique_states = 0 THEN
         PERFORM _refuse_policy('states', 'must name at least one state: []');
-    ELSIF until_start AND unique_states & 177 = 0 THEN
+    ELSIF until_start AND unique_states & _scope_states('queued') = 0 THEN
         PERFORM _refuse_policy('until', 'start ends the claim at the fetch, and the states hold none before it: '
             || array_to_string(state_names(unique_states), ', '));
     ELSIF first_limit IS NOT NULL AND last_limit IS NOT NULL THEN
@@ -321,7 +327,7 @@ BEGIN
             document, ARRAY[last_limit, first_limit],
             'period counts from the insert, ttl from when the job is due, window by the calendar'
         );
-    ELSIF has ->> 'on_conflict' = 'run_again' AND NOT until_start AND unique_states & 64 <> 0 THEN
+    ELSIF has ->> 'on_conflict' = 'run_again' AND NOT until_start AND 'running' = ANY (state_names(unique_states)) THEN
         PERFORM _refuse_policy(
             'on_conflict', 'run_again needs a scope without running: ' || array_to_string(state_names(unique_states), ', '),
             hint => 'use the scope queued: a job that runs has read its data already'
@@ -416,7 +422,7 @@ BEGIN
                 is_read := word = ANY (_policy_words(member));
                 CASE member
                     WHEN 'scope' THEN
-                        unique_states := CASE word WHEN 'queued' THEN 177 WHEN 'active' THEN 241 WHEN 'completed' THEN 245 ELSE 255 END;
+                        unique_states := _scope_states(word);
                     WHEN 'on_conflict' THEN on_conflict := word;
                     WHEN 'update' THEN update_args := word;
                     WHEN 'until' THEN until := word;
@@ -468,12 +474,12 @@ BEGIN
     has_args := keys ? 'args';
     has_meta := keys ? 'meta';
     until_start := coalesce(until = 'start', false);
-    unique_states := coalesce(unique_states, CASE
-        WHEN until = 'success' OR preset = 'faktory' THEN 251
-        WHEN preset = 'river' THEN 245
-        WHEN preset = 'zizq' THEN 177
-        ELSE 241
-    END);
+    unique_states := coalesce(unique_states, _scope_states(CASE
+        WHEN until = 'success' OR preset = 'faktory' THEN 'until_success'
+        WHEN preset = 'river' THEN 'completed'
+        WHEN preset = 'zizq' THEN 'queued'
+        ELSE 'active'
+    END));
     IF has_meta OR document ?| '{key,args_keys,optional_args_keys,meta_keys,exclude_type}' THEN
         PERFORM _check_key_members(document, has_args, has_meta);
     END IF;
