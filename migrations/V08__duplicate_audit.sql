@@ -209,7 +209,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION fold_duplicates(integer) IS
-    'Adds up to size rows of duplicate_tally to the counters, and deletes up to size counters past their retention. Returns the number of added rows. If that is size, there may be more. When duplicate_tally has 32 MB or more and is empty, its space is freed, unless an open transaction has used it. The pruner of a runner calls the function every prune_interval. Without a runner call it every minute, each time in a transaction of its own.';
+    'Adds up to size rows of duplicate_tally to the counters, and deletes up to size counters past their retention. Returns the number of added rows. If that is size, there may be more. An empty duplicate_tally of 32 MB or more is truncated, unless an open transaction has used it. The pruner of a runner calls this every prune_interval. Without a runner call it every minute, in a transaction of its own.';
 
 CREATE FUNCTION audit_duplicates(kind text, audit boolean DEFAULT true, keep interval DEFAULT NULL)
     RETURNS duplicate_audit

@@ -825,4 +825,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _settle_jobs IS
-    'Inserts the first job of a run, or lets the holder of its key answer. instant: when the batch began. Null: now. changes_it_later: whether a later job of the batch may change the holder. settled: how many jobs this answers. Null: one. former: the job whose claim ended. stopped: the runner whose job was cancelled. passes_on: the new job gave its claim to the next. replaced_in_turn: each job was replaced by the next, and the last is new.';
+    'Inserts the first job of a run, or lets the holder of the key answer. instant: when the batch began. Null: now. changes_it_later: a later job may change the holder. settled: how many jobs it answers. Null: one. former: the job whose claim ended. stopped: the runner of a job that was cancelled. passes_on: the claim went to the next job. replaced_in_turn: each was replaced by the next.';

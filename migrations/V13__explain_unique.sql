@@ -24,7 +24,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION unique_key IS
-    'The unique key of a job: the SHA-256 of the canonical text of its parts, in lowercase hex. unique_policy has the members keys, args_keys, optional_args_keys, meta_keys, exclude_type, window, key, like, states, scope, period, ttl, until, on_conflict, update, max_items, debounce, max_delay and on_reentry (docs/reference/sql.md). What is left out is the registered kind''s. Error 22023 names the member.';
+    'The unique key of a job: the SHA-256 of the canonical text of its parts, in lowercase hex. unique_policy has the members keys, args_keys, optional_args_keys, meta_keys, exclude_type, window, key, like, states, scope, period, ttl, until, on_conflict, update, max_items, debounce, max_delay and on_reentry (docs/reference/sql.md). What is left out is the registered kind''s. Error 22023 names it.';
 
 CREATE FUNCTION _claim_end(unique_states smallint, until_start boolean, unique_until timestamptz) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
