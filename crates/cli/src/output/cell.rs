@@ -9,7 +9,7 @@ use super::printable::printable;
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub(super) text: String,
-    pub(super) style: Style,
+    pub(crate) style: Style,
 }
 
 impl Cell {
@@ -21,6 +21,10 @@ impl Cell {
     pub(crate) fn style(mut self, style: Style) -> Self {
         self.style = style;
         self
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     pub(super) fn painted(&self) -> Cow<'_, str> {

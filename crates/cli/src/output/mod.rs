@@ -33,7 +33,7 @@ pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint
 pub(crate) use self::printable::printable;
 pub(crate) use self::record::Record;
 pub(crate) use self::shell::shell_word;
-pub(crate) use self::table::{Column, Table};
+pub(crate) use self::table::{Column, Table, cut};
 pub(crate) use self::terminal_width::{stderr_width, width};
 pub(crate) use self::time::{format_relative, format_time};
 pub(crate) use self::urls::without_urls;

@@ -220,7 +220,7 @@ impl Table {
 }
 
 /// Cuts a text that is too wide, and marks the end with an ellipsis.
-fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }

@@ -4,16 +4,15 @@ use std::time::{Duration, Instant};
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Style;
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Paragraph;
+use ratatui::widgets::{Block, Paragraph, Row, Table, TableState};
 
-use super::lists::{draw_list, sparkline};
+use super::lists::{Column, List, Pane, sparkline};
 use super::overlay;
 use super::palette::Palette;
-use super::snapshot::Snapshot;
-use super::state::{Pane, Retry, State};
-use crate::output::{count, format_duration, printable, wrap};
+use super::state::{Retry, State};
+use crate::output::{Cell, Style, count, cut, format_duration, printable, wrap};
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Instant, palette: Palette) {
@@ -23,7 +22,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Instant, palette: 
     let below = u16::try_from(state.shown(state.lower_pane).len().max(1) + 3).unwrap_or(u16::MAX);
     let most = (height_for_lists * 2 / 5).max(height_for_lists.saturating_sub(below));
     let wanted = u16::try_from(queues + 3).unwrap_or(u16::MAX).clamp(4, most.max(4));
-    let problem = lines(state.problem.as_deref().unwrap_or_default(), palette.bad(), frame.area());
+    let problem = lines(state.problem.as_deref().unwrap_or_default(), palette.of(Style::Bad), frame.area());
     let foot_lines = foot(state, frame.area(), palette);
     let [head, below_head, rates, top, bottom, foot] = Layout::vertical([
         Constraint::Length(1),
@@ -37,22 +36,20 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Instant, palette: 
     draw_head(frame, head, state, now, palette);
     frame.render_widget(Paragraph::new(problem), below_head);
     draw_rates(frame, rates, state, palette);
-    let empty = Snapshot::default();
-    let snapshot = state.snapshot().unwrap_or(&empty);
-    draw_list(frame, top, state, snapshot, Pane::Queues, palette);
-    draw_list(frame, bottom, state, snapshot, state.lower_pane, palette);
+    draw_list(frame, top, state, Pane::Queues, palette);
+    draw_list(frame, bottom, state, state.lower_pane, palette);
     frame.render_widget(Paragraph::new(foot_lines), foot);
     overlay::draw(frame, state, palette);
 }
 
 /// Draws the schema, the runners and the age of the numbers.
 fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, now: Instant, palette: Palette) {
-    let mut spans = vec![Span::styled(format!("uniqueue top  {}  ", state.title), palette.strong())];
+    let mut spans = vec![Span::styled(format!("uniqueue top  {}  ", state.title), palette.of(Style::Strong))];
     match &state.latest {
         Some((snapshot, arrived_at)) => {
             let runners =
                 if snapshot.runners == 1 { "1 runner".to_owned() } else { format!("{} runners", snapshot.runners) };
-            let style = if snapshot.runners == 0 { palette.bad() } else { Style::new() };
+            let style = if snapshot.runners == 0 { palette.of(Style::Bad) } else { palette.of(Style::Plain) };
             spans.push(Span::styled(format!("{runners}  "), style));
             let age = now.saturating_duration_since(*arrived_at);
             // A snapshot is late when two more are missing.
@@ -63,22 +60,98 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State, now: Instant, pal
                 fresh = format!("{fresh}, a query takes {}", format_duration(snapshot.took));
             }
             match is_stale {
-                true => spans.push(Span::styled(format!("{fresh}, {} old  ", format_duration(age)), palette.warn())),
-                false => spans.push(Span::styled(format!("{fresh}  "), palette.faint())),
+                true => spans
+                    .push(Span::styled(format!("{fresh}, {} old  ", format_duration(age)), palette.of(Style::Warn))),
+                false => spans.push(Span::styled(format!("{fresh}  "), palette.of(Style::Faint))),
             }
         }
-        None => spans.push(Span::styled("loading…  ", palette.faint())),
+        None => spans.push(Span::styled("loading…  ", palette.of(Style::Faint))),
     }
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// Draws a list.
+fn draw_list(frame: &mut Frame<'_>, area: Rect, state: &State, pane: Pane, palette: Palette) {
+    let shown = state.shown(pane);
+    let is_selected = state.pane == pane;
+    let border = if is_selected { Style::Strong } else { Style::Faint };
+    let block = Block::bordered().border_style(palette.of(border)).title(title(state, pane, shown.len(), palette));
+    let empty = List::default();
+    let list = state.list(pane).unwrap_or(&empty);
+    if shown.is_empty() && state.latest.is_some() {
+        let nothing = if state.filter.is_empty() { pane.words().1 } else { "nothing matches the filter" };
+        let nothing = Line::styled(nothing, palette.of(Style::Faint));
+        frame.render_widget(Paragraph::new(nothing).block(block), area);
+        return;
+    }
+    let inner = block.inner(area);
+    let fitting = fitting(&list.columns, inner.width);
+    // One row is the header's.
+    let below = shown.len().saturating_sub(usize::from(inner.height.saturating_sub(1)).max(1));
+    let more = Line::styled(format!(" … {below} more "), palette.of(Style::Faint)).right_aligned();
+    let block = if below == 0 { block } else { block.title_bottom(more) };
+    let widths: Vec<_> = fitting.iter().map(|at| list.columns[*at].width).collect();
+    let shares = Layout::horizontal(&widths).spacing(1).split(inner);
+    let line = |text: &str, style, column: &Column, width: u16| {
+        let line = Line::from(Span::styled(cut(text, usize::from(width)), palette.of(style)));
+        if column.is_number { line.right_aligned() } else { line }
+    };
+    let columns: Vec<_> = fitting.iter().zip(shares.iter()).map(|(at, share)| (*at, share.width)).collect();
+    let header =
+        columns.iter().map(|(at, width)| line(list.columns[*at].name, Style::Plain, &list.columns[*at], *width));
+    let rows = shown.iter().map(|row| {
+        let cell = |(at, width): &(usize, u16)| {
+            let cell: &Cell = &list.rows[*row].cells[*at];
+            line(cell.text(), cell.style, &list.columns[*at], *width)
+        };
+        Row::new(columns.iter().map(cell))
+    });
+    let highlight = if is_selected { Modifier::REVERSED } else { Modifier::empty() };
+    let table = Table::new(rows, widths).header(Row::new(header).style(palette.of(Style::Faint))).block(block);
+    let table = table.row_highlight_style(palette.of(Style::Plain).add_modifier(highlight));
+    frame.render_stateful_widget(table, area, &mut TableState::new().with_selected(Some(state.selected(pane))));
+}
+
+/// The columns that are shown in this width.
+fn fitting(columns: &[Column], width: u16) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    // One blank stands between two columns.
+    while shown.iter().map(|at| columns[*at].least + 1).sum::<u16>() > width + 1 {
+        let last = (0..shown.len()).filter(|at| columns[shown[*at]].rank > 0).max_by_key(|at| columns[shown[*at]].rank);
+        match last {
+            Some(last) => shown.remove(last),
+            None => break,
+        };
+    }
+    shown
+}
+
+/// The titles of the lists that share this place, with their keys.
+fn title(state: &State, pane: Pane, count: usize, palette: Palette) -> Line<'static> {
+    let panes: &[Pane] = if pane == Pane::Queues { &[Pane::Queues] } else { &Pane::ALL[1..] };
+    let mut spans = vec![Span::raw(" ")];
+    for title in panes {
+        let count = if *title == pane { count } else { state.shown(*title).len() };
+        let style = match *title {
+            Pane::Waiting if count > 0 => Style::Bad,
+            title if title == pane => Style::Strong,
+            _ => Style::Faint,
+        };
+        spans.push(Span::styled(format!("{} {} {count}", *title as usize + 1, title.words().0), palette.of(style)));
+        spans.push(Span::raw("  "));
+    }
+    spans.pop();
+    spans.push(Span::raw(" "));
+    Line::from(spans)
 }
 
 fn draw_rates(frame: &mut Frame<'_>, area: Rect, state: &State, palette: Palette) {
     let snapshot = state.snapshot();
     let columns: [Rect; 3] = Layout::horizontal([Constraint::Fill(1); 3]).spacing(2).areas(area);
     let rates = [
-        ("inserted", snapshot.map(|latest| latest.inserted), &state.history.inserted, Style::new()),
-        ("completed", snapshot.map(|latest| latest.completed), &state.history.completed, palette.good()),
-        ("failed", snapshot.map(|latest| latest.failed), &state.history.failed, palette.bad()),
+        ("inserted", snapshot.map(|latest| latest.inserted), &state.history.inserted, palette.of(Style::Plain)),
+        ("completed", snapshot.map(|latest| latest.completed), &state.history.completed, palette.of(Style::Good)),
+        ("failed", snapshot.map(|latest| latest.failed), &state.history.failed, palette.of(Style::Bad)),
     ];
     for (area, (name, rate, history, style)) in columns.into_iter().zip(rates) {
         let rate = rate.map_or_else(String::new, |rate| format!(" {rate:.1}/s"));
@@ -92,7 +165,7 @@ fn draw_rates(frame: &mut Frame<'_>, area: Rect, state: &State, palette: Palette
 const MESSAGE_LINES: usize = 3;
 
 /// The lines of a message that fit the width, without control characters. An empty message has no line.
-fn lines(message: &str, style: Style, area: Rect) -> Vec<Line<'static>> {
+fn lines(message: &str, style: ratatui::style::Style, area: Rect) -> Vec<Line<'static>> {
     if message.is_empty() {
         return Vec::new();
     }
@@ -109,16 +182,16 @@ fn height(lines: &[Line<'_>]) -> u16 {
 fn foot(state: &State, area: Rect, palette: Palette) -> Vec<Line<'static>> {
     if let Some(Retry { kind, retried }) = &state.retry {
         let notice = state.notice.as_ref().map(|notice| format!("; {notice}")).unwrap_or_default();
-        lines(&format!("retrying kind {kind}: {} so far{notice}", count(*retried)), palette.warn(), area)
+        lines(&format!("retrying kind {kind}: {} so far{notice}", count(*retried)), palette.of(Style::Warn), area)
     } else if let Some(notice) = state.notice.as_ref().filter(|notice| !notice.is_empty()) {
-        lines(notice, palette.warn(), area)
+        lines(notice, palette.of(Style::Warn), area)
     } else if state.filter.is_empty() {
         // It fits 80 columns.
         vec![Line::styled(
             "? help  1-6 lists  / filter  enter open  p pause  c cancel  r retry  q quit",
-            palette.faint(),
+            palette.of(Style::Faint),
         )]
     } else {
-        lines(&format!("filter: {}  (esc: all)", state.filter), palette.warn(), area)
+        lines(&format!("filter: {}  (esc: all)", state.filter), palette.of(Style::Warn), area)
     }
 }

@@ -2,7 +2,8 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::state::{Action, Overlay, Pane, Retry, State};
+use super::lists::Pane;
+use super::state::{Action, Overlay, Retry, State};
 
 /// How many rows or lines page up and page down move.
 const PAGE: usize = 10;
@@ -90,12 +91,9 @@ impl State {
             KeyCode::PageUp => self.select(self.selected(self.pane).saturating_sub(PAGE)),
             KeyCode::Home => self.select(0),
             KeyCode::End => self.select(usize::MAX),
-            KeyCode::Tab | KeyCode::Right => self.switch_by(1),
-            KeyCode::BackTab | KeyCode::Left => self.switch_by(Pane::ALL.len() - 1),
-            KeyCode::Char(digit @ '1'..='6') => {
-                let index = digit.to_digit(10).map_or(0, |digit| digit as usize - 1);
-                self.switch_to(Pane::ALL[index]);
-            }
+            KeyCode::Tab | KeyCode::Right => self.switch_to(self.pane as usize + 1),
+            KeyCode::BackTab | KeyCode::Left => self.switch_to(self.pane as usize + Pane::ALL.len() - 1),
+            KeyCode::Char(digit @ '1'..='6') => self.switch_to(digit as usize - '1' as usize),
             KeyCode::Enter | KeyCode::Char('i') => return self.request(Self::inspect),
             KeyCode::Char('p') => return self.request(Self::pause_or_resume),
             KeyCode::Char('c') => return self.request(Self::cancel),
@@ -103,11 +101,6 @@ impl State {
             _ => {}
         }
         Effect::Redraw
-    }
-
-    fn switch_by(&mut self, steps: usize) {
-        let index = Pane::ALL.iter().position(|pane| *pane == self.pane).unwrap_or(0);
-        self.switch_to(Pane::ALL[(index + steps) % Pane::ALL.len()]);
     }
 
     /// Requests an action on the selected row: it runs, asks for confirmation, or shows why it is not possible.

@@ -12,12 +12,13 @@
 mod action;
 mod args;
 mod draw;
+#[cfg(test)]
+mod incident;
 mod keys;
 mod lists;
 mod overlay;
 mod palette;
 mod poll;
-mod snapshot;
 mod state;
 #[cfg(test)]
 mod svg;

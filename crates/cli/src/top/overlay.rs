@@ -7,7 +7,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::palette::Palette;
 use super::state::{Overlay, State};
-use crate::output::{printable, wrap};
+use crate::output::{Style, printable, wrap};
 
 /// It fits a terminal of 80 columns and 24 rows.
 const HELP: [&str; 22] = [
@@ -75,7 +75,7 @@ fn popup(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>, p
     let width = u16::try_from(text_width + 4).unwrap_or(u16::MAX).min(area.width);
     let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX).min(area.height);
     let window = area.centered(Constraint::Length(width), Constraint::Length(height));
-    let block = Block::bordered().border_style(palette.strong()).title(title.to_owned());
+    let block = Block::bordered().border_style(palette.of(Style::Strong)).title(title.to_owned());
     frame.render_widget(Clear, window);
     frame.render_widget(Paragraph::new(lines).block(block), window);
 }

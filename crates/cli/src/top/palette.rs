@@ -2,6 +2,8 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
+use crate::output;
+
 /// The styles of the screen. Without colours only bold, dim and reversed text is left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Palette {
@@ -9,27 +11,15 @@ pub(super) struct Palette {
 }
 
 impl Palette {
-    fn of(self, color: Color) -> Style {
-        if self.has_colors { Style::new().fg(color) } else { Style::new() }
-    }
-
-    pub(super) fn bad(self) -> Style {
-        self.of(Color::Red).add_modifier(Modifier::BOLD)
-    }
-
-    pub(super) fn warn(self) -> Style {
-        self.of(Color::Yellow)
-    }
-
-    pub(super) fn good(self) -> Style {
-        self.of(Color::Green)
-    }
-
-    pub(super) fn faint(self) -> Style {
-        Style::new().add_modifier(Modifier::DIM)
-    }
-
-    pub(super) fn strong(self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
+    pub(super) fn of(self, style: output::Style) -> Style {
+        let color = |color| if self.has_colors { Style::new().fg(color) } else { Style::new() };
+        match style {
+            output::Style::Plain => Style::new(),
+            output::Style::Strong => Style::new().add_modifier(Modifier::BOLD),
+            output::Style::Faint => Style::new().add_modifier(Modifier::DIM),
+            output::Style::Good => color(Color::Green),
+            output::Style::Warn => color(Color::Yellow),
+            output::Style::Bad => color(Color::Red).add_modifier(Modifier::BOLD),
+        }
     }
 }

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 use uniqueue::Client;
 use uniqueue_admin::Admin;
 
-use super::snapshot::{Failing, Group, Queue, Snapshot};
-use super::state::Update;
+use super::lists::{self, List, Pane};
+use super::state::{Snapshot, Update};
 use crate::output;
 
 /// How long a snapshot may take. After that it is taken anew, and the screen reports it.
@@ -54,9 +54,6 @@ async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
     let keys = client.claims().limit(KEY_LIMIT).await?;
     let waiting = Admin::new(client).waiting_inserts().await?;
     let now = stats.asked_at;
-    let mut queues: Vec<_> = queues.iter().map(|queue| Queue::new(queue, &groups, has_all_groups)).collect();
-    // The names keep their order among equals.
-    queues.sort_by_key(Queue::trouble);
     Ok(Snapshot {
         clock: format!("{:02}:{:02}:{:02} UTC", now.hour(), now.minute(), now.second()),
         took: began.elapsed(),
@@ -64,12 +61,14 @@ async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
         inserted: stats.rates.inserted,
         completed: stats.rates.completed,
         failed: stats.rates.failed,
-        queues,
-        running: running.iter().map(Into::into).collect(),
-        failing: failing.iter().map(|kind| Failing::new(kind, now)).collect(),
-        keys: keys.iter().map(Into::into).collect(),
-        waiting: waiting.iter().map(Into::into).collect(),
-        groups: groups.iter().filter_map(|group| Group::held_up(group, now)).collect(),
+        lists: [
+            lists::queues(&queues, &groups, has_all_groups),
+            List::new(Pane::Running, &running, lists::running),
+            List::new(Pane::Failing, &failing, |kind| lists::failing(kind, now)),
+            List::new(Pane::Keys, &keys, lists::key),
+            List::new(Pane::Waiting, &waiting, lists::waiting),
+            List::new(Pane::Groups, &groups, |group| lists::group(group, now)),
+        ],
     })
 }
 

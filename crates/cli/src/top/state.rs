@@ -5,41 +5,17 @@ use std::time::{Duration, Instant};
 
 use uniqueue::JobId;
 
-use super::snapshot::Snapshot;
-use crate::queue::Status;
+use super::lists::{List, Pane, Queue, Row, sparkline};
+use crate::output::Cell;
 
 /// How many snapshots a sparkline covers.
 pub(super) const HISTORY: usize = 120;
 
+/// How many of them the column of a queue has.
+const SPARKLINE: usize = 20;
+
 /// How long a notice stays.
 pub(super) const NOTICE: Duration = Duration::from_secs(8);
-
-/// The lists of the screen, in the order of their keys.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Pane {
-    Queues,
-    Running,
-    Failing,
-    Keys,
-    Waiting,
-    Groups,
-}
-
-impl Pane {
-    pub(super) const ALL: [Pane; 6] =
-        [Pane::Queues, Pane::Running, Pane::Failing, Pane::Keys, Pane::Waiting, Pane::Groups];
-
-    pub(super) const fn title(self) -> &'static str {
-        match self {
-            Pane::Queues => "queues",
-            Pane::Running => "running",
-            Pane::Failing => "failing",
-            Pane::Keys => "keys",
-            Pane::Waiting => "waiting inserts",
-            Pane::Groups => "groups",
-        }
-    }
-}
 
 /// Something to do with the database.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -86,6 +62,28 @@ pub(super) enum Update {
     },
 }
 
+/// One view of the database.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    /// The database's time of day.
+    pub(super) clock: String,
+    /// How long its queries took.
+    pub(super) took: Duration,
+    pub(super) runners: u64,
+    /// Jobs a second.
+    pub(super) inserted: f64,
+    pub(super) completed: f64,
+    pub(super) failed: f64,
+    /// In the order of [`Pane::ALL`].
+    pub(super) lists: [List; 6],
+}
+
+impl Snapshot {
+    fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.lists[Pane::Queues as usize].rows.iter().filter_map(|row| row.queue.as_ref())
+    }
+}
+
 /// The retry that is running.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Retry {
@@ -122,8 +120,8 @@ impl History {
         push(&mut self.inserted, tenths(snapshot.inserted));
         push(&mut self.completed, tenths(snapshot.completed));
         push(&mut self.failed, tenths(snapshot.failed));
-        self.depths.retain(|name, _| snapshot.queues.iter().any(|queue| queue.name == *name));
-        for queue in &snapshot.queues {
+        self.depths.retain(|name, _| snapshot.queues().any(|queue| queue.name == *name));
+        for queue in snapshot.queues() {
             push(self.depths.entry(queue.name.clone()).or_default(), queue.depth);
         }
     }
@@ -183,6 +181,11 @@ impl State {
         self.latest.as_ref().map(|(snapshot, _)| snapshot)
     }
 
+    /// A list. `None`: no snapshot has arrived.
+    pub(super) fn list(&self, pane: Pane) -> Option<&List> {
+        Some(&self.snapshot()?.lists[pane as usize])
+    }
+
     /// Ends a notice that has been there long enough to be read.
     pub(super) fn tick(&mut self, now: Instant) {
         match (&self.notice, &self.noticed) {
@@ -215,15 +218,22 @@ impl State {
         }
     }
 
-    fn apply_snapshot(&mut self, snapshot: Snapshot, now: Instant) {
-        let selected = self.selected_row(Pane::Queues).ok().map(|(old, index)| old.queues[index].name.clone());
+    fn apply_snapshot(&mut self, mut snapshot: Snapshot, now: Instant) {
+        let selected = self.selected_queue().ok().map(|queue| queue.name.clone());
         self.history.push(&snapshot);
+        for row in &mut snapshot.lists[Pane::Queues as usize].rows {
+            let depths = row.queue.as_ref().and_then(|queue| self.history.depths.get(&queue.name));
+            if let (Some(depths), Some(cell)) = (depths, row.cells.last_mut()) {
+                *cell = Cell::new(sparkline(depths, SPARKLINE));
+            }
+        }
         self.latest = Some((snapshot, now));
         self.problem = None;
         // The order of queues changes with their trouble. The selected queue stays the selected one.
-        let shown = self.shown(Pane::Queues);
-        let is_selected = |index: &usize| self.snapshot().map(|new| &new.queues[*index].name) == selected.as_ref();
-        if let Some(position) = shown.iter().position(is_selected) {
+        let mut names = self.shown_rows(Pane::Queues).map(|(_, row)| row.queue.as_ref().map(|queue| &queue.name));
+        let position = names.position(|name| name == selected.as_ref());
+        drop(names);
+        if let Some(position) = position {
             self.selected.insert(Pane::Queues, position);
         }
         for pane in Pane::ALL {
@@ -234,35 +244,18 @@ impl State {
 
     /// The indexes of the rows of a list that match the filter.
     pub(super) fn shown(&self, pane: Pane) -> Vec<usize> {
-        let Some(snapshot) = self.snapshot() else { return Vec::new() };
+        self.shown_rows(pane).map(|(index, _)| index).collect()
+    }
+
+    fn shown_rows(&self, pane: Pane) -> impl Iterator<Item = (usize, &Row)> {
         let filter = self.filter.to_lowercase();
-        let matches =
-            |texts: &[&str]| filter.is_empty() || texts.iter().any(|text| text.to_lowercase().contains(&filter));
-        let select =
-            |count: usize, matches: &dyn Fn(usize) -> bool| (0..count).filter(|index| matches(*index)).collect();
-        match pane {
-            Pane::Queues => select(snapshot.queues.len(), &|index| matches(&[&snapshot.queues[index].name])),
-            Pane::Running => select(snapshot.running.len(), &|index| {
-                let job = &snapshot.running[index];
-                matches(&[&job.id, &job.kind, &job.queue, &job.runner])
-            }),
-            Pane::Failing => select(snapshot.failing.len(), &|index| {
-                let failing = &snapshot.failing[index];
-                matches(&[&failing.kind, &failing.queues, &failing.error])
-            }),
-            Pane::Keys => select(snapshot.keys.len(), &|index| {
-                let key = &snapshot.keys[index];
-                matches(&[&key.key, &key.kind, &key.state, &key.holder])
-            }),
-            Pane::Waiting => select(snapshot.waiting.len(), &|index| {
-                let waiting = &snapshot.waiting[index];
-                matches(&[&waiting.application, &waiting.waits_for, &waiting.blocker, &waiting.query])
-            }),
-            Pane::Groups => select(snapshot.groups.len(), &|index| {
-                let group = &snapshot.groups[index];
-                matches(&[&group.group, &group.queue, &group.held_by])
-            }),
-        }
+        let list = self.list(pane);
+        let matches = move |row: &Row| {
+            let columns = list.into_iter().flat_map(|list| &list.columns);
+            let mut texts = columns.zip(&row.cells).filter(|(column, _)| !column.is_number);
+            filter.is_empty() || texts.any(|(_, cell)| cell.text().to_lowercase().contains(&filter))
+        };
+        list.into_iter().flat_map(|list| &list.rows).enumerate().filter(move |(_, row)| matches(row))
     }
 
     /// The position of the selected row among the shown rows of a list.
@@ -277,23 +270,17 @@ impl State {
         self.selected.insert(self.pane, position.min(last));
     }
 
-    /// Shows and selects a list.
-    pub(super) fn switch_to(&mut self, pane: Pane) {
-        self.pane = pane;
-        if pane != Pane::Queues {
-            self.lower_pane = pane;
+    /// Shows and selects a list. Behind the last one comes the first.
+    pub(super) fn switch_to(&mut self, index: usize) {
+        self.pane = Pane::ALL[index % Pane::ALL.len()];
+        if self.pane != Pane::Queues {
+            self.lower_pane = self.pane;
         }
     }
 
     pub(super) fn pause_or_resume(&self) -> Result<Action, &'static str> {
-        let (snapshot, index) = self.selected_row(Pane::Queues)?;
-        let queue = &snapshot.queues[index];
-        let name = queue.name.clone();
-        Ok(if matches!(queue.status, Status::Paused | Status::Held) {
-            Action::Resume(name)
-        } else {
-            Action::Pause(name)
-        })
+        let queue = self.selected_queue()?;
+        Ok(if queue.is_stopped { Action::Resume(queue.name.clone()) } else { Action::Pause(queue.name.clone()) })
     }
 
     pub(super) fn cancel(&self) -> Result<Action, &'static str> {
@@ -307,39 +294,33 @@ impl State {
         if self.retry.is_some() {
             return Err("retry: another retry is running");
         }
-        match self.pane {
-            Pane::Failing => {
-                let (snapshot, index) = self.selected_row(Pane::Failing)?;
-                Ok(Action::Retry(snapshot.failing[index].kind.clone()))
-            }
-            _ => Err("retry: select a failing kind (3)"),
+        if self.pane != Pane::Failing {
+            return Err("retry: select a failing kind (3)");
         }
+        self.selected_row(self.pane)?.kind.clone().map(Action::Retry).ok_or("retry: select a failing kind (3)")
     }
 
     pub(super) fn inspect(&self) -> Result<Action, &'static str> {
-        if self.pane == Pane::Queues {
-            let (snapshot, index) = self.selected_row(Pane::Queues)?;
-            return Ok(Action::List(snapshot.queues[index].name.clone()));
+        match self.pane {
+            Pane::Queues => Ok(Action::List(self.selected_queue()?.name.clone())),
+            _ => self.selected_job().map(Action::Inspect),
         }
-        self.selected_job().map(Action::Inspect)
     }
 
     fn selected_job(&self) -> Result<JobId, &'static str> {
         let none = "no job to inspect: select a running job (2), a failing kind (3), a key (4) or a group (6)";
-        let (snapshot, index) = self.selected_row(self.pane)?;
-        match self.pane {
-            Pane::Running => snapshot.running[index].id.parse().map_err(|_| none),
-            Pane::Failing => snapshot.failing[index].job.ok_or(none),
-            Pane::Keys => snapshot.keys[index].holder.parse().map_err(|_| none),
-            Pane::Groups => snapshot.groups[index].head.ok_or(none),
-            Pane::Queues | Pane::Waiting => Err(none),
-        }
+        self.selected_row(self.pane)?.job.ok_or(none)
     }
 
-    fn selected_row(&self, pane: Pane) -> Result<(&Snapshot, usize), &'static str> {
-        let snapshot = self.snapshot().ok_or("there are no numbers yet")?;
+    fn selected_queue(&self) -> Result<&Queue, &'static str> {
+        self.selected_row(Pane::Queues)?.queue.as_ref().ok_or(EMPTY)
+    }
+
+    fn selected_row(&self, pane: Pane) -> Result<&Row, &'static str> {
+        let list = self.list(pane).ok_or("there are no numbers yet")?;
         let shown = self.shown(pane);
-        let index = shown.get(self.selected(pane)).ok_or("the list is empty")?;
-        Ok((snapshot, *index))
+        shown.get(self.selected(pane)).and_then(|index| list.rows.get(*index)).ok_or(EMPTY)
     }
 }
+
+const EMPTY: &str = "the list is empty";

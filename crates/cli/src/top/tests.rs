@@ -1,7 +1,5 @@
 //! The screen without a terminal: states drawn into a buffer, and the effect of keys.
 
-mod incident;
-
 use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
@@ -9,13 +7,14 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use self::incident::{JOB, incident, state_with_history};
 use super::draw::draw;
+use super::incident::{JOB, incident, queue, state_with_history};
 use super::keys::Effect;
+use super::lists::{self, List, Pane};
 use super::palette::Palette;
-use super::snapshot::{Queue, Snapshot};
-use super::state::{Action, HISTORY, NOTICE, Overlay, Pane, Retry, State, Update};
+use super::state::{Action, HISTORY, NOTICE, Overlay, Retry, Snapshot, State, Update};
 use super::svg::svg;
+use crate::output::{Cell, Style};
 use crate::queue::Status;
 
 fn drawn(state: &State, now: Instant, has_colors: bool, width: u16) -> Buffer {
@@ -120,7 +119,10 @@ fn queues_with_groups_that_are_held_up_show_their_number() {
     let mut state = State::new("schema uniqueue".to_owned(), Duration::from_secs(1));
     state.apply(Update::Snapshot(Box::new(snapshot.clone())), now);
     assert!(!lines_at(&state, now, 80).join("").contains("held up"));
-    snapshot.queues[1].held_groups = "200+".to_owned();
+    let queues = &mut snapshot.lists[Pane::Queues as usize];
+    queues.columns = Pane::Queues.columns();
+    queues.rows.iter_mut().for_each(|row| row.cells.insert(2, Cell::new("")));
+    queues.rows[1].cells[2] = Cell::new("200+").style(Style::Warn);
     state.apply(Update::Snapshot(Box::new(snapshot)), now);
     let shown = lines_at(&state, now, 80);
     let header = &shown.iter().find(|line| line.contains("held up")).unwrap();
@@ -134,28 +136,11 @@ fn hostile_text_reaches_no_terminal_from_any_list_or_window() {
     let hostile = || HOSTILE.to_owned();
     let now = Instant::now();
     let mut snapshot = incident(3);
-    snapshot.queues[0].name = hostile();
-    let running = &mut snapshot.running[0];
-    running.is_alive = false;
-    for text in [&mut running.kind, &mut running.queue, &mut running.runner, &mut running.progress] {
-        *text = hostile();
+    for list in &mut snapshot.lists {
+        list.rows[0].cells.iter_mut().for_each(|cell| *cell = Cell::new(HOSTILE));
     }
-    let failing = &mut snapshot.failing[0];
-    for text in [&mut failing.kind, &mut failing.queues, &mut failing.error] {
-        *text = hostile();
-    }
-    let key = &mut snapshot.keys[0];
-    for text in [&mut key.key, &mut key.kind, &mut key.frees] {
-        *text = hostile();
-    }
-    let waiting = &mut snapshot.waiting[0];
-    for text in [&mut waiting.application, &mut waiting.waits_for, &mut waiting.blocker, &mut waiting.query] {
-        *text = hostile();
-    }
-    let group = &mut snapshot.groups[0];
-    for text in [&mut group.group, &mut group.queue, &mut group.held_by] {
-        *text = hostile();
-    }
+    snapshot.lists[0].rows[0].queue.as_mut().unwrap().name = hostile();
+    snapshot.lists[2].rows[0].kind = Some(hostile());
     let mut state = State::new("schema uniqueue".to_owned(), Duration::from_secs(1));
     state.apply(Update::Snapshot(Box::new(snapshot)), now);
     let check = |state: &State| {
@@ -271,7 +256,7 @@ fn selection_stays_within_a_list_that_shrinks() {
     press(&mut state, "jjjjjj");
     assert_eq!(state.selected(Pane::Queues), 2);
     let mut fewer = incident(1);
-    fewer.queues.truncate(1);
+    fewer.lists[0].rows.truncate(1);
     state.apply(Update::Snapshot(Box::new(fewer)), now);
     assert_eq!(state.selected(Pane::Queues), 0);
     assert_eq!(press(&mut state, "py"), Effect::Run(Action::Pause("billing".to_owned())));
@@ -301,12 +286,14 @@ fn enter_lists_the_jobs_of_a_queue_and_queues_in_trouble_come_first() {
     let now = Instant::now();
     let mut state = state_with_history(now);
     assert_eq!(press(&mut state, "1\n"), Effect::Run(Action::List("billing".to_owned())));
-    let mut queues = incident(41).queues;
-    queues[1].status = Status::NoRunner;
-    queues.sort_by_key(|queue| queue.trouble());
-    assert_eq!(queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>(), ["emails", "imports", "billing"]);
+    let trouble = |status, depth, seconds| lists::trouble(status, depth, false, Some(Duration::from_secs(seconds)));
+    let [billing, emails] = [trouble(Status::Waiting, 41, 740), trouble(Status::NoRunner, 3, 1)];
+    let imports = trouble(Status::Paused, 250, 4_000);
+    assert!(emails < imports && imports < billing && trouble(Status::Waiting, 41, 741) < billing);
     // The selected queue stays selected where it moves.
-    state.apply(Update::Snapshot(Box::new(Snapshot { queues, ..incident(41) })), now);
+    let mut moved = incident(41);
+    moved.lists[0].rows.rotate_left(1);
+    state.apply(Update::Snapshot(Box::new(moved)), now);
     assert_eq!(press(&mut state, "\n"), Effect::Run(Action::List("billing".to_owned())));
 }
 
@@ -314,10 +301,10 @@ fn enter_lists_the_jobs_of_a_queue_and_queues_in_trouble_come_first() {
 fn what_is_cut_is_marked_and_the_queues_take_free_rows() {
     let now = Instant::now();
     let mut snapshot = incident(3);
-    let queue = snapshot.queues[0].clone();
-    snapshot.queues =
-        (0..30).map(|n| Queue { name: format!("a-queue-with-a-very-long-name-{n}"), ..queue.clone() }).collect();
-    snapshot.running.truncate(1);
+    let long = |n| queue(&format!("a-queue-with-a-very-long-name-{n}"), Cell::new(""), 3, "1s", "0");
+    let rows = (0..30).map(long).collect();
+    snapshot.lists[0] = List { columns: Pane::Queues.columns(), rows }.without_empty_groups();
+    snapshot.lists[1].rows.truncate(1);
     let mut state = State::new("schema uniqueue".to_owned(), Duration::from_secs(1));
     state.apply(Update::Snapshot(Box::new(snapshot)), now);
     let shown = lines_at(&state, now, 80);
