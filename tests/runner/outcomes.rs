@@ -266,9 +266,9 @@ async fn a_runner_without_what_its_workers_need_does_not_start() {
     let database = Database::new().await;
     let new = || quick(&database.client);
     for (runner, said) in [
-        (new().worker(Greeter), "\"task\" needs state that is missing: runner::states::"),
+        (new().worker(Greeter), "\"task\" needs state that is missing: runner::outcomes::"),
         (new().worker(|_: RunningJob<Task>| async {}).middleware(Counted), "middleware needs state that is missing"),
-        (new().worker(Greeter).state(Greeting("a")).state(Greeting("b")), "one type: runner::states::"),
+        (new().worker(Greeter).state(Greeting("a")).state(Greeting("b")), "one type: runner::outcomes::"),
     ] {
         let error = runner.start().await.unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
