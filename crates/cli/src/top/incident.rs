@@ -28,7 +28,7 @@ fn job<const N: usize>(cells: [&str; N], at: usize, style: Style) -> Row {
     row
 }
 
-/// The incident of docs/operate/incident.md on the screen.
+/// The incident of the guide for operators, on the screen.
 pub(super) fn incident(depth: u64) -> Snapshot {
     let oldest = if depth > 0 { "12m 20s" } else { "" };
     let queues = [
