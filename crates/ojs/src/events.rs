@@ -13,7 +13,7 @@ use crate::answer::{Answer, Answered};
 use crate::door::Door;
 use crate::paging::read_limit;
 use crate::problem::Problem;
-use crate::show::state_name;
+use crate::state::state_name;
 use crate::store::{EventJob, JobProgress, Workflow};
 use crate::times::text;
 use crate::workflow;

@@ -15,7 +15,7 @@ use crate::envelope::{self, Envelope, known_id};
 use crate::fields::wrong;
 use crate::problem::Problem;
 use crate::retry::DEFAULT_ATTEMPTS;
-use crate::{parents, show};
+use crate::{parents, show, state};
 
 /// The most jobs of a batch.
 const MAX_BATCH: usize = 1_000;
@@ -146,13 +146,13 @@ pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>
     let was_cancelled = !before.state.is_final() && !door.client.cancel([id]).await?.is_empty();
     let row = find(&door.client, "job", id).await?;
     if !was_cancelled {
-        let state = show::state_name(row.state);
+        let state = state::state_name(row.state);
         return Err(Problem::conflict(format!("job {id} cannot be cancelled: its state is {state}"))
             .detail("job_id", id.to_string())
             .detail("current_state", state));
     }
     let mut shown = show::job(&row);
-    shown["previous_state"] = json!(show::state_of(before.state, &before.errors));
+    shown["previous_state"] = json!(state::state_of(before.state, &before.errors));
     Ok(Answer::ok(json!({ "job": shown })))
 }
 
@@ -163,7 +163,7 @@ pub(crate) async fn activate(State(door): State<Arc<Door>>, Path(id): Path<Strin
     let is_released = before.state == JobState::Pending && !door.client.release([id]).await?.is_empty();
     let row = find(&door.client, "job", id).await?;
     if !is_released {
-        let state = show::state_name(row.state);
+        let state = state::state_name(row.state);
         return Err(Problem::conflict(format!("job {id} cannot be activated: its state is {state}, not pending"))
             .detail("job_id", id.to_string())
             .detail("current_state", state));

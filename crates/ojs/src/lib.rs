@@ -42,6 +42,7 @@ mod retry;
 mod routes;
 mod shape;
 mod show;
+mod state;
 mod store;
 mod system;
 mod times;

@@ -170,7 +170,7 @@ impl From<Error> for Problem {
                 let existing = first.and_then(|first| first.holder).map(|id| id.to_string()).unwrap_or_default();
                 let mut problem = Self::duplicate("a job with the same unique key exists already", &existing);
                 if let Some(first) = first {
-                    let state = first.holder_state.map(crate::show::state_name);
+                    let state = first.holder_state.map(crate::state::state_name);
                     let key = first.duplicate.as_ref().map(|duplicate| duplicate.unique_key.as_str());
                     problem = problem.detail("existing_job_state", state).detail("uniqueness_key", key);
                     problem = problem.detail("index", first.index);

@@ -11,7 +11,7 @@ use uniqueue::{JobState, QueueInfo};
 use crate::answer::{Answer, Answered};
 use crate::door::Door;
 use crate::problem::Problem;
-use crate::show::state_name;
+use crate::state::state_name;
 use crate::times;
 
 /// The time of the throughput.

@@ -144,7 +144,7 @@ pub(crate) async fn of_rows(client: &Client, rows: &[JobRow]) -> uniqueue::Resul
 
 /// The error of a report on a job that does not run.
 pub(crate) fn not_active(row: &JobRow) -> Problem {
-    let state = crate::show::state_of(row.state, &row.errors);
+    let state = crate::state::state_of(row.state, &row.errors);
     Problem::conflict(format!("job {} is not active: its state is {state}", row.id))
         .detail("job_id", row.id.to_string())
         .detail("current_state", state)

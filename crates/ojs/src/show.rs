@@ -7,6 +7,7 @@ use uniqueue::{AttemptError, FetchedJob, JobId, JobRow, JobState};
 
 use crate::details::{Details, MEMBER};
 use crate::exact;
+use crate::state::state_of;
 use crate::times::text;
 
 /// The parts of a job that both a row and a fetched job have.
@@ -150,21 +151,4 @@ fn error(error: &AttemptError) -> Value {
         shown["details"] = details.clone();
     }
     shown
-}
-
-/// OJS's name of a state.
-pub(crate) const fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Running => "active",
-        _ => state.as_str(),
-    }
-}
-
-/// The state of a job. A job whose worker was lost comes back after a short wait. For OJS it is available at once.
-pub(crate) fn state_of(state: JobState, errors: &[AttemptError]) -> &'static str {
-    let is_lost = errors.last().is_some_and(|last| last.code.as_deref() == Some("lost"));
-    match state {
-        JobState::Retryable if is_lost => "available",
-        _ => state_name(state),
-    }
 }

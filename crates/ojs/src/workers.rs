@@ -20,7 +20,7 @@ use crate::fields::{Fields, text, wrong};
 use crate::jobs::find;
 use crate::problem::Problem;
 use crate::reservations::{self, Held, LONGEST, NAMELESS, not_active, reserve_at_fetch};
-use crate::{parents, show, times};
+use crate::{parents, show, state, times};
 
 /// The most jobs of a fetch, and of a heartbeat.
 const MOST: u64 = 1_000;
@@ -155,7 +155,7 @@ async fn finish(door: &Door, held: &Held, result: JobResult) -> Result<JobRow, P
 fn report(row: &JobRow) -> Value {
     let Value::Object(job) = show::job(row) else { return Value::Null };
     let mut answer = json!({
-        "acknowledged": true, "id": row.id, "job_id": row.id, "state": show::state_name(row.state),
+        "acknowledged": true, "id": row.id, "job_id": row.id, "state": state::state_name(row.state),
         "attempt": row.attempt, "max_attempts": row.max_attempts,
     });
     for name in ["completed_at", "discarded_at", "next_attempt_at"] {

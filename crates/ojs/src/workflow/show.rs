@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use uniqueue::{JobRow, JobState};
 
 use super::state::{End, Jobs, Part, Progress, count_jobs, started_at};
-use crate::show::state_of;
+use crate::state::state_of;
 use crate::store::Workflow;
 use crate::times;
 
