@@ -1,12 +1,8 @@
-//! The history of jobs: counts over time, and histograms of how long runs waited and took.
+//! Counts of events of jobs, and histograms of how long runs waited and took.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use time::OffsetDateTime;
-
-use crate::ident::{Kind, QueueName};
+use serde::Deserialize;
 
 /// The number of bounds between the buckets of a histogram.
 const BOUNDS: usize = 80;
@@ -25,7 +21,8 @@ static BOUND: [Duration; BOUNDS] = {
 
 /// How many lengths of time fell into each of 81 buckets. The bounds between them are ten a decade: 1, 1.25, 1.6, 2, 2.5, 3.2,
 /// 4, 5, 6.3, 8, 10 ms and so on up to 80,000 s.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(from = "(Vec<u64>, f64)")]
 pub struct Histogram {
     buckets: [u64; BOUNDS + 1],
     sum: Duration,
@@ -37,16 +34,18 @@ impl Default for Histogram {
     }
 }
 
-impl Histogram {
-    /// A histogram as it is stored, without the zeros at the end.
-    pub(crate) fn of_stored(counts: &[i64], sum: f64) -> Self {
+impl From<(Vec<u64>, f64)> for Histogram {
+    /// A histogram as it is stored: its counts without the zeros at the end, and the sum in seconds.
+    fn from((counts, sum): (Vec<u64>, f64)) -> Self {
         let mut stored = Self { sum: Duration::try_from_secs_f64(sum).unwrap_or_default(), ..Self::default() };
         for (bucket, count) in stored.buckets.iter_mut().zip(counts) {
-            *bucket = count.unsigned_abs();
+            *bucket = count;
         }
         stored
     }
+}
 
+impl Histogram {
     /// The counts of the buckets, without the zeros at the end.
     pub(crate) fn to_stored(self) -> Vec<u64> {
         let used = self.buckets.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
@@ -113,8 +112,9 @@ impl Histogram {
 }
 
 /// The counts of events of jobs in a time.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[non_exhaustive]
+#[serde(default)]
 pub struct HistoryCounts {
     /// Inserted jobs. An insert in a caller's transaction through this library counts also where that rolls back.
     pub inserted: u64,
@@ -159,110 +159,6 @@ impl HistoryCounts {
     }
 }
 
-/// One step of a history.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct HistoryPoint {
-    /// The start of the step.
-    pub at: OffsetDateTime,
-    /// The counts of the step.
-    pub counts: HistoryCounts,
-}
-
-/// The moment at which runners of a new version began to work.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Deploy {
-    /// The start of the first runner of this version.
-    pub at: OffsetDateTime,
-    /// The version, as [`Runner::version`](crate::Runner::version) gave it.
-    pub version: String,
-}
-
-/// The history of jobs, as [`Client::history`](crate::Client::history) returns it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct History {
-    /// The start of the first step.
-    pub since: OffsetDateTime,
-    /// The database's time. The two minutes before it are incomplete.
-    pub until: OffsetDateTime,
-    /// The length of a step.
-    pub step: Duration,
-    /// The steps, the oldest first, without gaps.
-    pub points: Vec<HistoryPoint>,
-    /// The deploys in this time, the oldest first, at most 100.
-    pub deploys: Vec<Deploy>,
-}
-
-impl History {
-    /// The histories of several places together, each of the same time in the same steps. `None`: of no place.
-    #[must_use]
-    pub fn merged(all: impl IntoIterator<Item = Self>) -> Option<Self> {
-        let mut all = all.into_iter();
-        let mut merged = all.next()?;
-        let mut points: BTreeMap<_, _> = merged.points.drain(..).map(|point| (point.at, point.counts)).collect();
-        for Self { since, until, step: _, points: others, deploys } in all {
-            merged.since = merged.since.min(since);
-            merged.until = merged.until.max(until);
-            for point in others {
-                points.entry(point.at).or_default().merge(&point.counts);
-            }
-            merged.deploys.extend(deploys);
-        }
-        merged.points = points.into_iter().map(|(at, counts)| HistoryPoint { at, counts }).collect();
-        // A version comes to each place at a time of its own. The first one counts, until another version comes.
-        merged.deploys.sort_by_key(|deploy| deploy.at);
-        merged.deploys.dedup_by(|later, earlier| later.version == earlier.version);
-        Some(merged)
-    }
-
-    /// The sum of all steps.
-    #[must_use]
-    pub fn total(&self) -> HistoryCounts {
-        self.points.iter().fold(HistoryCounts::default(), |mut total, point| {
-            total.merge(&point.counts);
-            total
-        })
-    }
-}
-
-/// The history of one kind.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct KindHistory {
-    /// The kind.
-    pub kind: Kind,
-    /// The counts, without histograms.
-    pub counts: HistoryCounts,
-}
-
-impl KindHistory {
-    /// The histories of the kinds of several places together, the kinds with the most failures first, then the busiest
-    /// ones, as [`Client::history_by_kind`](crate::Client::history_by_kind) returns those of one place.
-    #[must_use]
-    pub fn merged(all: impl IntoIterator<Item = Self>) -> Vec<Self> {
-        let mut sums: BTreeMap<Kind, HistoryCounts> = BTreeMap::new();
-        for Self { kind, counts } in all {
-            sums.entry(kind).or_default().merge(&counts);
-        }
-        let mut kinds: Vec<_> = sums.into_iter().map(|(kind, counts)| Self { kind, counts }).collect();
-        // Kinds with the same counts stay in the order of their names.
-        kinds.sort_by_key(|Self { counts, .. }| Reverse((counts.failed, counts.completed, counts.inserted)));
-        kinds
-    }
-}
-
-/// The history of one queue.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct QueueHistory {
-    /// The queue.
-    pub queue: QueueName,
-    /// The counts.
-    pub counts: HistoryCounts,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,42 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn places_are_merged_step_by_step() {
-        let at = |minute: i64| OffsetDateTime::UNIX_EPOCH + time::Duration::minutes(minute);
-        let place = |first: i64, version: &str| {
-            let mut counts = HistoryCounts { completed: 2, ..HistoryCounts::default() };
-            counts.wait.add(Duration::from_millis(30));
-            let points = (first..first + 3).map(|minute| HistoryPoint { at: at(minute), counts }).collect();
-            let deploys = vec![Deploy { at: at(first), version: version.to_owned() }];
-            History { since: at(first), until: at(first + 3), step: Duration::from_secs(60), points, deploys }
-        };
-        // The clock of one place is a step ahead.
-        let merged = History::merged([place(1, "2"), place(0, "2"), place(0, "1")]).unwrap();
-        assert_eq!((merged.since, merged.until), (at(0), at(4)));
-        let completed: Vec<_> = merged.points.iter().map(|point| (point.at, point.counts.completed)).collect();
-        assert_eq!(completed, [(at(0), 4), (at(1), 6), (at(2), 6), (at(3), 2)]);
-        assert_eq!(merged.total().wait.count(), 9);
-        let deploys: Vec<_> = merged.deploys.iter().map(|deploy| (deploy.at, deploy.version.as_str())).collect();
-        assert_eq!(deploys, [(at(0), "2"), (at(0), "1"), (at(1), "2")]);
-        assert_eq!(History::merged([]), None);
-    }
-
-    #[test]
-    fn kinds_of_places_are_summed_and_those_that_fail_come_first() {
-        let of = |kind: &str, failed, completed| KindHistory {
-            kind: Kind::from_stored(kind),
-            counts: HistoryCounts { failed, completed, ..HistoryCounts::default() },
-        };
-        let merged = KindHistory::merged([of("d", 0, 1), of("c", 0, 1), of("b", 2, 0), of("a", 1, 9), of("a", 1, 0)]);
-        assert_eq!(merged, [of("a", 2, 9), of("b", 2, 0), of("c", 0, 1), of("d", 0, 1)]);
-    }
-
-    #[test]
     fn what_is_stored_reads_back() {
         let mut histogram = Histogram::default();
         histogram.add(Duration::from_millis(7));
-        let stored: Vec<i64> = histogram.to_stored().into_iter().map(|count| count as i64).collect();
+        let stored = histogram.to_stored();
         assert_eq!(stored, [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
-        assert_eq!(Histogram::of_stored(&stored, 0.007), histogram);
+        assert_eq!(Histogram::from((stored, 0.007)), histogram);
     }
 }

@@ -75,8 +75,8 @@ pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
     Backfill, Call, Change, Claims, Client, ClientBuilder, Events, Explanation, FetchJobs, GroupBackfill, Groups,
-    HeldGroups, HistoryRequest, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, KindCache, Kinds,
-    NextInsert, Queue, QueueCache, QueueChange, Queues, Wait,
+    HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, KindCache, Kinds, NextInsert, Queue,
+    QueueCache, QueueChange, Queues, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -85,7 +85,7 @@ pub use self::event::{Event, Happened};
 /// Health.
 pub use self::health::{Diagnose, Diagnosis, Finding, Limit, Remedy, Severity, SkippedCheck, Thresholds};
 /// History.
-pub use self::history::{Deploy, Histogram, History, HistoryCounts, HistoryPoint, KindHistory, QueueHistory};
+pub use self::history::{Histogram, HistoryCounts};
 #[cfg(feature = "periodic")]
 pub use self::ident::PeriodicName;
 /// Names.

@@ -217,7 +217,7 @@ impl<'a> Queue<'a> {
 
     /// Deletes the queue's settings, for a queue whose name was mistyped. Its jobs stay. It is not paused or held, and has no
     /// limit and no rate any more, like a queue without settings. Its
-    /// [totals](crate::Client::history_totals) begin anew. Returns whether it had settings.
+    /// totals of its history begin anew. Returns whether it had settings.
     ///
     /// # Errors
     ///

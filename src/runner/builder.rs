@@ -164,7 +164,7 @@ impl Runner {
     }
 
     /// The version of the application, such as `env!("CARGO_PKG_VERSION")` or a commit. Lists of runners show it. At most 200
-    /// bytes are stored. The first runner of a new version marks a [deploy](crate::Deploy) in the history. Default: none.
+    /// bytes are stored. The first runner of a new version marks a deploy in the history. Default: none.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
         self

@@ -74,9 +74,7 @@ pub(crate) use self::finish::{
     EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict, finish, locked, not_completed, still_held,
 };
 pub(crate) use self::health::{Itself, begin_check, check, checks, itself};
-pub(crate) use self::history::{
-    HistorySpan, history, history_by_kind, history_by_queue, history_totals, tend_history, write_history,
-};
+pub(crate) use self::history::{tend_history, write_history};
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
 use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};

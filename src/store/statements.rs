@@ -83,7 +83,6 @@ statements! {
     delete_jobs,
     discard_jobs,
     deletes_completed,
-    deploys,
     descendants_of,
     discard_unreadable,
     due_jobs,
@@ -116,10 +115,6 @@ statements! {
     health_table_parts,
     #[cfg(feature = "testing")]
     held_back,
-    history,
-    history_by_kind,
-    history_by_queue,
-    history_totals,
     hold_back,
     hold_group,
     hold_queue,

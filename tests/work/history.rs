@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use sqlx::Connection;
 use tokio::task::JoinSet;
-use uniqueue::{Client, History, HistoryCounts, Job, Outcome, RunningJob, SchemaName, UniqueKey};
+use uniqueue::{Client, HistoryCounts, Job, Outcome, RunningJob, SchemaName, UniqueKey};
+use uniqueue_admin::{Admin, History};
 
 use super::remote::Remote;
 use support::proxy::{Fault, Proxy};
@@ -33,7 +34,7 @@ fn numbers(counts: &HistoryCounts) -> [u64; 5] {
 }
 
 async fn total(client: &Client) -> HistoryCounts {
-    client.history(HOUR).await.unwrap().total()
+    Admin::new(client).history(HOUR).await.unwrap().total()
 }
 
 #[support::test]
@@ -55,22 +56,31 @@ async fn a_minute_counts_what_happened_by_kind_and_queue(database: Database, cli
     // The failing grade failed twice and was discarded, the discarded one counts as failed as well.
     assert_eq!(numbers(&all), [6, 2, 3, 3, 2]);
     assert_eq!((all.wait.count(), all.run.count()), (6, 6));
-    let graded = client.history(HOUR).kind("grade").await.unwrap().total();
+    let graded = Admin::new(client).history(HOUR).kind("grade").await.unwrap().total();
     assert_eq!(numbers(&graded), [5, 0, 3, 3, 2]);
-    assert_eq!(numbers(&client.history(HOUR).kind("grade").queue("other").await.unwrap().total()), [1, 0, 1, 0, 0]);
-    assert_eq!(numbers(&client.history(48 * HOUR).step(HOUR).queue("other").await.unwrap().total()), [1, 0, 1, 0, 0]);
-    let kinds = client.history_by_kind(HOUR, 10).await.unwrap();
+    assert_eq!(
+        numbers(&Admin::new(client).history(HOUR).kind("grade").queue("other").await.unwrap().total()),
+        [1, 0, 1, 0, 0]
+    );
+    assert_eq!(
+        numbers(&Admin::new(client).history(48 * HOUR).step(HOUR).queue("other").await.unwrap().total()),
+        [1, 0, 1, 0, 0]
+    );
+    let kinds = Admin::new(client).history_by_kind(HOUR, 10).await.unwrap();
     assert_eq!(kinds.iter().map(|of| of.kind.as_str()).collect::<Vec<_>>(), ["grade", "plain"], "failing kinds first");
     assert_eq!(numbers(&kinds[1].counts), [1, 2, 0, 0, 0]);
     // Minutes, hours and days tell the same.
     for since in [24 * HOUR, 7 * 24 * HOUR] {
-        assert_eq!(client.history_by_kind(since, 10).await.unwrap(), kinds);
-        assert_eq!(client.history_by_queue(since).await.unwrap(), client.history_by_queue(HOUR).await.unwrap());
+        assert_eq!(Admin::new(client).history_by_kind(since, 10).await.unwrap(), kinds);
+        assert_eq!(
+            Admin::new(client).history_by_queue(since).await.unwrap(),
+            Admin::new(client).history_by_queue(HOUR).await.unwrap()
+        );
     }
-    let queues = client.history_by_queue(24 * HOUR).await.unwrap();
+    let queues = Admin::new(client).history_by_queue(24 * HOUR).await.unwrap();
     assert_eq!(queues.iter().map(|of| of.queue.as_str()).collect::<Vec<_>>(), ["default", "other"]);
     assert_eq!(numbers(&queues[0].counts), [5, 2, 2, 3, 2]);
-    assert_eq!(client.history_totals().await.unwrap(), queues);
+    assert_eq!(Admin::new(client).history_totals().await.unwrap(), queues);
     let in_sql = database
         .number("SELECT sum(completed)::bigint FROM {schema}.kind_history WHERE span = 'minute' AND run_p99 > 0")
         .await;
@@ -135,7 +145,7 @@ async fn writers_of_the_same_rows_wait_for_each_other_and_lose_nothing(database:
         writes.collect::<JoinSet<_>>().join_all().await;
     }
     assert_eq!(total(&database.client).await.inserted, 8 * 5 * 3);
-    assert_eq!(database.client.history_totals().await.unwrap()[0].counts.inserted, 8 * 5 * 3);
+    assert_eq!(Admin::new(&database.client).history_totals().await.unwrap()[0].counts.inserted, 8 * 5 * 3);
 }
 
 #[support::test]
@@ -184,8 +194,8 @@ async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit(database
     let all = total(client).await;
     assert_eq!(numbers(&all), [6, 0, 1, 2, 2]);
     assert_eq!((all.wait.count(), all.run.count()), (3, 3));
-    assert_eq!(numbers(&client.history(HOUR).queue("q").await.unwrap().total()), [2, 0, 0, 0, 0]);
-    assert!(client.history(HOUR).kind("rolled back").await.unwrap().total().is_empty());
+    assert_eq!(numbers(&Admin::new(client).history(HOUR).queue("q").await.unwrap().total()), [2, 0, 0, 0, 0]);
+    assert!(Admin::new(client).history(HOUR).kind("rolled back").await.unwrap().total().is_empty());
 }
 
 #[support::test]
@@ -197,7 +207,7 @@ async fn totals_of_a_queue_go_with_its_settings_or_its_last_day(database: Databa
     assert!(!client.queue("removed").remove().await.unwrap(), "it has no settings");
     database.execute("DELETE FROM {schema}.history WHERE queue = 'unused' AND span = 'day'").await;
     database.execute("SELECT {schema}._tend_history()").await;
-    let totals = client.history_totals().await.unwrap();
+    let totals = Admin::new(client).history_totals().await.unwrap();
     assert_eq!(totals.iter().map(|of| of.queue.as_str()).collect::<Vec<_>>(), ["used"]);
 }
 
@@ -210,7 +220,7 @@ async fn an_insert_that_is_sent_again_with_its_id_counts_once(database: Database
         client.insert_many([job("alone").id(alone), job("alone"), keyed()]).await.unwrap();
     }
     client.write_history().await.unwrap();
-    let of_kind = async |kind: &str| numbers(&client.history(HOUR).kind(kind).await.unwrap().total());
+    let of_kind = async |kind: &str| numbers(&Admin::new(client).history(HOUR).kind(kind).await.unwrap().total());
     assert_eq!(of_kind("alone").await, [3, 0, 0, 0, 0]);
     assert_eq!(of_kind("keyed").await, [1, 0, 0, 0, 0]);
 
@@ -283,10 +293,10 @@ async fn minutes_are_kept_for_a_week_and_hours_and_days_for_ninety_days(database
         let left = database.number(&format!("SELECT count(*) FROM {{schema}}.history WHERE span = '{span}'")).await;
         assert!((days..=days + 1).contains(&left), "{span}: {left}");
     }
-    let long = database.client.history(90 * 24 * HOUR).await.unwrap();
+    let long = Admin::new(&database.client).history(90 * 24 * HOUR).await.unwrap();
     assert!((89..=90).contains(&long.total().inserted));
     assert_eq!(long.step, 6 * HOUR);
-    let refused = database.client.history(8 * 24 * HOUR).step(HOUR / 2).await.unwrap_err();
+    let refused = Admin::new(&database.client).history(8 * 24 * HOUR).step(HOUR / 2).await.unwrap_err();
     assert!(refused.to_string().contains("whole hours"), "{refused}");
 }
 
@@ -333,7 +343,7 @@ async fn the_first_runner_of_a_new_version_marks_a_deploy(database: Database) {
     again.stop().await.unwrap();
     let rollback = start("1.0").await.unwrap();
     rollback.stop().await.unwrap();
-    let history = History::merged([database.client.history(HOUR).await.unwrap()]).unwrap();
+    let history = History::merged([Admin::new(&database.client).history(HOUR).await.unwrap()]).unwrap();
     let versions: Vec<_> = history.deploys.iter().map(|deploy| deploy.version.as_str()).collect();
     assert_eq!(versions, ["1.0", "1.1", "1.0", "1.1", "1.0"]);
 }
@@ -370,4 +380,14 @@ async fn a_role_whose_statements_are_serializable_writes_history(database: Datab
     open.commit().await.unwrap();
     writing.await.unwrap().unwrap();
     assert_eq!(total(&database.client).await.inserted, 2);
+}
+
+#[support::test]
+async fn a_step_has_all_buckets_of_its_histograms(database: Database, client: &Client) {
+    let counts = "jsonb_build_object('kind', '', 'queue', '', 'runs', array_fill(1, ARRAY[81]), 'run_seconds', 7)";
+    let add = format!("SELECT {{schema}}._add_history(date_trunc('minute', now()), jsonb_build_array({counts}))");
+    database.execute(&add).await;
+    let run = Admin::new(client).history(HOUR).await.unwrap().total().run;
+    assert_eq!((run.count(), run.sum()), (81, Duration::from_secs(7)));
+    assert_eq!(run.quantile(1.0), Some(Duration::from_secs(80_000)));
 }

@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use uniqueue::{JobState, QueueInfo};
+use uniqueue_admin::Admin;
 
 use crate::answer::{Answer, Answered};
 use crate::door::Door;
@@ -61,7 +62,7 @@ pub(crate) async fn stats(State(door): State<Arc<Door>>, Path(name): Path<String
 
 /// The counts of a queue in the last hour. A process stores its counts up to a minute late.
 async fn throughput(door: &Door, name: &str) -> Result<Map<String, Value>, Problem> {
-    let history = door.reads.history(HOUR).queue(name).await?;
+    let history = Admin::new(&door.reads).history(HOUR).queue(name).await?;
     let all = history.total();
     let millis = |length: Option<Duration>| length.map(|length| length.as_secs_f64() * 1_000.0);
     let per_second = all.completed as f64 / HOUR.as_secs_f64();

@@ -13,8 +13,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, History, QueueHistory, Result};
-use uniqueue_admin::Admin;
+use uniqueue::{Client, Result};
+use uniqueue_admin::{Admin, History, QueueHistory};
 
 use crate::clock::HOUR;
 use crate::shared::SHARED_FOR_LONG;
@@ -191,8 +191,8 @@ impl Sampler {
         // A role that may not see these still sees the rest.
         let waiting_inserts = Admin::new(&self.client).waiting_inserts().await.ok().map(|waiting| waiting.len());
         let audited = Admin::new(&self.client).audited_kinds().await.unwrap_or_default();
-        let totals = past.totals.renewed(self.client.history_totals()).await.unwrap_or_default();
-        let hour = past.hour.renewed(self.client.history(HOUR)).await;
+        let totals = past.totals.renewed(Admin::new(&self.client).history_totals()).await.unwrap_or_default();
+        let hour = past.hour.renewed(Admin::new(&self.client).history(HOUR)).await;
         Ok(Snapshot { taken_at, stats, queues, waiting_inserts, audited, totals, doctor, hour })
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
-use uniqueue::{Diagnosis, History, QueueHistory, QueueInfo};
-use uniqueue_admin::{AuditedKind, RunnerInfo, Stats};
+use uniqueue::{Diagnosis, QueueInfo};
+use uniqueue_admin::{AuditedKind, History, QueueHistory, RunnerInfo, Stats};
 
 /// The age at which a sample is old: two samples after it are missing.
 pub(crate) const OLD: Duration = Duration::from_secs(6);

@@ -13,6 +13,7 @@ use uniqueue::embedded::{Durability, Postgres};
 use uniqueue::{
     Client, Error, JobId, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, RunningJob, UniqueKey, UniqueScope,
 };
+use uniqueue_admin::Admin;
 
 use super::{open, ready, unfinished};
 use support::{Task, WAIT, eventually, tools};
@@ -29,7 +30,7 @@ async fn connect(url: &str) -> PgConnection {
 
 /// How many inserts the history knows, by queue.
 async fn inserted(client: &Client) -> BTreeMap<String, u64> {
-    let totals = client.history_totals().await.unwrap();
+    let totals = Admin::new(client).history_totals().await.unwrap();
     totals.into_iter().map(|of| (of.queue.to_string(), of.counts.inserted)).collect()
 }
 

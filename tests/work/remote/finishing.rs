@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use uniqueue::{JobId, JobState, OnReentry, UniqueKey, UniqueScope};
+use uniqueue_admin::Admin;
 
 use super::{Fetched, Remote, refusal};
 use support::{Database, job};
@@ -52,7 +53,7 @@ async fn a_job_that_was_due_before_all_time_ends_and_its_wait_is_not_counted(dat
     assert_eq!(worker.complete(&fetched).await, (true, "completed".to_owned()));
     assert_eq!(database.text("SELECT waits::text FROM {schema}.history_tally").await, "{NULL}");
     database.execute("SELECT {schema}._tend_history()").await;
-    let counts = database.client.history_totals().await.unwrap().remove(0).counts;
+    let counts = Admin::new(&database.client).history_totals().await.unwrap().remove(0).counts;
     assert_eq!((counts.completed, counts.wait.count(), counts.run.count()), (1, 0, 1));
     assert!(counts.wait.sum().is_zero());
 }

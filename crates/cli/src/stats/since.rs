@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use uniqueue::{Client, Deploy, Histogram, History, HistoryCounts, KindHistory};
+use uniqueue::{Client, Histogram, HistoryCounts};
+use uniqueue_admin::{Admin, Deploy, History, KindHistory};
 
 use super::source::Source;
 use crate::failure::Failure;
@@ -38,7 +39,7 @@ impl Past {
             let (kind, queue) = (kind.clone(), queue.clone());
             async move {
                 let is_narrowed = kind.is_some() || queue.is_some();
-                let mut asking = client.history(since).step(step.unwrap_or(since));
+                let mut asking = Admin::new(&client).history(since).step(step.unwrap_or(since));
                 if let Some(kind) = kind {
                     asking = asking.kind(kind);
                 }
@@ -46,7 +47,8 @@ impl Past {
                     asking = asking.queue(queue);
                 }
                 let history = asking.await?;
-                let kinds = if is_narrowed { Vec::new() } else { client.history_by_kind(since, KINDS).await? };
+                let kinds =
+                    if is_narrowed { Vec::new() } else { Admin::new(&client).history_by_kind(since, KINDS).await? };
                 Ok(Self { history, kinds })
             }
         };

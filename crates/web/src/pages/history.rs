@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use maud::{Markup, html};
-use uniqueue::{History, HistoryCounts, HistoryPoint, KindHistory};
+use uniqueue::HistoryCounts;
+use uniqueue_admin::{History, HistoryPoint, KindHistory};
 
 use crate::clock::HOUR;
 use crate::failure::Failure;
@@ -56,7 +57,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let ask = |page: Arc<Page>| async move {
         let history = read(&page, (word, since, step), OF).await?;
         let ask = async {
-            let kinds = page.client().history_by_kind(since, KINDS + 1).timeout(LOOK_UP).await?;
+            let kinds = page.admin().history_by_kind(since, KINDS + 1).timeout(LOOK_UP).await?;
             Ok(Timed::new(page.now().await?, kinds))
         };
         Ok((history, page.shared_longer(&page.app.answers.of(word), ask).await?))
@@ -137,7 +138,7 @@ async fn read(
     (word, since, step): (&'static str, Duration, Duration),
     of: Of<'_>,
 ) -> Result<Arc<Timed<History>>, Failure> {
-    let mut asking = page.client().history(since).step(step).timeout(LOOK_UP);
+    let mut asking = page.admin().history(since).step(step).timeout(LOOK_UP);
     if let Some(kind) = of.kind {
         asking = asking.kind(kind);
     }

@@ -201,9 +201,9 @@ async fn open_pages_share_the_history_over_refreshes_and_changes() {
 
 /// Reads the list of kinds over a week as the library does. Returns the pages of the buffer cache that it took.
 async fn pages_of_the_week(database: &Database) -> u64 {
-    let statement = include_str!("../../../../src/store/sql/history_by_kind.sql");
+    let statement = include_str!("../../../admin/src/sql/history_by_kind.sql");
     let statement = statement.replace("/* schema */", &format!("{}.", database.schema().as_str()));
-    let statement = statement.replace("$1", "'day'").replace("$2", "interval '7 days'").replace("$3", "50");
+    let statement = statement.replace("$1", r#"'{"span": "day", "since": 604800, "limit": 50}'"#);
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}");
     let plan: serde_json::Value =
         sqlx::query_scalar(sqlx::AssertSqlSafe(explain)).fetch_one(database.pool()).await.unwrap();

@@ -163,7 +163,7 @@ async fn a_runner_works_and_maintains_a_place_on_a_worker_node() {
         eventually!(node.count_jobs(unfinished(), 1_000).await.unwrap().counted() == 0, "jobs are left");
     }
     let totals = eventually!(
-        let totals = { node.write_history().await.unwrap(); node.history_totals().await.unwrap() };
+        let totals = { node.write_history().await.unwrap(); Admin::new(node).history_totals().await.unwrap() };
         totals.iter().map(|of| of.counts.completed).sum::<u64>() == inserted, "{inserted}: {totals:?}"
     );
     assert_eq!(totals.iter().map(|of| of.counts.failed).sum::<u64>(), 0);
