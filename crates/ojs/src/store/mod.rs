@@ -40,12 +40,12 @@ impl Store {
         let qualifier = |schema: &SchemaName| format!("{}.", schema.quoted());
         let (pool, queue) = (client.pool().clone(), qualifier(client.schema()));
         let store = Self { pool, qualifier: qualifier(schema), queue };
-        if !store.is_there(&store.pool).await? {
+        if !is_there(&store.pool, schema).await? {
             let mut transaction = store.pool.begin().await?;
             let lock = "SELECT pg_advisory_xact_lock(hashtextextended('/* door */', 0))";
             sqlx::raw_sql(store.sql(lock)).execute(&mut *transaction).await?;
             // Another process may have created it in the meantime.
-            if !store.is_there(&mut *transaction).await? {
+            if !is_there(&mut *transaction, schema).await? {
                 let create = store.sql(&format!("CREATE SCHEMA IF NOT EXISTS {};\n{TABLES}", schema.quoted()));
                 sqlx::raw_sql(create).execute(&mut *transaction).await?;
             }
@@ -57,11 +57,6 @@ impl Store {
     /// The same over the pool of another client.
     pub(crate) fn reading(&self, client: &Client) -> Self {
         Self { pool: client.pool().clone(), ..self.clone() }
-    }
-
-    async fn is_there<'c>(&self, executor: impl sqlx::PgExecutor<'c>) -> sqlx::Result<bool> {
-        let exists = "SELECT to_regclass('/* door */workflow') IS NOT NULL";
-        sqlx::query_scalar(self.sql(exists)).fetch_one(executor).await
     }
 
     /// A statement with the names of both schemas. Safe to splice: a schema name is checked against an alphabet without quotes.
@@ -109,4 +104,13 @@ impl Store {
 
 fn cron_entry(row: &PgRow) -> sqlx::Result<CronEntry> {
     Ok(CronEntry { name: row.try_get(0)?, document: row.try_get(1)?, created_at: row.try_get(2)? })
+}
+
+/// Whether the tables of the door exist. It reads the catalogs: names that the session has cached can be older than the lock.
+async fn is_there<'c>(executor: impl sqlx::PgExecutor<'c>, schema: &SchemaName) -> sqlx::Result<bool> {
+    let exists = "SELECT EXISTS (
+         SELECT FROM pg_class AS c INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+         WHERE n.nspname = $1 AND c.relname = 'workflow'
+     )";
+    sqlx::query_scalar(exists).bind(schema.as_str()).fetch_one(executor).await
 }
