@@ -1,7 +1,8 @@
 //! Selecting jobs: a [`JobFilter`] by conditions, a [`JobSelection`] by conditions or ids.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use time::OffsetDateTime;
+use time::{OffsetDateTime, UtcOffset};
 
 use crate::error::{Error, Result};
 use crate::group::Group;
@@ -29,38 +30,79 @@ use crate::unique::{StateSet, UniqueKey};
 ///
 /// Times are compared with the clock of the database, which set them. A value outside its limits is an
 /// error when the filter is used.
-#[derive(Clone, Debug, Default, PartialEq)]
+///
+/// It is one document for serde: an object with a member for each condition, with the name of its method here, such as
+/// `{"states": ["discarded"], "kinds": ["email.send"]}`. Times are RFC 3339. A member that is null sets no condition.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(transparent)]
 #[must_use]
-pub struct JobFilter {
-    pub(crate) means_all: bool,
-    pub(crate) ids: Option<Vec<JobId>>,
-    pub(crate) except_ids: Option<Vec<JobId>>,
-    pub(crate) id_at_least: Option<JobId>,
-    pub(crate) states: Option<StateSet>,
-    pub(crate) queues: Option<Vec<String>>,
-    pub(crate) kinds: Option<Vec<String>>,
-    pub(crate) unique_key: Option<String>,
-    pub(crate) group: Option<String>,
-    pub(crate) args: Option<Value>,
-    pub(crate) args_path: Option<String>,
-    pub(crate) meta: Option<Value>,
-    pub(crate) priority: Option<i16>,
-    pub(crate) attempts_at_least: Option<u16>,
-    pub(crate) error_code: Option<String>,
-    pub(crate) error_pattern: Option<String>,
-    pub(crate) created: Between,
-    pub(crate) scheduled: Between,
-    pub(crate) attempted: Between,
-    pub(crate) finalized: Between,
-    pub(crate) failed: Between,
-    pub(crate) limit: Option<u32>,
+pub struct JobFilter(pub(crate) Conditions);
+
+macro_rules! conditions {
+    ($($name:ident: $type:ty,)*) => {
+        /// The conditions that are set, and which part of the jobs that meet them is meant.
+        #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub(crate) struct Conditions {
+            $(#[serde(skip_serializing_if = "Option::is_none")] pub(crate) $name: Option<$type>,)*
+        }
+    };
 }
 
-/// A span of time that includes its start and excludes its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Between {
-    pub(crate) after: Option<OffsetDateTime>,
-    pub(crate) before: Option<OffsetDateTime>,
+conditions! {
+    all: bool,
+    ids: Vec<JobId>,
+    except_ids: Vec<JobId>,
+    id_at_least: JobId,
+    id_at_most: JobId,
+    states: StateSet,
+    queues: Vec<String>,
+    kinds: Vec<String>,
+    unique_key: String,
+    group: String,
+    args: Value,
+    args_path: String,
+    meta: Value,
+    priority: i16,
+    attempts_at_least: u16,
+    error_code: String,
+    error_pattern: String,
+    created_after: Moment,
+    created_before: Moment,
+    scheduled_after: Moment,
+    scheduled_before: Moment,
+    attempted_after: Moment,
+    attempted_before: Moment,
+    finalized_after: Moment,
+    finalized_before: Moment,
+    failed_after: Moment,
+    failed_before: Moment,
+    after: JobId,
+    oldest_first: bool,
+    limit: u32,
+}
+
+/// A time of a condition.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Moment(#[serde(with = "time::serde::rfc3339")] OffsetDateTime);
+
+/// Conditions on a time.
+macro_rules! times {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        impl JobFilter {
+            $($(#[$doc])*
+            pub fn $name(mut self, at: OffsetDateTime) -> Self {
+                self.0.$name = Some(Moment(at.checked_to_offset(UtcOffset::UTC).unwrap_or(at)));
+                self
+            })*
+
+            /// The times that are set, with the names of their conditions.
+            fn times(&self) -> impl Iterator<Item = (&'static str, OffsetDateTime)> {
+                [$((stringify!($name), self.0.$name)),*].into_iter().filter_map(|(name, at)| Some((name, at?.0)))
+            }
+        }
+    };
 }
 
 impl JobFilter {
@@ -71,7 +113,7 @@ impl JobFilter {
 
     /// Selects all jobs. It takes conditions as any other filter does.
     pub fn all() -> Self {
-        Self { means_all: true, ..Self::default() }
+        Self(Conditions { all: Some(true), ..Conditions::default() })
     }
 
     /// Selects jobs with these ids.
@@ -80,7 +122,7 @@ impl JobFilter {
         I: IntoIterator,
         I::Item: Into<JobId>,
     {
-        self.ids = Some(ids.into_iter().map(Into::into).collect());
+        self.0.ids = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
@@ -90,7 +132,7 @@ impl JobFilter {
         I: IntoIterator,
         I::Item: Into<JobId>,
     {
-        self.except_ids = Some(ids.into_iter().map(Into::into).collect());
+        self.0.except_ids = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
@@ -98,13 +140,19 @@ impl JobFilter {
     /// no older jobs. An id is made by the clock of the client that inserts: leave room for clocks that are behind, and say
     /// the exact time with [`created_after`](Self::created_after). A job that was given an id of its own can be missed.
     pub fn id_at_least(mut self, id: impl Into<JobId>) -> Self {
-        self.id_at_least = Some(id.into());
+        self.0.id_at_least = Some(id.into());
+        self
+    }
+
+    /// Selects jobs with this id or a lower one.
+    pub fn id_at_most(mut self, id: impl Into<JobId>) -> Self {
+        self.0.id_at_most = Some(id.into());
         self
     }
 
     /// Selects jobs in one of these states: a [`JobState`](crate::JobState), or an array of them.
     pub fn states(mut self, states: impl Into<StateSet>) -> Self {
-        self.states = Some(states.into());
+        self.0.states = Some(states.into());
         self
     }
 
@@ -119,7 +167,7 @@ impl JobFilter {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        self.queues = Some(queues.into_iter().map(Into::into).collect());
+        self.0.queues = Some(queues.into_iter().map(Into::into).collect());
         self
     }
 
@@ -134,26 +182,26 @@ impl JobFilter {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        self.kinds = Some(kinds.into_iter().map(Into::into).collect());
+        self.0.kinds = Some(kinds.into_iter().map(Into::into).collect());
         self
     }
 
     /// Selects the job that claims a unique key now. At most one job does.
     pub fn unique_key(mut self, unique_key: impl Into<String>) -> Self {
-        self.unique_key = Some(unique_key.into());
+        self.0.unique_key = Some(unique_key.into());
         self
     }
 
     /// Selects jobs of one group. Groups of several queues can have one key: name the queue as well.
     pub fn group(mut self, group: impl Into<String>) -> Self {
-        self.group = Some(group.into());
+        self.0.group = Some(group.into());
         self
     }
 
     /// Selects jobs whose args contain this value, by the rules of `jsonb @>`: objects must contain
     /// these members, and arrays these items.
     pub fn args(mut self, args: impl Into<Value>) -> Self {
-        self.args = Some(args.into());
+        self.0.args = Some(args.into());
         self
     }
 
@@ -161,122 +209,77 @@ impl JobFilter {
     /// `$.to ? (@ like_regex "^ada@")` finds args with a member `to` that begins so. Args have no index.
     /// Text that is no such path is [`Error::Database`].
     pub fn args_path(mut self, path: impl Into<String>) -> Self {
-        self.args_path = Some(path.into());
+        self.0.args_path = Some(path.into());
         self
     }
 
     /// Selects jobs whose meta contains this value, as with [`JobFilter::args`].
     pub fn meta(mut self, meta: impl Into<Value>) -> Self {
-        self.meta = Some(meta.into());
+        self.0.meta = Some(meta.into());
         self
     }
 
     /// Selects jobs with one priority.
     pub fn priority(mut self, priority: i16) -> Self {
-        self.priority = Some(priority);
+        self.0.priority = Some(priority);
         self
     }
 
     /// Selects jobs that were started at least this many times.
     pub fn attempts_at_least(mut self, attempts: u16) -> Self {
-        self.attempts_at_least = Some(attempts);
+        self.0.attempts_at_least = Some(attempts);
         self
     }
 
     /// Selects jobs whose last error has this code: a worker's ([`JobError::code`](crate::JobError::code)), or uniqueue's
     /// own ([`AttemptError::code`](crate::AttemptError::code)), such as `expired`.
     pub fn error_code(mut self, code: impl Into<String>) -> Self {
-        self.error_code = Some(code.into());
+        self.0.error_code = Some(code.into());
         self
     }
 
     /// Selects jobs whose last error has this pattern: its first line with a `#` for each word with a digit, as
     /// `failing_errors` of the crate `uniqueue-admin` lists it.
     pub fn error_pattern(mut self, pattern: impl Into<String>) -> Self {
-        self.error_pattern = Some(pattern.into());
+        self.0.error_pattern = Some(pattern.into());
         self
     }
 
-    /// Selects jobs that were inserted at this time or later.
-    pub fn created_after(mut self, at: OffsetDateTime) -> Self {
-        self.created.after = Some(at);
+    /// Lists the lowest ids first. Default: the highest, which are the newest jobs. A change begins with the lowest in any case.
+    pub fn oldest_first(mut self) -> Self {
+        self.0.oldest_first = Some(true);
         self
     }
 
-    /// Selects jobs that were inserted before this time.
-    pub fn created_before(mut self, at: OffsetDateTime) -> Self {
-        self.created.before = Some(at);
-        self
-    }
-
-    /// Selects jobs whose `scheduled_at` is this time or later.
-    pub fn scheduled_after(mut self, at: OffsetDateTime) -> Self {
-        self.scheduled.after = Some(at);
-        self
-    }
-
-    /// Selects jobs whose `scheduled_at` is before this time.
-    pub fn scheduled_before(mut self, at: OffsetDateTime) -> Self {
-        self.scheduled.before = Some(at);
-        self
-    }
-
-    /// Selects jobs whose latest attempt started at this time or later.
-    pub fn attempted_after(mut self, at: OffsetDateTime) -> Self {
-        self.attempted.after = Some(at);
-        self
-    }
-
-    /// Selects jobs whose latest attempt started before this time. Running jobs have run since then.
-    pub fn attempted_before(mut self, at: OffsetDateTime) -> Self {
-        self.attempted.before = Some(at);
-        self
-    }
-
-    /// Selects jobs that became final at this time or later.
-    pub fn finalized_after(mut self, at: OffsetDateTime) -> Self {
-        self.finalized.after = Some(at);
-        self
-    }
-
-    /// Selects jobs that became final before this time.
-    pub fn finalized_before(mut self, at: OffsetDateTime) -> Self {
-        self.finalized.before = Some(at);
-        self
-    }
-
-    /// Selects jobs whose last error was recorded at this time or later, whatever became of them since.
-    pub fn failed_after(mut self, at: OffsetDateTime) -> Self {
-        self.failed.after = Some(at);
-        self
-    }
-
-    /// Selects jobs whose last error was recorded before this time.
-    pub fn failed_before(mut self, at: OffsetDateTime) -> Self {
-        self.failed.before = Some(at);
+    /// Selects jobs that a list has after this one: with a lower id, or with a higher one if the oldest come first. With the
+    /// last job of a page it selects the next page, which costs no more than the first. `None`: the first page.
+    pub fn after(mut self, id: impl Into<Option<JobId>>) -> Self {
+        self.0.after = id.into();
         self
     }
 
     /// The largest number of jobs. A change takes those with the lowest ids, which are the oldest.
     /// Default: no limit for a change, 100 for a list.
     pub fn limit(mut self, limit: u32) -> Self {
-        self.limit = Some(limit);
+        self.0.limit = Some(limit);
         self
     }
 
     /// The states in which a job still matches when it is changed. A job that became final at the given
     /// time no longer matches after a retry.
     pub(crate) fn states_meant(&self) -> Option<StateSet> {
-        if self.finalized == Between::default() {
-            return self.states;
+        let Conditions { states, finalized_after, finalized_before, .. } = &self.0;
+        if finalized_after.or(*finalized_before).is_none() {
+            return *states;
         }
         let is_final = StateSet::of(&[JobState::Cancelled, JobState::Completed, JobState::Discarded]);
-        Some(self.states.map_or(is_final, |states| states.intersection(is_final)))
+        Some(states.map_or(is_final, |states| states.intersection(is_final)))
     }
 
     /// Whether it has no condition and is not [`JobFilter::all`].
     fn is_empty(&self) -> bool {
-        *self == Self { limit: self.limit, ..Self::default() }
+        let Conditions { limit, oldest_first, .. } = self.0;
+        self.0 == Conditions { limit, oldest_first, ..Conditions::default() }
     }
 
     /// Checks the conditions against their limits.
@@ -286,46 +289,67 @@ impl JobFilter {
             let problem = "it has no condition; JobFilter::all() selects every job";
             return invalid("filter", problem, "JobFilter::new()".to_owned());
         }
-        if self.states.is_some_and(StateSet::is_empty) {
+        let Conditions { states, queues, kinds, unique_key, group, args, args_path, meta, error_pattern, .. } = &self.0;
+        if states.is_some_and(StateSet::is_empty) {
             return invalid("states", "must not be empty", "[]".to_owned());
         }
-        for (option, names) in [("queues", &self.queues), ("kinds", &self.kinds)] {
+        for (option, names) in [("queues", queues), ("kinds", kinds)] {
             if names.as_ref().is_some_and(Vec::is_empty) {
                 return invalid(option, "must not be empty", "[]".to_owned());
             }
         }
-        for queue in self.queues.iter().flatten() {
+        for queue in queues.iter().flatten() {
             QueueName::new(queue)?;
         }
-        for kind in self.kinds.iter().flatten() {
+        for kind in kinds.iter().flatten() {
             Kind::new(kind)?;
         }
-        if let Some(key) = &self.unique_key {
+        if let Some(key) = unique_key {
             UniqueKey::raw(key).text()?;
         }
-        if let Some(group) = &self.group {
+        if let Some(group) = group {
             Group::new(Some(group.clone()), None, false)?;
         }
-        for (option, text) in [("args_path", &self.args_path), ("error_pattern", &self.error_pattern)] {
+        for (option, text) in [("args_path", args_path), ("error_pattern", error_pattern)] {
             if let Some(text) = text.as_ref().filter(|text| text.contains('\0')) {
                 return invalid(option, "must not contain NUL", format!("{text:?}"));
             }
         }
-        for (what, value) in [("args", &self.args), ("meta", &self.meta)] {
+        for (what, value) in [("args", args), ("meta", meta)] {
             if let Some(value) = value {
                 check_jsonb(what, "a filter", value)?;
             }
         }
-        let times = [("created", self.created), ("scheduled", self.scheduled), ("attempted", self.attempted)];
-        for (option, between) in times.into_iter().chain([("finalized", self.finalized), ("failed", self.failed)]) {
-            for at in [between.after, between.before].into_iter().flatten() {
-                if !(1..=9_000).contains(&at.year()) {
-                    return invalid(option, "must be in the years 1 to 9000", at.to_string());
-                }
+        for (option, at) in self.times() {
+            if !(1..=9_000).contains(&at.year()) {
+                return invalid(option, "must be in the years 1 to 9000", at.to_string());
             }
         }
         Ok(())
     }
+}
+
+times! {
+    /// Selects jobs that were inserted at this time or later.
+    created_after,
+    /// Selects jobs that were inserted before this time.
+    created_before,
+    /// Selects jobs whose `scheduled_at` is this time or later.
+    scheduled_after,
+    /// Selects jobs whose `scheduled_at` is before this time.
+    scheduled_before,
+    /// Selects jobs whose latest attempt started at this time or later.
+    attempted_after,
+    /// Selects jobs whose latest attempt started before this time. Running jobs have run since then.
+    attempted_before,
+    /// Selects jobs that became final at this time or later.
+    finalized_after,
+    /// Selects jobs that became final before this time.
+    finalized_before,
+    /// Selects jobs whose last error was recorded at this time or later, whatever became of them since.
+    failed_after,
+    /// Selects jobs whose last error was recorded before this time.
+    failed_before,
 }
 
 /// The jobs of a change: their ids, or a [`JobFilter`]. It converts from one id, from ids in an array,
@@ -374,6 +398,18 @@ mod tests {
         assert!(error.contains("JobFilter::all()"), "{error}");
         JobFilter::all().check().unwrap();
         JobFilter::new().states(JobState::Available).check().unwrap();
+    }
+
+    #[test]
+    fn a_filter_is_a_document() {
+        let filter = JobFilter::new().states(JobState::Discarded).kind("a").args(json!({"a": null}));
+        let filter = filter.failed_after(datetime!(2026-01-15 09:30 UTC)).limit(5);
+        let document = json!({
+            "states": ["discarded"], "kinds": ["a"], "args": {"a": null}, "failed_after": "2026-01-15T09:30:00Z", "limit": 5,
+        });
+        assert_eq!(serde_json::to_value(&filter).unwrap(), document);
+        assert_eq!(serde_json::from_value::<JobFilter>(document).unwrap(), filter);
+        assert!(serde_json::from_value::<JobFilter>(json!({"kind": "a"})).is_err());
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
     Backfill, Call, Change, Claims, Client, ClientBuilder, Events, Explanation, FetchJobs, GroupBackfill, Groups,
-    HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, Jobs, KindCache, Kinds, NextInsert, Queue,
+    HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, KindCache, Kinds, NextInsert, Queue,
     QueueCache, QueueChange, Queues, Wait,
 };
 /// Errors.

@@ -35,7 +35,7 @@ pub(super) fn entry(actor: String, verb: &'static str, subject: Value) -> Result
 pub(super) fn subject_of(jobs: &JobSelection, verb: Verb) -> Value {
     let mut subject = match &jobs.0 {
         Selected::Ids(ids) => self::ids(ids),
-        Selected::Filter(filter) => json!({ "filter": conditions(filter) }),
+        Selected::Filter(filter) => json!({ "filter": shortened(filter) }),
     };
     match verb {
         Verb::Reschedule(at) => subject["scheduled_at"] = json!(rfc3339(at)),
@@ -50,64 +50,13 @@ pub(super) fn ids(ids: &[JobId]) -> Value {
     json!({ "ids": &ids[..ids.len().min(MAX_IDS)], "count": ids.len() })
 }
 
-/// The conditions of a filter that are set.
-fn conditions(filter: &JobFilter) -> Value {
-    let JobFilter {
-        means_all: _,
-        ids,
-        except_ids,
-        id_at_least,
-        states,
-        queues,
-        kinds,
-        unique_key,
-        group,
-        args,
-        args_path,
-        meta,
-        priority,
-        attempts_at_least,
-        error_code,
-        error_pattern,
-        created,
-        scheduled,
-        attempted,
-        finalized,
-        failed,
-        limit,
-    } = filter;
-    let mut conditions = json!({
-        "ids": ids.as_ref().map(|ids| &ids[..ids.len().min(MAX_IDS)]),
-        "except_ids": except_ids.as_ref().map(|ids| &ids[..ids.len().min(MAX_IDS)]),
-        "id_at_least": id_at_least,
-        "states": states.map(|states| states.iter().collect::<Vec<_>>()),
-        "queues": queues,
-        "kinds": kinds,
-        "unique_key": unique_key,
-        "group": group,
-        "args": args,
-        "args_path": args_path,
-        "meta": meta,
-        "priority": priority,
-        "attempts_at_least": attempts_at_least,
-        "error_code": error_code,
-        "error_pattern": error_pattern,
-        "created_after": created.after.map(rfc3339),
-        "created_before": created.before.map(rfc3339),
-        "scheduled_after": scheduled.after.map(rfc3339),
-        "scheduled_before": scheduled.before.map(rfc3339),
-        "attempted_after": attempted.after.map(rfc3339),
-        "attempted_before": attempted.before.map(rfc3339),
-        "finalized_after": finalized.after.map(rfc3339),
-        "finalized_before": finalized.before.map(rfc3339),
-        "failed_after": failed.after.map(rfc3339),
-        "failed_before": failed.before.map(rfc3339),
-        "limit": limit,
-    });
-    if let Some(members) = conditions.as_object_mut() {
-        members.retain(|_, value| !value.is_null());
+/// A filter. Of its lists of ids the first hundred.
+fn shortened(filter: &JobFilter) -> JobFilter {
+    let mut filter = filter.clone();
+    for ids in [&mut filter.0.ids, &mut filter.0.except_ids].into_iter().flatten() {
+        ids.truncate(MAX_IDS);
     }
-    conditions
+    filter
 }
 
 fn rfc3339(at: time::OffsetDateTime) -> String {

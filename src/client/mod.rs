@@ -55,7 +55,6 @@ pub use self::explain::Explanation;
 pub use self::groups::Groups;
 pub use self::held_groups::HeldGroups;
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
-pub use self::jobs::Jobs;
 pub use self::kind_cache::KindCache;
 pub use self::kinds::Kinds;
 #[cfg(feature = "migrate")]

@@ -116,7 +116,7 @@ pub(crate) use self::release::{EdgePlace, ReleaseStep, check_edges, release_chil
 pub(crate) use self::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs, maintain_once, stop_worker};
 pub(crate) use self::savepoint::{begin_savepoint, end_savepoint};
 pub(crate) use self::schema_objects::{SchemaObject, golden_objects, schema_objects};
-pub(crate) use self::select::{Page, count, last_id, list, matching_ids};
+pub(crate) use self::select::{count, last_id, list, matching_ids};
 pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
 pub(crate) use self::single_reads::{database_time, holder, job_by_id};
 pub(crate) use self::statement_limit::{begin_look_up, limit_statements, restore_statement_limit};

@@ -9,7 +9,8 @@ use super::row;
 use crate::ident::SchemaName;
 
 /// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to
-/// 25; a null sets no condition. Such statements are planned for each call.
+/// 5: the states, queues, kinds and ids, and the whole filter as a document. A null or absent one sets no condition. Such
+/// statements are planned for each call. A value of the document is a constant to the planner, an array of them is not.
 const MATCHING: &str = include_str!("matching.sql");
 
 /// The job of an insert, which replaces the marker `/* new_job */NULL`. It takes parameters 1 to 23.

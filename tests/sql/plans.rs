@@ -314,7 +314,7 @@ async fn a_list_of_running_jobs_walks_past_none_that_wait() {
         "INSERT INTO {schema}.job (id, kind) SELECT {schema}.new_job_id(), 'export' FROM generate_series(1, 40000)";
     database.execute(waiting).await;
     database.execute("ANALYZE {schema}.job").await;
-    let jobs = database.client.jobs(JobFilter::new().states(JobState::Running)).limit(100).await.unwrap();
+    let jobs = database.client.jobs(JobFilter::new().states(JobState::Running).limit(100)).await.unwrap();
     assert_eq!(jobs.len(), 100);
     assert!(jobs.is_sorted_by(|a, b| a.id > b.id));
     let read = statistic(&database, "coalesce(idx_tup_fetch, 0)", "job", RUNNING).await;

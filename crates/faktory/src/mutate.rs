@@ -32,11 +32,7 @@ pub(crate) async fn mutate(client: &Client, mutation: Mutation, actor: &str) -> 
         if let Some(kind) = filter.jobtype.as_deref().filter(|kind| !kind.is_empty()) {
             jobs = jobs.kind(kind);
         }
-        let mut list = client.jobs(jobs).oldest_first().limit(PAGE);
-        if let Some(after) = after {
-            list = list.after(after);
-        }
-        let rows = list.await?;
+        let rows = client.jobs(jobs.oldest_first().limit(PAGE).after(after)).await?;
         let Some(last) = rows.last() else { return Ok(()) };
         after = Some(last.id);
         let ids: Vec<JobId> = rows.iter().filter(|row| is_meant(row, &filter)).map(|row| row.id).collect();

@@ -59,7 +59,7 @@ impl AllReserved {
             None => {
                 let filter =
                     JobFilter::new().states(JobState::Running).meta(serde_json::json!({ OWN: { "jid": jid } }));
-                client.jobs(filter).limit(1).await?.pop()
+                client.jobs(filter.limit(1)).await?.pop()
             }
         };
         let Some(row) = row else { return Ok(None) };

@@ -26,11 +26,8 @@ pub(crate) async fn list(State(door): State<Arc<Door>>, Query(paging): Query<Pag
     }
     let (limit, offset) = (paging.limit()?, paging.offset()?);
     // One more tells whether there is another page.
-    let mut page = door.reads.jobs(filter.clone()).limit(limit + offset + 1);
-    if let Some(after) = paging.after()? {
-        page = page.after(after);
-    }
-    let all = page.await?;
+    let page = filter.clone().limit(limit + offset + 1).after(paging.after()?);
+    let all = door.reads.jobs(page).await?;
     let (skipped, wanted) = (offset as usize, limit as usize);
     let jobs: Vec<_> = all.iter().skip(skipped).take(wanted).collect();
     let next = jobs.last().map(|last| last.id).filter(|_| all.len() > skipped + wanted);

@@ -85,7 +85,7 @@ async fn end(client: &Client, runs: &Runs, late: &[Held]) -> uniqueue::Result<Ve
     // that its worker lives.
     let lapsed = late.iter().filter(|held| !is_reserved(held)).map(|held| held.run.id);
     let running = JobFilter::new().ids(lapsed).states(JobState::Running);
-    let rows = client.jobs(running).limit(u32::try_from(BATCH).unwrap_or(u32::MAX)).await?;
+    let rows = client.jobs(running.limit(u32::try_from(BATCH).unwrap_or(u32::MAX))).await?;
     let is_running = |held: &&Held| rows.iter().any(|row| row.id == held.run.id && row.run == held.run.run);
     let (late, over): (Vec<_>, Vec<_>) = late.iter().partition(|held| is_reserved(held) || is_running(held));
     for held in over {

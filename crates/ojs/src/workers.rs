@@ -185,7 +185,7 @@ pub(crate) async fn heartbeat(State(door): State<Arc<Door>>, Object(body): Objec
     if !unknown.is_empty() {
         let most = u32::try_from(unknown.len()).unwrap_or(u32::MAX);
         let running = JobFilter::new().ids(unknown).states(JobState::Running);
-        let rows = door.client.jobs(running).limit(most).await?;
+        let rows = door.client.jobs(running.limit(most)).await?;
         held.extend(reservations::of_rows(&door.client, &rows).await?);
     }
     held.retain(|held| held.worker.as_deref().is_none_or(|by| by == worker));

@@ -52,7 +52,7 @@ impl Pages<'_, '_> {
     pub(super) async fn change_all(mut self) -> Result<Vec<JobId>> {
         // Jobs that are inserted later are not meant. Without this end a change could follow the inserts for ever.
         let Some(last) = self.last_id().await? else { return Ok(Vec::new()) };
-        let limit = self.filter.limit.map(|limit| limit as usize);
+        let limit = self.filter.0.limit.map(|limit| limit as usize);
         let mut after = JobId::from(uuid::Uuid::nil());
         let mut changed = Vec::new();
         let mut aside = Vec::new();

@@ -1,3 +1,3 @@
--- The number of jobs that match a filter, counted up to a limit. $1 to $25 are the filter.
+-- The number of jobs that match a filter, counted up to a limit. $1 to $5 are the filter.
 SELECT count(*) AS found
-FROM (SELECT FROM /* schema */job AS j WHERE /* matching */true LIMIT $26) AS m
+FROM (SELECT FROM /* schema */job AS j WHERE /* matching */true LIMIT $6) AS m

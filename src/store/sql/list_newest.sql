@@ -1,7 +1,7 @@
--- A page of the jobs that match a filter, newest ids first, from one id on and down to another. $1 to $25 are the filter.
+-- A page of the jobs that match a filter, newest ids first. $1 to $5 are the filter.
 SELECT /* columns */j.*
 FROM /* schema */job AS j
-WHERE /* matching */true AND j.id <= $26 AND j.id >= $27
+WHERE /* matching */true
 -- Running jobs are few, and may be older than a million that wait: job_running finds them, which job_pkey would not.
 ORDER BY CASE WHEN $1::text[] = ARRAY['running'] THEN uuid_send(j.id) END DESC, j.id DESC
-LIMIT $28
+LIMIT $6

@@ -80,7 +80,7 @@ async fn two_at_once_come_to_what_one_comes_to(database: Database, client: &Clie
     assert_eq!((one.jobs, another.jobs), (600, 600));
     assert!(one.claimed < 300 || another.claimed < 300 || one.claimed + another.claimed == 300);
     let mut holders = Vec::new();
-    for job in client.jobs(JobFilter::all()).oldest_first().limit(600).await.unwrap() {
+    for job in client.jobs(JobFilter::all().oldest_first().limit(600)).await.unwrap() {
         assert!(job.unique_key.is_some());
         if job.claims {
             holders.push(job.id);

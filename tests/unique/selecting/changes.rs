@@ -1,6 +1,7 @@
 //! Changes by a filter.
 use std::time::Duration;
 
+use serde_json::json;
 use sqlx::Row;
 use sqlx::postgres::PgPoolOptions;
 use time::OffsetDateTime;
@@ -219,37 +220,45 @@ async fn what_has_an_index_is_found_by_it(database: Database) {
     database.execute("UPDATE {schema}.job SET state = 'discarded' WHERE right(unique_key, 3) = '999'").await;
     database.execute("VACUUM ANALYZE {schema}.job").await;
     let statements = database.client.statements_text();
-    for (name, states, queue, key, index) in [
-        ("count_matching", Some(vec!["available"]), Some(vec!["q2"]), None, "job_fetch"),
-        ("count_matching", Some(vec!["available"]), Some(vec!["q2", "q3"]), None, "job_fetch"),
-        ("count_matching", Some(vec!["running"]), Some(vec!["q2", "q3"]), None, "job_running"),
-        ("count_matching", Some(vec!["running"]), None, None, "job_running"),
-        ("count_matching", Some(vec!["scheduled"]), None, None, "job_waiting"),
-        ("list_newest", None, None, Some("k7"), "job_unique_key"),
-        ("list_newest", Some(vec!["discarded"]), None, None, "job_discarded"),
-        ("matching_ids", Some(vec!["discarded"]), None, None, "job_discarded"),
-        ("list_newest", None, None, None, "job_pkey"),
-        ("list_oldest", Some(vec!["completed"]), Some(vec!["q3"]), None, "job_pkey"),
-        ("matching_ids", None, None, None, "job_pkey"),
+    let (first, last) = (uuid::Uuid::from_u128(1 << 120), uuid::Uuid::from_u128(2 << 120));
+    for (name, states, queue, filter, index) in [
+        ("count_matching", Some(vec!["available"]), Some(vec!["q2"]), json!({}), "job_fetch"),
+        ("count_matching", Some(vec!["available"]), Some(vec!["q2", "q3"]), json!({}), "job_fetch"),
+        ("count_matching", Some(vec!["running"]), Some(vec!["q2", "q3"]), json!({}), "job_running"),
+        ("count_matching", Some(vec!["running"]), None, json!({}), "job_running"),
+        ("count_matching", Some(vec!["scheduled"]), None, json!({}), "job_waiting"),
+        (
+            "count_matching",
+            Some(vec!["scheduled"]),
+            None,
+            json!({"scheduled_before": "2020-01-01T00:00:00Z"}),
+            "job_waiting",
+        ),
+        ("list_newest", None, None, json!({"unique_key": "k7"}), "job_unique_key"),
+        ("list_newest", Some(vec!["discarded"]), None, json!({}), "job_discarded"),
+        ("matching_ids", Some(vec!["discarded"]), None, json!({}), "job_discarded"),
+        ("list_newest", None, None, json!({}), "job_pkey"),
+        ("list_newest", None, None, json!({"after": last, "id_at_least": first}), "job_pkey"),
+        ("list_oldest", Some(vec!["completed"]), Some(vec!["q3"]), json!({}), "job_pkey"),
+        ("list_oldest", None, None, json!({"oldest_first": true, "after": first, "id_at_most": last}), "job_pkey"),
+        ("matching_ids", None, None, json!({}), "job_pkey"),
     ] {
         let (_, text) = statements.iter().find(|(known, _)| *known == name).unwrap();
-        let none = None::<OffsetDateTime>;
         let explain = database.sql(&format!("EXPLAIN {text}"));
-        let query = sqlx::query(explain).persistent(false).bind(states).bind(queue).bind(None::<Vec<&str>>).bind(key);
-        let query = query.bind(None::<serde_json::Value>).bind(None::<serde_json::Value>);
-        let query = query.bind(None::<i16>).bind(None::<i32>);
-        let query = (0..8).fold(query, |query, _| query.bind(none));
-        let query =
-            query.bind(None::<Vec<uuid::Uuid>>).bind(None::<String>).bind(None::<uuid::Uuid>).bind(None::<String>);
-        let query = query.bind(None::<Vec<uuid::Uuid>>).bind(none).bind(none).bind(None::<String>).bind(None::<String>);
+        let query = sqlx::query(explain).persistent(false).bind(states).bind(queue).bind(None::<Vec<&str>>);
+        let query = query.bind(None::<Vec<uuid::Uuid>>).bind(&filter);
         let query = match name {
-            "count_matching" => query.bind(100_i64),
-            "list_newest" => query.bind(uuid::Uuid::max()).bind(uuid::Uuid::nil()).bind(100_i64),
-            _ => query.bind(uuid::Uuid::nil()).bind(uuid::Uuid::max()).bind(100_i64),
+            "matching_ids" => query.bind(uuid::Uuid::nil()).bind(uuid::Uuid::max()).bind(100_i64),
+            _ => query.bind(100_i64),
         };
         let plan: Vec<String> = query.fetch_all(database.pool()).await.unwrap().iter().map(|row| row.get(0)).collect();
         let plan = plan.join("\n");
         assert!(plan.contains(index), "{name}:\n{plan}");
+        let bounded = plan.lines().find(|line| line.contains("Index Cond")).unwrap_or_default();
+        for bound in ["after", "id_at_most", "id_at_least"].into_iter().filter(|bound| filter.get(bound).is_some()) {
+            let id = filter[bound].as_str().unwrap();
+            assert!(bounded.contains(id), "{name}, {bound}:\n{plan}");
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use support::{Database, job};
 
 async fn matching(database: &Database, filter: JobFilter) -> Vec<JobId> {
     let count = database.client.count_jobs(filter.clone(), 1_000).await.unwrap();
-    let found: Vec<_> = database.client.jobs(filter).oldest_first().await.unwrap().iter().map(|job| job.id).collect();
+    let found: Vec<_> = database.client.jobs(filter.oldest_first()).await.unwrap().iter().map(|job| job.id).collect();
     assert_eq!(count, JobCount::Exactly(found.len() as u64));
     found
 }
@@ -114,14 +114,8 @@ async fn pages_go_through_all_jobs_once_in_either_direction(database: Database, 
     ids.sort_unstable();
     for is_oldest_first in [true, false] {
         let page = |after: Option<JobId>| {
-            let mut jobs = client.jobs(JobFilter::new().kind("a")).limit(10);
-            if is_oldest_first {
-                jobs = jobs.oldest_first();
-            }
-            if let Some(after) = after {
-                jobs = jobs.after(after);
-            }
-            jobs
+            let jobs = JobFilter::new().kind("a").limit(10).after(after);
+            client.jobs(if is_oldest_first { jobs.oldest_first() } else { jobs })
         };
         let (mut seen, mut lengths, mut after) = (Vec::new(), Vec::new(), None);
         loop {
@@ -150,11 +144,17 @@ async fn a_list_goes_no_further_than_an_id(database: Database, client: &Client) 
         let at = JobId::first_at(datetime!(2026-02-12 15:15:00 UTC) + Duration::from_secs(second));
         ids.push(client.insert(job("a").id(at)).await.unwrap().id());
     }
-    let found = async |jobs: uniqueue::Jobs<'_>| jobs.await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>();
-    let all = || client.jobs(JobFilter::all());
-    assert_eq!(found(all().until(ids[2])).await, [ids[3], ids[2]]);
-    assert_eq!(found(all().after(ids[2]).until(ids[1])).await, [ids[1]]);
-    assert_eq!(found(all().oldest_first().until(ids[1])).await, [ids[0], ids[1]]);
+    let found =
+        async |filter: JobFilter| client.jobs(filter).await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>();
+    let new = JobFilter::new;
+    assert_eq!(found(new().id_at_least(ids[2])).await, [ids[3], ids[2]]);
+    assert_eq!(found(new().after(ids[2]).id_at_least(ids[1])).await, [ids[1]]);
+    assert_eq!(found(new().oldest_first().id_at_most(ids[1])).await, [ids[0], ids[1]]);
+    assert_eq!(
+        client.delete(new().after(ids[2]).id_at_most(ids[0])).await.unwrap(),
+        [ids[0]],
+        "a change means the same"
+    );
     let sql: uuid::Uuid = sqlx::query_scalar(database.sql("SELECT {schema}.id_at('2026-02-12T15:15:01Z')"))
         .fetch_one(database.pool())
         .await
@@ -188,7 +188,7 @@ async fn jobs_are_found_by_the_time_of_their_last_error_whenever_they_were_inser
         database.execute(&format!("UPDATE {{schema}}.job SET errors = '{errors}' WHERE id = '{id}'")).await;
     }
     let found = async |filter: JobFilter| {
-        client.jobs(filter).oldest_first().await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>()
+        client.jobs(filter.oldest_first()).await.unwrap().iter().map(|job| job.id).collect::<Vec<_>>()
     };
     assert_eq!(found(JobFilter::new().failed_after(failed_at[1])).await, ids[1..3]);
     assert_eq!(found(JobFilter::new().failed_before(failed_at[1])).await, ids[..1]);

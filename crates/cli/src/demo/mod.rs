@@ -206,7 +206,7 @@ async fn tally(database: &Database, run: Uuid) -> Result<Tally, Failure> {
 async fn tables(client: &Client) -> Result<String, Failure> {
     let now = client.database_time().await?;
     let queues = client.queues().await?;
-    let jobs = client.jobs(JobFilter::new().queue("demo")).limit(JOBS).await?;
+    let jobs = client.jobs(JobFilter::new().queue("demo").limit(JOBS)).await?;
     Ok(format!("\n{}\n{}", queue::table(&queues, now).text(), list::table(&jobs, None, now).text()))
 }
 

@@ -1,16 +1,18 @@
 //! The options that select jobs.
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde_json::Value;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use serde::Serialize;
+use serde_json::json;
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use uniqueue::{JobFilter, JobId, JobState, StateSet};
 
 use crate::failure::Failure;
 use crate::json_argument::JsonArgument;
 use crate::output::{printable, shell_word};
 use crate::policy_argument::unique_key;
-use crate::time_argument::{DurationArgument, TimeArgument};
+use crate::time_argument::{DurationArgument, Invalid, TimeArgument};
 
 /// Reads a state. It lists the states for the help, for errors, and for the completion of a shell.
 fn states() -> impl TypedValueParser<Value = JobState> {
@@ -18,25 +20,35 @@ fn states() -> impl TypedValueParser<Value = JobState> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<JobState>())
 }
 
-/// Conditions on jobs. A job must meet all of them.
-#[derive(Clone, Debug, Default, Args)]
+/// Checks a time, which is read when the time of the database is known.
+fn time(given: &str) -> Result<String, Invalid> {
+    given.parse().map(|_: TimeArgument| given.to_owned())
+}
+
+/// Checks a length of time. As a time it is that long ago.
+fn length(given: &str) -> Result<String, Invalid> {
+    given.parse().map(|_: DurationArgument| given.trim().trim_start_matches('+').to_owned())
+}
+
+/// Conditions on jobs. A job must meet all of them. As a document it is a [`JobFilter`], except for the times and what files hold.
+#[derive(Clone, Debug, Default, Args, Serialize)]
 #[command(next_help_heading = "Which jobs")]
-pub(super) struct FilterArguments {
+struct Conditions {
     /// In this state; repeat it, or separate states with commas
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = states())]
-    pub(super) state: Vec<JobState>,
+    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = states())]
+    states: Option<Vec<JobState>>,
 
     /// In this queue; repeat it for several
-    #[arg(long, value_name = "NAME")]
-    queue: Vec<String>,
+    #[arg(long = "queue", value_name = "NAME")]
+    queues: Option<Vec<String>>,
 
     /// Of this kind; repeat it for several
-    #[arg(long, value_name = "NAME")]
-    kind: Vec<String>,
+    #[arg(long = "kind", value_name = "NAME")]
+    kinds: Option<Vec<String>>,
 
     /// Claiming this unique key now
-    #[arg(long, value_name = "KEY", value_parser = unique_key)]
-    key: Option<String>,
+    #[arg(long = "key", value_name = "KEY", value_parser = unique_key)]
+    unique_key: Option<String>,
 
     /// In this group of a queue
     #[arg(long, value_name = "KEY")]
@@ -44,6 +56,7 @@ pub(super) struct FilterArguments {
 
     /// With args that contain this, by the rules of PostgreSQL's @>; also @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
+    #[serde(skip)]
     args: Option<JsonArgument>,
 
     /// With args in which this SQL/JSON path finds something, as PostgreSQL's @?
@@ -52,6 +65,7 @@ pub(super) struct FilterArguments {
 
     /// With meta that contains this
     #[arg(long, value_name = "JSON")]
+    #[serde(skip)]
     meta: Option<JsonArgument>,
 
     /// With this priority
@@ -63,160 +77,128 @@ pub(super) struct FilterArguments {
     attempts_at_least: Option<u16>,
 
     /// Jobs whose last error has this code, such as card_declined or expired
-    #[arg(long, value_name = "CODE")]
-    code: Option<String>,
+    #[arg(long = "code", value_name = "CODE")]
+    error_code: Option<String>,
 
     /// Jobs whose last error has this first line, with a # for each word with a digit
     #[arg(long, value_name = "TEXT")]
     error_pattern: Option<String>,
 
     /// Inserted longer ago than this, such as 2h
-    #[arg(long, value_name = "DURATION", conflicts_with = "created_before")]
-    older_than: Option<DurationArgument>,
+    #[arg(long, value_name = "DURATION", value_parser = length, conflicts_with = "created_before")]
+    #[serde(skip)]
+    older_than: Option<String>,
 
     /// Inserted no longer ago than this, such as 15m
-    #[arg(long, value_name = "DURATION", conflicts_with = "created_after")]
-    newer_than: Option<DurationArgument>,
+    #[arg(long, value_name = "DURATION", value_parser = length, conflicts_with = "created_after")]
+    #[serde(skip)]
+    newer_than: Option<String>,
 
     /// Inserted at this time or later: RFC 3339, a date, or how long ago
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    created_after: Option<TimeArgument>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    created_after: Option<String>,
 
     /// Inserted before this time
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    created_before: Option<TimeArgument>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    created_before: Option<String>,
 
     /// Scheduled at this time or later; +2h is in two hours
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    scheduled_after: Option<TimeArgument>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    scheduled_after: Option<String>,
 
     /// Scheduled before this time
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    scheduled_before: Option<TimeArgument>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    scheduled_before: Option<String>,
 
     /// With a latest attempt that started at this time or later
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    attempted_after: Option<TimeArgument>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    attempted_after: Option<String>,
 
     /// With a latest attempt that started before this time; with --state running, jobs that have run since then
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    attempted_before: Option<TimeArgument>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    attempted_before: Option<String>,
 
     /// Completed, cancelled or discarded at this time or later
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    finalized_after: Option<TimeArgument>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    finalized_after: Option<String>,
 
     /// Completed, cancelled or discarded before this time
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    finalized_before: Option<TimeArgument>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    finalized_before: Option<String>,
 
     /// With a last error of this time or later, whatever became of the job since
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    failed_after: Option<TimeArgument>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    failed_after: Option<String>,
 
     /// With a last error before this time
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
-    failed_before: Option<TimeArgument>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = time)]
+    failed_before: Option<String>,
 
     /// Without the job of this id; repeat it for several
-    #[arg(long, value_name = "ID")]
-    except: Vec<JobId>,
+    #[arg(long = "except", value_name = "ID")]
+    except_ids: Option<Vec<JobId>>,
+}
+
+/// The options that select jobs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FilterArguments {
+    conditions: Conditions,
+    /// The conditions except the states, as given: the names of options and their values.
+    given: Vec<(String, String)>,
+}
+
+impl FromArgMatches for FilterArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let conditions = Conditions::from_arg_matches(matches)?;
+        let command = Conditions::augment_args(Command::new(""));
+        let mut given = Vec::new();
+        for argument in command.get_arguments().filter(|argument| argument.get_id() != "states") {
+            let values = matches.get_raw(argument.get_id().as_str()).into_iter().flatten();
+            let name = argument.get_long().unwrap_or_default();
+            given.extend(values.map(|value| (name.to_owned(), value.to_string_lossy().into_owned())));
+        }
+        Ok(Self { conditions, given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for FilterArguments {
+    fn augment_args(command: Command) -> Command {
+        Conditions::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Conditions::augment_args_for_update(command)
+    }
 }
 
 impl FilterArguments {
     /// Whether there is no condition.
     pub(super) fn is_empty(&self) -> bool {
-        self.state.is_empty() && self.conditions().is_empty()
+        self.conditions.states.is_none() && self.given.is_empty()
     }
 
     /// The conditions as on the command line, with these states, for a question.
     pub(super) fn describe(&self, states: StateSet) -> String {
         let states = states.iter().map(JobState::as_str).collect::<Vec<_>>().join(",");
         let mut words = vec![format!("--state {states}")];
-        let conditions = self.conditions();
-        words.extend(conditions.iter().map(|(name, value)| format!("--{name} {}", printable(&shell_word(value)))));
+        words.extend(self.given.iter().map(|(name, value)| format!("--{name} {}", printable(&shell_word(value)))));
         words.join(" ")
-    }
-
-    /// The conditions except the states: options and their values.
-    fn conditions(&self) -> Vec<(&'static str, String)> {
-        // Exhaustive, so that a new condition must be added here.
-        let Self {
-            state: _,
-            queue,
-            kind,
-            key,
-            group,
-            args,
-            args_path,
-            meta,
-            priority,
-            attempts_at_least,
-            code,
-            error_pattern,
-            older_than,
-            newer_than,
-            created_after,
-            created_before,
-            scheduled_after,
-            scheduled_before,
-            attempted_after,
-            attempted_before,
-            finalized_after,
-            finalized_before,
-            failed_after,
-            failed_before,
-            except,
-        } = self;
-        let mut conditions: Vec<_> = queue.iter().map(|queue| ("queue", queue.clone())).collect();
-        conditions.extend(kind.iter().map(|kind| ("kind", kind.clone())));
-        let mut add = |name, value: Option<String>| conditions.extend(value.map(|value| (name, value)));
-        add("key", key.clone());
-        add("group", group.clone());
-        add("args", args.as_ref().map(ToString::to_string));
-        add("args-path", args_path.clone());
-        add("meta", meta.as_ref().map(ToString::to_string));
-        add("priority", priority.map(|priority| priority.to_string()));
-        add("attempts-at-least", attempts_at_least.map(|attempts| attempts.to_string()));
-        add("code", code.clone());
-        add("error-pattern", error_pattern.clone());
-        add("older-than", older_than.map(|length| length.to_string()));
-        add("newer-than", newer_than.map(|length| length.to_string()));
-        for (name, time) in [
-            ("created-after", created_after),
-            ("created-before", created_before),
-            ("scheduled-after", scheduled_after),
-            ("scheduled-before", scheduled_before),
-            ("attempted-after", attempted_after),
-            ("attempted-before", attempted_before),
-            ("finalized-after", finalized_after),
-            ("finalized-before", finalized_before),
-            ("failed-after", failed_after),
-            ("failed-before", failed_before),
-        ] {
-            add(name, time.map(|time| time.to_string()));
-        }
-        conditions.extend(except.iter().map(|id| ("except", id.to_string())));
-        conditions
-    }
-
-    /// Whether a condition is relative to the database's time.
-    fn needs_now(&self) -> bool {
-        let times = [self.created_after, self.created_before, self.scheduled_after, self.scheduled_before];
-        let more = [self.attempted_after, self.attempted_before, self.finalized_after, self.finalized_before];
-        let failed = [self.failed_after, self.failed_before];
-        let mut times = times.into_iter().chain(more).chain(failed);
-        self.older_than.is_some() || self.newer_than.is_some() || times.any(|time| time.is_some())
     }
 
     /// The states to select. `None` means all.
     pub(super) fn states(&self) -> Option<StateSet> {
-        (!self.state.is_empty()).then(|| StateSet::of(&self.state))
+        self.conditions.states.as_deref().map(StateSet::from)
     }
 
     /// The filter, with times relative to the database's time. Without conditions it selects all jobs.
     pub(super) async fn filter(self, client: &uniqueue::Client) -> Result<JobFilter, Failure> {
-        let now = if self.needs_now() { client.database_time().await? } else { OffsetDateTime::UNIX_EPOCH };
+        let is_timed = self.given.iter().any(|(name, _)| name.ends_with("-than") || is_time(&name.replace('-', "_")));
+        let now = if is_timed { client.database_time().await? } else { OffsetDateTime::UNIX_EPOCH };
         self.at(now)
     }
 
@@ -224,75 +206,39 @@ impl FilterArguments {
     /// jobs than the question named.
     pub(super) async fn filter_of_existing_jobs(self, client: &uniqueue::Client) -> Result<JobFilter, Failure> {
         let now = client.database_time().await?;
-        let before = self.created_before().map_or(now, |moment| moment.at(now).min(now));
+        let Conditions { created_before, older_than, .. } = &self.conditions;
+        let before = created_before.as_ref().or(older_than.as_ref()).and_then(|text| text.parse::<TimeArgument>().ok());
+        let before = before.map_or(now, |moment| moment.at(now).min(now));
         Ok(self.at(now)?.created_before(before))
     }
 
-    fn created_before(&self) -> Option<TimeArgument> {
-        self.created_before.or(self.older_than.map(|DurationArgument(length)| TimeArgument::Ago(length)))
-    }
-
     fn at(self, now: OffsetDateTime) -> Result<JobFilter, Failure> {
-        let before = self.created_before();
-        let mut filter = if self.is_empty() { JobFilter::all() } else { JobFilter::new() };
-        if let Some(states) = self.states() {
-            filter = filter.states(states);
+        let all = self.is_empty().then_some(true);
+        let Conditions { args, meta, older_than, newer_than, .. } = &self.conditions;
+        let mut document = json!(&self.conditions);
+        document["all"] = json!(all);
+        for (name, json) in [("args", args), ("meta", meta)] {
+            document[name] = json.as_ref().map(|json| json.value(&format!("--{name}"))).transpose()?.into();
         }
-        if !self.queue.is_empty() {
-            filter = filter.queues(self.queue);
-        }
-        if !self.kind.is_empty() {
-            filter = filter.kinds(self.kind);
-        }
-        if let Some(key) = self.key {
-            filter = filter.unique_key(key);
-        }
-        if let Some(group) = self.group {
-            filter = filter.group(group);
-        }
-        if let Some(path) = self.args_path {
-            filter = filter.args_path(path);
-        }
-        if !self.except.is_empty() {
-            filter = filter.except_ids(self.except);
-        }
-        for (json, name, set) in [
-            (self.args, "--args", JobFilter::args as fn(JobFilter, Value) -> JobFilter),
-            (self.meta, "--meta", JobFilter::meta),
-        ] {
-            if let Some(json) = json {
-                filter = set(filter, json.value(name)?);
+        for (name, length) in [("created_before", older_than), ("created_after", newer_than)] {
+            if let Some(length) = length {
+                document[name] = length.as_str().into();
             }
         }
-        if let Some(priority) = self.priority {
-            filter = filter.priority(priority);
-        }
-        if let Some(attempts) = self.attempts_at_least {
-            filter = filter.attempts_at_least(attempts);
-        }
-        if let Some(code) = self.code {
-            filter = filter.error_code(code);
-        }
-        if let Some(pattern) = self.error_pattern {
-            filter = filter.error_pattern(pattern);
-        }
-        let after = self.created_after.or(self.newer_than.map(|DurationArgument(length)| TimeArgument::Ago(length)));
-        for (moment, set) in [
-            (after, JobFilter::created_after as fn(JobFilter, OffsetDateTime) -> JobFilter),
-            (before, JobFilter::created_before),
-            (self.scheduled_after, JobFilter::scheduled_after),
-            (self.scheduled_before, JobFilter::scheduled_before),
-            (self.attempted_after, JobFilter::attempted_after),
-            (self.attempted_before, JobFilter::attempted_before),
-            (self.finalized_after, JobFilter::finalized_after),
-            (self.finalized_before, JobFilter::finalized_before),
-            (self.failed_after, JobFilter::failed_after),
-            (self.failed_before, JobFilter::failed_before),
-        ] {
-            if let Some(moment) = moment {
-                filter = set(filter, moment.at(now));
+        for (_, value) in document.as_object_mut().into_iter().flatten().filter(|(name, _)| is_time(name)) {
+            if let Some(moment) = value.as_str().and_then(|text| text.parse::<TimeArgument>().ok()) {
+                let at = moment.at(now);
+                // RFC 3339 has no years beyond these. A filter refuses them as well, and names the condition.
+                let beyond = if at.year() < 0 { "0000-01-01T00:00:00Z" } else { "9999-12-31T00:00:00Z" };
+                *value = at.format(&Rfc3339).unwrap_or_else(|_| beyond.to_owned()).into();
             }
         }
-        Ok(filter)
+        serde_json::from_value(document)
+            .map_err(|error| Failure::refused(format!("not a filter: {error}"), "see --help"))
     }
+}
+
+/// Whether a member of the document is a time.
+fn is_time(name: &str) -> bool {
+    name.ends_with("_after") || name.ends_with("_before")
 }

@@ -52,12 +52,8 @@ impl IdArgument {
         };
         let end =
             |filler: &str| format!("{digits}{}", filler.repeat(32 - digits.len())).parse::<Uuid>().unwrap_or_default();
-        let mut jobs = client.jobs(JobFilter::all()).oldest_first().until(end("f")).limit(LISTED + 1);
-        // The list begins after an id.
-        if let Some(before) = end("0").as_u128().checked_sub(1) {
-            jobs = jobs.after(Uuid::from_u128(before));
-        }
-        let mut found = jobs.await?;
+        let named = JobFilter::new().id_at_least(end("0")).id_at_most(end("f"));
+        let mut found = client.jobs(named.oldest_first().limit(LISTED + 1)).await?;
         Ok(match found.len() {
             0 => Named::None,
             1 => Named::One(Box::new(found.remove(0))),

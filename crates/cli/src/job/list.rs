@@ -77,12 +77,8 @@ async fn page(client: Client, form: Form, arguments: ListArguments) -> Result<An
     if !ids.is_empty() {
         filter = filter.ids(ids);
     }
-    let jobs = client
-        .jobs(filter)
-        .limit(limit)
-        .given_flag(oldest_first, |jobs| jobs.oldest_first())
-        .given(after, |jobs, id| jobs.after(id));
-    let jobs = jobs.await?;
+    let filter = filter.limit(limit).after(after).given_flag(oldest_first, JobFilter::oldest_first);
+    let jobs = client.jobs(filter).await?;
     let why = if why { Some(client.first_obstacles(jobs.iter().map(|job| job.id)).await?) } else { None };
     let answer = match &why.as_ref() {
         Some(why) if form.json => form.lines(jobs.iter().map(|job| JobAndWhy { job, why: why.get(&job.id) }))?,

@@ -65,7 +65,7 @@ async fn list(client: &Client, queue: &str) -> Result<Update, Failure> {
     let now = client.database_time().await?;
     let mut lines = Vec::new();
     for state in [JobState::Running, JobState::Available, JobState::Retryable, JobState::Scheduled] {
-        let jobs = client.jobs(JobFilter::new().queue(queue).states(state)).oldest_first().limit(LISTED).await?;
+        let jobs = client.jobs(JobFilter::new().queue(queue).states(state).oldest_first().limit(LISTED)).await?;
         let is_cut = jobs.len() == LISTED as usize;
         lines.extend(jobs.iter().map(|job| {
             let due = output::format_relative(job.scheduled_at, now);

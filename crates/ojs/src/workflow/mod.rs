@@ -96,7 +96,7 @@ async fn jobs_of(client: &Client, ids: Vec<JobId>) -> Result<Jobs, Problem> {
         return Ok(Jobs::of([]));
     }
     let most = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-    Ok(Jobs::of(client.jobs(JobFilter::new().ids(ids)).limit(most).await?))
+    Ok(Jobs::of(client.jobs(JobFilter::new().ids(ids).limit(most)).await?))
 }
 
 /// Notes the end of a workflow whose jobs have ended.

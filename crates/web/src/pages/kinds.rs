@@ -154,7 +154,7 @@ async fn ran_this_week(page: &Page, name: &str) -> bool {
 
 /// Whether there is a job of the kind. Kinds have no index: a search that takes too long proves nothing, so it is `true`.
 async fn has_jobs(page: &Page, name: &str) -> Result<bool, Failure> {
-    match page.client().jobs(JobFilter::new().kind(name)).limit(1).timeout(LOOK_UP).await {
+    match page.client().jobs(JobFilter::new().kind(name).limit(1)).timeout(LOOK_UP).await {
         Ok(jobs) => Ok(!jobs.is_empty()),
         Err(error) if error.is_statement_timeout() => Ok(true),
         Err(error) => Err(error.into()),

@@ -70,7 +70,7 @@ pub(super) async fn replay(
     }
     let deadline = Instant::now() + LAB;
     let now = page.client().database_time().timeout(LAB).await.map_err(told)?;
-    let mut filter = JobFilter::new().kind(kind).created_before(now);
+    let mut filter = JobFilter::new().kind(kind).created_before(now).oldest_first().limit(PAGE);
     if let Some(since) = since {
         filter = filter.created_after(now - since).id_at_least(JobId::first_at(now - since - CLOCKS));
     }
@@ -78,11 +78,8 @@ pub(super) async fn replay(
     let mut last: Option<(JobId, OffsetDateTime)> = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let mut jobs = page.client().jobs(filter.clone()).oldest_first().limit(PAGE).timeout(left);
-        if let Some((id, _)) = last {
-            jobs = jobs.after(id);
-        }
-        let jobs = match jobs.await {
+        let next = filter.clone().after(last.map(|(id, _)| id));
+        let jobs = match page.client().jobs(next).timeout(left).await {
             Err(error) if error.is_statement_timeout() => {
                 replay.cut_at = Some(last.map_or(now - since.unwrap_or_default(), |(_, at)| at));
                 break;

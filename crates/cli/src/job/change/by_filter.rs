@@ -100,6 +100,6 @@ impl FilteredChange<'_> {
 
     async fn sample(&self) -> Result<Vec<JobRow>, Failure> {
         let limit = self.limit.unwrap_or(SAMPLE).min(SAMPLE);
-        Ok(self.client.jobs(self.filter.clone()).oldest_first().limit(limit).await?)
+        Ok(self.client.jobs(self.filter.clone().oldest_first().limit(limit)).await?)
     }
 }

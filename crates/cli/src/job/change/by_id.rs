@@ -53,7 +53,7 @@ pub(super) async fn missing(client: &Client, ids: &[JobId]) -> Result<Vec<Unchan
 async fn found(client: &Client, ids: &[JobId]) -> Result<HashMap<JobId, JobState>, Failure> {
     let mut found = HashMap::new();
     for ids in ids.chunks(AT_ONCE) {
-        let jobs = client.jobs(JobFilter::new().ids(ids.iter().copied())).limit(AT_ONCE as u32).await?;
+        let jobs = client.jobs(JobFilter::new().ids(ids.iter().copied()).limit(AT_ONCE as u32)).await?;
         found.extend(jobs.into_iter().map(|job| (job.id, job.state)));
     }
     Ok(found)

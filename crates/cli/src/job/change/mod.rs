@@ -133,7 +133,7 @@ async fn change(
         None => verb.default_states(),
     };
     if states.is_empty() {
-        let given = filter.state.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ");
+        let given = filter.states().unwrap_or_default();
         let problem = format!("{} does not change jobs in state {given}", verb.name());
         return Err(Failure::refused(problem, format!("it changes jobs in state {}", verb.can_change())));
     }

@@ -69,7 +69,7 @@ pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> 
     // A plan is made also where the jobs cannot be counted in time. It is then confirmed by typing.
     let (count, samples) = tokio::join!(
         client.count_jobs(filter.clone(), COUNT_UP_TO).timeout(LOOK_UP).into_future(),
-        client.jobs(filter.clone()).limit(SAMPLES).timeout(LOOK_UP).into_future(),
+        client.jobs(filter.clone().limit(SAMPLES)).timeout(LOOK_UP).into_future(),
     );
     let (count, samples) = (in_time(count)?, in_time(samples)?);
     let samples = samples.map(|samples| samples.into_iter().map(|job| page.app.redacted(job)).collect());

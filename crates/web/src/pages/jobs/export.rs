@@ -46,11 +46,11 @@ pub(crate) async fn export(page: Page, fields: Fields) -> Result<Response, Failu
     let now = page.now().await?;
     let filter = query.filter(now).created_before(query.range.inserted_before(now));
     // Of a filter that fails the first part says so, before the answer begins.
-    let first = part(&page, filter.clone(), None, query.is_oldest_first).await?;
+    let first = part(&page, filter.clone(), None).await?;
     page.log("export", &query.command());
     let (sender, parts) = mpsc::channel(2);
     tokio::spawn(async move {
-        let sending = send(&page, filter, query.is_oldest_first, format, first, &sender);
+        let sending = send(&page, filter, format, first, &sender);
         let stopped = page.app.stopped();
         let problem = tokio::select! {
             ended = sending => ended.err().map(|error| error.to_string()),
@@ -69,7 +69,6 @@ pub(crate) async fn export(page: Page, fields: Fields) -> Result<Response, Failu
 async fn send(
     page: &Page,
     filter: JobFilter,
-    is_oldest_first: bool,
     format: Format,
     first: Vec<JobRow>,
     sender: &mpsc::Sender<Result<Bytes, std::io::Error>>,
@@ -93,24 +92,12 @@ async fn send(
             return Ok(());
         }
         let Some(last) = last else { return Ok(()) };
-        jobs = part(page, filter.clone(), Some(last), is_oldest_first).await?;
+        jobs = part(page, filter.clone(), Some(last)).await?;
     }
 }
 
-async fn part(
-    page: &Page,
-    filter: JobFilter,
-    after: Option<JobId>,
-    is_oldest_first: bool,
-) -> Result<Vec<JobRow>, Error> {
-    let mut jobs = page.client().jobs(filter).limit(PAGE).timeout(PART);
-    if is_oldest_first {
-        jobs = jobs.oldest_first();
-    }
-    if let Some(after) = after {
-        jobs = jobs.after(after);
-    }
-    jobs.await
+async fn part(page: &Page, filter: JobFilter, after: Option<JobId>) -> Result<Vec<JobRow>, Error> {
+    page.client().jobs(filter.limit(PAGE).after(after)).timeout(PART).await
 }
 
 fn csv(text: &mut String, job: &JobRow) {

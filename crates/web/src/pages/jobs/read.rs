@@ -28,15 +28,6 @@ pub(crate) enum Cut {
     Since(OffsetDateTime, JobId),
 }
 
-/// The part of a list between two ids.
-#[derive(Clone, Copy)]
-struct Part {
-    after: Option<JobId>,
-    until: Option<JobId>,
-    limit: u32,
-    timeout: Duration,
-}
-
 /// Reads up to this many jobs until the deadline.
 pub(crate) async fn read(
     page: &Page,
@@ -46,16 +37,11 @@ pub(crate) async fn read(
     deadline: Instant,
 ) -> Result<Found, Failure> {
     let filter = query.filter(now);
-    let oldest = query.oldest(now);
     // Args have no index. The other conditions have one, or are found quickly among the jobs of a state or a queue.
     if query.args.is_some() && !query.is_oldest_first {
-        return read_in_parts(page, query, filter, now, oldest, limit, deadline).await;
+        return read_in_parts(page, query, filter, now, limit, deadline).await;
     }
-    let (after, until) = match query.is_oldest_first {
-        true => (query.after.or(oldest), None),
-        false => (query.after, oldest),
-    };
-    match list(page, query, filter, Part { after, until, limit, timeout: remaining(deadline) }).await {
+    match list(page, filter.after(query.after).limit(limit), deadline).await {
         Ok(jobs) => Ok(Found { jobs, cut: None }),
         Err(error) if error.is_statement_timeout() => Ok(Found { jobs: Vec::new(), cut: Some(Cut::Whole) }),
         Err(error) => Err(error.into()),
@@ -68,10 +54,10 @@ async fn read_in_parts(
     query: &JobQuery,
     filter: JobFilter,
     now: OffsetDateTime,
-    oldest: Option<JobId>,
     limit: u32,
     deadline: Instant,
 ) -> Result<Found, Failure> {
+    let oldest = query.oldest(now);
     let (mut jobs, mut length) = (Vec::new(), FIRST_PART);
     let mut searched_since = None;
     let mut from = query.after.map_or(now, |id| time_of(id).min(now));
@@ -81,13 +67,9 @@ async fn read_in_parts(
             .unwrap_or(OffsetDateTime::UNIX_EPOCH);
         let first = JobId::first_at(from);
         let is_last = from <= OffsetDateTime::UNIX_EPOCH || oldest.is_some_and(|oldest| first <= oldest);
-        let part = Part {
-            after: searched_since.map(JobId::first_at).or(query.after),
-            until: if is_last { oldest } else { Some(first) },
-            limit: limit - jobs.len() as u32,
-            timeout: remaining(deadline),
-        };
-        match list(page, query, filter.clone(), part).await {
+        let part = if is_last { filter.clone() } else { filter.clone().id_at_least(first) };
+        let part = part.after(searched_since.map(JobId::first_at).or(query.after)).limit(limit - jobs.len() as u32);
+        match list(page, part, deadline).await {
             Ok(found) => jobs.extend(found),
             Err(error) if error.is_statement_timeout() => {
                 let cut = searched_since.map_or(Cut::Whole, |since| Cut::Since(since, JobId::first_at(since)));
@@ -102,23 +84,9 @@ async fn read_in_parts(
     }
 }
 
-async fn list(page: &Page, query: &JobQuery, filter: JobFilter, part: Part) -> Result<Vec<JobRow>, Error> {
-    let mut jobs = page.client().jobs(filter).limit(part.limit).timeout(part.timeout);
-    if query.is_oldest_first {
-        jobs = jobs.oldest_first();
-    }
-    if let Some(after) = part.after {
-        jobs = jobs.after(after);
-    }
-    if let Some(until) = part.until {
-        jobs = jobs.until(until);
-    }
-    jobs.await
-}
-
 /// A look-up without time is stopped at once.
-fn remaining(deadline: Instant) -> Duration {
-    deadline.saturating_duration_since(Instant::now())
+async fn list(page: &Page, filter: JobFilter, deadline: Instant) -> Result<Vec<JobRow>, Error> {
+    page.client().jobs(filter).timeout(deadline.saturating_duration_since(Instant::now())).await
 }
 
 /// When a job was inserted, by its id.

@@ -130,11 +130,9 @@ fn padded(digits: &str, filler: char) -> Option<u128> {
 async fn by_id(page: &Page, range: Option<&IdRange>) -> Result<Vec<JobRow>, Failure> {
     let Some(IdRange { lowest, highest, end }) = range else { return Ok(Vec::new()) };
     let id = |number| JobId::from(Uuid::from_u128(number));
-    let mut jobs = page.client().jobs(JobFilter::all()).timeout(LOOK_UP).until(id(*lowest));
-    if let Some(after) = highest.checked_add(1) {
-        jobs = jobs.after(id(after));
-    }
-    let mut jobs = jobs.limit(if end.is_empty() { MOST as u32 } else { AMONG }).await?;
+    let among = JobFilter::new().id_at_least(id(*lowest)).id_at_most(id(*highest));
+    let among = among.limit(if end.is_empty() { MOST as u32 } else { AMONG });
+    let mut jobs = page.client().jobs(among).timeout(LOOK_UP).await?;
     jobs.retain(|job| job.id.to_string().replace('-', "").ends_with(end));
     jobs.truncate(MOST);
     Ok(jobs)
@@ -146,8 +144,8 @@ async fn groups(page: &Page, name: &str, queues: &BTreeSet<String>) -> Result<Ve
         return Ok(Vec::new());
     }
     let of = |state: JobState| {
-        let filter = JobFilter::new().queues(queues.iter()).group(name).states(state);
-        page.client().jobs(filter).limit(AMONG).timeout(LOOK_UP).into_future()
+        let filter = JobFilter::new().queues(queues.iter()).group(name).states(state).limit(AMONG);
+        page.client().jobs(filter).timeout(LOOK_UP).into_future()
     };
     let (available, running) = tokio::join!(of(JobState::Available), of(JobState::Running));
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
@@ -195,7 +193,7 @@ async fn read_names(page: &Page) -> Result<Names, Failure> {
         client.kinds().list().timeout(LOOK_UP).into_future(),
         Admin::new(client).runners().timeout(LOOK_UP).into_future(),
         Admin::new(client).history_by_kind(WEEK, AMONG).timeout(LOOK_UP).into_future(),
-        client.jobs(JobFilter::all()).limit(LAST).timeout(LOOK_UP).into_future(),
+        client.jobs(JobFilter::all().limit(LAST)).timeout(LOOK_UP).into_future(),
         client.groups().by_name().limit(GROUPS).timeout(LOOK_UP).into_future(),
     );
     // A role that may not read all of them gets the names that it may read.
