@@ -1,14 +1,14 @@
-//! Backfills: their options and their reports. They give existing jobs the keys or the groups of a policy.
+//! Backfills: their options and their report. They give existing jobs the keys or the groups of a policy.
 
 use serde::Serialize;
 
-use crate::ident::{JobId, Kind};
+use crate::ident::JobId;
 use crate::state::JobState;
 
 /// The number of collisions, and of unfit jobs, in a report.
 pub(crate) const EXAMPLES: usize = 100;
 
-/// The fate of a job in a backfill whose key another job claims.
+/// The fate of a job in a backfill of keys whose key another job claims.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
@@ -22,18 +22,25 @@ pub enum OnCollision {
     Cancel,
 }
 
+impl OnCollision {
+    /// Whether a job in this state is cancelled after a collision.
+    pub(crate) fn cancels(self, state: JobState) -> bool {
+        self == Self::Cancel && state != JobState::Running && !state.is_final()
+    }
+}
+
 /// The result of a backfill, or of its dry run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct BackfillReport {
     /// The kind of the jobs.
-    pub kind: Kind,
+    pub kind: String,
     /// Whether this is a dry run, which changes nothing.
     pub dry_run: bool,
-    /// The jobs of the kind that were checked: unfinished jobs, and final jobs in a state in which the
+    /// The jobs of the kind that were checked: unfinished jobs, and for keys also final jobs in a state in which the
     /// policy claims.
     pub jobs: u64,
-    /// Jobs that had the key and the claim of the policy already.
+    /// Jobs that had the key and the claim of the policy already, or the group, its limit and its order.
     pub unchanged: u64,
     /// Jobs that got their key and claim it.
     pub claimed: u64,
@@ -47,6 +54,13 @@ pub struct BackfillReport {
     pub collided: u64,
     /// Of these, jobs that were cancelled.
     pub cancelled: u64,
+    /// Waiting jobs that got their group.
+    pub grouped: u64,
+    /// Jobs that have another group, or this one with another limit or order, and were left unchanged.
+    pub other_group: u64,
+    /// Running jobs without the group, left unchanged. A running job counts against no limit of the group, and if it
+    /// comes back to wait, it waits without the group: run the backfill again then.
+    pub running: u64,
     /// Jobs for which the policy makes no key, left unchanged. Final jobs whose args cannot be read count
     /// only if the policy claims in their state.
     pub unfit: u64,
@@ -59,28 +73,11 @@ pub struct BackfillReport {
 }
 
 impl BackfillReport {
-    pub(crate) const fn new(kind: Kind, dry_run: bool) -> Self {
-        Self {
-            kind,
-            dry_run,
-            jobs: 0,
-            unchanged: 0,
-            claimed: 0,
-            unclaimed: 0,
-            other_key: 0,
-            collided: 0,
-            cancelled: 0,
-            unfit: 0,
-            contested: 0,
-            collisions: Vec::new(),
-            unfit_jobs: Vec::new(),
-        }
-    }
-
-    /// Whether every job has its key, and every collision was resolved by a cancellation.
+    /// Whether every job has its key or its group, and every collision was resolved by a cancellation.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
-        self.other_key == 0 && self.collided == self.cancelled && self.unfit == 0 && self.contested == 0
+        let left = self.other_key + self.other_group + self.running + self.unfit + self.contested;
+        left == 0 && self.collided == self.cancelled
     }
 
     pub(crate) fn collide(&mut self, collision: Collision) {
@@ -89,63 +86,6 @@ impl BackfillReport {
         if self.collisions.len() < EXAMPLES {
             self.collisions.push(collision);
         }
-    }
-
-    pub(crate) fn leave_unfit(&mut self, job: UnfitJob) {
-        self.unfit += 1;
-        if self.unfit_jobs.len() < EXAMPLES {
-            self.unfit_jobs.push(job);
-        }
-    }
-}
-
-/// The result of a backfill of groups, or of its dry run.
-#[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
-pub struct GroupBackfillReport {
-    /// The kind of the jobs.
-    pub kind: Kind,
-    /// Whether this is a dry run, which changes nothing.
-    pub dry_run: bool,
-    /// The jobs of the kind that were checked: those that are not final.
-    pub jobs: u64,
-    /// Jobs that had the group, its limit and its order already.
-    pub unchanged: u64,
-    /// Waiting jobs that got their group.
-    pub grouped: u64,
-    /// Jobs that have another group, or this one with another limit or order, and were left unchanged.
-    pub other_group: u64,
-    /// Running jobs without the group, left unchanged. A running job counts against no limit of the group, and if it
-    /// comes back to wait, it waits without the group: run the backfill again then.
-    pub running: u64,
-    /// Jobs for which the policy makes no key, left unchanged.
-    pub unfit: u64,
-    /// Jobs that were locked by open transactions to the end. Run it again.
-    pub contested: u64,
-    /// The first hundred jobs for which the policy makes no key.
-    pub unfit_jobs: Vec<UnfitJob>,
-}
-
-impl GroupBackfillReport {
-    pub(crate) const fn new(kind: Kind, dry_run: bool) -> Self {
-        Self {
-            kind,
-            dry_run,
-            jobs: 0,
-            unchanged: 0,
-            grouped: 0,
-            other_group: 0,
-            running: 0,
-            unfit: 0,
-            contested: 0,
-            unfit_jobs: Vec::new(),
-        }
-    }
-
-    /// Whether every job has its group.
-    #[must_use]
-    pub const fn is_settled(&self) -> bool {
-        self.other_group == 0 && self.running == 0 && self.unfit == 0 && self.contested == 0
     }
 
     pub(crate) fn leave_unfit(&mut self, job: UnfitJob) {

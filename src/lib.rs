@@ -65,7 +65,7 @@ pub use self::after::{AfterCondition, JobChild, JobParent, Parents};
 /// Jobs.
 pub use self::attempt_error::AttemptError;
 /// Keys for jobs that are there already.
-pub use self::backfill::{BackfillProgress, BackfillReport, Collision, GroupBackfillReport, OnCollision, UnfitJob};
+pub use self::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Bringing the schema up to date.
 #[cfg(feature = "migrate")]
 pub use self::client::Migration;
@@ -74,9 +74,9 @@ pub use self::client::Migration;
 pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
-    Backfill, Call, Change, Claims, Client, ClientBuilder, Events, Explanation, FetchJobs, GroupBackfill, Groups,
-    HeldGroups, Insert, InsertAndWait, InsertMany, InsertMiddleware, KindCache, Kinds, NextInsert, Queue,
-    QueueCache, QueueChange, Queues, Wait,
+    Backfill, Call, Change, Claims, Client, ClientBuilder, Events, Explanation, FetchJobs, Groups, HeldGroups, Insert,
+    InsertAndWait, InsertMany, InsertMiddleware, KindCache, Kinds, NextInsert, Queue, QueueCache, QueueChange, Queues,
+    Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};

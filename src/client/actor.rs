@@ -59,6 +59,6 @@ fn shortened(filter: &JobFilter) -> JobFilter {
     filter
 }
 
-fn rfc3339(at: time::OffsetDateTime) -> String {
+pub(super) fn rfc3339(at: time::OffsetDateTime) -> String {
     at.format(&time::format_description::well_known::Rfc3339).unwrap_or_else(|_| at.to_string())
 }

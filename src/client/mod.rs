@@ -45,7 +45,7 @@ use std::sync::{Arc, Once};
 use sqlx::PgPool;
 use time::OffsetDateTime;
 
-pub use self::backfill::{Backfill, GroupBackfill};
+pub use self::backfill::Backfill;
 pub use self::builder::ClientBuilder;
 pub use self::call::Call;
 pub use self::change::Change;

@@ -61,8 +61,7 @@ mod why;
 
 pub(crate) use self::audit::fold_duplicates;
 pub(crate) use self::backfill::{
-    Grouped, Keyed, SeenRow, Settled, WantedRow, backfill_groups, backfill_keys, backfill_rows, backfill_settle,
-    begin_batch, holders,
+    SeenRow, Settled, backfill_groups, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
 };
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
 pub(crate) use self::change_log::{LogEntry, log_change, prune_changes};
@@ -126,7 +125,7 @@ pub(crate) use self::wait::{deletes_completed, final_jobs};
 pub(crate) use self::why::{why, why_first, why_queue};
 
 #[cfg(feature = "testing")]
-pub(crate) use self::find::{Criteria, Found, find_jobs, held_back, next_job, start_job};
+pub(crate) use self::find::{held_back, next_job, start_job};
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
     create_database, create_schema, drop_database, drop_schema, end_connections, left_behind, may_create_databases,

@@ -101,8 +101,6 @@ statements! {
     failed_indexes,
     fetch,
     fetch_jobs,
-    #[cfg(feature = "testing")]
-    find_jobs,
     final_jobs,
     finish,
     finish_jobs,

@@ -1,6 +1,7 @@
 //! The jobs that a test expects in the queue.
 
-use std::fmt::Write;
+use std::collections::HashSet;
+use std::fmt::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,13 +10,16 @@ use time::OffsetDateTime;
 
 use crate::client::Client;
 use crate::error::Result;
+use crate::filter::JobFilter;
 use crate::ident::JobId;
 use crate::job::{Job, JobRow};
 use crate::state::JobState;
-use crate::store::{self, Criteria, Found};
 
 /// The most jobs that a failure shows.
-const SHOWN: i64 = 10;
+const SHOWN: usize = 10;
+
+/// The most jobs among which a failure looks for the nearest ones.
+const COMPARED: u32 = 10_000;
 
 /// The most characters of a job's args that a failure shows.
 const ARGS_SHOWN: usize = 160;
@@ -37,32 +41,40 @@ const ARGS_SHOWN: usize = 160;
 /// assert_eq!(jobs[0].attempt, 0);
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 #[must_use = "an expectation does nothing before check()"]
 pub struct Expectation<'a> {
     client: Client,
     connection: Option<&'a mut PgConnection>,
-    criteria: Criteria,
+    criteria: Vec<Criterion>,
     count: Option<usize>,
-    /// The criteria in words.
-    text: String,
     problem: Option<String>,
+}
+
+/// One expected property.
+struct Criterion {
+    name: &'static str,
+    /// The property in words.
+    text: String,
+    condition: Condition,
+}
+
+enum Condition {
+    /// A condition that is added to a filter.
+    Filter(Box<dyn Fn(JobFilter) -> JobFilter + Send + Sync>),
+    /// One that no filter has.
+    Row(Box<dyn Fn(&JobRow) -> bool + Send + Sync>),
 }
 
 impl<'a> Expectation<'a> {
     /// Expects any job, at least one.
     pub fn new(source: impl AsRef<Client>) -> Self {
-        let client = source.as_ref().clone();
-        let (criteria, text) = (Criteria::default(), String::new());
-        Self { client, connection: None, criteria, count: None, text, problem: None }
+        Self { client: source.as_ref().clone(), connection: None, criteria: Vec::new(), count: None, problem: None }
     }
 
     /// Of this kind.
-    pub fn kind(mut self, kind: impl Into<String>) -> Self {
+    pub fn kind(self, kind: impl Into<String>) -> Self {
         let kind = kind.into();
-        self.describe("kind", &kind);
-        self.criteria.kind = Some(kind);
-        self
+        self.filtered("kind", format!("kind {kind}"), move |filter| filter.kind(&kind))
     }
 
     /// Of this job type's kind.
@@ -71,11 +83,9 @@ impl<'a> Expectation<'a> {
     }
 
     /// In this queue.
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+    pub fn queue(self, queue: impl Into<String>) -> Self {
         let queue = queue.into();
-        self.describe("queue", &queue);
-        self.criteria.queue = Some(queue);
-        self
+        self.filtered("queue", format!("queue {queue}"), move |filter| filter.queue(&queue))
     }
 
     /// With args that contain these, as by PostgreSQL's `@>`: objects may have more members, at every
@@ -83,8 +93,8 @@ impl<'a> Expectation<'a> {
     pub fn args(mut self, args: impl Serialize) -> Self {
         match serde_json::to_value(args) {
             Ok(args) => {
-                self.describe("args containing", &args);
-                self.criteria.args = Some(args);
+                return self
+                    .filtered("args", format!("args containing {args}"), move |filter| filter.args(args.clone()));
             }
             Err(error) => self.problem = Some(format!("the expected args do not serialise: {error}")),
         }
@@ -95,8 +105,8 @@ impl<'a> Expectation<'a> {
     pub fn meta(mut self, meta: impl Serialize) -> Self {
         match serde_json::to_value(meta) {
             Ok(meta) => {
-                self.describe("meta containing", &meta);
-                self.criteria.meta = Some(meta);
+                return self
+                    .filtered("meta", format!("meta containing {meta}"), move |filter| filter.meta(meta.clone()));
             }
             Err(error) => self.problem = Some(format!("the expected meta does not serialise: {error}")),
         }
@@ -104,55 +114,44 @@ impl<'a> Expectation<'a> {
     }
 
     /// In this state now.
-    pub fn state(mut self, state: JobState) -> Self {
-        self.describe("state", &state);
-        self.criteria.state = Some(state);
-        self
+    pub fn state(self, state: JobState) -> Self {
+        self.filtered("state", format!("state {state}"), move |filter| filter.states(state))
     }
 
     /// With this priority.
-    pub fn priority(mut self, priority: i16) -> Self {
-        self.describe("priority", &priority);
-        self.criteria.priority = Some(priority);
-        self
+    pub fn priority(self, priority: i16) -> Self {
+        self.filtered("priority", format!("priority {priority}"), move |filter| filter.priority(priority))
     }
 
     /// Scheduled at this time, within a second.
-    pub fn scheduled_at(mut self, at: OffsetDateTime) -> Self {
-        self.describe("scheduled_at", &at);
-        self.criteria.scheduled_at = Some(at);
-        self
+    pub fn scheduled_at(self, at: OffsetDateTime) -> Self {
+        self.compared("scheduled_at", format!("scheduled_at {at}"), move |job| is_near(job.scheduled_at - at))
     }
 
     /// Scheduled this long after its insert, within a second.
-    pub fn scheduled_in(mut self, delay: Duration) -> Self {
-        self.describe("scheduled_in", &format!("{delay:?}"));
-        self.criteria.scheduled_in = Some(delay);
-        self
+    pub fn scheduled_in(self, delay: Duration) -> Self {
+        self.compared("scheduled_in", format!("scheduled_in {delay:?}"), move |job| {
+            is_near(job.scheduled_at - job.created_at - delay)
+        })
     }
 
     /// With this unique key, whether it claims it or not.
-    pub fn unique_key(mut self, key: impl Into<String>) -> Self {
-        let key = key.into();
-        self.describe("unique_key", &key);
-        self.criteria.unique_key = Some(key);
-        self
+    pub fn unique_key(self, key: impl Into<String>) -> Self {
+        let key = Some(key.into());
+        let text = format!("unique_key {}", key.as_deref().unwrap_or_default());
+        self.compared("unique_key", text, move |job| job.unique_key == key)
     }
 
     /// In this group: its key, as [`NewJob::group`](crate::NewJob::group) sets it or a policy makes it.
-    pub fn group(mut self, group: impl Into<String>) -> Self {
+    pub fn group(self, group: impl Into<String>) -> Self {
         let group = group.into();
-        self.describe("group", &group);
-        self.criteria.group_key = Some(group);
-        self
+        self.filtered("group", format!("group {group}"), move |filter| filter.group(&group))
     }
 
     /// With this id.
-    pub fn id(mut self, id: impl Into<JobId>) -> Self {
+    pub fn id(self, id: impl Into<JobId>) -> Self {
         let id = id.into();
-        self.describe("id", &id);
-        self.criteria.id = Some(id);
-        self
+        self.filtered("id", format!("id {id}"), move |filter| filter.ids([id]))
     }
 
     /// Exactly this number of jobs. Default: at least one.
@@ -190,49 +189,122 @@ impl<'a> Expectation<'a> {
         self.check().await.map(drop)
     }
 
-    fn describe(&mut self, what: &str, value: &dyn std::fmt::Display) {
-        let separator = if self.text.is_empty() { "" } else { ", " };
-        // Writing to a string cannot fail.
-        let _ = write!(self.text, "{separator}{what} {value}");
+    fn filtered(
+        mut self,
+        name: &'static str,
+        text: String,
+        condition: impl Fn(JobFilter) -> JobFilter + Send + Sync + 'static,
+    ) -> Self {
+        self.criteria.push(Criterion { name, text, condition: Condition::Filter(Box::new(condition)) });
+        self
+    }
+
+    fn compared(
+        mut self,
+        name: &'static str,
+        text: String,
+        condition: impl Fn(&JobRow) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.criteria.push(Criterion { name, text, condition: Condition::Row(Box::new(condition)) });
+        self
     }
 
     /// The jobs that match, and a report in case they are too few or too many.
-    async fn find(self) -> Result<(Vec<JobRow>, String), String> {
-        let Self { client, connection, criteria, count, text, problem } = self;
-        if let Some(problem) = problem {
+    async fn find(mut self) -> Result<(Vec<JobRow>, String), String> {
+        if let Some(problem) = self.problem {
             return Err(problem);
         }
         let failed = |error| format!("could not read the jobs: {error}");
-        let connection = &mut *client.connection_or(connection).await.map_err(failed)?;
-        let statements = client.statements();
-        let found = store::find_jobs(connection, statements, &criteria, true, None).await.map_err(failed)?;
-        let found: Vec<_> = found.into_iter().map(|found| found.job).collect();
-        if count.map_or(!found.is_empty(), |count| found.len() == count) {
+        let (client, criteria) = (&self.client, &self.criteria);
+        let mut found = matching(client, &mut self.connection, criteria).await.map_err(failed)?;
+        found.sort_by_key(|job| (job.created_at, job.id));
+        let is_expected = self.count.map_or(!found.is_empty(), |count| found.len() == count);
+        if is_expected {
             return Ok((found, String::new()));
         }
-        let there = store::find_jobs(connection, statements, &criteria, false, Some(SHOWN)).await.map_err(failed)?;
-        let wanted = count.map_or("at least one job".to_owned(), |count| match count {
+        let wanted = self.count.map_or("at least one job".to_owned(), |count| match count {
             0 => "no job".to_owned(),
             1 => "exactly one job".to_owned(),
             count => format!("exactly {count} jobs"),
         });
-        let report = report(&wanted, &text, found.len(), &there);
-        Ok((found, report))
+        let criteria: Vec<_> = self.criteria.iter().map(|criterion| criterion.text.as_str()).collect();
+        let with = if criteria.is_empty() { String::new() } else { format!(" with {}", criteria.join(", ")) };
+        let mut text = format!("expected {wanted}{with}; found {}", found.len());
+        nearest(client, &mut self.connection, &self.criteria, &mut text).await.map_err(failed)?;
+        Ok((found, text))
     }
 }
 
-/// The expectation, the number of matches, and the jobs in the queue.
-fn report(wanted: &str, criteria: &str, found: usize, there: &[Found]) -> String {
-    let with = if criteria.is_empty() { String::new() } else { format!(" with {criteria}") };
-    let mut text = format!("expected {wanted}{with}; found {found}");
-    let total = there.first().map_or(0, |found| found.total);
-    let _ = match total {
+impl fmt::Debug for Expectation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let criteria: Vec<_> = self.criteria.iter().map(|criterion| &criterion.text).collect();
+        f.debug_struct("Expectation").field("criteria", &criteria).field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+fn is_near(difference: time::Duration) -> bool {
+    difference.abs() <= Duration::from_secs(1)
+}
+
+async fn list(client: &Client, connection: &mut Option<&mut PgConnection>, filter: JobFilter) -> Result<Vec<JobRow>> {
+    match connection {
+        Some(connection) => client.jobs(filter).tx(connection).await,
+        None => client.jobs(filter).await,
+    }
+}
+
+/// The jobs that meet all criteria.
+async fn matching(
+    client: &Client,
+    connection: &mut Option<&mut PgConnection>,
+    criteria: &[Criterion],
+) -> Result<Vec<JobRow>> {
+    let filter =
+        criteria.iter().fold(JobFilter::all().limit(u32::MAX), |filter, criterion| match &criterion.condition {
+            Condition::Filter(add) => add(filter),
+            Condition::Row(_) => filter,
+        });
+    let mut jobs = list(client, connection, filter).await?;
+    for criterion in criteria {
+        if let Condition::Row(is_met) = &criterion.condition {
+            jobs.retain(is_met);
+        }
+    }
+    Ok(jobs)
+}
+
+/// Adds the jobs in the queue that miss the fewest criteria, those first.
+async fn nearest(
+    client: &Client,
+    connection: &mut Option<&mut PgConnection>,
+    criteria: &[Criterion],
+    text: &mut String,
+) -> Result<()> {
+    let jobs = list(client, connection, JobFilter::all().oldest_first().limit(COMPARED)).await?;
+    let total = match connection {
+        Some(connection) => client.count_jobs(JobFilter::all(), u32::MAX).tx(connection).await?,
+        None => client.count_jobs(JobFilter::all(), u32::MAX).await?,
+    };
+    let mut there: Vec<_> = jobs.into_iter().map(|job| (job, Vec::new())).collect();
+    for Criterion { name, condition, .. } in criteria {
+        let met: HashSet<JobId> = match condition {
+            Condition::Filter(add) => {
+                let among = JobFilter::new().ids(there.iter().map(|(job, _)| job.id)).limit(COMPARED);
+                list(client, connection, add(among)).await?.into_iter().map(|job| job.id).collect()
+            }
+            Condition::Row(is_met) => there.iter().filter(|(job, _)| is_met(job)).map(|(job, _)| job.id).collect(),
+        };
+        there.iter_mut().filter(|(job, _)| !met.contains(&job.id)).for_each(|(_, misses)| misses.push(*name));
+    }
+    there.sort_by_key(|(job, misses)| (misses.len(), misses.contains(&"kind"), job.created_at, job.id));
+    // Writing to a string cannot fail.
+    let _ = match total.counted() {
         0 => write!(text, "\nthere is no job at all"),
         1 => write!(text, "\nthere is one job:"),
-        total if total > SHOWN => write!(text, "\nthere are {total} jobs, the nearest of them:"),
+        total if total > SHOWN as u64 => write!(text, "\nthere are {total} jobs, the nearest of them:"),
         total => write!(text, "\nthere are {total} jobs:"),
     };
-    for Found { job, misses, .. } in there {
+    for (job, misses) in there.iter().take(SHOWN) {
         let args = job.args.get();
         let shown: String = args.chars().take(ARGS_SHOWN).collect();
         let more = if shown.len() < args.len() { "…" } else { "" };
@@ -247,5 +319,5 @@ fn report(wanted: &str, criteria: &str, found: usize, there: &[Found]) -> String
             write!(text, " (differs in {})", misses.join(", "))
         };
     }
-    text
+    Ok(())
 }

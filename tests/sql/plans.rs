@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use tokio::sync::mpsc;
-use uniqueue::{Job, JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
+use uniqueue::{Backfill, Job, JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 
 use support::{Database, WAIT, eventually, job, wanted};
 
@@ -178,7 +178,7 @@ async fn claims_are_taken_by_a_probe_a_key_whatever_the_planner_believed() {
     database.execute(jobs).await;
     // The statistics know of no claims at all.
     database.execute("ANALYZE {schema}.job").await;
-    let report = database.client.backfill_kind("a", UniquePolicy::new().by_args()).await.unwrap();
+    let report = Backfill::keys_of(&database.client, "a", UniquePolicy::new().by_args()).await.unwrap();
     assert_eq!(report.claimed, SIZE.unsigned_abs());
     // A session tells what it did when it ends.
     database.pool().close().await;

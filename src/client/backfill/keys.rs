@@ -1,15 +1,17 @@
 //! From a stored job to the claim that a policy gives it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 
+use super::judgement::{Given, Judgement};
+use crate::client::actor::rfc3339;
 use crate::client::insert::read_args;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::opts::{InsertOptions, Unique};
 use crate::period::Length;
 use crate::state::JobState;
-use crate::store::{Keyed, SeenRow};
+use crate::store::SeenRow;
 use crate::unique::{Claim, StateSet, Subject, UniquePolicy};
 
 /// The source of the keys.
@@ -18,21 +20,6 @@ pub(super) enum KeyMaker {
     Policy(UniquePolicy),
     /// The kind's own function, from its args as JSON text, and the kind's policy.
     Kind(fn(&str) -> Result<Option<Unique>>, Option<UniquePolicy>),
-}
-
-/// The decision of a backfill about a job.
-#[derive(Debug)]
-pub(super) enum Judgement {
-    /// It has the key and terms of the policy.
-    Unchanged,
-    /// It carries another key, or other terms.
-    OtherKey,
-    /// It gets this key. The second member: whether it would claim the key in its state, at this time.
-    Key(Keyed, bool),
-    /// It is final, and its state claims nothing.
-    Passed,
-    /// The policy makes no key from it.
-    Unfit(String),
 }
 
 impl KeyMaker {
@@ -67,12 +54,12 @@ impl KeyMaker {
     }
 
     /// Decides what to do with a job, by the database's time.
-    pub(super) fn judge(&self, kind: &str, job: &SeenRow, rekeys: bool, now: OffsetDateTime) -> Judgement {
+    pub(super) fn judge(&self, kind: &str, job: &SeenRow, overwrites: bool, now: OffsetDateTime) -> Judgement {
         let [due, instead] = times(job);
         let claim = match self.claim_as_carried(kind, job, due, instead) {
             Ok(claim) => claim,
             Err(_) if job.state.is_final() && !self.may_claim(job.state) => return Judgement::Passed,
-            Err(error) => return Judgement::Unfit(first_line(&error)),
+            Err(error) => return Judgement::Unfit(error.problem()),
         };
         if job.state.is_final() && !claim.states.contains(job.state) {
             return Judgement::Passed;
@@ -91,28 +78,24 @@ impl KeyMaker {
             || (claim.ttl.is_some()
                 && job.unique_until.is_some()
                 && (job.was_attempted || ends_at(instead) == Ok(job.unique_until)));
-        let keyed = Keyed {
-            id: job.id,
-            unique_key: claim.key,
-            unique_states: claim.states,
-            unique_until,
-            until_start: claim.until_start,
-            discard_on_reentry: claim.discard_on_reentry,
-            seen_key: job.unique_key.clone(),
-            seen_due_epoch: job.due_epoch,
-        };
         let is_over = unique_until.is_some_and(|until| until <= now) || (claim.until_start && job.was_attempted);
         let would_claim = !is_over && claim.states.contains(job.state);
-        match &job.unique_key {
-            None => Judgement::Key(keyed, would_claim),
-            Some(key) if *key == keyed.unique_key && has_given_up(job) => Judgement::Unchanged,
-            Some(key) if *key == keyed.unique_key && is_until && has_terms(job, &keyed) => {
-                // A job that has yielded its claim may find its key free by now.
-                if job.has_yielded && would_claim { Judgement::Key(keyed, true) } else { Judgement::Unchanged }
-            }
-            Some(_) if rekeys => Judgement::Key(keyed, would_claim && !has_given_up(job)),
-            Some(_) => Judgement::OtherKey,
+        let (is_same, given_up) = (job.unique_key.as_ref() == Some(&claim.key), has_given_up(job));
+        let is_kept = is_same && (given_up || (is_until && has_terms(job, &claim)));
+        // A job that has yielded its claim may find its key free by now.
+        if is_kept && (given_up || !job.unique_yielded || !would_claim) {
+            return Judgement::Unchanged;
         }
+        if job.unique_key.is_some() && !is_kept && !overwrites {
+            return Judgement::Other;
+        }
+        let row = json!({
+            "id": job.id, "unique_key": claim.key, "unique_until": unique_until.map(rfc3339),
+            "unique_states": claim.states.bits(), "until_start": claim.until_start,
+            "discard_on_reentry": claim.discard_on_reentry, "seen_key": job.unique_key, "seen_due": job.due,
+        });
+        let would_claim = would_claim && !(job.unique_key.is_some() && given_up);
+        Judgement::Given(Given { id: job.id, state: job.state, key: claim.key, would_claim, row })
     }
 
     /// Whether a job from which no key can be made might have claimed in this state. A key of the kind's own function
@@ -189,21 +172,16 @@ fn ends(from: OffsetDateTime, length: Length) -> Result<OffsetDateTime, String> 
 
 /// Whether the job gave its claim up for good: it was released, replaced, expired, or started.
 fn has_given_up(job: &SeenRow) -> bool {
-    job.unique_states.is_empty()
+    job.states().is_empty()
 }
 
 /// Whether the job claims on these terms, whenever that ends.
-fn has_terms(job: &SeenRow, keyed: &Keyed) -> bool {
-    job.unique_states == keyed.unique_states
-        && job.until_start == keyed.until_start
-        && job.discard_on_reentry == keyed.discard_on_reentry
+fn has_terms(job: &SeenRow, claim: &Claim) -> bool {
+    job.states() == claim.states
+        && job.until_start == claim.until_start
+        && job.discard_on_reentry == claim.discard_on_reentry
 }
 
 fn no_policy(problem: &str) -> Error {
     Error::InvalidPolicy { field: "unique_policy", problem: problem.to_owned() }
-}
-
-/// An error without its hints.
-pub(super) fn first_line(error: &Error) -> String {
-    error.problem()
 }

@@ -10,68 +10,134 @@
 //! - If it is killed in the middle, the committed batches stay. Another run skips them.
 //! - Two at once share the work: a row that changed since it was read is read again.
 
-mod claims;
-mod grouping;
 mod groups;
+mod judgement;
 mod keys;
-mod pages;
+mod maker;
+mod run;
 
-pub use self::groups::GroupBackfill;
-
-use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
-use self::claims::Claiming;
+use self::groups::GroupMaker;
 use self::keys::KeyMaker;
-use self::pages::{BATCH, ProgressListener};
+use self::maker::Maker;
+use self::run::{ProgressListener, Run};
 use super::Client;
 use crate::backfill::{BackfillProgress, BackfillReport, OnCollision};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ident::Kind;
 use crate::job::Job;
 use crate::unique::UniquePolicy;
 
-/// A backfill of unique keys, to be awaited. Made by [`Client::backfill`] and
-/// [`Client::backfill_kind`].
+/// The default number of jobs that are changed in one transaction.
+const BATCH: u32 = 200;
+
+/// A backfill of unique keys or of groups, to be awaited: for a kind that became unique or got a group, or whose policy
+/// changed, while jobs were queued.
+///
+/// ```no_run
+/// # use serde::{Deserialize, Serialize};
+/// # use uniqueue::{Backfill, Client, Job};
+/// #[derive(Serialize, Deserialize, Job)]
+/// #[job(kind = "email.send", unique)]
+/// struct SendEmail {
+///     user_id: u64,
+/// }
+///
+/// # async fn run(client: Client) -> uniqueue::Result<()> {
+/// let report = Backfill::keys::<SendEmail>(&client).dry_run().await?;
+/// println!("{} of {} jobs would meet a holder", report.collided, report.jobs);
+/// Backfill::keys::<SendEmail>(&client).await?;
+/// # Ok(()) }
+/// ```
+///
+/// Deploy the code that inserts with the policy or the group first, then backfill: jobs that are inserted meanwhile have
+/// theirs already. Workers and inserts go on. See docs/learn/unique.md and docs/learn/groups.md.
 ///
 /// # Errors
 ///
 /// [`Error::InvalidPolicy`](crate::Error::InvalidPolicy) or another error of a policy that makes no key, or of a kind
-/// without one; [`Error::InvalidName`](crate::Error::InvalidName) for an invalid kind;
-/// [`Error::InvalidOption`](crate::Error::InvalidOption) for an empty batch;
+/// without one or without a group; [`Error::InvalidName`](crate::Error::InvalidName) for an invalid kind;
+/// [`Error::InvalidOption`](crate::Error::InvalidOption) for an invalid group or limit, or an empty batch;
 /// [`Error::Database`](crate::Error::Database). Problems of single jobs are in the report.
 #[must_use = "a backfill does nothing until it is awaited"]
 pub struct Backfill<'a> {
     client: &'a Client,
     kind: String,
-    maker: Result<KeyMaker>,
+    maker: Result<Maker>,
     is_dry: bool,
-    rekeys: bool,
+    overwrites: bool,
     on_collision: OnCollision,
     batch: u32,
     progress: Option<ProgressListener<'a>>,
 }
 
 impl<'a> Backfill<'a> {
-    fn new(client: &'a Client, kind: impl Into<String>, maker: Result<KeyMaker>) -> Self {
+    fn new(client: &'a Client, kind: impl Into<String>, maker: Result<Maker>) -> Self {
         let (kind, on_collision) = (kind.into(), OnCollision::default());
-        Self { client, kind, maker, is_dry: false, rekeys: false, on_collision, batch: BATCH, progress: None }
+        Self { client, kind, maker, is_dry: false, overwrites: false, on_collision, batch: BATCH, progress: None }
     }
 
-    /// Changes nothing, and reports what would become of each job now. It keeps each key that it has met in
+    /// Gives queued jobs of a kind the unique keys that an insert of them would make now. The policy is the one of the kind,
+    /// or of the client's defaults. Keys are made from the stored args: where the kind has a [`Job::unique_key`], from these
+    /// read as `J`.
+    pub fn keys<J: Job>(client: &'a Client) -> Self {
+        Self::new(client, J::KIND, KeyMaker::of_kind::<J>(client.defaults()).map(Maker::Keys))
+    }
+
+    /// As [`keys`](Self::keys), for a kind by its name and any policy.
+    pub fn keys_of(client: &'a Client, kind: impl Into<String>, policy: UniquePolicy) -> Self {
+        Self::new(client, kind, KeyMaker::of_policy(policy).map(Maker::Keys))
+    }
+
+    /// Puts waiting jobs of a kind in the groups that an insert of them would put them in now. The group is the one of the
+    /// kind, or of the client's defaults. Its key is made from the stored args, queue and meta. Running jobs are left as they
+    /// are, and counted.
+    pub fn groups<J: Job>(client: &'a Client) -> Self {
+        Self::new(client, J::KIND, Ok(Maker::Groups(GroupMaker::of_kind::<J>(client.defaults()))))
+    }
+
+    /// As [`groups`](Self::groups), for a kind by its name, and any policy that makes the key of the group, or
+    /// [`UniqueKey::raw`](crate::UniqueKey::raw) for one group of them all. The policy's other terms play no part, and a
+    /// window is an error.
+    pub fn groups_of(client: &'a Client, kind: impl Into<String>, policy: impl Into<UniquePolicy>) -> Self {
+        Self::new(client, kind, Ok(Maker::Groups(GroupMaker::of_policy(policy.into()))))
+    }
+
+    /// The jobs of a group start only while fewer of them run than this, 1 to 32,767. Default: the limit of the kind, or none
+    /// for [`groups_of`](Self::groups_of). Keys have no limit.
+    pub fn limit(mut self, limit: u16) -> Self {
+        if let Ok(Maker::Groups(maker)) = &mut self.maker {
+            maker.limit = Some(limit);
+        }
+        self
+    }
+
+    /// The jobs of a group run one at a time in their order. Default: as the kind says, or not for
+    /// [`groups_of`](Self::groups_of). Keys have no order.
+    pub fn in_order(mut self) -> Self {
+        if let Ok(Maker::Groups(maker)) = &mut self.maker {
+            maker.in_order = true;
+        }
+        self
+    }
+
+    /// Changes nothing, and reports what would become of each job now. Of keys it keeps each one that it has met in
     /// memory: about 60 bytes for each of the kind's jobs.
     pub fn dry_run(mut self) -> Self {
         self.is_dry = true;
         self
     }
 
-    /// Also changes jobs that carry another key already, or this one on other terms (states, time limits,
-    /// `until`, `on_reentry`): they give up what they claimed. Default: they are left as they are, and
-    /// counted ([`BackfillReport::other_key`]). A claim that was given up for good stays so, under the new key too.
-    pub fn rekey(mut self) -> Self {
-        self.rekeys = true;
+    /// Also changes jobs that have another key or group already, or this one on other terms: the states, time limits,
+    /// `until` and `on_reentry` of a key, the limit and order of a group. Jobs give up what they claimed, and a job in order
+    /// that began gives its place up if its group changes. A claim that was given up for good stays so, under the new key
+    /// too. Default: they are left as they are, and counted ([`BackfillReport::other_key`],
+    /// [`BackfillReport::other_group`]).
+    pub fn overwrite(mut self) -> Self {
+        self.overwrites = true;
         self
     }
 
@@ -82,8 +148,9 @@ impl<'a> Backfill<'a> {
         self
     }
 
-    /// How many jobs are given their keys in one transaction. A worker that finishes one of them waits for the
-    /// transaction. Default: 200, which take about 50 ms. At least 1; more than 2,000 count as 2,000.
+    /// How many jobs are changed in one transaction. A worker that finishes one of them waits for the transaction, and fetches
+    /// pass them by. Where jobs leave a group for another, fetches of the queue wait. Default: 200, which take about 50 ms. At
+    /// least 1; more than 2,000 count as 2,000.
     pub fn batch(mut self, jobs: u32) -> Self {
         self.batch = jobs;
         self
@@ -98,15 +165,7 @@ impl<'a> Backfill<'a> {
 
 impl fmt::Debug for Backfill<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client: _, kind, maker, is_dry, rekeys, on_collision, batch, progress: _ } = self;
-        f.debug_struct("Backfill")
-            .field("kind", kind)
-            .field("maker", maker)
-            .field("is_dry", is_dry)
-            .field("rekeys", rekeys)
-            .field("on_collision", on_collision)
-            .field("batch", batch)
-            .finish_non_exhaustive()
+        f.debug_struct("Backfill").field("kind", &self.kind).field("maker", &self.maker).finish_non_exhaustive()
     }
 }
 
@@ -116,48 +175,16 @@ impl<'a> IntoFuture for Backfill<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, kind, maker, is_dry, rekeys, on_collision, batch, progress } = self;
+            let Self { client, kind, maker, is_dry, overwrites, on_collision, batch, progress } = self;
             let (kind, maker) = (Kind::new(kind)?, maker?);
-            let report = BackfillReport::new(kind.clone(), is_dry);
-            let mut rule = Claiming { client, maker, rekeys, on_collision, report, met: HashMap::new() };
-            let checked = pages::run(client, &kind, &mut rule, batch, progress).await?;
-            let (jobs, contested) = (checked.jobs, checked.contested);
-            Ok(BackfillReport { jobs, contested, ..rule.report })
+            if let Maker::Groups(maker) = &maker {
+                maker.check()?;
+            }
+            if batch == 0 {
+                let (option, problem) = ("batch", "must be at least 1");
+                return Err(Error::InvalidOption { option, problem, given: batch.to_string() });
+            }
+            Run::of_all(client, kind, maker, overwrites, on_collision, batch as usize, progress, is_dry).await
         })
-    }
-}
-
-impl Client {
-    /// Gives queued jobs of a kind the unique keys that an insert of them would make now: for a kind that became
-    /// unique, or whose policy changed, while jobs were queued.
-    ///
-    /// ```no_run
-    /// # use serde::{Deserialize, Serialize};
-    /// # use uniqueue::{Client, Job};
-    /// #[derive(Serialize, Deserialize, Job)]
-    /// #[job(kind = "email.send", unique)]
-    /// struct SendEmail {
-    ///     user_id: u64,
-    /// }
-    ///
-    /// # async fn run(client: Client) -> uniqueue::Result<()> {
-    /// let report = client.backfill::<SendEmail>().dry_run().await?;
-    /// println!("{} of {} jobs would meet a holder", report.collided, report.jobs);
-    /// client.backfill::<SendEmail>().await?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// Deploy the code that inserts with the policy first, then backfill: jobs that are inserted meanwhile have
-    /// their keys already. Workers and inserts go on. See [`Backfill`] and docs/learn/unique.md.
-    ///
-    /// The policy is the one of the kind, or of the client's defaults. Keys are made from the stored args: where the
-    /// kind has a [`Job::unique_key`], from these read as `J`.
-    pub fn backfill<J: Job>(&self) -> Backfill<'_> {
-        Backfill::new(self, J::KIND, KeyMaker::of_kind::<J>(self.defaults()))
-    }
-
-    /// As [`backfill`](Self::backfill), for a kind by its name and any policy.
-    pub fn backfill_kind(&self, kind: impl Into<String>, policy: UniquePolicy) -> Backfill<'_> {
-        Backfill::new(self, kind, KeyMaker::of_policy(policy))
     }
 }

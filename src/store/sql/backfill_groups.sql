@@ -1,24 +1,30 @@
--- Puts jobs $1 in the groups $2 with the limits $3 (null: none), in order where $4 is true. Only jobs that wait, still have
--- the group $5 (null: none) and were updated $6 times are changed. Returns the ids of these. Locked jobs are left for later.
+-- Puts jobs in groups: $1 is an array of objects with the columns of `given`. Only jobs that wait, still have the group
+-- `seen_group` and were updated `seen_updates` times are changed. Returns the ids of these. Locked jobs are left for later.
 --
 -- A fetch counts the running jobs of a group while it has the queue's row. So a job leaves a group under the same lock, that
--- of the queues $7; where another transaction has one of the rows for long, nothing is changed. A job that has no group yet
+-- of its queue; where another transaction has one of the rows for long, nothing is changed. A job that has no group yet
 -- needs no such lock: when a fetch locks the job's row, it checks once more that the job has none.
 WITH given AS MATERIALIZED (
-    SELECT g.id, g.group_key, g.group_limit, g.in_order, g.seen_group, g.seen_updates
-    FROM unnest($1::uuid[], $2::text[], $3::smallint[], $4::boolean[], $5::text[], $6::integer[])
-        AS g (id, group_key, group_limit, in_order, seen_group, seen_updates)
+    SELECT g.id, g.queue, g.group_key, g.group_limit, g.in_order, g.seen_group, g.seen_updates
+    FROM jsonb_to_recordset($1::jsonb) AS g (
+        id uuid, queue text, group_key text, group_limit smallint, in_order boolean, seen_group text, seen_updates integer
+    )
 ),
 queues AS MATERIALIZED (
-    -- In the order of fetches, which unnest keeps.
     SELECT coalesce(bool_and((/* schema */_lock_queue(q.name)).name IS NOT NULL), true) AS are_locked
-    FROM unnest($7::text[]) AS q (name)
+    FROM (
+        SELECT DISTINCT g.queue COLLATE "C" AS name
+        FROM given AS g
+        WHERE g.seen_group IS NOT NULL
+        -- In the order of fetches, byte by byte.
+        ORDER BY name
+    ) AS q
 ),
 free AS MATERIALIZED (
     -- In one order, so that two backfills cannot deadlock.
     SELECT j.id
     FROM /* schema */job AS j
-    WHERE j.id = ANY ($1::uuid[]) AND (SELECT q.are_locked FROM queues AS q)
+    WHERE j.id = ANY (ARRAY(SELECT g.id FROM given AS g)) AND (SELECT q.are_locked FROM queues AS q)
     ORDER BY j.id
     FOR NO KEY UPDATE SKIP LOCKED
 )

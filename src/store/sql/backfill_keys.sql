@@ -1,21 +1,23 @@
--- Gives jobs $1 the keys $2 with the deadlines $3 and the states $4 (bitmasks). Where $5 is true the claim lasts until
--- the start. Only jobs that still have the key $6 and are due at $7 (in seconds, which may be infinite) are changed.
+-- Gives jobs their keys and terms: $1 is an array of objects with the columns of `given`. Where `until_start` is true the
+-- claim lasts until the start. Only jobs that still have the key `seen_key` and are due at `seen_due` are changed.
 -- Each job first yields its claim, as a job that comes back does, and then takes it where the key is free: one
 -- contested key does not stop the others. Locked jobs are left for later. backfill_settle.sql sets discard_on_reentry
 -- afterwards.
 WITH given AS MATERIALIZED (
     SELECT
-        g.id, g.unique_key, g.unique_until, g.unique_states, g.until_start, g.seen_key, g.seen_due_epoch,
+        g.id, g.unique_key, g.unique_until, g.unique_states, g.until_start, g.seen_key, g.seen_due,
         -- A claim that has ended before it begins.
         coalesce(g.unique_until <= clock_timestamp(), false) AS is_over
-    FROM unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::smallint[], $5::boolean[], $6::text[], $7::double precision[])
-        AS g (id, unique_key, unique_until, unique_states, until_start, seen_key, seen_due_epoch)
+    FROM jsonb_to_recordset($1::jsonb) AS g (
+        id uuid, unique_key text, unique_until timestamptz, unique_states smallint, until_start boolean, seen_key text,
+        seen_due timestamptz
+    )
 ),
 free AS MATERIALIZED (
     -- In one order, so that two backfills cannot deadlock.
     SELECT j.id
     FROM /* schema */job AS j
-    WHERE j.id = ANY ($1::uuid[])
+    WHERE j.id = ANY (ARRAY(SELECT g.id FROM given AS g))
     ORDER BY j.id
     FOR NO KEY UPDATE SKIP LOCKED
 ),
@@ -39,7 +41,7 @@ keyed AS (
     WHERE j.id = g.id
         AND j.id = ANY (ARRAY(SELECT f.id FROM free AS f))
         AND j.unique_key IS NOT DISTINCT FROM g.seen_key
-        AND date_part('epoch', j.scheduled_at) = g.seen_due_epoch
+        AND j.scheduled_at = g.seen_due
     RETURNING j.id, j.unique_yielded
 )
 SELECT

@@ -1,6 +1,9 @@
 -- The outcome of jobs that were just given their keys, with the holder of the key of each job that does not claim.
 SELECT
-    j.id, j.kind, j.queue, j.attempt, j.state::text AS state, j.unique_key, j.claims, j.unique_yielded, h.id AS holder
+    jsonb_build_object(
+        'id', j.id, 'kind', j.kind, 'queue', j.queue, 'attempt', j.attempt, 'state', j.state, 'unique_key', j.unique_key,
+        'claims', j.claims, 'unique_yielded', j.unique_yielded, 'holder', h.id
+    ) AS job
 FROM /* schema */job AS j
 LEFT JOIN LATERAL (
     -- A probe for each: statistics from before a backfill know of no claims, and a join would read all.

@@ -11,14 +11,16 @@ WITH scanned AS MATERIALIZED (
 stretch AS MATERIALIZED (
     SELECT (SELECT count(*) FROM scanned) AS scanned, (SELECT w.id FROM scanned AS w ORDER BY w.id DESC LIMIT 1) AS reached
 )
-SELECT
-    s.scanned, s.reached, j.id, j.queue, j.state::text AS state, j.args, j.meta, j.attempt, j.created_at, j.scheduled_at,
-    date_part('epoch', j.scheduled_at) AS due_epoch,
-    j.attempted_at, j.unique_key, j.unique_states, j.unique_until, j.until_start, j.discard_on_reentry, j.unique_yielded,
-    j.group_key, j.group_limit, j.in_order, j.updates
+SELECT s.scanned, s.reached, CASE WHEN r.id IS NOT NULL THEN to_jsonb(r) END AS job
 FROM stretch AS s
-LEFT JOIN /* schema */job AS j
-    ON j.id = ANY (ARRAY(SELECT w.id FROM scanned AS w))
-    AND j.kind = $4
-    AND (j.finalized_at IS NULL OR j.state = ANY ($5::text[]::/* schema */job_state[]))
-ORDER BY j.id
+LEFT JOIN LATERAL (
+    SELECT
+        j.id, j.queue, j.state, j.args, j.meta, j.attempt, j.created_at, j.scheduled_at, j.scheduled_at AS due,
+        j.attempted_at IS NOT NULL AS was_attempted, j.unique_key, j.unique_states, j.unique_until, j.until_start,
+        j.discard_on_reentry, j.unique_yielded, j.group_key, j.group_limit, j.in_order, j.updates
+    FROM /* schema */job AS j
+    WHERE j.id = ANY (ARRAY(SELECT w.id FROM scanned AS w))
+        AND j.kind = $4
+        AND (j.finalized_at IS NULL OR j.state = ANY ($5::text[]::/* schema */job_state[]))
+) AS r ON true
+ORDER BY r.id

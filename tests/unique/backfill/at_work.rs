@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use uniqueue::{Client, Error, Job, JobFilter, JobId, Runner, RunningJob, UniquePolicy};
+use uniqueue::{Backfill, Client, Error, Job, JobFilter, JobId, Runner, RunningJob, UniquePolicy};
 
 use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
 use support::{Database, WAIT, eventually};
@@ -55,8 +55,8 @@ async fn inserts_and_workers_go_on_and_no_job_is_lost() {
             inserted
         },
         async {
-            let one = client.backfill_kind("a", by_n()).batch(20);
-            let another = client.backfill_kind("a", by_n()).batch(33);
+            let one = Backfill::keys_of(client, "a", by_n()).batch(20);
+            let another = Backfill::keys_of(client, "a", by_n()).batch(33);
             tokio::join!(one, another)
         },
     );
@@ -74,7 +74,7 @@ async fn inserts_and_workers_go_on_and_no_job_is_lost() {
 #[support::test]
 async fn two_at_once_come_to_what_one_comes_to(database: Database, client: &Client) {
     let ids = plain(&database, 300, 2).await;
-    let backfill = || client.backfill_kind("a", by_n()).batch(7);
+    let backfill = || Backfill::keys_of(client, "a", by_n()).batch(7);
     let (one, another) = tokio::join!(backfill(), backfill());
     let (one, another) = (one.unwrap(), another.unwrap());
     assert_eq!((one.jobs, another.jobs), (600, 600));
@@ -89,7 +89,7 @@ async fn two_at_once_come_to_what_one_comes_to(database: Database, client: &Clie
     assert_eq!(holders.len(), 300);
     let twins: std::collections::HashSet<_> = ids.iter().collect();
     assert_eq!(twins.len(), 600);
-    assert_eq!(counts(&client.backfill_kind("a", by_n()).await.unwrap()), [600, 300, 0, 0, 0, 300, 0, 0, 0]);
+    assert_eq!(counts(&Backfill::keys_of(client, "a", by_n()).await.unwrap()), [600, 300, 0, 0, 0, 300, 0, 0, 0]);
 }
 
 #[support::test]
@@ -98,7 +98,7 @@ async fn killed_in_the_middle_it_goes_on_when_it_is_run_again(database: Database
     let batches = Arc::new(AtomicUsize::new(0));
     let enough = Arc::new(Notify::new());
     let (told, signal) = (Arc::clone(&batches), Arc::clone(&enough));
-    let backfill = client.backfill_kind("a", by_n()).batch(10).on_progress(move |progress| {
+    let backfill = Backfill::keys_of(client, "a", by_n()).batch(10).on_progress(move |progress| {
         assert!((0.0..=1.0).contains(&progress.part));
         if told.fetch_add(1, Ordering::AcqRel) == 4 {
             signal.notify_one();
@@ -113,7 +113,7 @@ async fn killed_in_the_middle_it_goes_on_when_it_is_run_again(database: Database
     let keyed = "SELECT count(*) FROM {schema}.job WHERE unique_key IS NOT NULL";
     let before = database.number(keyed).await;
     assert!((50..500).contains(&before), "{before}");
-    let report = client.backfill_kind("a", by_n()).await.unwrap();
+    let report = Backfill::keys_of(client, "a", by_n()).await.unwrap();
     assert_eq!((report.jobs, report.unchanged + report.claimed), (500, 500), "{report:?}");
     assert_eq!(database.number(keyed).await, 500);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 500);
@@ -129,7 +129,7 @@ async fn what_others_hold_fast_is_left_until_they_let_go(database: Database, cli
     client.insert(numbered(1).unique(by_n())).tx(&mut holds).await.unwrap();
     let mut holds = Some(holds);
     let (let_go, told) = tokio::sync::mpsc::unbounded_channel();
-    let backfill = client.backfill_kind("a", by_n()).on_progress(move |_| {
+    let backfill = Backfill::keys_of(client, "a", by_n()).on_progress(move |_| {
         let _ = let_go.send(());
     });
     let mut told = told;
@@ -150,7 +150,7 @@ async fn a_job_that_is_due_since_ever_gets_its_key(database: Database, client: &
     for (id, due) in ids.iter().zip(["-infinity", "4713-01-02 BC", "200000-01-01"]) {
         database.execute(&format!("UPDATE {{schema}}.job SET scheduled_at = '{due}' WHERE id = '{id}'")).await;
     }
-    assert_eq!(counts(&client.backfill_kind("a", by_n()).await.unwrap()), [3, 0, 3, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(counts(&Backfill::keys_of(client, "a", by_n()).await.unwrap()), [3, 0, 3, 0, 0, 0, 0, 0, 0]);
 }
 
 #[support::test]
@@ -160,7 +160,7 @@ async fn more_contested_jobs_than_a_statement_reads_are_all_tried_again(database
     sqlx::query(database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *holds).await.unwrap();
     let mut holds = Some(holds);
     let (let_go, mut told) = tokio::sync::mpsc::unbounded_channel();
-    let backfill = client.backfill_kind("a", by_n()).batch(5_000).on_progress(move |progress| {
+    let backfill = Backfill::keys_of(client, "a", by_n()).batch(5_000).on_progress(move |progress| {
         let _ = let_go.send(progress);
     });
     let (report, ()) = tokio::join!(backfill.into_future(), async {
@@ -188,13 +188,13 @@ async fn what_makes_no_key_is_refused_before_anything_changes() {
     client.insert(Plain {}).await.unwrap();
     let bad: Value = json!({"keys": ["args"], "args_keys": []});
     assert!(UniquePolicy::from_ojs(&bad).is_err());
-    let error = client.backfill_kind("a", UniquePolicy::river()).await.unwrap_err();
+    let error = Backfill::keys_of(client, "a", UniquePolicy::river()).await.unwrap_err();
     assert!(matches!(error, Error::InvalidPolicy { .. }), "{error}");
-    assert!(client.backfill_kind("a", UniquePolicy::new().states([])).await.is_err());
-    assert!(client.backfill_kind("", by_n()).await.is_err());
-    assert!(client.backfill_kind("a", by_n()).batch(0).await.is_err());
-    let report = client.backfill::<Plain>().await.unwrap();
+    assert!(Backfill::keys_of(client, "a", UniquePolicy::new().states([])).await.is_err());
+    assert!(Backfill::keys_of(client, "", by_n()).await.is_err());
+    assert!(Backfill::keys_of(client, "a", by_n()).batch(0).await.is_err());
+    let report = Backfill::keys::<Plain>(client).await.unwrap();
     assert_eq!((report.jobs, report.unfit), (1, 1));
     assert!(report.unfit_jobs[0].problem.contains("neither a policy nor a key"), "{report:?}");
-    assert_eq!(client.backfill_kind("nobody", by_n()).await.unwrap().jobs, 0);
+    assert_eq!(Backfill::keys_of(client, "nobody", by_n()).await.unwrap().jobs, 0);
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use time::OffsetDateTime;
 use uniqueue::{
-    BackfillReport, Client, Job, JobId, JobState, NewJob, OnCollision, OnReentry, UniqueKey, UniquePolicy, UniqueScope,
-    Until,
+    Backfill, BackfillReport, Client, Job, JobId, JobState, NewJob, OnCollision, OnReentry, UniqueKey, UniquePolicy,
+    UniqueScope, Until,
 };
 
 use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
@@ -36,7 +36,7 @@ async fn after_a_backfill_the_insert_of_the_same_job_is_a_duplicate_through_both
             database.set_state(before, state).await;
             let policy = UniquePolicy::from_ojs(document).unwrap();
             let claims_completed = document["scope"] == "exists";
-            let report = client.backfill_kind(&kind, policy.clone()).await.unwrap();
+            let report = Backfill::keys_of(client, &kind, policy.clone()).await.unwrap();
             if state == "completed" && !claims_completed {
                 assert_eq!(report.jobs, 0, "{document} {state}");
                 continue;
@@ -73,7 +73,7 @@ async fn a_dry_run_changes_nothing_and_tells_what_the_run_does(database: Databas
     database.set_state(ids[0], "running").await;
     let before = database.text("SELECT md5(string_agg(j::text, '' ORDER BY j.id)) FROM {schema}.job AS j").await;
     for on_collision in [OnCollision::GoOn, OnCollision::Cancel] {
-        let dry = client.backfill_kind("a", by_n()).on_collision(on_collision).dry_run().await.unwrap();
+        let dry = Backfill::keys_of(client, "a", by_n()).on_collision(on_collision).dry_run().await.unwrap();
         let after = database.text("SELECT md5(string_agg(j::text, '' ORDER BY j.id)) FROM {schema}.job AS j").await;
         assert_eq!(before, after);
         assert!(dry.dry_run && !dry.is_settled());
@@ -82,8 +82,8 @@ async fn a_dry_run_changes_nothing_and_tells_what_the_run_does(database: Databas
         assert_eq!((dry.collisions.len(), dry.unfit_jobs.len()), (100, 1));
         assert!(dry.unfit_jobs[0].problem.contains("args_keys") || dry.unfit_jobs[0].problem.contains("\"n\""));
     }
-    let dry = client.backfill_kind("a", by_n()).dry_run().await.unwrap();
-    let run = client.backfill_kind("a", by_n()).await.unwrap();
+    let dry = Backfill::keys_of(client, "a", by_n()).dry_run().await.unwrap();
+    let run = Backfill::keys_of(client, "a", by_n()).await.unwrap();
     assert_eq!(counts(&dry), counts(&run));
     let pairs = |report: &BackfillReport| -> HashMap<JobId, JobId> {
         report.collisions.iter().map(|collision| (collision.job, collision.holder)).collect()
@@ -94,7 +94,7 @@ async fn a_dry_run_changes_nothing_and_tells_what_the_run_does(database: Databas
 #[support::test]
 async fn the_oldest_job_claims_and_the_others_go_on_without(database: Database, client: &Client) {
     let ids = plain(&database, 3, 3).await;
-    let report = client.backfill_kind("a", by_n().on_reentry(OnReentry::Discard)).batch(2).await.unwrap();
+    let report = Backfill::keys_of(client, "a", by_n().on_reentry(OnReentry::Discard)).batch(2).await.unwrap();
     assert_eq!(counts(&report), [9, 0, 3, 0, 0, 6, 0, 0, 0]);
     for (place, id) in ids.iter().enumerate() {
         let found = row(&database, *id).await;
@@ -105,7 +105,7 @@ async fn the_oldest_job_claims_and_the_others_go_on_without(database: Database, 
     assert_eq!(database.number(discards).await, 9);
     // Run again it finds the claims as they are; when a holder is gone, the next job takes its claim.
     client.cancel(ids[0]).await.unwrap();
-    let again = client.backfill_kind("a", by_n().on_reentry(OnReentry::Discard)).await.unwrap();
+    let again = Backfill::keys_of(client, "a", by_n().on_reentry(OnReentry::Discard)).await.unwrap();
     assert_eq!(counts(&again), [8, 2, 1, 0, 0, 5, 0, 0, 0]);
     assert!(row(&database, ids[3]).await.claims);
     no_claim_is_missing(&database).await;
@@ -116,7 +116,7 @@ async fn cancelling_collisions_spares_what_runs_and_names_the_holder(database: D
     let ids = plain(&database, 1, 4).await;
     database.set_state(ids[1], "running").await;
     database.set_state(ids[2], "retryable").await;
-    let report = client.backfill_kind("a", by_n()).on_collision(OnCollision::Cancel).await.unwrap();
+    let report = Backfill::keys_of(client, "a", by_n()).on_collision(OnCollision::Cancel).await.unwrap();
     assert_eq!(counts(&report), [4, 0, 1, 0, 0, 3, 2, 0, 0]);
     assert!(!report.is_settled(), "one runs without the claim");
     let running = row(&database, ids[1]).await;
@@ -138,10 +138,10 @@ async fn keys_that_jobs_carry_change_only_when_asked_and_what_was_given_up_stays
     let scoped = client.insert(numbered(3).unique(by_n().scope(UniqueScope::Queued))).await.unwrap().id();
     let released = client.insert(numbered(4).unique(by_n())).await.unwrap();
     client.release_claim(released.job.unique_key.as_deref().unwrap()).await.unwrap();
-    let report = client.backfill_kind("a", by_n()).await.unwrap();
+    let report = Backfill::keys_of(client, "a", by_n()).await.unwrap();
     assert_eq!(counts(&report), [4, 1, 0, 0, 3, 0, 0, 0, 0]);
     assert_eq!(row(&database, own).await.unique_key.as_deref(), Some("own"));
-    let report = client.backfill_kind("a", by_n()).rekey().await.unwrap();
+    let report = Backfill::keys_of(client, "a", by_n()).overwrite().await.unwrap();
     assert_eq!(counts(&report), [4, 1, 3, 0, 0, 0, 0, 0, 0]);
     for (id, n) in [(own, 1), (older, 2), (scoped, 3)] {
         let again = client.insert(numbered(n).unique(by_n())).await.unwrap();
@@ -150,7 +150,7 @@ async fn keys_that_jobs_carry_change_only_when_asked_and_what_was_given_up_stays
     }
     assert_eq!(client.holder("own").await.unwrap().map(|job| job.id), None);
     assert!(!row(&database, released.id()).await.claims);
-    let report = client.backfill_kind("a", by_n()).rekey().await.unwrap();
+    let report = Backfill::keys_of(client, "a", by_n()).overwrite().await.unwrap();
     assert_eq!((report.unchanged, report.is_settled()), (4, true));
 }
 
@@ -163,7 +163,7 @@ async fn a_dead_job_that_gave_its_claim_up_takes_no_key_from_a_live_one(database
     let live = client.insert(numbered(1).unique(by_args)).await.unwrap();
     assert!(!live.duplicate);
     let policy = by_n().scope(UniqueScope::Completed);
-    let backfill = || client.backfill_kind("a", policy.clone()).rekey().on_collision(OnCollision::Cancel);
+    let backfill = || Backfill::keys_of(client, "a", policy.clone()).overwrite().on_collision(OnCollision::Cancel);
     for report in [backfill().dry_run().await.unwrap(), backfill().await.unwrap()] {
         assert_eq!(counts(&report), [2, 0, 1, 1, 0, 0, 0, 0, 0], "{report:?}");
     }
@@ -179,7 +179,7 @@ async fn a_claim_that_is_over_is_not_made(database: Database, client: &Client) {
     let ids = plain(&database, 2, 1).await;
     database.pass(Duration::from_secs(7_200)).await;
     let hour = Duration::from_secs(3_600);
-    let report = client.backfill_kind("a", by_n().period(hour)).await.unwrap();
+    let report = Backfill::keys_of(client, "a", by_n().period(hour)).await.unwrap();
     assert_eq!(counts(&report), [2, 0, 0, 2, 0, 0, 0, 0, 0]);
     let expired = row(&database, ids[0]).await;
     assert_eq!(expired.unique_until, Some(expired.created_at + hour));
@@ -190,16 +190,16 @@ async fn a_claim_that_is_over_is_not_made(database: Database, client: &Client) {
     database
         .execute(&format!("UPDATE {{schema}}.job SET attempted_at = now(), attempt = 1 WHERE id = '{started}'"))
         .await;
-    let report = client.backfill_kind("s", by_n().until(Until::Start)).await.unwrap();
+    let report = Backfill::keys_of(client, "s", by_n().until(Until::Start)).await.unwrap();
     assert_eq!(counts(&report), [2, 0, 1, 1, 0, 0, 0, 0, 0]);
     assert!(row(&database, waits).await.claims && !row(&database, started).await.claims);
     // In a state that claims nothing the key waits for the state.
     let runs = client.insert(NewJob::new("r", &json!({"n": 1}))).await.unwrap().id();
     database.set_state(runs, "running").await;
     let queued = by_n().scope(UniqueScope::Queued);
-    let report = client.backfill_kind("r", queued.clone()).await.unwrap();
+    let report = Backfill::keys_of(client, "r", queued.clone()).await.unwrap();
     assert_eq!(counts(&report), [1, 0, 0, 1, 0, 0, 0, 0, 0]);
-    assert_eq!(client.backfill_kind("r", queued).await.unwrap().unchanged, 1);
+    assert_eq!(Backfill::keys_of(client, "r", queued).await.unwrap().unchanged, 1);
 }
 
 #[support::test]
@@ -224,20 +224,20 @@ async fn whichever_time_a_window_was_taken_from_the_key_stays_and_a_completed_jo
     let put_off = client.insert(NewJob::new("b", &json!({"n": 3})).unique(lasting.clone())).await.unwrap();
     set(put_off.id(), "state = 'scheduled', scheduled_at = now() + interval '5 hours'").await;
     for report in [
-        client.backfill_kind("a", windowed()).await.unwrap(),
-        client.backfill_kind("a", windowed()).rekey().await.unwrap(),
+        Backfill::keys_of(client, "a", windowed()).await.unwrap(),
+        Backfill::keys_of(client, "a", windowed()).overwrite().await.unwrap(),
     ] {
         assert_eq!(counts(&report), [2, 2, 0, 0, 0, 0, 0, 0, 0], "{report:?}");
     }
     assert_eq!(row(&database, snoozed.id()).await.unique_key, snoozed.job.unique_key);
-    assert_eq!(client.backfill_kind("b", lasting).await.unwrap().unchanged, 1);
+    assert_eq!(Backfill::keys_of(client, "b", lasting).await.unwrap().unchanged, 1);
     // Another length of time is still another.
-    assert_eq!(client.backfill_kind("b", by_n().ttl(2 * hour)).await.unwrap().other_key, 1);
+    assert_eq!(Backfill::keys_of(client, "b", by_n().ttl(2 * hour)).await.unwrap().other_key, 1);
     // Without a key: a job that was completed at once was due when it was scheduled.
     let completed = client.insert(numbered(4).scheduled_at(later)).await.unwrap().id();
     database.set_state(completed, "completed").await;
     set(completed, "attempt = 1, attempted_at = now()").await;
-    assert_eq!(client.backfill_kind("a", windowed()).await.unwrap().claimed, 1);
+    assert_eq!(Backfill::keys_of(client, "a", windowed()).await.unwrap().claimed, 1);
     let again = client.insert(numbered(4).scheduled_at(later).unique(windowed())).await.unwrap();
     assert_eq!((again.duplicate, again.id()), (true, completed));
 }
@@ -269,10 +269,10 @@ async fn a_typed_kind_makes_its_own_keys() {
     client.insert(NewJob::new("derived", &json!({"user": "a word"}))).await.unwrap();
     let by_hand = client.insert(NewJob::new("by hand", &json!({"user": 7}))).await.unwrap().id();
     client.insert(NewJob::new("by hand", &json!({"user": 0}))).await.unwrap();
-    let report = client.backfill::<Derived>().await.unwrap();
+    let report = Backfill::keys::<Derived>(client).await.unwrap();
     assert_eq!((report.jobs, report.claimed, report.unfit), (2, 1, 1), "{report:?}");
     assert_eq!(client.insert(Derived { user: 7 }).await.unwrap().id(), derived);
-    let report = client.backfill::<ByHand>().await.unwrap();
+    let report = Backfill::keys::<ByHand>(client).await.unwrap();
     assert_eq!((report.jobs, report.claimed, report.unfit), (2, 1, 1), "{report:?}");
     assert_eq!(client.insert(ByHand { user: 7 }).await.unwrap().id(), by_hand);
 }
@@ -313,10 +313,10 @@ async fn final_jobs_of_an_older_shape_count_only_where_the_policy_claims_in_thei
         }
         client.insert(NewJob::new(kind, &json!({"user": 7}))).await.unwrap();
     }
-    let report = client.backfill::<Active>().await.unwrap();
+    let report = Backfill::keys::<Active>(client).await.unwrap();
     assert_eq!((counts(&report), report.is_settled()), ([1, 0, 1, 0, 0, 0, 0, 0, 0], true));
-    let report = client.backfill::<Completed>().await.unwrap();
+    let report = Backfill::keys::<Completed>(client).await.unwrap();
     assert_eq!((counts(&report), report.is_settled()), ([2, 0, 1, 0, 0, 0, 0, 1, 0], false));
-    let report = client.backfill::<ByHand>().await.unwrap();
+    let report = Backfill::keys::<ByHand>(client).await.unwrap();
     assert_eq!((counts(&report), report.is_settled()), ([1, 0, 1, 0, 0, 0, 0, 0, 0], true));
 }

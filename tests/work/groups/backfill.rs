@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use uniqueue::{Client, Error, GroupBackfillReport, Job, JobId, JobRow, NewJob, UniqueKey, UniquePolicy};
+use uniqueue::{Backfill, BackfillReport, Client, Error, Job, JobId, JobRow, NewJob, UniqueKey, UniquePolicy};
 
 use super::{assert_limits_were_kept, with_history};
 use support::process::{Order, RunnerProcess};
@@ -22,8 +22,8 @@ async fn row(database: &Database, id: JobId) -> JobRow {
 }
 
 /// What a report counts, for comparing: jobs, unchanged, grouped, other group, running, unfit, contested.
-fn counts(report: &GroupBackfillReport) -> [u64; 7] {
-    let GroupBackfillReport { jobs, unchanged, grouped, other_group, running, unfit, contested, .. } = report;
+fn counts(report: &BackfillReport) -> [u64; 7] {
+    let BackfillReport { jobs, unchanged, grouped, other_group, running, unfit, contested, .. } = report;
     [*jobs, *unchanged, *grouped, *other_group, *running, *unfit, *contested]
 }
 
@@ -40,7 +40,7 @@ async fn after_a_backfill_a_job_has_the_group_that_an_insert_would_give_it() {
     let id = client.insert(NewJob::new("sync", &json!({"customer": 7}))).await.unwrap().id();
     let ended = client.insert(NewJob::new("sync", &json!({"customer": 7}))).await.unwrap().id();
     database.set_state(ended, "completed").await;
-    let report = client.backfill_groups::<Sync>().await.unwrap();
+    let report = Backfill::groups::<Sync>(client).await.unwrap();
     assert_eq!((counts(&report), report.is_settled()), ([1, 0, 1, 0, 0, 0, 0], true));
     let expected = client.insert(Sync { customer: 7 }).await.unwrap().job;
     let found = row(&database, id).await;
@@ -53,7 +53,7 @@ async fn after_a_backfill_a_job_has_the_group_that_an_insert_would_give_it() {
         let id = client.insert(numbered(n)).await.unwrap().id();
         database.set_state(id, state).await;
     }
-    let report = client.backfill_groups_of("a", by_n()).in_order().batch(3).await.unwrap();
+    let report = Backfill::groups_of(client, "a", by_n()).in_order().batch(3).await.unwrap();
     assert_eq!(counts(&report), [4, 0, 4, 0, 0, 0, 0]);
     let expected = client.insert(numbered(0).group_by(by_n()).in_order()).await.unwrap().job;
     let alike = format!(
@@ -61,7 +61,7 @@ async fn after_a_backfill_a_job_has_the_group_that_an_insert_would_give_it() {
         expected.group_key.unwrap()
     );
     assert_eq!(database.number(&alike).await, 2);
-    let report = client.backfill_groups_of("a", by_n()).in_order().await.unwrap();
+    let report = Backfill::groups_of(client, "a", by_n()).in_order().await.unwrap();
     assert_eq!(counts(&report), [5, 5, 0, 0, 0, 0, 0]);
 }
 
@@ -75,13 +75,13 @@ async fn a_dry_run_of_groups_changes_nothing_and_tells_what_the_run_does(databas
     let rows = async || database.text("SELECT md5(string_agg(j::text, '' ORDER BY j.id)) FROM {schema}.job AS j").await;
     let before = rows().await;
     let mut parts = Vec::new();
-    let dry = client.backfill_groups_of("a", by_n()).limit(2).batch(7).dry_run();
+    let dry = Backfill::groups_of(client, "a", by_n()).limit(2).batch(7).dry_run();
     let dry = dry.on_progress(|progress| parts.push(progress.part)).await.unwrap();
     assert_eq!(rows().await, before);
     assert_eq!((counts(&dry), dry.dry_run, dry.is_settled()), ([33, 0, 30, 1, 1, 1, 0], true, false));
     assert!(dry.unfit_jobs[0].problem.contains("\"n\""), "{dry:?}");
     assert!(parts.len() > 4 && parts.is_sorted() && parts.last() == Some(&1.0), "{parts:?}");
-    let run = client.backfill_groups_of("a", by_n()).limit(2).batch(7).await.unwrap();
+    let run = Backfill::groups_of(client, "a", by_n()).limit(2).batch(7).await.unwrap();
     assert_eq!(counts(&run), counts(&dry));
 }
 
@@ -93,10 +93,10 @@ async fn groups_that_jobs_have_change_only_when_asked(database: Database, client
     for id in [other, began] {
         database.execute(&format!("UPDATE {{schema}}.job SET began = 1, attempt = 1 WHERE id = '{id}'")).await;
     }
-    let backfill = || client.backfill_groups_of("a", UniqueKey::raw("all")).in_order();
+    let backfill = || Backfill::groups_of(client, "a", UniqueKey::raw("all")).in_order();
     assert_eq!(counts(&backfill().await.unwrap()), [3, 1, 0, 2, 0, 0, 0]);
     assert_eq!(row(&database, other).await.group_key.as_deref(), Some("other"));
-    assert_eq!(counts(&backfill().regroup().await.unwrap()), [3, 1, 2, 0, 0, 0, 0]);
+    assert_eq!(counts(&backfill().overwrite().await.unwrap()), [3, 1, 2, 0, 0, 0, 0]);
     for id in [other, unlimited, began] {
         let found = row(&database, id).await;
         assert_eq!((found.group_key.as_deref(), found.in_order), (Some("all"), true));
@@ -105,7 +105,7 @@ async fn groups_that_jobs_have_change_only_when_asked(database: Database, client
     assert_eq!(database.number(&first).await, 1, "in its own line it stays first");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE began IS NOT NULL").await, 1);
     // Out of order nothing has begun.
-    let report = client.backfill_groups_of("a", UniqueKey::raw("all")).limit(5).regroup().await.unwrap();
+    let report = Backfill::groups_of(client, "a", UniqueKey::raw("all")).limit(5).overwrite().await.unwrap();
     assert_eq!(counts(&report), [3, 0, 3, 0, 0, 0, 0]);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE began IS NULL AND group_limit = 5").await, 3);
 }
@@ -120,16 +120,16 @@ async fn a_group_that_can_never_work_is_refused_before_a_job_is_read() {
 
     let database = Database::new().await;
     let client = &database.client;
-    let of = |policy: UniquePolicy| client.backfill_groups_of("a", policy);
+    let of = |policy: UniquePolicy| Backfill::groups_of(client, "a", policy);
     let hour = std::time::Duration::from_secs(3_600);
     for (backfill, expected) in [
-        (client.backfill_groups::<Plain>(), "the kind has no group"),
+        (Backfill::groups::<Plain>(client), "the kind has no group"),
         (of(by_n()).limit(0), "invalid group_limit: must be 1 to 32767: 0"),
         (of(by_n()).limit(2).in_order(), "must be 1 for a job that is in_order: 2"),
         (of(by_n().window(hour)), "window"),
         (of(UniqueKey::raw("").into()), "key"),
         (of(by_n()).batch(0), "invalid batch: must be at least 1: 0"),
-        (client.backfill_groups_of("", by_n()), "kind"),
+        (Backfill::groups_of(client, "", by_n()), "kind"),
     ] {
         let error = backfill.await.unwrap_err();
         assert!(!matches!(error, Error::Database(_)) && error.to_string().contains(expected), "{error}");
@@ -142,7 +142,7 @@ async fn a_job_that_is_locked_gets_its_group_when_the_lock_is_gone(database: Dat
     let mut tx = database.pool().begin().await.unwrap();
     let lock = format!("SELECT FROM {{schema}}.job WHERE id = '{}' FOR NO KEY UPDATE", ids[1]);
     sqlx::query(database.sql(&lock)).execute(&mut *tx).await.unwrap();
-    let (report, ()) = tokio::join!(client.backfill_groups_of("a", by_n()), async {
+    let (report, ()) = tokio::join!(Backfill::groups_of(client, "a", by_n()), async {
         database.until("SELECT count(*) FROM {schema}.job WHERE group_key IS NOT NULL", 2).await;
         tx.rollback().await.unwrap();
     });
@@ -159,7 +159,7 @@ async fn a_job_leaves_its_group_only_under_the_lock_of_its_queue() {
     sqlx::query(database.sql("SELECT FROM {schema}._lock_queue('default')")).execute(&mut *fetch).await.unwrap();
     let waits = "SELECT count(*) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND query LIKE '-- Puts jobs%' AND datname = current_database()";
-    let (report, ()) = tokio::join!(client.backfill_groups_of("a", UniqueKey::raw("new")).regroup(), async {
+    let (report, ()) = tokio::join!(Backfill::groups_of(client, "a", UniqueKey::raw("new")).overwrite(), async {
         database.until(waits, 1).await;
         database.until(waits, 0).await;
         let regrouped = "SELECT count(*) FROM {schema}.job WHERE group_key = 'new'";
@@ -182,7 +182,7 @@ async fn limits_hold_for_jobs_that_get_their_groups_while_runners_fetch() {
     database.until("SELECT count(*) FROM (SELECT FROM {schema}.job WHERE attempt > 0 LIMIT 1) AS j", 1).await;
     // Two at once share the work, and jobs start without a group until they get one.
     let by_millis =
-        || client.backfill_groups_of("deed", UniquePolicy::new().by_arg_fields(["millis"])).limit(2).batch(20);
+        || Backfill::groups_of(client, "deed", UniquePolicy::new().by_arg_fields(["millis"])).limit(2).batch(20);
     let (one, another) = tokio::join!(by_millis(), by_millis());
     let (one, another) = (one.unwrap(), another.unwrap());
     let grouped = one.grouped + another.grouped;
@@ -190,7 +190,8 @@ async fn limits_hold_for_jobs_that_get_their_groups_while_runners_fetch() {
     assert_eq!(one.contested + another.contested, 0);
     // From one group to another and back, while jobs start in both.
     for key in ["even", "odd", "even"] {
-        let report = client.backfill_groups_of("deed", UniqueKey::raw(key)).limit(3).regroup().batch(20).await.unwrap();
+        let report =
+            Backfill::groups_of(client, "deed", UniqueKey::raw(key)).limit(3).overwrite().batch(20).await.unwrap();
         assert_eq!(report.unfit + report.other_group, 0);
     }
     database.until("SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL", 0).await;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{Client, JobId, JobRow, Obstacle};
+use uniqueue::{Client, JobFilter, JobId, JobRow, Obstacle};
 
 use super::filter::FilterArguments;
 use super::state_text::{state_style, time_in_state};

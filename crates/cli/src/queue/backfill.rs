@@ -1,14 +1,13 @@
 //! `uniqueue queue backfill`.
 
 use clap::{ArgGroup, Args};
-use uniqueue::{GroupBackfillReport, UniqueKey};
+use uniqueue::{Backfill, UniqueKey};
 
 use crate::ask::ask;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::given::Given;
 use crate::interrupt::{nothing_changed, or_interrupted};
-use crate::output::{self, Bar, Cell, Record, Style};
 use crate::policy_argument::PolicyArgument;
 use crate::unique::backfill as keys;
 use crate::verdict::Verdict;
@@ -22,7 +21,7 @@ use crate::verdict::Verdict;
 #[command(group = ArgGroup::new("source").required(true))]
 #[command(after_help = "\
 With --json it prints one object: {\"kind\", \"dry_run\", \"jobs\", \"unchanged\", \"grouped\", \"other_group\", \"running\",
-\"unfit\", \"contested\", \"unfit_jobs\": [{\"job\", \"problem\"}]}.
+\"unfit\", \"contested\", \"unfit_jobs\": [{\"job\", \"problem\"}]}, and the counts of keys, which are 0.
 
 Examples:
   uniqueue queue backfill --kind sync --policy '{\"keys\": [\"args\"], \"args_keys\": [\"customer\"]}' --group-limit 3 --dry-run
@@ -83,36 +82,11 @@ async fn backfill(arguments: BackfillArguments) -> Result<Verdict, Failure> {
         (None, group) => UniqueKey::raw(group.unwrap_or_default()).into(),
     };
     ask(&database, async |client, form| {
-        let backfill = client.backfill_groups_of(kind, policy).batch(batch);
+        let backfill = Backfill::groups_of(client, kind, policy).batch(batch);
         let backfill = backfill.given(group_limit, |backfill, limit| backfill.limit(limit));
         let backfill = backfill.given_flag(in_order, |backfill| backfill.in_order());
-        let backfill = backfill.given_flag(dry_run, |backfill| backfill.dry_run());
-        let backfill = backfill.given_flag(regroup, |backfill| backfill.regroup());
-        // The jobs are not counted, so the bar shows thousandths of the time between the oldest and the newest job.
-        let bar = Bar::new("backfilling", Some(1_000));
-        let report = backfill.on_progress(move |progress| bar.reach(progress.part)).await?;
-        let verdict = if report.is_settled() { Verdict::Fine } else { Verdict::NotFine };
-        Ok(form.object(&report, text)?.verdict(verdict))
+        let report = keys::follow(backfill, dry_run, regroup).await?;
+        keys::answer(&form, &report, |report| keys::text(report, true))
     })
     .await
-}
-
-fn text(report: &GroupBackfillReport) -> String {
-    let mut record = Record::new();
-    record.field("kind", report.kind.as_str());
-    record.field("jobs", output::count(report.jobs));
-    let grouped = if report.dry_run { "would get a group" } else { "got a group" };
-    record.field(grouped, output::count(report.grouped));
-    record.field("have it already", output::count(report.unchanged));
-    for (name, count, style) in [
-        ("have another group, limit or order (--regroup)", report.other_group, Style::Warn),
-        ("run without it: run it again when they have ended", report.running, Style::Warn),
-        ("the policy makes no key for", report.unfit, Style::Bad),
-        ("locked by other transactions: run it again", report.contested, Style::Warn),
-    ] {
-        if count > 0 {
-            record.field(name, Cell::new(output::count(count)).style(style));
-        }
-    }
-    format!("{}\n{}", record.draw(), keys::unfit(&report.unfit_jobs))
 }

@@ -1,12 +1,12 @@
-//! `uniqueue unique backfill`.
+//! `uniqueue unique backfill`, and how it and `uniqueue queue backfill` run and report.
 
-use uniqueue::{BackfillReport, OnCollision, UnfitJob};
+use uniqueue::{Backfill, BackfillReport, OnCollision};
 
 use super::args::{BackfillArguments, Collisions};
 use crate::ask::ask;
 use crate::failure::Failure;
 use crate::given::Given;
-use crate::output::{self, Answer, Bar, Cell, Column, Record, Style, Table};
+use crate::output::{self, Answer, Bar, Cell, Column, Form, Record, Style, Table};
 use crate::verdict::Verdict;
 
 /// The state that an interrupted backfill leaves.
@@ -28,39 +28,66 @@ pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure
                 return Ok(Answer::from(Verdict::NotFine));
             }
         }
-        let backfill = client.backfill_kind(kind, policy).batch(batch);
-        let backfill = backfill.given_flag(dry_run, |backfill| backfill.dry_run());
-        let backfill = backfill.given_flag(rekey, |backfill| backfill.rekey());
+        let backfill = Backfill::keys_of(client, kind, policy).batch(batch);
         let backfill = backfill.given_flag(cancels, |backfill| backfill.on_collision(OnCollision::Cancel));
-        // The jobs are not counted, so the bar shows thousandths of the time between the oldest and the newest job.
-        let bar = Bar::new("backfilling", Some(1_000));
-        let report = backfill.on_progress(move |progress| bar.reach(progress.part)).await?;
-        let verdict = if report.is_settled() { Verdict::Fine } else { Verdict::NotFine };
-        Ok(form.object(&report, |report| text(report, on_collision))?.verdict(verdict))
+        let report = follow(backfill, dry_run, rekey).await?;
+        answer(&form, &report, |report| {
+            let mut text = text(report, false);
+            if dry_run && report.collided > 0 && !cancels {
+                let hint = "\nhint: jobs that collide go on without the claim; --on-collision cancel cancels the waiting ones\n";
+                text.push_str(&output::wrap_lines(hint, output::width()));
+            }
+            text
+        })
     })
     .await
 }
 
-fn text(report: &BackfillReport, on_collision: Collisions) -> String {
-    let BackfillReport { dry_run, jobs, unchanged, claimed, unclaimed, other_key, .. } = report;
+/// Runs a backfill with a bar.
+pub(crate) async fn follow(backfill: Backfill<'_>, dry_run: bool, overwrite: bool) -> Result<BackfillReport, Failure> {
+    let backfill = backfill.given_flag(dry_run, |backfill| backfill.dry_run());
+    let backfill = backfill.given_flag(overwrite, |backfill| backfill.overwrite());
+    // The jobs are not counted, so the bar shows thousandths of the time between the oldest and the newest job.
+    let bar = Bar::new("backfilling", Some(1_000));
+    Ok(backfill.on_progress(move |progress| bar.reach(progress.part)).await?)
+}
+
+/// The answer with a report.
+pub(crate) fn answer(
+    form: &Form,
+    report: &BackfillReport,
+    text: impl FnOnce(&BackfillReport) -> String,
+) -> Result<Answer, Failure> {
+    let verdict = if report.is_settled() { Verdict::Fine } else { Verdict::NotFine };
+    Ok(form.object(report, text)?.verdict(verdict))
+}
+
+/// A report on keys or on groups.
+pub(crate) fn text(report: &BackfillReport, of_groups: bool) -> String {
+    let BackfillReport { dry_run, jobs, unchanged, .. } = report;
     let (would, gets) = if *dry_run { ("would ", "get") } else { ("", "got") };
+    let (given, what) = if of_groups { (report.grouped, "a group") } else { (report.claimed, "a key and claim it") };
     let mut record = Record::new();
     record.field("kind", report.kind.as_str());
     record.field("jobs", output::count(*jobs));
-    record.field(format!("{would}{gets} a key and claim it"), output::count(*claimed));
+    record.field(format!("{would}{gets} {what}"), output::count(given));
     record.field("have it already", output::count(*unchanged));
-    let mut field_unless_zero = |name: String, count: u64, style: Style| {
+    let unclaimed = format!("{would}{gets} a key, claim nothing now");
+    let cancelled = if *dry_run { "of these would be cancelled" } else { "of these were cancelled" };
+    for (name, count, style) in [
+        (unclaimed.as_str(), report.unclaimed, Style::Plain),
+        ("have another key or policy (--rekey)", report.other_key, Style::Warn),
+        ("collide with a holder", report.collided, Style::Warn),
+        (cancelled, report.cancelled, Style::Warn),
+        ("have another group, limit or order (--regroup)", report.other_group, Style::Warn),
+        ("run without it: run it again when they have ended", report.running, Style::Warn),
+        ("the policy makes no key for", report.unfit, Style::Bad),
+        ("locked by other transactions: run it again", report.contested, Style::Warn),
+    ] {
         if count > 0 {
             record.field(name, Cell::new(output::count(count)).style(style));
         }
-    };
-    field_unless_zero(format!("{would}{gets} a key, claim nothing now"), *unclaimed, Style::Plain);
-    field_unless_zero("have another key or policy (--rekey)".to_owned(), *other_key, Style::Warn);
-    field_unless_zero("collide with a holder".to_owned(), report.collided, Style::Warn);
-    let cancelled = if *dry_run { "of these would be cancelled" } else { "of these were cancelled" };
-    field_unless_zero(cancelled.to_owned(), report.cancelled, Style::Warn);
-    field_unless_zero("the policy makes no key for".to_owned(), report.unfit, Style::Bad);
-    field_unless_zero("locked by other transactions: run it again".to_owned(), report.contested, Style::Warn);
+    }
     let mut text = format!("{}\n", record.draw());
     if !report.collisions.is_empty() {
         let mut table = Table::new([
@@ -79,23 +106,12 @@ fn text(report: &BackfillReport, on_collision: Collisions) -> String {
         }
         text.push_str(&format!("\n{}", table.text()));
     }
-    text.push_str(&unfit(&report.unfit_jobs));
-    if *dry_run && report.collided > 0 && on_collision == Collisions::GoOn {
-        let hint =
-            "\nhint: jobs that collide go on without the claim; --on-collision cancel cancels the waiting ones\n";
-        text.push_str(&output::wrap_lines(hint, output::width()));
+    if !report.unfit_jobs.is_empty() {
+        let mut table = Table::new([Column::text("job"), Column::long("problem")]);
+        for unfit in &report.unfit_jobs {
+            table.row([unfit.job.to_string(), unfit.problem.clone()]);
+        }
+        text.push_str(&format!("\n{}", table.text()));
     }
     text
-}
-
-/// A table of jobs for which the policy makes no key, if there are any.
-pub(crate) fn unfit(jobs: &[UnfitJob]) -> String {
-    if jobs.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new([Column::text("job"), Column::long("problem")]);
-    for unfit in jobs {
-        table.row([unfit.job.to_string(), unfit.problem.clone()]);
-    }
-    format!("\n{}", table.text())
 }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::value::RawValue;
 use uniqueue::json::{indent_json, parse_json};
-use uniqueue::{BackfillReport, Explanation, InsertOutcome, JobRow, JobState, KindRow, NewJob, UniquePolicy};
+use uniqueue::{Backfill, BackfillReport, Explanation, InsertOutcome, JobRow, JobState, KindRow, NewJob, UniquePolicy};
 
 use super::jobs::SINCE;
 use super::lab::{LAB, replay};
@@ -199,7 +199,7 @@ async fn lab(
         let since = SINCE.iter().find(|(word, ..)| *word == since).unwrap_or(&SINCE[1]);
         return replay(page, kind, &policy, since.2).await;
     }
-    let dry_run = page.client().backfill_kind(kind, policy).rekey().dry_run();
+    let dry_run = Backfill::keys_of(page.client(), kind, policy).overwrite().dry_run();
     match tokio::time::timeout(LAB, async { dry_run.await }).await {
         Ok(Ok(report)) => Ok(tried(page, &report)),
         Ok(Err(error)) => Err(error.to_string()),
