@@ -44,7 +44,7 @@ pub(crate) async fn export(page: Page, fields: Fields) -> Result<Response, Failu
         Some(other) => return Err(Failure::Bad(format!("There is no such format: {other:?}. It is csv or jsonl."))),
     };
     let now = page.now().await?;
-    let filter = query.filter(now).created_before(query.range.inserted_before(now));
+    let filter = query.ordered(query.filter(now)).created_before(query.range.inserted_before(now));
     // Of a filter that fails the first part says so, before the answer begins.
     let first = part(&page, filter.clone(), None).await?;
     page.log("export", &query.command());

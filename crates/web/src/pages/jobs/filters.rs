@@ -9,7 +9,7 @@ use crate::html::{Hostile, at, state};
 use crate::page::Page;
 
 pub(super) fn filters(page: &Page, query: &JobQuery) -> Markup {
-    let set = query.states.len() + query.words().iter().filter(|(_, value)| value.is_some()).count();
+    let set = query.states.len() + query.words().count();
     html! {
         input.sr.sheet-switch type="checkbox" id="filters";
         label.button.sheet-label for="filters" { "Filters" @if set > 0 { " (" (set) ")" } }
@@ -72,28 +72,16 @@ fn times(page: &Page, query: &JobQuery) -> Markup {
 
 /// The other conditions, each with a link that removes it.
 fn conditions(page: &Page, query: &JobQuery) -> Markup {
-    let words = query.words();
     let remove = |name: &str, link: String, shown: Markup| {
         html! {
             a.chip.word href=(page.link(&link)) title={ "Remove the condition on " (name) } { (shown) span.sr { ": remove" } span aria-hidden="true" { "×" } }
         }
     };
     html! {
-        @if words.iter().any(|(_, value)| value.is_some()) || query.attempts.is_some() || query.range.is_own() {
+        @if query.words().next().is_some() || query.attempts.is_some() || query.range.is_own() {
             div.row role="group" aria-label="Conditions" {
-                @for (name, value) in words {
-                    @if let Some(value) = value {
-                        @let link = query.with(|other| match name {
-                            "queue" => other.queue = None,
-                            "group" => other.group = None,
-                            "kind" => other.kind = None,
-                            "key" => other.key = None,
-                            "code" => other.code = None,
-                            "error-pattern" => other.error_pattern = None,
-                            _ => other.args = None,
-                        });
-                        (remove(name, link, html! { (name) " = " span.mono { (Hostile(value)) } }))
-                    }
+                @for (name, value) in query.words() {
+                    (remove(name, query.without(name), html! { (name) " = " span.mono { (Hostile(value)) } }))
                 }
                 @if let Some(attempts) = query.attempts {
                     (remove("attempts", query.with(|other| other.attempts = None), html! { "attempts ≥ " span.mono { (attempts) } }))
@@ -115,12 +103,12 @@ fn search(page: &Page, query: &JobQuery) -> Markup {
             @for (name, value) in query.pairs() {
                 @if !["kind", "queue", "group", "key", "args", "after"].contains(&name) { input type="hidden" name=(name) value=(value); }
             }
-            input name="kind" value=[query.kind.as_deref()] placeholder="kind" aria-label="Kind" list="kinds" size="16";
-            input name="queue" value=[query.queue.as_deref()] placeholder="queue" aria-label="Queue" list="queues" size="12";
-            input name="group" value=[query.group.as_deref()] placeholder="group" aria-label="Group" list="groups" size="12";
-            input name="key" value=[query.key.as_deref()] placeholder="unique key" aria-label="Unique key" size="18";
+            input name="kind" value=[query.word("kind")] placeholder="kind" aria-label="Kind" list="kinds" size="16";
+            input name="queue" value=[query.word("queue")] placeholder="queue" aria-label="Queue" list="queues" size="12";
+            input name="group" value=[query.word("group")] placeholder="group" aria-label="Group" list="groups" size="12";
+            input name="key" value=[query.word("key")] placeholder="unique key" aria-label="Unique key" size="18";
             @if page.app.redact.is_none() {
-                input.mono name="args" value=[query.args.as_deref()] placeholder="in args: text, to: ada@…, {\"user_id\": 42}"
+                input.mono name="args" value=[query.word("args")] placeholder="in args: text, to: ada@…, {\"user_id\": 42}"
                     aria-label="In args: text, a member and its text, or JSON" size="34";
             }
             button { "Filter" }

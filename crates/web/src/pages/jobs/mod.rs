@@ -84,7 +84,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
 
 /// Args and errors cannot be searched where parts of jobs are hidden.
 pub(super) fn check_args(page: &Page, query: &JobQuery) -> Result<(), Failure> {
-    match (query.args.is_some() || query.error_pattern.is_some()) && page.app.redact.is_some() {
+    match (query.word("args").or(query.word("error-pattern")).is_some()) && page.app.redact.is_some() {
         true => {
             Err(Failure::Bad("Args and errors cannot be searched here, because parts of jobs are hidden.".to_owned()))
         }

@@ -1,5 +1,7 @@
 //! The filter of the list of jobs, as the URL holds it.
 
+use std::collections::BTreeMap;
+
 use time::OffsetDateTime;
 use uniqueue::{JobFilter, JobId, JobState, StateSet};
 
@@ -9,19 +11,27 @@ use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::quoted;
 
+/// The conditions that a text names, and what they are to a filter. The fields of the URL and the options of the command have
+/// these names.
+const WORDS: [(&str, AddWord); 7] = [
+    ("queue", |filter, name| filter.queue(name)),
+    ("group", |filter, key| filter.group(key)),
+    ("kind", |filter, name| filter.kind(name)),
+    ("key", |filter, key| filter.unique_key(key)),
+    ("args", |filter, typed| ArgsCondition::read(typed).add_to(filter)),
+    // Of the last error.
+    ("code", |filter, code| filter.error_code(code)),
+    ("error-pattern", |filter, pattern| filter.error_pattern(pattern)),
+];
+
+type AddWord = fn(JobFilter, &str) -> JobFilter;
+
 /// Conditions on jobs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct JobQuery {
     pub(crate) states: Vec<JobState>,
-    pub(crate) queue: Option<String>,
-    pub(crate) group: Option<String>,
-    pub(crate) kind: Option<String>,
-    pub(crate) key: Option<String>,
-    pub(crate) args: Option<String>,
-    /// The code of the last error.
-    pub(crate) code: Option<String>,
-    /// The pattern of the last error.
-    pub(crate) error_pattern: Option<String>,
+    /// The conditions of [`WORDS`].
+    words: BTreeMap<&'static str, String>,
     pub(crate) attempts: Option<u16>,
     pub(crate) range: Range,
     pub(crate) is_oldest_first: bool,
@@ -32,7 +42,6 @@ pub(crate) struct JobQuery {
 
 impl JobQuery {
     pub(crate) fn read(fields: &Fields) -> Result<Self, Failure> {
-        let word = |name| fields.get(name).map(ToOwned::to_owned);
         let mut states = Vec::new();
         for state in fields.all("state") {
             let state = state.parse().map_err(|_| Failure::Bad(format!("there is no such state: {state:?}")))?;
@@ -42,13 +51,7 @@ impl JobQuery {
         }
         Ok(Self {
             states,
-            queue: word("queue"),
-            group: word("group"),
-            kind: word("kind"),
-            key: word("key"),
-            args: word("args"),
-            code: word("code"),
-            error_pattern: word("error-pattern"),
+            words: WORDS.iter().filter_map(|(name, _)| Some((*name, fields.get(name)?.to_owned()))).collect(),
             attempts: fields.parsed("attempts")?,
             range: Range::read(fields)?,
             is_oldest_first: fields.get("order") == Some("oldest"),
@@ -68,26 +71,10 @@ impl JobQuery {
         if !self.states.is_empty() {
             filter = filter.states(StateSet::of(&self.states));
         }
-        if let Some(queue) = &self.queue {
-            filter = filter.queue(queue);
-        }
-        if let Some(group) = &self.group {
-            filter = filter.group(group);
-        }
-        if let Some(kind) = &self.kind {
-            filter = filter.kind(kind);
-        }
-        if let Some(key) = &self.key {
-            filter = filter.unique_key(key);
-        }
-        if let Some(args) = &self.args {
-            filter = ArgsCondition::read(args).add_to(filter);
-        }
-        if let Some(code) = &self.code {
-            filter = filter.error_code(code);
-        }
-        if let Some(pattern) = &self.error_pattern {
-            filter = filter.error_pattern(pattern);
+        for (name, add) in WORDS {
+            if let Some(text) = self.word(name) {
+                filter = add(filter, text);
+            }
         }
         if let Some(attempts) = self.attempts {
             filter = filter.attempts_at_least(attempts);
@@ -95,23 +82,35 @@ impl JobQuery {
         self.range.add_to(filter, now)
     }
 
-    /// The conditions that a text names. The fields of the URL and the options of the command have the same names.
-    pub(crate) fn words(&self) -> [(&'static str, &Option<String>); 7] {
-        [
-            ("queue", &self.queue),
-            ("group", &self.group),
-            ("kind", &self.kind),
-            ("key", &self.key),
-            ("args", &self.args),
-            ("code", &self.code),
-            ("error-pattern", &self.error_pattern),
-        ]
+    /// A filter in the order of the list.
+    pub(crate) fn ordered(&self, filter: JobFilter) -> JobFilter {
+        if self.is_oldest_first { filter.oldest_first() } else { filter }
+    }
+
+    /// A text in the args of any job.
+    pub(crate) fn of_args(typed: &str) -> Self {
+        Self { words: BTreeMap::from([("args", typed.to_owned())]), ..Self::default() }
+    }
+
+    /// The text of a condition.
+    pub(crate) fn word(&self, name: &str) -> Option<&str> {
+        self.words.get(name).map(String::as_str)
+    }
+
+    /// The conditions that a text names.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        WORDS.iter().filter_map(|(name, _)| Some((*name, self.word(name)?)))
+    }
+
+    /// The same list from its beginning without one of these conditions.
+    pub(crate) fn without(&self, name: &str) -> String {
+        self.with(|other| drop(other.words.remove(name)))
     }
 
     /// The fields of the URL.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs: Vec<_> = self.states.iter().map(|state| ("state", state.to_string())).collect();
-        pairs.extend(self.words().into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
+        pairs.extend(self.words().map(|(name, value)| (name, value.to_owned())));
         pairs.extend(self.attempts.map(|attempts| ("attempts", attempts.to_string())));
         pairs.extend(self.range.pairs());
         if self.is_oldest_first {
@@ -156,14 +155,13 @@ impl JobQuery {
             words.push(format!("--state {}", states.join(",")));
         }
         for (name, value) in self.words() {
-            match (name, value) {
-                (_, None) => {}
-                ("args", Some(typed)) => words.push(match ArgsCondition::read(typed) {
-                    ArgsCondition::Contain(_) => format!("--args {}", quoted(typed)),
+            words.push(match name {
+                "args" => match ArgsCondition::read(value) {
+                    ArgsCondition::Contain(_) => format!("--args {}", quoted(value)),
                     ArgsCondition::Path(path) => format!("--args-path {}", quoted(&path)),
-                }),
-                (_, Some(value)) => words.push(format!("--{name} {}", quoted(value))),
-            }
+                },
+                _ => format!("--{name} {}", quoted(value)),
+            });
         }
         if let Some(attempts) = self.attempts {
             words.push(format!("--attempts-at-least {attempts}"));

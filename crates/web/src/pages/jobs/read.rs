@@ -36,9 +36,9 @@ pub(crate) async fn read(
     limit: u32,
     deadline: Instant,
 ) -> Result<Found, Failure> {
-    let filter = query.filter(now);
+    let filter = query.ordered(query.filter(now));
     // Args have no index. The other conditions have one, or are found quickly among the jobs of a state or a queue.
-    if query.args.is_some() && !query.is_oldest_first {
+    if query.word("args").is_some() && !query.is_oldest_first {
         return read_in_parts(page, query, filter, now, limit, deadline).await;
     }
     match list(page, filter.after(query.after).limit(limit), deadline).await {

@@ -166,7 +166,7 @@ async fn keys(page: &Page, typed: &str) -> Result<Vec<KeyHolder>, Failure> {
 }
 
 async fn in_args(page: &Page, typed: &str, now: OffsetDateTime) -> Result<InArgs, Failure> {
-    let query = JobQuery { args: Some(typed.to_owned()), ..JobQuery::default() };
+    let query = JobQuery::of_args(typed);
     let found = jobs::read(page, &query, now, MOST as u32 + 1, Instant::now() + LOOK_UP).await?;
     let has_more = found.jobs.len() > MOST;
     let jobs = found.jobs.into_iter().take(MOST).collect();

@@ -180,7 +180,7 @@ fn searched(page: &Page, found: &Found, typed: &str) -> Markup {
 
 /// The list of the jobs with a text in their args.
 fn of_args(typed: &str, since: usize) -> JobQuery {
-    let mut query = JobQuery { args: Some(typed.to_owned()), ..JobQuery::default() };
+    let mut query = JobQuery::of_args(typed);
     query.range.since = since;
     query
 }
