@@ -80,7 +80,7 @@ impl ClientBuilder {
         self
     }
 
-    /// How often the client writes what it counted for [`Client::history`], where it counted anything: 1 second to 1 minute.
+    /// How often the client writes what it counted for the history, where it counted anything: 1 second to 1 minute.
     /// Default: 1 minute.
     pub fn history_interval(mut self, interval: Duration) -> Self {
         self.history_interval = Some(interval);

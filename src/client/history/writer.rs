@@ -18,7 +18,7 @@ use crate::store;
 const LONGEST_WRITE: Duration = Duration::from_secs(10);
 
 impl Client {
-    /// Writes what this client, its clones and its runners have counted for [`Client::history`] and not written yet.
+    /// Writes what this client, its clones and its runners have counted for the history and not written yet.
     ///
     /// This happens once a minute by itself, and when a runner stops. Call it at the end of a process that lives for less
     /// than that, such as a script that inserts: otherwise its counts of the last minute are lost.
