@@ -92,7 +92,7 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql(jobs: Jobs) {
             "job list --older-than 2h --created-before 1h",
             "error: the argument '--older-than <DURATION>' cannot be used with",
         ),
-        ("job list --created-before 9001-01-01", "error: invalid created: must be in the years 1 to 9000"),
+        ("job list --created-before 9001-01-01", "error: invalid created_before: must be in the years 1 to 9000"),
         ("job list --schema x;y", "error: invalid value 'x;y' for '--schema <NAME>'"),
         ("job list --schema other", "error: schema other is not migrated: this uniqueue needs version "),
     ] {
