@@ -44,7 +44,7 @@ async fn show_tells_who_holds_a_key_who_had_it_and_why() {
     let policy = r#"{"keys": ["args"], "on_conflict": "replace", "ttl": "PT1H"}"#;
     let first = insert(&url, "a", r#"{"n": 1}"#, policy).await;
     let second = insert(&url, "a", r#"{"n": 1}"#, policy).await;
-    execute(&url, "SELECT Admin::new(&jobs).audit_duplicates('a')").await;
+    execute(&url, "SELECT jobs.audit_duplicates('a')").await;
     insert(&url, "a", r#"{"n": 1}"#, r#"{"keys": ["args"]}"#).await;
     let key = texts(&url, "SELECT unique_key FROM jobs.job LIMIT 1").await.remove(0);
     for given in [key.as_str(), &key[..8], &key.to_uppercase(), &first, &second] {
