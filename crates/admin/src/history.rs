@@ -287,7 +287,7 @@ impl<'a> Admin<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`](uniqueue::Error::InvalidOption) for a time outside 1 minute to 90 days, [`Error::Database`](uniqueue::Error::Database).
+    /// [`Error::InvalidOption`] for a time outside 1 minute to 90 days, [`Error::Database`].
     pub fn history_by_kind(self, since: Duration, limit: u32) -> Call<'a, Vec<KindHistory>> {
         of_time(self.client, include_str!("sql/history_by_kind.sql"), since, limit)
     }
@@ -297,7 +297,7 @@ impl<'a> Admin<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidOption`](uniqueue::Error::InvalidOption) for a time outside 1 minute to 90 days, [`Error::Database`](uniqueue::Error::Database).
+    /// [`Error::InvalidOption`] for a time outside 1 minute to 90 days, [`Error::Database`].
     pub fn history_by_queue(self, since: Duration) -> Call<'a, Vec<QueueHistory>> {
         Call::new(self.client, move |client, connection| {
             Box::pin(async move {
@@ -312,7 +312,7 @@ impl<'a> Admin<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Database`](uniqueue::Error::Database).
+    /// [`Error::Database`].
     pub fn history_totals(self) -> Call<'a, Vec<QueueHistory>> {
         statement::ask(self.client, include_str!("sql/history_totals.sql"), Arguments::new())
     }

@@ -59,7 +59,7 @@ pub struct StuckJob {
     /// How long it has been stuck.
     #[serde(with = "seconds::option")]
     pub stuck_for: Option<Duration>,
-    /// The reason, as [`Admin::why`] has it.
+    /// The reason, as [`Client::why`](uniqueue::Client::why) has it.
     pub code: ObstacleCode,
     /// The reason as a sentence.
     pub reason: String,
