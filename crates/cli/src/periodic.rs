@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 use uniqueue::{Client, PeriodicRow, PeriodicRun, PeriodicSource};
 
 use self::define::{AddArguments, SetArguments};
+use self::unknown::unknown;
 use crate::ask::{ask, ask_each};
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
@@ -14,6 +15,7 @@ use crate::own_name::own_name;
 use crate::verdict::Verdict;
 
 mod define;
+mod unknown;
 
 /// List, add, change, run, pause, resume and remove periodic jobs.
 #[derive(Debug, Args)]
@@ -203,9 +205,4 @@ async fn change(change: Change, NameArguments { name, database }: &NameArguments
         form.message(&json!({ "name": name, "is": word }), text)
     })
     .await
-}
-
-/// The answer for a name that no periodic job has.
-fn unknown(name: &str) -> Answer {
-    Answer::not_fine(format!("no such periodic job: {name:?}; `uniqueue periodic list` lists them"))
 }

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use uniqueue::{CatchUp, Client, NewJob, PeriodicChange, PeriodicJob, PeriodicSource};
 
-use super::unknown;
+use super::unknown::unknown;
 use crate::ask::ask;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
