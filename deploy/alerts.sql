@@ -34,7 +34,7 @@ WHERE table_name = 'job' AND oldest_snapshot_age > interval '10 minutes';
 SELECT table_name, dead_rows, last_vacuum_at FROM uniqueue.table_health
 WHERE NOT autovacuum_is_on OR dead_rows > 5 * vacuum_at_dead_rows + 10000;
 
--- Retention does not keep up. If a runner keeps jobs longer than the default, set the queue's retention (retain_queue)
+-- Retention does not keep up. If a runner keeps jobs longer than the default, set the queue's retention (set_queue)
 SELECT queue, state, overdue, overdue_by FROM uniqueue.retention WHERE overdue_by > interval '1 hour';
 
 -- Maintenance services without a runner

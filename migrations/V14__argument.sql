@@ -23,32 +23,6 @@ CREATE FUNCTION _queue_may_be(queue_name text) RETURNS boolean
 COMMENT ON FUNCTION _queue_may_be IS
     'Returns true if the text can be the name of a queue. Otherwise raises error 22023, as insert_job does.';
 
-CREATE FUNCTION _limit_may_be(name text, given integer) RETURNS boolean
-    LANGUAGE sql STABLE
-    RETURN CASE
-        WHEN given < 1 THEN
-            _refuse(format('invalid %s: must be at least 1; to run nothing, pause the queue: %s', name, given))
-        ELSE true
-    END;
-COMMENT ON FUNCTION _limit_may_be IS
-    'Returns true if the number can be a limit of running jobs, or is null. Otherwise raises error 22023, which names the column.';
-
-CREATE FUNCTION _rate_may_be(rate_count integer, period interval, burst integer) RETURNS boolean
-    LANGUAGE sql STABLE
-    RETURN CASE
-        WHEN rate_count IS NULL THEN
-            num_nonnulls(period, burst) = 0 OR _refuse(format('invalid rate: has no count: %s', coalesce(period::text, burst::text)))
-        WHEN rate_count NOT BETWEEN 1 AND 1000000 THEN
-            _refuse(format('invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: %s', rate_count))
-        WHEN (period BETWEEN interval '1 ms' AND interval '31 days') IS NOT TRUE THEN
-            _refuse(format('invalid rate: period must be 1 ms to 31 days: %s', coalesce(period::text, 'null')))
-        WHEN burst NOT BETWEEN 1 AND 1000000 THEN
-            _refuse(format('invalid rate: burst must be 1 to 1000000: %s', burst))
-        ELSE true
-    END;
-COMMENT ON FUNCTION _rate_may_be IS
-    'Returns true if the values can be a rate, or the count is null. Otherwise raises error 22023.';
-
 CREATE FUNCTION _hold_may_be(hold_for interval) RETURNS boolean
     LANGUAGE sql STABLE
     RETURN CASE

@@ -41,14 +41,14 @@ BEGIN
                 to_json(beyond.name::text), beyond.max_waiting, beyond.room, beyond.jobs
             ),
             DETAIL = json_build_object('queue', beyond.name, 'max_waiting', beyond.max_waiting, 'room', beyond.room),
-            HINT = 'Nothing was inserted. Try again when workers have started some of them, let more runners work the queue, or raise its limit with limit_waiting.',
+            HINT = 'Nothing was inserted. Try again when workers have started some of them, let more runners work the queue, or raise its max_waiting with set_queue.',
             SCHEMA = current_schema(),
             TABLE = 'job';
     END IF;
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION _refuse_beyond_max_waiting() IS
+COMMENT ON FUNCTION _refuse_beyond_max_waiting IS
     'Raises error UQ003 if an insert leaves a queue with more available jobs than its max_waiting. The DETAIL is {"queue", "max_waiting", "room"}. room is how many of the new jobs the queue could take. The setting uniqueue.ignore_max_waiting = on exempts the inserts of a session or transaction.';
 REVOKE EXECUTE ON FUNCTION _refuse_beyond_max_waiting() FROM PUBLIC;
 
@@ -58,14 +58,18 @@ RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
 BEGIN ATOMIC
     INSERT INTO queue AS q (name, paused_at, paused_by, pause_reason)
     SELECT pause_queue.queue_name, clock_timestamp(), pause_queue.actor, pause_queue.reason
-    WHERE _queue_may_be(pause_queue.queue_name)
+    WHERE _queue_may_be(pause_queue.queue_name) AND CASE
+        WHEN octet_length(pause_queue.reason) > 1000 THEN
+            _refuse(format('invalid reason: must not be longer than 1,000 bytes: %s', octet_length(pause_queue.reason)))
+        ELSE true
+    END
     ON CONFLICT (name) DO UPDATE
     SET paused_at = coalesce(q.paused_at, excluded.paused_at),
         paused_by = CASE WHEN q.paused_at IS NULL THEN excluded.paused_by ELSE q.paused_by END,
         pause_reason = CASE WHEN q.paused_at IS NULL THEN excluded.pause_reason ELSE coalesce(excluded.pause_reason, q.pause_reason) END
     RETURNING q.name, q.paused_at, q.max_running;
 END;
-COMMENT ON FUNCTION pause_queue(text, text, text) IS
+COMMENT ON FUNCTION pause_queue IS
     'Pauses a queue: no runner fetches from it. Running jobs are finished. The reason and the actor are stored, and why_waiting names them. A queue that is paused already keeps its paused_at and its actor, and takes a new reason. The queue need not have jobs. Returns its settings.';
 
 CREATE FUNCTION resume_queue(queue_name text)
@@ -80,24 +84,8 @@ BEGIN ATOMIC
     )
     SELECT r.name, r.paused_at, r.max_running FROM resumed AS r;
 END;
-COMMENT ON FUNCTION resume_queue(text) IS
+COMMENT ON FUNCTION resume_queue IS
     'Ends the pause and the hold of a queue, and notifies idle runners. Holds of its groups stay. Returns its settings, or no row if it was neither paused nor held.';
-
-CREATE FUNCTION limit_queue(queue_name text, max_running integer)
-RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    WITH limited AS (
-        INSERT INTO queue AS q (name, max_running)
-        SELECT limit_queue.queue_name, limit_queue.max_running
-        WHERE _queue_may_be(limit_queue.queue_name) AND _limit_may_be('max_running', limit_queue.max_running)
-        ON CONFLICT (name) DO UPDATE SET max_running = excluded.max_running
-        RETURNING q.name, q.paused_at, q.max_running, _wake_runners(ARRAY[q.name::text]) AS woken
-    )
-    SELECT l.name, l.paused_at, l.max_running FROM limited AS l;
-END;
-COMMENT ON FUNCTION limit_queue(text, integer) IS
-    'Limits how many of a queue''s jobs run at the same time, over all runners. Null: no limit. Notifies idle runners, because there may be room. Returns the queue''s settings. Error 22023 for a limit below 1.';
 
 CREATE FUNCTION _apply_max_waiting() RETURNS trigger
     LANGUAGE plpgsql VOLATILE
@@ -152,7 +140,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _apply_max_waiting() IS
+COMMENT ON FUNCTION _apply_max_waiting IS
     'Creates the trigger job_max_waiting when the first queue gets a max_waiting, and drops it when the last one is removed. Waits up to 7 s for open transactions that write to job, then raises error 55P03. Runs with the rights of the schema''s owner, who owns the table.';
 REVOKE EXECUTE ON FUNCTION _apply_max_waiting() FROM PUBLIC;
 
@@ -161,110 +149,176 @@ CREATE TRIGGER queue_max_waiting
     FOR EACH ROW EXECUTE FUNCTION _apply_max_waiting();
 COMMENT ON TRIGGER queue_max_waiting ON queue IS 'Creates or drops the trigger job_max_waiting when a max_waiting changes.';
 
-CREATE FUNCTION limit_waiting(queue_name text, max_waiting integer)
-RETURNS TABLE (name text, paused_at timestamptz, max_waiting integer)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    INSERT INTO queue AS q (name, max_waiting)
-    SELECT limit_waiting.queue_name, limit_waiting.max_waiting
-    WHERE _queue_may_be(limit_waiting.queue_name) AND CASE
-        WHEN limit_waiting.max_waiting < 1 THEN
-            _refuse(format('invalid max_waiting: must be at least 1: %s', limit_waiting.max_waiting))
-        ELSE true
-    END
-    ON CONFLICT (name) DO UPDATE SET max_waiting = excluded.max_waiting
-    RETURNING q.name, q.paused_at, q.max_waiting;
-END;
-COMMENT ON FUNCTION limit_waiting(text, integer) IS
-    'Limits how many available jobs a queue may have. Null: no limit. An insert beyond the limit is error UQ003. Scheduled, retryable and pending jobs do not count, and becoming available is never refused. Periodic jobs are never refused. Existing jobs stay. Setting the first limit or removing the last one waits up to 7 s for open transactions that write to job, then raises error 55P03. Inserts wait until this transaction ends. Returns the queue''s settings. Error 22023 for a limit below 1.';
+CREATE FUNCTION _queue_limit(settings jsonb, member text, present integer) RETURNS integer
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN NOT settings ? member THEN present
+        WHEN settings -> member = 'null' THEN NULL
+        WHEN (settings -> member) @@ '$.type() == "number" && $ >= 1 && $ <= 2147483647 && $ == $.floor()' THEN
+            (settings ->> member)::numeric::integer
+        ELSE _refuse(format(
+            'invalid %s: must be 1 to 2147483647; %s: %s', member,
+            CASE WHEN member = 'max_waiting' THEN 'for no limit give null' ELSE 'to run nothing, pause the queue' END,
+            settings -> member
+        ))::integer
+    END;
+COMMENT ON FUNCTION _queue_limit IS
+    'A limit of a document for set_queue. Null: no limit. The present one where the document has no such member. Error 22023 for another value.';
 
-CREATE FUNCTION limit_groups(queue_name text, max_per_group integer)
-RETURNS TABLE (name text, paused_at timestamptz, max_per_group integer, fair boolean)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    WITH limited AS (
-        INSERT INTO queue AS q (name, max_per_group)
-        SELECT limit_groups.queue_name, limit_groups.max_per_group
-        WHERE _queue_may_be(limit_groups.queue_name) AND _limit_may_be('max_per_group', limit_groups.max_per_group)
-        ON CONFLICT (name) DO UPDATE SET max_per_group = excluded.max_per_group
-        RETURNING q.name, q.paused_at, q.max_per_group, q.fair, _wake_runners(ARRAY[q.name::text]) AS woken
-    )
-    SELECT l.name, l.paused_at, l.max_per_group, l.fair FROM limited AS l;
-END;
-COMMENT ON FUNCTION limit_groups(text, integer) IS
-    'Limits how many jobs of each group of a queue run at the same time, over all runners. Null: the jobs'' own limits apply. The lower of this limit and a job''s group_limit applies. Running jobs are finished. Notifies idle runners. Returns the queue''s settings. Error 22023 for a limit below 1.';
+CREATE FUNCTION _read_length(given jsonb) RETURNS interval
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN given = '"forever"' THEN interval '1000 years'
+        WHEN jsonb_typeof(given) = 'number' THEN make_interval(secs => given::double precision)
+        ELSE (given #>> '{}')::interval
+    END;
+COMMENT ON FUNCTION _read_length IS
+    'A length of time in JSON: a number of seconds, the text of an interval, or "forever", which is a thousand years.';
 
-CREATE FUNCTION rate_queue(queue_name text, rate_count integer, period interval DEFAULT NULL, burst integer DEFAULT NULL)
-RETURNS TABLE (name text, paused_at timestamptz, rate_count integer, rate_period interval, rate_burst integer)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    WITH rated AS (
-        INSERT INTO queue AS q (name, rate_count, rate_period, rate_burst)
-        SELECT $1 AS name, $2 AS rate_count, $3 AS rate_period, coalesce($4, $2)
-        WHERE _queue_may_be($1) AND _rate_may_be($2, $3, $4)
-        ON CONFLICT (name) DO UPDATE
-        SET rate_count = excluded.rate_count,
-            rate_period = excluded.rate_period,
-            rate_burst = excluded.rate_burst,
-            -- No later than if all of the new burst were spent now. A null, where no job started under a rate, stays:
-            -- least would take it for the later time.
-            rate_full_at = CASE
-                WHEN excluded.rate_count IS NOT NULL AND q.rate_full_at IS NOT NULL THEN least(
-                    q.rate_full_at,
-                    clock_timestamp() + _rate_time(excluded.rate_burst, excluded.rate_count, excluded.rate_period)
-                )
-            END
-        RETURNING q.name, q.paused_at, q.rate_count, q.rate_period, q.rate_burst, _wake_runners(ARRAY[q.name::text]) AS woken
-    )
-    SELECT r.name, r.paused_at, r.rate_count, r.rate_period, r.rate_burst FROM rated AS r;
-END;
-COMMENT ON FUNCTION rate_queue(text, integer, interval, integer) IS
-    'Limits how many of a queue''s jobs start in each period, over all runners. burst is how many may start at once after a time without starts. Its default is the count. A null count removes the rate. In any length of time at most burst + count * length / period jobs start. Notifies idle runners. Returns the queue''s settings. Error 22023 for a count or a burst outside 1 to 1,000,000, or a period outside 1 ms to 31 days.';
+CREATE FUNCTION _queue_keep(settings jsonb, member text, present interval) RETURNS interval
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN NOT settings ? member THEN present
+        WHEN _read_length(settings -> member) < interval '0' THEN
+            _refuse(format('invalid %s: must not be negative: %s', member, settings -> member))::text::interval
+        ELSE _read_length(settings -> member)
+    END;
+COMMENT ON FUNCTION _queue_keep IS
+    'A retention of a document for set_queue. Null: the runners'' retention applies. The present one where the document has no such member. Error 22023 for a negative length.';
 
-CREATE FUNCTION _move_group_times(queue_name text, rate_count integer, period interval, burst integer) RETURNS bigint
+CREATE FUNCTION _queue_rate(settings jsonb, member text, OUT starts integer, OUT period interval, OUT burst integer)
+    LANGUAGE plpgsql STABLE
+    SET search_path FROM CURRENT
+AS $$
+DECLARE
+    rate CONSTANT jsonb := settings -> member;
+    is_count CONSTANT jsonpath := '$.type() == "number" && $ >= 1 && $ <= 1000000 && $ == $.floor()';
+BEGIN
+    IF rate = 'null' THEN
+        RETURN;
+    END IF;
+    IF ((rate -> 'count') @@ is_count) IS NOT TRUE THEN
+        PERFORM _refuse(format(
+            'invalid %s: count must be 1 to 1000000; to run nothing, pause the queue: %s', member, coalesce(rate -> 'count', 'null')
+        ));
+    ELSIF ((coalesce(nullif(rate -> 'burst', 'null'), rate -> 'count')) @@ is_count) IS NOT TRUE THEN
+        PERFORM _refuse(format('invalid %s: burst must be 1 to 1000000: %s', member, rate -> 'burst'));
+    END IF;
+    starts := rate -> 'count';
+    burst := coalesce(nullif(rate -> 'burst', 'null'), rate -> 'count');
+    period := _read_length(rate -> 'period');
+    IF (period BETWEEN interval '1 ms' AND interval '31 days') IS NOT TRUE THEN
+        PERFORM _refuse(format('invalid %s: period must be 1 ms to 31 days: %s', member, coalesce(rate -> 'period', 'null')));
+    ELSIF jsonb_typeof(rate -> 'period') = 'number' AND (rate ->> 'period')::numeric % 0.000001 <> 0 THEN
+        PERFORM _refuse(format('invalid %s: period must be whole microseconds: %s', member, rate -> 'period'));
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _queue_rate IS
+    'A rate of a document for set_queue: {"count", "period", "burst"}. The period is a number of seconds or the text of an interval. The burst is the count where there is none. Nulls: no rate. Error 22023 for a value outside its limits.';
+
+CREATE FUNCTION set_queue(queue_name text, settings jsonb) RETURNS queue
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
--- A statement of its own, which sees what fetches spent before the caller had the queue's row.
 DECLARE
-    moved bigint;
+    wanted queue;
+    stranger CONSTANT text := (
+        SELECT min(m.member COLLATE "C")
+        FROM jsonb_object_keys(settings) AS m (member)
+        WHERE m.member NOT IN (
+            'limit', 'group_limit', 'max_waiting', 'fair', 'rate', 'group_rate', 'keep_completed', 'keep_cancelled', 'keep_discarded'
+        )
+    );
 BEGIN
-    UPDATE queue_group AS g
-    SET rate_full_at = CASE
-            WHEN _move_group_times.rate_count IS NOT NULL THEN clock_timestamp() + _rate_time(burst, _move_group_times.rate_count, period)
-        END
-    WHERE g.queue = queue_name
-        AND g.rate_full_at > clock_timestamp() + coalesce(_rate_time(burst, _move_group_times.rate_count, period), interval '0');
-    GET DIAGNOSTICS moved = ROW_COUNT;
-    RETURN moved;
+    PERFORM _queue_may_be(queue_name);
+    IF stranger IS NOT NULL THEN
+        PERFORM _refuse(format('unknown setting of a queue: %s', to_json(stranger)));
+    END IF;
+    -- Entered first, so that there is a row to lock: what the statements after it see does not change until the end.
+    INSERT INTO queue (name) VALUES (queue_name) ON CONFLICT (name) DO NOTHING;
+    SELECT q.* INTO wanted FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
+    wanted.max_running := _queue_limit(settings, 'limit', wanted.max_running);
+    wanted.max_per_group := _queue_limit(settings, 'group_limit', wanted.max_per_group);
+    wanted.max_waiting := _queue_limit(settings, 'max_waiting', wanted.max_waiting);
+    wanted.keep_completed := _queue_keep(settings, 'keep_completed', wanted.keep_completed);
+    wanted.keep_cancelled := _queue_keep(settings, 'keep_cancelled', wanted.keep_cancelled);
+    wanted.keep_discarded := _queue_keep(settings, 'keep_discarded', wanted.keep_discarded);
+    IF settings ? 'fair' THEN
+        wanted.fair := coalesce((settings ->> 'fair')::boolean, false);
+    END IF;
+    IF settings ? 'rate' THEN
+        SELECT r.* INTO wanted.rate_count, wanted.rate_period, wanted.rate_burst FROM _queue_rate(settings, 'rate') AS r;
+        -- No later than if all of the new burst were spent now. A null, where no job started under a rate, stays.
+        wanted.rate_full_at := CASE
+            WHEN wanted.rate_count IS NOT NULL AND wanted.rate_full_at IS NOT NULL THEN least(
+                wanted.rate_full_at, clock_timestamp() + _rate_time(wanted.rate_burst, wanted.rate_count, wanted.rate_period)
+            )
+        END;
+    END IF;
+    IF settings ? 'group_rate' THEN
+        SELECT r.* INTO wanted.group_rate_count, wanted.group_rate_period, wanted.group_rate_burst
+        FROM _queue_rate(settings, 'group_rate') AS r;
+        -- Likewise of each group.
+        UPDATE queue_group AS g
+        SET rate_full_at = clock_timestamp() + n.longest
+        FROM (
+            SELECT _rate_time(wanted.group_rate_burst, wanted.group_rate_count, wanted.group_rate_period) AS longest
+        ) AS n
+        WHERE g.queue = queue_name AND g.rate_full_at > clock_timestamp() + coalesce(n.longest, interval '0');
+    END IF;
+    UPDATE queue AS q
+    SET max_running = wanted.max_running,
+        max_per_group = wanted.max_per_group,
+        max_waiting = wanted.max_waiting,
+        fair = wanted.fair,
+        keep_completed = wanted.keep_completed,
+        keep_cancelled = wanted.keep_cancelled,
+        keep_discarded = wanted.keep_discarded,
+        rate_count = wanted.rate_count,
+        rate_period = wanted.rate_period,
+        rate_burst = wanted.rate_burst,
+        rate_full_at = wanted.rate_full_at,
+        group_rate_count = wanted.group_rate_count,
+        group_rate_period = wanted.group_rate_period,
+        group_rate_burst = wanted.group_rate_burst
+    WHERE q.name = queue_name;
+    IF settings ?| '{limit,group_limit,rate,group_rate}' THEN
+        PERFORM _wake_runners(ARRAY[queue_name]);
+    END IF;
+    RETURN wanted;
 END
 $$;
-COMMENT ON FUNCTION _move_group_times(text, integer, interval, integer) IS
-    'Moves the times in queue_group when the groups of a queue get another rate. No time is later than if the whole new burst were spent now. The caller has the queue''s row locked. Returns the number of changed rows.';
+COMMENT ON FUNCTION set_queue IS
+    'Changes the settings of a queue that the document has: limit, group_limit, max_waiting, fair, rate, group_rate, keep_completed, keep_cancelled, keep_discarded. A null removes a setting. Notifies idle runners where more jobs may start. Returns the queue''s row. Error 22023 for a value outside its limits.';
 
-CREATE FUNCTION rate_groups(queue_name text, rate_count integer, period interval DEFAULT NULL, burst integer DEFAULT NULL)
-RETURNS TABLE (
-    name text, paused_at timestamptz, group_rate_count integer, group_rate_period interval, group_rate_burst integer
-)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    WITH rated AS (
-        INSERT INTO queue AS q (name, group_rate_count, group_rate_period, group_rate_burst)
-        SELECT $1 AS name, $2 AS group_rate_count, $3 AS group_rate_period, coalesce($4, $2)
-        WHERE _queue_may_be($1) AND _rate_may_be($2, $3, $4)
-        ON CONFLICT (name) DO UPDATE
-        SET group_rate_count = excluded.group_rate_count,
-            group_rate_period = excluded.group_rate_period,
-            group_rate_burst = excluded.group_rate_burst
-        RETURNING
-            q.name, q.paused_at, q.group_rate_count, q.group_rate_period, q.group_rate_burst,
-            _move_group_times(q.name, q.group_rate_count, q.group_rate_period, q.group_rate_burst) AS moved,
-            _wake_runners(ARRAY[q.name::text]) AS woken
-    )
-    SELECT r.name, r.paused_at, r.group_rate_count, r.group_rate_period, r.group_rate_burst FROM rated AS r;
-END;
-COMMENT ON FUNCTION rate_groups(text, integer, interval, integer) IS
-    'Limits how many jobs of each group of a queue start in each period, as rate_queue does for the queue. Jobs without a group do not count. The queue''s own rate applies as well.';
+CREATE FUNCTION _rate_settings(starts integer, period interval, burst integer) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE
+        WHEN starts IS NOT NULL THEN jsonb_build_object('count', starts, 'period', extract(epoch FROM period), 'burst', burst)
+    END;
+COMMENT ON FUNCTION _rate_settings IS 'A rate as set_queue takes it. Null: no rate.';
+
+CREATE FUNCTION _queue_settings(queue_name text, settings queue) RETURNS jsonb
+    LANGUAGE sql STABLE
+    RETURN jsonb_build_object(
+        'name', queue_name,
+        'paused_at', (settings).paused_at,
+        'paused_by', (settings).paused_by,
+        'pause_reason', (settings).pause_reason,
+        'limit', (settings).max_running,
+        'group_limit', (settings).max_per_group,
+        'max_waiting', (settings).max_waiting,
+        'fair', coalesce((settings).fair, false),
+        'rate', _rate_settings((settings).rate_count, (settings).rate_period, (settings).rate_burst),
+        'group_rate', _rate_settings((settings).group_rate_count, (settings).group_rate_period, (settings).group_rate_burst),
+        'held_until', CASE WHEN (settings).held_until > clock_timestamp() THEN (settings).held_until END,
+        'keep_completed', extract(epoch FROM (settings).keep_completed),
+        'keep_cancelled', extract(epoch FROM (settings).keep_cancelled),
+        'keep_discarded', extract(epoch FROM (settings).keep_discarded)
+    );
+COMMENT ON FUNCTION _queue_settings IS
+    'The settings of a queue as the clients read them. The members that set_queue knows are as it takes them. A null row: nothing is set.';
 
 CREATE FUNCTION hold_queue(queue_name text, hold_for interval)
 RETURNS TABLE (name text, paused_at timestamptz, held_until timestamptz)
@@ -277,7 +331,7 @@ BEGIN ATOMIC
         held_until = greatest(q.held_until, excluded.held_until)
     RETURNING q.name, q.paused_at, q.held_until;
 END;
-COMMENT ON FUNCTION hold_queue(text, interval) IS
+COMMENT ON FUNCTION hold_queue IS
     'Holds a queue for a time: no runner fetches from it. Running jobs are finished. A hold that ends later stays. resume_queue ends the hold. Returns the queue''s settings. Error 22023 for a time that is negative or more than 1,000 years.';
 
 CREATE FUNCTION hold_group(queue_name text, group_key text, hold_for interval)
@@ -302,7 +356,7 @@ BEGIN ATOMIC
         held_until = greatest(g.held_until, excluded.held_until)
     RETURNING g.queue, g.group_key, g.held_until;
 END;
-COMMENT ON FUNCTION hold_group(text, text, interval) IS
+COMMENT ON FUNCTION hold_group IS
     'Holds a group of a queue for a time: no runner fetches its jobs. A hold that ends later stays. resume_group ends the hold. Returns the group. Error 22023 for a time that is negative or more than 1,000 years.';
 
 CREATE FUNCTION _hold_back(queue_names text[], group_keys text[], hold_for interval[]) RETURNS integer
@@ -321,7 +375,7 @@ BEGIN
     RETURN cardinality(queue_names);
 END
 $$;
-COMMENT ON FUNCTION _hold_back(text[], text[], interval[]) IS
+COMMENT ON FUNCTION _hold_back IS
     'Holds each of these queues for its time, or the group of the queue where a group key is given. The rows must be sorted by queue, and a queue must come before its groups, so that callers and fetches cannot deadlock. Error 55P03 if another transaction has a row locked for more than 200 ms. Returns the number of holds.';
 
 CREATE FUNCTION resume_group(queue_name text, group_key text)
@@ -340,43 +394,5 @@ BEGIN ATOMIC
     )
     SELECT r.queue, r.group_key FROM resumed AS r;
 END;
-COMMENT ON FUNCTION resume_group(text, text) IS
+COMMENT ON FUNCTION resume_group IS
     'Ends the hold of a group of a queue, and notifies idle runners. Returns the group, or no row if it was not held.';
-
-CREATE FUNCTION share_queue(queue_name text, fair boolean)
-RETURNS TABLE (name text, paused_at timestamptz, max_per_group integer, fair boolean)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    INSERT INTO queue AS q (name, fair)
-    SELECT share_queue.queue_name, coalesce(share_queue.fair, false) WHERE _queue_may_be(share_queue.queue_name)
-    ON CONFLICT (name) DO UPDATE SET fair = excluded.fair
-    RETURNING q.name, q.paused_at, q.max_per_group, q.fair;
-END;
-COMMENT ON FUNCTION share_queue(text, boolean) IS
-    'Makes a queue fair, or not. Within a priority the groups of every queue take turns. In a fair queue the jobs without a group take turns with them, as one more group. Otherwise those jobs come by their time. Returns the queue''s settings.';
-
-CREATE FUNCTION retain_queue(
-    queue_name text, keep_completed interval, keep_cancelled interval, keep_discarded interval
-)
-RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    INSERT INTO queue AS q (name, keep_completed, keep_cancelled, keep_discarded)
-    SELECT
-        retain_queue.queue_name, retain_queue.keep_completed, retain_queue.keep_cancelled, retain_queue.keep_discarded
-    WHERE _queue_may_be(retain_queue.queue_name) AND CASE
-        WHEN least(retain_queue.keep_completed, retain_queue.keep_cancelled, retain_queue.keep_discarded) < interval '0' THEN
-            _refuse(format(
-                'invalid retention: must not be negative: %s',
-                least(retain_queue.keep_completed, retain_queue.keep_cancelled, retain_queue.keep_discarded)
-            ))
-        ELSE true
-    END
-    ON CONFLICT (name) DO UPDATE
-    SET keep_completed = excluded.keep_completed,
-        keep_cancelled = excluded.keep_cancelled,
-        keep_discarded = excluded.keep_discarded
-    RETURNING q.name, q.paused_at, q.max_running;
-END;
-COMMENT ON FUNCTION retain_queue(text, interval, interval, interval) IS
-    'Sets how long completed, cancelled and discarded jobs of a queue are kept. 0 for completed jobs deletes them when they complete. Null: the runners'' retention applies. To keep jobs for ever, set a long time, such as 1000 years. Returns the queue''s settings. Error 22023 for a negative time.';

@@ -163,11 +163,12 @@ BEGIN
         WHEN 'kind_unknown' THEN
             format('Start a runner of queue %s that knows kind %s.', to_json(queue), to_json(details ->> 'kind'))
         WHEN 'queue_limit' THEN format(
-            'Wait, or raise the limit: SELECT * FROM %s.limit_queue(%L, %s);', schema, queue, 2 * (details ->> 'limit')::bigint
+            'Wait, or raise the limit: SELECT * FROM %s.set_queue(%L, %L);', schema, queue,
+            jsonb_build_object('limit', 2 * (details ->> 'limit')::bigint)
         )
         WHEN 'queue_rate' THEN format(
-            'Wait, or raise the rate: SELECT * FROM %s.rate_queue(%L, %s, ''%s s'');',
-            schema, queue, 2 * (details ->> 'count')::bigint, details ->> 'period'
+            'Wait, or raise the rate: SELECT * FROM %s.set_queue(%L, %L);', schema, queue,
+            jsonb_build_object('rate', jsonb_build_object('count', 2 * (details ->> 'count')::bigint, 'period', details -> 'period'))
         )
         WHEN 'group_held' THEN
             format('Wait, or: SELECT * FROM %s.resume_group(%L, %L);', schema, queue, details ->> 'group')

@@ -151,14 +151,14 @@ SELECT
         WHEN l.rate_count IS NOT NULL
             THEN 'Raise its rate, or remove it with none, if the service that it protects allows it'
         WHEN l.running >= l.max_running
-            THEN 'Raise its limit, or remove it with NULL, if the service that it protects allows it'
+            THEN 'Raise its limit, or remove it with null, if the service that it protects allows it'
         WHEN l.max_running IS NOT NULL THEN 'An open transaction that has changed the queue''s row blocks it: see blocking_transaction. Otherwise its runners have too few slots'
         ELSE 'Where all slots are busy, add runners or concurrency. Where they are not, see blocking_transaction and kind_unknown'
     END,
     CASE
         WHEN l.code IN ('queue_paused', 'queue_held') THEN _call('resume_queue', quote_literal(l.name))
         WHEN l.code = 'queue_late' AND l.rate_count IS NULL AND l.running >= l.max_running
-            THEN _call('limit_queue', quote_literal(l.name), (2 * l.max_running::bigint)::text)
+            THEN _call('set_queue', quote_literal(l.name), quote_literal(jsonb_build_object('limit', 2 * l.max_running::bigint)))
     END,
     CASE
         WHEN l.code IN ('queue_paused', 'queue_held') THEN _command('queue resume', l.name)
@@ -198,15 +198,15 @@ SELECT
         to_char(f.max_waiting, 'FM999,999,999,999')
     ),
     CASE
-        WHEN f.is_enforced THEN 'Let more runners work it, or see why they are slow. Raise its limit, or remove it with NULL, if the jobs may wait'
+        WHEN f.is_enforced THEN 'Let more runners work it, or see why they are slow. Raise its limit, or remove it with null, if the jobs may wait'
         ELSE 'Remove the limit and set it again, as the owner of the tables, which creates the trigger'
     END,
     CASE
         WHEN f.is_enforced THEN f.raise
         ELSE concat_ws(
             chr(10), format('DROP TRIGGER IF EXISTS job_max_waiting ON %I.job;', current_schema()),
-            _call('limit_waiting', quote_literal(f.queue), 'NULL'),
-            _call('limit_waiting', quote_literal(f.queue), f.max_waiting::text)
+            _call('set_queue', quote_literal(f.queue), '''{"max_waiting": null}'''),
+            _call('set_queue', quote_literal(f.queue), quote_literal(jsonb_build_object('max_waiting', f.max_waiting)))
         )
     END,
     CASE WHEN f.is_enforced THEN _command('queue max-waiting', f.queue) || ' ' || f.more END,
@@ -214,7 +214,7 @@ SELECT
 FROM (
     SELECT
         q.name AS queue, q.max_waiting, w.waiting, e.is_enforced, m.more,
-        _call('limit_waiting', quote_literal(q.name), m.more::text) AS raise
+        _call('set_queue', quote_literal(q.name), quote_literal(jsonb_build_object('max_waiting', m.more))) AS raise
     FROM queue AS q
     CROSS JOIN LATERAL (
         SELECT count(*) AS waiting

@@ -75,8 +75,7 @@ pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
     Backfill, Call, Change, Claims, Client, ClientBuilder, Events, Explanation, FetchJobs, Groups, HeldGroups, Insert,
-    InsertAndWait, InsertMany, InsertMiddleware, KindCache, Kinds, NextInsert, Queue, QueueCache, QueueChange, Queues,
-    Wait,
+    InsertAndWait, InsertMany, InsertMiddleware, KindCache, Kinds, NextInsert, Queue, QueueCache, Queues, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -109,7 +108,7 @@ pub use self::places::{
     PlacesRunner,
 };
 /// Queues.
-pub use self::queue::{QueueInfo, QueueSettings};
+pub use self::queue::{QueueChanges, QueueInfo, QueueSettings};
 pub use self::rate::Rate;
 /// Working without a runner.
 pub use self::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::error::Result;
 
-pub(crate) mod seconds;
+pub mod seconds;
 mod short;
 mod window;
 

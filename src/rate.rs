@@ -3,16 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
 use crate::period::format_duration;
-
-/// The highest count, and the largest burst.
-const MOST: u32 = 1_000_000;
-
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_secs(31 * 86_400);
 
 /// How many jobs of a queue, or of each of its groups, start in a time, over all runners.
 ///
@@ -33,13 +26,13 @@ const LONGEST: Duration = Duration::from_secs(31 * 86_400);
 ///
 /// The rate is GCRA, the generic cell rate algorithm. A start counts, whatever becomes of the job: a retry is another
 /// start, and a job that is given back does not give its start back.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Rate {
     /// How many jobs start in each period. 1 to 1,000,000.
     pub count: u32,
     /// The period. 1 ms to 31 days, in whole microseconds.
-    #[serde(serialize_with = "crate::period::seconds::serialize")]
+    #[serde(with = "crate::period::seconds")]
     pub period: Duration,
     /// How many jobs start at once after a time without starts. 1 to 1,000,000. Default: the count.
     pub burst: u32,
@@ -59,22 +52,6 @@ impl Rate {
         self.burst = burst;
         self
     }
-
-    /// Checks its limits.
-    pub(crate) fn check(self) -> Result<()> {
-        let (problem, given) = if !(1..=MOST).contains(&self.count) {
-            ("count must be 1 to 1000000; to run nothing, pause the queue", self.count.to_string())
-        } else if !(SHORTEST..=LONGEST).contains(&self.period) {
-            ("period must be 1 ms to 31 days", format!("{:?}", self.period))
-        } else if !self.period.subsec_nanos().is_multiple_of(1_000) {
-            ("period must be whole microseconds", format!("{:?}", self.period))
-        } else if !(1..=MOST).contains(&self.burst) {
-            ("burst must be 1 to 1000000", self.burst.to_string())
-        } else {
-            return Ok(());
-        };
-        Err(Error::InvalidOption { option: "rate", problem, given })
-    }
 }
 
 /// Such as `10/1s`, or `10/1s, burst 20`.
@@ -88,22 +65,6 @@ impl fmt::Display for Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_rate_that_can_never_work_is_refused() {
-        let second = Duration::from_secs(1);
-        let problem = |rate: Rate| rate.check().unwrap_err().to_string();
-        let nothing = "invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: 0";
-        assert_eq!(problem(Rate::per(0, second)), nothing);
-        assert_eq!(problem(Rate::per(1, Duration::ZERO)), "invalid rate: period must be 1 ms to 31 days: 0ns");
-        let long = Duration::from_secs(32 * 86_400);
-        assert_eq!(problem(Rate::per(1, long)), "invalid rate: period must be 1 ms to 31 days: 2764800s");
-        let fine = Duration::from_nanos(1_000_500);
-        assert_eq!(problem(Rate::per(1, fine)), "invalid rate: period must be whole microseconds: 1.0005ms");
-        assert_eq!(problem(Rate::per(1, second).burst(0)), "invalid rate: burst must be 1 to 1000000: 0");
-        assert_eq!(problem(Rate::per(1, second).burst(1_000_001)), "invalid rate: burst must be 1 to 1000000: 1000001");
-        Rate::per(1_000_000, LONGEST).check().unwrap();
-    }
 
     #[test]
     fn a_rate_is_written_as_the_command_reads_it() {

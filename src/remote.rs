@@ -65,7 +65,7 @@ pub struct FetchedJob {
     /// The id of the worker's row among the runners.
     pub worker: Uuid,
     /// How long the job may run, by its registered kind. `None`: no limit.
-    #[serde(serialize_with = "crate::period::seconds::serialize_option")]
+    #[serde(with = "crate::period::seconds::option")]
     pub timeout: Option<Duration>,
 }
 

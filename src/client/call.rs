@@ -53,7 +53,9 @@ pub struct Call<'a, T, O = ()> {
     send: for<'r> fn(Call<'r, T, O>) -> AnswerFuture<'r, T>,
 }
 
-type Ask<T, O> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> AnswerFuture<'c, T> + Send>;
+/// With the options, and the actor of a change.
+type Ask<T, O> =
+    Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection, O, Option<String>) -> AnswerFuture<'c, T> + Send>;
 
 /// A change without options.
 pub(super) type ChangeCall<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> AnswerFuture<'c, T> + Send>;
@@ -76,7 +78,19 @@ impl<'a, T: Send + 'static> Call<'a, T> {
         subject: Value,
         ask: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> AnswerFuture<'c, T> + Send + 'static,
     ) -> Self {
-        Self { change: Some((verb, subject)), ..Self::new(client, ask) }
+        Self::change_by(client, verb, subject, move |client, connection, _| ask(client, connection))
+    }
+
+    /// As [`change`](Self::change), of a change that stores its actor.
+    pub(super) fn change_by(
+        client: &'a Client,
+        verb: &'static str,
+        subject: Value,
+        ask: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection, Option<String>) -> AnswerFuture<'c, T> + Send + 'static,
+    ) -> Self {
+        let ask: Ask<T, ()> = Box::new(move |client, connection, (), actor| ask(client, connection, actor));
+        let (source, change) = (Source::default(), Some((verb, subject)));
+        Self { client, source, actor: None, change, options: (), statements: 1, ask, send }
     }
 }
 
@@ -87,8 +101,8 @@ impl<'a, T: Send + 'static, O: Send + 'static> Call<'a, T, O> {
         options: O,
         ask: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> AnswerFuture<'c, T> + Send + 'static,
     ) -> Self {
-        let (source, ask) = (Source::default(), Box::new(ask));
-        Self { client, source, actor: None, change: None, options, statements: 1, ask, send }
+        let ask: Ask<T, O> = Box::new(move |client, connection, options, _| ask(client, connection, options));
+        Self { client, source: Source::default(), actor: None, change: None, options, statements: 1, ask, send }
     }
 }
 
@@ -149,16 +163,16 @@ fn send<T: Send + 'static, O: Send + 'static>(call: Call<'_, T, O>) -> AnswerFut
             let limit = limit.map(|limit| limit.saturating_mul(statements) + time_limit::CHECK_TIMEOUT);
             let mut connection = source.open(client).await?;
             let answer = match limit {
-                Some(limit) => time_limit::within(limit, ask(client, &mut connection, options)).await,
-                None => ask(client, &mut connection, options).await,
+                Some(limit) => time_limit::within(limit, ask(client, &mut connection, options, None)).await,
+                None => ask(client, &mut connection, options, None).await,
             };
             connection.end(client, answer.as_ref().err()).await?;
             client.or_moved(is_callers, answer).await
         });
     };
     Box::pin(async move {
-        let entry = actor.map(|actor| actor::entry(actor, verb, subject)).transpose()?;
-        let change: ChangeCall<T> = Box::new(move |client, connection| ask(client, connection, options));
+        let entry = actor.clone().map(|actor| actor::entry(actor, verb, subject)).transpose()?;
+        let change: ChangeCall<T> = Box::new(move |client, connection| ask(client, connection, options, actor));
         make(client, source, entry, change).await
     })
 }

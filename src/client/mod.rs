@@ -62,7 +62,7 @@ pub use self::migration::Migration;
 #[cfg(feature = "periodic")]
 pub use self::periodic::Periodic;
 pub use self::queue_cache::QueueCache;
-pub use self::queues::{Queue, QueueChange, Queues};
+pub use self::queues::{Queue, Queues};
 pub use self::remote::FetchJobs;
 pub use self::wait::Wait;
 

@@ -6,6 +6,8 @@ use sqlx::postgres::PgConnectOptions;
 /// as one of the statement.
 pub(super) fn database_text(error: &sqlx::Error) -> String {
     match error {
+        // A function of the schema refused a value, and says which.
+        sqlx::Error::Database(error) if error.code().is_some_and(|code| code == "22023") => one_line(error.message()),
         sqlx::Error::Database(error) => format!("error returned from database: {}", one_line(error.message())),
         other => one_line(&other.to_string()),
     }

@@ -101,7 +101,7 @@ pub(crate) use self::place::{PlaceIdentity, name_place, place_identity};
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
 use self::query::{Query, query};
-pub(crate) use self::queue::{Pause, QueueVerb, change_queue, hold_group, list_queues, remove_queue, resume_group};
+pub(crate) use self::queue::{QueueCall, change_queue, list_queues, queue_settings, remove_queue};
 pub(crate) use self::read_committed::{begin_limited, begin_read_committed, commit, settle, settle_within};
 pub(crate) use self::rebuild::{is_made_anew, key, sql_to_drop, sql_to_make, sql_to_mend};
 pub(crate) use self::reindex::{

@@ -244,7 +244,7 @@ macro_rules! assert_not_duplicate {
 /// ```
 /// # use std::time::Duration;
 /// # use serde::{Deserialize, Serialize};
-/// # use uniqueue::{Job, Outcome, Rate, Runner, RunningJob, assert_held_back, testing};
+/// # use uniqueue::{Job, Outcome, QueueChanges, Rate, Runner, RunningJob, assert_held_back, testing};
 /// # #[derive(Deserialize, Job, Serialize)]
 /// # #[job(kind = "geocode", queue = "geocoding")]
 /// # struct Geocode {}
@@ -253,7 +253,7 @@ macro_rules! assert_not_duplicate {
 /// # let database = testing::Database::new().await?;
 /// # let client = database.client();
 /// let minute = Duration::from_secs(60);
-/// client.queue("geocoding").rate(Some(Rate::per(1, minute))).await?;
+/// client.queue("geocoding").set(QueueChanges::new().rate(Some(Rate::per(1, minute)))).await?;
 /// client.insert(Geocode {}).await?;
 /// client.insert(Geocode {}).await?;
 /// let runner = || Runner::new(client.clone()).queue("geocoding", 5).worker(|_: RunningJob<Geocode>| async {});

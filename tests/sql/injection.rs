@@ -105,8 +105,7 @@ async fn hostile_text_through_the_functions_is_the_same(database: Database) {
         assert_eq!(call(insert).fetch_one(database.pool()).await.unwrap(), text);
         for sql in [
             "SELECT q.name FROM {schema}.pause_queue($1) AS q",
-            "SELECT q.name FROM {schema}.limit_queue($1, 1) AS q",
-            "SELECT q.name FROM {schema}.retain_queue($1, '0', NULL, NULL) AS q",
+            r#"SELECT q.name FROM {schema}.set_queue($1, '{"limit": 1}') AS q"#,
             "SELECT q.name FROM {schema}.resume_queue($1) AS q",
             "SELECT c.queue FROM {schema}.cancel_jobs(ARRAY(SELECT id FROM {schema}.job WHERE kind = $1)) AS c",
         ] {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use uniqueue::{
-    Client, Job, JobFilter, JobState, Keep, ObstacleCode, PeriodicJob, Retention, Runner, RunningJob, UniqueKey,
+    Client, Job, JobFilter, JobState, Keep, ObstacleCode, PeriodicJob, QueueChanges, Retention, Runner, RunningJob,
+    UniqueKey,
 };
 use uniqueue_admin::Admin;
 
@@ -69,8 +70,9 @@ async fn a_stuck_job_is_listed_with_its_reason_and_its_remedy(database: Database
 
 #[support::test]
 async fn a_retention_is_listed_with_the_jobs_that_it_should_have_deleted(database: Database, client: &Client) {
-    let kept = Retention::forever().completed(Duration::from_secs(60));
-    client.queue("default").retention(Some(kept)).await.unwrap();
+    let kept = Keep::For(Duration::from_secs(60));
+    let kept = QueueChanges::new().keep_completed(kept).keep_cancelled(Keep::Forever).keep_discarded(Keep::Forever);
+    client.queue("default").set(kept).await.unwrap();
     database
         .execute(
             "INSERT INTO {schema}.job (id, kind, state, created_at, finalized_at)
@@ -109,7 +111,7 @@ async fn a_change_is_logged_once_with_what_it_changed(database: Database, client
             ("cleo", "pause_periodic", None),
             ("ben", "release_claim", None),
             ("ben", "audit_duplicates", None),
-            ("ben", "limit_queue", None),
+            ("ben", "set_queue", None),
             ("ben", "pause_queue", None),
             ("anonymous", "set_priority", Some(1)),
             ("anna", "cancel", Some(1_499)),

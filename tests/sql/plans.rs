@@ -332,7 +332,9 @@ async fn the_tokens_of_each_group_are_looked_up_by_index() {
     database.execute(&fill).await;
     let spend =
         "SELECT {schema}._spend_tokens(array_agg(queue::text), array_agg(group_key::text), now()) FROM {schema}.job";
-    database.execute("SELECT {schema}.rate_groups('default', 1, '1 day')").await;
+    database
+        .execute("SELECT {schema}.set_queue('default', '{\"group_rate\": {\"count\": 1, \"period\": 86400}}')")
+        .await;
     database.execute(spend).await;
     let visit = "SELECT cardinality(ids)::bigint FROM {schema}._jobs_of_groups('default', '{sync}', 100, 0, false, '{}', 1000, '', '{}')";
     for _ in 0..3 {

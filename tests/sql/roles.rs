@@ -42,7 +42,7 @@ async fn is_refused(database: &Database, pool: &PgPool, statement: &str) {
 }
 
 /// Statements that a read-only role cannot run.
-const CHANGES: [&str; 42] = [
+const CHANGES: [&str; 38] = [
     "SELECT {schema}._write_history(gen_random_uuid(), 1, '[]')",
     "INSERT INTO {schema}.history_tally VALUES (now(), 1, 0, 0, 0, 'a', 'b', '{}', '{}')",
     "DELETE FROM {schema}.history_tally",
@@ -71,12 +71,8 @@ const CHANGES: [&str; 42] = [
     "SELECT {schema}._add_parents('{}', '{}', '{}', '{}')",
     "DELETE FROM {schema}.job_parent",
     "SELECT * FROM {schema}.pause_queue('a')",
-    "SELECT * FROM {schema}.limit_queue('a', 1)",
-    "SELECT * FROM {schema}.limit_groups('a', 1)",
-    "SELECT * FROM {schema}.limit_waiting('a', 1)",
-    "SELECT * FROM {schema}.share_queue('a', true)",
-    "SELECT * FROM {schema}.rate_queue('a', 1, '1 s')",
-    "SELECT * FROM {schema}.rate_groups('a', 1, '1 s')",
+    r#"SELECT * FROM {schema}.set_queue('a', '{"limit": 1}')"#,
+    r#"SELECT * FROM {schema}.set_queue('a', '{"rate": {"count": 1, "period": 1}}')"#,
     "SELECT * FROM {schema}.hold_queue('a', '1 s')",
     "SELECT * FROM {schema}.hold_group('a', 'g', '1 s')",
     "SELECT * FROM {schema}._spend_tokens('{a}', '{g}', now())",

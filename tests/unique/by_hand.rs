@@ -97,9 +97,9 @@ async fn a_retention_of_more_years_than_there_are_keeps_its_jobs_and_no_others(d
             now() - interval '30 days', now() - interval '30 days'
         FROM generate_series(1, 100) AS n";
     database.execute(jobs).await;
-    database
-        .execute("SELECT * FROM {schema}.retain_queue('archive', '1000000 years', '1000000 years', '1000000 years')")
-        .await;
+    let ever = "1000000 years";
+    let keep = serde_json::json!({"keep_completed": ever, "keep_cancelled": ever, "keep_discarded": ever});
+    database.execute(&format!("SELECT {{schema}}.set_queue('archive', '{keep}')")).await;
     let runner = runner(&database).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE queue = 'other'", 0).await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'archive'").await, 50);

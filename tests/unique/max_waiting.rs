@@ -5,8 +5,8 @@ use std::time::Duration;
 use sqlx::Connection;
 use tokio::task::JoinSet;
 use uniqueue::{
-    Client, Error, JobFilter, JobState, NewJob, OnConflict, PeriodicJob, Result, Runner, RunningJob, SchemaName,
-    UniqueKey,
+    Client, Error, JobFilter, JobState, NewJob, OnConflict, PeriodicJob, QueueChanges, Result, Runner, RunningJob,
+    SchemaName, UniqueKey,
 };
 
 use support::{Database, WAIT, counting_statements, job, soak};
@@ -25,7 +25,7 @@ async fn limited(limit: u32) -> Database {
 
 async fn limited_over(connections: u32, limit: u32) -> Database {
     let database = Database::with_connections(connections).await;
-    database.client.queue("default").max_waiting(Some(limit)).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().max_waiting(Some(limit))).await.unwrap();
     database
 }
 
@@ -55,10 +55,10 @@ async fn an_insert_beyond_the_limit_is_refused_with_the_queue_the_limit_and_the_
     // Other queues have no limit, and jobs with a group count like others.
     client.insert_many((0..10).map(|_| job("a").queue("other"))).await.unwrap();
     assert_eq!(room(client.insert(job("g").group("g")).await), 0);
-    client.queue("default").max_waiting(Some(4)).await.unwrap();
+    client.queue("default").set(QueueChanges::new().max_waiting(Some(4))).await.unwrap();
     client.insert(job("g").group("g")).await.unwrap();
     assert_eq!(room(client.insert(job("h")).await), 0);
-    client.queue("default").max_waiting(None).await.unwrap();
+    client.queue("default").set(QueueChanges::new().max_waiting(None)).await.unwrap();
     client.insert_many((0..10).map(|_| job("a"))).await.unwrap();
 }
 
@@ -127,7 +127,7 @@ async fn the_limit_holds_in_sql_with_a_code_and_a_detail() {
             "queue \"default\" is full: at most 1 of its jobs may wait, and it has room for 0 of 1 new ones"
         );
         assert_eq!(error.detail(), Some(r#"{"queue" : "default", "max_waiting" : 1, "room" : 0}"#));
-        assert!(error.hint().unwrap().contains("limit_waiting"));
+        assert!(error.hint().unwrap().contains("set_queue"));
     }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
     // Of a service that must not be refused.
@@ -253,12 +253,12 @@ async fn without_a_limit_nothing_counts_and_the_last_limit_takes_its_trigger_alo
     client.queue("a").pause().await.unwrap();
     client.queue("a").limit(Some(3)).await.unwrap();
     assert_eq!(database.number(TRIGGERS).await, 0);
-    let settings = client.queue("a").max_waiting(Some(10)).await.unwrap();
+    let settings = client.queue("a").set(QueueChanges::new().max_waiting(Some(10))).await.unwrap();
     assert_eq!((settings.max_waiting, settings.limit), (Some(10), Some(3)));
-    client.queue("b").max_waiting(Some(10)).await.unwrap();
-    client.queue("a").max_waiting(Some(20)).await.unwrap();
+    client.queue("b").set(QueueChanges::new().max_waiting(Some(10))).await.unwrap();
+    client.queue("a").set(QueueChanges::new().max_waiting(Some(20))).await.unwrap();
     assert_eq!(database.number(TRIGGERS).await, 1);
-    client.queue("a").max_waiting(None).await.unwrap();
+    client.queue("a").set(QueueChanges::new().max_waiting(None)).await.unwrap();
     assert_eq!(database.number(TRIGGERS).await, 1);
     client.queue("b").remove().await.unwrap();
     assert_eq!(database.number(TRIGGERS).await, 0);
@@ -268,7 +268,7 @@ async fn without_a_limit_nothing_counts_and_the_last_limit_takes_its_trigger_alo
     database.execute("DELETE FROM {schema}.queue").await;
     assert_eq!(database.number(TRIGGERS).await, 0);
     let mut tx = client.pool().begin().await.unwrap();
-    client.queue("a").max_waiting(Some(10)).tx(&mut tx).await.unwrap();
+    client.queue("a").set(QueueChanges::new().max_waiting(Some(10))).tx(&mut tx).await.unwrap();
     tx.rollback().await.unwrap();
     assert_eq!((database.number(TRIGGERS).await, client.queue("a").settings().await.unwrap().max_waiting), (0, None));
 }
@@ -282,15 +282,15 @@ async fn limits_that_come_and_go_at_once_leave_the_trigger_exactly_where_it_is_n
         changes.spawn(async move {
             let name = format!("q{n}");
             for round in 0..soak(6, 40) {
-                client.queue(&name).max_waiting((round % 2 == 0).then_some(5)).await.unwrap();
+                client.queue(&name).set(QueueChanges::new().max_waiting((round % 2 == 0).then_some(5))).await.unwrap();
             }
             // The first queue keeps its limit.
-            client.queue(&name).max_waiting((n == 0).then_some(5)).await.unwrap();
+            client.queue(&name).set(QueueChanges::new().max_waiting((n == 0).then_some(5))).await.unwrap();
         });
     }
     changes.join_all().await;
     assert_eq!(database.number(TRIGGERS).await, 1);
-    database.client.queue("q0").max_waiting(None).await.unwrap();
+    database.client.queue("q0").set(QueueChanges::new().max_waiting(None)).await.unwrap();
     assert_eq!(database.number(TRIGGERS).await, 0);
 }
 
@@ -300,13 +300,14 @@ async fn the_first_limit_waits_for_open_writers_and_not_for_ever() {
     let client = database.client.clone();
     let mut writer = client.pool().begin().await.unwrap();
     client.insert(job("a")).tx(&mut writer).await.unwrap();
-    let error = client.queue("default").max_waiting(Some(1)).await.unwrap_err();
+    let error = client.queue("default").set(QueueChanges::new().max_waiting(Some(1))).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
     assert!(error.to_string().contains("cannot set max_waiting of a queue while other transactions write"), "{error}");
     assert_eq!(client.queue("default").settings().await.unwrap().max_waiting, None);
 
     let of_limit = client.clone();
-    let limit = tokio::spawn(async move { of_limit.queue("default").max_waiting(Some(1)).await });
+    let limit =
+        tokio::spawn(async move { of_limit.queue("default").set(QueueChanges::new().max_waiting(Some(1))).await });
     database.until_waits_for("job").await;
     // Inserts wait behind it only for a moment.
     client.insert(job("b").queue("other")).await.unwrap();
@@ -318,16 +319,10 @@ async fn the_first_limit_waits_for_open_writers_and_not_for_ever() {
 #[support::test]
 async fn a_limit_below_one_is_refused(database: Database) {
     for limit in [0, u32::MAX] {
-        let error = database.client.queue("default").max_waiting(Some(limit)).await.unwrap_err();
-        let said = format!("invalid max_waiting: must be 1 to 2147483647; for no limit give None: {limit}");
+        let error =
+            database.client.queue("default").set(QueueChanges::new().max_waiting(Some(limit))).await.unwrap_err();
+        let said = format!("invalid max_waiting: must be 1 to 2147483647; for no limit give null: {limit}");
         assert_eq!(error.to_string(), said);
-    }
-    for limit in [0, -1] {
-        let statement = format!("SELECT * FROM {{schema}}.limit_waiting('a', {limit})");
-        let error = sqlx::query(database.sql(&statement)).execute(database.pool()).await.unwrap_err();
-        let error = error.as_database_error().unwrap();
-        assert_eq!(error.code().as_deref(), Some("22023"));
-        assert_eq!(error.message(), format!("invalid max_waiting: must be at least 1: {limit}"));
     }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.queue").await, 0);
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uniqueue::{
-    BoxError, Client, Error, Job, JobId, JobState, NewJob, OnConflict, Outcome, Retention, Runner, RunningJob,
-    UniqueKey, UniquePolicy, Waited,
+    BoxError, Client, Error, Job, JobId, JobState, Keep, NewJob, OnConflict, Outcome, QueueChanges, Retention, Runner,
+    RunningJob, UniqueKey, UniquePolicy, Waited,
 };
 use uuid::Uuid;
 
@@ -134,7 +134,7 @@ async fn wait_ends_at_its_timeout_and_the_job_goes_on(database: Database) {
 
 #[support::test]
 async fn wait_is_an_error_at_once_where_completed_jobs_are_not_kept(database: Database) {
-    database.client.queue("default").retention(Some(Retention::forever().completed(Duration::ZERO))).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().keep_completed(Keep::For(Duration::ZERO))).await.unwrap();
     let refused = database.client.insert(job(1)).wait(WAIT).await;
     assert!(matches!(refused, Err(Error::ResultsNotKept { queue }) if queue == "default"));
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0, "nothing is inserted");
@@ -142,13 +142,13 @@ async fn wait_is_an_error_at_once_where_completed_jobs_are_not_kept(database: Da
     assert!(matches!(database.client.wait(inserted.id()).await, Err(Error::ResultsNotKept { .. })));
 
     // The queue keeps them again, and its runner does not matter.
-    database.client.queue("default").retention(Some(Retention::forever())).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().keep_completed(Keep::Forever)).await.unwrap();
     let runner = doubling(&database.client).retention(Retention::forever().completed(Duration::ZERO));
     let runner = runner.start().await.unwrap();
     let (_, waited) = database.client.insert(job(2)).wait(WAIT).await.unwrap();
     assert_eq!(waited.output::<u64>().unwrap(), Some(4));
     // The queue says nothing, and its runner does not keep them.
-    database.client.queue("default").retention(None).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().keep_completed(Keep::AsRunnersSay)).await.unwrap();
     let refused = database.client.insert(job(1)).wait(WAIT).await;
     assert!(matches!(refused, Err(Error::ResultsNotKept { .. })));
     runner.stop().await.unwrap();

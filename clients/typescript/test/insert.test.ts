@@ -118,13 +118,13 @@ test("the key of an open transaction is busy after maxWait", async () => {
 
 test("a full queue is an error with its room", async () => {
   const queue = newName();
-  await one("SELECT uniqueue.limit_waiting($1, 1)", queue);
+  await one(`SELECT uniqueue.set_queue($1, '{"max_waiting": 1}')`, queue);
   await assert.rejects(client.insertMany([{ kind, queue }, { kind, queue }]), (error: Error) => {
     assert.ok(error instanceof QueueFull);
     assert.deepEqual([error.queue, error.maxWaiting, error.room], [queue, 1, 1]);
     return true;
   });
-  await one("SELECT uniqueue.limit_waiting($1, NULL)", queue);
+  await one(`SELECT uniqueue.set_queue($1, '{"max_waiting": null}')`, queue);
 });
 
 test("an explanation names the holder and writes nothing", async () => {

@@ -23,7 +23,7 @@ pub struct LoggedChange {
     /// The name that the caller gave. `anonymous`: none.
     pub actor: String,
     /// `cancel`, `delete`, `release`, `reschedule`, `retry` or `set_priority` for jobs; `pause_queue`, `resume_queue`,
-    /// `limit_queue`, `retain_queue` or `remove_queue`; `pause_periodic`, `resume_periodic`, `remove_periodic`, `run_periodic` or
+    /// `hold_queue`, `set_queue` or `remove_queue`, `hold_group` or `resume_group`; `pause_periodic`, `resume_periodic`, `remove_periodic`, `run_periodic` or
     /// `define_periodic`; `release_claim`; `audit_duplicates` or `stop_audit`.
     pub verb: String,
     /// The change: the first 100 ids of jobs and their number, or the filter, or a name and the new value.

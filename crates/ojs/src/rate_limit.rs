@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use uniqueue::{Client, Rate, Result};
+use uniqueue::{Client, QueueChanges, Rate, Result};
 
 use crate::fields::wrong;
 use crate::problem::Problem;
@@ -65,7 +65,7 @@ impl SetRates {
         if self.0.lock().unwrap_or_else(PoisonError::into_inner).get(queue) == Some(rate) {
             return Ok(());
         }
-        client.queue(queue).rate(Some(*rate)).await?;
+        client.queue(queue).set(QueueChanges::new().rate(Some(*rate))).await?;
         let mut set = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if set.len() >= REMEMBERED {
             set.clear();

@@ -1,5 +1,6 @@
 //! The answers to requests that fail.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -30,7 +31,7 @@ impl From<Error> for Failure {
             _ if is_nul(&error) => Self::Bad(
                 "A text of the request contains the character U+0000, which PostgreSQL does not store.".to_owned(),
             ),
-            Error::Database(_) => Self::Database(Arc::new(error)),
+            Error::Database(_) if !is_refused(&error) => Self::Database(Arc::new(error)),
             _ => Self::Bad(error.to_string()),
         }
     }
@@ -45,14 +46,22 @@ pub(crate) struct Told {
 
 /// Whether PostgreSQL refused a NUL in a text (22021) or in JSON (22P05). Each text of a statement comes from the request.
 fn is_nul(error: &Error) -> bool {
-    let Error::Database(error) = error else { return false };
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| matches!(&*code, "22021" | "22P05"))
+    code(error).is_some_and(|code| matches!(&*code, "22021" | "22P05"))
+}
+
+/// Whether a function of the schema refused a value of the request (22023).
+fn is_refused(error: &Error) -> bool {
+    code(error).is_some_and(|code| code == "22023")
+}
+
+fn code(error: &Error) -> Option<Cow<'_, str>> {
+    let Error::Database(error) = error else { return None };
+    error.as_database_error().and_then(|error| error.code())
 }
 
 /// Whether the database stopped the statement because of its time limit (57014), or of its limit for locks (55P03).
 fn waited(error: &Error) -> bool {
-    let Error::Database(by) = error else { return false };
-    error.is_statement_timeout() || by.as_database_error().and_then(|by| by.code()).is_some_and(|code| code == "55P03")
+    error.is_statement_timeout() || code(error).is_some_and(|code| code == "55P03")
 }
 
 /// An error for the visitor. Of a statement that was stopped the database does not say what it waited for.

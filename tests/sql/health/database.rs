@@ -1,6 +1,6 @@
 //! Dead rows, vacuum, indexes, retention.
 
-use uniqueue::{Client, Error, Severity, Thresholds};
+use uniqueue::{Client, Error, QueueChanges, Severity, Thresholds};
 
 use super::{at_once, find, gone, paste, seek};
 use support::{Database, job};
@@ -91,8 +91,8 @@ const TRIGGERS: &str = "SELECT count(*) FROM pg_trigger
 
 #[support::test]
 async fn a_full_queue_is_told_with_its_limit_and_the_remedy_doubles_it(database: Database, client: &Client) {
-    client.queue("it's").max_waiting(Some(2)).await.unwrap();
-    client.queue("roomy").max_waiting(Some(2)).await.unwrap();
+    client.queue("it's").set(QueueChanges::new().max_waiting(Some(2))).await.unwrap();
+    client.queue("roomy").set(QueueChanges::new().max_waiting(Some(2))).await.unwrap();
     client
         .insert_many([job("a").queue("it's"), job("a").queue("it's").group("g"), job("a").queue("roomy")])
         .await
@@ -111,7 +111,7 @@ async fn a_full_queue_is_told_with_its_limit_and_the_remedy_doubles_it(database:
 async fn a_limit_that_no_trigger_enforces_is_told_and_the_remedy_enforces_it(database: Database, client: &Client) {
     let any = Thresholds::new();
     for undone in ["DROP TRIGGER job_max_waiting ON {schema}.job", "ALTER TABLE {schema}.job DISABLE TRIGGER ALL"] {
-        client.queue("a").max_waiting(Some(1)).await.unwrap();
+        client.queue("a").set(QueueChanges::new().max_waiting(Some(1))).await.unwrap();
         assert!(seek(&database, any, "queue_full", "").await.is_none());
         database.execute(undone).await;
         let lost = find(&database, any, "queue_full", Severity::Warning, "queue a").await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::PgPool;
-use uniqueue::{JobFilter, JobState, OnConflict, PeriodicJob, UniqueKey};
+use uniqueue::{JobFilter, JobState, OnConflict, PeriodicJob, QueueChanges, UniqueKey};
 use uniqueue_admin::Admin;
 
 use super::{CHANGES, Task, client, is_refused, role};
@@ -27,8 +27,8 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert(datab
     assert!(operator.queue("a").pause().await.unwrap().paused_at.is_some());
     assert_eq!(operator.queue("a").resume().await.unwrap().paused_at, None);
     assert_eq!(operator.queue("a").limit(Some(2)).await.unwrap().limit, Some(2));
-    assert_eq!(operator.queue("a").max_waiting(Some(2)).await.unwrap().max_waiting, Some(2));
-    assert_eq!(operator.queue("a").max_waiting(None).await.unwrap().max_waiting, None);
+    assert_eq!(operator.queue("a").set(QueueChanges::new().max_waiting(Some(2))).await.unwrap().max_waiting, Some(2));
+    assert_eq!(operator.queue("a").set(QueueChanges::new().max_waiting(None)).await.unwrap().max_waiting, None);
     assert_eq!(operator.queues().await.unwrap().len(), 1);
     assert!(operator.queue("b").limit(Some(2)).await.is_ok() && operator.queue("b").remove().await.unwrap());
     assert!(!operator.queue("b").remove().await.unwrap(), "it is gone");
@@ -69,8 +69,7 @@ async fn an_operator_can_do_the_same_in_psql(database: Database) {
         "delete_jobs(ARRAY['{id}'::uuid])",
         "pause_queue('a')",
         "resume_queue('a')",
-        "limit_queue('a', 2)",
-        "retain_queue('a', '0', NULL, NULL)",
+        r#"set_queue('a', '{"limit": 2, "keep_completed": 0}')"#,
     ] {
         let call = database.sql(&format!("SELECT * FROM {{schema}}.{}", call.replace("{id}", &id.to_string())));
         assert_eq!(sqlx::query(call.clone()).fetch_all(&pool).await.unwrap().len(), 1, "{}", call.as_str());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{JobState, NewJob, OnConflict, Retention, Runner, RunningJob, UniqueKey, UniqueScope};
+use uniqueue::{JobState, NewJob, OnConflict, QueueChanges, Retention, Runner, RunningJob, UniqueKey, UniqueScope};
 use uniqueue_admin::Admin;
 
 use super::{CHANGES, Task, client, is_refused, role};
@@ -36,7 +36,12 @@ async fn an_inserter_can_insert_in_every_way_and_nothing_else(database: Database
     assert_eq!(Admin::new(&database.client).audited_kinds().await.unwrap()[0].suppressed, 1);
     // So is a limit of the queue.
     let waiting = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available'").await;
-    database.client.queue("default").max_waiting(Some(u32::try_from(waiting).unwrap() + 1)).await.unwrap();
+    database
+        .client
+        .queue("default")
+        .set(QueueChanges::new().max_waiting(Some(u32::try_from(waiting).unwrap() + 1)))
+        .await
+        .unwrap();
     inserter.insert(job("last")).await.unwrap();
     assert!(matches!(inserter.insert(job("beyond")).await, Err(uniqueue::Error::QueueFull { .. })));
     for statement in [

@@ -12,14 +12,11 @@ async fn the_client_s_statements_are_calls_of_the_functions(database: Database) 
     // The client cancels a graph in batches, with cancel_jobs, as cancel_graph does at once. It retries several graphs at once.
     let functions = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND provolatile = 'v' AND proretset AND NOT prosecdef
+            AND proname !~ '(queue|group)$'
             AND proname NOT IN ('cancel_graph', 'retry_graph') AND NOT starts_with(proname, '_')
             AND (prosqlbody IS NOT NULL OR proname IN ('delete_jobs', 'retry_jobs'))";
     let functions = database.text(functions).await;
-    assert_eq!(
-        functions,
-        "cancel_jobs delete_jobs discard_jobs hold_group hold_queue limit_groups limit_queue limit_waiting pause_queue rate_groups \
-         rate_queue release_jobs reschedule_jobs resume_group resume_queue retain_queue retry_jobs set_priority share_queue"
-    );
+    assert_eq!(functions, "cancel_jobs delete_jobs discard_jobs release_jobs reschedule_jobs retry_jobs set_priority");
     let statements = database.client.statements_text();
     for function in functions.split(' ') {
         let (_, text) = statements.iter().find(|(name, _)| *name == function).expect(function);
@@ -82,9 +79,9 @@ async fn runners_are_woken_and_told_as_by_the_client(database: Database) {
     assert_eq!(heard(format!("reschedule_jobs(ARRAY['{id}'::uuid], now())")).await, woken);
     database.execute("SELECT * FROM {schema}.pause_queue('q')").await;
     assert_eq!(heard("resume_queue('q')".to_owned()).await, woken);
-    assert_eq!(heard("limit_queue('q', 3)".to_owned()).await, woken);
-    assert_eq!(heard("rate_queue('q', 3, '1 s')".to_owned()).await, woken);
-    assert_eq!(heard("rate_groups('q', 3, '1 s')".to_owned()).await, woken);
+    for changes in [r#"{"limit": 3}"#, r#"{"rate": {"count": 3, "period": 1}}"#, r#"{"group_rate": null}"#] {
+        assert_eq!(heard(format!("set_queue('q', '{changes}')")).await, woken);
+    }
     database.execute("SELECT * FROM {schema}.hold_queue('q', '1 h')").await;
     assert_eq!(heard("resume_queue('q')".to_owned()).await, woken);
     database.execute("SELECT * FROM {schema}.hold_group('q', 'g', '1 h')").await;
@@ -132,17 +129,45 @@ async fn an_argument_outside_its_limits_is_named(database: Database) {
         ),
         ("pause_queue('')", "invalid queue: must not be empty: \"\""),
         ("pause_queue(NULL)", "invalid queue: must not be null"),
-        ("limit_queue(E'a\\nb', 1)", "invalid queue: must not hold control characters: \"a\\nb\""),
-        ("limit_queue('a', 0)", "invalid max_running: must be at least 1; to run nothing, pause the queue: 0"),
-        ("rate_queue('a', 0, '1 s')", "invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: 0"),
-        ("rate_queue('a', 1, '0')", "invalid rate: period must be 1 ms to 31 days: 00:00:00"),
-        ("rate_queue('a', 1)", "invalid rate: period must be 1 ms to 31 days: null"),
-        ("rate_groups('a', 1, '1 s', 0)", "invalid rate: burst must be 1 to 1000000: 0"),
-        ("rate_groups('a', NULL, '1 s')", "invalid rate: has no count: 00:00:01"),
+        ("set_queue(E'a\\nb', '{}')", "invalid queue: must not hold control characters: \"a\\nb\""),
+        (r#"set_queue('a', '{"limt": 1}')"#, "unknown setting of a queue: \"limt\""),
+        (
+            r#"set_queue('a', '{"limit": 0}')"#,
+            "invalid limit: must be 1 to 2147483647; to run nothing, pause the queue: 0",
+        ),
+        (
+            r#"set_queue('a', '{"max_waiting": "7"}')"#,
+            "invalid max_waiting: must be 1 to 2147483647; for no limit give null: \"7\"",
+        ),
+        (
+            r#"set_queue('a', '{"group_limit": 1.5}')"#,
+            "invalid group_limit: must be 1 to 2147483647; to run nothing, pause the queue: 1.5",
+        ),
+        (
+            r#"set_queue('a', '{"rate": {"count": 0, "period": 1}}')"#,
+            "invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: 0",
+        ),
+        (
+            r#"set_queue('a', '{"rate": {"period": 1}}')"#,
+            "invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: null",
+        ),
+        (r#"set_queue('a', '{"rate": {"count": 1, "period": 0}}')"#, "invalid rate: period must be 1 ms to 31 days: 0"),
+        (r#"set_queue('a', '{"rate": {"count": 1}}')"#, "invalid rate: period must be 1 ms to 31 days: null"),
+        (
+            r#"set_queue('a', '{"rate": {"count": 1, "period": 0.0010005}}')"#,
+            "invalid rate: period must be whole microseconds: 0.0010005",
+        ),
+        (
+            r#"set_queue('a', '{"group_rate": {"count": 1, "period": "1 s", "burst": 1000001}}')"#,
+            "invalid group_rate: burst must be 1 to 1000000: 1000001",
+        ),
         ("hold_queue('a', '-1 s')", "invalid hold: must be 0 to 1000 years: -00:00:01"),
         ("hold_group('a', 'g', NULL)", "invalid hold: must be 0 to 1000 years: null"),
         ("hold_group('a', '', '1 s')", "invalid group: must be 1 to 512 bytes: 0"),
-        ("retain_queue('a', NULL, '-1 hour', '0')", "invalid retention: must not be negative: -01:00:00"),
+        (
+            r#"set_queue('a', '{"keep_cancelled": "-1 hour"}')"#,
+            "invalid keep_cancelled: must not be negative: \"-1 hour\"",
+        ),
     ] {
         let text = format!("SELECT * FROM {{schema}}.{}", call.replace("{ids}", ids));
         let mut connection = database.pool().acquire().await.unwrap();
@@ -153,7 +178,7 @@ async fn an_argument_outside_its_limits_is_named(database: Database) {
     let long = format!("SELECT * FROM {{schema}}.pause_queue('{}')", "x".repeat(129));
     let error = sqlx::query(database.sql(&long)).execute(database.pool()).await.unwrap_err();
     assert!(told(&error).1.starts_with("invalid queue: must not be longer than 128 bytes: \"xxx"), "{error}");
-    let unlimited = database.sql("SELECT q.max_running FROM {schema}.limit_queue('a', NULL) AS q");
+    let unlimited = database.sql(r#"SELECT q.max_running FROM {schema}.set_queue('a', '{"limit": null}') AS q"#);
     let row = sqlx::query(unlimited).fetch_one(database.pool()).await.unwrap();
     assert_eq!(row.get::<Option<i32>, _>(0), None);
 }

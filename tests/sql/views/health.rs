@@ -9,7 +9,8 @@ use support::{Database, eventually, job};
 
 #[support::test]
 async fn retention_says_how_long_jobs_are_kept_and_how_many_should_be_gone(database: Database) {
-    let settings = "SELECT name FROM {schema}.retain_queue('short', '0', NULL, '30 days')";
+    let settings =
+        "SELECT name FROM {schema}.set_queue('short', '{\"keep_completed\": 0, \"keep_discarded\": \"30 days\"}')";
     database.text(settings).await;
     for (queue, state, age) in [
         ("short", "completed", "10 minutes"),
@@ -51,7 +52,8 @@ async fn retention_says_how_long_jobs_are_kept_and_how_many_should_be_gone(datab
              VALUES ('pruner', gen_random_uuid(), now() + interval '1 hour')",
         )
         .await;
-    database.text("SELECT name FROM {schema}.retain_queue('short', '100000 years', '1000 years', NULL)").await;
+    let ever = r#"{"keep_completed": "100000 years", "keep_cancelled": "forever", "keep_discarded": null}"#;
+    database.text(&format!("SELECT name FROM {{schema}}.set_queue('short', '{ever}')")).await;
     assert_eq!(
         database.text(rows).await.replace("3155760000000 f", "… f"),
         "short cancelled 31557600000 f 0 t; short completed … f 0 t; short discarded 604800 t 1 13 days t; \

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{JobId, ObstacleCode, Rate};
+use uniqueue::{JobId, ObstacleCode, QueueChanges, Rate};
 
 use super::{codes, first, gone, insert, put, remedy, runner, start};
 use support::{Database, job};
@@ -34,7 +34,12 @@ async fn r23_the_group_is_held(database: Database) {
 async fn r23_the_rate_of_the_group(database: Database) {
     runner(&database, "default", 9).await;
     let id = grouped(&database).await;
-    database.client.queue("default").group_rate(Some(Rate::per(1, Duration::from_secs(60)))).await.unwrap();
+    database
+        .client
+        .queue("default")
+        .set(QueueChanges::new().group_rate(Some(Rate::per(1, Duration::from_secs(60)))))
+        .await
+        .unwrap();
     gone(&database, id, ObstacleCode::GroupRate).await;
     database.execute("SELECT {schema}._spend_tokens('{default}', '{g}', now())").await;
     let spent = first(&database, id, ObstacleCode::GroupRate).await;
@@ -46,14 +51,14 @@ async fn r23_the_rate_of_the_group(database: Database) {
 #[support::test]
 async fn r23_the_limit_of_the_group_names_the_job_that_runs(database: Database) {
     let runner = runner(&database, "default", 9).await;
-    database.client.queue("default").group_limit(Some(1)).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().group_limit(Some(1))).await.unwrap();
     let (running, id, last) = (grouped(&database).await, grouped(&database).await, grouped(&database).await);
     start(&database, running, &runner).await;
     let limit = first(&database, id, ObstacleCode::GroupLimit).await;
     assert_eq!(limit.reason, format!("Group \"g\" waits for job {running}, which runs."));
     assert_eq!(limit.details["job"], json!(running));
     assert_eq!(codes(&database, last).await, [ObstacleCode::GroupLimit, ObstacleCode::Behind]);
-    database.client.queue("default").group_limit(Some(2)).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().group_limit(Some(2))).await.unwrap();
     assert_eq!(codes(&database, id).await, [ObstacleCode::Next]);
     start(&database, id, &runner).await;
     let limit = first(&database, last, ObstacleCode::GroupLimit).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{ObstacleCode, Rate};
+use uniqueue::{ObstacleCode, QueueChanges, Rate};
 
 use super::{first, gone, insert, remedy, runner, start};
 use support::{Database, WAIT};
@@ -86,7 +86,7 @@ async fn r23_the_rate_of_the_queue(database: Database) {
     runner(&database, "default", 9).await;
     let id = insert(&database).await;
     let rate = Rate::per(2, Duration::from_secs(60));
-    database.client.queue("default").rate(Some(rate)).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
     gone(&database, id, ObstacleCode::QueueRate).await;
     database.execute("SELECT {schema}._spend_tokens('{default,default}', ARRAY[NULL, NULL]::text[], now())").await;
     let spent = first(&database, id, ObstacleCode::QueueRate).await;
@@ -99,7 +99,7 @@ async fn r23_the_rate_of_the_queue(database: Database) {
     database.execute("SELECT {schema}._spend_tokens('{default,default}', ARRAY[NULL, NULL]::text[], now())").await;
     remedy(&database, &first(&database, id, ObstacleCode::QueueRate).await).await;
     assert_eq!(database.client.queue("default").settings().await.unwrap().rate.unwrap().count, 4);
-    database.client.queue("default").rate(None).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().rate(None)).await.unwrap();
     gone(&database, id, ObstacleCode::QueueRate).await;
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
-use uniqueue::{Client, NewJob};
+use uniqueue::{Client, NewJob, QueueChanges};
 
 use super::{HISTORY, assert_kept, assert_limits_were_kept, with_history};
 use support::cluster::Cluster;
@@ -162,7 +162,7 @@ async fn a_fetch_counts_the_jobs_of_a_group_under_the_lock_of_its_queue() {
         FROM {schema}._jobs_of_groups('default', '{deed}', 5, 0, false, '{}', 10, '', '{}')";
     let database = Database::new().await;
     // Its row is there: a fetch that made it would hold the other one up by that alone.
-    database.client.queue("default").fair(false).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().fair(false)).await.unwrap();
     let job = || NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1);
     let first = database.client.insert(job()).await.unwrap().id();
     let mut fetch = database.pool().begin().await.unwrap();
@@ -221,7 +221,7 @@ async fn hold(mut cluster: Cluster) {
             clock.jump(&mut dice);
         }
         let limit = [None, Some(1), Some(4), Some(2), Some(5), Some(3)][fault % 6];
-        Client::new(cluster.direct.clone()).queue("default").group_limit(limit).await.unwrap();
+        Client::new(cluster.direct.clone()).queue("default").set(QueueChanges::new().group_limit(limit)).await.unwrap();
         if fault % 3 == 2 {
             cluster.restart().await;
         } else {
@@ -235,7 +235,7 @@ async fn hold(mut cluster: Cluster) {
         clock.jump_ahead_of_all();
     }
     assert!(number(LEFT).await > 0, "the faults came while there was work");
-    Client::new(cluster.direct.clone()).queue("default").group_limit(None).await.unwrap();
+    Client::new(cluster.direct.clone()).queue("default").set(QueueChanges::new().group_limit(None)).await.unwrap();
     eventually!(let left = number(LEFT).await; left == 0, "{left} jobs are left");
     drop(runners);
     assert_kept(&cluster.direct, SCHEMA).await;

@@ -1,6 +1,6 @@
 //! What the view of groups shows of a line.
 
-use uniqueue::{GroupInfo, NewJob};
+use uniqueue::{GroupInfo, NewJob, QueueChanges};
 
 use super::Task;
 use support::Database;
@@ -8,7 +8,7 @@ use support::Database;
 #[support::test]
 async fn the_view_shows_for_each_group_its_limit_its_line_and_what_holds_it_up(database: Database) {
     let job = |n| NewJob::from(Task { n });
-    database.client.queue("narrow").group_limit(Some(1)).await.unwrap();
+    database.client.queue("narrow").set(QueueChanges::new().group_limit(Some(1))).await.unwrap();
     let jobs = [
         job(1).group("free").group_limit(2),
         job(2).group("free").priority(3),

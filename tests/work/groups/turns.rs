@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use uniqueue::{Client, JobId, NewJob};
+use uniqueue::{Client, JobId, NewJob, QueueChanges};
 use uuid::Uuid;
 
 use super::{assert_limits_were_kept, with_history};
@@ -19,7 +19,7 @@ fn work(group: usize) -> NewJob {
 async fn under_a_backlog_each_of_ten_tenants_gets_its_tenth() {
     let database = with_history().await;
     let each = soak(60, 500);
-    let settings = database.client.queue("default").fair(true).await.unwrap();
+    let settings = database.client.queue("default").set(QueueChanges::new().fair(true)).await.unwrap();
     assert!(settings.fair);
     // One tenant has a hundred times as much as the others, and came first.
     database.client.insert_many((0..100 * each).map(|_| work(0))).await.unwrap();
@@ -52,7 +52,7 @@ async fn under_a_backlog_each_of_ten_tenants_gets_its_tenth() {
 #[tokio::test]
 async fn jobs_without_a_group_are_one_more_group_where_the_queue_is_fair() {
     let database = with_history().await;
-    database.client.queue("default").fair(true).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().fair(true)).await.unwrap();
     let plain = (0..200).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }));
     database.client.insert_many(plain).await.unwrap();
     database.client.insert_many((0..20).map(|n| work(n % 2))).await.unwrap();
@@ -69,17 +69,17 @@ async fn jobs_without_a_group_are_one_more_group_where_the_queue_is_fair() {
 #[tokio::test]
 async fn the_limit_of_each_group_of_a_queue_changes_live() {
     let database = with_history().await;
-    let settings = database.client.queue("default").group_limit(Some(2)).await.unwrap();
+    let settings = database.client.queue("default").set(QueueChanges::new().group_limit(Some(2))).await.unwrap();
     assert_eq!(settings.group_limit, Some(2));
     for refused in [0, u32::MAX] {
-        database.client.queue("default").group_limit(Some(refused)).await.unwrap_err();
+        database.client.queue("default").set(QueueChanges::new().group_limit(Some(refused))).await.unwrap_err();
     }
     let jobs = (0..60).map(|n| NewJob::from(Work { deed: Deed::Plain, millis: 20 }).group(format!("g{}", n % 2)));
     database.client.insert_many(jobs).await.unwrap();
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
     database.until("SELECT least(count(*), 1) FROM {schema}.start_log", 1).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    database.client.queue("default").group_limit(Some(5)).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().group_limit(Some(5))).await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 60).await;
     let broken = "SELECT count(*) FROM {schema}.start_log WHERE is_start AND running > allowed";
     assert_eq!(database.number(broken).await, 0);

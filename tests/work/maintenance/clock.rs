@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{Client, JobState, Rate, Runner, RunningJob};
+use uniqueue::{Client, JobState, QueueChanges, Rate, Runner, RunningJob};
 use uuid::Uuid;
 
 use super::{Task, caretaker, holder};
@@ -91,8 +91,8 @@ async fn a_service_whose_holder_died_before_the_clock_went_back_is_free(database
 #[support::test]
 async fn rates_and_holds_from_before_the_clock_went_back_end_after_their_own_length(database: Database) {
     let (client, tenth) = (&database.client, SECOND / 10);
-    client.queue("rated").rate(Some(Rate::per(1, tenth).burst(1))).await.unwrap();
-    client.queue("rated groups").group_rate(Some(Rate::per(1, tenth).burst(1))).await.unwrap();
+    client.queue("rated").set(QueueChanges::new().rate(Some(Rate::per(1, tenth).burst(1)))).await.unwrap();
+    client.queue("rated groups").set(QueueChanges::new().group_rate(Some(Rate::per(1, tenth).burst(1)))).await.unwrap();
     client.queue("held").hold(tenth).await.unwrap();
     client.queue("held group").hold_group("a", tenth).await.unwrap();
     client.queue("held by hand").hold(Duration::ZERO).await.unwrap();
@@ -131,8 +131,8 @@ async fn rates_and_holds_from_before_the_clock_went_back_end_after_their_own_len
 #[support::test]
 async fn what_was_set_less_than_a_second_ahead_stays(database: Database, client: &Client) {
     client.queue("q").hold(SECOND).await.unwrap();
-    client.queue("q").rate(Some(Rate::per(1, SECOND).burst(1))).await.unwrap();
-    client.queue("q").group_rate(Some(Rate::per(1, SECOND).burst(1))).await.unwrap();
+    client.queue("q").set(QueueChanges::new().rate(Some(Rate::per(1, SECOND).burst(1)))).await.unwrap();
+    client.queue("q").set(QueueChanges::new().group_rate(Some(Rate::per(1, SECOND).burst(1)))).await.unwrap();
     client.queue("q").hold_group("a", SECOND).await.unwrap();
     let (id, _) = runs_an_hour_ahead(&database, "r").await;
     let changed = async |ahead: &str| {

@@ -48,10 +48,13 @@ async fn a_comparison_finds_what_no_place_sees_by_itself() {
 async fn each_setting_that_differs_between_hashed_places_is_named() {
     let places = ready(map(&["a", "b"], &["a", "b"]).await).await;
     let (a, b) = (places.at("a").unwrap(), places.at("b").unwrap());
-    a.queue("mail").pause().reason("maintenance").actor("ada").await.unwrap();
+    a.queue("mail").pause_because("maintenance").actor("ada").await.unwrap();
     a.queue("post").limit(Some(3)).await.unwrap();
     b.queue("post").limit(Some(4)).await.unwrap();
-    b.queue("post").rate(Some(uniqueue::Rate::per(5, Duration::from_secs(1)))).await.unwrap();
+    b.queue("post")
+        .set(uniqueue::QueueChanges::new().rate(Some(uniqueue::Rate::per(5, Duration::from_secs(1)))))
+        .await
+        .unwrap();
     let register = format!("SELECT FROM {}.register_kind('task', 'q')", a.schema());
     sqlx::raw_sql(sqlx::AssertSqlSafe(register)).execute(a.pool()).await.unwrap();
     // The same in both places: no finding.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{Client, Rate, Runner, RunningJob};
+use uniqueue::{Client, QueueChanges, Rate, Runner, RunningJob};
 
 use super::{LEFT, assert_rate_was_kept, with_history, work};
 use support::process::{Order, RunnerProcess};
@@ -15,8 +15,8 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn never_more_jobs_of_a_group_start_than_its_rate_allows_with_several_runners() {
     let database = with_history().await;
     let (rate, of_group) = (Rate::per(150, SECOND).burst(30), Rate::per(40, SECOND).burst(4));
-    database.client.queue("default").rate(Some(rate)).await.unwrap();
-    let settings = database.client.queue("default").group_rate(Some(of_group)).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
+    let settings = database.client.queue("default").set(QueueChanges::new().group_rate(Some(of_group))).await.unwrap();
     assert_eq!((settings.rate, settings.group_rate), (Some(rate), Some(of_group)));
     let groups = 5;
     let jobs = (0..soak(300, 3_000)).map(|n| {
@@ -37,7 +37,7 @@ async fn never_more_jobs_of_a_group_start_than_its_rate_allows_with_several_runn
 async fn a_group_whose_token_is_due_starts_its_next_job_soon() {
     let database = with_history().await;
     let rate = Rate::per(2, SECOND).burst(1);
-    database.client.queue("default").group_rate(Some(rate)).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().group_rate(Some(rate))).await.unwrap();
     database.client.insert_many((0..8).map(|n| work(0).group(format!("g{}", n % 2)))).await.unwrap();
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
     database.until(LEFT, 0).await;
@@ -51,7 +51,12 @@ async fn a_group_whose_token_is_due_starts_its_next_job_soon() {
 #[tokio::test]
 async fn a_group_without_a_token_holds_up_no_other_and_its_order_is_kept() {
     let database = with_history().await;
-    database.client.queue("default").group_rate(Some(Rate::per(1, Duration::from_secs(3600)))).await.unwrap();
+    database
+        .client
+        .queue("default")
+        .set(QueueChanges::new().group_rate(Some(Rate::per(1, Duration::from_secs(3600)))))
+        .await
+        .unwrap();
     let group = |n: u32| work(0).group(format!("g{n}")).in_order();
     database.client.insert_many((0..60).map(|n| group(n % 20))).await.unwrap();
     database.client.insert_many((0..20).map(|_| work(0))).await.unwrap();
@@ -65,14 +70,18 @@ async fn a_group_without_a_token_holds_up_no_other_and_its_order_is_kept() {
 async fn the_rate_of_groups_changes_live() {
     let database = with_history().await;
     let client = &database.client;
-    client.queue("default").group_rate(Some(Rate::per(1, Duration::from_secs(3600)))).await.unwrap();
+    client
+        .queue("default")
+        .set(QueueChanges::new().group_rate(Some(Rate::per(1, Duration::from_secs(3600)))))
+        .await
+        .unwrap();
     client.insert_many((0..60).map(|n| work(0).group(format!("g{}", n % 3)))).await.unwrap();
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
     database.until("SELECT count(*) FROM {schema}.start_log", 3).await;
     let rate = Rate::per(20, SECOND).burst(5);
-    client.queue("default").group_rate(Some(rate)).await.unwrap();
+    client.queue("default").set(QueueChanges::new().group_rate(Some(rate))).await.unwrap();
     database.until("SELECT least(count(*), 30) FROM {schema}.start_log", 30).await;
-    client.queue("default").group_rate(None).await.unwrap();
+    client.queue("default").set(QueueChanges::new().group_rate(None)).await.unwrap();
     database.until(LEFT, 0).await;
     let left = "SELECT count(*) FROM {schema}.queue_group WHERE rate_full_at > clock_timestamp()";
     assert_eq!(database.number(left).await, 0, "no rate, no time");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Barrier;
-use uniqueue::{Client, Job, NewJob, ObstacleCode, Outcome, Rate, Runner, RunnerHandle, RunningJob};
+use uniqueue::{Client, Job, NewJob, ObstacleCode, Outcome, QueueChanges, Rate, Runner, RunnerHandle, RunningJob};
 
 use super::{LEFT, with_history};
 use support::{Database, WAIT, soak};
@@ -180,7 +180,7 @@ async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed() {
 #[support::test]
 async fn a_hold_waits_for_an_open_change_of_its_queue_and_other_results_do_not(database: Database, client: &Client) {
     let mut tx = database.pool().begin().await.unwrap();
-    client.queue("default").fair(false).tx(&mut tx).await.unwrap();
+    client.queue("default").set(QueueChanges::new().fair(false)).tx(&mut tx).await.unwrap();
     client.insert(Call { hold: Some(Held::Queue { millis: 50 }) }).priority(1).await.unwrap();
     client.insert_many((0..10).map(|_| call())).await.unwrap();
     let log = Log::default();
@@ -198,7 +198,7 @@ async fn an_open_hold_of_a_group_holds_up_no_other_queue_and_deadlocks_with_no_f
     let database = with_history().await;
     let client = &database.client;
     let queue = client.queue("default");
-    queue.group_rate(Some(Rate::per(1_000, Duration::from_secs(1)))).await.unwrap();
+    queue.set(QueueChanges::new().group_rate(Some(Rate::per(1_000, Duration::from_secs(1))))).await.unwrap();
     // The group has no row yet: a fetch would wait for the one of the open transaction.
     let mut tx = database.pool().begin().await.unwrap();
     queue.hold_group("a", HOUR).tx(&mut tx).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uniqueue::{Error, Rate, Runner, RunningJob};
+use uniqueue::{QueueChanges, Rate, Runner, RunningJob};
 
 use super::{LEFT, assert_rate_was_kept, took, with_history, work};
 use support::process::{Order, RunnerProcess};
@@ -20,7 +20,7 @@ fn runners(database: &Database, count: usize) -> Vec<RunnerProcess> {
 async fn never_more_jobs_start_than_the_rate_allows_with_several_runners() {
     let database = with_history().await;
     let rate = Rate::per(200, SECOND).burst(20);
-    database.client.queue("default").rate(Some(rate)).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
     let jobs = soak(400, 4_000);
     database.client.insert_many((0..jobs).map(|_| work(1))).await.unwrap();
     let runners = runners(&database, soak(3, 8));
@@ -37,7 +37,7 @@ async fn never_more_jobs_start_than_the_rate_allows_with_several_runners() {
 async fn a_rate_without_a_burst_spaces_starts_evenly() {
     let database = with_history().await;
     let rate = Rate::per(2, SECOND).burst(1);
-    database.client.queue("default").rate(Some(rate)).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
     database.client.insert_many((0..6).map(|_| work(0))).await.unwrap();
     let runners = runners(&database, 2);
     database.until(LEFT, 0).await;
@@ -54,7 +54,7 @@ async fn a_rate_holds_while_runners_are_killed() {
     let database = with_history().await;
     let rate = Rate::per(50, SECOND);
     let rate = rate.burst(5);
-    database.client.queue("default").rate(Some(rate)).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
     database.client.insert_many((0..soak(150, 1_500)).map(|_| work(20))).await.unwrap();
     let mut runners = runners(&database, 3);
     for n in 3..soak(8, 40) {
@@ -75,7 +75,7 @@ async fn a_first_rate_of_a_queue_that_has_settings_lets_the_whole_burst_start() 
     queue.limit(Some(100)).await.unwrap();
     // The second rate is a first one again.
     for rate in [Some(Rate::per(9, 3_600 * SECOND)), None, Some(Rate::per(5, 3_600 * SECOND))] {
-        queue.rate(rate).await.unwrap();
+        queue.set(QueueChanges::new().rate(rate)).await.unwrap();
     }
     database.client.insert_many((0..8).map(|_| work(0))).await.unwrap();
     let runners = runners(&database, 1);
@@ -88,17 +88,17 @@ async fn a_rate_changes_live() {
     let database = with_history().await;
     let client = &database.client;
     // After the first job the next one waits for an hour.
-    client.queue("default").rate(Some(Rate::per(1, Duration::from_secs(3600)))).await.unwrap();
+    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(1, Duration::from_secs(3600))))).await.unwrap();
     client.insert_many((0..300).map(|_| work(0))).await.unwrap();
     let runners = runners(&database, 2);
     database.until("SELECT count(*) FROM {schema}.start_log", 1).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.start_log").await, 1);
     let rate = Rate::per(100, SECOND).burst(10);
-    let settings = client.queue("default").rate(Some(rate)).await.unwrap();
+    let settings = client.queue("default").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
     assert_eq!(settings.rate, Some(rate));
     database.until("SELECT least(count(*), 100) FROM {schema}.start_log", 100).await;
-    let settings = client.queue("default").rate(None).await.unwrap();
+    let settings = client.queue("default").set(QueueChanges::new().rate(None)).await.unwrap();
     assert_eq!(settings.rate, None);
     let changed_at = database.text("SELECT clock_timestamp()::text").await;
     database.until(LEFT, 0).await;
@@ -112,7 +112,7 @@ async fn a_rate_changes_live() {
 async fn queues_without_a_rate_go_on_beside_one_that_waits() {
     let database = with_history().await;
     let client = &database.client;
-    client.queue("default").rate(Some(Rate::per(1, Duration::from_secs(3600)))).await.unwrap();
+    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(1, Duration::from_secs(3600))))).await.unwrap();
     client.insert_many((0..50).map(|n| work(0).queue(if n < 10 { "default" } else { "other" }))).await.unwrap();
     let runners = runners(&database, 1);
     database.until("SELECT count(*) FROM {schema}.job WHERE queue = 'other' AND state = 'completed'", 40).await;
@@ -128,7 +128,7 @@ async fn queues_without_a_rate_go_on_beside_one_that_waits() {
 async fn a_job_that_is_given_back_gives_no_token_back() {
     let database = with_history().await;
     let client = &database.client;
-    client.queue("default").rate(Some(Rate::per(3, Duration::from_secs(3600)))).await.unwrap();
+    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(3, Duration::from_secs(3600))))).await.unwrap();
     client.insert_many((0..5).map(|_| work(60_000))).await.unwrap();
     let runner = Runner::new(client.clone())
         .queue("default", 2)
@@ -150,20 +150,20 @@ async fn a_job_that_is_given_back_gives_no_token_back() {
 async fn a_rate_outside_its_limits_is_refused(database: Database) {
     let queue = database.client.queue("default");
     for rate in [Rate::per(0, SECOND), Rate::per(1, Duration::ZERO), Rate::per(1, SECOND).burst(0)] {
-        for change in [queue.rate(Some(rate)), queue.group_rate(Some(rate))] {
-            let error = change.await.unwrap_err();
-            assert!(matches!(error, Error::InvalidOption { option: "rate", .. }), "{error}");
+        for changes in [QueueChanges::new().rate(Some(rate)), QueueChanges::new().group_rate(Some(rate))] {
+            let error = queue.set(changes).await.unwrap_err().to_string();
+            assert!(error.starts_with("invalid rate: ") || error.starts_with("invalid group_rate: "), "{error}");
         }
     }
     let by_hand = "UPDATE {schema}.queue SET rate_count = 0, rate_period = '1 s', rate_burst = 1";
-    queue.fair(true).await.unwrap();
+    queue.set(QueueChanges::new().fair(true)).await.unwrap();
     let refused = sqlx::query(database.sql(by_hand)).execute(database.pool()).await.unwrap_err();
     assert!(refused.to_string().contains("queue_rate_range"), "{refused}");
 }
 
 #[support::test]
 async fn a_rate_needs_read_committed(database: Database) {
-    database.client.queue("default").rate(Some(Rate::per(1, SECOND))).await.unwrap();
+    database.client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(1, SECOND)))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
     let locked = sqlx::query(database.sql("SELECT {schema}._lock_queue('default')")).execute(&mut *tx).await;

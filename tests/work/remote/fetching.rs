@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{JobState, NewJob, Rate, Runner, RunningJob};
+use uniqueue::{JobState, NewJob, QueueChanges, Rate, Runner, RunningJob};
 
 use super::{Remote, Task, refusal};
 use support::{Database, job};
@@ -71,10 +71,10 @@ async fn pause_limit_rate_and_hold_of_a_queue_hold_for_remote_workers(database: 
     assert_eq!(worker.fetch(5).await.len(), 3);
     assert!(Remote::new(&database, "other").fetch(5).await.is_empty());
     queue().limit(None).await.unwrap();
-    queue().rate(Some(Rate::per(2, Duration::from_secs(3600)).burst(2))).await.unwrap();
+    queue().set(QueueChanges::new().rate(Some(Rate::per(2, Duration::from_secs(3600)).burst(2)))).await.unwrap();
     assert_eq!(worker.fetch(5).await.len(), 2);
     assert!(worker.fetch(5).await.is_empty());
-    queue().rate(None).await.unwrap();
+    queue().set(QueueChanges::new().rate(None)).await.unwrap();
     queue().hold(Duration::from_secs(60)).await.unwrap();
     assert!(worker.fetch(5).await.is_empty());
 }

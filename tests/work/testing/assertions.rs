@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use uniqueue::testing::{Database, Expectation};
 use uniqueue::{
-    JobState, NewJob, OnConflict, Rate, Runner, RunningJob, UniqueKey, assert_covered, assert_duplicate,
+    JobState, NewJob, OnConflict, QueueChanges, Rate, Runner, RunningJob, UniqueKey, assert_covered, assert_duplicate,
     assert_held_back, assert_inserted, assert_not_duplicate, assert_not_inserted, assert_updated, testing,
 };
 
@@ -174,8 +174,8 @@ async fn a_queue_and_a_group_are_held_back_by_a_rate_or_a_hold() {
     let database = Database::new().await.unwrap();
     let client = database.client().clone();
     let runner = || Runner::new(client.clone()).queue("a", 5).queue("b", 5).worker(|_: RunningJob<Task>| async {});
-    client.queue("a").rate(Some(Rate::per(2, HOUR))).await.unwrap();
-    client.queue("b").group_rate(Some(Rate::per(1, HOUR))).await.unwrap();
+    client.queue("a").set(QueueChanges::new().rate(Some(Rate::per(2, HOUR)))).await.unwrap();
+    client.queue("b").set(QueueChanges::new().group_rate(Some(Rate::per(1, HOUR)))).await.unwrap();
     let free = client.clone();
     let message = panic_of(async move { assert_held_back!(free, "a") }).await;
     assert_eq!(message, "queue a is not held back: a job may start now. The queue has a rate of 2/1h");

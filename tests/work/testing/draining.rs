@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uniqueue::testing::{self, Database};
 use uniqueue::{
-    Batching, BoxError, Client, Happened, Job, JobState, NewJob, Outcome, PeriodicJob, Rate, RetryPolicy, Runner,
-    RunningJob, UniqueKey,
+    Batching, BoxError, Client, Happened, Job, JobState, NewJob, Outcome, PeriodicJob, QueueChanges, Rate, RetryPolicy,
+    Runner, RunningJob, UniqueKey,
 };
 
 use super::Task;
@@ -172,7 +172,7 @@ async fn a_drain_keeps_to_rates_and_holds_and_advance_lets_their_time_pass() {
     let database = Database::new().await.unwrap();
     let client = database.client();
     let minute = Duration::from_secs(60);
-    client.queue("default").rate(Some(Rate::per(2, minute))).await.unwrap();
+    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(2, minute)))).await.unwrap();
     for n in 0..5 {
         client.insert(Task { n }).await.unwrap();
     }

@@ -2,10 +2,8 @@
 
 mod backfill;
 mod groups;
-mod hold;
 mod list;
-mod max_waiting;
-mod rate;
+mod pause;
 mod remove;
 mod set;
 mod status;
@@ -14,13 +12,11 @@ use clap::{Args, Subcommand};
 
 use self::backfill::BackfillArguments;
 use self::groups::GroupsArguments;
-use self::hold::HoldArguments;
 use self::list::ListArguments;
 pub(crate) use self::list::table;
-use self::max_waiting::MaxWaitingArguments;
-use self::rate::RateArguments;
+use self::pause::{HoldArguments, PauseArguments, ResumeArguments};
 use self::remove::RemoveArguments;
-use self::set::{LimitArguments, PauseArguments, ResumeArguments, RetentionArguments};
+use self::set::{LimitArguments, MaxWaitingArguments, RateArguments, RetentionArguments};
 pub(crate) use self::status::Status;
 use crate::failure::Failure;
 use crate::verdict::Verdict;
@@ -63,12 +59,12 @@ pub(crate) async fn run(arguments: QueueArguments) -> Result<Verdict, Failure> {
     match arguments.command {
         QueueCommand::List(arguments) => list::run(arguments).await,
         QueueCommand::Groups(arguments) => groups::run(arguments).await,
-        QueueCommand::Pause(arguments) => set::pause(arguments).await,
-        QueueCommand::Resume(arguments) => set::resume(arguments).await,
-        QueueCommand::Hold(arguments) => hold::run(arguments).await,
+        QueueCommand::Pause(arguments) => pause::pause(arguments).await,
+        QueueCommand::Resume(arguments) => pause::resume(arguments).await,
+        QueueCommand::Hold(arguments) => pause::hold(arguments).await,
         QueueCommand::Limit(arguments) => set::limit(arguments).await,
-        QueueCommand::MaxWaiting(arguments) => max_waiting::run(arguments).await,
-        QueueCommand::Rate(arguments) => rate::run(arguments).await,
+        QueueCommand::MaxWaiting(arguments) => set::max_waiting(arguments).await,
+        QueueCommand::Rate(arguments) => set::rate(arguments).await,
         QueueCommand::Retention(arguments) => set::retention(arguments).await,
         QueueCommand::Backfill(arguments) => backfill::run(arguments).await,
         QueueCommand::Remove(arguments) => remove::run(arguments).await,

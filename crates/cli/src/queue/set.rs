@@ -1,70 +1,18 @@
-//! `uniqueue queue pause|resume|limit|retention`.
+//! `uniqueue queue limit|max-waiting|rate|retention`.
 
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 use serde_json::{Value, json};
-use uniqueue::{Client, JobState, Keep, QueueInfo, QueueSettings};
+use uniqueue::{Client, JobState, Keep, QueueChanges, QueueInfo, QueueSettings, Rate};
 
 use crate::ask::ask;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
-use crate::output::{self, format_duration, format_time, printable};
+use crate::output::{self, count, format_duration, printable};
 use crate::own_name::own_name;
 use crate::time_argument::DurationArgument;
 use crate::verdict::Verdict;
-
-/// Stop fetching from queues, on every runner.
-///
-/// Running jobs are finished. A queue need not exist yet. If no live runner works a queue and it has no recent job, a note on
-/// standard error asks whether its name is right. A queue that is paused already keeps the time of its pause. The pause is
-/// stored with the name in UNIQUEUE_ACTOR, or else that of the system's user.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …, \"changed\"}.
-
-Examples:
-  uniqueue queue pause emails
-  uniqueue queue pause emails imports --reason 'the provider is down'")]
-pub(super) struct PauseArguments {
-    /// One or more queues
-    #[arg(value_name = "NAME", required = true)]
-    names: Vec<String>,
-
-    /// The reason of the pause, shown wherever the queue is listed
-    #[arg(long, value_name = "TEXT")]
-    reason: Option<String>,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
-}
-
-/// Fetch from queues again, whether they are paused or held.
-///
-/// Holds of groups stay. With --group only the hold of that group ends.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …, \"changed\"}.
-
-Examples:
-  uniqueue queue resume emails
-  uniqueue queue resume emails --group customer:1
-
-Exit codes:
-  0    resumed, or was neither paused nor held, as the output says")]
-pub(super) struct ResumeArguments {
-    /// One or more queues
-    #[arg(value_name = "NAME", required = true)]
-    names: Vec<String>,
-
-    /// End the hold of this group alone
-    #[arg(long, value_name = "KEY")]
-    group: Option<String>,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
-}
 
 /// Limit how many of a queue's jobs, or of each of its groups, run at once, over all runners.
 ///
@@ -143,6 +91,87 @@ pub(super) struct RetentionArguments {
     database: DatabaseArguments,
 }
 
+/// Limit how many available jobs a queue may have.
+///
+/// An insert that would exceed the limit is refused. Available jobs are due and not started. Scheduled, retryable and pending
+/// jobs do not count. Duplicates are answered as ever. Retries, releases, scheduled jobs whose time comes and periodic jobs are
+/// never refused, and jobs that wait already stay.
+///
+/// The first limit of a schema, and removing the last one, wait up to 7 seconds for open transactions that write jobs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json it prints one object: {\"name\", \"paused_at\", \"limit\", \"max_waiting\", …}.
+
+Examples:
+  uniqueue queue max-waiting imports 10000
+  uniqueue queue max-waiting imports none")]
+pub(super) struct MaxWaitingArguments {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// The limit, at least 1; none: any number
+    #[arg(value_name = "N")]
+    limit: Limit,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+/// Set how many of a queue's jobs, or of each of its groups, start in a time, over all runners.
+///
+/// Jobs over the rate stay available. In any length of time t, at most the burst and count times t divided by the period
+/// start. A start counts whatever becomes of the job.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --json it prints one object: {\"name\", \"paused_at\", \"rate\": {\"count\", \"period\", \"burst\"}, \"group_rate\", …}.
+A period is a number of seconds.
+
+Examples:
+  uniqueue queue rate geocoding 10/1s
+  uniqueue queue rate geocoding 10/1s --burst 1
+  uniqueue queue rate emails 100/1h --per-group
+  uniqueue queue rate geocoding none")]
+pub(super) struct RateArguments {
+    /// The queue
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// A count and a period, such as 10/1s or 100/1h; none: any number
+    #[arg(value_name = "COUNT/PERIOD")]
+    rate: RateArgument,
+
+    /// How many start at once after a time without starts; default: the count. With 1 they are evenly spaced
+    #[arg(long, value_name = "N")]
+    burst: Option<u32>,
+
+    /// The rate is that of each group
+    #[arg(long)]
+    per_group: bool,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
+}
+
+/// A rate on the command line.
+#[derive(Clone, Copy, Debug)]
+struct RateArgument(Option<Rate>);
+
+impl FromStr for RateArgument {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, &'static str> {
+        if given == "none" {
+            return Ok(Self(None));
+        }
+        let parsed = given.split_once('/').and_then(|(count, period)| {
+            let period: DurationArgument = period.parse().ok()?;
+            Some(Rate::per(count.trim().parse().ok()?, period.0))
+        });
+        parsed.map(|rate| Self(Some(rate))).ok_or("expected a count and a period such as 10/1s, or none")
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum YesOrNo {
     Yes,
@@ -151,7 +180,7 @@ enum YesOrNo {
 
 /// A limit on the command line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limit(pub(super) Option<u32>);
+struct Limit(Option<u32>);
 
 impl FromStr for Limit {
     type Err = &'static str;
@@ -183,83 +212,18 @@ impl FromStr for KeepArgument {
     }
 }
 
-/// Pauses queues.
-pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure> {
-    let PauseArguments { names, reason, database } = arguments;
-    ask(&database, async |client, form| {
-        for name in &names {
-            let mut tx = client.pool().begin().await?;
-            let before = client.queue(name).settings().tx(&mut tx).await?;
-            let pause = client.queue(name).pause().actor(own_name());
-            let pause = reason.iter().fold(pause, |pause, reason| pause.reason(reason));
-            let settings = pause.tx(&mut tx).await?;
-            tx.commit().await?;
-            print_change(&settings, before.paused_at.is_none(), form.json, |settings| {
-                match (before.paused_at, settings.paused_at) {
-                    (Some(since), _) => format!("was paused already, since {}", format_time(since)),
-                    (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
-                    (None, None) => "is not paused".to_owned(),
-                }
-            })?;
-            note_unknown_queue(client, &before).await;
-        }
-        Ok(Verdict::Fine)
-    })
-    .await
-}
-
-/// Resumes queues.
-pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failure> {
-    let ResumeArguments { names, group, database } = arguments;
-    ask(&database, async |client, form| {
-        for name in &names {
-            if let Some(group) = &group {
-                let changed = client.queue(name).resume_group(group).actor(own_name()).await?;
-                let text = if changed { "is resumed" } else { "was not held" };
-                print_group(
-                    name,
-                    group,
-                    form.json,
-                    json!({ "queue": name, "group": group, "changed": changed }),
-                    text,
-                )?;
-                continue;
-            }
-            let mut tx = client.pool().begin().await?;
-            let before = client.queue(name).settings().tx(&mut tx).await?;
-            let settings = client.queue(name).resume().actor(own_name()).tx(&mut tx).await?;
-            tx.commit().await?;
-            let changed = before.paused_at.is_some() || before.held_until.is_some();
-            print_change(&settings, changed, form.json, |_| {
-                if changed { "is resumed".to_owned() } else { "was not paused".to_owned() }
-            })?;
-        }
-        Ok(Verdict::Fine)
-    })
-    .await
-}
-
 /// Limits a queue.
 pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure> {
     let LimitArguments { name, limit, per_group, fair, database } = arguments;
-    ask(&database, async |client, form| {
-        let handle = client.queue(&name);
-        let mut tx = client.pool().begin().await?;
-        let before = handle.settings().tx(&mut tx).await?;
-        let mut settings = before.clone();
-        if let Some(Limit(limit)) = limit {
-            let change = if per_group { handle.group_limit(limit) } else { handle.limit(limit) };
-            settings = change.actor(own_name()).tx(&mut tx).await?;
-        }
-        if let Some(fair) = fair {
-            settings = handle.fair(matches!(fair, YesOrNo::Yes)).actor(own_name()).tx(&mut tx).await?;
-        }
-        tx.commit().await?;
-        print_settings(&settings, form.json, |settings| limits(settings, limit.is_some(), per_group, fair.is_some()))?;
-        note_unknown_queue(client, &before).await;
-        Ok(Verdict::Fine)
-    })
-    .await
+    let mut changes = QueueChanges::new();
+    if let Some(Limit(limit)) = limit {
+        changes = if per_group { changes.group_limit(limit) } else { changes.limit(limit) };
+    }
+    if let Some(fair) = fair {
+        changes = changes.fair(matches!(fair, YesOrNo::Yes));
+    }
+    let text = |settings: &QueueSettings| limits(settings, limit.is_some(), per_group, fair.is_some());
+    set(&database, &name, changes, text).await
 }
 
 /// The queue's new settings, in words.
@@ -280,41 +244,76 @@ fn limits(settings: &QueueSettings, is_limit: bool, per_group: bool, is_fair: bo
     }
 }
 
+/// Limits how many jobs of a queue wait.
+pub(super) async fn max_waiting(arguments: MaxWaitingArguments) -> Result<Verdict, Failure> {
+    let MaxWaitingArguments { name, limit: Limit(limit), database } = arguments;
+    set(&database, &name, QueueChanges::new().max_waiting(limit), |settings| match settings.max_waiting {
+        Some(1) => "takes inserts until 1 job waits".to_owned(),
+        Some(limit) => format!("takes inserts until {} jobs wait", count(u64::from(limit))),
+        None => "takes inserts however many jobs wait".to_owned(),
+    })
+    .await
+}
+
+/// Sets the rate of a queue.
+pub(super) async fn rate(arguments: RateArguments) -> Result<Verdict, Failure> {
+    let RateArguments { name, rate: RateArgument(rate), burst, per_group, database } = arguments;
+    let rate = rate.map(|rate| rate.burst(burst.unwrap_or(rate.burst)));
+    let changes = QueueChanges::new();
+    let changes = if per_group { changes.group_rate(rate) } else { changes.rate(rate) };
+    let jobs = if per_group { "jobs of each group" } else { "jobs" };
+    set(&database, &name, changes, |settings| match if per_group { settings.group_rate } else { settings.rate } {
+        Some(rate) => format!("starts {jobs} at a rate of {rate}, over all runners"),
+        None => format!("starts {jobs} at any rate"),
+    })
+    .await
+}
+
 /// Sets or shows how long jobs are kept.
 pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, Failure> {
     let RetentionArguments { name, completed, cancelled, discarded, as_runners_say, database } = arguments;
-    ask(&database, async |client, form| {
-        let handle = client.queue(&name);
-        let mut tx = client.pool().begin().await?;
-        let before = handle.settings().tx(&mut tx).await?;
-        let is_change = as_runners_say || [completed, cancelled, discarded].iter().any(Option::is_some);
-        let mut settings = match as_runners_say {
-            true => handle.retention(None).actor(own_name()).tx(&mut tx).await?,
-            false => before.clone(),
-        };
-        for (state, given) in
-            [(JobState::Completed, completed), (JobState::Cancelled, cancelled), (JobState::Discarded, discarded)]
-        {
-            if let Some(KeepArgument(keep)) = given {
-                settings = handle.keep(state, keep).actor(own_name()).tx(&mut tx).await?;
-            }
+    let all = as_runners_say.then_some(KeepArgument(Keep::AsRunnersSay));
+    let mut changes = QueueChanges::new();
+    if let Some(KeepArgument(keep)) = completed.or(all) {
+        changes = changes.keep_completed(keep);
+    }
+    if let Some(KeepArgument(keep)) = cancelled.or(all) {
+        changes = changes.keep_cancelled(keep);
+    }
+    if let Some(KeepArgument(keep)) = discarded.or(all) {
+        changes = changes.keep_discarded(keep);
+    }
+    set(&database, &name, changes, |settings| {
+        let kept = [settings.keep_completed, settings.keep_cancelled, settings.keep_discarded];
+        if kept == [Keep::AsRunnersSay; 3] {
+            return "keeps its final jobs as the runners are configured".to_owned();
         }
-        tx.commit().await?;
-        print_settings(&settings, form.json, |settings| {
-            let kept = [settings.keep_completed, settings.keep_cancelled, settings.keep_discarded];
-            if kept == [Keep::AsRunnersSay; 3] {
-                return "keeps its final jobs as the runners are configured".to_owned();
-            }
-            let [completed, cancelled, discarded] = kept.map(|keep| match keep {
-                Keep::AsRunnersSay => "as the runners are configured".to_owned(),
-                Keep::Forever => "forever".to_owned(),
-                Keep::For(length) => format_duration(length),
-            });
-            format!("keeps completed jobs {completed}, cancelled ones {cancelled}, discarded ones {discarded}")
-        })?;
-        if is_change {
-            note_unknown_queue(client, &before).await;
+        let [completed, cancelled, discarded] = kept.map(|keep| match keep {
+            Keep::AsRunnersSay => "as the runners are configured".to_owned(),
+            Keep::Forever => "forever".to_owned(),
+            Keep::For(length) => format_duration(length),
+        });
+        format!("keeps completed jobs {completed}, cancelled ones {cancelled}, discarded ones {discarded}")
+    })
+    .await
+}
+
+/// Changes the settings of a queue, and prints them. Without changes it prints them.
+async fn set(
+    database: &DatabaseArguments,
+    name: &str,
+    changes: QueueChanges,
+    text: impl Fn(&QueueSettings) -> String,
+) -> Result<Verdict, Failure> {
+    ask(database, async |client, form| {
+        let queue = client.queue(name);
+        let before = queue.settings().await?;
+        if changes.is_empty() {
+            print_settings(&before, form.json, text)?;
+            return Ok(Verdict::Fine);
         }
+        print_settings(&queue.set(changes).actor(own_name()).await?, form.json, text)?;
+        note_unknown_queue(client, &before).await;
         Ok(Verdict::Fine)
     })
     .await
@@ -323,17 +322,8 @@ pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, 
 /// Prints a note if a queue had no settings, no live runner and no recent job: its name may be a typing error. This runs
 /// after the change is made and printed, so that a slow or failing check does not affect it.
 pub(super) async fn note_unknown_queue(client: &Client, before: &QueueSettings) {
-    let kept = [before.keep_completed, before.keep_cancelled, before.keep_discarded];
-    let was_set = before.paused_at.is_some()
-        || before.limit.is_some()
-        || before.group_limit.is_some()
-        || before.max_waiting.is_some()
-        || before.fair
-        || before.rate.is_some()
-        || before.group_rate.is_some()
-        || before.held_until.is_some()
-        || kept != [Keep::AsRunnersSay; 3];
-    if was_set {
+    let is_set = |(setting, value): (&String, &Value)| setting != "name" && !value.is_null() && *value != json!(false);
+    if json!(before).as_object().is_some_and(|settings| settings.iter().any(is_set)) {
         return;
     }
     let Ok(queues) = client.queues().count_up_to(1).await else { return };
@@ -345,35 +335,6 @@ pub(super) async fn note_unknown_queue(client: &Client, before: &QueueSettings) 
             before.name.as_str()
         ));
     }
-}
-
-/// The settings of a queue, and whether the command changed them.
-#[derive(Serialize)]
-struct Changed<'a> {
-    #[serde(flatten)]
-    settings: &'a QueueSettings,
-    changed: bool,
-}
-
-/// Prints the settings of a queue, and with JSON whether the command changed them.
-fn print_change(
-    settings: &QueueSettings,
-    changed: bool,
-    json: bool,
-    text: impl Fn(&QueueSettings) -> String,
-) -> Result<(), Failure> {
-    match json {
-        true => output::print_json_line(&Changed { settings, changed }),
-        false => print_settings(settings, false, text),
-    }
-}
-
-/// Prints what a command did to a group.
-pub(super) fn print_group(name: &str, group: &str, json: bool, line: Value, text: &str) -> Result<(), Failure> {
-    if json {
-        return output::print_json_line(&line);
-    }
-    output::print_message(&format!("group {} of queue {} {text}\n", printable(group), printable(name)))
 }
 
 /// Prints the settings of a queue.

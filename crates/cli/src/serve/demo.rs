@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use uniqueue::embedded::Postgres;
 use uniqueue::{
-    BoxError, Client, Job, JobState, NewJob, OnConflict, PeriodicJob, RetryPolicy, Runner, RunnerHandle, RunningJob,
-    UniqueKey, UniquePolicy, UniqueScope, WorkerOptions,
+    BoxError, Client, Job, JobState, NewJob, OnConflict, PeriodicJob, QueueChanges, RetryPolicy, Runner, RunnerHandle,
+    RunningJob, UniqueKey, UniquePolicy, UniqueScope, WorkerOptions,
 };
 use uniqueue_admin::Admin;
 
@@ -177,8 +177,7 @@ fn entries(round: u32) -> Vec<NewJob> {
 async fn first_jobs(client: &Client) -> Result<(), Failure> {
     client.queue("imports").pause().await?;
     client.queue("reports").limit(Some(2)).await?;
-    client.queue("webhooks").group_limit(Some(1)).await?;
-    client.queue("webhooks").fair(true).await?;
+    client.queue("webhooks").set(QueueChanges::new().group_limit(Some(1)).fair(true)).await?;
     Admin::new(client).audit_duplicates("report.build", None).await?;
     let mut jobs: Vec<NewJob> = (0..BACKLOG).map(email).collect();
     jobs.extend(entries(0));

@@ -159,7 +159,7 @@ async fn the_page_is_what_happens_and_its_remedy_works() {
     // A deployment that stopped in the middle.
     let mut deploy = connect(&url, "deploy").await;
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut deploy).await.unwrap();
-    for statement in ["BEGIN", "SELECT * FROM uniqueue.limit_queue('billing', 4)", CLOSE] {
+    for statement in ["BEGIN", "SELECT * FROM uniqueue.set_queue('billing', '{\"limit\": 4}')", CLOSE] {
         sqlx::raw_sql(statement).execute(&mut deploy).await.unwrap();
     }
     // Work that does not start, and an insert that waits.

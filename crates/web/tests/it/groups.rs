@@ -2,8 +2,8 @@
 
 use axum::Router;
 use serde_json::json;
-use uniqueue::NewJob;
 use uniqueue::testing::Database;
+use uniqueue::{NewJob, QueueChanges};
 
 use crate::support::get;
 
@@ -127,8 +127,8 @@ async fn jobs_are_found_by_their_group() {
 async fn a_queue_shows_how_it_treats_its_groups() {
     let database = Database::new().await.unwrap();
     let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
-    client.queue("imports").group_limit(Some(7)).await.unwrap();
-    client.queue("imports").fair(true).await.unwrap();
+    client.queue("imports").set(QueueChanges::new().group_limit(Some(7))).await.unwrap();
+    client.queue("imports").set(QueueChanges::new().fair(true)).await.unwrap();
     let list = page(&router, "/queues").await;
     assert!(list.contains("fair") && list.contains("7 a group"), "{list}");
     let one = page(&router, "/queue?queue=imports").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 use uniqueue::testing::Database;
-use uniqueue::{NewJob, Rate};
+use uniqueue::{NewJob, QueueChanges, Rate};
 use uniqueue_admin::Admin;
 use uniqueue_web::{Access, Web};
 
@@ -19,10 +19,18 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
     client.insert_many(jobs).await.unwrap();
     client.queue("mail").pause().await.unwrap();
     client.queue("mail").limit(Some(2)).await.unwrap();
-    client.queue("mail").group_limit(Some(1)).await.unwrap();
-    client.queue("mail").max_waiting(Some(500)).await.unwrap();
-    client.queue("mail").rate(Some(Rate::per(3, Duration::from_secs(2)).burst(7))).await.unwrap();
-    client.queue("mail").group_rate(Some(Rate::per(100, Duration::from_secs(3_600)))).await.unwrap();
+    client.queue("mail").set(QueueChanges::new().group_limit(Some(1))).await.unwrap();
+    client.queue("mail").set(QueueChanges::new().max_waiting(Some(500))).await.unwrap();
+    client
+        .queue("mail")
+        .set(QueueChanges::new().rate(Some(Rate::per(3, Duration::from_secs(2)).burst(7))))
+        .await
+        .unwrap();
+    client
+        .queue("mail")
+        .set(QueueChanges::new().group_rate(Some(Rate::per(100, Duration::from_secs(3_600)))))
+        .await
+        .unwrap();
     client.queue("mail").hold(Duration::from_secs(3_600)).await.unwrap();
     Admin::new(client).audit_duplicates("a", None).await.unwrap();
     let router = uniqueue_web::router(client.clone());

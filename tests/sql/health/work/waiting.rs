@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use uniqueue::{JobFilter, JobState, Limit, PeriodicJob, Runner, RunningJob, Severity, Thresholds, UniqueKey};
+use uniqueue::{
+    JobFilter, JobState, Limit, PeriodicJob, QueueChanges, Runner, RunningJob, Severity, Thresholds, UniqueKey,
+};
 use uniqueue_admin::Admin;
 
 use super::{Task, runner};
@@ -40,7 +42,7 @@ async fn jobs_that_wait_are_told_by_why_they_wait(database: Database) {
     assert_eq!(database.client.queue("limited").settings().await.unwrap().limit, Some(2));
 
     let rate = uniqueue::Rate::per(5, Duration::from_secs(60));
-    database.client.queue("busy").rate(Some(rate)).await.unwrap();
+    database.client.queue("busy").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
     let rated = find(&database, defaults, "queue_late", Severity::Notice, "queue busy").await;
     assert!(rated.seen.ends_with("0 jobs running, under its rate of 5/1m"), "{rated:?}");
     assert!(rated.remedy.command.unwrap().starts_with("uniqueue queue rate busy"));
@@ -167,7 +169,7 @@ async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour(database: Databa
 
     // A job that waits for its rate is not stuck.
     let rate = uniqueue::Rate::per(1, Duration::from_secs(3_600));
-    queue.rate(Some(rate)).await.unwrap();
+    queue.set(QueueChanges::new().rate(Some(rate))).await.unwrap();
     database.execute("UPDATE {schema}.queue SET rate_full_at = now() + interval '30 min'").await;
     assert!(Admin::new(&database.client).stuck_jobs().await.unwrap().is_empty(), "it waits for its rate");
     database.execute("UPDATE {schema}.queue SET rate_full_at = now() - interval '10 min'").await;

@@ -54,7 +54,7 @@ async fn groups_are_listed_with_those_held_up_first_or_by_name(queues: Queues) {
     let sql = "
         INSERT INTO uniqueue.job (id, kind, queue, group_key)
         SELECT uniqueue.new_job_id(), 'a', 'emails', g FROM unnest('{d, b, c, a}'::text[]) AS g;
-        SELECT uniqueue.limit_groups('emails', 1);
+        SELECT uniqueue.set_queue('emails', '{\"group_limit\": 1}');
         UPDATE uniqueue.job SET state = 'running', attempt = 1, worker = gen_random_uuid() WHERE group_key = 'c';
         INSERT INTO uniqueue.job (id, kind, queue, group_key) VALUES (uniqueue.new_job_id(), 'a', 'emails', 'c')";
     execute(&queues.url, sql).await;
@@ -82,7 +82,7 @@ async fn a_queue_has_the_status_of_the_view(queues: Queues) {
         ) AS jobs (queue, state);
         INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
         VALUES (gen_random_uuid(), 'r', '{works,full,waits,halted,bored,slowed}', now() + interval '1 h', true);
-        SELECT uniqueue.limit_queue('full', 5), uniqueue.limit_queue('bored', 5), uniqueue.pause_queue('halted'),
+        SELECT uniqueue.set_queue('full', '{\"limit\": 5}'), uniqueue.set_queue('bored', '{\"limit\": 5}'), uniqueue.pause_queue('halted'),
             uniqueue.hold_queue('slowed', '1 h')";
     execute(&queues.url, sql).await;
     let view = "SELECT queue || ' is ' || status FROM uniqueue.queue_status ORDER BY queue";

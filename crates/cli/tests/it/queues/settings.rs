@@ -87,7 +87,7 @@ async fn queues_are_paused_limited_and_keep_their_jobs(queues: Queues) {
         ),
         (
             &["queue", "max-waiting", "emails", "0"],
-            "error: invalid max_waiting: must be 1 to 2147483647; for no limit give None: 0",
+            "error: invalid max_waiting: must be 1 to 2147483647; for no limit give null: 0",
         ),
         (&["queue", "limit", "emails", "few"], "error: invalid value 'few' for '[N]': expected a number, or none"),
         (&["queue", "pause", ""], "error: invalid queue: must not be empty: \"\""),
@@ -143,7 +143,7 @@ async fn queues_and_their_groups_get_rates_and_are_held(queues: Queues) {
             &["queue", "rate", "emails", "0/1s"][..],
             "error: invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: 0",
         ),
-        (&["queue", "rate", "emails", "1/0"], "error: invalid rate: period must be 1 ms to 31 days: 0ns"),
+        (&["queue", "rate", "emails", "1/0"], "error: invalid rate: period must be 1 ms to 31 days: 0.0"),
         (&["queue", "rate", "emails", "1/1s", "--burst", "0"], "error: invalid rate: burst must be 1 to 1000000: 0"),
         (&["queue", "rate", "emails", "fast"], "error: invalid value 'fast' for '<COUNT/PERIOD>'"),
         (&["queue", "hold", "emails", "long"], "error: invalid value 'long' for '<DURATION>'"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::response::Response;
-use uniqueue::{Keep, Rate};
+use uniqueue::{Keep, QueueChanges, Rate};
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
@@ -16,27 +16,31 @@ pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure
     let name = fields.need("queue")?;
     let queue = page.client().queue(name);
     let verb = fields.need("verb")?;
+    let changes = QueueChanges::new();
     let change = match verb {
-        "pause" => match fields.get("reason") {
-            Some(reason) => queue.pause().reason(reason),
-            None => queue.pause(),
-        },
+        "pause" => fields.get("reason").map_or_else(|| queue.pause(), |reason| queue.pause_because(reason)),
         "resume" => queue.resume(),
         "hold" => queue.hold(fields.need_length("hold_for")?),
-        "limit" => queue.limit(fields.parsed("limit")?),
-        "limit_groups" => queue.group_limit(fields.parsed("limit")?),
-        "rate" => queue.rate(Some(rate(&fields)?)),
-        "no_rate" => queue.rate(None),
-        "rate_groups" => queue.group_rate(Some(rate(&fields)?)),
-        "no_group_rate" => queue.group_rate(None),
-        "max_waiting" => queue.max_waiting(fields.parsed("limit")?),
-        "fair" => queue.fair(true),
-        "not_fair" => queue.fair(false),
-        "keep" | "keep_default" => {
-            let state = fields.parsed("state")?.ok_or(Failure::Bad("The field state is empty.".to_owned()))?;
-            queue.keep(state, keep(&fields, verb)?)
-        }
-        other => return Err(Failure::Bad(format!("there is no such change: {other:?}"))),
+        _ => queue.set(match verb {
+            "limit" => changes.limit(fields.parsed("limit")?),
+            "limit_groups" => changes.group_limit(fields.parsed("limit")?),
+            "rate" => changes.rate(Some(rate(&fields)?)),
+            "no_rate" => changes.rate(None),
+            "rate_groups" => changes.group_rate(Some(rate(&fields)?)),
+            "no_group_rate" => changes.group_rate(None),
+            "max_waiting" => changes.max_waiting(fields.parsed("limit")?),
+            "fair" => changes.fair(true),
+            "not_fair" => changes.fair(false),
+            "keep" | "keep_default" => match (fields.need("state")?, keep(&fields, verb)?) {
+                ("completed", keep) => changes.keep_completed(keep),
+                ("cancelled", keep) => changes.keep_cancelled(keep),
+                ("discarded", keep) => changes.keep_discarded(keep),
+                (state, _) => {
+                    return Err(Failure::Bad(format!("jobs of this state are not kept for a time: {state:?}")));
+                }
+            },
+            other => return Err(Failure::Bad(format!("there is no such change: {other:?}"))),
+        }),
     };
     by!(page, change).await.map_err(|error| match verb {
         // The limit of the statement may end the wait before the library does.

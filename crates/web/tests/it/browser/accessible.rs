@@ -7,7 +7,7 @@ use fantoccini::Client as Browser;
 use serde_json::{Value, json};
 use test_support::tools::lacks;
 use uniqueue::testing::Database;
-use uniqueue::{NewJob, PeriodicJob, Rate, UniqueKey};
+use uniqueue::{NewJob, PeriodicJob, QueueChanges, Rate, UniqueKey};
 use uniqueue_admin::Admin;
 use uniqueue_web::{Needs, Web};
 
@@ -73,8 +73,8 @@ async fn no_page_has_a_serious_barrier() {
     client.insert(NewJob::new("mail", &json!({"to": 2})).pending()).await.unwrap();
     client.insert(NewJob::new("mail", &json!({"to": 3})).group("customer:1").group_limit(1)).await.unwrap();
     let queue = client.queue("default");
-    queue.rate(Some(Rate::per(10, Duration::from_secs(1)).burst(20))).await.unwrap();
-    queue.group_rate(Some(Rate::per(100, Duration::from_secs(3_600)))).await.unwrap();
+    queue.set(QueueChanges::new().rate(Some(Rate::per(10, Duration::from_secs(1)).burst(20)))).await.unwrap();
+    queue.set(QueueChanges::new().group_rate(Some(Rate::per(100, Duration::from_secs(3_600))))).await.unwrap();
     queue.hold(Duration::from_secs(3_600)).await.unwrap();
     queue.hold_group("customer:1", Duration::from_secs(3_600)).await.unwrap();
     Admin::new(client).audit_duplicates("mail", None).await.unwrap();

@@ -2,7 +2,7 @@
 
 use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
-use uniqueue::{JobId, NewJob, PeriodicJob, Rate};
+use uniqueue::{JobId, NewJob, PeriodicJob, QueueChanges, Rate};
 use uniqueue_admin::Admin;
 
 /// Runners, and the jobs of a day. `md5` of a number is the only chance in it.
@@ -178,12 +178,16 @@ pub(super) async fn fill(database: &Database) -> JobId {
     for group in ["shop:1", "shop:1", "shop:1", "shop:2", "shop:2", "shop:3"] {
         client.insert(import(group).group_limit(1)).await.unwrap();
     }
-    client.queue("imports").group_limit(Some(3)).await.unwrap();
-    client.queue("imports").fair(true).await.unwrap();
+    client.queue("imports").set(QueueChanges::new().group_limit(Some(3))).await.unwrap();
+    client.queue("imports").set(QueueChanges::new().fair(true)).await.unwrap();
     let hour = std::time::Duration::from_secs(3_600);
-    client.queue("imports").group_rate(Some(Rate::per(100, hour).burst(5))).await.unwrap();
+    client.queue("imports").set(QueueChanges::new().group_rate(Some(Rate::per(100, hour).burst(5)))).await.unwrap();
     client.queue("imports").hold_group("shop:2", hour).await.unwrap();
-    client.queue("search").rate(Some(Rate::per(10, std::time::Duration::from_secs(1)))).await.unwrap();
+    client
+        .queue("search")
+        .set(QueueChanges::new().rate(Some(Rate::per(10, std::time::Duration::from_secs(1)))))
+        .await
+        .unwrap();
     client.queue("search").hold(hour / 6).await.unwrap();
     let start = "
         UPDATE {schema}.job SET state = 'running', attempt = 1, attempted_at = now(), worker = md5('runner 1')::uuid

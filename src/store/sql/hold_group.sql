@@ -1,2 +1,0 @@
--- Holds a group of a queue for so long.
-SELECT FROM /* schema */hold_group($1, $2, $3)

@@ -1,2 +1,0 @@
--- Pauses a queue, if it is not paused already, and stores why.
-SELECT FROM /* schema */pause_queue($1, $2, $3)
