@@ -16,9 +16,9 @@ pub use self::rejection::Rejection;
 
 use self::database::{connect_text, database_hint, database_text, destination};
 use self::text::{map_mismatch_text, missing_state_text, not_migrated_text, rejected_text, wrong_place_text};
-use crate::ident::{JobId, PlaceName, SchemaName};
-use crate::outcome::BoxError;
 use crate::period::format_duration;
+use crate::words::ident::{JobId, PlaceName, SchemaName};
+use crate::words::outcome::BoxError;
 
 /// A result with uniqueue's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

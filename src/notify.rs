@@ -36,8 +36,8 @@ use self::listener::listener;
 use self::notification::Channels;
 use crate::client::own_connections::OwnConnections;
 use crate::error::Result;
-use crate::ident::SchemaName;
 use crate::store;
+use crate::words::ident::SchemaName;
 
 /// A runner's own connection.
 pub(crate) struct RunnerSession {

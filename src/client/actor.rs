@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::filter::{JobFilter, JobSelection, Selected};
-use crate::ident::JobId;
 use crate::store::{LogEntry, Verb};
+use crate::words::filter::{JobFilter, JobSelection, Selected};
+use crate::words::ident::JobId;
 
 /// The most bytes of an actor's name.
 const MAX_BYTES: usize = 200;

@@ -14,10 +14,10 @@ use super::wait::Waiters;
 use super::{Client, Inner};
 use super::{ping, time_limit};
 use crate::error::{Error, Result};
-use crate::ident::SchemaName;
 use crate::metrics;
-use crate::opts::InsertOptions;
 use crate::store::{self, PlaceIdentity, Statements};
+use crate::words::ident::SchemaName;
+use crate::words::opts::InsertOptions;
 
 /// Makes a [`Client`].
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,9 @@
 //! Keys and their holders: a list, and the history of one key.
 
 use super::{Call, Client};
-use crate::job::JobRow;
 use crate::store::{self, ClaimFilter};
 use crate::unique::KeyHolder;
+use crate::words::job::JobRow;
 
 /// The most jobs in the history of a key.
 const HISTORY: u32 = 50;

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::event::Event;
+use crate::words::event::Event;
 
 /// The default number of events that a subscriber may be behind.
 pub(super) const EVENT_BUFFER: usize = 8_192;

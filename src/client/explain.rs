@@ -8,10 +8,10 @@ use time::OffsetDateTime;
 use super::insert::prepare_one;
 use super::{Call, Client};
 use crate::error::Result;
-use crate::ident::JobId;
-use crate::job::NewJob;
 use crate::store::{self, Explained};
 use crate::unique::{Duplicate, InsertOutcome, StateSet};
+use crate::words::ident::JobId;
+use crate::words::job::NewJob;
 
 /// The effect that an insert would have, and the reason. The SQL function `explain_unique` says the same.
 #[derive(Clone, Debug, Serialize)]

@@ -1,10 +1,10 @@
 //! Listing groups.
 
 use super::{Call, Client};
-use crate::group::just_before;
-use crate::ident::QueueName;
-use crate::overview::GroupInfo;
 use crate::store::{self, GroupOrder};
+use crate::words::group::just_before;
+use crate::words::ident::QueueName;
+use crate::words::overview::GroupInfo;
 
 /// A list of groups, to be awaited. Made by [`Client::groups`].
 ///

@@ -1,9 +1,9 @@
 //! Listing groups that are held.
 
 use super::{Call, Client};
-use crate::ident::QueueName;
-use crate::overview::HeldGroup;
 use crate::store;
+use crate::words::ident::QueueName;
+use crate::words::overview::HeldGroup;
 
 /// A list of held groups, to be awaited. Made by [`Client::held_groups`].
 ///

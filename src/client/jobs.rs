@@ -1,10 +1,10 @@
 //! Listing and counting jobs.
 
 use super::{Call, Client};
-use crate::count::JobCount;
-use crate::filter::JobFilter;
-use crate::job::JobRow;
 use crate::store;
+use crate::words::count::JobCount;
+use crate::words::filter::JobFilter;
+use crate::words::job::JobRow;
 
 /// The default length of a page.
 const PAGE: u32 = 100;

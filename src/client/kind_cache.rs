@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use super::Client;
 use crate::error::Result;
-use crate::kind::KindRow;
+use crate::words::kind::KindRow;
 
 /// How long an answer of the database counts.
 const FRESH: Duration = Duration::from_secs(2);

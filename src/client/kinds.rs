@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::{Call, Client};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::ident::Kind;
-use crate::job::{Job, NewJob};
-use crate::kind::{KindDefinition, KindRow};
 use crate::store;
+use crate::words::ident::Kind;
+use crate::words::job::{Job, NewJob};
+use crate::words::kind::{KindDefinition, KindRow};
 
 /// The registered kinds of a schema. Made by [`Client::kinds`].
 #[derive(Clone, Copy, Debug)]

@@ -72,10 +72,10 @@ use self::place_guard::PlaceGuard;
 use self::pooled_connection::PooledConnection;
 use self::wait::Waiters;
 use crate::error::{AnswerFuture, Result};
-use crate::ident::{JobId, SchemaName};
-use crate::job::{JobRow, NewJob};
-use crate::opts::InsertOptions;
 use crate::store::{self, Statements};
+use crate::words::ident::{JobId, SchemaName};
+use crate::words::job::{JobRow, NewJob};
+use crate::words::opts::InsertOptions;
 
 /// A handle on one queue: a connection pool and a schema. Cheap to clone.
 ///

@@ -8,12 +8,12 @@ use sqlx::PgConnection;
 use super::insert::{needs_clock, prepare_one};
 use super::{Call, Client};
 use crate::error::{Error, Result};
-use crate::ident::{Kind, PeriodicName, QueueName};
-use crate::opts::{Expiry, Start};
 use crate::period;
-use crate::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 use crate::schedule::Schedule;
 use crate::store::{self, Definition, OfKind, PeriodicVerb};
+use crate::words::ident::{Kind, PeriodicName, QueueName};
+use crate::words::opts::{Expiry, Start};
+use crate::words::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 
 /// The periodic jobs of a schema. Made by [`Client::periodic`].
 ///

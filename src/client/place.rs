@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 
 use super::Client;
 use crate::error::Result;
-use crate::ident::PlaceName;
+use crate::words::ident::PlaceName;
 
 impl Client {
     /// The place that the client is for, if it comes from [`Places`](crate::Places).

@@ -15,8 +15,8 @@ use sqlx::{PgConnection, SqlStr};
 
 use super::time_limit;
 use crate::error::{Error, Result};
-use crate::ident::PlaceName;
 use crate::store::{self, PlaceIdentity};
+use crate::words::ident::PlaceName;
 
 /// The identity that the schema must have.
 #[derive(Debug)]
@@ -109,8 +109,8 @@ impl PlaceGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ident::SchemaName;
     use crate::store::Statements;
+    use crate::words::ident::SchemaName;
 
     #[test]
     fn a_connection_that_was_opened_after_the_last_notice_is_not_asked_again() {

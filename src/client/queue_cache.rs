@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::Client;
 use crate::error::Result;
-use crate::queue::QueueInfo;
+use crate::words::queue::QueueInfo;
 
 /// How long counts are shared.
 const FRESH: Duration = Duration::from_secs(1);

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Call, Client};
-use crate::ident::QueueName;
-use crate::queue::{QueueChanges, QueueInfo, QueueSettings};
 use crate::store::{self, QueueCall};
+use crate::words::ident::QueueName;
+use crate::words::queue::{QueueChanges, QueueInfo, QueueSettings};
 
 /// The longest hold: 1,000 years.
 const LONGEST_HOLD: Duration = Duration::from_secs(1_000 * 365 * 86_400);

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::{Call, Client};
-use crate::after::{JobChild, JobParent};
-use crate::ident::JobId;
-use crate::state::JobState;
 use crate::store;
+use crate::words::after::{JobChild, JobParent};
+use crate::words::ident::JobId;
+use crate::words::state::JobState;
 
 impl Client {
     /// The parents of a job, with their outputs. A deleted parent has only its id, its condition and its outcome.

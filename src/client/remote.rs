@@ -8,8 +8,8 @@ use sqlx::{Connection, PgConnection};
 
 use super::{Call, Client};
 use crate::error::{AnswerFuture, Result};
-use crate::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
 use crate::store::{self, RemoteFetch};
+use crate::words::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
 
 /// A fetch of a remote worker, to be awaited. Made by [`Client::fetch_jobs`].
 ///

@@ -2,8 +2,8 @@
 
 use super::Client;
 use super::events::{Bus, Events};
-use crate::event::Event;
 use crate::metrics;
+use crate::words::event::Event;
 
 impl Client {
     /// Subscribes to the events of this client, its clones and their runners, from now on. Events of other

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::{Call, Client, Queue};
-use crate::ident::{JobId, QueueName};
 use crate::store;
-use crate::why::{FirstJob, Obstacle};
+use crate::words::ident::{JobId, QueueName};
+use crate::words::why::{FirstJob, Obstacle};
 
 impl Client {
     /// Says why a job has not started: what keeps it, the first obstacle to go first, each with a code, a sentence and

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use sqlx::postgres::PgDatabaseError;
 
 use super::Error;
-use crate::ident::{JobId, PlaceName};
+use crate::words::ident::{JobId, PlaceName};
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {

@@ -34,7 +34,7 @@ const HINT: &str = "; hint: ";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ident::JobId;
+    use crate::words::ident::JobId;
 
     #[test]
     fn debug_is_fit_for_main_and_display_for_a_log() {

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::ident::JobId;
-use crate::state::JobState;
 use crate::unique::Duplicate;
+use crate::words::ident::JobId;
+use crate::words::state::JobState;
 
 /// One input of an insert that was refused, and the job that claims its key.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]

@@ -1,7 +1,7 @@
 //! Parts of the texts of errors.
 
 use super::rejection::Rejection;
-use crate::ident::{PlaceName, SchemaName};
+use crate::words::ident::{PlaceName, SchemaName};
 
 pub(super) fn rejected_text(rejections: &[Rejection]) -> String {
     match rejections {

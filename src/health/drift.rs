@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Finding, Remedy, Severity};
-use crate::ident::SchemaName;
 use crate::store::{self, SchemaObject, SchemaVersion};
+use crate::words::ident::SchemaName;
 
 /// A schema version that is not this library's.
 pub(super) fn version(schema: &SchemaName, version: SchemaVersion) -> Option<Finding> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::finding::{Finding, Remedy, Severity};
 use crate::error::Error;
-use crate::ident::PlaceName;
+use crate::words::ident::PlaceName;
 
 /// The most bytes of a value that a sentence shows.
 const SHOWN: usize = 60;

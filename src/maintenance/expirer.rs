@@ -14,8 +14,8 @@ use super::service::Service;
 use super::step::Step;
 use crate::client::Client;
 use crate::error::Result;
-use crate::event::{Event, Happened};
 use crate::store::{self, Expired, Statements};
+use crate::words::event::{Event, Happened};
 
 /// The shortest sleep. One statement discards all jobs that expire during it.
 const SHORTEST_REST: Duration = Duration::from_millis(20);

@@ -13,10 +13,10 @@ use super::lease::Holder;
 use super::service::Service;
 use super::step;
 use crate::error::{Error, Result};
-use crate::event::{Event, Happened};
 use crate::schedule::{DueSlots, Schedule};
-use crate::state::JobState;
 use crate::store::{self, DuePeriodic, SlotRun};
+use crate::words::event::{Event, Happened};
+use crate::words::state::JobState;
 
 /// The most definitions that one run reads.
 const BATCH: i64 = 100;

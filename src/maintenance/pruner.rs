@@ -17,8 +17,8 @@ use super::service::Service;
 use super::set_aside::RefusedJobs;
 use super::step::{self, Ran, Step};
 use crate::error::Result;
-use crate::retention::Retention;
 use crate::store::{self, IdRange, PruneBounds, Pruned, RetentionLimits, Statements};
+use crate::words::retention::Retention;
 
 /// The number of visits in a round that may delete little.
 const VISITS: u32 = 50;

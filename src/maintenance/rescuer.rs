@@ -12,9 +12,9 @@ use super::service::Service;
 use super::step::Step;
 use crate::client::Client;
 use crate::error::Result;
-use crate::event::{Event, Happened};
-use crate::state::JobState;
 use crate::store::{self, Rescued, Statements};
+use crate::words::event::{Event, Happened};
+use crate::words::state::JobState;
 
 /// The longest sleep: a runner with a short lease may have started meanwhile.
 const LONGEST_REST: Duration = Duration::from_secs(10);

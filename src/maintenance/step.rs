@@ -1,4 +1,4 @@
-//! A step of a service: one statement for a batch of jobs, by [bisection](crate::bisection) where the database refuses it.
+//! A step of a service: one statement for a batch of jobs, by [bisection](crate::words::bisection) where the database refuses it.
 //!
 //! A row that cannot be changed (a trigger's error, a foreign key of the application's, a damaged page) fails the
 //! statement for a whole batch, in every runner, each time. Then the step finds the ids of the batch, and its statement
@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use super::lease::Holder;
 use super::set_aside::RefusedJobs;
-use crate::bisection::Bisection;
 use crate::error::{Error, Result};
 use crate::store::Statements;
+use crate::words::bisection::Bisection;
 
 /// No part begins later than this after the first, since the run must end in time.
 const LONGEST: Duration = Duration::from_secs(2);

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use ::metrics::{Counter, Histogram, Label};
 
 use super::{COUNTERS, WAIT_SECONDS, WORK_SECONDS, counter_index, labels};
-use crate::event::Happened;
-use crate::ident::{Kind, QueueName};
-use crate::job::Inserted;
+use crate::words::event::Happened;
+use crate::words::ident::{Kind, QueueName};
+use crate::words::job::Inserted;
 
 /// The metrics of one kind in one queue. Each is looked up at its first use and then kept.
 #[derive(Debug)]

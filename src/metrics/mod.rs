@@ -42,7 +42,7 @@ pub(crate) use self::job::{JobMeter, count, inserted};
 pub(crate) use self::queue::record_queues;
 pub(crate) use self::runner::{Load, RunnerMeter};
 
-use crate::event::Happened;
+use crate::words::event::Happened;
 
 /// Whether metrics are recorded.
 pub(crate) const IS_COUNTING: bool = true;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::event::Happened;
-use crate::ident::{Kind, QueueName};
-use crate::job::Inserted;
+use crate::words::event::Happened;
+use crate::words::ident::{Kind, QueueName};
+use crate::words::job::Inserted;
 
 pub(crate) const IS_COUNTING: bool = false;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use super::{AVAILABLE_JOBS, OLDEST_AVAILABLE_AGE};
-use crate::ident::QueueName;
-use crate::queue::QueueInfo;
+use crate::words::ident::QueueName;
+use crate::words::queue::QueueInfo;
 
 /// The queues that have gauges. A queue that is not listed any more has no jobs.
 static KNOWN: Mutex<BTreeSet<QueueName>> = Mutex::new(BTreeSet::new());

@@ -7,7 +7,7 @@ use std::time::Instant;
 use ::metrics::{Gauge, Histogram};
 
 use super::{BUFFERED_JOBS, FETCH_JOBS, FETCH_SECONDS, FINISH_JOBS, FINISH_SECONDS, FREE_SLOTS, RUNNING_JOBS};
-use crate::ident::QueueName;
+use crate::words::ident::QueueName;
 
 /// The slots and the buffer of one queue in a runner.
 #[derive(Clone, Copy, Debug, Default)]

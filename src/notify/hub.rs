@@ -19,7 +19,7 @@ use super::notification::{Channels, Notification};
 use crate::client::own_connections::OwnConnections;
 use crate::client::time_limit;
 use crate::error::Result;
-use crate::ident::SchemaName;
+use crate::words::ident::SchemaName;
 
 /// How many notifications a runner may be behind before it is told of a gap instead.
 const BUFFER: usize = 1_024;

@@ -1,7 +1,7 @@
 //! Notifications, and the channels that they come on.
 
-use crate::ident::SchemaName;
 use crate::store;
+use crate::words::ident::SchemaName;
 
 /// A notification, or a gap between notifications.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::ident::{PlaceName, SchemaName};
+use crate::words::ident::{PlaceName, SchemaName};
 
 /// The setting with which Citus creates a session's objects on this node only.
 const CITUS_OPTION: [(&str, &str); 1] = [("citus.enable_ddl_propagation", "off")];

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use sha2::{Digest, Sha256};
 
-use crate::ident::PlaceName;
+use crate::words::ident::PlaceName;
 
 /// The least number of processes that work a place, so that the death of one leaves another.
 const LEAST: usize = 2;

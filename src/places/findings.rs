@@ -8,11 +8,11 @@ use super::Places;
 use crate::client::{Client, time_limit};
 use crate::error::Result;
 use crate::health::{Finding, places};
-use crate::ident::PlaceName;
-use crate::kind::KindRow;
 use crate::period::format_duration;
-use crate::queue::QueueSettings;
-use crate::retention::Keep;
+use crate::words::ident::PlaceName;
+use crate::words::kind::KindRow;
+use crate::words::queue::QueueSettings;
+use crate::words::retention::Keep;
 
 /// The most keys that are named.
 const NAMED: usize = 20;

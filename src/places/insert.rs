@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::Places;
 use crate::error::Result;
-use crate::ident::PlaceName;
-use crate::job::{Inserted, NewJob};
-use crate::kind::KindRow;
-use crate::opts::{InsertOptions, insert_setters};
+use crate::words::ident::PlaceName;
+use crate::words::job::{Inserted, NewJob};
+use crate::words::kind::KindRow;
+use crate::words::opts::{InsertOptions, insert_setters};
 
 /// A value, and the place that it comes from.
 #[derive(Clone, Debug)]

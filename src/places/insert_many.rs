@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::Places;
-use crate::after::Parent;
 use crate::error::{Error, Result};
-use crate::ident::PlaceName;
-use crate::job::{Inserted, NewJob};
+use crate::words::after::Parent;
+use crate::words::ident::PlaceName;
+use crate::words::job::{Inserted, NewJob};
 
 /// The answer of one place to its part of a bulk insert over places.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use serde::Deserialize;
 
 use super::address::{PlaceAddress, PlaceDocument, invalid};
 use crate::error::{Error, Result};
-use crate::ident::PlaceName;
-use crate::place_by::hashed_index;
 use crate::store::PlaceIdentity;
+use crate::words::ident::PlaceName;
+use crate::words::place_by::hashed_index;
 
 /// The variable that [`PlaceMap::from_env`] reads.
 const VARIABLE: &str = "UNIQUEUE_PLACES";

@@ -31,13 +31,13 @@ pub use self::runner::{PlaceState, PlacesHandle, PlacesRunner};
 
 use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Result};
-use crate::ident::{JobId, PlaceName};
-use crate::job::{JobRow, NewJob};
-#[cfg(feature = "periodic")]
-use crate::periodic::PeriodicJob;
-#[cfg(feature = "periodic")]
-use crate::place_by::PlaceBy;
 use crate::store::{self, PlaceIdentity};
+use crate::words::ident::{JobId, PlaceName};
+use crate::words::job::{JobRow, NewJob};
+#[cfg(feature = "periodic")]
+use crate::words::periodic::PeriodicJob;
+#[cfg(feature = "periodic")]
+use crate::words::place_by::PlaceBy;
 
 /// The clients of all places of a map. Cheap to clone. No connection is opened before one is asked for, so that a place
 /// that is down does not keep the others from work.
@@ -313,7 +313,7 @@ async fn name(client: Client, wanted: PlaceIdentity, adopts: bool) -> Result<()>
 
 impl PlacesBuilder {
     /// The options that every insert starts from, as [`ClientBuilder::defaults`].
-    pub fn defaults(self, defaults: crate::opts::InsertOptions) -> Self {
+    pub fn defaults(self, defaults: crate::words::opts::InsertOptions) -> Self {
         self.with_client(|client| client.defaults(defaults))
     }
 

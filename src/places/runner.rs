@@ -17,9 +17,9 @@ use super::Places;
 use super::processes::{FIRST_LOOK, MARK, Processes};
 use crate::client::Client;
 use crate::error::Result;
-use crate::ident::PlaceName;
 use crate::notify::ListenHub;
 use crate::runner::{Budget, GrowingWait, Runner, Share};
+use crate::words::ident::PlaceName;
 
 type Build = dyn Fn(Client) -> Runner + Send + Sync;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::budget::Share;
 use super::options::RunnerOptions;
 use crate::client::Client;
-use crate::job::Job;
 use crate::notify::ListenHub;
-use crate::outcome::IntoResult;
+use crate::words::job::Job;
+use crate::words::outcome::IntoResult;
 use crate::worker::{
     AnyJob, AnyMiddleware, BatchWorker, Batching, Middleware, Registry, States, Worker, WorkerOptions,
 };

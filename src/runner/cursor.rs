@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::ident::QueueName;
-use crate::job::JobRow;
 use crate::store::{Fetched, Position, QueueDemand};
+use crate::words::ident::QueueName;
+use crate::words::job::JobRow;
 
 /// A scan that takes no longer than this is cheap.
 const CHEAP: Duration = Duration::from_millis(2);

@@ -15,9 +15,9 @@ use super::result::Ended;
 use super::shared::Shared;
 use crate::client::Events;
 use crate::error::{Error, Result};
-use crate::event::Happened;
-use crate::job::JobRow;
 use crate::store::{self, Demand, GroupVisit, QueueDemand, SuspectLimit};
+use crate::words::event::Happened;
+use crate::words::job::JobRow;
 
 /// How long a drain's lease is: it is never extended, and a worker may sit in a debugger.
 const LEASE: Duration = Duration::from_secs(3_600);

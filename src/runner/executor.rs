@@ -16,8 +16,8 @@ use super::shared::Shared;
 use super::slots::UnstartedJob;
 use super::telemetry::{self, JobTelemetry};
 use super::work::work;
-use crate::job::JobRow;
 use crate::store::{RunResult, StoredError, Verdict};
+use crate::words::job::JobRow;
 use crate::worker::{Attempt, StopReason};
 
 /// Fills free slots with the jobs that wait for them, in every queue.

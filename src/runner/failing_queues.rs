@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::recovery::GrowingWait;
-use crate::ident::QueueName;
 use crate::store::QueueDemand;
+use crate::words::ident::QueueName;
 
 #[derive(Default)]
 pub(super) struct FailingQueues(HashMap<QueueName, Failing>);

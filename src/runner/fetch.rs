@@ -249,7 +249,7 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, fetched: Fetched) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ident::QueueName;
+    use crate::words::ident::QueueName;
 
     #[test]
     fn two_halves_want_what_the_whole_wants() {

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::ident::QueueName;
 use crate::store::{Fetched, GroupVisit, QueueDemand, Visited};
+use crate::words::ident::QueueName;
 
 /// A visit that takes no longer than this is cheap.
 const CHEAP: Duration = Duration::from_millis(2);

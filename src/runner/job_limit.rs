@@ -46,8 +46,8 @@ impl JobLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ident::QueueName;
     use crate::store::GroupVisit;
+    use crate::words::ident::QueueName;
 
     #[test]
     fn a_fetch_of_many_bytes_is_followed_by_fewer_jobs() {

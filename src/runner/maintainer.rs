@@ -10,7 +10,7 @@ use super::maintenance::MaintenanceSettings;
 use crate::client::Client;
 use crate::error::Result;
 use crate::maintenance::{Holder, SharedConnection};
-use crate::retention::Retention;
+use crate::words::retention::Retention;
 
 /// Does the maintenance of a queue in a process without a [`Runner`](crate::Runner): it makes due jobs available, takes back
 /// jobs of dead workers, discards expired jobs, releases children, inserts periodic jobs and deletes old jobs. For services

@@ -9,8 +9,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::maintenance::{self, Expirer, Holder, MAX_CRASHES, Promoter, Pruner, Reindexer, Releaser, Rescuer};
 #[cfg(feature = "periodic")]
-use crate::periodic::PeriodicJob;
-use crate::retention::Retention;
+use crate::words::periodic::PeriodicJob;
+use crate::words::retention::Retention;
 
 /// The settings of maintenance.
 #[derive(Clone, Debug)]

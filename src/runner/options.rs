@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::maintenance::MaintenanceSettings;
 use crate::maintenance::MAX_CRASHES;
-use crate::retry::RetryPolicy;
+use crate::words::retry::RetryPolicy;
 
 /// The options. Their defaults are those of a new runner.
 #[derive(Debug)]

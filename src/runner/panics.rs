@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::Once;
 use std::time::Duration;
 
-use crate::retry::RetryPolicy;
+use crate::words::retry::RetryPolicy;
 
 thread_local! {
     static IS_WATCHED: Cell<bool> = const { Cell::new(false) };

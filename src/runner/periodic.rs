@@ -7,7 +7,7 @@ use super::builder::Runner;
 use super::maintenance::MaintenanceSettings;
 use crate::client::{Client, time_limit};
 use crate::error::{Error, Result};
-use crate::periodic::PeriodicJob;
+use crate::words::periodic::PeriodicJob;
 
 impl Runner {
     /// Defines a [`PeriodicJob`] when the runner starts, or changes the one of its name: with another

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::rejected::is_hopeless;
 use super::shared::Shared;
 use crate::error::Result;
-use crate::ident::JobId;
 use crate::store::{self, Report};
+use crate::words::ident::JobId;
 
 /// How often new reports are stored.
 const INTERVAL: Duration = Duration::from_secs(1);

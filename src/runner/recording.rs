@@ -23,11 +23,11 @@ use super::recovery::{self, GrowingWait};
 use super::rejected::{is_hopeless, is_refusal, replace};
 use super::result::{self, Ended, RunTimes};
 use super::shared::Shared;
-use crate::bisection::Bisection;
 use crate::error::Result;
-use crate::ident::JobId;
-use crate::state::JobState;
 use crate::store::{self, FinishedStates, Hold, Verdict};
+use crate::words::bisection::Bisection;
+use crate::words::ident::JobId;
+use crate::words::state::JobState;
 
 /// How long a batch waits for a locked row: an open transaction, or for a moment another runner's fetch that came by when
 /// the job was not running yet. Short, since it keeps a connection.

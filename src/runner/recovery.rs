@@ -12,8 +12,8 @@ use super::rejected::is_refusal;
 use super::result::Ended;
 use super::shared::Shared;
 use crate::error::{Error, Result};
-use crate::ident::JobId;
 use crate::store::{self, FinishedStates, Verdict};
+use crate::words::ident::JobId;
 
 /// How often lost jobs are looked for while there may be any.
 const INTERVAL: Duration = Duration::from_secs(1);

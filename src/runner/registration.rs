@@ -5,7 +5,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use crate::client::{Client, time_limit};
-use crate::retry::RetryPolicy;
+use crate::words::retry::RetryPolicy;
 use crate::worker::Registry;
 
 /// Registers the kinds of the workers. Answers with the digest of each definition. `timeout`, `retry_policy`: the runner's own.

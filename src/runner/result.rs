@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::lease::RunnerLease;
 use super::telemetry::{JobTelemetry, is_heard};
 use crate::client::Client;
-use crate::event::{Happened, TAKEN};
-use crate::ident::JobId;
-use crate::state::JobState;
 use crate::store::{FinishedStates, RunResult, Verdict};
+use crate::words::event::{Happened, TAKEN};
+use crate::words::ident::JobId;
+use crate::words::state::JobState;
 use crate::worker::Stop;
 
 /// The most bytes of outputs, errors and progress in one statement, unless a single result has more. A character that JSON

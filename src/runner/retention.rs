@@ -7,10 +7,10 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use crate::job::JobRow;
-use crate::retention::Retention;
-use crate::state::JobState;
 use crate::store::CompletedKept;
+use crate::words::job::JobRow;
+use crate::words::retention::Retention;
+use crate::words::state::JobState;
 
 /// The settings of the runner and its queues for completed jobs.
 #[derive(Debug)]

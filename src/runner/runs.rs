@@ -25,8 +25,8 @@ use uuid::Uuid;
 
 use super::result::Ended;
 use crate::error::Result;
-use crate::ident::{JobId, QueueName};
 use crate::store::{self, Statements};
+use crate::words::ident::{JobId, QueueName};
 use crate::worker::{Stop, StopReason};
 
 /// The most results that are not recorded while the runner still fetches: ten full batches of the completer, which are

@@ -24,9 +24,9 @@ use uuid::Uuid;
 
 use super::shared::Shared;
 use crate::error::{Error, Result};
-use crate::ident::QueueName;
 use crate::maintenance::named;
 use crate::store::{self, QueueDemand, Trial, Tried};
+use crate::words::ident::QueueName;
 
 /// The most jobs that are set aside. Beyond it their queue is at fault, and is fetched apart from the others.
 const MOST: usize = 1_000;

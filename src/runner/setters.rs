@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::builder::Runner;
-use crate::retention::Retention;
-use crate::retry::RetryPolicy;
+use crate::words::retention::Retention;
+use crate::words::retry::RetryPolicy;
 
 /// No option is longer, so that there is always an instant that is so far away: a hundred years.
 const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 86_400);

@@ -19,9 +19,9 @@ use super::slots::{QueueSlots, UnstartedJob};
 use super::suspects::Suspects;
 use super::telemetry::Telemetry;
 use crate::client::Client;
-use crate::ident::QueueName;
-use crate::retry::RetryPolicy;
 use crate::store::{RunResult, Verdict};
+use crate::words::ident::QueueName;
+use crate::words::retry::RetryPolicy;
 use crate::worker::{Registry, Reports, States};
 
 /// The parts of a runner that its tasks share.

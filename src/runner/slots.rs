@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::budget::Share;
 use super::lease::RunnerLease;
 use super::telemetry::JobTelemetry;
-use crate::ident::QueueName;
 use crate::metrics::Load;
+use crate::words::ident::QueueName;
 use crate::worker::Attempt;
 
 /// As many jobs are fetched ahead as are finished in this time.

@@ -25,11 +25,11 @@ use super::{completer, heartbeat, panics, producer, progress, registration};
 use crate::client::own_connections::OwnConnections;
 use crate::client::time_limit;
 use crate::error::{AnswerFuture, Error, Result};
-use crate::ident::QueueName;
 use crate::maintenance::{Holder, SharedConnection};
 use crate::metrics;
 use crate::notify::RunnerSession;
 use crate::store::RunnerRow;
+use crate::words::ident::QueueName;
 
 /// The most bytes of an application's version that are stored.
 const MAX_VERSION_BYTES: usize = 200;

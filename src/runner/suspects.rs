@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::ident::JobId;
-use crate::job::JobRow;
 use crate::store::{RunResult, Verdict};
+use crate::words::ident::JobId;
+use crate::words::job::JobRow;
 
 /// A suspect that has run for this long has passed its trial, up to its second crash.
 const TRIAL: Duration = Duration::from_secs(10);

@@ -18,13 +18,13 @@ use tracing::field::Empty;
 use super::verdict;
 use crate::client::Client;
 use crate::client::history::Series;
-use crate::event::{Event, Happened};
-use crate::history::HistoryCounts;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::job::JobRow;
 use crate::metrics::{self, JobMeter, RunnerMeter};
 use crate::store::Verdict;
-use crate::trace;
+use crate::words::event::{Event, Happened};
+use crate::words::history::HistoryCounts;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::job::JobRow;
+use crate::words::trace;
 
 /// The telemetry of a runner.
 pub(super) struct Telemetry {

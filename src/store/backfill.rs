@@ -15,11 +15,11 @@ use uuid::Uuid;
 use super::select::state_names;
 use super::{Statements, query};
 use crate::error::Result;
-use crate::group::Group;
-use crate::ident::JobId;
-use crate::state::JobState;
-use crate::stored_time;
 use crate::unique::StateSet;
+use crate::words::group::Group;
+use crate::words::ident::JobId;
+use crate::words::state::JobState;
+use crate::words::stored_time;
 
 /// A job as a backfill sees it.
 #[derive(Clone, Debug, Deserialize)]

@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::select::state_names;
 use super::{LogEntry, Statements, lock_timeout, query};
 use crate::error::Result;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::state::JobState;
 use crate::unique::{RefusedRetry, StateSet};
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::state::JobState;
 
 /// An operator's change of jobs.
 #[derive(Clone, Copy, Debug)]

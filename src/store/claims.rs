@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::row::{Stored, job_row};
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::job::JobRow;
 use crate::unique::{Duplicate, KeyHolder, StateSet};
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::job::JobRow;
 
 /// Which claims.
 #[derive(Clone, Debug, Default)]

@@ -9,8 +9,8 @@ use super::insert::NewRow;
 use super::row::Stored;
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::JobId;
 use crate::unique::{Duplicate, InsertOutcome, StateSet};
+use crate::words::ident::JobId;
 
 /// The effect that an insert of a row would have.
 #[derive(Debug)]

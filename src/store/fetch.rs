@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::fetch_answer::{self, Fetched, order_of_work};
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::QueueName;
-use crate::job::JobRow;
-use crate::state::JobState;
+use crate::words::ident::QueueName;
+use crate::words::job::JobRow;
+use crate::words::state::JobState;
 
 /// Which groups of a queue a fetch visits.
 #[derive(Clone, Debug)]

@@ -15,10 +15,10 @@ use uuid::Uuid;
 
 use super::row::{Stored, bytes_at, count, errors, run_number, value};
 use crate::error::{Error, Result};
-use crate::ident::{JobId, Kind, QueueName};
-use crate::job::JobRow;
-use crate::state::JobState;
 use crate::unique::StateSet;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::job::JobRow;
+use crate::words::state::JobState;
 
 /// The jobs that a fetch took, and the course of its scan.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::row::{count, job_row};
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::{JobId, QueueName};
-use crate::job::JobRow;
+use crate::words::ident::{JobId, QueueName};
+use crate::words::job::JobRow;
 
 /// Starts a job for a worker at a given attempt, and returns its row.
 pub(crate) async fn start_job(

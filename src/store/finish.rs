@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use super::{Statements, interval, lock_timeout, query};
 use crate::error::Result;
-use crate::ident::{JobId, QueueName};
-use crate::job::JobRow;
-use crate::job_error::ErrorDetails;
-use crate::state::JobState;
+use crate::words::ident::{JobId, QueueName};
+use crate::words::job::JobRow;
+use crate::words::job_error::ErrorDetails;
+use crate::words::state::JobState;
 
 /// How a run ended.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use sqlx::{PgConnection, Row};
 use super::row::Stored;
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::{Kind, QueueName};
-use crate::kind::{KindDefinition, KindRow};
-use crate::place_by::PlaceBy;
+use crate::words::ident::{Kind, QueueName};
+use crate::words::kind::{KindDefinition, KindRow};
+use crate::words::place_by::PlaceBy;
 
 /// Registers kinds. Answers with the row of each that is registered, and with the digest of what was declared of it. `by`: the
 /// process that registers them. `None`: what its connection says. The file of the process is the program that owns it.

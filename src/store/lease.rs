@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{FOR_EVER, Statements, interval, query};
 use crate::error::Result;
-use crate::retention::Retention;
+use crate::words::retention::Retention;
 
 /// The queues of a runner with their own retention of completed jobs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

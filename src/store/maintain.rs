@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::row::Stored;
 use super::{Query, Statements, interval, milliseconds, query};
 use crate::error::Result;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::state::JobState;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::state::JobState;
 
 /// The result of a promotion.
 #[derive(Debug)]

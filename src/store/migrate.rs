@@ -18,7 +18,7 @@ use time::format_description::well_known::Rfc3339;
 use super::Statements;
 use super::migrations::{HISTORY, MIGRATIONS, OLDEST_VERSION, label, schema_version};
 use crate::error::{Error, Result, with_causes};
-use crate::ident::SchemaName;
+use crate::words::ident::SchemaName;
 
 /// The time at which a statement runs, as refinery writes times.
 const APPLIED_NOW: &str = r#"to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')"#;

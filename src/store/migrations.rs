@@ -4,7 +4,7 @@ use sqlx::{PgConnection, Row};
 
 use super::{Statements, checksum};
 use crate::error::{Error, Result};
-use crate::ident::SchemaName;
+use crate::words::ident::SchemaName;
 
 macro_rules! migrations {
     ($($oldest:literal => [$($name:literal),+ $(,)?]),+ $(,)?) => {

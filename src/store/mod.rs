@@ -133,7 +133,7 @@ pub(crate) use self::scratch::{
 #[cfg(feature = "testing")]
 pub(crate) use self::shift::{move_periodic, shift_times};
 
-use crate::ident::SchemaName;
+use crate::words::ident::SchemaName;
 
 /// The channel that names queues with new jobs. All schemas of a database share its channels, so the name has the
 /// schema.

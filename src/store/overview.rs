@@ -8,8 +8,8 @@ use super::row::Stored;
 use super::why::obstacle;
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::overview::{GroupInfo, HeldGroup};
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::overview::{GroupInfo, HeldGroup};
 
 /// The order of a list of groups.
 #[derive(Clone, Debug)]

@@ -15,10 +15,10 @@ use super::insert::NewRow;
 use super::row::Stored;
 use super::{Statements, interval, milliseconds, query};
 use crate::error::Result;
-use crate::ident::{JobId, Kind, PeriodicName, QueueName};
-use crate::opts::Expiry;
-use crate::periodic::{PeriodicChange, PeriodicRow, PeriodicRun, PeriodicSource};
 use crate::schedule::CatchUp;
+use crate::words::ident::{JobId, Kind, PeriodicName, QueueName};
+use crate::words::opts::Expiry;
+use crate::words::periodic::{PeriodicChange, PeriodicRow, PeriodicRun, PeriodicSource};
 
 /// A checked definition, as it is sent to the database.
 #[derive(Debug)]

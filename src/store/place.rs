@@ -7,8 +7,8 @@ use sqlx::{PgConnection, Row, SqlStr};
 
 use super::{Statements, query};
 use crate::error::{Error, Result};
-use crate::ident::PlaceName;
-use crate::place_by::hashed_index;
+use crate::words::ident::PlaceName;
+use crate::words::place_by::hashed_index;
 
 /// A place as its schema knows it, or as a map has it.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::finish::stored;
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::JobId;
+use crate::words::ident::JobId;
 
 /// The progress of one run.
 #[derive(Clone, Debug)]

@@ -9,11 +9,11 @@ use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use super::{Statements, query};
-use crate::count::JobCount;
 use crate::error::Result;
-use crate::ident::QueueName;
-use crate::queue::{QueueInfo, QueueSettings};
-use crate::state::JobState;
+use crate::words::count::JobCount;
+use crate::words::ident::QueueName;
+use crate::words::queue::{QueueInfo, QueueSettings};
+use crate::words::state::JobState;
 
 /// The number of jobs that are read where no index has their queue.
 const LOOK_AT: i32 = 20_000;

@@ -2,7 +2,7 @@
 
 use super::SchemaObject;
 use super::migrations::MIGRATIONS;
-use crate::ident::SchemaName;
+use crate::words::ident::SchemaName;
 
 /// Creates a missing object. `golden`: all objects that the migrations make.
 pub(crate) fn sql_to_make(schema: &SchemaName, object: &SchemaObject, golden: &[SchemaObject]) -> String {

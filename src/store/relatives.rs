@@ -7,10 +7,10 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::{Statements, query};
-use crate::after::{AfterCondition, JobChild, JobParent};
 use crate::error::Result;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::state::JobState;
+use crate::words::after::{AfterCondition, JobChild, JobParent};
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::state::JobState;
 
 /// The jobs that these jobs run after, by the ids of the children.
 pub(crate) async fn parents_of(

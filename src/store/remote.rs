@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::row::{Stored, count, errors, meta, run_number, value};
 use super::{Statements, interval, milliseconds, query};
 use crate::error::Result;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
-use crate::state::JobState;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
+use crate::words::state::JobState;
 
 /// The jobs that a remote worker asks for.
 #[derive(Debug)]

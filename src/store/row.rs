@@ -10,11 +10,11 @@ use sqlx::types::Json;
 use sqlx::{Column, Decode, Postgres, Row, Type};
 use time::{Duration, OffsetDateTime, macros::datetime};
 
-use crate::attempt_error::AttemptError;
 use crate::error::Result;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::job::JobRow;
 use crate::unique::StateSet;
+use crate::words::attempt_error::AttemptError;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::job::JobRow;
 
 /// The columns of a job, in the order in which [`job_row`] reads them.
 const COLUMNS: [&str; 33] = [

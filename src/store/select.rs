@@ -7,10 +7,10 @@ use uuid::Uuid;
 use super::row::job_row;
 use super::{Query, Statements, query};
 use crate::error::Result;
-use crate::filter::{Conditions, JobFilter};
-use crate::ident::JobId;
-use crate::job::JobRow;
 use crate::unique::StateSet;
+use crate::words::filter::{Conditions, JobFilter};
+use crate::words::ident::JobId;
+use crate::words::job::JobRow;
 
 /// A page of the jobs that match.
 pub(crate) async fn list(
@@ -67,5 +67,5 @@ fn matching(statement: &SqlStr, filter: &JobFilter) -> Query {
 
 /// States as the database spells them, in alphabetical order.
 pub(super) fn state_names(states: StateSet) -> Vec<&'static str> {
-    states.iter().map(crate::state::JobState::as_str).collect()
+    states.iter().map(crate::words::state::JobState::as_str).collect()
 }

@@ -6,8 +6,8 @@ use time::OffsetDateTime;
 use super::row::job_row;
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::JobId;
-use crate::job::JobRow;
+use crate::words::ident::JobId;
+use crate::words::job::JobRow;
 
 /// One job, if it exists.
 pub(crate) async fn job_by_id(

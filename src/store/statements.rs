@@ -6,7 +6,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::{SqlSafeStr, SqlStr};
 
 use super::row;
-use crate::ident::SchemaName;
+use crate::words::ident::SchemaName;
 
 /// The conditions of a filter on a job `j`, which replace the marker `/* matching */true`. They take parameters 1 to
 /// 5: the states, queues, kinds and ids, and the whole filter as a document. A null or absent one sets no condition. Such

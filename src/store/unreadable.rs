@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::fetch::{QueueDemand, names_of, numbers_of};
 use super::{Statements, begin_limited, query};
 use crate::error::Result;
-use crate::ident::QueueName;
+use crate::words::ident::QueueName;
 
 /// The jobs that a fetch from the heads of the queues would take now, and the first ones that may be locked, except these.
 /// Each comes with its queue.

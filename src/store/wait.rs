@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::row::job_row;
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::JobId;
-use crate::job::JobRow;
+use crate::words::ident::JobId;
+use crate::words::job::JobRow;
 
 /// Of these jobs, those that are final, and those that do not exist, which have no row.
 pub(crate) async fn final_jobs(

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::{Statements, query};
 use crate::error::Result;
-use crate::ident::{JobId, QueueName};
-use crate::why::{FirstJob, Obstacle, ObstacleCode};
+use crate::words::ident::{JobId, QueueName};
+use crate::words::why::{FirstJob, Obstacle, ObstacleCode};
 
 /// The obstacles that keep a job from starting. Empty: there is no such job.
 pub(crate) async fn why(connection: &mut PgConnection, statements: &Statements, id: JobId) -> Result<Vec<Obstacle>> {

@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::server::{Server, Share};
 use crate::client::Client;
 use crate::error::Result;
-use crate::ident::SchemaName;
-use crate::opts::InsertOptions;
 use crate::store::{self, Statements};
+use crate::words::ident::SchemaName;
+use crate::words::opts::InsertOptions;
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
 

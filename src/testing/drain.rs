@@ -4,10 +4,10 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use crate::error::Result;
-use crate::event::Happened;
-use crate::job::{Job, JobRow};
 use crate::runner::{Attempted, Drainer, Runner};
-use crate::state::JobState;
+use crate::words::event::Happened;
+use crate::words::job::{Job, JobRow};
+use crate::words::state::JobState;
 
 /// The default number of attempts after which a drain panics.
 const LIMIT: usize = 10_000;

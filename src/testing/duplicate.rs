@@ -1,8 +1,8 @@
 //! Whether an insert was a duplicate, and of which job.
 
 use crate::error::{Error, Result};
-use crate::ident::JobId;
-use crate::job::{Inserted, JobRow};
+use crate::words::ident::JobId;
+use crate::words::job::{Inserted, JobRow};
 
 /// The outcome of an insert: [`Inserted`], its `Result`, or the [`Error`] under `reject`.
 /// For [`assert_duplicate!`](crate::assert_duplicate).

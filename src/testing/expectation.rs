@@ -10,10 +10,10 @@ use time::OffsetDateTime;
 
 use crate::client::Client;
 use crate::error::Result;
-use crate::filter::JobFilter;
-use crate::ident::JobId;
-use crate::job::{Job, JobRow};
-use crate::state::JobState;
+use crate::words::filter::JobFilter;
+use crate::words::ident::JobId;
+use crate::words::job::{Job, JobRow};
+use crate::words::state::JobState;
 
 /// The most jobs that a failure shows.
 const SHOWN: usize = 10;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::client::Client;
-use crate::ident::QueueName;
 use crate::store;
+use crate::words::ident::QueueName;
 
 /// For [`assert_held_back!`](crate::assert_held_back): how long a queue, or a group of it, starts no job. `Err`: a text
 /// that says what is so instead.

@@ -10,8 +10,8 @@ use tokio::sync::OnceCell;
 #[cfg(unix)]
 use crate::embedded::Postgres;
 use crate::error::{Error, Result};
-use crate::ident::SchemaName;
 use crate::store::{self, Statements};
+use crate::words::ident::SchemaName;
 
 /// The migrated database of which every test gets a copy.
 const TEMPLATE: &str = "uniqueue_template";

@@ -7,9 +7,9 @@ use time::OffsetDateTime;
 use crate::client::Client;
 use crate::error::Result;
 use crate::maintenance::MAX_CRASHES;
-use crate::periodic::PeriodicRow;
 use crate::schedule::{CatchUp, DueSlots, Schedule};
 use crate::store;
+use crate::words::periodic::PeriodicRow;
 
 /// The most rows that one statement takes.
 const BATCH: i64 = 1_000;

@@ -11,15 +11,15 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::attempt_error::AttemptError;
 use crate::client::Client;
-use crate::group::GroupBy;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::job::{Job, JobRow, NewJob};
-use crate::opts::{Expiry, InsertOptions, insert_setters};
-use crate::outcome::{BoxError, Outcome};
-use crate::state::JobState;
 use crate::store;
+use crate::words::attempt_error::AttemptError;
+use crate::words::group::GroupBy;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::job::{Job, JobRow, NewJob};
+use crate::words::opts::{Expiry, InsertOptions, insert_setters};
+use crate::words::outcome::{BoxError, Outcome};
+use crate::words::state::JobState;
 use crate::worker::{Attempt, RunningJob, States, Stop, StopReason, WorkFuture, Worker};
 
 /// A directory without a socket: a worker without a database that connects gets an error with this text.

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::work::{Failure, catch_panic, insert_running, no_database, row_without_database};
 use crate::client::Client;
-use crate::job::{Job, NewJob};
-use crate::outcome::BoxError;
+use crate::words::job::{Job, NewJob};
+use crate::words::outcome::BoxError;
 use crate::worker::{Attempt, BatchResults, BatchWorker, RunningJob, States, Stop, one_for_each};
 
 type BatchFuture = Pin<Box<dyn Future<Output = Result<BatchResults, BoxError>> + Send>>;

@@ -7,10 +7,10 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-use crate::ident::JobId;
 use crate::period::format_duration;
-use crate::state::JobState;
 use crate::unique::StateSet;
+use crate::words::ident::JobId;
+use crate::words::state::JobState;
 
 /// The job that claims a key: its id, its age, and the event that ends its claim.
 ///

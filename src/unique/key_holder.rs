@@ -3,8 +3,8 @@
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::ident::{Kind, QueueName};
 use crate::unique::Duplicate;
+use crate::words::ident::{Kind, QueueName};
 
 /// A key that is claimed, and the job that claims it; as [`Client::claims`](crate::Client::claims)
 /// lists it.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::ident::JobId;
+use crate::words::ident::JobId;
 
 /// A final job that [`Client::retry`](crate::Client::retry) left as it was, because another job holds its unique key and
 /// its policy ([`OnReentry::Discard`](crate::OnReentry::Discard)) does not let it go on without the claim.

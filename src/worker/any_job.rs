@@ -6,8 +6,8 @@ use super::attempt::Attempt;
 use super::stop::StopReason;
 use crate::client::Client;
 use crate::error::Result;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::job::JobRow;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::job::JobRow;
 
 /// A running job of any kind: the argument of a [`Middleware`](crate::Middleware), and of a worker of several kinds
 /// ([`Runner::worker_for`](crate::Runner::worker_for)). Cheap to clone.

@@ -12,9 +12,9 @@ use super::attempt::Attempt;
 use super::options::WorkerOptions;
 use super::running_job::RunningJob;
 use super::state::Needs;
-use crate::job::Job;
-use crate::outcome::{BoxError, IntoResult, Outcome};
-use crate::retry::RetryPolicy;
+use crate::words::job::Job;
+use crate::words::outcome::{BoxError, IntoResult, Outcome};
+use crate::words::retry::RetryPolicy;
 
 /// The future of an attempt.
 pub(crate) type WorkFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send + 'a>>;

@@ -9,7 +9,7 @@ use super::progress::{Reporter, Reports};
 use super::state::States;
 use super::stop::Stop;
 use crate::client::Client;
-use crate::job::JobRow;
+use crate::words::job::JobRow;
 
 /// One attempt at one job, shared by the runner and the worker.
 #[derive(Debug)]

@@ -26,10 +26,10 @@ use super::options::WorkerOptions;
 use super::running_job::RunningJob;
 use super::state::Needs;
 use super::stop::StopReason;
-use crate::job::Job;
-use crate::job_error::JobError;
-use crate::outcome::{BoxError, Outcome};
-use crate::retry::RetryPolicy;
+use crate::words::job::Job;
+use crate::words::job_error::JobError;
+use crate::words::outcome::{BoxError, Outcome};
+use crate::words::retry::RetryPolicy;
 
 /// A batch worker and its options, of one kind.
 pub(super) struct Batched<J, W> {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::running_job::RunningJob;
 use super::state::Needs;
-use crate::job::Job;
-use crate::outcome::{BoxError, IntoResult, Outcome, type_of};
-use crate::retry::RetryPolicy;
+use crate::words::job::Job;
+use crate::words::outcome::{BoxError, IntoResult, Outcome, type_of};
+use crate::words::retry::RetryPolicy;
 
 /// The results of a batch, in the order of its jobs.
 pub type BatchResults = Vec<Result<Outcome, BoxError>>;

@@ -7,8 +7,8 @@ use super::any_job::AnyJob;
 use super::any_worker::{AnyWorker, Begun, WorkFuture};
 use super::attempt::Attempt;
 use super::state::Needs;
-use crate::outcome::{BoxError, IntoResult, Outcome};
-use crate::retry::RetryPolicy;
+use crate::words::outcome::{BoxError, IntoResult, Outcome};
+use crate::words::retry::RetryPolicy;
 
 /// Runs around every attempt, of every kind: to measure, to log, to set up resources, to postpone a
 /// job. Given with [`Runner::middleware`](crate::Runner::middleware).

@@ -34,9 +34,9 @@ pub(crate) use self::state::States;
 pub(crate) use self::stop::Stop;
 pub use self::stop::StopReason;
 
-use crate::job::Job;
-use crate::outcome::{BoxError, IntoResult, Outcome};
-use crate::retry::RetryPolicy;
+use crate::words::job::Job;
+use crate::words::outcome::{BoxError, IntoResult, Outcome};
+use crate::words::retry::RetryPolicy;
 
 /// Runs jobs of the kind `J`.
 ///

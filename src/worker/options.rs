@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::retry::RetryPolicy;
+use crate::words::retry::RetryPolicy;
 
 /// Options of one worker, given to [`Runner::worker_with`](crate::Runner::worker_with). They come before the worker's own
 /// settings, and those before the runner's.

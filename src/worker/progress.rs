@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::ident::JobId;
 use crate::store::Report;
+use crate::words::ident::JobId;
 
 /// The part of a job that is done: the common form of a report with
 /// [`RunningJob::progress`](crate::RunningJob::progress). In JSON `{"done": 3, "total": 10}`.

@@ -17,11 +17,11 @@ use super::middleware::{AnyMiddleware, Layered};
 use super::options::WorkerOptions;
 use super::state::States;
 use crate::error::Result;
-use crate::job::Job;
-use crate::kind::KindDefinition;
-use crate::opts::InsertOptions;
-use crate::outcome::IntoResult;
-use crate::retry::RetryPolicy;
+use crate::words::job::Job;
+use crate::words::kind::KindDefinition;
+use crate::words::opts::InsertOptions;
+use crate::words::outcome::IntoResult;
+use crate::words::retry::RetryPolicy;
 
 /// The workers of a runner, by kind.
 #[derive(Clone, Default)]

@@ -11,15 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::attempt::Attempt;
 use super::stop::StopReason;
-use crate::after::JobParent;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::ident::JobId;
-use crate::job::{Job, JobRow};
-use crate::job_error::JobError;
 use crate::json::check_jsonb;
-use crate::outcome::BoxError;
 use crate::store::{self, RunResult, Verdict};
+use crate::words::after::JobParent;
+use crate::words::ident::JobId;
+use crate::words::job::{Job, JobRow};
+use crate::words::job_error::JobError;
+use crate::words::outcome::BoxError;
 
 /// A running job, as its worker gets it: typed args, the row, and the ways to end it.
 #[derive(Debug)]

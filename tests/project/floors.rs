@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The rooms of each floor. A room may use rooms of its own floor and of those below.
 const FLOORS: [&str; 6] = [
-    "after as_parent attempt_error backfill bisection count error event filter group history ident \
-     job job_error job_json json kind metrics opts outcome overview period periodic place_by queue rate remote retention retry \
-     schedule state stored_time trace unique wait_result why",
+    "error json metrics period schedule unique words",
     "store",
     "client",
     "health maintenance notify wake_ups worker",

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::judgement::{Given, Judgement};
 use crate::client::insert::read_args;
 use crate::error::{Error, Result};
-use crate::group::{Group, GroupBy};
-use crate::job::Job;
-use crate::opts::InsertOptions;
-use crate::state::JobState;
 use crate::store::SeenRow;
 use crate::unique::{Subject, UniquePolicy};
+use crate::words::group::{Group, GroupBy};
+use crate::words::job::Job;
+use crate::words::opts::InsertOptions;
+use crate::words::state::JobState;
 
 /// The source of the groups.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::ident::JobId;
-use crate::state::JobState;
+use crate::words::ident::JobId;
+use crate::words::state::JobState;
 
 /// The decision about a job.
 pub(super) enum Judgement {

@@ -7,12 +7,12 @@ use super::judgement::{Given, Judgement};
 use crate::client::actor::rfc3339;
 use crate::client::insert::read_args;
 use crate::error::{Error, Result};
-use crate::job::Job;
-use crate::opts::{InsertOptions, Unique};
 use crate::period::Length;
-use crate::state::JobState;
 use crate::store::SeenRow;
 use crate::unique::{Claim, StateSet, Subject, UniquePolicy};
+use crate::words::job::Job;
+use crate::words::opts::{InsertOptions, Unique};
+use crate::words::state::JobState;
 
 /// The source of the keys.
 #[derive(Clone, Debug)]

@@ -25,11 +25,11 @@ use self::keys::KeyMaker;
 use self::maker::Maker;
 use self::run::{ProgressListener, Run};
 use super::Client;
-use crate::backfill::{BackfillProgress, BackfillReport, OnCollision};
 use crate::error::{Error, Result};
-use crate::ident::Kind;
-use crate::job::Job;
 use crate::unique::UniquePolicy;
+use crate::words::backfill::{BackfillProgress, BackfillReport, OnCollision};
+use crate::words::ident::Kind;
+use crate::words::job::Job;
 
 /// The default number of jobs that are changed in one transaction.
 const BATCH: u32 = 200;

@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 use super::judgement::{Given, Judgement};
 use super::maker::Maker;
-use crate::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 use crate::client::Client;
 use crate::error::Result;
-use crate::event::{Event, Happened};
-use crate::ident::{JobId, Kind, QueueName};
 use crate::store::{self, Settled};
+use crate::words::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
+use crate::words::event::{Event, Happened};
+use crate::words::ident::{JobId, Kind, QueueName};
 
 /// The most jobs of all kinds that one statement reads.
 const PAGE: usize = 2_000;

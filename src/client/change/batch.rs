@@ -7,11 +7,11 @@ use sqlx::PgConnection;
 
 use crate::client::Client;
 use crate::error::Result;
-use crate::event::{Event, Happened, TAKEN};
-use crate::ident::JobId;
-use crate::state::JobState;
 use crate::store::{self, Changed, Changes, LogEntry, Told, Verb, settle_within};
 use crate::unique::{RefusedRetry, StateSet};
+use crate::words::event::{Event, Happened, TAKEN};
+use crate::words::ident::JobId;
+use crate::words::state::JobState;
 
 /// The error of a job that was discarded by hand, as the database writes it.
 const BY_OPERATOR: &str = "discarded by an operator";

@@ -16,10 +16,10 @@ use self::pages::Pages;
 use super::insert::check_schedule;
 use super::{Call, Client, actor};
 use crate::error::Result;
-use crate::filter::{JobSelection, Selected};
-use crate::ident::JobId;
 use crate::store::{self, Verb};
 use crate::unique::RefusedRetry;
+use crate::words::filter::{JobSelection, Selected};
+use crate::words::ident::JobId;
 
 /// A change to jobs, to be awaited. Made by [`Client::cancel`], [`Client::discard`], [`Client::retry`],
 /// [`Client::retry_graph`], [`Client::release`], [`Client::reschedule`], [`Client::set_priority`] and [`Client::delete`].

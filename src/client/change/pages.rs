@@ -17,9 +17,9 @@ use sqlx::PgConnection;
 use super::batch::{Listeners, StatementLimits, change_batch};
 use crate::client::Client;
 use crate::error::Result;
-use crate::filter::JobFilter;
-use crate::ident::JobId;
 use crate::store::{self, LogEntry, Verb, settle_within};
+use crate::words::filter::JobFilter;
+use crate::words::ident::JobId;
 
 /// The most jobs in a page.
 const PAGE: u32 = 1_000;

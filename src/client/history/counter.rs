@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::history::HistoryCounts;
-use crate::ident::{Kind, QueueName};
+use crate::words::history::HistoryCounts;
+use crate::words::ident::{Kind, QueueName};
 
 /// How often counts are written, by default and at least.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(60);

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::counter::{Batch, Gathered, HistoryCounter, until_interval_ends};
 use crate::client::{Client, Inner, time_limit};
 use crate::error::{AnswerFuture, Result};
-use crate::event::{Event, Happened};
-use crate::history::HistoryCounts;
-use crate::job::Inserted;
 use crate::store;
+use crate::words::event::{Event, Happened};
+use crate::words::history::HistoryCounts;
+use crate::words::job::Inserted;
 
 /// How long a write may take. A database that does not answer gets the batch again a minute later.
 const LONGEST_WRITE: Duration = Duration::from_secs(10);

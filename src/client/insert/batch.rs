@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::edges::of_leaders;
-use crate::state::JobState;
 use crate::store::{self, Edge, NewRow};
 use crate::unique::{Claim, OnConflict};
+use crate::words::state::JobState;
 
 /// Rows ready to be sent.
 pub(super) struct FoldedBatch {

@@ -11,10 +11,10 @@ use super::middleware::{Inserting, NextInsert};
 use super::rows::LayeredJobs;
 use super::send::send;
 use crate::error::Result;
-use crate::event::Event;
-use crate::job::{Inserted, NewJob};
 use crate::metrics;
 use crate::store;
+use crate::words::event::Event;
+use crate::words::job::{Inserted, NewJob};
 
 /// Where an insert goes, and how long it waits.
 pub(super) struct Call<'a> {

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::after::Parent;
 use crate::error::{Error, Result};
-use crate::job::NewJob;
 use crate::store::{Edge, EdgeParent};
+use crate::words::after::Parent;
+use crate::words::job::NewJob;
 
 /// The edges of the jobs of a call, in their order.
 pub(super) fn edges(jobs: &[NewJob]) -> Result<Vec<Edge>> {

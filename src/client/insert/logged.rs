@@ -8,8 +8,8 @@ use super::Client;
 use super::call::Call;
 use crate::client::actor;
 use crate::error::Result;
-use crate::job::{Inserted, NewJob};
 use crate::store::{self, LogEntry};
+use crate::words::job::{Inserted, NewJob};
 
 /// Inserts the jobs, and logs those that were inserted, and holders that were updated.
 pub(super) async fn insert_logged(call: Call<'_>, jobs: Vec<NewJob>, entry: LogEntry) -> Result<Vec<Inserted>> {

@@ -12,9 +12,9 @@ use super::call::Call;
 use super::logged::insert_logged;
 use crate::client::actor;
 use crate::error::Result;
-use crate::job::{Inserted, NewJob};
+use crate::words::job::{Inserted, NewJob};
 #[cfg(feature = "opentelemetry")]
-use crate::trace;
+use crate::words::trace;
 
 /// A batch of inserts, to be awaited. Made by [`Client::insert_many`].
 ///

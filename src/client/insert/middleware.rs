@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::job::{Inserted, NewJob};
+use crate::words::job::{Inserted, NewJob};
 
 /// Runs around every insert of a client: to add meta, to refuse jobs, to see what came of them.
 /// Given with [`ClientBuilder::insert_middleware`](crate::ClientBuilder::insert_middleware).

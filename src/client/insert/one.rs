@@ -8,11 +8,11 @@ use sqlx::PgConnection;
 
 use super::Client;
 use super::many::InsertMany;
-use crate::after::Parents;
 use crate::error::Result;
-use crate::ident::QueueName;
-use crate::job::{Inserted, NewJob};
-use crate::opts::{InsertOptions, insert_setters};
+use crate::words::after::Parents;
+use crate::words::ident::QueueName;
+use crate::words::job::{Inserted, NewJob};
+use crate::words::opts::{InsertOptions, insert_setters};
 
 /// One insert, to be awaited. Made by [`Client::insert`].
 ///

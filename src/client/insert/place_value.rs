@@ -6,9 +6,9 @@ use super::Client;
 use super::placed_row::value_of;
 use super::rows::{LayeredJobs, needs_clock};
 use crate::error::{Error, Result};
-use crate::ident::JobId;
-use crate::job::NewJob;
-use crate::place_by::PlaceBy;
+use crate::words::ident::JobId;
+use crate::words::job::NewJob;
+use crate::words::place_by::PlaceBy;
 
 impl Client {
     /// The value by which the job declares its place. A job that is spread by its id gets one if it has none.

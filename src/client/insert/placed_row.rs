@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::payload::read_args;
 use crate::error::Result;
-use crate::place_by::{PlaceBy, member};
 use crate::store::NewRow;
+use crate::words::place_by::{PlaceBy, member};
 
 /// The value of a job that decides its place. `None`: it has no such value.
 pub(super) fn value_of<'a>(way: &PlaceBy, row: &'a NewRow) -> Result<Option<Cow<'a, str>>> {

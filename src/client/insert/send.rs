@@ -8,8 +8,8 @@ use super::Client;
 use super::batch::FoldedBatch;
 use super::parts::{insert_in_parts, is_large};
 use crate::error::{Error, Rejection, Result};
-use crate::job::Inserted;
 use crate::store::{self, Answer, RowOutcome, settle};
+use crate::words::job::Inserted;
 
 /// Inserts a batch, all or nothing. Answers once an input. `is_own`: the connection is in no transaction of the caller's.
 pub(super) async fn send(

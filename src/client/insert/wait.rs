@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::one::Insert;
 use crate::error::{Error, Result};
-use crate::job::Inserted;
-use crate::wait_result::Waited;
+use crate::words::job::Inserted;
+use crate::words::wait_result::Waited;
 
 /// An insert and a wait for the job's result, to be awaited. Made by [`Insert::wait`].
 #[derive(Debug)]

@@ -13,11 +13,11 @@ use tokio::sync::oneshot;
 
 use crate::client::{Client, Events, time_limit};
 use crate::error::Result;
-use crate::event::{Event, Happened};
-use crate::ident::JobId;
-use crate::job::JobRow;
 use crate::store;
-use crate::wait_result::Waited;
+use crate::words::event::{Event, Happened};
+use crate::words::ident::JobId;
+use crate::words::job::JobRow;
+use crate::words::wait_result::Waited;
 
 /// The wait before the second question. It doubles with each question, up to the longest.
 const FIRST_INTERVAL: Duration = Duration::from_millis(25);

@@ -11,9 +11,9 @@ pub(super) use self::waiters::Waiters;
 
 use super::Client;
 use crate::error::{Error, Result};
-use crate::ident::JobId;
 use crate::store;
-use crate::wait_result::Waited;
+use crate::words::ident::JobId;
+use crate::words::wait_result::Waited;
 
 /// A wait for a job's result, to be awaited. Made by [`Client::wait`].
 #[derive(Debug)]

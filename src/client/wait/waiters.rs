@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 
-use crate::ident::JobId;
-use crate::wait_result::Waited;
+use crate::words::ident::JobId;
+use crate::words::wait_result::Waited;
 
 /// The waits of this client by job.
 #[derive(Debug, Default)]

@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::row::{Entered, NewRow};
 use crate::error::Result;
-use crate::ident::JobId;
-use crate::job::JobRow;
 use crate::store::row::{Stored, job_row};
+use crate::words::ident::JobId;
+use crate::words::job::JobRow;
 
 /// The outcome of one row.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -10,12 +10,12 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::row::{NewRow, stored_count};
-use crate::group::Group;
-use crate::ident::{Kind, QueueName};
-use crate::opts::Expiry;
 use crate::store::interval::claim_length;
 use crate::store::{Query, interval};
 use crate::unique::Claim;
+use crate::words::group::Group;
+use crate::words::ident::{Kind, QueueName};
+use crate::words::opts::Expiry;
 
 /// The columns of a batch. One that is the same for all rows has one element, and one that is null for all has none:
 /// most columns of most batches shrink to nothing.

@@ -2,9 +2,9 @@
 
 use uuid::Uuid;
 
-use crate::after::AfterCondition;
-use crate::ident::JobId;
 use crate::store::Query;
+use crate::words::after::AfterCondition;
+use crate::words::ident::JobId;
 
 /// The parent of a job of the batch.
 #[derive(Clone, Copy, Debug)]

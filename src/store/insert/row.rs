@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
-use crate::group::Group;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::job::JobRow;
-use crate::opts::Expiry;
-use crate::state::JobState;
 use crate::store::interval::claim_length;
 use crate::store::{Query, interval};
 use crate::unique::{Claim, OnConflict, Update};
+use crate::words::group::Group;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::job::JobRow;
+use crate::words::opts::Expiry;
+use crate::words::state::JobState;
 
 /// A job as it goes to the database: checked, layered, its key made.
 #[derive(Clone, Debug)]

@@ -33,9 +33,9 @@ use self::sender::start;
 use self::state::{Reply, SharedInsert};
 use super::Client;
 use crate::error::{Error, Rejection, Result};
-use crate::job::Inserted;
 use crate::store::NewRow;
 use crate::unique::OnConflict;
+use crate::words::job::Inserted;
 
 /// How often an insert waits again when a sender ended before it was sent.
 const MAX_TRIES: u32 = 3;

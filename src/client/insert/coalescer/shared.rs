@@ -9,7 +9,7 @@ use crate::client::insert::batch::FoldedBatch;
 use crate::client::insert::send::{send, send_each};
 use crate::client::pooled_connection::PooledConnection;
 use crate::error::{Error, Result};
-use crate::job::Inserted;
+use crate::words::job::Inserted;
 
 /// How long a shared statement waits for a key of an open transaction before each insert is sent alone.
 const MAX_SHARED_WAIT: Duration = Duration::from_millis(5);

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use crate::error::Result;
-use crate::job::Inserted;
 use crate::store::NewRow;
+use crate::words::job::Inserted;
 
 /// The most statements under way at once: while one commits, the next runs.
 const MAX_SENDERS: usize = 2;

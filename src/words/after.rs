@@ -9,8 +9,8 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::ident::{JobId, Kind, QueueName};
-use crate::state::JobState;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::state::JobState;
 
 /// How a parent has to end for its child to run.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use crate::count::JobCount;
-use crate::ident::QueueName;
-use crate::rate::Rate;
-use crate::retention::Keep;
-use crate::state::JobState;
+use crate::words::count::JobCount;
+use crate::words::ident::QueueName;
+use crate::words::rate::Rate;
+use crate::words::retention::Keep;
+use crate::words::state::JobState;
 
 /// The settings of a queue. By default a queue is not paused, has no limit and no rate, and keeps its jobs by the runners' retention.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -19,7 +19,7 @@ pub struct QueueSettings {
     /// The queue.
     pub name: QueueName,
     /// When it was paused. `None` if it is not paused.
-    #[serde(with = "crate::stored_time::option")]
+    #[serde(with = "crate::words::stored_time::option")]
     pub paused_at: Option<OffsetDateTime>,
     /// The name of the actor that paused it. `None` if no actor was named, or it is not paused.
     pub paused_by: Option<String>,
@@ -39,7 +39,7 @@ pub struct QueueSettings {
     /// How many jobs of each of its groups may start in a time, over all runners. `None` means any number.
     pub group_rate: Option<Rate>,
     /// Until when nothing is fetched from it, since a worker or an operator said so. `None` if it is not held.
-    #[serde(with = "crate::stored_time::option")]
+    #[serde(with = "crate::words::stored_time::option")]
     pub held_until: Option<OffsetDateTime>,
     /// How long its completed jobs are kept.
     pub keep_completed: Keep,

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use crate::error::{Error, Result};
-use crate::group::GroupBy;
-use crate::ident::{Kind, QueueName};
-use crate::job::NewJob;
-use crate::opts::{Expiry, InsertOptions, Start, Unique};
 use crate::period;
-use crate::place_by::PlaceBy;
-use crate::retry::RetryPolicy;
 use crate::unique::{OnConflict, UniquePolicy};
+use crate::words::group::GroupBy;
+use crate::words::ident::{Kind, QueueName};
+use crate::words::job::NewJob;
+use crate::words::opts::{Expiry, InsertOptions, Start, Unique};
+use crate::words::place_by::PlaceBy;
+use crate::words::retry::RetryPolicy;
 
 /// A registered kind as it is stored: what an insert by SQL, by the command or by the dashboard takes from it. Listed by
 /// [`Kinds::list`](crate::Kinds::list).

@@ -8,9 +8,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
-use crate::ident::MAX_NAME_BYTES;
 use crate::json::canonical_json;
 use crate::unique::named_args;
+use crate::words::ident::MAX_NAME_BYTES;
 
 /// The value of a job that decides its place, among the places that share hashed values
 /// ([`PlaceMap`](crate::PlaceMap)). A kind declares one, and every insert of the kind goes by it: another place refuses it

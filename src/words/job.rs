@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::after::{AfterCondition, CallMark, Parent};
-use crate::attempt_error::AttemptError;
 use crate::error::{Error, Result};
-use crate::ident::{JobId, Kind, QueueName};
-use crate::opts::{InsertOptions, insert_setters};
-use crate::state::JobState;
 use crate::unique::{Duplicate, StateSet, UniqueKey};
+use crate::words::after::{AfterCondition, CallMark, Parent};
+use crate::words::attempt_error::AttemptError;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::opts::{InsertOptions, insert_setters};
+use crate::words::state::JobState;
 
 /// The args of a kind of job. Usually derived:
 ///

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::ident::{JobId, Kind, QueueName};
-use crate::job::{Inserted, JobRow};
-use crate::state::JobState;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::job::{Inserted, JobRow};
+use crate::words::state::JobState;
 
 /// The reason of a job that is discarded on re-entry.
 pub(crate) const TAKEN: &str = "another job holds the unique key";

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::attempt_error::AttemptError;
-use crate::ident::{JobId, Kind, QueueName};
-use crate::job_error::{ErrorDetails, JobError};
-use crate::state::JobState;
+use crate::words::attempt_error::AttemptError;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::job_error::{ErrorDetails, JobError};
+use crate::words::state::JobState;
 
 /// One run of a job. A result counts only for the run that made it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]

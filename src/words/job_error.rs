@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::outcome::{BoxError, type_of};
+use crate::words::outcome::{BoxError, type_of};
 
 /// The longest code in bytes. A longer one is cut.
 const MAX_CODE_BYTES: usize = 128;

@@ -4,13 +4,13 @@ use serde::ser::{Error as _, SerializeMap};
 use serde::{Serialize, Serializer};
 use time::format_description::well_known::Rfc3339;
 
-use crate::after::{AfterCondition, Parent};
-use crate::group::GroupBy;
-use crate::ident::JobId;
-use crate::job::NewJob;
-use crate::opts::{Expiry, InsertOptions, Start, Unique};
 use crate::period;
 use crate::unique::UniquePolicy;
+use crate::words::after::{AfterCondition, Parent};
+use crate::words::group::GroupBy;
+use crate::words::ident::JobId;
+use crate::words::job::NewJob;
+use crate::words::opts::{Expiry, InsertOptions, Start, Unique};
 
 /// The object that `insert_jobs` in SQL reads, so that any PostgreSQL driver can insert the job in its own transaction:
 ///

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::ident::JobId;
-use crate::state::JobState;
+use crate::words::ident::JobId;
+use crate::words::state::JobState;
 
 /// The number of collisions, and of unfit jobs, in a report.
 pub(crate) const EXAMPLES: usize = 100;

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use crate::error::Result;
-use crate::ident::{JobId, Kind, PeriodicName, QueueName};
-use crate::job::NewJob;
 use crate::period;
 use crate::schedule::{CatchUp, Schedule};
+use crate::words::ident::{JobId, Kind, PeriodicName, QueueName};
+use crate::words::job::NewJob;
 
 /// A job that is inserted repeatedly, by a cron expression or at an interval.
 ///

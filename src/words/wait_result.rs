@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use crate::error::Result;
-use crate::job::JobRow;
+use crate::words::job::JobRow;
 
 /// The answer of a wait for a job's result: [`Client::wait`](crate::Client::wait) and
 /// [`Insert::wait`](crate::Insert::wait).

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::ident::{JobId, Kind, QueueName};
-use crate::why::Obstacle;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::why::Obstacle;
 
 /// A group of a queue, as [`Client::groups`](crate::Client::groups) lists it.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
-use crate::group::GroupBy;
-use crate::ident::JobId;
-use crate::place_by::PlaceBy;
 use crate::unique::{UniqueKey, UniquePolicy};
+use crate::words::group::GroupBy;
+use crate::words::ident::JobId;
+use crate::words::place_by::PlaceBy;
 
 /// How a job is inserted. Every option has a default, and an option that is not set here is taken from the
 /// next layer: the call's options, then the kind's ([`Job::options`](crate::Job::options)), then
@@ -165,25 +165,25 @@ macro_rules! insert_setters {
             /// Runs the job at this time, at the earliest. Default: at once. A time in the past
             /// counts for the order in the queue. Limits: the years 1 to 9000, in UTC.
             pub fn scheduled_at(mut self, at: ::time::OffsetDateTime) -> Self {
-                self.options_mut().start = Some($crate::opts::Start::At(at));
+                self.options_mut().start = Some($crate::words::opts::Start::At(at));
                 self
             }
 
             /// Runs the job this long after the insert, by the database's clock. Limit: 100 years.
             pub fn scheduled_in(mut self, delay: ::std::time::Duration) -> Self {
-                self.options_mut().start = Some($crate::opts::Start::After(delay));
+                self.options_mut().start = Some($crate::words::opts::Start::After(delay));
                 self
             }
 
             /// Runs the job at once, even if the kind or the client schedules it.
             pub fn scheduled_now(mut self) -> Self {
-                self.options_mut().start = Some($crate::opts::Start::Now);
+                self.options_mut().start = Some($crate::words::opts::Start::Now);
                 self
             }
 
             /// Holds the job back in state `pending` until it is [released](crate::Client::release).
             pub fn pending(mut self) -> Self {
-                self.options_mut().start = Some($crate::opts::Start::WhenReleased);
+                self.options_mut().start = Some($crate::words::opts::Start::WhenReleased);
                 self
             }
 
@@ -199,26 +199,26 @@ macro_rules! insert_setters {
 
             /// Makes the job unique by a key of its own. Overrides the key or policy of the kind.
             pub fn unique_key(mut self, key: $crate::unique::UniqueKey) -> Self {
-                self.options_mut().unique = Some($crate::opts::Unique::Key(key));
+                self.options_mut().unique = Some($crate::words::opts::Unique::Key(key));
                 self
             }
 
             /// Makes the job unique by a policy. Overrides the key or policy of the kind.
             pub fn unique(mut self, policy: $crate::unique::UniquePolicy) -> Self {
-                self.options_mut().unique = Some($crate::opts::Unique::Policy(policy));
+                self.options_mut().unique = Some($crate::words::opts::Unique::Policy(policy));
                 self
             }
 
             /// Bypasses uniqueness: the job is never a duplicate, and never the holder of a key.
             pub fn not_unique(mut self) -> Self {
-                self.options_mut().unique = Some($crate::opts::Unique::No);
+                self.options_mut().unique = Some($crate::words::opts::Unique::No);
                 self
             }
 
             /// Puts the job in a group of its queue: 1 to 512 bytes, no NUL. The jobs of a group share a
             /// [limit](Self::group_limit) or run [in order](Self::in_order). Overrides the group of the kind.
             pub fn group(mut self, key: impl Into<String>) -> Self {
-                self.options_mut().group = Some($crate::group::GroupBy::Key(key.into()));
+                self.options_mut().group = Some($crate::words::group::GroupBy::Key(key.into()));
                 self
             }
 
@@ -226,13 +226,13 @@ macro_rules! insert_setters {
             /// of, such as `{"args":{"customer":42}}`. A text longer than 128 bytes is hashed. The policy's other terms
             /// play no part, and a window is an error.
             pub fn group_by(mut self, policy: $crate::unique::UniquePolicy) -> Self {
-                self.options_mut().group = Some($crate::group::GroupBy::Policy(Box::new(policy)));
+                self.options_mut().group = Some($crate::words::group::GroupBy::Policy(Box::new(policy)));
                 self
             }
 
             /// Puts the job in no group, even if the kind or the client does.
             pub fn not_grouped(mut self) -> Self {
-                self.options_mut().group = Some($crate::group::GroupBy::Nothing);
+                self.options_mut().group = Some($crate::words::group::GroupBy::Nothing);
                 self
             }
 
@@ -266,8 +266,8 @@ macro_rules! insert_setters {
                     .on_conflict($crate::unique::OnConflict::RunAgain)
                     .on_reentry($crate::unique::OnReentry::Discard);
                 let options = self.options_mut();
-                options.unique = Some($crate::opts::Unique::Policy(policy.clone()));
-                options.group = Some($crate::group::GroupBy::Policy(Box::new(policy)));
+                options.unique = Some($crate::words::opts::Unique::Policy(policy.clone()));
+                options.group = Some($crate::words::group::GroupBy::Policy(Box::new(policy)));
                 options.group_limit = Some(1);
                 self
             }
@@ -277,27 +277,27 @@ macro_rules! insert_setters {
             /// its retry does not expire. If a duplicate updates the job, or the job covers a duplicate, the later of the two
             /// times counts. Default: the job does not expire.
             pub fn expires_at(mut self, at: time::OffsetDateTime) -> Self {
-                self.options_mut().expiry = Some($crate::opts::Expiry::At(at));
+                self.options_mut().expiry = Some($crate::words::opts::Expiry::At(at));
                 self
             }
 
             /// Discards the job if it has not started within this time from when it is due, as
             /// [`expires_at`](Self::expires_at). At most 100 years.
             pub fn expires_in(mut self, length: std::time::Duration) -> Self {
-                self.options_mut().expiry = Some($crate::opts::Expiry::In(length));
+                self.options_mut().expiry = Some($crate::words::opts::Expiry::In(length));
                 self
             }
 
             /// Lets the job wait for ever, even if its kind or the client has an expiry.
             pub fn never_expires(mut self) -> Self {
-                self.options_mut().expiry = Some($crate::opts::Expiry::Never);
+                self.options_mut().expiry = Some($crate::words::opts::Expiry::Never);
                 self
             }
 
             /// How [`Places::insert`](crate::Places::insert) finds the place of the job. Inserts by a
             /// [`Client`](crate::Client) ignore it. Default: none, and then the job is inserted with
             /// [`Places::at`](crate::Places::at) or [`Places::of`](crate::Places::of).
-            pub fn place(mut self, place: $crate::place_by::PlaceBy) -> Self {
+            pub fn place(mut self, place: $crate::words::place_by::PlaceBy) -> Self {
                 self.options_mut().place = Some(place);
                 self
             }
@@ -305,7 +305,7 @@ macro_rules! insert_setters {
             /// Gives the job this id. An insert that is sent again with the same id, kind, queue and args returns the existing
             /// job. An id that another job has is an error of the database that names both.
             /// Default: a new UUIDv7.
-            pub fn id(mut self, id: impl Into<$crate::ident::JobId>) -> Self {
+            pub fn id(mut self, id: impl Into<$crate::words::ident::JobId>) -> Self {
                 self.options_mut().id = Some(id.into());
                 self
             }

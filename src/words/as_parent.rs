@@ -1,8 +1,8 @@
 //! The setters for the parents of a job, and the values that name a parent.
 
-use crate::after::{AfterCondition, Parent, Parents};
-use crate::ident::JobId;
-use crate::job::{Inserted, JobRow, NewJob};
+use crate::words::after::{AfterCondition, Parent, Parents};
+use crate::words::ident::JobId;
+use crate::words::job::{Inserted, JobRow, NewJob};
 
 impl NewJob {
     /// Runs the job after its parents have completed. The job is `pending` until then. If a parent is cancelled or discarded,

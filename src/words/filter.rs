@@ -5,11 +5,11 @@ use serde_json::Value;
 use time::{OffsetDateTime, UtcOffset};
 
 use crate::error::{Error, Result};
-use crate::group::Group;
-use crate::ident::{JobId, Kind, QueueName};
 use crate::json::check_jsonb;
-use crate::state::JobState;
 use crate::unique::{StateSet, UniqueKey};
+use crate::words::group::Group;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::state::JobState;
 
 /// Conditions on jobs. A filter selects the jobs that meet all of them.
 ///

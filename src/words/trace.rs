@@ -21,7 +21,7 @@ mod context {
     use tracing_opentelemetry::OpenTelemetrySpanExt;
 
     use super::TRACEPARENT;
-    use crate::job::NewJob;
+    use crate::words::job::NewJob;
 
     /// The meta member with the vendors' own data.
     const TRACESTATE: &str = "tracestate";
