@@ -18,12 +18,14 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
 
 /// Lengths of time that may be missing.
 pub mod option {
-    use super::{Deserialize, Deserializer, Duration, Serializer};
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
 
     /// Writes a length of time, or null.
     pub fn serialize<S: Serializer>(length: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         match length {
-            Some(length) => super::serialize(length, serializer),
+            Some(length) => serializer.serialize_f64(length.as_secs_f64()),
             None => serializer.serialize_none(),
         }
     }

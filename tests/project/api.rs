@@ -1,4 +1,4 @@
-//! The public API: every item that an application can name, in a golden file.
+//! The public API: every item that an application or an operator's program can name, in a golden file for each crate.
 //!
 //! `unreachable_pub` is denied, so each `pub` item of the sources can be reached from outside. This test lists these
 //! items from the sources, since the compiler's own list needs a nightly toolchain.
@@ -12,7 +12,7 @@ use syn::{Attribute, Fields, ImplItem, Item, TraitItem, Visibility};
 /// Set to write the golden file anew: `GOLDEN=overwrite cargo test --test project api`.
 const OVERWRITE: &str = "GOLDEN";
 
-/// What the crate exports, a line each.
+/// What a crate exports, a line each.
 #[derive(Default)]
 struct Listing(Vec<String>);
 
@@ -234,10 +234,19 @@ fn tidy(tokens: &str) -> String {
 
 #[test]
 fn the_public_api_is_as_the_golden_file_says() {
+    // The words of policies, which the library exports, are items of their own crate.
+    compare(&["src", "crates/policy/src"], "api.txt");
+}
+
+#[test]
+fn the_public_api_of_operators_is_as_the_golden_file_says() {
+    compare(&["crates/admin/src"], "api-admin.txt");
+}
+
+fn compare(sources: &[&str], golden: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut listing = Listing::default();
-    // The words of policies, which the library exports, are items of their own crate.
-    for sources in ["src", "crates/policy/src"] {
+    for sources in sources {
         listing.directory(&root.join(sources));
     }
     // Implementations for types of the inside are no part of it.
@@ -260,7 +269,7 @@ fn the_public_api_is_as_the_golden_file_says() {
     lines.sort();
     lines.dedup();
     let found = lines.join("\n") + "\n";
-    let path = root.join("tests/golden/api.txt");
+    let path = root.join("tests/golden").join(golden);
     if std::env::var(OVERWRITE).is_ok_and(|value| value == "overwrite") {
         fs::write(&path, &found).unwrap();
     }

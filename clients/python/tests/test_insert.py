@@ -117,14 +117,14 @@ class Insert(unittest.TestCase):
     def test_full_queue_is_an_error_with_its_room(self) -> None:
         queue = new_name()
         with connect() as other:
-            other.execute("SELECT uniqueue.set_queue(%s, '{"max_waiting": 1}')", [queue])
+            other.execute("SELECT uniqueue.set_queue(%s, %s)", [queue, '{"max_waiting": 1}'])
         with self.assertRaises(QueueFull) as raised:
             self.client.insert_many([{"kind": self.kind, "queue": queue}, {"kind": self.kind, "queue": queue}])
         full = raised.exception
         self.assertEqual((full.queue, full.max_waiting, full.room), (queue, 1, 1))
         self.connection.rollback()
         with connect() as other:
-            other.execute("SELECT uniqueue.set_queue(%s, '{"max_waiting": null}')", [queue])
+            other.execute("SELECT uniqueue.set_queue(%s, %s)", [queue, '{"max_waiting": null}'])
 
     def test_explanation_names_the_holder_and_writes_nothing(self) -> None:
         first = self.client.insert(self.kind, {"n": 1}, unique=BY_ARGS)

@@ -37,7 +37,7 @@ pub struct AuditedKind {
     )]
     pub last_at: Option<OffsetDateTime>,
     /// How long the counter of a key is kept after its last duplicate.
-    #[serde(with = "crate::seconds")]
+    #[serde(with = "uniqueue::period::seconds")]
     pub keep: Duration,
     /// Whether counting has stopped because the buffer of duplicates is full. Maintenance empties the
     /// buffer, so either no runner does maintenance, or an open transaction keeps it from doing so.

@@ -9,11 +9,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
+use uniqueue::period::seconds;
 use uniqueue::{Call, Client, Error, HistoryCounts, Kind, QueueName, Result, stored_time};
 
 use crate::ask::AnswerFuture;
 use crate::statement::{self, Arguments, arguments, rows_planned_anew};
-use crate::{Admin, Ask, seconds};
+use crate::{Admin, Ask};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -7,7 +7,6 @@ mod failures;
 mod history;
 mod runners;
 mod running;
-mod seconds;
 mod statement;
 mod stats;
 mod waiting_insert;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use uniqueue::period::seconds;
 use uniqueue::{Call, JobState, Keep, Kind, QueueName, stored_time};
 use uuid::Uuid;
 
+use crate::Admin;
 use crate::statement::{Arguments, ask};
-use crate::{Admin, seconds};
 
 /// A runner, as [`Admin::runners`] lists it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

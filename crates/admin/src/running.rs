@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
+use uniqueue::period::seconds;
 use uniqueue::{JobId, JobState, Kind, ObstacleCode, QueueName, stored_time};
 use uuid::Uuid;
 
-use crate::{Admin, List, seconds};
+use crate::{Admin, List};
 
 /// A running job and its runner, as [`Admin::running_jobs`] lists it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

@@ -9,11 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
+use uniqueue::period::seconds;
 use uniqueue::{Client, JobCount, JobState, stored_time};
 
 use crate::ask::AnswerFuture;
 use crate::statement::{Arguments, rows_planned_anew};
-use crate::{Admin, Ask, seconds};
+use crate::{Admin, Ask};
 
 /// The statistics of all queues of a schema, as [`Admin::stats`] returns them.
 /// The query is as fast with ten million jobs.

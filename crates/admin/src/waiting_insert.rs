@@ -18,7 +18,7 @@ pub struct WaitingInsert {
     /// The `application_name` of the waiting session.
     pub application: Option<String>,
     /// How long it has waited.
-    #[serde(with = "crate::seconds::option")]
+    #[serde(with = "uniqueue::period::seconds::option")]
     pub waiting_for: Option<Duration>,
     /// `a key`, which another transaction has inserted but not committed, or `a job`, the holder, which
     /// another transaction changes.
@@ -36,7 +36,7 @@ pub struct WaitingInsert {
     /// The current or last statement of the blocking session.
     pub blocker_query: Option<String>,
     /// How long the blocking transaction has been open.
-    #[serde(with = "crate::seconds::option")]
+    #[serde(with = "uniqueue::period::seconds::option")]
     pub blocker_open_for: Option<Duration>,
 }
 

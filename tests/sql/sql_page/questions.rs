@@ -30,7 +30,7 @@ const ANSWERS: [(usize, &[&str]); 20] = [
     (17, &[",scheduled,1)"]),
     (18, &[",invoice.send,available,"]),
     (19, &["(digest,invoice.send,PT15M,UTC,", "no such zone"]),
-    (20, &["(1)", "(mail,\"", "(mail,)", "(mail,5)"]),
+    (20, &["(1)", "(mail,\"", "(mail,)", "(mail,5,10)"]),
 ];
 
 async fn populated() -> Database {
