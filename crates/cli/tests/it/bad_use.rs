@@ -28,7 +28,7 @@ fn command_line_is_checked() {
 #[test]
 fn what_is_not_there_is_an_error_with_a_hint() {
     for (arguments, expected) in [
-        (&["demo", "/no/such\n\u{1b}path"][..], "error: cannot read PATH: /no/such\\x0a\\x1bpath: No such file"),
+        (&["demo", "/no/such\n\u{1b}path"][..], "error: cannot read PATH: /no/such%0A%1Bpath: No such file"),
         (&["demo", "/dev/null"], "error: PATH is neither a directory nor a regular file: /dev/null\nhint: "),
         (&["demo", "--schema", "uniqueue_demo"], "error: the demo keeps its own tables in this schema: uniqueue_demo"),
         (&["migrate"], "error: no database given\nhint: "),
