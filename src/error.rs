@@ -159,7 +159,7 @@ pub enum Error {
         waited: std::time::Duration,
     },
 
-    /// The insert would leave a queue with more available jobs than its [`max_waiting`](crate::Queue::max_waiting).
+    /// The insert would leave a queue with more available jobs than its [`max_waiting`](crate::QueueChanges::max_waiting).
     /// Nothing of the call was inserted. In a caller's transaction the database takes no more statements until a rollback,
     /// to a savepoint at the least.
     ///

@@ -172,7 +172,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Database`].
+    /// [`Error::Database`](crate::Error::Database).
     pub fn queues(&self) -> Queues<'_> {
         Call::with(self, QueuesQuery { up_to: 10_000 }, |client, connection, QueuesQuery { up_to }| {
             let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);

@@ -165,7 +165,7 @@ impl Client {
     }
 
     /// Ends a remote worker: the worker of this name no longer counts as alive, unless it has running jobs. Returns how many
-    /// rows of [runners](Self::runners) were removed.
+    /// rows of runners were removed.
     ///
     /// # Errors
     ///

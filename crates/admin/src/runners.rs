@@ -97,7 +97,7 @@ impl<'a> Admin<'a> {
     }
 
     /// Lists how long each queue keeps its final jobs, and how many of 40,000 jobs looked at should be gone. As the view
-    /// `retention`. [`Queue::retention`](uniqueue::Queue::retention) changes it.
+    /// `retention`. [`QueueChanges::keep_completed`](uniqueue::QueueChanges::keep_completed) changes it.
     ///
     /// # Errors
     ///
