@@ -23,7 +23,7 @@ pub use self::running::{RunningJobInfo, StuckJob};
 pub use self::stats::{Finished, Percentiles, Rates, Stats};
 pub use self::waiting_insert::WaitingInsert;
 
-/// What operators ask and change in the schema of a client. Cheap to make and to copy.
+/// The questions and changes of operators in the schema of a client. Cheap to make and to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Admin<'a> {
     client: &'a Client,

@@ -57,7 +57,7 @@ impl Page {
         &self.app.client
     }
 
-    /// What operators ask and change in the same schema.
+    /// The questions and changes of operators in the schema of this client.
     pub(crate) fn admin(&self) -> Admin<'_> {
         Admin::new(self.client())
     }

@@ -80,7 +80,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     Ok(verdict)
 }
 
-/// What is there before the work.
+/// The demo while its jobs are worked: its database, its files, what was inserted, and its runner.
 struct Prepared {
     database: Database,
     /// A lock that keeps a second demo out of the schema.

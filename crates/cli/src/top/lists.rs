@@ -227,7 +227,7 @@ pub(super) fn queues(queues: &[QueueInfo], groups: &[GroupInfo], has_all_groups:
     list.without_empty_groups()
 }
 
-/// What keeps a queue from work, or its limit.
+/// The status of a queue that is paused, held or without a runner, else its limit.
 pub(super) fn is(status: Status, limit: Option<u32>) -> Cell {
     match (status, limit) {
         (Status::Paused | Status::Held, _) => Cell::new(status.as_str()).style(Style::Warn),
