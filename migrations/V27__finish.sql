@@ -151,14 +151,12 @@ BEGIN
                         THEN coalesce(clock_timestamp() + r.delay, j.scheduled_at)
                     ELSE j.scheduled_at
                 END,
-                -- A snooze and a job given back do not use up the attempt.
-                CASE WHEN r.outcome IN ('snooze', 'give_back') THEN j.attempt - 1 ELSE j.attempt END,
-                -- A run that ended killed no process. A job given back may not have run.
-                CASE WHEN r.outcome IN ('retry', 'snooze') THEN 0 ELSE j.crashes END,
+                CASE WHEN r.outcome IN ('snooze', 'give_back', 'interrupt') THEN j.attempt - 1 ELSE j.attempt END,
+                -- A run that ended killed no process. A job given back has not run.
+                CASE WHEN r.outcome IN ('retry', 'snooze', 'interrupt') THEN 0 ELSE j.crashes END,
                 -- A job in order that is given back from its first run did not begin.
                 CASE WHEN r.outcome = 'give_back' AND j.began = j.run THEN NULL ELSE j.began END,
-                -- A run that failed or snoozed was a start. A job given back may not have started.
-                CASE WHEN r.outcome IN ('retry', 'snooze') THEN NULL ELSE j.expires_at END,
+                CASE WHEN r.outcome IN ('retry', 'snooze', 'interrupt') THEN NULL ELSE j.expires_at END,
                 CASE
                     WHEN r.error IS NULL THEN j.errors
                     ELSE _with_error(j.errors, j.attempt, clock_timestamp(), r.error, r.details)
@@ -189,7 +187,7 @@ BEGIN
                         WHEN r.outcome = 'cancel' THEN 'cancelled'
                         WHEN r.outcome = 'discard' THEN 'discarded'
                         WHEN r.outcome = 'retry' AND (j.attempt >= j.max_attempts OR r.details -> 'retryable' = 'false') THEN 'discarded'
-                        WHEN r.outcome = 'give_back' OR r.delay <= interval '0' THEN 'available'
+                        WHEN r.outcome IN ('give_back', 'interrupt') OR r.delay <= interval '0' THEN 'available'
                         WHEN r.outcome = 'retry' THEN 'retryable'
                         ELSE 'scheduled'
                     END::job_state AS state
@@ -198,7 +196,7 @@ BEGIN
         )
         WHERE j.id = ANY (ids) AND _is_of_run(j, worker_id, runs[width_bucket(j.id, ids)])
         RETURNING
-            j.id, j.queue, j.state, outcomes[width_bucket(j.id, ids)] AS outcome, j.unique_yielded,
+            j.id, j.queue, j.state, outcomes[width_bucket(j.id, ids)] IN ('give_back', 'interrupt') AS is_for_others, j.unique_yielded,
             j.awaited AND j.finalized_at IS NOT NULL AS is_awaited
     ),
     settled AS MATERIALIZED (
@@ -206,15 +204,14 @@ BEGIN
             CASE
                 WHEN bool_or(f.unique_yielded) THEN _take_claims(array_agg(f.id) FILTER (WHERE f.unique_yielded))
             END AS discarded,
-            -- A job that a runner gives back when it stops is for another runner to work, at once.
+            -- The job of a runner that stops is for another runner to work, at once.
             CASE
-                WHEN bool_or(f.outcome = 'give_back')
-                    THEN _wake_runners(array_agg(DISTINCT f.queue::text) FILTER (WHERE f.outcome = 'give_back'))
+                WHEN bool_or(f.is_for_others) THEN _wake_runners(array_agg(DISTINCT f.queue::text) FILTER (WHERE f.is_for_others))
             END,
             CASE WHEN bool_or(f.is_awaited) THEN _wake_releaser() END,
             -- Reset before a commit that notifies: the limit is not for that wait. It is for the locks of triggers.
             CASE
-                WHEN patience IS NOT NULL AND bool_or(f.outcome = 'give_back' OR f.is_awaited)
+                WHEN patience IS NOT NULL AND bool_or(f.is_for_others OR f.is_awaited)
                     THEN set_config('lock_timeout', '0', true)
             END
         FROM finished AS f
@@ -226,4 +223,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _finish_runs IS
-    'Ends runs, each with an outcome: complete, retry, snooze, give_back, cancel or discard. worker_id, patience, ids, runs: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the kind''s backoff, else _retry_delay. errors, details: of a retry, cancel or discard. reports: the progress. Returns the jobs whose results counted, by their new state. discarded: as _complete_runs.';
+    'Ends runs, each with an outcome: complete, retry, snooze, give_back (it had not started), interrupt (it had), cancel or discard. worker_id, patience, ids, runs: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the kind''s backoff, else _retry_delay. errors, details: of a retry, cancel or discard. reports: the progress. Returns the jobs whose results counted, by their new state. discarded: as _complete_runs.';

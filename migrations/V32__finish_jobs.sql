@@ -356,8 +356,8 @@ BEGIN
         array_agg(s.report) AS reports,
         bool_and(s.outcome = 'complete' AND s.output IS NULL AND s.report IS NULL) AS are_bare,
         bool_and(CASE
-            WHEN (s.outcome IN ('complete', 'retry', 'snooze', 'give_back', 'cancel', 'discard')) IS NOT TRUE THEN _refuse(
-                'invalid outcome: must be complete, retry, snooze, give_back, cancel or discard: '
+            WHEN (s.outcome IN ('complete', 'retry', 'snooze', 'give_back', 'interrupt', 'cancel', 'discard')) IS NOT TRUE THEN _refuse(
+                'invalid outcome: must be complete, retry, snooze, give_back, interrupt, cancel or discard: '
                 || coalesce(to_json(s.outcome)::text, 'null')
             )
             WHEN s.outcome IN ('retry', 'cancel', 'discard') AND s.error IS NULL THEN
@@ -419,7 +419,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION finish_jobs IS
-    'For remote workers: ends runs. outcomes: complete, retry, snooze, give_back, cancel or discard. The other arrays have an element for each job, or are null. counted: whether the result counted. locked: another transaction has the job, so send the result again later. not_stored: the values that were dropped, and why. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
+    'For remote workers: ends runs. outcomes: complete, retry, snooze, give_back, interrupt, cancel or discard. The other arrays have an element for each job, or are null. counted: whether the result counted. locked: another transaction has the job, so send the result again later. not_stored: the values that were dropped, and why. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
 REVOKE EXECUTE ON FUNCTION finish_jobs FROM PUBLIC;
 
 CREATE FUNCTION _each(outcome text, ids uuid[]) RETURNS text[]
@@ -484,5 +484,5 @@ BEGIN ATOMIC
     FROM finish_jobs(ids, runs, _each('give_back', ids)) AS e;
 END;
 COMMENT ON FUNCTION give_back_jobs IS
-    'For remote workers that stop: returns jobs to their places in the queue. The attempt is not used up. Otherwise as finish_jobs.';
+    'For remote workers that stop: returns jobs that they have not started to their places in the queue. The attempt is not used up. Otherwise as finish_jobs.';
 REVOKE EXECUTE ON FUNCTION give_back_jobs FROM PUBLIC;

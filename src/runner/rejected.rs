@@ -52,7 +52,7 @@ fn replace_with(workers: &Workers, ended: &mut Ended, error: &Error) -> Option<&
     let reason = StoredError::coded("not_stored", format!("{NOT_STORED}: {error}"));
     let text = match &result.verdict {
         // These carry nothing of the job's own, so the job is not at fault.
-        Verdict::Complete { output: None } | Verdict::GiveBack | Verdict::Snooze { .. } => return None,
+        Verdict::Complete { output: None } | Verdict::GiveBack { .. } | Verdict::Snooze { .. } => return None,
         Verdict::Retry { error, .. } => Some(error),
         Verdict::Discard { reason } => Some(reason),
         Verdict::Complete { output: Some(_) } | Verdict::Cancel { .. } => None,

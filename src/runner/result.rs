@@ -69,7 +69,7 @@ fn size_of_result(result: &RunResult) -> usize {
         Verdict::Complete { output } => output.as_ref().map_or(0, size_of_json),
         Verdict::Retry { error, .. } | Verdict::Discard { reason: error } => error.text.len(),
         Verdict::Cancel { reason } => reason.len(),
-        Verdict::Snooze { .. } | Verdict::GiveBack => 0,
+        Verdict::Snooze { .. } | Verdict::GiveBack { .. } => 0,
     };
     of_verdict + result.progress.as_ref().map_or(0, size_of_json)
 }
@@ -131,11 +131,13 @@ fn happened(verdict: Verdict, state: JobState) -> Happened {
     match verdict {
         _ if state == JobState::Completed => Happened::Completed,
         Verdict::Retry { error, .. } if is_discarded => Happened::Discarded { reason: error.text },
-        Verdict::Snooze { .. } | Verdict::GiveBack if is_discarded => Happened::Discarded { reason: TAKEN.to_owned() },
+        Verdict::Snooze { .. } | Verdict::GiveBack { .. } if is_discarded => {
+            Happened::Discarded { reason: TAKEN.to_owned() }
+        }
         Verdict::Complete { .. } => Happened::Completed,
         Verdict::Retry { delay, error } => Happened::Retried { after: delay, error: Some(error.text) },
         Verdict::Snooze { delay, .. } => Happened::Snoozed { after: delay },
-        Verdict::GiveBack => Happened::GivenBack,
+        Verdict::GiveBack { .. } => Happened::GivenBack,
         Verdict::Cancel { reason } => Happened::Cancelled { reason: Some(reason) },
         Verdict::Discard { reason } => Happened::Discarded { reason: reason.text },
     }

@@ -131,7 +131,7 @@ impl Shared {
     /// Gives back jobs that were not started, without using up their attempts.
     pub(super) fn give_back(&self, jobs: impl IntoIterator<Item = UnstartedJob>) {
         for UnstartedJob { lease, attempt, telemetry, .. } in jobs {
-            let result = RunResult::of(&attempt.row, Verdict::GiveBack);
+            let result = RunResult::of(&attempt.row, Verdict::GiveBack { has_started: false });
             let stop = Arc::clone(&attempt.stop);
             self.send(Ended { lease, stop, telemetry, result, may_be_completed: false, times: None });
         }

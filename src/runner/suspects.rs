@@ -209,8 +209,7 @@ impl State {
     }
 
     fn ended(&mut self, result: &RunResult, now: Instant) -> bool {
-        // A job that is given back may not have started.
-        let has_run = !matches!(result.verdict, Verdict::GiveBack);
+        let has_run = !matches!(result.verdict, Verdict::GiveBack { has_started: false });
         if let Some(place) = self.on_trial.iter().position(|suspect| suspect.is(result)) {
             self.on_trial.swap_remove(place);
             self.widen(usize::from(has_run));
@@ -276,7 +275,7 @@ mod tests {
         let suspects = Suspects::new(now);
         let taken = suspect(1, now);
         state(&suspects).on_trial.push(taken);
-        assert!(state(&suspects).ended(&end(taken, Verdict::GiveBack), now));
+        assert!(state(&suspects).ended(&end(taken, Verdict::GiveBack { has_started: false }), now));
         assert_eq!(suspects.plan(now, 0), OPEN);
     }
 

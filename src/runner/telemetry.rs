@@ -150,7 +150,7 @@ pub(super) fn end_span(span: &Span, row: &JobRow, verdict: &Verdict) {
         Verdict::Retry { .. } if row.attempt >= row.max_attempts => "discarded",
         Verdict::Retry { .. } => "retried",
         Verdict::Snooze { .. } => "snoozed",
-        Verdict::GiveBack => "given_back",
+        Verdict::GiveBack { .. } => "given_back",
         Verdict::Cancel { .. } => "cancelled",
         Verdict::Discard { .. } => "discarded",
     };
@@ -163,6 +163,6 @@ pub(super) fn end_span(span: &Span, row: &JobRow, verdict: &Verdict) {
         Verdict::Complete { .. } | Verdict::Retry { .. } | Verdict::Discard { .. } => {
             span.record("otel.status_code", "OK");
         }
-        Verdict::Snooze { .. } | Verdict::GiveBack | Verdict::Cancel { .. } => {}
+        Verdict::Snooze { .. } | Verdict::GiveBack { .. } | Verdict::Cancel { .. } => {}
     }
 }

@@ -121,7 +121,7 @@ impl Judge<'_> {
             None | Some(StopReason::TimedOut) => self.fail(error),
             Some(StopReason::Stopping | StopReason::Cancelled | StopReason::LeaseLost) => {
                 tracing::info!(error = error.text, ?reason, "stopped");
-                self.give_back()
+                Verdict::GiveBack { has_started: true }
             }
         }
     }
@@ -129,15 +129,7 @@ impl Judge<'_> {
     fn dropped(&self) -> Verdict {
         match self.attempt.stop.reason() {
             Some(StopReason::TimedOut) => self.fail(StoredError::coded(TIMED_OUT, self.timed_out())),
-            _ => self.give_back(),
-        }
-    }
-
-    /// A job that has begun and could expire is snoozed. If the runner gave it back, it would count as not started.
-    fn give_back(&self) -> Verdict {
-        match self.attempt.row.expires_at {
-            Some(_) => Verdict::Snooze { delay: Duration::ZERO, hold: None },
-            None => Verdict::GiveBack,
+            _ => Verdict::GiveBack { has_started: true },
         }
     }
 

@@ -26,11 +26,11 @@ use crate::worker::{self, Attempt, StopReason};
 pub(super) async fn work(workers: &Workers, lease: &RunnerLease, attempt: &Arc<Attempt>) -> Verdict {
     let Some(worker) = workers.registry.worker(attempt.row.kind.as_str()) else {
         // Jobs are fetched by kind, so this cannot be. If it is, the job is for another runner.
-        return Verdict::GiveBack;
+        return Verdict::GiveBack { has_started: false };
     };
     // Where the job is another runner's, or final, the fence drops this.
     if attempt.stop.reason().is_some() {
-        return Verdict::GiveBack;
+        return Verdict::GiveBack { has_started: false };
     }
     let (mut timeout, mut error_type) = (None, None);
     // Reading a job is the worker's code as well.

@@ -30,8 +30,11 @@ pub(crate) enum Verdict {
         delay: Duration,
         hold: Option<Hold>,
     },
-    /// Back to its place in the queue. The attempt does not count.
-    GiveBack,
+    /// Back to its place in the queue, since the runner stops. The attempt does not count.
+    GiveBack {
+        /// Whether the worker had begun.
+        has_started: bool,
+    },
     Cancel {
         reason: String,
     },
@@ -202,7 +205,8 @@ impl<'a> Outcomes<'a> {
                 Verdict::Complete { output } => ("complete", None, None, output.as_ref()),
                 Verdict::Retry { delay, error } => ("retry", Some(*delay), Some(&error.text), None),
                 Verdict::Snooze { delay, .. } => ("snooze", Some(*delay), None, None),
-                Verdict::GiveBack => ("give_back", None, None, None),
+                Verdict::GiveBack { has_started: false } => ("give_back", None, None, None),
+                Verdict::GiveBack { has_started: true } => ("interrupt", None, None, None),
                 Verdict::Cancel { reason } => ("cancel", None, Some(reason), None),
                 Verdict::Discard { reason } => ("discard", None, Some(&reason.text), None),
             };

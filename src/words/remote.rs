@@ -106,9 +106,15 @@ impl JobResult {
         Self { delay: Some(delay), ..Self::of(run, "snooze") }
     }
 
-    /// The job goes back to its place in the queue. The attempt is not used up.
+    /// The job had not started, and goes back to its place in the queue. The attempt is not used up.
     pub const fn give_back(run: JobRun) -> Self {
         Self::of(run, "give_back")
+    }
+
+    /// The worker stopped while the job ran: it goes back to its place in the queue. The attempt is not used up. A job in
+    /// order keeps the head of its group.
+    pub const fn interrupt(run: JobRun) -> Self {
+        Self::of(run, "interrupt")
     }
 
     /// The job is cancelled: the work is not wanted any more.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
-use uniqueue::{JobState, Runner, RunningJob};
+use uniqueue::{JobState, NewJob, Runner, RunningJob};
 
 use super::{Task, quick};
 use support::{Database, WAIT, eventually};
@@ -84,6 +84,31 @@ async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attem
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     let row = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
+}
+
+#[tokio::test]
+async fn r16_a_job_in_order_that_a_stop_interrupts_keeps_the_head_of_its_group() {
+    let database = Database::new().await;
+    let started = Arc::new(Notify::new());
+    let signal = started.clone();
+    let work = move |_: RunningJob<Task>| {
+        let started = signal.clone();
+        async move {
+            started.notify_one();
+            std::future::pending::<()>().await;
+        }
+    };
+    let line = |n| NewJob::from(Task { n }).group("line").in_order();
+    let first = database.client.insert(line(1)).await.unwrap().id();
+    let runner = quick(&database.client).stop_timeout(Duration::from_millis(50)).worker(work).start().await.unwrap();
+    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    database.client.insert(line(2).priority(100)).await.unwrap();
+    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    let row = database.client.job(first).await.unwrap().unwrap();
+    assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
+    let next = "SELECT count(*) FROM {schema}.fetch_jobs(ARRAY['default'], 'w', 10) AS f WHERE f.args ->> 'n' = '1'";
+    assert_eq!(database.number(next).await, 1);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await, 1);
 }
 
 #[tokio::test]

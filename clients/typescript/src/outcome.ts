@@ -59,7 +59,7 @@ export class Discard extends Outcome {
 
 /** The end of a run, as `finish_jobs` takes it. */
 export interface Verdict {
-  readonly outcome: "complete" | "give_back" | Outcome["outcome"];
+  readonly outcome: "complete" | "interrupt" | Outcome["outcome"];
   readonly delay: number | null;
   readonly error: string | null;
   readonly output: string | null;
@@ -67,7 +67,7 @@ export interface Verdict {
   readonly details?: string;
 }
 
-export const GIVE_BACK: Verdict = { outcome: "give_back", delay: null, error: null, output: null };
+export const INTERRUPT: Verdict = { outcome: "interrupt", delay: null, error: null, output: null };
 
 /** The end of a run whose job `Client.complete` completed in a transaction that did not commit. */
 export const NOT_COMMITTED = failed("the transaction that completed the job did not commit", { code: "not_committed" });

@@ -11,7 +11,7 @@ import { hostname } from "node:os";
 import { ENDED_COLUMNS, FETCHED_COLUMNS, MAIN_FILE, type Row, call, exchange } from "./call.js";
 import { InvalidArgument, isOfData, isOfTheTime, isRefused } from "./errors.js";
 import type { KindOptions } from "./job.js";
-import { GIVE_BACK, type Verdict, failed } from "./outcome.js";
+import { INTERRUPT, type Verdict, failed } from "./outcome.js";
 import { type Recording, endOf, freeSlots, nextBatch, progressOf, resultsOf } from "./recording.js";
 import { Run, type Warn, type Work, warnOfDropped } from "./running.js";
 import { type Pool, Session } from "./session.js";
@@ -302,7 +302,7 @@ export class Worker {
     await Promise.race([within(allEnd(), this.#options.stopTimeout), this.#hurry.wait(), exchanging]);
     const held = [...this.#runs.keys()].filter((run) => run.isHeld && !run.isRecording);
     for (const run of this.#runs.keys()) run.stop("the worker stops");
-    const given = Promise.all(held.map((run) => this.#record(run, GIVE_BACK)));
+    const given = Promise.all(held.map((run) => this.#record(run, INTERRUPT)));
     await Promise.race([within(given, LONGEST_BACKOFF), exchanging]);
   }
 

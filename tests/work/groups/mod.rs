@@ -26,12 +26,12 @@ struct Task {
 pub(crate) const HISTORY: &str = "
     CREATE TABLE {schema}.start_log (
         n bigserial, at timestamptz DEFAULT clock_timestamp(), job uuid, group_key text, is_start boolean, running bigint,
-        allowed integer, others_began bigint, is_in_order boolean, state {schema}.job_state
+        allowed integer, others_began bigint, is_in_order boolean, began integer, state {schema}.job_state
     );
     CREATE FUNCTION {schema}.note_history() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         IF NEW.state = 'running' AND OLD.state <> 'running' THEN
-            INSERT INTO {schema}.start_log (job, group_key, is_start, running, allowed, others_began, is_in_order)
+            INSERT INTO {schema}.start_log (job, group_key, is_start, running, allowed, others_began, is_in_order, began)
             SELECT
                 NEW.id, NEW.group_key, true,
                 count(*) FILTER (WHERE j.state = 'running'),
@@ -40,12 +40,12 @@ pub(crate) const HISTORY: &str = "
                     (SELECT q.max_per_group FROM {schema}.queue AS q WHERE q.name = NEW.queue)
                 ),
                 count(*) FILTER (WHERE j.began IS NOT NULL AND j.finalized_at IS NULL AND j.id <> NEW.id),
-                coalesce(NEW.in_order, false)
+                coalesce(NEW.in_order, false), NEW.began
             FROM {schema}.job AS j
             WHERE j.queue = NEW.queue AND j.group_key = NEW.group_key AND j.finalized_at IS NULL;
         ELSIF OLD.state = 'running' AND NEW.state <> 'running' THEN
-            INSERT INTO {schema}.start_log (job, group_key, is_start, state)
-            VALUES (NEW.id, NEW.group_key, false, NEW.state);
+            INSERT INTO {schema}.start_log (job, group_key, is_start, began, state)
+            VALUES (NEW.id, NEW.group_key, false, NEW.began, NEW.state);
         END IF;
         RETURN NULL;
     END
@@ -87,12 +87,13 @@ pub(crate) async fn assert_kept(pool: &PgPool, schema: &str) {
         ) AS h
         WHERE h.is_start AND h.running_then > h.allowed";
     assert_eq!(number(overlapping).await, 0, "runs that overlap");
-    // From the first start of a job in order to its last end no other job of its line starts, whatever its row says.
+    // From the start in which a job in order began to its last end no other job of its line starts. A run that was given
+    // back before it started is none: its start has another mark than the end.
     let between = "SELECT count(*)
         FROM (
             SELECT job, group_key, min(n) AS first, max(n) FILTER (WHERE NOT is_start) AS last
             FROM {schema}.start_log
-            GROUP BY job, group_key
+            GROUP BY job, group_key, began
             HAVING bool_or(is_in_order)
         ) AS line
         JOIN {schema}.start_log AS other ON other.group_key = line.group_key AND other.job <> line.job

@@ -135,7 +135,13 @@ async fn a_job_that_is_given_back_from_its_first_run_has_not_begun() {
     let worker = Uuid::now_v7();
     let statements = database.client.statements_text();
     let finish = statements.into_iter().find(|(name, _)| *name == "finish").unwrap().1;
-    for (run, began, left) in [(1, 1, None), (2, 1, Some(1)), (3, 3, None)] {
+    let cases = [
+        (1, 1, "give_back", None),
+        (2, 1, "give_back", Some(1)),
+        (3, 3, "give_back", None),
+        (4, 4, "interrupt", Some(4)),
+    ];
+    for (run, began, outcome, left) in cases {
         let running = format!(
             "UPDATE {{schema}}.job SET state = 'running', worker = '{worker}', attempt = 1, run = {run}, began = {began}"
         );
@@ -146,7 +152,7 @@ async fn a_job_that_is_given_back_from_its_first_run_has_not_begun() {
             .bind(None::<String>)
             .bind(vec![id.as_uuid()])
             .bind(vec![run])
-            .bind(vec!["give_back"])
+            .bind(vec![outcome])
             .bind(vec![None::<PgInterval>])
             .bind(none)
             .bind(empty.clone())
@@ -159,6 +165,6 @@ async fn a_job_that_is_given_back_from_its_first_run_has_not_begun() {
             .fetch_one(database.pool())
             .await
             .unwrap();
-        assert_eq!(found, ("available".to_owned(), left), "after run {run}");
+        assert_eq!(found, ("available".to_owned(), left), "after run {run}, {outcome}");
     }
 }

@@ -25,6 +25,7 @@ async fn each_outcome_does_to_the_job_what_it_does_in_a_runner() {
         (all("snooze", ", delays => ARRAY[interval '1 hour']"), "scheduled", "0 0"),
         (all("snooze", ", delays => ARRAY[interval '0']"), "available", "0 0"),
         (all("give_back", ""), "available", "0 0"),
+        (all("interrupt", ""), "available", "0 0"),
         (all("cancel", ", errors => ARRAY['not wanted']"), "cancelled", "1 1"),
         (all("discard", ", errors => ARRAY['hopeless']"), "discarded", "1 1"),
     ];
@@ -199,12 +200,12 @@ async fn arguments_that_do_not_fit_are_refused_and_nothing_is_changed(database: 
         (
             "finish_jobs",
             ", ARRAY['done']",
-            "invalid outcome: must be complete, retry, snooze, give_back, cancel or discard: \"done\"",
+            "invalid outcome: must be complete, retry, snooze, give_back, interrupt, cancel or discard: \"done\"",
         ),
         (
             "finish_jobs",
             ", NULL",
-            "invalid outcome: must be complete, retry, snooze, give_back, cancel or discard: null",
+            "invalid outcome: must be complete, retry, snooze, give_back, interrupt, cancel or discard: null",
         ),
         ("finish_jobs", ", ARRAY['cancel']", "invalid error: must be given for outcome cancel: null"),
         ("fail_jobs", ", NULL", "invalid error: must be given for outcome retry: null"),

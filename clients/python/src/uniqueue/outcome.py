@@ -65,7 +65,7 @@ class Stopped(Exception):
 class Verdict:
     """The end of a run, as ``finish_jobs`` takes it."""
 
-    outcome: Literal["complete", "retry", "snooze", "cancel", "discard", "give_back"]
+    outcome: Literal["complete", "retry", "snooze", "cancel", "discard", "interrupt"]
     delay: timedelta | None = None
     error: str | None = None
     output: str | None = None
@@ -73,7 +73,7 @@ class Verdict:
     """The details that are stored with the error: its ``code``, or the ``type`` of the exception."""
 
 
-GIVE_BACK = Verdict("give_back")
+INTERRUPT = Verdict("interrupt")
 
 
 def failed(error: str, delay: timedelta | None = None, details: str | None = None) -> Verdict:

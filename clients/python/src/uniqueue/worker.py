@@ -23,7 +23,7 @@ import psycopg
 from . import statements
 from .errors import Busy, Error, InvalidArgument, is_of_the_time
 from .job import KindOptions
-from .outcome import GIVE_BACK, Verdict, failed
+from .outcome import INTERRUPT, Verdict, failed
 from .recording import MOST_JOBS, Recording, arguments, next_batch, progress_of, timed_out, verdict_of
 from .running import Function, Job, Run, warn_of_dropped
 from .session import Connect, Session
@@ -285,7 +285,7 @@ class Worker:
         for way in ways:
             way.cancel()
         for run in [run for run in self._runs if run.is_held and not run.is_recording]:
-            self._record(run, GIVE_BACK)
+            self._record(run, INTERRUPT)
         for run in self._runs:
             run.stop()
         if self._results:
