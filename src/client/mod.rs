@@ -272,7 +272,10 @@ impl Client {
 
     async fn acquire(&self) -> Result<PooledConnection> {
         loop {
-            let mut connection = pooled_connection::acquire(&self.inner.pool, self.inner.is_own_pool).await?;
+            let mut connection = match &self.inner.place {
+                Some(_) => pooled_connection::acquire_of_place(&self.inner.pool).await?,
+                None => pooled_connection::acquire(&self.inner.pool, self.inner.is_own_pool).await?,
+            };
             // The client's own pool checks connections itself.
             if self.inner.is_own_pool {
                 if let Err(error) = self.check_place(&mut connection).await {

@@ -1,10 +1,13 @@
 //! Connections of a pool, which go back only if they answer.
 
+use std::io;
 use std::ops::{Deref, DerefMut};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{PgPool, Postgres};
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
 use super::ping::lives;
@@ -97,4 +100,29 @@ pub(crate) async fn acquire(pool: &PgPool, is_checking: bool) -> Result<PoolConn
         }
     }
     Ok(pool.acquire().await?)
+}
+
+/// How long a call waits for a connection before it asks whether the server refuses them.
+const REFUSED_AFTER: Duration = Duration::from_millis(100);
+
+/// Takes a connection of a place's pool. If the server refuses connections, the place is down, and the call fails at once. The
+/// pool alone would try again until its limit is over.
+pub(crate) async fn acquire_of_place(pool: &PgPool) -> Result<PoolConnection<Postgres>> {
+    let options = pool.connect_options();
+    tokio::select! {
+        acquired = pool.acquire() => Ok(acquired?),
+        refused = refusal(&options) => Err(sqlx::Error::Io(refused).into()),
+    }
+}
+
+/// Resolves if the server refuses a connection.
+async fn refusal(options: &PgConnectOptions) -> io::Error {
+    tokio::time::sleep(REFUSED_AFTER).await;
+    if options.get_socket().is_some() || options.get_host().starts_with('/') {
+        return std::future::pending().await;
+    }
+    match TcpStream::connect((options.get_host(), options.get_port())).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => error,
+        _ => std::future::pending().await,
+    }
 }

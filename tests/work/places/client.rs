@@ -1,10 +1,11 @@
 //! Each job is inserted into the place that it declares.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use uniqueue::{Error, InsertOptions, Job, JobId, NewJob, PlaceBy, PlaceMap, UniquePolicy};
+use uniqueue::{Error, InsertOptions, Job, JobId, NewJob, PlaceBy, PlaceMap, Places, UniquePolicy};
 
 use super::{map, nowhere, open, ready};
 
@@ -152,6 +153,19 @@ async fn a_place_that_is_down_fails_alone() {
     let stored = places.at("a").unwrap().insert(ByKey { n: 99 }).await.unwrap().id();
     assert_eq!(places.job(stored).await.unwrap().unwrap().place.as_str(), "a");
     assert!(matches!(places.job(JobId::generate()).await, Err(Error::PlaceDown { .. })));
+}
+
+#[tokio::test]
+async fn a_call_to_a_place_that_refuses_connections_fails_at_once() {
+    let places = Places::new(PlaceMap::new([nowhere("c")]).unwrap());
+    let began = Instant::now();
+    let error = places.at("c").unwrap().insert(ByKey { n: 1 }).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    assert!(matches!(
+        places.ask(|client| async move { client.queues().await }).await[0].1,
+        Err(Error::PlaceDown { .. })
+    ));
+    assert!(began.elapsed() < Duration::from_secs(3), "the limit of a call is 10 s");
 }
 
 #[tokio::test]
