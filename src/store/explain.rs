@@ -5,7 +5,7 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::insert::NewRow;
+use super::insert::{Columns, NewRow};
 use super::row::Stored;
 use super::{Statements, query};
 use crate::error::Result;
@@ -31,7 +31,7 @@ pub(crate) async fn explain_unique(
     given: &NewRow,
 ) -> Result<Explained> {
     let key = given.claim.as_ref().map(|claim| claim.key.as_str());
-    let row = given.bind_new_to(query(&statements.explain_unique), true).fetch_one(connection).await?;
+    let row = Columns::of_one(query(&statements.explain_unique), given).any(true).fetch_one(connection).await?;
     let time = |column| Ok::<_, sqlx::Error>(row.try_get::<Option<Stored>, _>(column)?.map(|at| at.0));
     let holder = match (key, row.try_get::<Option<Uuid>, _>("id")?) {
         (Some(key), Some(holder)) => {

@@ -11,7 +11,7 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::insert::NewRow;
+use super::insert::{Columns, NewRow};
 use super::row::Stored;
 use super::{Statements, interval, milliseconds, query};
 use crate::error::Result;
@@ -112,7 +112,7 @@ pub(crate) async fn define_periodic(
         .bind(unique_policy)
         .bind(catch_up.as_str())
         .bind(source.as_str());
-    let defining = row.bind_group_to(defining).bind(of_kind.is_any);
+    let defining = Columns::of_one(defining, row).group_alone().bind(of_kind.is_any);
     defining.bind(definition.expires_in().map(interval)).execute(connection).await?;
     Ok(())
 }

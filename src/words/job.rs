@@ -130,6 +130,11 @@ impl NewJob {
         matches!(self.kind, Cow::Borrowed(_))
     }
 
+    /// Whether its id is the caller's, so that a job may have it already.
+    pub(crate) const fn has_given_id(&self) -> bool {
+        self.options.id.is_some() && !self.has_new_id
+    }
+
     /// The job's type name, not checked yet.
     #[must_use]
     pub fn kind(&self) -> &str {

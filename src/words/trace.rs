@@ -10,6 +10,12 @@ pub(crate) const TRACEPARENT: &str = "traceparent";
 #[cfg(feature = "opentelemetry")]
 pub(crate) use self::context::{adopt, carry};
 
+/// The jobs as they are: without the feature no span is theirs.
+#[cfg(not(feature = "opentelemetry"))]
+pub(crate) fn carry(jobs: Vec<crate::words::job::NewJob>) -> Vec<crate::words::job::NewJob> {
+    jobs
+}
+
 #[cfg(feature = "opentelemetry")]
 mod context {
     use std::str::FromStr;
@@ -27,7 +33,7 @@ mod context {
     const TRACESTATE: &str = "tracestate";
 
     /// Stores the current span's context in the meta of jobs that have none of their own.
-    pub(crate) fn carry(jobs: &mut [NewJob]) {
+    pub(crate) fn carry(mut jobs: Vec<NewJob>) -> Vec<NewJob> {
         let context = Span::current().context();
         let span_context = match context.span().span_context() {
             inner if inner.is_valid() => inner.clone(),
@@ -35,7 +41,7 @@ mod context {
             _ => Context::current().span().span_context().clone(),
         };
         if !span_context.is_valid() {
-            return;
+            return jobs;
         }
         let parent = written(&span_context);
         let state = span_context.trace_state().header();
@@ -45,6 +51,7 @@ mod context {
                 job.options.meta.insert(TRACESTATE.to_owned(), Value::String(state.clone()));
             }
         }
+        jobs
     }
 
     /// Makes the span of a job a child of the span that its meta names.

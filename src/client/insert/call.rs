@@ -2,46 +2,125 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::Client;
 use super::batch::FoldedBatch;
 use super::coalescer::insert_shared;
+use super::edges::edges;
 use super::middleware::{Inserting, NextInsert};
-use super::rows::LayeredJobs;
+use super::resolve::{Resolver, clock, has_given_ids, needs_clock};
 use super::send::send;
+use crate::client::actor;
 use crate::error::Result;
 use crate::metrics;
-use crate::store;
+use crate::store::{self, LogEntry};
 use crate::words::event::Event;
 use crate::words::job::{Inserted, NewJob};
+use crate::words::trace;
 
-/// Where an insert goes, and how long it waits.
+/// Where an insert goes, how long it waits, and whose name is logged.
+#[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) client: &'a Client,
     /// The caller's. `None`: one of the pool.
     pub(super) connection: Option<&'a mut PgConnection>,
     pub(super) max_wait: Option<Duration>,
+    /// `None`: the insert is not logged.
+    pub(super) actor: Option<String>,
 }
 
+/// The setters that the builders of inserts share. The type has a field `call`.
+macro_rules! call_setters {
+    ($type:ident) => {
+        impl<'a> $type<'a> {
+            /// Inserts in the caller's own transaction, or on any connection of the caller's.
+            pub fn tx(mut self, connection: &'a mut ::sqlx::PgConnection) -> Self {
+                self.call.connection = Some(connection);
+                self
+            }
+
+            /// Waits no longer than this for each uncommitted rival with the same key. Default: for ever,
+            /// or the connection's `lock_timeout`.
+            pub fn max_wait(mut self, max_wait: ::std::time::Duration) -> Self {
+                self.call.max_wait = Some(max_wait);
+                self
+            }
+
+            /// Logs the insert with this name, in the same transaction: see the log of changes (`uniqueue_admin`). At most 200
+            /// bytes. Duplicates that changed nothing are not logged. Default: the insert is not logged.
+            pub fn actor(mut self, actor: impl Into<String>) -> Self {
+                self.call.actor = Some(actor.into());
+                self
+            }
+        }
+    };
+}
+pub(super) use call_setters;
+
 impl<'a> Call<'a> {
+    pub(super) const fn new(client: &'a Client) -> Self {
+        Self { client, connection: None, max_wait: None, actor: None }
+    }
+
+    /// Inserts the jobs. Answers once a job, in their order.
+    pub(super) async fn run(mut self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+        let jobs = trace::carry(jobs);
+        let (client, is_callers) = (self.client, self.connection.is_some());
+        let inserted = match self.actor.take() {
+            Some(actor) => Box::pin(self.run_logged(jobs, actor::entry(actor, "insert", Value::Null)?)).await,
+            None => self.run_in_middleware(jobs).await,
+        };
+        client.or_moved(is_callers, inserted).await
+    }
+
+    /// Inserts the jobs, and logs those that were inserted, and holders that were updated, in the same transaction.
+    async fn run_logged(self, jobs: Vec<NewJob>, entry: LogEntry) -> Result<Vec<Inserted>> {
+        let client = self.client;
+        if self.connection.is_some() {
+            return self.run_and_log(jobs, entry).await;
+        }
+        let mut connection = client.connection().await?;
+        let mut transaction = store::begin_read_committed(&mut connection).await?;
+        let call = Call { connection: Some(&mut transaction), ..self };
+        let answers = call.run_and_log(jobs, entry).await?;
+        store::commit(transaction).await?;
+        Ok(answers)
+    }
+
+    /// The same on the connection of the call.
+    async fn run_and_log(self, jobs: Vec<NewJob>, mut entry: LogEntry) -> Result<Vec<Inserted>> {
+        let Self { client, mut connection, max_wait, actor } = self;
+        let call = Call { client, connection: connection.as_deref_mut(), max_wait, actor };
+        let answers = call.run_in_middleware(jobs).await?;
+        let is_changed = |answer: &&Inserted| !answer.duplicate || answer.updated;
+        let changed: Vec<_> = answers.iter().filter(is_changed).map(Inserted::id).collect();
+        if let (Some(connection), false) = (connection, changed.is_empty()) {
+            entry.subject = actor::ids(&changed);
+            store::log_change(connection, client.statements(), &entry, Some(changed.len())).await?;
+        }
+        Ok(answers)
+    }
+
     /// Inserts the jobs, with the client's middleware around it.
-    pub(super) async fn run_in_middleware(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+    async fn run_in_middleware(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
         let middleware = self.client.insert_middleware();
         if middleware.is_empty() || jobs.is_empty() {
-            return self.run(jobs).await;
+            return self.insert(jobs).await;
         }
-        let insert = move |jobs| -> Inserting<'a> { Box::pin(self.run(jobs)) };
+        let insert = move |jobs| -> Inserting<'_> { Box::pin(self.insert(jobs)) };
         // A box for each branch that is rarely taken: the future of an insert is as large as its largest part.
         Box::pin(NextInsert { middleware, insert: Box::new(insert) }.run(jobs)).await
     }
 
     /// Inserts the jobs, counts them, and publishes their events.
-    async fn run(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+    async fn insert(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let Self { client, connection, max_wait } = self;
+        let Self { client, connection, max_wait, actor: _ } = self;
+        let is_shared = |job: &NewJob| max_wait.is_none() && job.parents.is_empty() && !job.has_given_id();
         let answers = match connection {
             Some(connection) => {
                 let inserting = async {
@@ -50,10 +129,11 @@ impl<'a> Call<'a> {
                 };
                 Box::pin(inserting).await?
             }
-            None if max_wait.is_none() && jobs.len() == 1 && jobs[0].parents.is_empty() => {
-                insert_single(client, jobs).await?
-            }
-            None => Box::pin(insert_pooled(client, jobs, max_wait)).await?,
+            None => match <[NewJob; 1]>::try_from(jobs) {
+                Ok([job]) if is_shared(&job) => vec![insert_single(client, job).await?],
+                Ok(job) => Box::pin(insert_pooled(client, job.into(), max_wait)).await?,
+                Err(jobs) => Box::pin(insert_pooled(client, jobs, max_wait)).await?,
+            },
         };
         client.count_inserted(&answers);
         metrics::inserted(&answers);
@@ -65,27 +145,15 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Inserts one job, together with others that come at the same time where that is possible.
-async fn insert_single(client: &Client, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
-    let layered = LayeredJobs::new(client, jobs);
-    let now = if layered.needs_clock() {
+/// Inserts one job, together with others that come at the same time.
+async fn insert_single(client: &Client, job: NewJob) -> Result<Inserted> {
+    let now = if needs_clock(&job.options, client.defaults()) {
         let asking = async { store::database_time(&mut *client.connection().await?, client.statements()).await };
         Some(Box::pin(asking).await?)
     } else {
         None
     };
-    let has_given_ids = layered.has_given_ids();
-    let mut rows = layered.rows(now)?;
-    if !has_given_ids && let Some(row) = rows.pop() {
-        return Ok(vec![insert_shared(client, row).await?]);
-    }
-    let batch = FoldedBatch::fold(rows, has_given_ids);
-    let sending = async {
-        let mut connection = client.connection().await?;
-        let answers = send(client, &mut connection, batch, None, true).await;
-        connection.settle(answers)
-    };
-    Box::pin(sending).await
+    insert_shared(client, Resolver::new(client, now).resolve(job)?).await
 }
 
 async fn insert_pooled(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
@@ -103,11 +171,8 @@ async fn insert_on(
     max_wait: Option<Duration>,
     is_own: bool,
 ) -> Result<Vec<Inserted>> {
-    let layered = LayeredJobs::new(client, jobs);
-    let now =
-        if layered.needs_clock() { Some(store::database_time(connection, client.statements()).await?) } else { None };
-    let has_given_ids = layered.has_given_ids();
-    let edges = layered.edges()?;
-    let batch = FoldedBatch::fold(layered.rows(now)?, has_given_ids).with_edges(edges);
-    send(client, connection, batch, max_wait, is_own).await
+    let mut resolver = Resolver::new(client, clock(client, connection, &jobs).await?);
+    let (may_exist, edges) = (has_given_ids(&jobs), edges(&jobs)?);
+    let rows = jobs.into_iter().map(|job| resolver.resolve(job)).collect::<Result<_>>()?;
+    send(client, connection, FoldedBatch::fold(rows, may_exist, edges), max_wait, is_own).await
 }

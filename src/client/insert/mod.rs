@@ -1,11 +1,11 @@
 //! Inserting jobs.
 //!
 //! ```text
-//! one, many ─▶ middleware ─▶ call ─▶ rows ─▶ batch ──────────────▶ send ─▶ store::insert
-//!                                      └─ a single job ─▶ coalescer ──┘
+//! one, many ─▶ call ─▶ middleware ─▶ resolve ─▶ batch ──────────────▶ send ─▶ store::insert
+//!                                         └─ a single job ─▶ coalescer ──┘
 //! ```
 //!
-//! `call` has the jobs layered with their options and checked (`rows`), folds equal keys (`batch`), and sends the batch
+//! `call` has each job layered with its options and checked (`resolve`), folds equal keys (`batch`), and sends the batch
 //! over the caller's connection or one of the pool, in `parts` if it is large. A single job of its own transaction goes through the `coalescer`,
 //! which sends it together with others that come at the same time. The answers come back the same way.
 
@@ -13,15 +13,13 @@ mod batch;
 mod call;
 mod coalescer;
 mod edges;
-mod logged;
 mod many;
 mod middleware;
 mod one;
 mod parts;
 mod payload;
-mod place_value;
-mod placed_row;
-mod rows;
+mod place;
+mod resolve;
 mod send;
 mod wait;
 
@@ -34,7 +32,7 @@ pub(super) use self::coalescer::Coalescer;
 pub(super) use self::middleware::{AnyInsertMiddleware, InsertLayers};
 pub(super) use self::payload::{MAX_ARGS_BYTES, read_args};
 #[cfg(feature = "periodic")]
-pub(super) use self::rows::needs_clock;
-pub(super) use self::rows::{check_schedule, prepare_one};
+pub(super) use self::resolve::needs_clock;
+pub(super) use self::resolve::{check_schedule, prepare_one};
 
 use super::Client;

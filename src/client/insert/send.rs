@@ -8,7 +8,7 @@ use super::Client;
 use super::batch::FoldedBatch;
 use super::parts::{insert_in_parts, is_large};
 use crate::error::{Error, Rejection, Result};
-use crate::store::{self, Answer, RowOutcome, settle};
+use crate::store::{self, Answer, InsertBatch, RowOutcome, settle};
 use crate::words::job::Inserted;
 
 /// Inserts a batch, all or nothing. Answers once an input. `is_own`: the connection is in no transaction of the caller's.
@@ -19,20 +19,19 @@ pub(super) async fn send(
     max_wait: Option<Duration>,
     is_own: bool,
 ) -> Result<Vec<Inserted>> {
-    let (mut rows, leaders) = batch.into_parts(false);
+    let FoldedBatch { mut batch, leaders } = batch;
     let statements = client.statements();
-    let answers = if is_large(&rows)? {
-        Box::pin(insert_in_parts(client, connection, rows, max_wait, is_own)).await?
+    let answers = if is_large(&batch)? {
+        Box::pin(insert_in_parts(client, connection, batch, max_wait, is_own)).await?
     } else {
-        settle!(is_own, connection, store::insert(connection, statements, &mut rows, max_wait))
+        settle!(is_own, connection, store::insert(connection, statements, &mut batch, max_wait))
     };
     check_busy(&answers, max_wait)?;
     let rejections: Vec<_> = rejections(&answers, &leaders).into_iter().flatten().collect();
     if !rejections.is_empty() {
         return Err(Error::Rejected(rejections));
     }
-    let results = deal(answers, &leaders).into_iter();
-    results.map(|inserted| inserted.ok_or_else(|| sqlx::Error::RowNotFound.into())).collect()
+    deal(answers, &leaders).into_iter().map(answered).collect()
 }
 
 /// Inserts a batch of several callers, each of which gets its own answer.
@@ -42,16 +41,22 @@ pub(super) async fn send_each(
     batch: FoldedBatch,
     max_wait: Duration,
 ) -> Result<Vec<Result<Inserted>>> {
-    let (mut rows, leaders) = batch.into_parts(true);
-    let answers = store::insert(connection, client.statements(), &mut rows, Some(max_wait)).await?;
+    let FoldedBatch { batch, leaders } = batch;
+    let mut batch = InsertBatch { is_each: true, ..batch };
+    let answers = store::insert(connection, client.statements(), &mut batch, Some(max_wait)).await?;
     check_busy(&answers, Some(max_wait))?;
     let rejections = rejections(&answers, &leaders);
     let results = deal(answers, &leaders).into_iter().zip(rejections);
     let result = |(inserted, rejection): (Option<Inserted>, Option<Rejection>)| match rejection {
         Some(rejection) => Err(Error::Rejected(vec![Rejection { index: 0, ..rejection }])),
-        None => inserted.ok_or_else(|| sqlx::Error::RowNotFound.into()),
+        None => answered(inserted),
     };
     Ok(results.map(result).collect())
+}
+
+/// The answer of an input, which the database always gives.
+pub(super) fn answered(inserted: Option<Inserted>) -> Result<Inserted> {
+    inserted.ok_or_else(|| sqlx::Error::Protocol("an insert has no answer".to_owned()).into())
 }
 
 fn check_busy(answers: &[Option<Answer>], max_wait: Option<Duration>) -> Result<()> {

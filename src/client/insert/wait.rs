@@ -53,12 +53,12 @@ impl<'a> IntoFuture for InsertAndWait<'a> {
     fn into_future(self) -> Self::IntoFuture {
         let Self { insert, timeout } = self;
         Box::pin(async move {
-            let client = insert.client();
-            if insert.has_connection() {
+            let client = insert.call.client;
+            if insert.call.connection.is_some() {
                 return Err(Error::InvalidOption {
                     option: "wait",
                     problem: "cannot be combined with tx, since no worker sees the job before the commit: commit, then call Client::wait for the job",
-                    given: insert.kind().to_owned(),
+                    given: insert.job.kind().to_owned(),
                 });
             }
             client.check_that_results_stay(insert.queue_name()).await?;

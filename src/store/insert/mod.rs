@@ -12,7 +12,6 @@
 
 mod answer;
 mod columns;
-mod edge;
 mod row;
 
 use std::time::Duration;
@@ -22,10 +21,9 @@ use sqlx::{PgConnection, Row};
 
 pub(crate) use self::answer::{Answer, RowOutcome};
 use self::answer::{index, outcome, share_jobs};
-use self::columns::Columns;
-use self::edge::bind_edges;
-pub(crate) use self::edge::{Edge, EdgeParent};
-pub(crate) use self::row::NewRow;
+pub(in crate::store) use self::columns::Columns;
+use self::columns::{bind_edges, have_times};
+pub(crate) use self::row::{Edge, EdgeParent, NewRow};
 use super::{Statements, interval, query};
 use crate::error::Result;
 
@@ -74,13 +72,12 @@ pub(crate) async fn insert(
         };
         return rows.drain(..).map(|row| Answer::of_unique(row, &answered).map(Some)).collect();
     }
-    let columns = Columns::of(rows);
     let max_wait = max_wait.map(interval);
     let inserting = if edges.is_empty() {
-        let inserting = columns.bind_to(query(&statements.insert_batch), *may_exist);
+        let inserting = Columns::of_batch(query(&statements.insert_batch), rows).any(*may_exist);
         inserting.bind(*in_order).bind(*is_each).bind(max_wait).bind(&*folded)
     } else {
-        let inserting = columns.bind_to(query(&statements.insert_graph), *may_exist);
+        let inserting = Columns::of_batch(query(&statements.insert_graph), rows).any(*may_exist);
         bind_edges(inserting.bind(*in_order).bind(max_wait).bind(&*folded), edges)
     };
     let answered = inserting.fetch_all(connection).await?;
@@ -91,7 +88,8 @@ pub(crate) async fn insert(
 
 /// Inserts one row with a new id that ignores duplicates. A look at its key is mostly enough.
 async fn insert_quickly(connection: &mut PgConnection, statements: &Statements, row: &NewRow) -> Result<PgRow> {
-    let answered = row.bind_to(query(&statements.insert_unique_one)).fetch_one(&mut *connection).await?;
+    let answered =
+        Columns::of_one(query(&statements.insert_unique_one), row).unique().fetch_one(&mut *connection).await?;
     match outcome(&answered)? {
         RowOutcome::Contested => insert_one(connection, statements, row, false, None).await,
         _ => Ok(answered),
@@ -106,7 +104,7 @@ async fn insert_one(
     may_exist: bool,
     max_wait: Option<Duration>,
 ) -> Result<PgRow> {
-    let inserting = row.bind_new_to(query(&statements.insert_one), may_exist).bind(max_wait.map(interval));
+    let inserting = Columns::of_one(query(&statements.insert_one), row).any(may_exist).bind(max_wait.map(interval));
     Ok(inserting.fetch_one(connection).await?)
 }
 
@@ -116,12 +114,10 @@ async fn insert_plain(
     rows: &mut Vec<NewRow>,
 ) -> Result<Vec<Option<Answer>>> {
     let answered = if let [row] = rows.as_slice() {
-        let inserting = row.bind_group_to(row.bind_job_to(query(&statements.insert_plain_one)));
-        let inserting = row.bind_expiry_to(inserting);
-        vec![inserting.fetch_one(connection).await?]
+        vec![Columns::of_one(query(&statements.insert_plain_one), row).plain().fetch_one(connection).await?]
     } else {
-        let columns = Columns::of(rows);
-        columns.bind_plain_to(query(&statements.insert_plain)).fetch_all(connection).await?
+        let inserting = Columns::of_batch(query(&statements.insert_plain), rows).plain();
+        inserting.bind(have_times(rows)).fetch_all(connection).await?
     };
     deal(std::mem::take(rows), &answered, Answer::of_plain)
 }

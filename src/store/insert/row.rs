@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use sqlx::types::Json;
 use time::OffsetDateTime;
 
-use crate::store::interval::claim_length;
-use crate::store::{Query, interval};
 use crate::unique::{Claim, OnConflict, Update};
+use crate::words::after::AfterCondition;
 use crate::words::group::Group;
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::JobRow;
@@ -35,6 +33,22 @@ pub(crate) struct NewRow {
     pub(crate) expiry: Option<Expiry>,
 }
 
+/// The parent of a job of the batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edge {
+    /// The place of the job that waits, counted from 0.
+    pub(crate) child: usize,
+    pub(crate) parent: EdgeParent,
+    pub(crate) condition: AfterCondition,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EdgeParent {
+    /// An earlier job of the batch, by its place.
+    OfBatch(usize),
+    Stored(JobId),
+}
+
 impl NewRow {
     /// The answer to a duplicate as `_insert_batch` reads it. The parameters of an update follow the word.
     pub(super) fn on_conflict(&self) -> Cow<'static, str> {
@@ -49,55 +63,6 @@ impl NewRow {
             }
             _ => word.into(),
         }
-    }
-
-    /// Binds all but the claim and the group, as the statements for one row begin.
-    pub(super) fn bind_job_to(&self, query: Query) -> Query {
-        query
-            .bind(self.id.as_uuid())
-            .bind(Json(&*self.args))
-            .bind(self.kind.as_str())
-            .bind(self.queue.as_str())
-            .bind(Json(&self.meta))
-            .bind(self.priority)
-            .bind(stored_count(self.max_attempts))
-            .bind(self.scheduled_at)
-            .bind(self.delay.map(interval))
-            .bind(self.is_pending)
-    }
-
-    /// Binds the group, with which the statements for one row end.
-    pub(in crate::store) fn bind_group_to(&self, query: Query) -> Query {
-        let group = self.group.as_ref();
-        query
-            .bind(group.map(|group| group.key.as_str()))
-            .bind(group.and_then(|group| group.limit).map(stored_count))
-            .bind(group.is_some_and(|group| group.in_order).then_some(true))
-    }
-
-    /// Binds the expiry, which follows the group.
-    pub(super) fn bind_expiry_to(&self, query: Query) -> Query {
-        let (at, length) = Expiry::parts(self.expiry);
-        query.bind(at).bind(length.map(interval))
-    }
-
-    /// Binds the row as `new_job.sql` reads it. `may_exist`: whether its id may be there already.
-    pub(in crate::store) fn bind_new_to(&self, query: Query, may_exist: bool) -> Query {
-        self.bind_to(query).bind(self.on_conflict()).bind(may_exist)
-    }
-
-    /// Binds the whole row.
-    pub(super) fn bind_to(&self, query: Query) -> Query {
-        let claim = self.claim.as_ref();
-        let query = self
-            .bind_job_to(query)
-            .bind(claim.map(|claim| claim.key.as_str()))
-            .bind(claim.map(|claim| claim.states.bits()))
-            .bind(claim.and_then(|claim| claim.period).map(claim_length))
-            .bind(claim.and_then(|claim| claim.ttl).map(claim_length))
-            .bind(claim.is_some_and(|claim| claim.until_start))
-            .bind(claim.is_some_and(|claim| claim.discard_on_reentry));
-        self.bind_expiry_to(self.bind_group_to(query))
     }
 
     /// The job that it is now, given what the database decided.

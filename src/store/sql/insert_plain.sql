@@ -1,6 +1,6 @@
 -- Inserts jobs that carry no unique key and have new ids, and wakes the runners that sleep. An array of one element
 -- stands for all places, an empty one for nulls. The statement's own time is theirs: now() would be the start of the
--- caller's transaction. Answers with a row for each job where one of them may not run at once ($11), and with one row
+-- caller's transaction. Answers with a row for each job where one of them may not run at once ($16), and with one row
 -- without a place, which stands for every job that no other row names.
 -- The look for idle runners comes before the rows: a runner that falls asleep in between finds them with its next poll.
 WITH entered AS (
@@ -26,8 +26,8 @@ WITH entered AS (
     FROM (SELECT statement_timestamp() AS at) AS t
     CROSS JOIN unnest(
         $1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::smallint[], $7::smallint[],
-        $8::timestamptz[], $9::interval[], $10::boolean[], $12::text[], $13::smallint[], $14::boolean[],
-        $15::timestamptz[], $16::interval[]
+        $8::timestamptz[], $9::interval[], $10::boolean[], $11::text[], $12::smallint[], $13::boolean[],
+        $14::timestamptz[], $15::interval[]
     ) AS u (
         id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending, group_key, group_limit, in_order,
         expires_at, expires_in
@@ -47,4 +47,4 @@ UNION ALL
 SELECT u.place::integer, e.state::text, statement_timestamp(), e.scheduled_at, NULL, NULL
 FROM entered AS e
 INNER JOIN unnest($1::uuid[]) WITH ORDINALITY AS u (id, place) ON u.id = e.id
-WHERE $11
+WHERE $16

@@ -5,7 +5,7 @@ INSERT INTO /* schema */job AS j (
     expires_at, expires_in
 )
 SELECT
-    $1, $3, $4, $2, $5, $6, $7, t.at, t.due_at,
+    $1, $2, $3, $4, $5, $6, $7, t.at, t.due_at,
     CASE WHEN $10 THEN 'pending' WHEN t.due_at > t.at THEN 'scheduled' ELSE 'available' END::/* schema */job_state,
     $11, $12, $13, coalesce($14::timestamptz, CASE WHEN NOT $10 THEN greatest(t.at, t.due_at) + $15::interval END), $15::interval
 FROM (
@@ -18,6 +18,6 @@ RETURNING
     j.unique_until AS new_unique_until,
     CASE
         WHEN j.state = 'available'
-            AND EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues @> ARRAY[$4::text])
-            THEN /* schema */_wake_runners(ARRAY[$4::text])
+            AND EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues @> ARRAY[$3::text])
+            THEN /* schema */_wake_runners(ARRAY[$3::text])
     END AS woken

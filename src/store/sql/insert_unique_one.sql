@@ -15,7 +15,7 @@ entered AS (
         expires_at, expires_in
     )
     SELECT
-        $1, $3, $4, $2, $5, $6, $7, t.at, t.due_at,
+        $1, $2, $3, $4, $5, $6, $7, t.at, t.due_at,
         CASE WHEN $10 THEN 'pending' WHEN t.due_at > t.at THEN 'scheduled' ELSE 'available' END::/* schema */job_state,
         $11, $12,
         coalesce(
@@ -46,14 +46,14 @@ SELECT
     j.*,
     CASE
         WHEN e.state = 'available'
-            AND EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues @> ARRAY[$4::text])
-            THEN /* schema */_wake_runners(ARRAY[$4::text])
+            AND EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues @> ARRAY[$3::text])
+            THEN /* schema */_wake_runners(ARRAY[$3::text])
     END AS woken,
     CASE
         WHEN (j.unique_until IS NULL OR j.unique_until > clock_timestamp()) AND j.id IS NOT NULL
             AND NOT /* schema */_has_expired(j.expires_at, j.state::/* schema */job_state, clock_timestamp())
             AND EXISTS (SELECT FROM /* schema */duplicate_audit AS a WHERE a.stopped_at IS NULL)
-            THEN /* schema */_note_duplicates(ARRAY[$3::text], ARRAY[$11::text], ARRAY[j.id], ARRAY[1])
+            THEN /* schema */_note_duplicates(ARRAY[$2::text], ARRAY[$11::text], ARRAY[j.id], ARRAY[1])
     END AS noted
 FROM (SELECT) AS once
 LEFT JOIN entered AS e ON true

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::state::{Reply, SharedInsert};
 use crate::client::Client;
 use crate::client::insert::batch::FoldedBatch;
-use crate::client::insert::send::{send, send_each};
+use crate::client::insert::send::{answered, send, send_each};
 use crate::client::pooled_connection::PooledConnection;
 use crate::error::{Error, Result};
 use crate::words::job::Inserted;
@@ -35,7 +35,7 @@ pub(super) async fn send_shared(
         let rows = inserts.iter().map(|insert| insert.row.clone()).collect();
         let sent = tokio::select! {
             biased;
-            sent = send_each(client, connection, FoldedBatch::fold(rows, false), MAX_SHARED_WAIT) => sent,
+            sent = send_each(client, connection, FoldedBatch::fold(rows, false, Vec::new()), MAX_SHARED_WAIT) => sent,
             () = all_gone(&mut inserts) => return false,
         };
         connection.note(sent.as_ref().err());
@@ -117,12 +117,12 @@ impl SharedInsert {
         let Self { row, mut answer } = self;
         let inserted = tokio::select! {
             biased;
-            inserted = send(client, connection, FoldedBatch::fold(vec![row], false), None, true) => inserted,
+            inserted = send(client, connection, FoldedBatch::fold(vec![row], false, Vec::new()), None, true) => inserted,
             () = answer.closed() => return false,
         };
         connection.note(inserted.as_ref().err());
         let is_well = matches!(inserted, Ok(_) | Err(Error::QueueFull { .. }));
-        let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(|| sqlx::Error::RowNotFound.into()));
+        let inserted = inserted.and_then(|mut inserted| answered(inserted.pop()));
         drop(answer.send(Reply::Answer(inserted)));
         is_well
     }

@@ -1,10 +1,11 @@
 //! The value of a job that decides its place.
 
+use std::borrow::Cow;
+
 use time::OffsetDateTime;
 
 use super::Client;
-use super::placed_row::value_of;
-use super::rows::{LayeredJobs, needs_clock};
+use super::resolve::{Resolver, needs_clock, value_of};
 use crate::error::{Error, Result};
 use crate::words::ident::JobId;
 use crate::words::job::NewJob;
@@ -32,10 +33,9 @@ impl Client {
             job.options.id.get_or_insert_with(JobId::generate);
         }
         // The time is that of a window, which decides no place.
-        let row =
-            LayeredJobs::new(self, vec![job.clone()]).for_any_place().rows(Some(OffsetDateTime::UNIX_EPOCH))?.pop();
-        match row.as_ref().map(|row| value_of(&way, row)).transpose()?.flatten() {
-            Some(value) => Ok(value.into_owned()),
+        let row = Resolver::new(self, Some(OffsetDateTime::UNIX_EPOCH)).for_any_place().resolve(job.clone())?;
+        match value_of(&way, &row)?.map(Cow::into_owned) {
+            Some(value) => Ok(value),
             None => refuse("the job has no such value", way.as_str()),
         }
     }

@@ -1,0 +1,323 @@
+//! From a job to its row: layers the options, checks every value, makes the key.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sqlx::PgConnection;
+use time::{OffsetDateTime, UtcOffset};
+
+use super::Client;
+use super::payload::{check_args, check_meta, read_args};
+use crate::client::passed::TimePassed;
+use crate::client::place_guard::PlaceGuard;
+use crate::error::{Error, Result};
+use crate::period;
+use crate::store::{self, NewRow};
+use crate::unique::{OnConflict, Subject, UniquePolicy};
+use crate::words::group::{Group, GroupBy};
+use crate::words::ident::{Kind, NewIds, QueueName};
+use crate::words::job::NewJob;
+use crate::words::opts::{Expiry, InsertOptions, Start, Unique};
+use crate::words::place_by::{PlaceBy, member};
+
+const DEFAULT_MAX_ATTEMPTS: u16 = 25;
+const MAX_MAX_ATTEMPTS: u16 = 32_767;
+
+/// The longest wait, as for every other duration. Sums of times stay within what both sides can
+/// write.
+const LONGEST_DELAY: Duration = Duration::from_secs(36_525 * 86_400);
+const SCHEDULE_YEARS: std::ops::RangeInclusive<i32> = 1..=9_000;
+
+/// Makes rows of jobs. A value that many jobs of a call share is made once.
+pub(super) struct Resolver<'a> {
+    /// The options of jobs that have none. `None`: the client has none, either.
+    defaults: Option<&'a InsertOptions>,
+    /// The place that the jobs must belong to. `None`: any.
+    place: Option<&'a PlaceGuard>,
+    /// The database's time, where a key depends on it.
+    now: Option<OffsetDateTime>,
+    max_args_bytes: usize,
+    passed: TimePassed,
+    ids: NewIds,
+    kind: Option<Kind>,
+    queue: Option<QueueName>,
+}
+
+impl<'a> Resolver<'a> {
+    pub(super) fn new(client: &'a Client, now: Option<OffsetDateTime>) -> Self {
+        Self {
+            defaults: Some(client.defaults()).filter(|defaults| !defaults.is_empty()),
+            place: client.inner.place.as_deref(),
+            now,
+            max_args_bytes: client.max_args_bytes(),
+            passed: client.passed(),
+            ids: NewIds::now(),
+            kind: None,
+            queue: None,
+        }
+    }
+
+    /// The same, whatever place the jobs belong to.
+    pub(super) fn for_any_place(self) -> Self {
+        Self { place: None, ..self }
+    }
+
+    /// Checks a job, and makes its row.
+    pub(super) fn resolve(&mut self, job: NewJob) -> Result<NewRow> {
+        let has_given_id = job.has_given_id();
+        let NewJob { kind, args, options, parents, mark: _, has_new_id: _ } = job;
+        let options = match self.defaults {
+            Some(defaults) => options.or(defaults),
+            None => options,
+        };
+        // An id that the caller did not give decides no place.
+        let way = options.place.clone().filter(|way| *way != PlaceBy::Id || has_given_id);
+        let mut row = self.row(&kind, args, options)?;
+        if let (Some(place), Some(way)) = (self.place, way)
+            && let Some(value) = value_of(&way, &row)?
+        {
+            place.check_job(row.kind.as_str(), &value)?;
+        }
+        if !parents.is_empty() {
+            if row.is_pending {
+                let problem = "must not stand together with after";
+                return Err(Error::InvalidOption { option: "pending", problem, given: "true".to_owned() });
+            }
+            row.is_pending = true;
+        }
+        Ok(row)
+    }
+
+    fn row(&mut self, kind: &str, args: Result<Box<RawValue>, String>, options: InsertOptions) -> Result<NewRow> {
+        let InsertOptions {
+            id,
+            queue,
+            priority,
+            max_attempts,
+            start: given_start,
+            meta,
+            unique,
+            group,
+            group_limit,
+            in_order,
+            expiry,
+            place: _,
+        } = options;
+        let kind = again(kind, &mut self.kind, Kind::parse)?;
+        let queue = match queue {
+            None => QueueName::default(),
+            Some(queue) => again(&queue, &mut self.queue, QueueName::parse)?,
+        };
+        let args = args.map_err(|problem| Error::InvalidJson { what: "args", kind: kind.to_string(), problem })?;
+        check_args(kind.as_str(), &args, self.max_args_bytes)?;
+        check_meta(kind.as_str(), &meta)?;
+        let max_attempts = check_attempts(max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS))?;
+        let start = self.start_of(given_start, unique.as_ref())?;
+        check_expiry(expiry, given_start)?;
+        let mut row = NewRow {
+            id: id.unwrap_or_else(|| self.ids.generate()),
+            kind,
+            queue,
+            args,
+            meta,
+            priority: priority.unwrap_or(0),
+            max_attempts,
+            scheduled_at: if let Start::At(at) = start { Some(at) } else { None },
+            delay: if let Start::After(delay) = start { Some(delay) } else { None },
+            is_pending: start == Start::WhenReleased,
+            claim: None,
+            group: None,
+            expiry,
+        };
+        row.claim = match unique {
+            None | Some(Unique::No) => None,
+            Some(Unique::Key(key)) => Some(key.claim()?),
+            Some(Unique::Policy(policy)) => self.read(&row, &policy, |subject| policy.resolve(subject))?,
+        };
+        if group != Some(GroupBy::Nothing) {
+            let key = match group {
+                None | Some(GroupBy::Nothing) => None,
+                Some(GroupBy::Key(key)) => Some(key),
+                Some(GroupBy::Policy(policy)) => self.group_key(&row, &policy)?,
+            };
+            row.group = Group::new(key, group_limit, in_order.unwrap_or_default())?;
+        }
+        check_max_delay(&row)?;
+        Ok(row)
+    }
+
+    /// When a job is due: as its options say, or else as long from now as its policy debounces it.
+    fn start_of(&self, given: Option<Start>, unique: Option<&Unique>) -> Result<Start> {
+        let start = given.or_else(|| unique.and_then(Unique::delay).map(Start::After)).unwrap_or(Start::Now);
+        check_start(start)?;
+        Ok(match (start, unique, self.now) {
+            // Due in the window that its key is made for.
+            (Start::After(delay), Some(Unique::Policy(policy)), Some(now)) if policy.needs_clock() => {
+                Start::At(now + delay)
+            }
+            _ => start,
+        })
+    }
+
+    /// Shows `make` the parts of a row that a policy may read. Args and meta are read only when its key needs them. The time
+    /// that decides a window is the job's own where it has one, else the database's now.
+    fn read<T>(&self, row: &NewRow, policy: &UniquePolicy, make: impl FnOnce(&Subject<'_>) -> Result<T>) -> Result<T> {
+        let kind = row.kind.as_str();
+        let args = if policy.needs_args() { read_args(kind, &row.args)? } else { Value::Null };
+        let meta = if policy.needs_meta() { Value::Object(row.meta.clone()) } else { Value::Null };
+        let window_at = row.scheduled_at.or(self.now).map(|due| self.passed.window_at(due));
+        make(&Subject { kind, queue: row.queue.as_str(), args: &args, meta: &meta, window_at })
+    }
+
+    /// The key of the group that a policy makes. `None`: the policy enforces nothing.
+    fn group_key(&self, row: &NewRow, policy: &UniquePolicy) -> Result<Option<String>> {
+        if policy.needs_clock() {
+            return Err(Error::InvalidPolicy { field: "window", problem: "a group has none".to_owned() });
+        }
+        self.read(row, policy, |subject| policy.group_key(subject))
+    }
+}
+
+/// The row of one job, with the canonical text of its key where there is one.
+pub(in crate::client) async fn prepare_one(
+    client: &Client,
+    connection: &mut PgConnection,
+    job: NewJob,
+) -> Result<(NewRow, Option<String>)> {
+    let mut resolver = Resolver::new(client, clock(client, connection, std::slice::from_ref(&job)).await?);
+    let options = job.options.or(client.defaults());
+    let unique = options.unique.clone();
+    let row = resolver.row(&job.kind, job.args, options)?;
+    let canonical = match &unique {
+        Some(Unique::Policy(policy)) => resolver.read(&row, policy, |subject| policy.canonical(subject))?,
+        Some(Unique::Key(_) | Unique::No) | None => None,
+    };
+    Ok((row, canonical))
+}
+
+/// Whether an id is the caller's, and so may be there already.
+pub(super) fn has_given_ids(jobs: &[NewJob]) -> bool {
+    jobs.iter().any(NewJob::has_given_id)
+}
+
+/// The database's time, if a key depends on it.
+pub(super) async fn clock(
+    client: &Client,
+    connection: &mut PgConnection,
+    jobs: &[NewJob],
+) -> Result<Option<OffsetDateTime>> {
+    if !jobs.iter().any(|job| needs_clock(&job.options, client.defaults())) {
+        return Ok(None);
+    }
+    store::database_time(connection, client.statements()).await.map(Some)
+}
+
+pub(in crate::client) fn needs_clock(options: &InsertOptions, defaults: &InsertOptions) -> bool {
+    let unique = options.unique.as_ref().or(defaults.unique.as_ref());
+    let is_windowed = matches!(unique, Some(Unique::Policy(policy)) if policy.needs_clock());
+    is_windowed && !matches!(options.start.or(defaults.start), Some(Start::At(_)))
+}
+
+/// A job that is due after the longest delay of its policy could never be pushed. The database checks a `scheduled_at`.
+fn check_max_delay(row: &NewRow) -> Result<()> {
+    let updates = row.claim.as_ref().filter(|claim| claim.on_conflict == OnConflict::Update);
+    match (updates.and_then(|claim| claim.update.max_delay()), row.delay) {
+        (Some(max_delay), Some(delay)) if delay >= max_delay => Err(Error::InvalidPolicy {
+            field: "max_delay",
+            problem: format!(
+                "must be longer than the delay: {} and {}",
+                period::write(max_delay),
+                period::write(delay)
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn check_attempts(max_attempts: u16) -> Result<u16> {
+    if (1..=MAX_MAX_ATTEMPTS).contains(&max_attempts) {
+        return Ok(max_attempts);
+    }
+    let given = max_attempts.to_string();
+    Err(Error::InvalidOption { option: "max_attempts", problem: "must be 1 to 32767", given })
+}
+
+/// Parses a name, or shares the `last` one's text where it is the same again.
+fn again<N: AsRef<str> + Clone>(given: &str, last: &mut Option<N>, parse: fn(&str) -> Result<N>) -> Result<N> {
+    if let Some(last) = last.as_ref().filter(|last| last.as_ref() == given) {
+        return Ok(last.clone());
+    }
+    Ok(last.insert(parse(given)?).clone())
+}
+
+fn check_start(start: Start) -> Result<()> {
+    match start {
+        Start::After(delay) if delay > LONGEST_DELAY => Err(Error::InvalidOption {
+            option: "scheduled_in",
+            problem: "must not be longer than 100 years",
+            given: format!("{delay:?}"),
+        }),
+        Start::At(at) => check_schedule(at),
+        Start::Now | Start::After(_) | Start::WhenReleased => Ok(()),
+    }
+}
+
+/// The time by which a job has to start: later than the time that it is scheduled for, in the years that the table holds.
+fn check_expiry(expiry: Option<Expiry>, start: Option<Start>) -> Result<()> {
+    match (expiry, start) {
+        (Some(Expiry::At(at)), Some(Start::At(due))) if at <= due => Err(Error::InvalidOption {
+            option: "expires_at",
+            problem: "must be after scheduled_at",
+            given: format!("{at} and {due}"),
+        }),
+        (Some(Expiry::At(at)), _) => check_year("expires_at", at),
+        (Some(Expiry::In(length)), _) if length.as_micros() == 0 || length > LONGEST_DELAY => {
+            Err(Error::InvalidOption {
+                option: "expires_in",
+                problem: "must be more than 0 and at most 100 years",
+                given: format!("{length:?}"),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(in crate::client) fn check_schedule(at: OffsetDateTime) -> Result<()> {
+    check_year("scheduled_at", at)
+}
+
+fn check_year(option: &'static str, at: OffsetDateTime) -> Result<()> {
+    // In UTC, as the database does: an offset moves the year. Beyond 9999 there is no year in UTC.
+    if at.checked_to_offset(UtcOffset::UTC).is_some_and(|at| SCHEDULE_YEARS.contains(&at.year())) {
+        return Ok(());
+    }
+    Err(Error::InvalidOption { option, problem: "must be in the years 1 to 9000", given: at.to_string() })
+}
+
+/// The value of a job that decides its place. `None`: it has no such value.
+pub(super) fn value_of<'a>(way: &PlaceBy, row: &'a NewRow) -> Result<Option<Cow<'a, str>>> {
+    Ok(match way {
+        PlaceBy::UniqueKey => row.claim.as_ref().map(|claim| claim.key.as_str().into()),
+        PlaceBy::Group => row.group.as_ref().map(|group| group.key.as_str().into()),
+        PlaceBy::Id => Some(row.id.to_string().into()),
+        PlaceBy::Arg(selector) => member(&read_args(row.kind.as_str(), &row.args)?, selector)?.map(Cow::from),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_checked_once_and_shared_where_it_comes_again() {
+        let mut last = None;
+        let mut next = |given| again(given, &mut last, Kind::parse);
+        let first = next("a").unwrap();
+        assert_eq!(next("a").unwrap().as_str().as_ptr(), first.as_str().as_ptr());
+        assert!(next("").is_err());
+        assert_eq!(next("b").unwrap().as_str(), "b");
+        assert_eq!(next("a").unwrap(), first);
+    }
+}
