@@ -23,7 +23,7 @@ use super::credentials::{Credentials, Rights, User, digest};
 use super::delays::Delays;
 use super::password::Checker;
 use super::peer::Peer;
-use super::places::Place;
+use super::slots::Slot;
 
 /// How many passwords are hashed at once.
 const HASHES: usize = 2;
@@ -89,8 +89,8 @@ async fn check(State(checks): State<Arc<Checks>>, mut request: Request, next: Ne
     let peer = request.extensions().get::<ConnectInfo<Peer>>().and_then(|info| info.0.ip);
     match checks.verdict(request.headers(), peer).await {
         Verdict::User(user) => {
-            if let Some(place) = request.extensions().get::<Arc<Place>>() {
-                place.trust();
+            if let Some(slot) = request.extensions().get::<Arc<Slot>>() {
+                slot.trust();
             }
             request.extensions_mut().insert(user);
             next.run(request).await
@@ -191,7 +191,7 @@ impl Checks {
             match self.delays.turn(peer) {
                 Some((delay, of_peer)) if turn.is_none() => {
                     drop(permit);
-                    // Few wait, because each has a place among the requests. Two more know the turn: this request and the delays.
+                    // Few wait, because each has a slot among the requests. Two more know the turn: this request and the delays.
                     if Arc::strong_count(&of_peer) >= WAITING + 2 {
                         return Some(Verdict::TooOften(delay));
                     }

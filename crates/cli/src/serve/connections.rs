@@ -1,12 +1,12 @@
 //! Connections of browsers, scripts and proxies: how many there may be, and how long each part of a request may take.
 //!
 //! ```text
-//! accept ─▶ place ─▶ TLS ─▶ head of a request ─▶ credentials ─▶ its body ─▶ answer ─▶ next request
+//! accept ─▶ slot ─▶ TLS ─▶ head of a request ─▶ credentials ─▶ its body ─▶ answer ─▶ next request
 //!                   └─────── within `read` ───┘              └ Checks ┘
 //! ```
 //!
-//! A client that sends its request slowly, or sends none, loses its connection. When all places are taken it loses it to the
-//! next client at once: see [`Places`].
+//! A client that sends its request slowly, or sends none, loses its connection. When all slots are taken it loses it to the
+//! next client at once: see [`Slots`].
 
 use std::convert::Infallible;
 use std::io;
@@ -33,7 +33,7 @@ use tower_service::Service;
 
 use super::authenticate::is_probe;
 use super::peer::Peer;
-use super::places::{Place, Places, Taken};
+use super::slots::{Slot, Slots, Taken};
 
 /// The most bytes of the head of a request, to which hyper adds its last read.
 const MAX_HEAD: usize = 64 * 1024;
@@ -41,7 +41,7 @@ const MAX_HEAD: usize = 64 * 1024;
 /// How long a client may take to read an answer, a page of 100 KB.
 const READ_ANSWER: Duration = Duration::from_secs(60);
 
-/// The time between two warnings that all places are taken.
+/// The time between two warnings that all slots are taken.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
 /// The limits of all connections, and the form of the answers beyond them.
@@ -93,7 +93,7 @@ pub(super) async fn serve<L, S, F>(
             accepted = listener.accept() => accepted,
             () = stop.cancelled() => break,
         };
-        // Without a place the connection is closed.
+        // Without a slot the connection is closed.
         let Some(taken) = connections.take() else { continue };
         let secured = secure(stream);
         connections.spawn(Box::pin(async { Ok(Box::pin(secured.await?) as AnyStream) }), peer(&address), taken);
@@ -105,7 +105,7 @@ pub(super) async fn serve<L, S, F>(
 /// The connections of one listener. Its functions name no type of stream, so that HTTP is compiled once.
 struct Connections {
     shared: Arc<Shared>,
-    places: Arc<Places>,
+    slots: Arc<Slots>,
     open: GracefulShutdown,
     http: http1::Builder,
     warned_at: Option<Instant>,
@@ -116,12 +116,12 @@ impl Connections {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(limits.read).max_buf_size(MAX_HEAD);
         let shared = Arc::new(Shared { router, limits, requests: Semaphore::new(limits.most as usize) });
-        Self { shared, places: Arc::default(), open: GracefulShutdown::new(), http, warned_at: None }
+        Self { shared, slots: Arc::default(), open: GracefulShutdown::new(), http, warned_at: None }
     }
 
-    /// Takes a place for a connection. `None`: there is none.
+    /// Takes a slot for a connection. `None`: there is none.
     fn take(&mut self) -> Option<Taken> {
-        let (taken, was_full) = self.places.take(self.shared.limits.most as usize)?;
+        let (taken, was_full) = self.slots.take(self.shared.limits.most as usize)?;
         if was_full && self.warned_at.is_none_or(|at| at.elapsed() > WARN_EVERY) {
             tracing::warn!("all connections are taken: new ones displace those that wait; see --max-clients");
             self.warned_at = Some(Instant::now());
@@ -130,11 +130,11 @@ impl Connections {
     }
 
     fn spawn(&self, secured: Handshake, peer: Peer, taken: Taken) {
-        let (shared, place) = (Arc::clone(&self.shared), Arc::clone(&taken.place));
+        let (shared, slot) = (Arc::clone(&self.shared), Arc::clone(&taken.slot));
         let read = shared.limits.read;
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
-            request.extensions_mut().insert(Arc::clone(&place));
+            request.extensions_mut().insert(Arc::clone(&slot));
             answer(Arc::clone(&shared), request)
         });
         let (http, watcher) = (self.http.clone(), self.open.watcher());
@@ -151,7 +151,7 @@ impl Connections {
                 ended = connection => if let Err(error) = ended {
                     tracing::debug!(error = ?error.to_string(), "a connection ended with an error");
                 },
-                () = taken.place.lost(read + READ_ANSWER) => {}
+                () = taken.slot.lost(read + READ_ANSWER) => {}
             }
             drop(taken);
         });
@@ -168,12 +168,12 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
 async fn route(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response, Infallible> {
     let mut router = shared.router.clone();
     if is_probe(request.uri()) {
-        // A probe needs no permit, and its connection can lose its place meanwhile.
+        // A probe needs no permit, and its connection can lose its slot meanwhile.
         return router.call(request.map(Body::new)).await;
     }
     let permit = timeout(shared.limits.read, shared.requests.acquire()).await;
-    let place = request.extensions().get::<Arc<Place>>().cloned();
-    match (permit, place.and_then(|place| place.work())) {
+    let slot = request.extensions().get::<Arc<Slot>>().cloned();
+    match (permit, slot.and_then(|slot| slot.work())) {
         (Ok(Ok(_permit)), Some(_working)) => router.call(request.map(Body::new)).await,
         _ => {
             let headers = [(header::RETRY_AFTER, "5"), (header::CONNECTION, "close")];

@@ -16,8 +16,8 @@ mod listener;
 mod ojs;
 mod password;
 mod peer;
-mod places;
 mod pool;
+mod slots;
 mod tls;
 
 use std::net::SocketAddr;
