@@ -19,31 +19,26 @@
 //! extend its lease goes back to waiting for it.
 
 mod batch_size;
-mod batches;
 mod connection;
-mod expirer;
+mod database_service;
 mod id_ranges;
 mod lease;
 #[cfg(feature = "periodic")]
 mod periodic;
-mod promoter;
 mod pruner;
 mod reindexer;
 mod releaser;
-mod rescuer;
 mod service;
 mod set_aside;
 mod step;
 
 pub(crate) use self::connection::SharedConnection;
-pub(crate) use self::expirer::Expirer;
+pub(crate) use self::database_service::{DatabaseService, MAX_CRASHES};
 pub(crate) use self::lease::Holder;
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::PeriodicInserter;
-pub(crate) use self::promoter::Promoter;
 pub(crate) use self::pruner::Pruner;
 pub(crate) use self::reindexer::Reindexer;
 pub(crate) use self::releaser::Releaser;
-pub(crate) use self::rescuer::{MAX_CRASHES, Rescuer};
 pub(crate) use self::service::serve;
 pub(crate) use self::set_aside::named;

@@ -33,7 +33,9 @@ const LONGEST_REST_WITHOUT_ANY: Duration = Duration::from_secs(10);
 pub(crate) struct PeriodicInserter;
 
 impl Service for PeriodicInserter {
-    const NAME: &'static str = "periodic";
+    fn name(&self) -> &'static str {
+        "periodic"
+    }
 
     fn margin(&self) -> Duration {
         Duration::from_secs(2)

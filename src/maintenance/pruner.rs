@@ -191,7 +191,9 @@ impl Pruner {
 }
 
 impl Service for Pruner {
-    const NAME: &'static str = "pruner";
+    fn name(&self) -> &'static str {
+        "pruner"
+    }
 
     fn margin(&self) -> Duration {
         Duration::from_secs(10)

@@ -50,7 +50,7 @@ impl Reindexer {
         let has_invalid = store::failed_indexes(connection, statements).await?.iter().any(|(_, is_owner)| *is_owner);
         // A run that invalid indexes prevent is still due when they are gone.
         let has_work = !has_invalid
-            && store::begin_run(connection, statements, Self::NAME, self.interval).await?
+            && store::begin_run(connection, statements, self.name(), self.interval).await?
             && !store::large_tables(connection, statements, PAGES).await?.is_empty();
         session.end().await?;
         Ok((has_invalid, has_work))
@@ -98,7 +98,9 @@ async fn drop_invalid(connection: &mut PgConnection, holder: &Holder) -> Result<
 }
 
 impl Service for Reindexer {
-    const NAME: &'static str = "reindexer";
+    fn name(&self) -> &'static str {
+        "reindexer"
+    }
 
     // A rebuild of a large index may take hours.
     const LONGEST_RUN: Duration = Duration::from_secs(86_400);

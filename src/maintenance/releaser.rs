@@ -148,7 +148,9 @@ impl Releaser {
 }
 
 impl Service for Releaser {
-    const NAME: &'static str = "releaser";
+    fn name(&self) -> &'static str {
+        "releaser"
+    }
 
     fn margin(&self) -> Duration {
         Duration::from_secs(2)

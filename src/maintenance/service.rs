@@ -24,7 +24,7 @@ const RELEASE_WAIT: Duration = Duration::from_secs(2);
 /// A maintenance service.
 pub(crate) trait Service: Send {
     /// As in the table `maintenance`.
-    const NAME: &'static str;
+    fn name(&self) -> &'static str;
 
     /// How long a run may take before the shared connection counts as dead.
     const LONGEST_RUN: Duration = LONGEST_RUN;
@@ -43,15 +43,15 @@ pub(crate) trait Service: Send {
 
 /// Waits for the lease of a service and runs the service while it has the lease, until stopped.
 pub(crate) async fn serve<S: Service>(mut service: S, holder: Holder, stop: CancellationToken) {
-    let mut lease = ServiceLease::new(S::NAME, holder);
+    let mut lease = ServiceLease::new(service.name(), holder);
     tokio::select! {
         () = stop.cancelled() => {}
         never = run_repeatedly(&mut service, &mut lease) => match never {},
     }
     match tokio::time::timeout(RELEASE_WAIT, lease.release()).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(service = S::NAME, %error, "lease not released: it expires by itself"),
-        Err(_) => tracing::debug!(service = S::NAME, "lease not released in time: it expires by itself"),
+        Ok(Err(error)) => tracing::debug!(service = service.name(), %error, "lease not released: it expires by itself"),
+        Err(_) => tracing::debug!(service = service.name(), "lease not released in time: it expires by itself"),
     }
 }
 
@@ -70,7 +70,7 @@ async fn run_repeatedly<S: Service>(service: &mut S, lease: &mut ServiceLease) -
                 wait
             }
             Ok(Err(error)) => {
-                tracing::warn!(service = S::NAME, %error, "maintenance failed, trying again");
+                tracing::warn!(service = service.name(), %error, "maintenance failed, trying again");
                 // Another service has the connection for longer than an answer can take. Or its session is at fault: a
                 // primary that became a standby refuses everything, and a new connection leads to the new primary.
                 if matches!(error, Error::Database(sqlx::Error::PoolTimedOut)) || error.is_of_session() {
@@ -79,7 +79,7 @@ async fn run_repeatedly<S: Service>(service: &mut S, lease: &mut ServiceLease) -
                 failed()
             }
             Err(_) => {
-                tracing::warn!(service = S::NAME, "maintenance failed: no answer; trying again");
+                tracing::warn!(service = service.name(), "maintenance failed: no answer; trying again");
                 lease.holder().connection.replace();
                 failed()
             }

@@ -16,12 +16,6 @@ const NAMED: usize = 20;
 pub(super) struct RefusedJobs(HashMap<Uuid, Instant>);
 
 impl RefusedJobs {
-    /// The jobs that are set aside now.
-    pub(super) fn ids(&mut self, now: Instant) -> Vec<Uuid> {
-        self.0.retain(|_, until| *until > now);
-        self.0.keys().copied().collect()
-    }
-
     /// Sets refused jobs aside, and logs those that are new: one line for all with the same error.
     pub(super) fn add(&mut self, verb: &str, refused: Vec<(Uuid, String)>) {
         let now = Instant::now();
@@ -45,17 +39,4 @@ pub(crate) fn named(ids: &[Uuid]) -> String {
     let more = ids.len() - named.len();
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{and_more}", named.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_job_is_set_aside_for_a_while() {
-        let mut aside = RefusedJobs::default();
-        aside.add("test", vec![(Uuid::max(), "no".to_owned())]);
-        assert_eq!(aside.ids(Instant::now()), [Uuid::max()]);
-        assert!(aside.ids(Instant::now() + SET_ASIDE_FOR).is_empty());
-    }
 }

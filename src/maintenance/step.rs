@@ -19,9 +19,6 @@ use crate::words::bisection::Bisection;
 /// No part begins later than this after the first, since the run must end in time.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// The rest after a bisection that did nothing and left jobs over.
-const REST: Duration = Duration::from_secs(1);
-
 /// The statement of a service.
 pub(super) trait Step: Sync {
     /// Its effect on jobs as a verb, for the log.
@@ -150,9 +147,4 @@ async fn run_part<S: Step>(holder: &Holder, step: &S, only: Option<&[Uuid]>) -> 
 pub(super) fn is_refusal(error: &Error) -> bool {
     let is_said = matches!(error, Error::Database(sqlx::Error::Database(said)) if said.code().is_some());
     is_said && !error.is_of_server() && !error.is_retryable() && !error.is_mix_up() && !error.is_notify_queue_full()
-}
-
-/// How long to rest after a step that may have more to do. `None`: it has not.
-pub(super) fn rest(has_more: bool, changed: usize) -> Option<Duration> {
-    has_more.then_some(if changed > 0 { Duration::ZERO } else { REST })
 }

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::maintenance::{self, Expirer, Holder, MAX_CRASHES, Promoter, Pruner, Reindexer, Releaser, Rescuer};
+use crate::maintenance::{self, DatabaseService, Holder, MAX_CRASHES, Pruner, Reindexer, Releaser};
 #[cfg(feature = "periodic")]
 use crate::words::periodic::PeriodicJob;
 use crate::words::retention::Retention;
@@ -58,12 +58,14 @@ impl MaintenanceSettings {
         background: &TaskTracker,
         stopping: &CancellationToken,
     ) {
-        let promoter = Promoter::new(self.promote_interval);
-        let rescuer = Rescuer::new(lease, self.max_crashes);
         let pruner = Pruner::new(self.prune_interval, self.retention);
-        background.spawn(maintenance::serve(promoter, holder.clone(), stopping.clone()));
-        background.spawn(maintenance::serve(Expirer::new(self.promote_interval), holder.clone(), stopping.clone()));
-        background.spawn(maintenance::serve(rescuer, holder.clone(), stopping.clone()));
+        for service in [
+            DatabaseService::promoter(self.promote_interval),
+            DatabaseService::expirer(self.promote_interval),
+            DatabaseService::rescuer(lease, self.max_crashes),
+        ] {
+            background.spawn(maintenance::serve(service, holder.clone(), stopping.clone()));
+        }
         background.spawn(maintenance::serve(pruner, holder.clone(), stopping.clone()));
         let releaser = Releaser::new(parent_ended, self.promote_interval);
         background.spawn(maintenance::serve(releaser, holder.clone(), stopping.clone()));

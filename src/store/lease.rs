@@ -119,18 +119,6 @@ pub(crate) async fn remove_runner(connection: &mut PgConnection, statements: &St
     Ok(())
 }
 
-/// Ends the leases, rates and holds that a clock which went back would let last too long. Returns how many.
-pub(crate) async fn end_future_times(connection: &mut PgConnection, statements: &Statements) -> Result<i64> {
-    let ending = query(&statements.end_future_times).persistent(false);
-    Ok(ending.fetch_one(connection).await?.try_get(0)?)
-}
-
-/// Deletes runners that died long ago and have no jobs left.
-pub(crate) async fn remove_dead_runners(connection: &mut PgConnection, statements: &Statements) -> Result<()> {
-    query(&statements.remove_dead_runners).execute(connection).await?;
-    Ok(())
-}
-
 /// The names of the live runners.
 pub(crate) async fn live_runners(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<String>> {
     let rows = query(&statements.live_runners).fetch_all(connection).await?;

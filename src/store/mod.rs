@@ -79,12 +79,11 @@ use self::interval::lock_timeout;
 pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::kind::{list_kinds, register_kinds, remove_kind};
 pub(crate) use self::lease::{
-    CompletedKept, RunnerRow, Worked, end_future_times, extend_lease, live_runners, note_deploy, register_runner,
-    remove_dead_runners, remove_runner, set_runner_idle,
+    CompletedKept, RunnerRow, Worked, extend_lease, live_runners, note_deploy, register_runner, remove_runner,
+    set_runner_idle,
 };
 pub(crate) use self::maintain::{
-    Expired, IdRange, Promoted, PruneBounds, Pruned, Rescued, RetentionLimits, due_jobs, expire, expired_jobs,
-    jobs_in_range, lost_jobs, promote, prune, prune_bounds, prune_groups, rescue,
+    IdRange, PruneBounds, Pruned, RetentionLimits, jobs_in_range, prune, prune_bounds, prune_groups,
 };
 #[cfg(feature = "migrate")]
 pub(crate) use self::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
@@ -116,7 +115,9 @@ pub(crate) use self::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs,
 pub(crate) use self::savepoint::{begin_savepoint, end_savepoint};
 pub(crate) use self::schema_objects::{SchemaObject, golden_objects, schema_objects};
 pub(crate) use self::select::{count, last_id, list, matching_ids};
-pub(crate) use self::service::{begin_bounded, bound, end_after, plan_by_index, release_service, take_service};
+pub(crate) use self::service::{
+    ChangedJob, ServiceRun, begin_bounded, bound, end_after, plan_by_index, release_service, run_service, take_service,
+};
 pub(crate) use self::single_reads::{database_time, holder, job_by_id};
 pub(crate) use self::statement_limit::{begin_look_up, limit_statements, restore_statement_limit};
 pub(crate) use self::statements::Statements;

@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::Value;
+use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, Transaction};
 use uuid::Uuid;
 
 use super::{Statements, interval, milliseconds, query};
 use crate::error::Result;
+use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::state::JobState;
 
 /// The limits of a maintenance statement. It takes small batches and skips locked rows, so a statement near these
 /// limits is stuck, and the services that share its connection wait. JIT is off, since compiling would cost more than
@@ -82,4 +87,50 @@ pub(crate) async fn release_service(
 ) -> Result<()> {
     query(&statements.release_service).persistent(false).bind(service).bind(holder).execute(connection).await?;
     Ok(())
+}
+
+/// A job that a service changed, of which an event tells.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ChangedJob {
+    pub(crate) id: JobId,
+    pub(crate) kind: Kind,
+    pub(crate) queue: QueueName,
+    /// The attempt that was lost, or the last one.
+    pub(crate) attempt: i16,
+    pub(crate) state: JobState,
+    /// The text of the job's last error.
+    pub(crate) error: String,
+}
+
+/// The result of a run of a service.
+#[derive(Debug)]
+pub(crate) struct ServiceRun {
+    pub(crate) changed: u64,
+    /// The rest before the next run.
+    pub(crate) next_in: Duration,
+    /// What the next run goes on with.
+    pub(crate) state: Value,
+    pub(crate) jobs: Vec<ChangedJob>,
+    /// Sentences for the log.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Runs a service once. The statements are planned for each call: they are rare, and a plan that was made for a small table
+/// is wrong for a large one.
+pub(crate) async fn run_service(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    service: &str,
+    settings: &Value,
+    state: &Value,
+) -> Result<ServiceRun> {
+    let query = query(&statements.run_service).persistent(false).bind(service).bind(settings).bind(state);
+    let row = query.fetch_one(connection).await?;
+    Ok(ServiceRun {
+        changed: row.try_get::<i64, _>("changed")?.max(0).unsigned_abs(),
+        next_in: milliseconds(row.try_get("next_in")?),
+        state: row.try_get("state")?,
+        jobs: row.try_get::<Json<_>, _>("jobs")?.0,
+        warnings: row.try_get::<Json<_>, _>("warnings")?.0,
+    })
 }

@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use time::OffsetDateTime;
 
 use crate::client::Client;
 use crate::error::Result;
-use crate::maintenance::MAX_CRASHES;
 use crate::schedule::{CatchUp, DueSlots, Schedule};
 use crate::store;
 use crate::words::periodic::PeriodicRow;
-
-/// The most rows that one statement takes.
-const BATCH: i64 = 1_000;
 
 /// The jobs and slots that became due. Made by [`advance`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -99,27 +96,20 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
             advanced.periodic += 1;
         }
     }
-    loop {
-        let expired = store::expire(&mut connection, statements, BATCH, None).await?.0.len() as u64;
-        advanced.expired += expired;
-        if expired < BATCH.unsigned_abs() {
-            break;
+    for (service, counted) in
+        [("expirer", &mut advanced.expired), ("promoter", &mut advanced.promoted), ("rescuer", &mut advanced.rescued)]
+    {
+        let (settings, mut state) = (json!({}), json!({}));
+        loop {
+            let run = store::run_service(&mut connection, statements, service, &settings, &state).await?;
+            *counted += run.changed;
+            if !run.next_in.is_zero() {
+                break;
+            }
+            state = run.state;
         }
     }
-    loop {
-        let promoted = store::promote(&mut connection, statements, BATCH, None, None).await?.promoted;
-        advanced.promoted += promoted.unsigned_abs();
-        if promoted < BATCH {
-            break;
-        }
-    }
-    loop {
-        let (rescued, _) = store::rescue(&mut connection, statements, BATCH, None, MAX_CRASHES).await?;
-        advanced.rescued += rescued.len() as u64;
-        if (rescued.len() as u64) < BATCH.unsigned_abs() {
-            return Ok(advanced);
-        }
-    }
+    Ok(advanced)
 }
 
 /// The slots of a periodic job in the time that passes.

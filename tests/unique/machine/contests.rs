@@ -26,9 +26,7 @@ async fn r6_contested_keys_delay_a_promotion_little_and_deadlock_nobody(database
     let mut connection = database.pool().acquire().await.unwrap();
     let promotion = tokio::spawn(async move {
         let began = Instant::now();
-        let query = moves.query("promote").bind(1000_i64).bind(None::<time::OffsetDateTime>);
-        let query = query.bind(None::<Vec<uuid::Uuid>>).bind(true);
-        query.fetch_optional(&mut *connection).await.unwrap();
+        moves.promote(&mut connection).await.unwrap();
         began.elapsed()
     });
     // Waits for the row that the promotion has locked, and holds every key that it contests.

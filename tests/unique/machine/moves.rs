@@ -208,14 +208,16 @@ impl Moves {
     }
 
     pub(super) async fn promote(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        let query = self.query("promote").bind(100_i64).bind(None::<time::OffsetDateTime>);
-        let query = query.bind(None::<Vec<Uuid>>).bind(true);
-        query.fetch_optional(connection).await?;
-        Ok(())
+        self.run_service(connection, "promoter").await
     }
 
     pub(super) async fn rescue(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        self.query("rescue").bind(100_i64).bind(None::<Vec<Uuid>>).bind(3_i32).fetch_optional(connection).await?;
+        self.run_service(connection, "rescuer").await
+    }
+
+    async fn run_service(&self, connection: &mut PgConnection, service: &str) -> sqlx::Result<()> {
+        let nothing = serde_json::json!({});
+        self.query("run_service").bind(service).bind(&nothing).bind(&nothing).fetch_one(connection).await?;
         Ok(())
     }
 

@@ -210,9 +210,8 @@ async fn an_idle_look_reads_a_handful_of_pages_however_many_jobs_wait(database: 
     database.execute(insert).await;
     database.execute("VACUUM ANALYZE {schema}.job").await;
     let statements = database.client.statements_text();
-    let (_, promote) = statements.iter().find(|(name, _)| *name == "promote").unwrap();
-    let explain = promote.replace("$1", "1000::bigint").replace("$2", "NULL");
-    let explain = explain.replace("$3", "NULL").replace("$4", "true");
+    let (_, run) = statements.iter().find(|(name, _)| *name == "run_service").unwrap();
+    let explain = run.replace("$1", "'promoter'").replace("$2", "NULL").replace("$3", "NULL");
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {explain}");
     // In a session that has called the function before, as the runner's has. It is planned for each call.
     let mut connection = database.pool().acquire().await.unwrap();
