@@ -18,7 +18,6 @@
 //! notification ever arrives.
 
 mod hub;
-mod listener;
 mod notification;
 
 use std::pin::Pin;
@@ -32,8 +31,7 @@ pub(crate) use self::hub::ListenHub;
 pub(crate) use self::notification::Notification;
 
 use self::hub::{Hearing, RECONNECT_WAIT};
-use self::listener::listener;
-use self::notification::Channels;
+use self::notification::{Channels, listener};
 use crate::client::own_connections::OwnConnections;
 use crate::error::Result;
 use crate::store;

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::datetime;
+use uniqueue_policy::words;
 
 use self::cron::Cron;
 use crate::error::{Error, Result};
@@ -19,39 +19,21 @@ mod cron;
 mod day_field;
 mod field;
 
-/// The treatment of the slots of a periodic job that passed while no runner was alive.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq, Serialize)]
-#[non_exhaustive]
-#[serde(rename_all = "snake_case")]
-pub enum CatchUp {
-    /// Skips them. A slot that is at most a minute late, and whose successor is not due yet, still
-    /// runs: another runner takes over within seconds.
-    Skip,
-    /// Runs the latest of them, however late.
-    #[default]
-    Latest,
-    /// Runs each of them, up to the latest 1,000.
-    All,
-}
+words! {
+    member "catch_up";
 
-impl CatchUp {
-    /// The value in the table `periodic`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Skip => "skip",
-            Self::Latest => "latest",
-            Self::All => "all",
-        }
-    }
-
-    /// Reads the value. A CHECK constraint keeps other values out of the table.
-    pub(crate) fn from_stored(word: &str) -> Self {
-        match word {
-            "skip" => Self::Skip,
-            "all" => Self::All,
-            _ => Self::Latest,
-        }
+    /// The treatment of the slots of a periodic job that passed while no runner was alive.
+    #[derive(Default)]
+    #[non_exhaustive]
+    pub enum CatchUp {
+        /// Skips them. A slot that is at most a minute late, and whose successor is not due yet, still
+        /// runs: another runner takes over within seconds.
+        Skip = "skip",
+        /// Runs the latest of them, however late.
+        #[default]
+        Latest = "latest",
+        /// Runs each of them, up to the latest 1,000.
+        All = "all",
     }
 }
 

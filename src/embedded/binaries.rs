@@ -1,15 +1,13 @@
-//! Finding `initdb` and `postgres` on the machine.
+//! Finding `initdb` and `postgres` on the machine, and their version.
 
 use std::cmp::Reverse;
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::{fs, iter};
+use std::{env, fmt, fs, iter};
 
 use super::failure::{INSTALL_HINT, failure, failure_from};
 use super::npm;
 use super::user::ServerUser;
-use super::version::Version;
 use crate::Result;
 
 /// Where installers put their versions: the parent directory, the prefix of the name, and the rest of the path.
@@ -122,6 +120,43 @@ fn on_path() -> impl Iterator<Item = PathBuf> {
     })
 }
 
+/// A version of PostgreSQL, such as `15.18`.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Version {
+    major: u16,
+    minor: u16,
+}
+
+impl Version {
+    /// The oldest major version that uniqueue works on.
+    pub(super) const OLDEST_MAJOR: u16 = 14;
+
+    /// The major version: 15 of `15.18`. Data directories are of one major version.
+    pub fn major(self) -> u16 {
+        self.major
+    }
+
+    /// The minor version: 18 of `15.18`, 0 of `19beta1`.
+    pub fn minor(self) -> u16 {
+        self.minor
+    }
+
+    /// Reads the output of `postgres --version`, such as `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
+    pub(super) fn of_output(output: &str) -> Option<Self> {
+        let (_, numbers) = output.split_once("(PostgreSQL) ")?;
+        let mut numbers = numbers.split(|character: char| !character.is_ascii_digit());
+        let major = numbers.next()?.parse().ok()?;
+        let minor = if output.contains(&format!("{major}.")) { numbers.next()?.parse().ok()? } else { 0 };
+        Some(Self { major, minor })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}", self.major, self.minor)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Reverse, numbers_in};
@@ -131,5 +166,24 @@ mod tests {
         let mut names = ["postgresql", "postgresql@9.6", "postgresql@17", "postgresql@16.2"];
         names.sort_by_key(|name| Reverse(numbers_in(name)));
         assert_eq!(names, ["postgresql@17", "postgresql@16.2", "postgresql@9.6", "postgresql"]);
+    }
+}
+
+#[cfg(test)]
+mod version_tests {
+    use super::Version;
+
+    #[test]
+    fn version_is_read_from_the_output_of_postgres() {
+        for (output, version) in [
+            ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n", Some("15.18")),
+            ("postgres (PostgreSQL) 18.4\n", Some("18.4")),
+            ("postgres (PostgreSQL) 19beta1\n", Some("19.0")),
+            ("postgres (PostgreSQL) 20devel\n", Some("20.0")),
+            ("postgres (PostgreSQL) x\n", None),
+            ("", None),
+        ] {
+            assert_eq!(Version::of_output(output).map(|version| version.to_string()).as_deref(), version, "{output}");
+        }
     }
 }

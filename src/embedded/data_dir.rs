@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
+use super::binaries::Version;
 use super::failure::{failure, failure_from};
 use super::user::ServerUser;
-use super::version::Version;
 use crate::Result;
 
 /// A data directory that is empty or holds a cluster, and that no other start uses.

@@ -55,17 +55,16 @@ mod failure;
 mod guard;
 mod npm;
 mod user;
-mod version;
 
 use std::path::{Path, PathBuf};
+
+pub use self::binaries::Version;
+pub use self::builder::{Durability, Listen, PostgresBuilder};
+pub use self::database::{Database, find_or_start};
 
 use self::failure::failure;
 use self::guard::Guard;
 use crate::error::Result;
-
-pub use self::builder::{Durability, Listen, PostgresBuilder};
-pub use self::database::{Database, find_or_start};
-pub use self::version::Version;
 
 /// A running PostgreSQL server.
 ///

@@ -2,7 +2,6 @@
 
 mod canonical;
 mod flaw;
-mod indent;
 mod jsonb;
 mod number;
 mod tokens;
@@ -13,8 +12,7 @@ pub(crate) use self::canonical::{
     write_value,
 };
 pub(crate) use self::flaw::Flaw;
-pub use self::indent::indent_json;
 pub use self::jsonb::parse_json;
 pub(crate) use self::jsonb::{check_jsonb, check_members, read, value_of};
 pub(crate) use self::number::{check_double, is_beyond_numeric};
-pub use self::tokens::{Token, depth, tokens};
+pub use self::tokens::{Token, depth, indent_json, tokens};

@@ -32,15 +32,11 @@
 //! use. Gauges are updated with every fetch, and at least every poll interval. The last two are read from the database by
 //! [`Client::record_queue_metrics`](crate::Client::record_queue_metrics), which the application calls.
 
-mod job;
-mod queue;
-mod runner;
+mod meters;
 
 use ::metrics::{Label, SharedString, Unit};
 
-pub(crate) use self::job::{JobMeter, count, inserted};
-pub(crate) use self::queue::record_queues;
-pub(crate) use self::runner::{Load, RunnerMeter};
+pub(crate) use self::meters::{JobMeter, Load, RunnerMeter, count, inserted, record_queues};
 
 use crate::words::event::Happened;
 

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use sqlx::postgres::PgListener;
 use sqlx::{Acquire, Connection};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use super::listener::listener;
-use super::notification::{Channels, Notification};
+use super::notification::{Channels, Notification, listener};
 use crate::client::own_connections::OwnConnections;
 use crate::client::time_limit;
 use crate::error::Result;

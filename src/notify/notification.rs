@@ -1,5 +1,10 @@
-//! Notifications, and the channels that they come on.
+//! Notifications, the channels that they come on, and the connection that listens.
 
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use sqlx::{Acquire, PgPool};
+
+use crate::client::own_connections::OwnConnections;
+use crate::error::Result;
 use crate::store;
 use crate::words::ident::SchemaName;
 
@@ -46,4 +51,21 @@ impl Channels {
             _ => None,
         }
     }
+}
+
+/// Opens a connection, checks where it leads to, and listens on these channels. A listener needs a pool, which never has another
+/// connection.
+pub(super) async fn listener<'n>(
+    own: &OwnConnections,
+    names: impl Iterator<Item = &'n str>,
+) -> Result<(PgPool, PgListener)> {
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(own.options.clone());
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.eager_reconnect(false);
+    own.check(listener.acquire().await?).await?;
+    let names: Vec<_> = names.collect();
+    if !names.is_empty() {
+        listener.listen_all(names).await?;
+    }
+    Ok((pool, listener))
 }

@@ -21,14 +21,12 @@ mod finish;
 mod health;
 mod history;
 mod insert;
-mod interval;
 mod kind;
 mod lease;
 mod maintain;
 #[cfg(feature = "migrate")]
 mod migrate;
 mod migrations;
-mod open_transaction;
 mod overview;
 #[cfg(feature = "periodic")]
 mod periodic;
@@ -37,14 +35,12 @@ mod pooling;
 mod progress;
 mod query;
 mod queue;
-mod read_committed;
 mod rebuild;
 mod reindex;
 mod relatives;
 mod release;
 mod remote;
 mod row;
-mod savepoint;
 mod schema_objects;
 #[cfg(feature = "testing")]
 mod scratch;
@@ -53,10 +49,9 @@ mod service;
 #[cfg(feature = "testing")]
 mod shift;
 mod single_reads;
-mod statement_limit;
 mod statements;
+mod transaction;
 mod unreadable;
-mod wait;
 mod why;
 
 pub(crate) use self::audit::fold_duplicates;
@@ -69,14 +64,14 @@ pub(crate) use self::claims::{ClaimFilter, key_history, list_claims};
 pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};
 pub(crate) use self::fetch_answer::{Fetched, Unreadable, Visited};
+#[cfg(feature = "testing")]
+pub(crate) use self::find::{held_back, next_job, start_job};
 pub(crate) use self::finish::{
     EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict, finish, locked, not_completed, still_held,
 };
 pub(crate) use self::health::{Itself, begin_check, check, checks, itself};
 pub(crate) use self::history::{tend_history, write_history};
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
-use self::interval::lock_timeout;
-pub(crate) use self::interval::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::kind::{list_kinds, register_kinds, remove_kind};
 pub(crate) use self::lease::{
     CompletedKept, RunnerRow, Worked, extend_lease, live_runners, note_deploy, register_runner, remove_runner,
@@ -89,7 +84,6 @@ pub(crate) use self::maintain::{
 pub(crate) use self::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
 pub use self::migrations::LATEST_VERSION;
 pub(crate) use self::migrations::{SchemaVersion, schema_version};
-pub(crate) use self::open_transaction::has_open_transaction;
 pub(crate) use self::overview::{GroupOrder, held_groups_list, list_groups};
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::{
@@ -99,9 +93,8 @@ pub(crate) use self::periodic::{
 pub(crate) use self::place::{PlaceIdentity, name_place, place_identity};
 pub(crate) use self::pooling::{Pooling, pooling};
 pub(crate) use self::progress::{Report, store_progress};
-use self::query::{Query, query};
+pub(crate) use self::query::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::queue::{QueueCall, change_queue, list_queues, queue_settings, remove_queue};
-pub(crate) use self::read_committed::{begin_limited, begin_read_committed, commit, settle, settle_within};
 pub(crate) use self::rebuild::{is_made_anew, key, sql_to_drop, sql_to_make, sql_to_mend};
 pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
@@ -112,28 +105,27 @@ pub(crate) use self::relatives::{children_of, descendants_of, parents_of, retry_
 pub(crate) use self::release::release_all;
 pub(crate) use self::release::{EdgePlace, ReleaseStep, check_edges, release_children};
 pub(crate) use self::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs, maintain_once, stop_worker};
-pub(crate) use self::savepoint::{begin_savepoint, end_savepoint};
 pub(crate) use self::schema_objects::{SchemaObject, golden_objects, schema_objects};
-pub(crate) use self::select::{count, last_id, list, matching_ids};
-pub(crate) use self::service::{
-    ChangedJob, ServiceRun, begin_bounded, bound, end_after, plan_by_index, release_service, run_service, take_service,
-};
-pub(crate) use self::single_reads::{database_time, holder, job_by_id};
-pub(crate) use self::statement_limit::{begin_look_up, limit_statements, restore_statement_limit};
-pub(crate) use self::statements::Statements;
-pub(crate) use self::unreadable::{Trial, Tried, discard_unreadable, is_of_values, next_jobs, try_jobs_within};
-pub(crate) use self::wait::{deletes_completed, final_jobs};
-pub(crate) use self::why::{why, why_first, why_queue};
-
-#[cfg(feature = "testing")]
-pub(crate) use self::find::{held_back, next_job, start_job};
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
     create_database, create_schema, drop_database, drop_schema, end_connections, left_behind, may_create_databases,
 };
+pub(crate) use self::select::{count, last_id, list, matching_ids};
+pub(crate) use self::service::{
+    ChangedJob, ServiceRun, begin_bounded, bound, end_after, plan_by_index, release_service, run_service, take_service,
+};
 #[cfg(feature = "testing")]
 pub(crate) use self::shift::{move_periodic, shift_times};
+pub(crate) use self::single_reads::{database_time, deletes_completed, final_jobs, holder, job_by_id};
+pub(crate) use self::statements::Statements;
+pub(crate) use self::transaction::{
+    begin_limited, begin_look_up, begin_read_committed, begin_savepoint, commit, end_savepoint, has_open_transaction,
+    limit_statements, restore_statement_limit, settle, settle_within,
+};
+pub(crate) use self::unreadable::{Trial, Tried, discard_unreadable, is_of_values, next_jobs, try_jobs_within};
+pub(crate) use self::why::{why, why_first, why_queue};
 
+use self::query::{Query, lock_timeout, query};
 use crate::words::ident::SchemaName;
 
 /// The channel that names queues with new jobs. All schemas of a database share its channels, so the name has the

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Statements, query};
 use crate::error::Result;
-use crate::words::after::{AfterCondition, JobChild, JobParent};
+use crate::words::after::{JobChild, JobParent};
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::state::JobState;
 
@@ -26,7 +26,7 @@ pub(crate) async fn parents_of(
             id: job_id(row)?,
             kind: row.try_get::<Option<&str>, _>("kind")?.map(Kind::from_stored),
             state: state(row, "state")?,
-            condition: AfterCondition::from_stored(row.try_get("condition")?),
+            condition: row.try_get::<&str, _>("condition")?.parse()?,
             outcome: state(row, "outcome")?,
             output: row.try_get("output")?,
         });
@@ -49,7 +49,7 @@ pub(crate) async fn children_of(
             kind: Kind::from_stored(row.try_get("kind")?),
             queue: QueueName::from_stored(row.try_get("queue")?),
             state: row.try_get::<&str, _>("state")?.parse()?,
-            condition: AfterCondition::from_stored(row.try_get("condition")?),
+            condition: row.try_get::<&str, _>("condition")?.parse()?,
             outcome: state(row, "outcome")?,
         })
     };

@@ -53,10 +53,9 @@
 #[macro_export]
 macro_rules! assert_inserted {
     ($source:expr, $($wanted:tt)+) => {
-        match $crate::__expectation!(@first ($crate::testing::Expectation::new(&$source)) $($wanted)+).check().await {
-            ::std::result::Result::Ok(jobs) => jobs,
-            ::std::result::Result::Err(report) => ::std::panic!("{report}"),
-        }
+        $crate::__checked!(
+            $crate::__expectation!(@first ($crate::testing::Expectation::new(&$source)) $($wanted)+).check().await
+        )
     };
 }
 
@@ -79,13 +78,9 @@ macro_rules! assert_inserted {
 #[macro_export]
 macro_rules! assert_not_inserted {
     ($source:expr, $($wanted:tt)+) => {
-        match $crate::__expectation!(@first ($crate::testing::Expectation::new(&$source)) $($wanted)+)
-            .check_absent()
-            .await
-        {
-            ::std::result::Result::Ok(()) => {}
-            ::std::result::Result::Err(report) => ::std::panic!("{report}"),
-        }
+        $crate::__checked!(
+            $crate::__expectation!(@first ($crate::testing::Expectation::new(&$source)) $($wanted)+).check_absent().await
+        )
     };
 }
 
@@ -118,17 +113,8 @@ macro_rules! assert_not_inserted {
 /// When it was no duplicate, or one of another job. The message says what happened instead.
 #[macro_export]
 macro_rules! assert_duplicate {
-    ($answer:expr $(,)?) => {
-        $crate::assert_duplicate!(@check $answer, ::std::option::Option::None)
-    };
-    ($answer:expr, of = $first:expr $(,)?) => {
-        $crate::assert_duplicate!(@check $answer, ::std::option::Option::Some(&$first))
-    };
-    (@check $answer:expr, $first:expr) => {
-        match $crate::testing::check_duplicate(&$answer, $first) {
-            ::std::result::Result::Ok(holder) => holder,
-            ::std::result::Result::Err(instead) => ::std::panic!("{instead}"),
-        }
+    ($answer:expr $(, of = $first:expr)? $(,)?) => {
+        $crate::__holder!(check_duplicate, $answer $(, $first)?)
     };
 }
 
@@ -156,17 +142,8 @@ macro_rules! assert_duplicate {
 /// When it was not covered, or by another job. The message says what happened instead.
 #[macro_export]
 macro_rules! assert_covered {
-    ($answer:expr $(,)?) => {
-        $crate::assert_covered!(@check $answer, ::std::option::Option::None)
-    };
-    ($answer:expr, by = $first:expr $(,)?) => {
-        $crate::assert_covered!(@check $answer, ::std::option::Option::Some(&$first))
-    };
-    (@check $answer:expr, $first:expr) => {
-        match $crate::testing::check_covered(&$answer, $first) {
-            ::std::result::Result::Ok(holder) => holder,
-            ::std::result::Result::Err(instead) => ::std::panic!("{instead}"),
-        }
+    ($answer:expr $(, by = $first:expr)? $(,)?) => {
+        $crate::__holder!(check_covered, $answer $(, $first)?)
     };
 }
 
@@ -195,17 +172,8 @@ macro_rules! assert_covered {
 /// When it changed no job, or another one. The message says what happened instead.
 #[macro_export]
 macro_rules! assert_updated {
-    ($answer:expr $(,)?) => {
-        $crate::assert_updated!(@check $answer, ::std::option::Option::None)
-    };
-    ($answer:expr, of = $first:expr $(,)?) => {
-        $crate::assert_updated!(@check $answer, ::std::option::Option::Some(&$first))
-    };
-    (@check $answer:expr, $first:expr) => {
-        match $crate::testing::check_updated(&$answer, $first) {
-            ::std::result::Result::Ok(holder) => holder,
-            ::std::result::Result::Err(instead) => ::std::panic!("{instead}"),
-        }
+    ($answer:expr $(, of = $first:expr)? $(,)?) => {
+        $crate::__holder!(check_updated, $answer $(, $first)?)
     };
 }
 
@@ -275,25 +243,40 @@ macro_rules! assert_not_duplicate {
 /// When a job may start now, as far as rates and holds go. The message names the queue's rates.
 #[macro_export]
 macro_rules! assert_held_back {
-    ($source:expr, $queue:expr $(,)?) => {
-        $crate::assert_held_back!(@check $source, $queue, ::std::option::Option::None)
-    };
-    ($source:expr, $queue:expr, group = $group:expr $(,)?) => {
-        $crate::assert_held_back!(
-            @check $source, $queue, ::std::option::Option::Some(::std::convert::AsRef::<str>::as_ref(&$group))
+    ($source:expr, $queue:expr $(, group = $group:expr)? $(,)?) => {
+        $crate::__checked!(
+            $crate::testing::check_held_back(
+                ::std::convert::AsRef::<$crate::Client>::as_ref(&$source),
+                ::std::convert::AsRef::<str>::as_ref(&$queue),
+                ::std::option::Option::None::<&str>
+                    $(.or(::std::option::Option::Some(::std::convert::AsRef::<str>::as_ref(&$group))))?,
+            )
+            .await
         )
     };
-    (@check $source:expr, $queue:expr, $group:expr) => {
-        match $crate::testing::check_held_back(
-            ::std::convert::AsRef::<$crate::Client>::as_ref(&$source),
-            ::std::convert::AsRef::<str>::as_ref(&$queue),
-            $group,
-        )
-        .await
-        {
-            ::std::result::Result::Ok(length) => length,
-            ::std::result::Result::Err(instead) => ::std::panic!("{instead}"),
+}
+
+/// The value of a check, or a panic with its report.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __checked {
+    ($result:expr) => {
+        match $result {
+            ::std::result::Result::Ok(found) => found,
+            ::std::result::Result::Err(report) => ::std::panic!("{report}"),
         }
+    };
+}
+
+/// The holder that an insert met, by one of the checks of duplicates.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __holder {
+    ($check:ident, $answer:expr $(, $first:expr)?) => {
+        $crate::__checked!($crate::testing::$check(
+            &$answer,
+            ::std::option::Option::None::<&dyn $crate::testing::AsJobId>$(.or(::std::option::Option::Some(&$first)))?,
+        ))
     };
 }
 

@@ -55,28 +55,26 @@
 //! uniqueue = { version = "0.1", features = ["testing"] }
 //! ```
 
+mod checks;
 mod database;
 mod drain;
-mod duplicate;
 mod expectation;
-mod held_back;
 mod macros;
 mod server;
 mod time;
 mod work;
 mod work_batch;
 
+pub use self::checks::{AsJobId, InsertOutcome};
+#[doc(hidden)]
+pub use self::checks::{check_covered, check_duplicate, check_held_back, check_not_duplicate, check_updated};
 pub use self::database::{Database, DatabaseBuilder};
 pub use self::drain::{Drain, Drained, WorkedJob, drain};
-pub use self::duplicate::{AsJobId, InsertOutcome};
-#[doc(hidden)]
-pub use self::duplicate::{check_covered, check_duplicate, check_not_duplicate, check_updated};
 pub use self::expectation::Expectation;
-#[doc(hidden)]
-pub use self::held_back::check_held_back;
 pub use self::time::{Advanced, advance};
 pub use self::work::{Failure, Work, work};
 pub use self::work_batch::{WorkBatch, work_batch};
+
 /// For the assertions, which do not need serde_json as a dependency of the caller.
 #[doc(hidden)]
 pub use serde_json::json;

@@ -14,12 +14,9 @@ use uuid::Uuid;
 use crate::client::Client;
 use crate::store;
 use crate::words::attempt_error::AttemptError;
-use crate::words::group::GroupBy;
-use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::{Job, JobRow, NewJob};
-use crate::words::opts::{Expiry, InsertOptions, insert_setters};
+use crate::words::opts::{InsertOptions, insert_setters};
 use crate::words::outcome::{BoxError, Outcome};
-use crate::words::state::JobState;
 use crate::worker::{Attempt, RunningJob, States, Stop, StopReason, WorkFuture, Worker};
 
 /// A directory without a socket: a worker without a database that connects gets an error with this text.
@@ -193,7 +190,10 @@ impl<'a> IntoFuture for Work<'a> {
             let worker = Uuid::now_v7();
             let (row, client) = match client {
                 Some(client) => (insert_running(client, job, attempt, worker).await, client.clone()),
-                None => (row_without_database(job, attempt, errors, worker), no_database()),
+                None => {
+                    let client = no_database();
+                    (row_without_database(&client, job, attempt, errors, worker), client)
+                }
             };
             let signal = Stop::default();
             if let Some(reason) = stop {
@@ -274,51 +274,18 @@ pub(super) async fn insert_running(client: &Client, job: NewJob, attempt: u16, w
     }
 }
 
-/// The row that the job would have in a database.
-pub(super) fn row_without_database(job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -> JobRow {
-    let NewJob { kind, args, options, .. } = job;
+/// The job as its insert and its fetch would make it.
+pub(super) fn row_without_database(
+    client: &Client,
+    job: NewJob,
+    attempt: u16,
+    errors: Vec<AttemptError>,
+    worker: Uuid,
+) -> JobRow {
     let now = OffsetDateTime::now_utc();
-    let args = args.unwrap_or_else(|problem| panic!("cannot run the worker: invalid args of {kind:?}: {problem}"));
-    let kind = Kind::new(kind).unwrap_or_else(|error| panic!("cannot run the worker: {error}"));
-    let queue = options.queue.map_or_else(|| Ok(QueueName::default()), |queue| QueueName::parse(&queue));
-    JobRow {
-        id: options.id.unwrap_or_else(JobId::generate),
-        kind,
-        queue: queue.unwrap_or_else(|error| panic!("cannot run the worker: {error}")),
-        state: JobState::Running,
-        priority: options.priority.unwrap_or(0),
-        attempt,
-        max_attempts: options.max_attempts.unwrap_or(25).max(attempt),
-        created_at: now,
-        scheduled_at: now,
-        attempted_at: Some(now),
-        finalized_at: None,
-        args,
-        meta: options.meta,
-        errors,
-        output: None,
-        progress: None,
-        unique_key: None,
-        unique_states: None,
-        unique_until: None,
-        claims: false,
-        until_start: false,
-        discard_on_reentry: false,
-        replaced_by: None,
-        worker: Some(worker),
-        run: 1,
-        crashes: 0,
-        group_key: match options.group {
-            Some(GroupBy::Key(key)) => Some(key),
-            Some(GroupBy::Nothing | GroupBy::Policy(_)) | None => None,
-        },
-        group_limit: options.group_limit,
-        in_order: options.in_order.unwrap_or_default(),
-        updates: 0,
-        updated_at: None,
-        updated_by: None,
-        expires_at: Expiry::parts(options.expiry).0,
-    }
+    let row = client.row_of(job, now).unwrap_or_else(|error| panic!("cannot run the worker: {error}"));
+    let row = row.into_running(now);
+    JobRow { attempt, max_attempts: row.max_attempts.max(attempt), errors, worker: Some(worker), ..row }
 }
 
 pub(super) fn no_database() -> Client {

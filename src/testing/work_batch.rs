@@ -101,7 +101,10 @@ impl<'a> IntoFuture for WorkBatch<'a> {
             for job in jobs {
                 let (row, client) = match client {
                     Some(client) => (insert_running(client, job, 1, worker).await, client.clone()),
-                    None => (row_without_database(job, 1, Vec::new(), worker), no_database()),
+                    None => {
+                        let client = no_database();
+                        (row_without_database(&client, job, 1, Vec::new(), worker), client)
+                    }
                 };
                 attempts.push(Arc::new(Attempt::alone(row, worker, client, states.clone(), Stop::default())));
             }

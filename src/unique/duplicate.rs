@@ -9,7 +9,7 @@ use time::macros::format_description;
 
 use crate::period::format_duration;
 use crate::unique::StateSet;
-use crate::words::ident::JobId;
+use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::state::JobState;
 
 /// The job that claims a key: its id, its age, and the event that ends its claim.
@@ -78,6 +78,40 @@ impl fmt::Display for Duplicate {
             self.unique_key,
             self.frees()
         )
+    }
+}
+
+/// A key that is claimed, and the job that claims it; as [`Client::claims`](crate::Client::claims)
+/// lists it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct KeyHolder {
+    /// The key, the job, its state and age, and the event that ends its claim.
+    #[serde(flatten)]
+    pub claim: Duplicate,
+    /// The job's kind.
+    pub kind: Kind,
+    /// Its queue.
+    pub queue: QueueName,
+    /// When it was inserted.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+}
+
+/// A final job that [`Client::retry`](crate::Client::retry) left as it was, because another job holds its unique key and
+/// its policy ([`OnReentry::Discard`](crate::OnReentry::Discard)) does not let it go on without the claim.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RefusedRetry {
+    /// The job that was not retried.
+    pub id: JobId,
+    /// The job that holds its key. `None`: a transaction that is still open inserts it or changes it.
+    pub holder: Option<JobId>,
+}
+
+impl RefusedRetry {
+    pub(crate) const fn new(id: JobId, holder: Option<JobId>) -> Self {
+        Self { id, holder }
     }
 }
 

@@ -37,27 +37,22 @@
 
 #[macro_use]
 mod claim;
-
 mod document;
 mod duplicate;
 mod fingerprint;
 mod flaw;
 mod in_words;
 mod key;
-mod key_holder;
 mod policy;
-mod refused;
 mod resolve;
 mod select;
 mod zizq;
 
 pub use claim::Claim;
-pub use duplicate::Duplicate;
+pub use duplicate::{Duplicate, KeyHolder, RefusedRetry};
 pub use fingerprint::Subject;
 pub use key::{MAX_KEY_BYTES, UniqueKey};
-pub use key_holder::KeyHolder;
 pub use policy::UniquePolicy;
-pub use refused::RefusedRetry;
 pub(crate) use select::named_args;
 #[doc(inline)]
 pub use uniqueue_policy::{

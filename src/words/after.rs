@@ -1,59 +1,29 @@
 //! The parents of a job: jobs of the same call, or ids.
 
-use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Serialize, Serializer};
 use serde_json::Value;
+use uniqueue_policy::words;
 
 use crate::error::{Error, Result};
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::state::JobState;
 
-/// How a parent has to end for its child to run.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[non_exhaustive]
-pub enum AfterCondition {
-    /// The parent completes. If the parent is cancelled or discarded, the child is cancelled.
-    Completed,
-    /// The parent ends, in any final state.
-    Final,
-    /// At least one parent with this condition is cancelled or discarded. If all of them complete, the child is cancelled.
-    Failed,
-}
+words! {
+    member "condition";
 
-impl AfterCondition {
-    /// The word that SQL and JSON have for it: `completed`, `final` or `failed`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Final => "final",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// Reads a condition as the database has it.
-    pub(crate) fn from_stored(text: &str) -> Self {
-        match text {
-            "final" => Self::Final,
-            "failed" => Self::Failed,
-            _ => Self::Completed,
-        }
-    }
-}
-
-impl fmt::Display for AfterCondition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl Serialize for AfterCondition {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+    /// How a parent has to end for its child to run.
+    #[non_exhaustive]
+    pub enum AfterCondition {
+        /// The parent completes. If the parent is cancelled or discarded, the child is cancelled.
+        Completed = "completed",
+        /// The parent ends, in any final state.
+        Final = "final",
+        /// At least one parent with this condition is cancelled or discarded. If all of them complete, the child is cancelled.
+        Failed = "failed",
     }
 }
 

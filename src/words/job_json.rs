@@ -2,6 +2,7 @@
 
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Serialize, Serializer};
+use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::period;
@@ -52,81 +53,69 @@ impl Serialize for NewJob {
             // The statement is sent to the place already.
             place: _,
         } = options;
-        let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry("kind", kind)?;
-        object.serialize_entry("args", args.as_deref().map_err(S::Error::custom)?)?;
-        if let Some(id) = id {
-            object.serialize_entry("id", id)?;
-        }
-        if let Some(queue) = queue {
-            object.serialize_entry("queue", queue)?;
-        }
-        if let Some(priority) = priority {
-            object.serialize_entry("priority", priority)?;
-        }
-        if let Some(max_attempts) = max_attempts {
-            object.serialize_entry("max_attempts", max_attempts)?;
-        }
-        match start {
-            None | Some(Start::Now) => {}
-            Some(Start::At(at)) => {
-                object.serialize_entry("scheduled_at", &at.format(&Rfc3339).map_err(S::Error::custom)?)?;
-            }
+        let time = |at: &OffsetDateTime| at.format(&Rfc3339).map_err(S::Error::custom);
+        let scheduled_at = match start {
+            Some(Start::At(at)) => Some(time(at)?),
             Some(Start::After(delay)) => {
                 return Err(S::Error::custom(format!(
                     "scheduled_in needs the database's clock: {delay:?}; hint: give scheduled_at instead"
                 )));
             }
-            Some(Start::WhenReleased) => object.serialize_entry("pending", &true)?,
-        }
-        match expiry {
-            None => {}
-            Some(Expiry::Never) => object.serialize_entry("expires_at", &())?,
-            Some(Expiry::At(at)) => {
-                object.serialize_entry("expires_at", &at.format(&Rfc3339).map_err(S::Error::custom)?)?;
-            }
-            Some(Expiry::In(length)) => object.serialize_entry("expires_in", &period::write(*length))?,
-        }
-        if !meta.is_empty() {
-            object.serialize_entry("meta", meta)?;
-        }
+            None | Some(Start::Now | Start::WhenReleased) => None,
+        };
+        let (expires_at, expires_in) = match expiry {
+            Some(Expiry::At(at)) => (Some(time(at)?), None),
+            Some(Expiry::In(length)) => (None, Some(period::write(*length))),
+            Some(Expiry::Never) | None => (None, None),
+        };
+        let policy = match unique {
+            None | Some(Unique::No) => None,
+            Some(Unique::Key(key)) => Some(UniquePolicy::from(key.clone())),
+            Some(Unique::Policy(policy)) => Some(policy.clone()),
+        };
+        // Without a time the database would take the policy's.
+        let policy = policy.map(|policy| if *start == Some(Start::Now) { policy.without_delay() } else { policy });
+        let (group_key, group_policy) = match group {
+            Some(GroupBy::Key(key)) => (Some(key), None),
+            Some(GroupBy::Policy(policy)) => (None, Some(policy)),
+            Some(GroupBy::Nothing) | None => (None, None),
+        };
+        // Without a group its limits say nothing.
+        let is_limited = *group != Some(GroupBy::Nothing);
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("kind", kind)?;
+        object.serialize_entry("args", args.as_deref().map_err(S::Error::custom)?)?;
+        put(&mut object, "id", id.as_ref())?;
+        put(&mut object, "queue", queue.as_ref())?;
+        put(&mut object, "priority", priority.as_ref())?;
+        put(&mut object, "max_attempts", max_attempts.as_ref())?;
+        put(&mut object, "scheduled_at", scheduled_at.as_ref())?;
+        put(&mut object, "pending", (*start == Some(Start::WhenReleased)).then_some(&true))?;
+        put(&mut object, "expires_at", (*expiry == Some(Expiry::Never)).then_some(&()))?;
+        put(&mut object, "expires_at", expires_at.as_ref())?;
+        put(&mut object, "expires_in", expires_in.as_ref())?;
+        put(&mut object, "meta", Some(meta).filter(|meta| !meta.is_empty()))?;
         for (member, condition) in [
             ("after", AfterCondition::Completed),
             ("after_final", AfterCondition::Final),
             ("after_failed", AfterCondition::Failed),
         ] {
             let of_condition = parents.iter().filter(|(_, of)| *of == condition);
-            let ids: Result<Vec<JobId>, S::Error> = of_condition.map(|(parent, _)| id_of(*parent)).collect();
-            let ids = ids?;
-            if !ids.is_empty() {
-                object.serialize_entry(member, &ids)?;
-            }
+            let ids = of_condition.map(|(parent, _)| id_of(*parent)).collect::<Result<Vec<JobId>, S::Error>>()?;
+            put(&mut object, member, Some(&ids).filter(|ids| !ids.is_empty()))?;
         }
-        let policy = match unique {
-            None | Some(Unique::No) => None,
-            Some(Unique::Key(key)) => Some(UniquePolicy::from(key.clone())),
-            Some(Unique::Policy(policy)) => Some(policy.clone()),
-        };
-        if let Some(policy) = policy {
-            // Without a time the database would take the policy's.
-            let policy = if *start == Some(Start::Now) { policy.without_delay() } else { policy };
-            object.serialize_entry("unique_policy", &policy)?;
-        }
-        match group {
-            // Without a group its limits say nothing.
-            Some(GroupBy::Nothing) => return object.end(),
-            None => {}
-            Some(GroupBy::Key(key)) => object.serialize_entry("group_key", key)?,
-            Some(GroupBy::Policy(policy)) => object.serialize_entry("group_policy", &**policy)?,
-        }
-        if let Some(limit) = group_limit {
-            object.serialize_entry("group_limit", limit)?;
-        }
-        if let Some(in_order) = in_order {
-            object.serialize_entry("in_order", in_order)?;
-        }
+        put(&mut object, "unique_policy", policy.as_ref())?;
+        put(&mut object, "group_key", group_key)?;
+        put(&mut object, "group_policy", group_policy)?;
+        put(&mut object, "group_limit", group_limit.as_ref().filter(|_| is_limited))?;
+        put(&mut object, "in_order", in_order.as_ref().filter(|_| is_limited))?;
         object.end()
     }
+}
+
+/// Writes a member that the job has.
+fn put<M: SerializeMap>(object: &mut M, name: &str, value: Option<&(impl Serialize + ?Sized)>) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| object.serialize_entry(name, value))
 }
 
 /// The id of a parent that is stored already.

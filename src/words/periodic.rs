@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
+use uniqueue_policy::words;
 
 use crate::error::Result;
 use crate::period;
@@ -217,28 +218,16 @@ impl PeriodicChange {
     }
 }
 
-/// The source of a periodic job's definition.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
-#[non_exhaustive]
-#[serde(rename_all = "snake_case")]
-pub enum PeriodicSource {
-    /// A runner, which defines it again at its next start.
-    Code,
-    /// A client, or SQL.
-    Database,
-}
+words! {
+    member "source";
 
-impl PeriodicSource {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Code => "code",
-            Self::Database => "database",
-        }
-    }
-
-    /// Reads the value. A CHECK constraint keeps other values out of the table.
-    pub(crate) fn from_stored(word: &str) -> Self {
-        if word == "code" { Self::Code } else { Self::Database }
+    /// The source of a periodic job's definition.
+    #[non_exhaustive]
+    pub enum PeriodicSource {
+        /// A runner, which defines it again at its next start.
+        Code = "code",
+        /// A client, or SQL.
+        Database = "database",
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the unique options say about the type and to each other.
+//! What the options say about the type and to each other.
 //!
 //! The rules of every policy are those of its reader in `uniqueue-policy`. A combination that works, but gives up a claim
 //! unexpectedly, is a warning, which `gaps = "allowed"` turns off.
@@ -6,9 +6,11 @@
 use proc_macro2::Span;
 use uniqueue_policy::{DEFAULT_RETENTION_OF_COMPLETED, JobState, Part, StateSet, UniqueScope};
 
-use crate::fields::{Fields, Marked};
+use crate::attributes::JobAttributes;
+use crate::fields::{Fields, Marked, Named};
+use crate::group::Group;
 use crate::options::Set;
-use crate::problems::{Problems, listed};
+use crate::problems::{Problems, closest, listed};
 use crate::unique::Unique;
 
 /// The states of jobs that have yet to start.
@@ -21,7 +23,15 @@ pub(crate) struct Warning {
 }
 
 /// Reports options that contradict each other or can never work.
-pub(crate) fn check(unique: &Unique, fields: &Fields, problems: &mut Problems) {
+pub(crate) fn check(attributes: &JobAttributes, fields: &Fields, problems: &mut Problems) {
+    if let Some(unique) = &attributes.unique {
+        check_unique(unique, fields, problems);
+    }
+    check_group(attributes, fields, problems);
+    check_place(attributes, fields, problems);
+}
+
+fn check_unique(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     check_args(unique, fields, problems);
     check_key(unique, fields, problems);
     check_append(unique, fields, problems);
@@ -199,4 +209,89 @@ fn short_retention(states: StateSet, window: Option<std::time::Duration>) -> Opt
 
 fn listed_states(states: StateSet, last: &str) -> String {
     listed(states.iter().map(JobState::as_str), last)
+}
+
+/// Checks that the options of a group fit each other and the type.
+fn check_group(attributes: &JobAttributes, fields: &Fields, problems: &mut Problems) {
+    let options = &attributes.options;
+    let (limit, in_order) = (options.number("limit"), options.span_of("in_order"));
+    if attributes.group_span.is_none() {
+        for (name, span) in [("limit", limit.map(|(_, span)| span)), ("in_order", in_order)] {
+            if let Some(span) = span {
+                problems.add(span, format!("`{name}` needs a group"), "add `group(field)`, or give it to the insert");
+            }
+        }
+    }
+    if let (Some((limit @ 2.., span)), Some(_)) = (limit, in_order) {
+        problems.add(span, format!("`in_order` has limit 1: {limit}"), "remove `limit` or `in_order`");
+    }
+    check_one_at_a_time(attributes, problems);
+    let Some(Group::Fields(idents)) = &attributes.group else { return };
+    for ident in idents {
+        if fields.find(ident).is_none() {
+            let known: Vec<_> = fields.named.iter().map(|Named { ident, .. }| ident.as_str()).collect();
+            let hint = match closest(&ident.to_string(), known.iter().copied()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => "name a field that is a member of the args".to_owned(),
+            };
+            problems.add(ident.span(), format!("unknown field in `group`: `{ident}`"), hint);
+        }
+    }
+}
+
+/// Checks that `one_at_a_time` has a policy, and no option that it sets by itself.
+fn check_one_at_a_time(attributes: &JobAttributes, problems: &mut Problems) {
+    let options = &attributes.options;
+    let Some(span) = options.span_of("one_at_a_time") else { return };
+    let Some(unique) = &attributes.unique else {
+        let hint = "add `unique(...)`: it says which jobs are the same";
+        return problems.add(span, "`one_at_a_time` needs `unique`", hint);
+    };
+    let of_group = [
+        ("group", attributes.group_span),
+        ("limit", options.number("limit").map(|(_, span)| span)),
+        ("in_order", options.span_of("in_order")),
+    ];
+    let of_unique =
+        ["window", "scope", "states", "until", "on_conflict", "update", "debounce", "max_delay", "on_reentry"];
+    let of_unique = of_unique.into_iter().map(|name| (name, unique.options.span_of(name)));
+    let set = of_group.into_iter().chain(of_unique);
+    for (name, span) in set.filter_map(|(name, span)| Some((name, span?))) {
+        problems.add(
+            span,
+            format!("`one_at_a_time` takes no `{name}`"),
+            "remove it: the claim lasts while the job is queued, and the group is that of the key",
+        );
+    }
+}
+
+/// Checks that `place` names a value that jobs of the type have.
+fn check_place(attributes: &JobAttributes, fields: &Fields, problems: &mut Problems) {
+    let Some(Set::Text((given, span))) = attributes.options.find("place") else { return };
+    let mut refuse = |problem: &str, hint: &str| problems.add(*span, format!("{problem}: {given:?}"), hint);
+    match given.as_str() {
+        "id" => {}
+        "unique_key" => match &attributes.unique {
+            None => refuse("the jobs have no unique key", "add `unique(...)`"),
+            Some(unique) if unique.options.has(&["window"]) => refuse(
+                "a window makes another key by the clock of each server",
+                "name a field, such as `place = \"tenant\"`",
+            ),
+            Some(_) => {}
+        },
+        "group" if attributes.group_span.is_some() || attributes.options.has(&["one_at_a_time"]) => {}
+        "group" => refuse("the jobs have no group", "add `group(...)`"),
+        selector => {
+            let Some(members) = &fields.members else { return };
+            let part = Part::new(selector, true);
+            let member = part.member();
+            if !members.iter().any(|known| known == member) {
+                let hint = match closest(member, members.iter().map(String::as_str)) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => "name a member of the args, or write `unique_key`, `group` or `id`".to_owned(),
+                };
+                refuse("the args have no such member", &hint);
+            }
+        }
+    }
 }

@@ -7,8 +7,6 @@ use syn::{Data, DeriveInput, GenericParam, Ident};
 use crate::attributes::JobAttributes;
 use crate::consistency::{self, Warning};
 use crate::fields::Fields;
-use crate::group_check;
-use crate::place_check;
 use crate::problems::Problems;
 use crate::unique::Unique;
 
@@ -22,11 +20,7 @@ pub(crate) fn job(input: &DeriveInput) -> TokenStream {
     if let Some(marked) = fields.unique.first() {
         attributes.unique.get_or_insert_with(|| Unique::empty(marked.span));
     }
-    if let Some(unique) = &attributes.unique {
-        consistency::check(unique, &fields, &mut problems);
-    }
-    group_check::check(&attributes, &fields, &mut problems);
-    place_check::check(&attributes, &fields, &mut problems);
+    consistency::check(&attributes, &fields, &mut problems);
     if problems.count() == 0 {
         return implementation(&input.ident, &attributes, &fields);
     }

@@ -19,12 +19,8 @@ mod expand;
 mod fields;
 #[path = "../src/group.rs"]
 mod group;
-#[path = "../src/group_check.rs"]
-mod group_check;
 #[path = "../src/options.rs"]
 mod options;
-#[path = "../src/place_check.rs"]
-mod place_check;
 #[path = "../src/problems.rs"]
 mod problems;
 #[path = "../src/serde_names.rs"]

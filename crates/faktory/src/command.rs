@@ -3,9 +3,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::json::read;
 use crate::payload::Payload;
-use crate::reply::Refusal;
+use crate::reply::{Refusal, read};
 
 /// The most queues of one command.
 const MAX_QUEUES: usize = 100;

@@ -1,11 +1,9 @@
 //! Reads any bytes as the server does, for fuzzing: no byte that a client sends may make it panic.
 
 use crate::command::{Command, MutationFilter};
-use crate::glob;
-use crate::hello;
-use crate::json::parse;
 use crate::payload::{Payload, sent_args};
-use crate::verdict;
+use crate::reply::parse;
+use crate::{glob, hello, verdict};
 
 /// Reads each line as a greeting and as a command, with all that the command holds.
 #[doc(hidden)]

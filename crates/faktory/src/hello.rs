@@ -14,8 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::json::read;
-use crate::reply::Refusal;
+use crate::reply::{Refusal, read};
 
 /// How often a password is hashed, at the least, and how much the number varies.
 const ITERATIONS: u32 = 2_048;

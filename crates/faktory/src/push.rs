@@ -7,9 +7,8 @@ use serde_json::value::RawValue;
 use uniqueue::{Inserted, KindRow, NewJob};
 
 use crate::door::Door;
-use crate::json;
 use crate::payload::{Payload, check_queue};
-use crate::reply::Refusal;
+use crate::reply::{Refusal, parse};
 
 /// Pushes one job.
 pub(crate) async fn push(door: &Door, payload: Payload) -> Result<(), Refusal> {
@@ -29,7 +28,7 @@ pub(crate) async fn push_many(door: &Door, items: &[Box<RawValue>]) -> Result<BT
     let (mut jids, mut jobs) = (Vec::new(), Vec::new());
     for item in items {
         // The depth of the whole command was checked.
-        match json::parse::<Payload>("PUSHB", item.get()) {
+        match parse::<Payload>("PUSHB", item.get()) {
             Ok(payload) => {
                 let jid = payload.jid.clone();
                 match prepare(&kinds, payload) {
@@ -42,7 +41,7 @@ pub(crate) async fn push_many(door: &Door, items: &[Box<RawValue>]) -> Result<BT
             }
             // A job with a member of the wrong type is refused by its id. One without an id fails the command.
             Err(refusal) => {
-                let Named { jid } = json::parse("PUSHB", item.get())?;
+                let Named { jid } = parse("PUSHB", item.get())?;
                 note(&mut refused, jid, &refusal);
             }
         }

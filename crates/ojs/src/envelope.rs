@@ -2,7 +2,7 @@
 
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
-use uniqueue::{JobId, NewJob};
+use uniqueue::{JobId, NewJob, UniquePolicy};
 use uuid::{Uuid, Variant};
 
 use crate::details::{Details, MEMBER};
@@ -12,7 +12,7 @@ use crate::problem::Problem;
 use crate::rate_limit::QueueRate;
 use crate::retry::RetryPolicy;
 use crate::shape::Shape;
-use crate::{times, unique};
+use crate::times;
 
 /// The members that this version of OJS knows, at the top of a document. Members that the server sets are ignored.
 const KNOWN: [&str; 42] = [
@@ -116,7 +116,7 @@ pub(crate) fn read_of(document: &Map<String, Value>, workflow: Option<OfWorkflow
         job = job.max_attempts(RetryPolicy::read(retry)?.max_attempts);
     }
     if let Some(policy) = fields.object("unique")? {
-        job = job.unique(unique::read(policy)?);
+        job = job.unique(read_unique(policy)?);
     }
     job = times::apply(job, fields)?;
     for (name, value) in fields.object("meta")?.into_iter().flatten() {
@@ -217,6 +217,28 @@ pub(crate) fn known_id(what: &str, text: &str) -> Result<JobId, Problem> {
     Uuid::try_parse(text).map(JobId::from).map_err(|_| Problem::not_found(what, text))
 }
 
+/// The dimensions of a policy.
+const DIMENSIONS: [&str; 4] = ["type", "queue", "args", "meta"];
+
+/// Reads a unique policy. `key` is another name of `keys`. Where it names members of the args, as in the JSON format of OJS, it means
+/// `keys` `["type", "args"]` with these `args_keys`.
+fn read_unique(document: &Map<String, Value>) -> Result<UniquePolicy, Problem> {
+    let mut document = document.clone();
+    document.retain(|_, value| !value.is_null());
+    if matches!(document.get("key"), Some(Value::Array(_))) && !document.contains_key("keys") {
+        let key = document.remove("key").unwrap_or_default();
+        let is_dimension = |name: &Value| name.as_str().is_some_and(|name| DIMENSIONS.contains(&name));
+        if key.as_array().is_some_and(|names| names.iter().all(is_dimension)) {
+            document.insert("keys".to_owned(), key);
+        } else {
+            document.insert("keys".to_owned(), json!(["type", "args"]));
+            document.insert("args_keys".to_owned(), key);
+        }
+    }
+    let refused = |error: uniqueue::Error| Problem::from(error).detail("field", "unique");
+    UniquePolicy::from_ojs(&Value::Object(document)).map_err(refused)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -268,5 +290,22 @@ mod tests {
         ] {
             assert!(read_id(wrong).is_none(), "{wrong}");
         }
+    }
+}
+
+#[cfg(test)]
+mod unique_tests {
+    use super::*;
+
+    fn policy(document: Value) -> UniquePolicy {
+        read_unique(document.as_object().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn key_is_keys_or_names_members_of_the_args() {
+        assert_eq!(policy(json!({"key": ["type", "queue"]})), policy(json!({"keys": ["type", "queue"]})));
+        let by_members = policy(json!({"keys": ["type", "args"], "args_keys": ["to", "template"]}));
+        assert_eq!(policy(json!({"key": ["to", "template"]})), by_members);
+        assert!(read_unique(json!({"keys": ["meta"]}).as_object().unwrap()).is_err());
     }
 }

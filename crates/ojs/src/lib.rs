@@ -39,14 +39,12 @@ mod queues;
 mod rate_limit;
 mod reservations;
 mod retry;
-mod routes;
 mod shape;
 mod show;
 mod state;
 mod store;
 mod system;
 mod times;
-mod unique;
 mod workers;
 mod workflow;
 

@@ -1,4 +1,4 @@
-//! The builder of the door.
+//! The builder of the door, and its routes.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -6,19 +6,19 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::map_response;
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::routing::{delete, get, post, put};
 use uniqueue::{Client, KindCache, QueueCache, Result, SchemaName};
 use uniqueue_http::Checks;
 
-use crate::answer::in_ojs_words;
+use crate::answer::{self, in_ojs_words};
 use crate::deadlines::Deadlines;
-use crate::door::Access;
-use crate::door::{AccessFn, Door};
+use crate::door::{Access, AccessFn, Door};
+use crate::problem::Problem;
 use crate::rate_limit::SetRates;
 use crate::reservations::Runs;
-use crate::routes;
 use crate::store::Store;
-use crate::workflow;
+use crate::{cron, dead_letter, events, jobs, queues, system, workers, workflow};
 
 /// The connections of lists and counts.
 const READS: u32 = 2;
@@ -94,6 +94,40 @@ impl Ojs {
             started_at: Instant::now(),
             health: Mutex::default(),
         });
-        Ok(checks.no_pages().around(routes::router(&door)).layer(map_response(async |response| in_ojs_words(response))))
+        Ok(checks.no_pages().around(router(&door)).layer(map_response(async |response| in_ojs_words(response))))
     }
+}
+
+/// The router of the door.
+pub(crate) fn router(door: &Arc<Door>) -> Router {
+    let v1 = Router::new()
+        .route("/health", get(system::health))
+        .route("/jobs", post(jobs::enqueue))
+        .route("/jobs/batch", post(jobs::enqueue_batch))
+        .route("/jobs/{id}", get(jobs::show).delete(jobs::cancel))
+        .route("/jobs/{id}/activate", post(jobs::activate))
+        .route("/workers/fetch", post(workers::fetch))
+        .route("/workers/ack", post(workers::ack))
+        .route("/workers/nack", post(workers::nack))
+        .route("/workers/heartbeat", post(workers::heartbeat))
+        .route("/workers/{id}/directive", put(workers::direct))
+        .route("/dead-letter", get(dead_letter::list))
+        .route("/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::delete))
+        .route("/dead-letter/{id}/retry", post(dead_letter::retry))
+        .route("/cron", get(cron::list).post(cron::register))
+        .route("/cron/{name}", delete(cron::remove))
+        .route("/workflows", post(workflow::create))
+        .route("/workflows/{id}", get(workflow::show).delete(workflow::cancel))
+        .route("/queues", get(queues::list))
+        .route("/queues/{name}/stats", get(queues::stats))
+        .route("/queues/{name}/pause", post(queues::pause))
+        .route("/queues/{name}/resume", post(queues::resume))
+        .route("/events", get(events::list));
+    Router::new()
+        .nest("/ojs/v1", v1)
+        .route("/ojs/manifest", get(system::manifest))
+        .fallback(|| async { Problem::not_found("endpoint", "see /ojs/manifest") })
+        .method_not_allowed_fallback(|| async { Problem::method_not_allowed() })
+        .layer(from_fn_with_state(Arc::clone(door), answer::complete))
+        .with_state(Arc::clone(door))
 }

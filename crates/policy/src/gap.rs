@@ -12,8 +12,7 @@
 //! ```
 
 use crate::scope::UniqueScope;
-use crate::state::JobState;
-use crate::states::StateSet;
+use crate::states::{JobState, StateSet};
 
 impl StateSet {
     /// The states outside the set that a job passes through between two states of the set. Empty: there is no gap.
@@ -65,7 +64,7 @@ fn grown(mut set: StateSet, further: impl Fn(StateSet) -> StateSet) -> StateSet 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::JobState::{Available, Cancelled, Completed, Discarded, Retryable, Running, Scheduled};
+    use crate::states::JobState::{Available, Cancelled, Completed, Discarded, Retryable, Running, Scheduled};
 
     fn gap(states: &[JobState]) -> String {
         StateSet::of(states).gap().to_string()

@@ -15,10 +15,8 @@ mod key_parts;
 mod length;
 #[cfg(feature = "time")]
 mod length_after;
-mod preset;
 mod read_length;
 mod scope;
-mod state;
 mod states;
 mod terms;
 mod update;
@@ -27,14 +25,16 @@ pub use conflict::{InsertOutcome, OnConflict, OnReentry, Until};
 pub use document::{Given, Policy};
 pub use key_parts::{KeyArgs, KeyParts, Part};
 pub use length::{InvalidLength, LONGEST, Length, check_window};
-pub use preset::Preset;
 pub use read_length::{exact, exact_window};
-pub use scope::UniqueScope;
-pub use state::JobState;
-pub use states::StateSet;
+pub use scope::{Preset, UniqueScope};
+pub use states::{JobState, StateSet};
 pub use terms::{Problem, Terms};
 pub use update::{Update, UpdateArgs};
 pub use word::UnknownWord;
+
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+pub use serde;
 
 /// How long completed jobs are kept, where nothing else is set: a day.
 pub const DEFAULT_RETENTION_OF_COMPLETED: std::time::Duration = std::time::Duration::from_secs(86_400);

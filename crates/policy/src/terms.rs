@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::conflict::{OnConflict, OnReentry, Until};
 use crate::length::{Length, check_window};
 use crate::scope::UniqueScope;
-use crate::state::JobState;
-use crate::states::StateSet;
+use crate::states::{JobState, StateSet};
 use crate::update::{Update, UpdateArgs};
 use crate::word::UnknownWord;
 

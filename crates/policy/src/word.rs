@@ -11,6 +11,12 @@ pub struct UnknownWord {
 }
 
 impl UnknownWord {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(member: &'static str, given: &str, words: &'static [&'static str]) -> Self {
+        Self { member, given: given.to_owned(), words }
+    }
+
     /// The member, such as `scope`; `state` for the name of a state.
     #[must_use]
     pub const fn member(&self) -> &'static str {
@@ -39,6 +45,8 @@ impl fmt::Display for UnknownWord {
 impl std::error::Error for UnknownWord {}
 
 /// Gives an enum of words its list and its text: `ALL`, `as_str`, `Display`, `FromStr` and serde, all in one spelling.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! words {
     (
         member $member:literal;
@@ -67,29 +75,42 @@ macro_rules! words {
         }
 
         impl std::str::FromStr for $type {
-            type Err = crate::word::UnknownWord;
+            type Err = $crate::UnknownWord;
 
             fn from_str(given: &str) -> Result<Self, Self::Err> {
-                Self::ALL.into_iter().find(|word| word.as_str() == given).ok_or_else(|| crate::word::UnknownWord {
-                    member: $member,
-                    given: given.to_owned(),
-                    words: &[$($word),+],
-                })
+                let word = Self::ALL.into_iter().find(|word| word.as_str() == given);
+                word.ok_or_else(|| $crate::UnknownWord::new($member, given, &[$($word),+]))
             }
         }
 
-        #[cfg(feature = "serde")]
-        impl serde::Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        $crate::serde_words!($type);
+    };
+}
+
+/// Without the feature `serde` words are not read and written with it.
+#[cfg(not(feature = "serde"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! serde_words {
+    ($type:ident) => {};
+}
+
+/// Reads and writes words with serde.
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! serde_words {
+    ($type:ident) => {
+        impl $crate::serde::Serialize for $type {
+            fn serialize<S: $crate::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
             }
         }
 
-        #[cfg(feature = "serde")]
-        impl<'de> serde::Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let given = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-                given.parse().map_err(serde::de::Error::custom)
+        impl<'de> $crate::serde::Deserialize<'de> for $type {
+            fn deserialize<D: $crate::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let given = <std::borrow::Cow<'de, str> as $crate::serde::Deserialize>::deserialize(deserializer)?;
+                given.parse().map_err($crate::serde::de::Error::custom)
             }
         }
     };

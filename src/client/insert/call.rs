@@ -6,9 +6,8 @@ use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::Client;
-use super::batch::FoldedBatch;
+use super::batch::{FoldedBatch, edges};
 use super::coalescer::insert_shared;
-use super::edges::edges;
 use super::middleware::{Inserting, NextInsert};
 use super::resolve::{Resolver, clock, has_given_ids, needs_clock};
 use super::send::send;

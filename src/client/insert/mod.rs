@@ -10,12 +10,10 @@
 //! which sends it together with others that come at the same time. The answers come back the same way.
 
 mod batch;
+mod builders;
 mod call;
 mod coalescer;
-mod edges;
-mod many;
 mod middleware;
-mod one;
 mod parts;
 mod payload;
 mod place;
@@ -23,16 +21,14 @@ mod resolve;
 mod send;
 mod wait;
 
-pub use self::many::InsertMany;
-pub use self::middleware::{InsertMiddleware, NextInsert};
-pub use self::one::Insert;
-pub use self::wait::InsertAndWait;
-
+pub use self::builders::{Insert, InsertMany};
 pub(super) use self::coalescer::Coalescer;
 pub(super) use self::middleware::{AnyInsertMiddleware, InsertLayers};
+pub use self::middleware::{InsertMiddleware, NextInsert};
 pub(super) use self::payload::{MAX_ARGS_BYTES, read_args};
 #[cfg(feature = "periodic")]
 pub(super) use self::resolve::needs_clock;
 pub(super) use self::resolve::{check_schedule, prepare_one};
+pub use self::wait::InsertAndWait;
 
 use super::Client;

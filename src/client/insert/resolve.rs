@@ -197,6 +197,14 @@ pub(in crate::client) async fn prepare_one(
     Ok((row, canonical))
 }
 
+#[cfg(feature = "testing")]
+impl Client {
+    /// The row that the insert of a job would send at this time.
+    pub(crate) fn row_of(&self, job: NewJob, now: OffsetDateTime) -> Result<NewRow> {
+        Resolver::new(self, Some(now)).resolve(job)
+    }
+}
+
 /// Whether an id is the caller's, and so may be there already.
 pub(super) fn has_given_ids(jobs: &[NewJob]) -> bool {
     jobs.iter().any(NewJob::has_given_id)

@@ -4,7 +4,7 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::one::Insert;
+use super::builders::Insert;
 use crate::error::{Error, Result};
 use crate::words::job::Inserted;
 use crate::words::wait_result::Waited;

@@ -7,7 +7,7 @@ use sqlx::{Encode, Postgres, Type};
 use uuid::Uuid;
 
 use super::row::{Edge, EdgeParent, NewRow, stored_count};
-use crate::store::interval::claim_length;
+use crate::store::query::claim_length;
 use crate::store::{Query, interval};
 use crate::words::opts::Expiry;
 

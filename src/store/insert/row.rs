@@ -65,6 +65,13 @@ impl NewRow {
         }
     }
 
+    /// The job while a worker runs it, which began at this time.
+    #[cfg(feature = "testing")]
+    pub(crate) fn into_running(self, at: OffsetDateTime) -> JobRow {
+        let entered = Entered { state: JobState::Running, created_at: at, scheduled_at: at, unique_until: None };
+        JobRow { attempted_at: Some(at), run: 1, ..self.into_job(entered) }
+    }
+
     /// The job that it is now, given what the database decided.
     pub(super) fn into_job(self, entered: Entered) -> JobRow {
         let states = self.claim.as_ref().map(|claim| claim.states);

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, Connection, Error, PgConnection, PgPool, Postgres, Row, Transaction};
 
-use super::statement_limit::statement_timeout;
+use super::{Statements, query};
 use crate::error::{AnswerFuture, Result};
 
 /// Runs a call that changes nothing if it fails. If the connection is in no transaction of the caller's and the call fails
@@ -72,4 +72,66 @@ pub(crate) async fn begin_limited(
 /// Commits a transaction.
 pub(crate) fn commit(transaction: Transaction<'_, Postgres>) -> AnswerFuture<'_, ()> {
     Box::pin(async { Ok(transaction.commit().await?) })
+}
+
+/// Begins a savepoint. `false`: the connection is in no transaction.
+pub(crate) async fn begin_savepoint(connection: &mut PgConnection) -> Result<bool> {
+    match sqlx::raw_sql("SAVEPOINT uniqueue_parts").execute(connection).await {
+        Ok(_) => Ok(true),
+        Err(Error::Database(error)) if error.code().as_deref() == Some("25P01") => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Ends the savepoint. `undoes`: what came after it is rolled back.
+pub(crate) async fn end_savepoint(connection: &mut PgConnection, undoes: bool) -> Result<()> {
+    if undoes {
+        sqlx::raw_sql("ROLLBACK TO SAVEPOINT uniqueue_parts").execute(&mut *connection).await?;
+    }
+    sqlx::raw_sql("RELEASE SAVEPOINT uniqueue_parts").execute(connection).await?;
+    Ok(())
+}
+
+/// Whether a transaction is open. Takes one round trip, as a ping does. `true`: its ROLLBACK is queued; close the
+/// connection.
+pub(crate) async fn has_open_transaction(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    // SELECT begins nothing: sqlx reports that as a failed begin, unless the server reports an open transaction.
+    match connection.begin_with("SELECT").await {
+        Err(Error::BeginFailed) => Ok(false),
+        Ok(_) => Ok(true),
+        // A transaction that has failed rejects every statement.
+        Err(Error::Database(error)) if error.code().as_deref() == Some("25P02") => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Begins a transaction that changes nothing and whose statements each end after this time.
+pub(crate) async fn begin_look_up(pool: &PgPool, timeout: Duration) -> Result<Transaction<'static, Postgres>> {
+    let timeout = statement_timeout(timeout);
+    Ok(pool.begin_with(AssertSqlSafe(format!("BEGIN READ ONLY; SET LOCAL statement_timeout = {timeout}"))).await?)
+}
+
+/// Limits the next statements of a connection, and returns its limit before.
+pub(crate) async fn limit_statements(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    timeout: Duration,
+) -> Result<String> {
+    let query = query(&statements.limit_statements).bind(statement_timeout(timeout).to_string());
+    Ok(query.fetch_one(connection).await?.try_get("before")?)
+}
+
+/// Gives a connection the limit that it had before.
+pub(crate) async fn restore_statement_limit(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    before: &str,
+) -> Result<()> {
+    query(&statements.limit_statements).bind(before).execute(connection).await?;
+    Ok(())
+}
+
+/// In milliseconds. At least one, since zero means no limit. At most the largest value of PostgreSQL.
+pub(super) fn statement_timeout(timeout: Duration) -> i32 {
+    i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX).max(1)
 }
