@@ -7,7 +7,6 @@ mod client;
 #[cfg(all(feature = "embedded", unix))]
 pub mod embedded;
 mod error;
-mod health;
 pub mod json;
 mod maintenance;
 #[cfg(feature = "metrics")]
@@ -37,13 +36,11 @@ pub use self::client::Migration;
 pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
-    Backfill, Call, Change, Claims, Client, ClientBuilder, Events, Explanation, FetchJobs, Groups, HeldGroups, Insert,
-    InsertAndWait, InsertMany, InsertMiddleware, KindCache, Kinds, NextInsert, Queue, QueueCache, Queues, Wait,
+    Backfill, Call, Change, Client, ClientBuilder, Events, Explanation, FetchJobs, Insert, InsertAndWait, InsertMany,
+    InsertMiddleware, KindCache, Kinds, NextInsert, Queue, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
-/// Health.
-pub use self::health::{Diagnose, Diagnosis, Finding, Limit, Remedy, Severity, SkippedCheck, Thresholds};
 /// Lengths of time as text.
 pub use self::period::format_duration;
 pub use self::places::{
@@ -56,12 +53,12 @@ pub use self::schedule::CatchUp;
 pub use self::store::LATEST_VERSION as SCHEMA_VERSION;
 /// Uniqueness.
 pub use self::unique::{
-    Claim, Duplicate, InsertOutcome, KeyHolder, MAX_KEY_BYTES, OnConflict, OnReentry, RefusedRetry, StateSet, Subject,
-    UniqueKey, UniquePolicy, UniqueScope, UnknownWord, Until, Update, UpdateArgs,
+    Claim, Duplicate, InsertOutcome, MAX_KEY_BYTES, OnConflict, OnReentry, RefusedRetry, StateSet, Subject, UniqueKey,
+    UniquePolicy, UniqueScope, UnknownWord, Until, Update, UpdateArgs,
 };
 pub use self::wake_ups::{WakeUp, WakeUps};
 /// Jobs that run after others.
-pub use self::words::after::{AfterCondition, JobChild, JobParent, Parents};
+pub use self::words::after::{AfterCondition, JobParent, Parents};
 /// Jobs.
 pub use self::words::attempt_error::AttemptError;
 /// Keys for jobs that are there already.
@@ -85,14 +82,12 @@ pub use self::words::kind::KindRow;
 /// Options and states.
 pub use self::words::opts::InsertOptions;
 pub use self::words::outcome::{BoxError, IntoResult, Outcome};
-/// Groups.
-pub use self::words::overview::{GroupInfo, HeldGroup};
 #[cfg(feature = "periodic")]
 pub use self::words::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
 /// Several databases.
 pub use self::words::place_by::PlaceBy;
 /// Queues.
-pub use self::words::queue::{QueueChanges, QueueInfo, QueueSettings};
+pub use self::words::queue::{QueueChanges, QueueSettings};
 pub use self::words::rate::Rate;
 /// Working without a runner.
 pub use self::words::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
@@ -101,13 +96,14 @@ pub use self::words::retry::RetryPolicy;
 pub use self::words::state::JobState;
 /// Results that were waited for.
 pub use self::words::wait_result::Waited;
-/// Why a job waits.
-pub use self::words::why::{FirstJob, Obstacle, ObstacleCode};
 pub use self::worker::{
     AnyJob, BatchResults, BatchWorker, Batching, IntoResults, Middleware, Needs, Next, Progress, RunningJob,
     StopReason, Worker, WorkerOptions,
 };
 
+/// For the crate of operators.
+#[doc(hidden)]
+pub use self::store::{MIGRATIONS, Pooling};
 #[doc(hidden)]
 pub use self::words::stored_time;
 

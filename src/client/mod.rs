@@ -5,20 +5,15 @@ mod backfill;
 mod builder;
 mod call;
 mod change;
-mod claims;
 mod connection;
 mod events;
 mod explain;
-mod groups;
-mod held_groups;
 pub(crate) mod history;
 mod insert;
 mod jobs;
 mod kind_cache;
 mod kinds;
 mod look_up;
-#[cfg(feature = "metrics")]
-mod metrics;
 #[cfg(feature = "migrate")]
 mod migration;
 pub(crate) mod own_connections;
@@ -29,7 +24,6 @@ pub(crate) mod ping;
 mod place;
 mod place_guard;
 pub(crate) mod pooled_connection;
-mod queue_cache;
 mod queues;
 mod relatives;
 mod remote;
@@ -38,22 +32,18 @@ mod subscribe;
 pub(crate) mod time_limit;
 mod url;
 mod wait;
-mod why;
 
 use std::sync::{Arc, Once};
 
-use sqlx::PgPool;
+use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 
 pub use self::backfill::Backfill;
 pub use self::builder::ClientBuilder;
 pub use self::call::Call;
 pub use self::change::Change;
-pub use self::claims::Claims;
 pub use self::events::Events;
 pub use self::explain::Explanation;
-pub use self::groups::Groups;
-pub use self::held_groups::HeldGroups;
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
 pub use self::kind_cache::KindCache;
 pub use self::kinds::Kinds;
@@ -61,8 +51,7 @@ pub use self::kinds::Kinds;
 pub use self::migration::Migration;
 #[cfg(feature = "periodic")]
 pub use self::periodic::Periodic;
-pub use self::queue_cache::QueueCache;
-pub use self::queues::{Queue, Queues};
+pub use self::queues::Queue;
 pub use self::remote::FetchJobs;
 pub use self::wait::Wait;
 
@@ -72,7 +61,7 @@ use self::place_guard::PlaceGuard;
 use self::pooled_connection::PooledConnection;
 use self::wait::Waiters;
 use crate::error::{AnswerFuture, Result};
-use crate::store::{self, Statements};
+use crate::store::{self, Pooling, Statements};
 use crate::words::ident::{JobId, SchemaName};
 use crate::words::job::{JobRow, NewJob};
 use crate::words::opts::InsertOptions;
@@ -239,6 +228,16 @@ impl Client {
     /// that prepare or explain them.
     pub fn statements_text(&self) -> Vec<(&'static str, String)> {
         (self.statements().all().into_iter()).map(|(name, text)| (name, text.as_str().to_owned())).collect()
+    }
+
+    /// Which pooler stands between the client and the database, by two connections that are open at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`](crate::Error::Database).
+    #[doc(hidden)]
+    pub async fn pooling(&self, one: &mut PgConnection, other: &mut PgConnection) -> Result<Pooling> {
+        store::pooling(one, other, self.statements()).await
     }
 
     pub(crate) fn statements(&self) -> &Statements {

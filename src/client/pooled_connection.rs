@@ -43,13 +43,6 @@ impl PooledConnection {
     pub(crate) fn note(&mut self, error: Option<&Error>) {
         self.is_at_fault |= error.is_some_and(|error| is_missing(error) || error.is_of_session());
     }
-
-    /// Drops the connection without a farewell. Its place in the pool is free.
-    pub(crate) fn cut(mut self) {
-        if let Some(connection) = self.connection.take() {
-            drop(connection.detach());
-        }
-    }
 }
 
 impl Deref for PooledConnection {

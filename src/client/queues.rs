@@ -1,4 +1,4 @@
-//! Queues: pausing, limiting and listing them.
+//! Queues: pausing and limiting them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Call, Client};
 use crate::store::{self, QueueCall};
 use crate::words::ident::QueueName;
-use crate::words::queue::{QueueChanges, QueueInfo, QueueSettings};
+use crate::words::queue::{QueueChanges, QueueSettings};
 
 /// The longest hold: 1,000 years.
 const LONGEST_HOLD: Duration = Duration::from_secs(1_000 * 365 * 86_400);
@@ -35,7 +35,7 @@ impl<'a> Queue<'a> {
         self.change(QueueCall::PAUSE, json!({ "queue": self.name }))
     }
 
-    /// As [`pause`](Self::pause), and stores why, for [`Client::why`] and for people who look at the queue. At most 1,000 bytes. A
+    /// As [`pause`](Self::pause), and stores why, for `why_waiting` and for people who look at the queue. At most 1,000 bytes. A
     /// queue that is paused already takes the new reason.
     pub fn pause_because(self, reason: impl Into<String>) -> Call<'a, QueueSettings> {
         self.change(QueueCall::PAUSE, json!({ "queue": self.name, "reason": reason.into() }))
@@ -131,23 +131,6 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// A list of the queues, to be awaited. Made by [`Client::queues`].
-pub type Queues<'a> = Call<'a, Vec<QueueInfo>, QueuesQuery>;
-
-/// How queues are listed.
-#[derive(Debug)]
-pub struct QueuesQuery {
-    up_to: u32,
-}
-
-impl Queues<'_> {
-    /// Counts the jobs of each queue and state no further than this. Default: 10,000.
-    pub fn count_up_to(mut self, up_to: u32) -> Self {
-        self.options.up_to = up_to;
-        self
-    }
-}
-
 impl Client {
     /// A queue by its name: to pause, resume or limit it, or to set its retention.
     ///
@@ -161,22 +144,5 @@ impl Client {
     /// ```
     pub fn queue<'a>(&'a self, name: &'a str) -> Queue<'a> {
         Queue { client: self, name }
-    }
-
-    /// Lists every queue that has settings, a live runner or jobs, by name, with its jobs by state.
-    ///
-    /// It is equally quick for a queue of ten million jobs: counts stop at a limit, and beyond it are estimated
-    /// from 500 pages of the table ([`JobCount`](crate::JobCount)). Final and pending jobs are counted among the last 20,000 inserted, waiting ones
-    /// among the first 20,000 to be due, discarded ones among the last 20,000. A queue that has only older final jobs
-    /// is missing.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Database`](crate::Error::Database).
-    pub fn queues(&self) -> Queues<'_> {
-        Call::with(self, QueuesQuery { up_to: 10_000 }, |client, connection, QueuesQuery { up_to }| {
-            let up_to = i32::try_from(up_to).unwrap_or(i32::MAX - 1).min(i32::MAX - 1);
-            Box::pin(store::list_queues(connection, client.statements(), up_to))
-        })
     }
 }

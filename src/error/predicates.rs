@@ -71,11 +71,6 @@ impl Error {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("40001"))
     }
 
-    /// Whether the role lacks a privilege for the statement.
-    pub(crate) fn is_privilege_missing(&self) -> bool {
-        matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("42501"))
-    }
-
     /// Whether a statement timed out waiting for a lock.
     pub(crate) fn is_lock_timeout(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
@@ -114,7 +109,8 @@ impl Error {
     }
 
     /// Whether a pooler mixed up the prepared statements of its clients.
-    pub(crate) fn is_mix_up(&self) -> bool {
+    #[must_use]
+    pub fn is_mix_up(&self) -> bool {
         matches!(self, Error::Database(sqlx::Error::Database(error)) if is_mix_up(&**error))
     }
 

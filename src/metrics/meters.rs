@@ -1,20 +1,18 @@
-//! The metrics of runners, of jobs and of queues.
+//! The metrics of runners and of jobs.
 
-use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::metrics::{Counter, Gauge, Histogram, Label};
 
 use super::{
-    AVAILABLE_JOBS, BUFFERED_JOBS, COUNTERS, FETCH_JOBS, FETCH_SECONDS, FINISH_JOBS, FINISH_SECONDS, FREE_SLOTS,
-    OLDEST_AVAILABLE_AGE, RUNNING_JOBS, WAIT_SECONDS, WORK_SECONDS, counter_index, labels,
+    BUFFERED_JOBS, COUNTERS, FETCH_JOBS, FETCH_SECONDS, FINISH_JOBS, FINISH_SECONDS, FREE_SLOTS, RUNNING_JOBS,
+    WAIT_SECONDS, WORK_SECONDS, counter_index, labels,
 };
 use crate::words::event::Happened;
 use crate::words::ident::{Kind, QueueName};
 use crate::words::job::Inserted;
-use crate::words::queue::QueueInfo;
 
 /// The slots and the buffer of one queue in a runner.
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,28 +163,4 @@ pub(crate) fn inserted(answers: &[Inserted]) {
 
 fn add(index: usize, kind: &str, queue: &str, jobs: u64) {
     ::metrics::counter!(COUNTERS[index].0, labels(kind, queue)).increment(jobs);
-}
-
-/// The queues that have gauges. A queue that is not listed any more has no jobs.
-static KNOWN: Mutex<BTreeSet<QueueName>> = Mutex::new(BTreeSet::new());
-
-/// Sets the gauges of all queues.
-pub(crate) fn record_queues(queues: &[QueueInfo]) {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut gone = std::mem::take(&mut *known);
-    for queue in queues {
-        let name = queue.settings.name.clone();
-        let age = queue.oldest_available_age.unwrap_or_default();
-        set(&name, queue.available.counted() as f64, age.as_secs_f64());
-        gone.remove(&name);
-        known.insert(name);
-    }
-    for name in gone {
-        set(&name, 0.0, 0.0);
-    }
-}
-
-fn set(queue: &QueueName, available: f64, age: f64) {
-    ::metrics::gauge!(AVAILABLE_JOBS, "queue" => queue.to_string()).set(available);
-    ::metrics::gauge!(OLDEST_AVAILABLE_AGE, "queue" => queue.to_string()).set(age);
 }

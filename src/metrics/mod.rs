@@ -30,13 +30,13 @@
 //!
 //! The counters count the events of [`Happened`], after the database has recorded them. A series appears with its first
 //! use. Gauges are updated with every fetch, and at least every poll interval. The last two are read from the database by
-//! [`Client::record_queue_metrics`](crate::Client::record_queue_metrics), which the application calls.
+//! `Admin::record_queue_metrics` of `uniqueue-admin`, which the application calls.
 
 mod meters;
 
 use ::metrics::{Label, SharedString, Unit};
 
-pub(crate) use self::meters::{JobMeter, Load, RunnerMeter, count, inserted, record_queues};
+pub(crate) use self::meters::{JobMeter, Load, RunnerMeter, count, inserted};
 
 use crate::words::event::Happened;
 
@@ -78,8 +78,12 @@ const RUNNING_JOBS: &str = "uniqueue_running_jobs";
 const FREE_SLOTS: &str = "uniqueue_free_slots";
 const BUFFERED_JOBS: &str = "uniqueue_buffered_jobs";
 
-const AVAILABLE_JOBS: &str = "uniqueue_available_jobs";
-const OLDEST_AVAILABLE_AGE: &str = "uniqueue_oldest_available_age_seconds";
+/// The name of the gauge of waiting jobs.
+#[doc(hidden)]
+pub const AVAILABLE_JOBS: &str = "uniqueue_available_jobs";
+/// The name of the gauge of the oldest of them.
+#[doc(hidden)]
+pub const OLDEST_AVAILABLE_AGE: &str = "uniqueue_oldest_available_age_seconds";
 
 const GAUGES: [(&str, Unit, &str); 5] = [
     (RUNNING_JOBS, Unit::Count, "Jobs that run now"),

@@ -194,8 +194,10 @@ impl PlaceMap {
         self.places[index].name()
     }
 
-    pub(super) fn is_hashed(&self, index: usize) -> bool {
-        self.hashed.contains(&index)
+    /// Whether a place is one of those that share hashed values.
+    #[must_use]
+    pub fn is_hashed(&self, place: &PlaceName) -> bool {
+        self.hashed.iter().any(|index| self.name(*index) == place)
     }
 
     /// The identity that the place at this index must have.

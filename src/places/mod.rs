@@ -10,7 +10,6 @@
 
 mod address;
 mod assignment;
-mod findings;
 mod insert;
 mod insert_many;
 mod map;
@@ -150,9 +149,9 @@ impl Places {
     ///
     /// ```no_run
     /// # async fn run(places: uniqueue::Places) {
-    /// for (place, queues) in places.ask(|client| async move { client.queues().await }).await {
-    ///     match queues {
-    ///         Ok(queues) => println!("{place}: {} queues", queues.len()),
+    /// for (place, at) in places.ask(|client| async move { client.database_time().await }).await {
+    ///     match at {
+    ///         Ok(at) => println!("{place}: {at}"),
     ///         Err(error) => println!("{error}"),
     ///     }
     /// }

@@ -8,7 +8,8 @@ use crate::words::ident::SchemaName;
 
 macro_rules! migrations {
     ($($oldest:literal => [$($name:literal),+ $(,)?]),+ $(,)?) => {
-        pub(super) const MIGRATIONS: &[(&str, &str)] =
+        /// The text of each migration, by its name.
+        pub const MIGRATIONS: &[(&str, &str)] =
             &[$($(($name, include_str!(concat!("../../migrations/", $name, ".sql")))),+),+];
 
         /// The oldest version of the library that works with the schema that these migrations make. The schema stores it.

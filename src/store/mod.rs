@@ -11,14 +11,12 @@ mod backfill;
 mod change;
 mod change_log;
 mod checksum;
-mod claims;
 mod explain;
 mod fetch;
 mod fetch_answer;
 #[cfg(feature = "testing")]
 mod find;
 mod finish;
-mod health;
 mod history;
 mod insert;
 mod kind;
@@ -27,7 +25,6 @@ mod maintain;
 #[cfg(feature = "migrate")]
 mod migrate;
 mod migrations;
-mod overview;
 #[cfg(feature = "periodic")]
 mod periodic;
 mod place;
@@ -35,13 +32,11 @@ mod pooling;
 mod progress;
 mod query;
 mod queue;
-mod rebuild;
 mod reindex;
 mod relatives;
 mod release;
 mod remote;
 mod row;
-mod schema_objects;
 #[cfg(feature = "testing")]
 mod scratch;
 mod select;
@@ -52,7 +47,6 @@ mod single_reads;
 mod statements;
 mod transaction;
 mod unreadable;
-mod why;
 
 pub(crate) use self::audit::fold_duplicates;
 pub(crate) use self::backfill::{
@@ -60,7 +54,6 @@ pub(crate) use self::backfill::{
 };
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
 pub(crate) use self::change_log::{LogEntry, log_change, prune_changes};
-pub(crate) use self::claims::{ClaimFilter, key_history, list_claims};
 pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};
 pub(crate) use self::fetch_answer::{Fetched, Unreadable, Visited};
@@ -69,7 +62,6 @@ pub(crate) use self::find::{held_back, next_job, start_job};
 pub(crate) use self::finish::{
     EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict, finish, locked, not_completed, still_held,
 };
-pub(crate) use self::health::{Itself, begin_check, check, checks, itself};
 pub(crate) use self::history::{tend_history, write_history};
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
 pub(crate) use self::kind::{list_kinds, register_kinds, remove_kind};
@@ -82,30 +74,28 @@ pub(crate) use self::maintain::{
 };
 #[cfg(feature = "migrate")]
 pub(crate) use self::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
-pub use self::migrations::LATEST_VERSION;
+pub use self::migrations::{LATEST_VERSION, MIGRATIONS};
 pub(crate) use self::migrations::{SchemaVersion, schema_version};
-pub(crate) use self::overview::{GroupOrder, held_groups_list, list_groups};
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, OfKind, PeriodicVerb, SlotRun, change_periodic, define_periodic, due_periodic,
     flag_periodic, list_periodic, run_periodic, run_periodic_now, set_periodic,
 };
 pub(crate) use self::place::{PlaceIdentity, name_place, place_identity};
-pub(crate) use self::pooling::{Pooling, pooling};
+pub use self::pooling::Pooling;
+pub(crate) use self::pooling::pooling;
 pub(crate) use self::progress::{Report, store_progress};
 pub(crate) use self::query::{FOR_EVER, interval, milliseconds};
-pub(crate) use self::queue::{QueueCall, change_queue, list_queues, queue_settings, remove_queue};
-pub(crate) use self::rebuild::{is_made_anew, key, sql_to_drop, sql_to_make, sql_to_mend};
+pub(crate) use self::queue::{QueueCall, change_queue, queue_settings, remove_queue};
 pub(crate) use self::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
     rebuild_index,
 };
-pub(crate) use self::relatives::{children_of, descendants_of, parents_of, retry_graph_plan};
+pub(crate) use self::relatives::parents_of;
 #[cfg(feature = "testing")]
 pub(crate) use self::release::release_all;
 pub(crate) use self::release::{EdgePlace, ReleaseStep, check_edges, release_children};
 pub(crate) use self::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs, maintain_once, stop_worker};
-pub(crate) use self::schema_objects::{SchemaObject, golden_objects, schema_objects};
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
     create_database, create_schema, drop_database, drop_schema, end_connections, left_behind, may_create_databases,
@@ -123,7 +113,6 @@ pub(crate) use self::transaction::{
     limit_statements, restore_statement_limit, settle, settle_within,
 };
 pub(crate) use self::unreadable::{Trial, Tried, discard_unreadable, is_of_values, next_jobs, try_jobs_within};
-pub(crate) use self::why::{why, why_first, why_queue};
 
 use self::query::{Query, lock_timeout, query};
 use crate::words::ident::SchemaName;

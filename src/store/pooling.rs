@@ -21,7 +21,7 @@ async fn session(connection: &mut PgConnection, statements: &Statements) -> Resu
 
 /// The pooler between a client and the database.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Pooling {
+pub enum Pooling {
     /// None that changes sessions.
     Direct,
     /// A pooler that gives each transaction another session, and keeps prepared statements apart.

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
 use crate::period::format_duration;
 use crate::unique::StateSet;
-use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::ident::JobId;
 use crate::words::state::JobState;
 
 /// The job that claims a key: its id, its age, and the event that ends its claim.
 ///
 /// Its `Display` is a sentence for people; the fields are for programs.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Duplicate {
     /// The key that both jobs carry.
@@ -25,14 +25,14 @@ pub struct Duplicate {
     /// The holder's state when it was met.
     pub holder_state: JobState,
     /// How long ago the holder was created, by the database's clock.
-    #[serde(serialize_with = "crate::period::seconds::serialize")]
+    #[serde(with = "crate::period::seconds")]
     pub holder_age: Duration,
     /// The states in which the holder claims the key.
     pub claims_in: StateSet,
     /// Whether the holder gives its claim up when a worker fetches it.
     pub until_start: bool,
     /// When the claim expires, in any state of the holder.
-    #[serde(with = "time::serde::rfc3339::option")]
+    #[serde(with = "crate::words::stored_time::option")]
     pub unique_until: Option<OffsetDateTime>,
 }
 
@@ -79,23 +79,6 @@ impl fmt::Display for Duplicate {
             self.frees()
         )
     }
-}
-
-/// A key that is claimed, and the job that claims it; as [`Client::claims`](crate::Client::claims)
-/// lists it.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct KeyHolder {
-    /// The key, the job, its state and age, and the event that ends its claim.
-    #[serde(flatten)]
-    pub claim: Duplicate,
-    /// The job's kind.
-    pub kind: Kind,
-    /// Its queue.
-    pub queue: QueueName,
-    /// When it was inserted.
-    #[serde(with = "time::serde::rfc3339")]
-    pub created_at: OffsetDateTime,
 }
 
 /// A final job that [`Client::retry`](crate::Client::retry) left as it was, because another job holds its unique key and

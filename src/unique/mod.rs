@@ -49,7 +49,7 @@ mod select;
 mod zizq;
 
 pub use claim::Claim;
-pub use duplicate::{Duplicate, KeyHolder, RefusedRetry};
+pub use duplicate::{Duplicate, RefusedRetry};
 pub use fingerprint::Subject;
 pub use key::{MAX_KEY_BYTES, UniqueKey};
 pub use policy::UniquePolicy;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use uniqueue_policy::words;
 
 use crate::error::{Error, Result};
-use crate::words::ident::{JobId, Kind, QueueName};
+use crate::words::ident::{JobId, Kind};
 use crate::words::state::JobState;
 
 words! {
@@ -105,22 +105,4 @@ impl JobParent {
             problem: error.to_string(),
         })
     }
-}
-
-/// A child of a job, as [`Client::children`](crate::Client::children) lists it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct JobChild {
-    /// Its id.
-    pub id: JobId,
-    /// Its kind.
-    pub kind: Kind,
-    /// Its queue.
-    pub queue: QueueName,
-    /// Its state now.
-    pub state: JobState,
-    /// How the parent has to end.
-    pub condition: AfterCondition,
-    /// The final state of the parent that counts for the child. `None`: the child still waits for the parent.
-    pub outcome: Option<JobState>,
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::iter::Sum;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A number of jobs: exact, an estimate, or a lower bound. Counting stops at a limit, because a queue may hold ten
 /// million jobs.
@@ -15,7 +15,7 @@ use serde::Serialize;
 /// assert_eq!(JobCount::About(537_261).to_string(), "~537 k");
 /// assert_eq!(JobCount::AtLeast(10_000).to_string(), "> 10 k");
 /// ```
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobCount {
     /// All jobs were counted.
@@ -44,16 +44,6 @@ impl JobCount {
     /// Converts the result of a count that stopped at one more than `up_to`.
     pub(crate) fn up_to(up_to: u64, found: u64) -> Self {
         if found > up_to { JobCount::AtLeast(up_to) } else { JobCount::Exactly(found) }
-    }
-
-    /// The estimate of a sample in place of a lower bound, or of a part without jobs. An estimate below the bound is wrong, and
-    /// is not taken. Nor is one of 0, since there is a job.
-    pub(crate) fn or_about(self, estimate: u64) -> Self {
-        match self {
-            JobCount::AtLeast(counted) if estimate > 0 && estimate >= counted => JobCount::About(estimate),
-            JobCount::About(0) => JobCount::About(estimate),
-            known => known,
-        }
     }
 }
 
@@ -97,15 +87,6 @@ fn rounded(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_estimate_takes_the_place_of_a_lower_bound_that_it_exceeds() {
-        assert_eq!(JobCount::AtLeast(9_719).or_about(537_261).to_string(), "~537 k");
-        assert_eq!(JobCount::AtLeast(9_719).or_about(4_000).to_string(), "> 9.7 k");
-        assert_eq!(JobCount::AtLeast(0).or_about(0).to_string(), "> 0");
-        assert_eq!(JobCount::About(0).or_about(537_261).to_string(), "~537 k");
-        assert_eq!(JobCount::Exactly(9_719).or_about(537_261), JobCount::Exactly(9_719));
-    }
 
     #[test]
     fn a_sum_is_as_sure_as_its_least_sure_part() {

@@ -53,42 +53,9 @@ impl Group {
     }
 }
 
-/// The last key that sorts before this one, byte by byte, as the database compares keys of groups.
-pub(crate) fn just_before(key: &str) -> String {
-    let mut before = key.to_owned();
-    // NUL is in no key, so nothing sorts between a key and the same key with U+0001 behind it.
-    let Some(previous) = before.pop().map(|last| (1..u32::from(last)).rev().find_map(char::from_u32)) else {
-        return before;
-    };
-    if let Some(previous) = previous {
-        before.push(previous);
-        // The greatest characters of four, three, two bytes and of one.
-        for greatest in ['\u{10ffff}', '\u{ffff}', '\u{7ff}', '\u{7f}'] {
-            while before.len() + greatest.len_utf8() <= MAX_KEY_BYTES {
-                before.push(greatest);
-            }
-        }
-    }
-    before
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_key_sorts_between_a_key_and_the_one_just_before_it() {
-        for key in ["a", "b\u{1}", "customer:1", "\u{e4}", "x\u{80}", "x\u{e000}", "\u{10ffff}", &"z".repeat(512)] {
-            let before = just_before(key);
-            assert!(before.as_str() < key && before.len() <= MAX_KEY_BYTES, "{key:?}: {before:?}");
-            // The next key by length is too long, or not before the key.
-            for next in ["\u{1}", "\u{7f}", "\u{10ffff}"] {
-                let next = format!("{before}{next}");
-                assert!(next.len() > MAX_KEY_BYTES || next.as_str() >= key, "{key:?}: {next:?}");
-            }
-        }
-        assert_eq!(just_before("b\u{1}"), "b");
-    }
 
     fn problem(key: Option<&str>, limit: Option<u16>, in_order: bool) -> String {
         Group::new(key.map(ToOwned::to_owned), limit, in_order).unwrap_err().to_string()

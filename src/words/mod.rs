@@ -17,7 +17,6 @@ pub(crate) mod job_json;
 pub(crate) mod kind;
 pub(crate) mod opts;
 pub(crate) mod outcome;
-pub(crate) mod overview;
 #[cfg(feature = "periodic")]
 pub(crate) mod periodic;
 pub(crate) mod place_by;
@@ -30,4 +29,3 @@ pub(crate) mod state;
 pub mod stored_time;
 pub(crate) mod trace;
 pub(crate) mod wait_result;
-pub(crate) mod why;

@@ -1,16 +1,12 @@
-//! Queues for operators: their settings and their jobs.
-
-use std::time::Duration;
+//! The settings of queues.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use crate::words::count::JobCount;
 use crate::words::ident::QueueName;
 use crate::words::rate::Rate;
 use crate::words::retention::Keep;
-use crate::words::state::JobState;
 
 /// The settings of a queue. By default a queue is not paused, has no limit and no rate, and keeps its jobs by the runners' retention.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -154,65 +150,5 @@ impl QueueChanges {
     fn with(mut self, setting: &str, value: impl Serialize) -> Self {
         self.0.insert(setting.to_owned(), json!(value));
         self
-    }
-}
-
-/// A queue and its jobs, as [`Client::queues`](crate::Client::queues) lists it.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct QueueInfo {
-    /// Its settings.
-    #[serde(flatten)]
-    pub settings: QueueSettings,
-    /// How many live runners work it.
-    pub runners: u64,
-    /// How long its oldest available job has been due. `None` if no job is available.
-    #[serde(with = "crate::period::seconds::option")]
-    pub oldest_available_age: Option<Duration>,
-    /// Jobs that wait for a free worker.
-    pub available: JobCount,
-    /// Jobs that were cancelled, or replaced by another job.
-    pub cancelled: JobCount,
-    /// Jobs that succeeded.
-    pub completed: JobCount,
-    /// Jobs that failed for good.
-    pub discarded: JobCount,
-    /// Jobs that are held back.
-    pub pending: JobCount,
-    /// Jobs that failed and wait for their next attempt.
-    pub retryable: JobCount,
-    /// Jobs that a worker runs.
-    pub running: JobCount,
-    /// Jobs that are not due yet.
-    pub scheduled: JobCount,
-}
-
-impl QueueInfo {
-    /// Returns the number of its jobs in a state.
-    #[must_use]
-    pub const fn count(&self, state: JobState) -> JobCount {
-        match state {
-            JobState::Available => self.available,
-            JobState::Cancelled => self.cancelled,
-            JobState::Completed => self.completed,
-            JobState::Discarded => self.discarded,
-            JobState::Pending => self.pending,
-            JobState::Retryable => self.retryable,
-            JobState::Running => self.running,
-            JobState::Scheduled => self.scheduled,
-        }
-    }
-
-    pub(crate) const fn count_mut(&mut self, state: JobState) -> &mut JobCount {
-        match state {
-            JobState::Available => &mut self.available,
-            JobState::Cancelled => &mut self.cancelled,
-            JobState::Completed => &mut self.completed,
-            JobState::Discarded => &mut self.discarded,
-            JobState::Pending => &mut self.pending,
-            JobState::Retryable => &mut self.retryable,
-            JobState::Running => &mut self.running,
-            JobState::Scheduled => &mut self.scheduled,
-        }
     }
 }

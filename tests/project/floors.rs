@@ -11,7 +11,7 @@ const FLOORS: [&str; 6] = [
     "error json metrics period schedule unique words",
     "store",
     "client",
-    "health maintenance notify wake_ups worker",
+    "maintenance notify wake_ups worker",
     "places runner",
     "embedded testing",
 ];

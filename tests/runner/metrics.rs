@@ -7,6 +7,7 @@ use std::time::Duration;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use tokio::sync::Notify;
 use uniqueue::{Client, Outcome, RunningJob, UniqueKey, metrics};
+use uniqueue_admin::Admin;
 
 use super::{Task, quick};
 use support::{Database, WAIT, eventually, job};
@@ -146,13 +147,13 @@ async fn queues_are_measured_where_the_application_asks() {
     metrics::describe();
     client.insert_many((0..3).map(|_| job("a").queue("measured"))).await.unwrap();
     database.pass(Duration::from_secs(3_600)).await;
-    client.record_queue_metrics().await.unwrap();
+    Admin::new(client).record_queue_metrics().await.unwrap();
     tally.look();
     assert!((tally.sum("available_jobs queue=measured") - 3.0).abs() < 0.5, "{:?}", tally.sums);
     assert!(tally.sum("oldest_available_age_seconds queue=measured") > 3_599.0, "{:?}", tally.sums);
     // A queue without jobs is not listed any more.
     database.execute("DELETE FROM {schema}.job").await;
-    client.record_queue_metrics().await.unwrap();
+    Admin::new(client).record_queue_metrics().await.unwrap();
     // The tally adds up what a gauge was set to.
     let before = tally.sum("available_jobs queue=measured");
     tally.look();

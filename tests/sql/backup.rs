@@ -8,6 +8,7 @@ use std::time::Duration;
 use sqlx::AssertSqlSafe;
 use uniqueue::testing::Database;
 use uniqueue::{Client, Job, JobState, Runner, RunningJob, UniqueKey};
+use uniqueue_admin::Admin;
 
 use support::{eventually, job, tools};
 
@@ -55,7 +56,7 @@ async fn the_doctor_finds_nothing_in_a_restored_schema() {
     let Some(backup) = Backup::find(&old).await else { return };
     backup.take(&old).await;
     backup.restore(&new).await;
-    let found = new.client().diagnose().await.unwrap().findings;
+    let found = Admin::new(new.client()).diagnose().await.unwrap().findings;
     assert!(found.is_empty(), "{found:#?}");
 }
 
@@ -90,7 +91,7 @@ async fn a_restore_under_live_runners_doubles_no_row() {
     backup.restore_section(&database, SECTIONS[1]).await;
     // This fails where a row is doubled.
     backup.restore_section(&database, SECTIONS[2]).await;
-    let found = client.diagnose().await.unwrap().findings;
+    let found = Admin::new(client).diagnose().await.unwrap().findings;
     let is_of_schema = |code: &str| ["object_missing", "object_changed", "index_missing"].contains(&code);
     assert!(!found.iter().any(|finding| is_of_schema(&finding.code)), "{found:#?}");
     let id = client.insert(Task {}).scheduled_in(Duration::from_millis(50)).await.unwrap().id();

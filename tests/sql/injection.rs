@@ -3,7 +3,8 @@
 
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
-use uniqueue::{Client, JobFilter, JobState, NewJob, SchemaName, Severity, UniqueKey};
+use uniqueue::{Client, JobFilter, JobState, NewJob, SchemaName, UniqueKey};
+use uniqueue_admin::{Admin, Severity};
 
 use support::{Database, url};
 
@@ -143,7 +144,7 @@ async fn migrate_and_doctor_name_an_encoding_that_is_not_utf8() {
         for error in [client.migrate().await.unwrap_err(), client.migration().sql().await.unwrap_err()] {
             assert!(error.to_string().ends_with(&expected), "{error}");
         }
-        let diagnosis = client.diagnose().await.unwrap();
+        let diagnosis = Admin::new(&client).diagnose().await.unwrap();
         let [finding] = &diagnosis.findings[..] else { panic!("{:#?}", diagnosis.findings) };
         assert_eq!((finding.code.as_str(), finding.severity), ("encoding", Severity::Critical));
         assert_eq!(finding.seen, format!("its encoding is {encoding}, and the queue needs UTF8"));

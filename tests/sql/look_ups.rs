@@ -21,12 +21,12 @@ macro_rules! look_ups {
         ask!("holder", $client.holder("k"));
         ask!("jobs", $client.jobs(JobFilter::all()));
         ask!("count_jobs", $client.count_jobs(JobFilter::all(), 10));
-        ask!("queues", $client.queues());
-        ask!("groups", $client.groups());
-        ask!("groups by name", $client.groups().by_name());
+        ask!("queues", Admin::new($client).queues());
+        ask!("groups", Admin::new($client).groups());
+        ask!("groups by name", Admin::new($client).groups().by_name());
         ask!("stats", Admin::new($client).stats());
-        ask!("claims", $client.claims());
-        ask!("key_history", $client.key_history("k", 100));
+        ask!("claims", Admin::new($client).claims());
+        ask!("key_history", Admin::new($client).key_history("k", 100));
         ask!("explain", $client.explain(job("a").unique_key(UniqueKey::raw("k"))));
         ask!("running_jobs", Admin::new($client).running_jobs());
         ask!("failing_kinds", Admin::new($client).failing_kinds());
@@ -37,11 +37,11 @@ macro_rules! look_ups {
         ask!("runners", Admin::new($client).runners());
         ask!("retentions", Admin::new($client).retentions());
         ask!("stuck_jobs", Admin::new($client).stuck_jobs());
-        ask!("why", $client.why(JobId::generate()));
-        ask!("first_obstacles", $client.first_obstacles([JobId::generate()]));
-        ask!("why of a queue", $client.queue("default").why());
+        ask!("why", Admin::new($client).why(JobId::generate()));
+        ask!("first_obstacles", Admin::new($client).first_obstacles([JobId::generate()]));
+        ask!("why of a queue", Admin::new($client).why_queue("default"));
         ask!("change_log", Admin::new($client).change_log());
-        ask!("held_groups", $client.held_groups());
+        ask!("held_groups", Admin::new($client).held_groups());
         answers
     }};
 }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use uniqueue::{
-    Client, Job, JobFilter, JobState, Keep, ObstacleCode, PeriodicJob, QueueChanges, Retention, Runner, RunningJob,
-    UniqueKey,
+    Client, Job, JobFilter, JobState, Keep, PeriodicJob, QueueChanges, Retention, Runner, RunningJob, UniqueKey,
 };
-use uniqueue_admin::Admin;
+use uniqueue_admin::{Admin, ObstacleCode};
 
 use support::{Database, WAIT, job};
 
@@ -61,7 +60,7 @@ async fn a_stuck_job_is_listed_with_its_reason_and_its_remedy(database: Database
     let reasons: Vec<_> = stuck.iter().map(|job| (job.id, job.state, job.code)).collect();
     let unworked = ObstacleCode::QueueUnworked;
     assert_eq!(reasons, [(lost, JobState::Running, ObstacleCode::RunnerDied), (late, JobState::Available, unworked)]);
-    assert_eq!(stuck[1].reason, client.why(late).await.unwrap()[0].reason);
+    assert_eq!(stuck[1].reason, Admin::new(client).why(late).await.unwrap()[0].reason);
     assert!(stuck.iter().all(|job| !job.remedy.is_empty() && job.stuck_for > Some(Duration::from_secs(60))));
     assert_eq!(Admin::new(client).stuck_jobs().limit(1).await.unwrap().len(), 1);
     let hour = Duration::from_secs(3_600);

@@ -10,9 +10,10 @@ use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use uniqueue::{
-    Client, Job, JobCount, JobState, Keep, ObstacleCode, QueueChanges, QueueSettings, Retention, RetryPolicy, Runner,
-    RunnerHandle, RunningJob, SchemaName,
+    Client, Job, JobCount, JobState, Keep, QueueChanges, QueueSettings, Retention, RetryPolicy, Runner, RunnerHandle,
+    RunningJob, SchemaName,
 };
+use uniqueue_admin::{Admin, ObstacleCode};
 
 use support::{Database, WAIT, eventually, job};
 
@@ -280,7 +281,7 @@ async fn the_list_of_queues_has_every_queue_and_counts_no_further_than_told(data
     database.execute(age).await;
     client.insert(job("other").queue("a").priority(8)).await.unwrap();
     // Seven would do for all but the most.
-    let queues = client.queues().count_up_to(7).await.unwrap();
+    let queues = Admin::new(client).queues().count_up_to(7).await.unwrap();
     let names: Vec<_> = queues.iter().map(|queue| queue.settings.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "c set only", "d worked only"]);
     let [a, b, c, d] = queues.as_slice() else { panic!("four") };
@@ -303,8 +304,28 @@ async fn the_list_of_queues_has_every_queue_and_counts_no_further_than_told(data
     let sparse = database.sql("SELECT completed, last_are_all FROM {schema}.queues(100, 3) WHERE name = 'a'");
     let (completed, is_all): (i64, bool) = sqlx::query_as(sparse).fetch_one(&mut *tx).await.unwrap();
     assert!(completed <= 3 && !is_all);
-    assert_eq!(client.queues().tx(&mut tx).await.unwrap().len(), 4);
+    assert_eq!(Admin::new(client).queues().tx(&mut tx).await.unwrap().len(), 4);
     idle.stop().await.unwrap();
+}
+
+#[support::test]
+async fn an_estimate_takes_the_place_of_a_lower_bound_that_it_exceeds(database: Database, client: &Client) {
+    for n in 0..5 {
+        let id = client.insert(job(&format!("k{n}"))).await.unwrap().id();
+        database.set_state(id, if n < 4 { "available" } else { "running" }).await;
+    }
+    for (estimate, expected) in
+        [(9, JobCount::About(9)), (3, JobCount::About(3)), (2, JobCount::AtLeast(3)), (0, JobCount::AtLeast(3))]
+    {
+        let estimated = format!(
+            "CREATE OR REPLACE FUNCTION {{schema}}._estimated_jobs(pages double precision)
+             RETURNS TABLE (queue text, state text, jobs bigint) LANGUAGE sql STABLE
+             AS $$ VALUES ('default', 'available', {estimate}::bigint), ('default', 'running', 7) $$"
+        );
+        database.execute(&estimated).await;
+        let queue = Admin::new(client).queues().count_up_to(3).await.unwrap().remove(0);
+        assert_eq!((queue.available, queue.running), (expected, JobCount::Exactly(1)));
+    }
 }
 
 #[support::test]
@@ -349,7 +370,7 @@ async fn a_queue_keeps_each_final_state_as_it_was_said_and_two_who_say_it_at_onc
     let settings = client.queue("emails").set(QueueChanges::new().keep_completed(Keep::AsRunnersSay)).await.unwrap();
     assert_eq!(kept(&settings), [Keep::AsRunnersSay, Keep::AsRunnersSay, Keep::Forever]);
     assert!(settings.paused_at.is_some());
-    assert_eq!(client.queues().await.unwrap()[0].settings, settings);
+    assert_eq!(Admin::new(client).queues().await.unwrap()[0].settings, settings);
 }
 
 #[support::test]
@@ -361,16 +382,28 @@ async fn a_pause_says_who_paused_why_and_since_when(database: Database, client: 
     let settings = queue.pause_because("the provider's disk is full").actor("eve").await.unwrap();
     assert_eq!(settings.paused_by.as_deref(), Some("ada"));
     assert_eq!(settings.pause_reason.as_deref(), Some("the provider's disk is full"));
-    let why = client.why(id).await.unwrap().into_iter().find(|why| why.code == ObstacleCode::QueuePaused).unwrap();
+    let why = Admin::new(client)
+        .why(id)
+        .await
+        .unwrap()
+        .into_iter()
+        .find(|why| why.code == ObstacleCode::QueuePaused)
+        .unwrap();
     assert!(why.reason.ends_with(r#" by "ada": "the provider's disk is full"."#), "{}", why.reason);
     assert_eq!((&why.details["by"], why.details.contains_key("since")), (&json!("ada"), true));
-    let listed = client.queues().await.unwrap();
+    let listed = Admin::new(client).queues().await.unwrap();
     assert_eq!(listed[0].settings, settings);
     let resumed = queue.resume().await.unwrap();
     assert_eq!((resumed.paused_at, resumed.paused_by, resumed.pause_reason), (None, None, None));
     // Without a reason and a name, as before.
     queue.pause().await.unwrap();
-    let why = client.why(id).await.unwrap().into_iter().find(|why| why.code == ObstacleCode::QueuePaused).unwrap();
+    let why = Admin::new(client)
+        .why(id)
+        .await
+        .unwrap()
+        .into_iter()
+        .find(|why| why.code == ObstacleCode::QueuePaused)
+        .unwrap();
     assert!(why.reason.ends_with(" UTC."), "{}", why.reason);
     let error = queue.pause_because("x".repeat(1_001)).await.unwrap_err().to_string();
     assert!(error.contains("reason") && error.contains("1,000 bytes"), "{error}");

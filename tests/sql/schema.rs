@@ -28,17 +28,18 @@ async fn the_schema_is_as_the_golden_dump_says() {
 /// What `diagnose` compares a schema with is part of the library, so after an overwrite it is built anew.
 #[tokio::test]
 async fn the_objects_that_the_library_knows_are_those_that_the_migrations_make() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/objects.jsonl");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/admin/src/health/objects.jsonl");
     let database = Database::new().await;
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::raw_sql(database.sql("SET LOCAL search_path = {schema}, pg_temp")).execute(&mut *tx).await.unwrap();
-    let statements = database.client.statements_text();
     let mut found = String::new();
-    for wanted in ["health_objects", "health_table_parts"] {
-        let (_, text) = statements.iter().find(|(name, _)| *name == wanted).expect("the statement");
-        let text = format!("SELECT string_agg(o::text || chr(10), '') FROM ({}) AS o (o)", text.trim());
-        let objects: String =
-            sqlx::query_scalar(database.sql(&text)).bind(&database.schema).fetch_one(&mut *tx).await.unwrap();
+    for text in [
+        include_str!("../../crates/admin/src/sql/health_objects.sql"),
+        include_str!("../../crates/admin/src/sql/health_table_parts.sql"),
+    ] {
+        let text = format!("SELECT string_agg(to_jsonb(o)::text || chr(10), '') FROM ({}) AS o", text.trim());
+        let asked = serde_json::json!({ "schema": database.schema });
+        let objects: String = sqlx::query_scalar(database.sql(&text)).bind(asked).fetch_one(&mut *tx).await.unwrap();
         found.push_str(&objects);
     }
     if std::env::var(OVERWRITE).is_ok_and(|value| value == "overwrite") {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 use tokio::task::JoinSet;
-use uniqueue::{JobCount, JobId, JobState, QueueCache, QueueInfo};
-use uniqueue_admin::Admin;
+use uniqueue::{JobCount, JobId, JobState};
+use uniqueue_admin::{Admin, QueueCache, QueueInfo};
 
 use support::Database;
 
@@ -252,7 +252,7 @@ async fn jobs_beyond_the_limit_of_counting_are_estimated_from_a_sample_of_the_ta
     let available = "INSERT INTO {schema}.job (id, kind, queue)
         SELECT {schema}.new_job_id(), 'a', 'deep' FROM generate_series(1, 12000)";
     database.execute(available).await;
-    let queues = database.client.queues().await.unwrap();
+    let queues = Admin::new(&database.client).queues().await.unwrap();
     let [deep, low] = queues.as_slice() else { panic!("{queues:?}") };
     for (count, jobs) in [(deep.available, 12_000), (deep.completed, 60_000), (low.completed, 40_000)] {
         let JobCount::About(estimate) = count else { panic!("{count:?} of {jobs}") };

@@ -158,7 +158,7 @@ async fn a_job_waits_from_when_it_could_run_and_was_there(database: Database, cl
     // In minutes.
     let age = async || {
         let stats = Admin::new(client).stats().await.unwrap();
-        let queue = &client.queues().await.unwrap()[0];
+        let queue = &Admin::new(client).queues().await.unwrap()[0];
         [stats.oldest_available_age, queue.oldest_available_age].map(|age| age.unwrap().as_secs() / 60)
     };
     // Held back for days, and released now.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sqlx::Connection;
 use uniqueue::{Client, Job, JobFilter, Retention, Runner, RunnerHandle, RunningJob, UniqueKey, UniqueScope};
+use uniqueue_admin::Admin;
 
 use support::{Database, job};
 
@@ -75,7 +76,7 @@ async fn infinite_times_are_no_trouble_for_explain_queues_and_maintenance(databa
     assert_eq!(explained.holder.map(|met| met.holder), Some(holder.id()));
     // The first of all, and one without a known waiting time.
     database.execute("UPDATE {schema}.job SET scheduled_at = '-infinity'").await;
-    let queue = &client.queues().await.unwrap()[0];
+    let queue = &Admin::new(client).queues().await.unwrap()[0];
     assert_eq!((queue.available.counted(), queue.oldest_available_age), (1, None));
     assert_eq!(database.number("SELECT count(*) FROM {schema}.queue_status").await, 1);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.stuck_job").await, 1);

@@ -8,6 +8,7 @@ use uniqueue::{
     Client, Error, JobFilter, JobState, NewJob, OnConflict, PeriodicJob, QueueChanges, Result, Runner, RunningJob,
     SchemaName, UniqueKey,
 };
+use uniqueue_admin::Admin;
 
 use support::{Database, WAIT, counting_statements, job, soak};
 
@@ -331,7 +332,7 @@ async fn a_limit_below_one_is_refused(database: Database) {
 async fn the_limit_is_shown_with_the_queue() {
     let database = limited(7).await;
     database.client.insert(job("a")).await.unwrap();
-    let queues = database.client.queues().await.unwrap();
+    let queues = Admin::new(&database.client).queues().await.unwrap();
     assert_eq!(queues[0].settings.max_waiting, Some(7));
     let shown = "SELECT concat_ws(' ', queue, available, max_waiting) FROM {schema}.queue_status";
     assert_eq!(database.text(shown).await, "default 1 7");

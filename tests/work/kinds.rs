@@ -12,6 +12,7 @@ use uniqueue::{
     Client, InsertOptions, Job, JobFilter, JobState, KindCache, NewJob, OnConflict, PeriodicChange, PeriodicJob,
     RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
 };
+use uniqueue_admin::Admin;
 
 use support::{Database, WAIT, counting_statements, eventually, job, quick};
 
@@ -129,7 +130,7 @@ async fn r22_programs_that_declare_other_members_of_a_kind_do_not_conflict(datab
     let worked = Arc::default();
     let mailer = service::<Mail>(client, "mailer", &worked).await;
     let conflicts = async || {
-        let findings = client.diagnose().await.unwrap().findings;
+        let findings = Admin::new(client).diagnose().await.unwrap().findings;
         findings.into_iter().filter(|finding| finding.code == "kind_conflict").count()
     };
     database.execute("SELECT {schema}.register_kind('mail', delay => '1 min', registered_by => 'a producer')").await;
@@ -308,7 +309,7 @@ async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothin
     let client = &database.client;
     let (old_worked, new_worked) = (Arc::default(), Arc::default());
     let conflicts = async || {
-        let findings = client.diagnose().await.unwrap().findings;
+        let findings = Admin::new(client).diagnose().await.unwrap().findings;
         findings.into_iter().filter(|finding| finding.code == "kind_conflict").collect::<Vec<_>>()
     };
     let old = service::<Mail>(client, "mailer 1", &old_worked).await;

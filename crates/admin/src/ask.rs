@@ -39,7 +39,7 @@ type Answer<T> = for<'c> fn(&'c Client, &'c mut PgConnection, &'static str, Argu
 
 impl<'a, T> Ask<'a, T> {
     /// An answer that is made from a statement's rows, of this many statements at most.
-    pub(crate) fn of(client: &'a Client, statement: &'static str, statements: u32, answer: Answer<T>) -> Self {
+    pub(crate) fn made_by(client: &'a Client, statement: &'static str, statements: u32, answer: Answer<T>) -> Self {
         let arguments = Arguments::new();
         Self { client, statement, arguments, statements, answer, connection: None, timeout: None }
     }
@@ -68,10 +68,14 @@ impl<'a, T> Ask<'a, T> {
 
 impl<'a, T: DeserializeOwned + Send + Unpin + 'static> List<'a, T> {
     pub(crate) fn new(client: &'a Client, statement: &'static str) -> Self {
-        let list = Self::of(client, statement, 1, |client, connection, statement, arguments| {
+        Self::all(client, statement).limit(100)
+    }
+
+    /// A list of all rows.
+    pub(crate) fn all(client: &'a Client, statement: &'static str) -> Self {
+        Self::made_by(client, statement, 1, |client, connection, statement, arguments| {
             Box::pin(async move { rows(client, connection, statement, &arguments).await })
-        });
-        list.limit(100)
+        })
     }
 
     /// The most rows on the page. Default: 100.

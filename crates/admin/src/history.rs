@@ -13,7 +13,7 @@ use uniqueue::period::seconds;
 use uniqueue::{Call, Client, Error, HistoryCounts, Kind, QueueName, Result, stored_time};
 
 use crate::ask::AnswerFuture;
-use crate::statement::{self, Arguments, arguments, rows_planned_anew};
+use crate::statement::{self, Arguments, arguments, rows};
 use crate::{Admin, Ask};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -177,7 +177,7 @@ fn ask<'c>(
         arguments.insert("step".to_owned(), json!(span.1.as_secs()));
         arguments.insert("span".to_owned(), json!(span.0));
         let statement = statement.replace("/* waits */", &sums("waits")).replace("/* runs */", &sums("runs"));
-        let answer: Vec<History> = rows_planned_anew(client, connection, &statement, &arguments).await?;
+        let answer: Vec<History> = rows(client, connection, &statement, &arguments).await?;
         Ok(answer.into_iter().next().ok_or(sqlx::Error::RowNotFound)?)
     })
 }
@@ -243,7 +243,7 @@ where
         Box::pin(async move {
             check_since(since)?;
             let span = json!({ "span": span_of_sums(since), "since": since.as_secs_f64(), "limit": limit });
-            rows_planned_anew(client, connection, statement, &arguments(span)).await
+            rows(client, connection, statement, &arguments(span)).await
         })
     })
 }
@@ -279,7 +279,7 @@ impl<'a> Admin<'a> {
     /// killed loses the counts of its last minute. The database counts remote workers and inserts in SQL, without duplicates.
     /// Minutes are kept for 7 days, hours for 90 and days for 91. The view `kind_history` has the same counts.
     pub fn history(self, since: Duration) -> Ask<'a, History> {
-        Ask::of(self.client, include_str!("sql/history.sql"), 1, ask).lasting("since", since)
+        Ask::made_by(self.client, include_str!("sql/history.sql"), 1, ask).lasting("since", since)
     }
 
     /// The history of each kind in the last time, the kinds with the most failures first, then the busiest ones. At most

@@ -3,25 +3,44 @@
 mod ask;
 mod audit;
 mod change_log;
+mod claims;
 mod failures;
+mod groups;
+mod health;
 mod history;
+mod queue_cache;
+#[cfg(feature = "metrics")]
+mod queue_metrics;
+mod queues;
+mod relatives;
 mod runners;
 mod running;
 mod statement;
 mod stats;
 mod waiting_insert;
+mod why;
 
 use uniqueue::Client;
 
 pub use self::ask::{Ask, List};
 pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::change_log::LoggedChange;
+pub use self::claims::KeyHolder;
 pub use self::failures::{FailingCode, FailingError, FailingKind};
+pub use self::groups::{GroupInfo, HeldGroup};
+pub use self::health::{
+    COMPARED_KEYS, Diagnose, Diagnosis, Finding, Remedy, Severity, SkippedCheck, Thresholds, diagnose_places,
+    doubled_keys,
+};
 pub use self::history::{Deploy, History, HistoryPoint, KindHistory, QueueHistory};
+pub use self::queue_cache::QueueCache;
+pub use self::queues::QueueInfo;
+pub use self::relatives::JobChild;
 pub use self::runners::{QueueRetention, RunnerInfo, RunnerQueue};
 pub use self::running::{RunningJobInfo, StuckJob};
 pub use self::stats::{Finished, Percentiles, Rates, Stats};
 pub use self::waiting_insert::WaitingInsert;
+pub use self::why::{FirstJob, Obstacle, ObstacleCode};
 
 /// The questions and changes of operators in the schema of a client. Cheap to make and to copy.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uniqueue::period::seconds;
-use uniqueue::{JobId, JobState, Kind, ObstacleCode, QueueName, stored_time};
+use uniqueue::{JobId, JobState, Kind, QueueName, stored_time};
 use uuid::Uuid;
 
-use crate::{Admin, List};
+use crate::{Admin, List, ObstacleCode};
 
 /// A running job and its runner, as [`Admin::running_jobs`] lists it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -60,7 +60,7 @@ pub struct StuckJob {
     /// How long it has been stuck.
     #[serde(with = "seconds::option")]
     pub stuck_for: Option<Duration>,
-    /// The reason, as [`Client::why`](uniqueue::Client::why) has it.
+    /// The reason, as [`Admin::why`] has it.
     pub code: ObstacleCode,
     /// The reason as a sentence.
     pub reason: String,

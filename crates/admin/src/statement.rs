@@ -12,6 +12,9 @@ use uniqueue::{Call, Client, Result};
 /// The arguments of a statement by their names.
 pub(crate) type Arguments = Map<String, Value>;
 
+/// The mark of a statement that is planned anew for each call, so that the plan knows the arguments.
+const PLANNED_ANEW: &str = "/* planned anew */";
+
 /// The rows of a statement.
 pub(crate) async fn rows<T>(
     client: &Client,
@@ -22,32 +25,7 @@ pub(crate) async fn rows<T>(
 where
     T: DeserializeOwned + Send + Unpin + 'static,
 {
-    fetch(client, connection, statement, arguments, true).await
-}
-
-/// The rows of a statement that is planned anew for each call, so that the plan knows the arguments.
-pub(crate) async fn rows_planned_anew<T>(
-    client: &Client,
-    connection: &mut PgConnection,
-    statement: &str,
-    arguments: &Arguments,
-) -> Result<Vec<T>>
-where
-    T: DeserializeOwned + Send + Unpin + 'static,
-{
-    fetch(client, connection, statement, arguments, false).await
-}
-
-async fn fetch<T>(
-    client: &Client,
-    connection: &mut PgConnection,
-    statement: &str,
-    arguments: &Arguments,
-    is_prepared: bool,
-) -> Result<Vec<T>>
-where
-    T: DeserializeOwned + Send + Unpin + 'static,
-{
+    let is_prepared = !statement.contains(PLANNED_ANEW);
     // Safe to splice: a schema name is checked against an alphabet without quotes.
     let statement = statement.replace("/* schema */", &format!("{}.", client.schema().quoted()));
     let asking = AssertSqlSafe(format!("SELECT to_jsonb(answer) FROM (\n{statement}\n) AS answer"));
@@ -69,8 +47,22 @@ pub(crate) fn ask<'a, T>(client: &'a Client, statement: &'static str, arguments:
 where
     T: DeserializeOwned + Send + Unpin + 'static,
 {
+    collect(client, statement, arguments, |rows| rows)
+}
+
+/// A look-up whose answer is made from the rows of a statement.
+pub(crate) fn collect<'a, R, T>(
+    client: &'a Client,
+    statement: &'static str,
+    arguments: Arguments,
+    answer: fn(Vec<R>) -> T,
+) -> Call<'a, T>
+where
+    R: DeserializeOwned + Send + Unpin + 'static,
+    T: Send + 'static,
+{
     Call::new(client, move |client, connection| {
-        Box::pin(async move { rows(client, connection, statement, &arguments).await })
+        Box::pin(async move { rows(client, connection, statement, &arguments).await.map(answer) })
     })
 }
 

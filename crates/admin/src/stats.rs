@@ -13,7 +13,7 @@ use uniqueue::period::seconds;
 use uniqueue::{Client, JobCount, JobState, stored_time};
 
 use crate::ask::AnswerFuture;
-use crate::statement::{Arguments, rows_planned_anew};
+use crate::statement::{Arguments, rows};
 use crate::{Admin, Ask};
 
 /// The statistics of all queues of a schema, as [`Admin::stats`] returns them.
@@ -24,7 +24,7 @@ pub struct Stats {
     /// The time of the query, by the database's clock.
     #[serde(with = "stored_time")]
     pub asked_at: OffsetDateTime,
-    /// Jobs by state, over all queues, with the limits of [`Client::queues`](uniqueue::Client::queues).
+    /// Jobs by state, over all queues, with the limits of [`Admin::queues`].
     #[serde(skip_deserializing)]
     pub jobs: BTreeMap<JobState, JobCount>,
     /// How many runners are alive.
@@ -201,8 +201,8 @@ fn ask<'c>(
 ) -> AnswerFuture<'c, Stats> {
     Box::pin(async move {
         let up_to = arguments.get("count_up_to").and_then(Value::as_u64).and_then(|up_to| up_to.try_into().ok());
-        let queues = client.queues().count_up_to(up_to.unwrap_or(u32::MAX)).tx(&mut *connection).await?;
-        let mut stats: Vec<Stats> = rows_planned_anew(client, connection, statement, &arguments).await?;
+        let queues = Admin::new(client).queues().count_up_to(up_to.unwrap_or(u32::MAX)).tx(&mut *connection).await?;
+        let mut stats: Vec<Stats> = rows(client, connection, statement, &arguments).await?;
         let mut stats = stats.pop().ok_or(sqlx::Error::RowNotFound)?;
         stats.jobs = JobState::ALL
             .into_iter()
@@ -233,7 +233,7 @@ impl<'a> Admin<'a> {
     /// that was inserted long ago and has just finished (a long schedule, a late retry) may be missing among the times.
     /// It is counted in the rates.
     pub fn stats(self) -> Ask<'a, Stats> {
-        let asked = Ask::of(self.client, include_str!("sql/stats.sql"), 2, ask);
+        let asked = Ask::made_by(self.client, include_str!("sql/stats.sql"), 2, ask);
         asked.within(Duration::from_secs(60)).sample(1_000).count_up_to(10_000)
     }
 }

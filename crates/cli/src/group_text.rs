@@ -1,6 +1,7 @@
 //! The group of a job, for people.
 
 use uniqueue::{Client, JobRow};
+use uniqueue_admin::Admin;
 
 use crate::failure::Failure;
 use crate::output::{Record, count};
@@ -14,7 +15,7 @@ pub(crate) async fn add_group(record: &mut Record, client: &Client, job: &JobRow
         (false, None) => String::new(),
     };
     record.field("group", format!("{key}{own}"));
-    let Some(now) = client.groups().of(job.queue.as_str(), key).await?.pop() else { return Ok(()) };
+    let Some(now) = Admin::new(client).groups().of(job.queue.as_str(), key).await?.pop() else { return Ok(()) };
     let limit = now.limit.map(|limit| format!(" of {}", count(u64::from(limit)))).unwrap_or_default();
     let first = if now.head == Some(job.id) { "; this job is the first" } else { "" };
     record.field(

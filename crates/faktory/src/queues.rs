@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use uniqueue::{JobFilter, JobState};
+use uniqueue_admin::Admin;
 
 use crate::command::QueueVerb;
 use crate::door::Door;
@@ -14,7 +15,7 @@ pub(crate) async fn queue(door: &Door, verb: QueueVerb, names: Vec<String>, acto
     let client = &door.client;
     let all = match verb == QueueVerb::Latency {
         true => door.queues.queues().await?.to_vec(),
-        false if names.iter().any(|name| name == "*") => client.queues().count_up_to(1).await?,
+        false if names.iter().any(|name| name == "*") => Admin::new(client).queues().count_up_to(1).await?,
         false => Vec::new(),
     };
     let names = match names.iter().any(|name| name == "*") {

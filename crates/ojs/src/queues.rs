@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
-use uniqueue::{JobState, QueueInfo};
-use uniqueue_admin::Admin;
+use uniqueue::JobState;
+use uniqueue_admin::{Admin, QueueInfo};
 
 use crate::answer::{Answer, Answered};
 use crate::door::Door;

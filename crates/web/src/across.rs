@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Finding, Places};
+use uniqueue::Places;
+use uniqueue_admin::{Finding, diagnose_places};
 
 /// How old findings may be before the places are compared again.
 const EVERY: Duration = Duration::from_secs(30);
@@ -39,7 +40,7 @@ impl Across {
             let across = Arc::clone(self);
             tokio::spawn(async move {
                 tokio::select! {
-                    findings = across.places.diagnose() => {
+                    findings = diagnose_places(&across.places) => {
                         across.found.send_replace(Some((Instant::now(), findings.into())));
                     }
                     () = across.stop.cancelled() => {}

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use uniqueue::{Histogram, HistoryCounts, JobState, PlaceName, QueueInfo, QueueSettings, Rate, Severity};
-use uniqueue_admin::QueueHistory;
+use uniqueue::{Histogram, HistoryCounts, JobState, PlaceName, QueueSettings, Rate};
+use uniqueue_admin::{QueueHistory, QueueInfo, Severity};
 
 pub(crate) use self::table::METRICS;
 use crate::app::App;

@@ -187,7 +187,7 @@ impl Sampler {
     async fn sample(&self, past: &mut Past, doctor: Doctor) -> Result<Snapshot> {
         let taken_at = Instant::now();
         let stats = Admin::new(&self.client).stats().await?;
-        let queues = self.client.queues().await?;
+        let queues = Admin::new(&self.client).queues().await?;
         // A role that may not see these still sees the rest.
         let waiting_inserts = Admin::new(&self.client).waiting_inserts().await.ok().map(|waiting| waiting.len());
         let audited = Admin::new(&self.client).audited_kinds().await.unwrap_or_default();
@@ -204,7 +204,7 @@ impl Sampler {
 
     async fn diagnose_all(&self, doctor: &watch::Sender<Doctor>) {
         loop {
-            match self.client.diagnose().timeout(CHECK_TIMEOUT).await {
+            match Admin::new(&self.client).diagnose().timeout(CHECK_TIMEOUT).await {
                 Ok(diagnosis) => {
                     let runners = Admin::new(&self.client).runners().timeout(CHECK_TIMEOUT).await.unwrap_or_default();
                     let (diagnosis, deploy) = (Some(Arc::new(diagnosis)), Deploy::last(&runners));

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
-use uniqueue::{Diagnosis, QueueInfo};
-use uniqueue_admin::{AuditedKind, History, QueueHistory, RunnerInfo, Stats};
+use uniqueue_admin::{AuditedKind, Diagnosis, History, QueueHistory, QueueInfo, RunnerInfo, Stats};
 
 /// The age at which a sample is old: two samples after it are missing.
 pub(crate) const OLD: Duration = Duration::from_secs(6);

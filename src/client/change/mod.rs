@@ -252,7 +252,7 @@ impl Client {
 
     /// Resumes a failed graph: of the job, all jobs that run after it, and all jobs that these run after, it retries those
     /// that were discarded or cancelled, as [`Client::retry`]. The jobs that were cancelled because of them wait again.
-    /// Completed jobs stay. [`Client::retry_graph_plan`] says before what it does.
+    /// Completed jobs stay. `Admin::retry_graph_plan` of `uniqueue-admin` says before what it does.
     ///
     /// # Errors
     ///

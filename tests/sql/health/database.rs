@@ -1,6 +1,7 @@
 //! Dead rows, vacuum, indexes, retention.
 
-use uniqueue::{Client, Error, QueueChanges, Severity, Thresholds};
+use uniqueue::{Client, Error, QueueChanges};
+use uniqueue_admin::{Severity, Thresholds};
 
 use super::{at_once, find, gone, paste, seek};
 use support::{Database, job};
@@ -55,11 +56,11 @@ async fn a_bloated_index_is_named_and_rebuilt_by_the_remedy(database: Database) 
     database.execute("VACUUM {schema}.job").await;
     database.execute("ANALYZE {schema}.job").await;
     let small = Thresholds::new().bloat_bytes(50 * 8_192);
-    let finding = find(&database, small, "index_bloated", Severity::Warning, "index job_fetch").await;
+    let finding = find(&database, small.clone(), "index_bloated", Severity::Warning, "index job_fetch").await;
     assert!(finding.seen.contains("times as much"), "{finding:?}");
     assert!(seek(&database, Thresholds::new(), "index_bloated", "").await.is_none(), "2 MB are no finding");
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, small, "index_bloated", "index job_fetch").await;
+    gone(&database, small.clone(), "index_bloated", "index job_fetch").await;
 }
 
 #[support::test]
@@ -98,12 +99,12 @@ async fn a_full_queue_is_told_with_its_limit_and_the_remedy_doubles_it(database:
         .await
         .unwrap();
     let any = Thresholds::new();
-    let full = find(&database, any, "queue_full", Severity::Warning, "queue it's").await;
+    let full = find(&database, any.clone(), "queue_full", Severity::Warning, "queue it's").await;
     assert!(full.seen.starts_with("2 of its jobs wait, which is its limit"), "{full:?}");
     assert!(full.remedy.command.as_deref().unwrap().contains("queue max-waiting 'it'"), "{full:?}");
-    assert!(seek(&database, any, "queue_full", "roomy").await.is_none());
+    assert!(seek(&database, any.clone(), "queue_full", "roomy").await.is_none());
     paste(&database, full.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, any, "queue_full", "").await;
+    gone(&database, any.clone(), "queue_full", "").await;
     assert_eq!(client.queue("it's").settings().await.unwrap().max_waiting, Some(4));
 }
 
@@ -112,15 +113,15 @@ async fn a_limit_that_no_trigger_enforces_is_told_and_the_remedy_enforces_it(dat
     let any = Thresholds::new();
     for undone in ["DROP TRIGGER job_max_waiting ON {schema}.job", "ALTER TABLE {schema}.job DISABLE TRIGGER ALL"] {
         client.queue("a").set(QueueChanges::new().max_waiting(Some(1))).await.unwrap();
-        assert!(seek(&database, any, "queue_full", "").await.is_none());
+        assert!(seek(&database, any.clone(), "queue_full", "").await.is_none());
         database.execute(undone).await;
-        let lost = find(&database, any, "queue_full", Severity::Warning, "queue a").await;
+        let lost = find(&database, any.clone(), "queue_full", Severity::Warning, "queue a").await;
         assert!(
             lost.seen.contains("the trigger job_max_waiting, which refuses more, is missing or disabled"),
             "{lost:?}"
         );
         paste(&database, lost.remedy.sql.as_deref().unwrap()).await;
-        gone(&database, any, "queue_full", "").await;
+        gone(&database, any.clone(), "queue_full", "").await;
         assert_eq!(database.number(TRIGGERS).await, 1);
         let jobs = [job("a").queue("a"), job("b").queue("a")];
         assert!(matches!(client.insert_many(jobs).await, Err(Error::QueueFull { room: 1, .. })));

@@ -1,7 +1,7 @@
 //! The schema against what the migrations make.
 
-use uniqueue::Severity::{self, Critical, Notice, Warning};
-use uniqueue::Thresholds;
+use uniqueue_admin::Severity::{self, Critical, Notice, Warning};
+use uniqueue_admin::{Admin, Thresholds};
 
 use super::{diagnose, find, gone, paste};
 use support::Database;
@@ -203,7 +203,7 @@ async fn any_schema_name_is_as_good_and_what_an_application_adds_beside_is_its_o
             schema.quoted()
         );
         sqlx::raw_sql(sqlx::AssertSqlSafe(own)).execute(client.pool()).await.unwrap();
-        let diagnosis = client.diagnose().await.unwrap();
+        let diagnosis = Admin::new(&client).diagnose().await.unwrap();
         assert!(diagnosis.findings.is_empty(), "{:#?}", diagnosis.findings);
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use uniqueue::{Client, NewJob, Runner, RunningJob, Severity, UniqueKey};
+use uniqueue::{Client, NewJob, Runner, RunningJob, UniqueKey};
+use uniqueue_admin::{Admin, Severity};
 
 use support::bouncer;
 use support::{Database, WAIT, job};
@@ -24,7 +25,7 @@ async fn nothing_is_found_in_a_healthy_busy_database(database: Database) {
             NewJob::from(Task { n }).queue(queue).unique_key(UniqueKey::raw(format!("{round} {}", n / 2)))
         });
         database.client.insert_many(jobs).await.unwrap();
-        let diagnosis = database.client.diagnose().await.unwrap();
+        let diagnosis = Admin::new(&database.client).diagnose().await.unwrap();
         assert!(diagnosis.findings.is_empty(), "{:#?}", diagnosis.findings);
         assert!(diagnosis.skipped.is_empty(), "{:#?}", diagnosis.skipped);
         assert!(diagnosis.is_healthy() && diagnosis.worst() == Severity::Ok);
@@ -46,7 +47,7 @@ async fn a_pooler_is_told_by_whether_statements_survive_it(database: Database) {
             .await
             .unwrap();
         let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
-        let diagnosis = client.diagnose().await;
+        let diagnosis = Admin::new(&client).diagnose().await;
         let Ok(diagnosis) = diagnosis else {
             assert_eq!(severity, Severity::Critical, "{diagnosis:?}");
             continue;
@@ -62,7 +63,7 @@ fn the_guide_names_each_code_once_and_none_that_is_never_found() {
     let (_, table) = super::GUIDE.split_once("## Findings").unwrap();
     let named: Vec<_> = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     let mut sources = String::new();
-    for (directory, part) in [("migrations", "_find_"), ("migrations", "V38"), ("src/health", "")] {
+    for (directory, part) in [("migrations", "_find_"), ("migrations", "V38"), ("crates/admin/src/health", "")] {
         for file in std::fs::read_dir(format!("{}/{directory}", env!("CARGO_MANIFEST_DIR"))).unwrap() {
             let path = file.unwrap().path();
             if path.file_name().unwrap().to_str().unwrap().contains(part) {
@@ -80,7 +81,7 @@ fn the_guide_names_each_code_once_and_none_that_is_never_found() {
 #[support::test]
 async fn diagnose_in_sql_finds_what_the_client_finds_and_goes_on_past_a_check_that_fails(database: Database) {
     database.client.insert(job("a").queue("it's")).await.unwrap();
-    let own = database.client.diagnose().await.unwrap().findings;
+    let own = Admin::new(&database.client).diagnose().await.unwrap().findings;
     let asked = "SELECT concat_ws(' ', code, severity, subject, seen, advice, command) FROM {schema}.diagnose()";
     let [one] = &own[..] else { panic!("{own:#?}") };
     let remedy = &one.remedy;
@@ -111,7 +112,7 @@ async fn diagnose_in_sql_finds_what_the_client_finds_and_goes_on_past_a_check_th
 #[support::test]
 async fn a_diagnosis_is_an_object_for_machines(database: Database) {
     database.client.insert(job("a")).await.unwrap();
-    let diagnosis = serde_json::to_value(database.client.diagnose().await.unwrap()).unwrap();
+    let diagnosis = serde_json::to_value(Admin::new(&database.client).diagnose().await.unwrap()).unwrap();
     assert_eq!(diagnosis["schema"], database.schema.as_str());
     let finding = &diagnosis["findings"][0];
     assert_eq!((&finding["code"], &finding["severity"]), (&"queue_unworked".into(), &"notice".into()));

@@ -10,7 +10,7 @@ mod work;
 use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
-use uniqueue::{Diagnosis, Finding, Limit, Severity, Thresholds};
+use uniqueue_admin::{Admin, Diagnosis, Finding, Severity, Thresholds};
 
 use support::{Database, eventually};
 
@@ -20,25 +20,30 @@ const NEVER: Duration = Duration::from_secs(100 * 86_400);
 
 /// Everything that is there at all is worth a warning.
 fn at_once() -> Thresholds {
-    let any = Limit::new(Duration::ZERO, NEVER);
-    Thresholds::new().transaction(any).waiting(any).overdue(any).retention(any).dead_rows(10)
+    let any = Duration::ZERO;
+    Thresholds::new()
+        .transaction(any, NEVER)
+        .waiting(any, NEVER)
+        .overdue(any, NEVER)
+        .retention(any, NEVER)
+        .dead_rows(10)
 }
 
 async fn diagnose(database: &Database, thresholds: Thresholds) -> Diagnosis {
-    database.client.diagnose().thresholds(thresholds).await.unwrap()
+    Admin::new(&database.client).diagnose().thresholds(thresholds).await.unwrap()
 }
 
 /// The finding of a code about a subject, if there is one.
 async fn seek(database: &Database, thresholds: Thresholds, code: &str, subject: &str) -> Option<Finding> {
-    let diagnosis = diagnose(database, thresholds).await;
+    let diagnosis = diagnose(database, thresholds.clone()).await;
     diagnosis.findings.into_iter().find(|finding| finding.code == code && finding.subject.contains(subject))
 }
 
 /// The same, which must be there within a while: some of what is seen are statistics, which come late.
 async fn find(database: &Database, thresholds: Thresholds, code: &str, severity: Severity, subject: &str) -> Finding {
     let found = eventually!(
-        let found = seek(database, thresholds, code, subject).await;
-        found.is_some(), "no {code} about {subject}: {:#?}", diagnose(database, thresholds).await
+        let found = seek(database, thresholds.clone(), code, subject).await;
+        found.is_some(), "no {code} about {subject}: {:#?}", diagnose(database, thresholds.clone()).await
     );
     let finding = found.unwrap();
     assert_eq!(finding.severity, severity, "{finding:?}");
@@ -50,7 +55,7 @@ async fn find(database: &Database, thresholds: Thresholds, code: &str, severity:
 /// Waits until it is found no more.
 async fn gone(database: &Database, thresholds: Thresholds, code: &str, subject: &str) {
     eventually!(
-        let found = seek(database, thresholds, code, subject).await;
+        let found = seek(database, thresholds.clone(), code, subject).await;
         found.is_none(), "still there: {found:?}"
     );
 }

@@ -1,6 +1,7 @@
 //! Periodic jobs of code: defined differently by two services, or by none.
 
-use uniqueue::{PeriodicJob, Runner, RunnerHandle, RunningJob, Severity, Thresholds};
+use uniqueue::{PeriodicJob, Runner, RunnerHandle, RunningJob};
+use uniqueue_admin::{Severity, Thresholds};
 
 use super::{diagnose, find, gone, paste};
 use support::{Database, job};
@@ -28,14 +29,14 @@ async fn two_services_that_define_one_periodic_job_differently_are_found(databas
     assert!(found.findings.iter().all(|finding| finding.code != "periodic_conflict"), "{found:#?}");
     let at_ten = service(&database, "mailing", "0 10 * * *").await;
     let limits = Thresholds::new();
-    let found = find(&database, limits, "periodic_conflict", Severity::Warning, "periodic job report").await;
+    let found = find(&database, limits.clone(), "periodic_conflict", Severity::Warning, "periodic job report").await;
     assert_eq!(
         found.seen,
         "live runners have 2 definitions of it, such as billing, mailing; the one that started last counts"
     );
     paste(&database, found.remedy.sql.as_deref().unwrap()).await;
     at_ten.stop().await.unwrap();
-    gone(&database, limits, "periodic_conflict", "report").await;
+    gone(&database, limits.clone(), "periodic_conflict", "report").await;
     same.stop().await.unwrap();
     at_nine.stop().await.unwrap();
 }
@@ -46,12 +47,12 @@ async fn a_periodic_job_that_no_code_defines_any_more_is_found(database: Databas
     database.client.periodic().define(PeriodicJob::cron("by hand", "0 9 * * *", job("tick"))).await.unwrap();
     let limits = Thresholds::new();
     // Without a live runner nothing is known.
-    gone(&database, limits, "periodic_undefined", "").await;
+    gone(&database, limits.clone(), "periodic_undefined", "").await;
     let new = Runner::new(database.client.clone()).queue("default", 1).worker(async |_: RunningJob<Task>| {});
     let new = new.start().await.unwrap();
-    let found = find(&database, limits, "periodic_undefined", Severity::Notice, "periodic job report").await;
+    let found = find(&database, limits.clone(), "periodic_undefined", Severity::Notice, "periodic job report").await;
     paste(&database, found.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, limits, "periodic_undefined", "").await;
+    gone(&database, limits.clone(), "periodic_undefined", "").await;
     assert_eq!(database.client.periodic().list().await.unwrap().len(), 1);
     new.stop().await.unwrap();
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::{Durability, Postgres};
-use uniqueue::{Client, Limit, Severity, Thresholds, UniqueKey};
+use uniqueue::{Client, UniqueKey};
+use uniqueue_admin::{Admin, Severity, Thresholds};
 
 use super::{NEVER, at_once, diagnose, find, gone, paste, seek};
 use support::{Database, WAIT, job};
@@ -28,8 +29,8 @@ async fn the_session_with_an_old_snapshot_is_named_and_ended_by_the_remedy(datab
     let finding = find(&database, at_once(), "old_snapshot", Severity::Warning, &session).await;
     assert!(finding.subject.contains("nightly-report"), "{finding:?}");
     assert!(finding.seen.contains("idle in transaction") && finding.seen.contains("SELECT 1"), "{finding:?}");
-    let critical = Thresholds::new().transaction(Limit::new(Duration::ZERO, Duration::ZERO));
-    find(&database, critical, "old_snapshot", Severity::Critical, &session).await;
+    let critical = Thresholds::new().transaction(Duration::ZERO, Duration::ZERO);
+    find(&database, critical.clone(), "old_snapshot", Severity::Critical, &session).await;
     assert!(seek(&database, Thresholds::new(), "old_snapshot", &session).await.is_none(), "it is young");
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
     gone(&database, at_once(), "old_snapshot", &session).await;
@@ -72,7 +73,7 @@ async fn what_a_role_may_not_see_is_said(database: Database) {
     let mut other = connect(&database, "somebody").await;
     sqlx::raw_sql("BEGIN; SELECT 1").execute(&mut other).await.unwrap();
 
-    let diagnosis = client.diagnose().await.unwrap();
+    let diagnosis = Admin::new(&client).diagnose().await.unwrap();
     let said = |check: &str| {
         let skipped = diagnosis.skipped.iter().find(|skipped| skipped.check == check);
         skipped.unwrap_or_else(|| panic!("{check}: {:#?}", diagnosis.skipped))
@@ -86,12 +87,12 @@ async fn what_a_role_may_not_see_is_said(database: Database) {
     // With each grant it sees more.
     database.execute(&use_it).await;
     database.execute(&format!("GRANT pg_monitor TO {role}")).await;
-    let diagnosis = client.diagnose().await.unwrap();
+    let diagnosis = Admin::new(&client).diagnose().await.unwrap();
     let skipped: Vec<_> = diagnosis.skipped.iter().map(|skipped| skipped.check.as_str()).collect();
     assert!(!skipped.contains(&"transactions") && skipped.contains(&"version"), "{diagnosis:#?}");
     let all = format!("GRANT SELECT ON ALL TABLES IN SCHEMA {{schema}} TO {role}");
     database.execute(&all).await;
-    let diagnosis = client.diagnose().await.unwrap();
+    let diagnosis = Admin::new(&client).diagnose().await.unwrap();
     assert!(diagnosis.skipped.is_empty() && diagnosis.checks.contains(&"jobs".to_owned()), "{diagnosis:#?}");
 }
 
@@ -99,7 +100,7 @@ async fn what_a_role_may_not_see_is_said(database: Database) {
 async fn a_check_that_is_not_answered_in_time_is_said(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.job")).execute(&mut *tx).await.unwrap();
-    let diagnosis = database.client.diagnose().timeout(Duration::from_millis(100)).await.unwrap();
+    let diagnosis = Admin::new(&database.client).diagnose().timeout(Duration::from_millis(100)).await.unwrap();
     let failed: Vec<_> = diagnosis.findings.iter().filter(|finding| finding.code == "check_failed").collect();
     assert!(failed.iter().any(|finding| finding.subject == "check queues"), "{diagnosis:#?}");
     assert!(failed.iter().all(|finding| finding.seen.contains("100ms") && finding.severity == Severity::Warning));
@@ -130,11 +131,11 @@ async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
     for _ in 0..5 {
         database.client.insert(job("a")).await.unwrap();
     }
-    let few = Thresholds::new().transactions_behind(Limit::new(3, 1_000_000));
-    let finding = find(&database, few, "replication_slot", Severity::Warning, "left_behind").await;
+    let few = Thresholds::new().transactions_behind(3, 1_000_000);
+    let finding = find(&database, few.clone(), "replication_slot", Severity::Warning, "left_behind").await;
     assert!(finding.seen.contains("no consumer is connected"), "{finding:?}");
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, few, "replication_slot", "").await;
+    gone(&database, few.clone(), "replication_slot", "").await;
 
     // A listener that does not end its transaction keeps every notification in the server's queue.
     let mut deaf = PgConnection::connect(server.url()).await.unwrap();
@@ -143,8 +144,8 @@ async fn prepared_transactions_slots_and_full_notification_queues_are_named() {
     sqlx::raw_sql("BEGIN; SELECT 1").execute(&mut deaf).await.unwrap();
     let notify = "SELECT pg_notify('a', repeat(n::text, 1000)) FROM generate_series(1000, 1099) AS n";
     sqlx::raw_sql(notify).execute(database.pool()).await.unwrap();
-    let any = Thresholds::new().notify_usage(Limit::new(1e-9, 0.5));
-    let finding = find(&database, any, "notify_queue", Severity::Warning, "notifications").await;
+    let any = Thresholds::new().notify_usage(1e-9, 0.5);
+    let finding = find(&database, any.clone(), "notify_queue", Severity::Warning, "notifications").await;
     // The remedy is a query that names the session.
     let sql = sqlx::AssertSqlSafe(finding.remedy.sql.unwrap());
     let oldest: i32 = sqlx::query_scalar(sql).fetch_one(database.pool()).await.unwrap();
@@ -201,16 +202,17 @@ async fn a_standby_is_told_apart_and_its_feedback_named() {
 
     let mut reader = PgConnection::connect(standby.url()).await.unwrap();
     sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").execute(&mut reader).await.unwrap();
-    let few = Thresholds::new().transactions_behind(Limit::new(2, 1_000_000)).transaction(Limit::new(NEVER, NEVER));
+    let few = Thresholds::new().transactions_behind(2, 1_000_000).transaction(NEVER, NEVER);
     for _ in 0..5 {
         database.client.insert(job("a")).await.unwrap();
     }
-    let finding = find(&database, few, "standby_feedback", Severity::Warning, "standby reports").await;
+    let finding = find(&database, few.clone(), "standby_feedback", Severity::Warning, "standby reports").await;
     assert!(finding.seen.contains("keeps dead rows"), "{finding:?}");
-    let there = Client::new(sqlx::PgPool::connect(standby.url()).await.unwrap()).diagnose().await.unwrap();
+    let on_standby = Client::new(sqlx::PgPool::connect(standby.url()).await.unwrap());
+    let there = Admin::new(&on_standby).diagnose().await.unwrap();
     assert!(there.findings.iter().any(|finding| finding.code == "standby"), "{:#?}", there.findings);
     reader.close().await.unwrap();
-    gone(&database, few, "standby_feedback", "").await;
+    gone(&database, few.clone(), "standby_feedback", "").await;
     standby.stop().await.unwrap();
     server.stop().await.unwrap();
 }

@@ -29,7 +29,7 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert(datab
     assert_eq!(operator.queue("a").limit(Some(2)).await.unwrap().limit, Some(2));
     assert_eq!(operator.queue("a").set(QueueChanges::new().max_waiting(Some(2))).await.unwrap().max_waiting, Some(2));
     assert_eq!(operator.queue("a").set(QueueChanges::new().max_waiting(None)).await.unwrap().max_waiting, None);
-    assert_eq!(operator.queues().await.unwrap().len(), 1);
+    assert_eq!(Admin::new(&operator).queues().await.unwrap().len(), 1);
     assert!(operator.queue("b").limit(Some(2)).await.is_ok() && operator.queue("b").remove().await.unwrap());
     assert!(!operator.queue("b").remove().await.unwrap(), "it is gone");
     operator.periodic().define(PeriodicJob::every("p", Duration::from_secs(3600), job("a"))).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_reader_can_look_at_everything_and_change_nothing(database: Database) 
     let reader = client(&database, pool.clone());
     assert_eq!(reader.jobs(JobFilter::all()).await.unwrap().len(), 8);
     assert_eq!(reader.count_jobs(JobFilter::all(), 10).await.unwrap().to_string(), "8");
-    assert_eq!(reader.queues().await.unwrap().len(), 1);
+    assert_eq!(Admin::new(&reader).queues().await.unwrap().len(), 1);
     assert!(reader.holder("available").await.unwrap().is_some());
     assert!(reader.periodic().list().await.unwrap().is_empty());
     assert!(reader.kinds().list().await.unwrap().is_empty());

@@ -10,6 +10,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::task::JoinSet;
 use uniqueue::json::{canonical_json, parse_json};
 use uniqueue::{NewJob, OnConflict, Subject, UniquePolicy};
+use uniqueue_admin::Admin;
 
 use super::random::Random;
 use super::{insert, told};
@@ -350,7 +351,12 @@ async fn lists_and_cursors_follow_bytes_in_every_locale() {
             database.client.insert(job).await.unwrap();
         }
     }
-    let names: Vec<String> =
-        database.client.queues().await.unwrap().into_iter().map(|queue| queue.settings.name.to_string()).collect();
+    let names: Vec<String> = Admin::new(&database.client)
+        .queues()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|queue| queue.settings.name.to_string())
+        .collect();
     assert_eq!(names, ["B", "Z", "_", "a", "é"]);
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{JobId, ObstacleCode, QueueChanges, Rate};
+use uniqueue::{JobId, QueueChanges, Rate};
+use uniqueue_admin::ObstacleCode;
 
 use super::{codes, first, gone, insert, put, remedy, runner, start};
 use support::{Database, job};

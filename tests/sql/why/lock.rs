@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use uniqueue::embedded::Postgres;
-use uniqueue::{JobId, ObstacleCode, OnConflict, UniqueKey};
+use uniqueue::{JobId, OnConflict, UniqueKey};
+use uniqueue_admin::ObstacleCode;
 
 use super::{codes, first, gone, insert, put, runner};
 use support::{Database, job};

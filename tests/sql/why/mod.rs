@@ -7,7 +7,8 @@ mod place;
 mod queue;
 mod state;
 
-use uniqueue::{Client, JobId, NewJob, Obstacle, ObstacleCode};
+use uniqueue::{Client, JobId, NewJob};
+use uniqueue_admin::{Admin, Obstacle, ObstacleCode};
 
 use support::{Database, job};
 
@@ -44,11 +45,11 @@ async fn start(database: &Database, id: JobId, runner: &str) {
 }
 
 async fn why(database: &Database, id: JobId) -> Vec<Obstacle> {
-    let obstacles = database.client.why(id).await.unwrap();
+    let obstacles = Admin::new(&database.client).why(id).await.unwrap();
     assert!(obstacles.is_sorted_by(|before, after| before.code < after.code), "{obstacles:?}");
     assert!(obstacles.iter().all(|one| one.reason.ends_with('.') && !one.reason.contains("null")), "{obstacles:?}");
     // SQL, the list of first obstacles and the client have one answer.
-    let first = database.client.first_obstacles([id]).await.unwrap();
+    let first = Admin::new(&database.client).first_obstacles([id]).await.unwrap();
     assert_eq!(first.get(&id), obstacles.first());
     obstacles
 }
@@ -93,8 +94,8 @@ async fn r23_an_unknown_job_has_no_row_and_one_that_nothing_holds_up_has_one(dat
     assert_eq!(codes(&database, JobId::generate()).await, []);
     let id = insert(&database).await;
     assert_eq!(codes(&database, id).await, [ObstacleCode::Next]);
-    assert_eq!(database.client.queue("default").why().await.unwrap().unwrap().id, id);
-    assert_eq!(database.client.queue("other").why().await.unwrap(), None);
+    assert_eq!(Admin::new(&database.client).why_queue("default").await.unwrap().unwrap().id, id);
+    assert_eq!(Admin::new(&database.client).why_queue("other").await.unwrap(), None);
 }
 
 #[support::test]
@@ -106,6 +107,6 @@ async fn r23_obstacles_come_in_their_order(database: Database, client: &Client) 
     let all = [ObstacleCode::QueuePaused, ObstacleCode::QueueHeld, ObstacleCode::QueueUnworked];
     assert_eq!(codes(&database, before).await, all);
     assert_eq!(codes(&database, id).await, [all.as_slice(), &[ObstacleCode::Behind]].concat());
-    let first = client.queue("default").why().await.unwrap().unwrap();
+    let first = Admin::new(client).why_queue("default").await.unwrap().unwrap();
     assert_eq!((first.id, first.obstacles), (before, why(&database, before).await));
 }

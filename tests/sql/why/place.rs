@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{NewJob, ObstacleCode};
+use uniqueue::NewJob;
+use uniqueue_admin::ObstacleCode;
 
 use super::{codes, first, gone, insert, put, runner, start};
 use support::{Database, job};

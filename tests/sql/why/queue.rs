@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{ObstacleCode, QueueChanges, Rate};
+use uniqueue::{QueueChanges, Rate};
+use uniqueue_admin::{Admin, ObstacleCode};
 
 use super::{first, gone, insert, remedy, runner, start};
 use support::{Database, WAIT};
@@ -112,7 +113,7 @@ async fn r23_a_session_has_locked_the_settings_of_the_queue(database: Database) 
     database.client.queue("default").limit(Some(6)).tx(&mut tx).await.unwrap();
     // Shorter locks are those of fetches.
     let began = std::time::Instant::now();
-    while database.client.why(id).await.unwrap()[0].code != ObstacleCode::QueueLocked {
+    while Admin::new(&database.client).why(id).await.unwrap()[0].code != ObstacleCode::QueueLocked {
         assert!(began.elapsed() < WAIT, "the lock is not seen");
     }
     let locked = first(&database, id, ObstacleCode::QueueLocked).await;

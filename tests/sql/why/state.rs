@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use uniqueue::{Client, JobState, ObstacleCode};
+use uniqueue::{Client, JobState};
+use uniqueue_admin::ObstacleCode;
 
 use super::{codes, first, gone, insert, put, remedy, runner, start};
 use support::{Database, job};

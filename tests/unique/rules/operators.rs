@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use uniqueue::{Client, JobCount, JobFilter, JobSelection, JobState, OnReentry, PeriodicJob, UniqueKey, UniqueScope};
+use uniqueue_admin::Admin;
 
 use support::{Database, job};
 
@@ -194,11 +195,11 @@ async fn calls_in_a_transaction_see_what_it_did_and_are_undone_with_it(database:
     assert_eq!(client.holder("k").tx(&mut tx).await.unwrap().map(|job| job.id), None);
     let second = client.insert(job("sync").unique_key(UniqueKey::raw("k"))).tx(&mut tx).await.unwrap();
     assert!(!second.duplicate);
-    let claims = client.claims().tx(&mut tx).await.unwrap();
+    let claims = Admin::new(client).claims().tx(&mut tx).await.unwrap();
     assert_eq!(claims.iter().map(|held| held.claim.holder).collect::<Vec<_>>(), [second.id()]);
     assert_eq!(client.job(second.id()).tx(&mut tx).await.unwrap().map(|job| job.id), Some(second.id()));
     assert_eq!(client.count_jobs(JobFilter::all(), 9).tx(&mut tx).await.unwrap(), JobCount::Exactly(2));
-    assert_eq!(client.key_history("k", 9).tx(&mut tx).await.unwrap().len(), 2);
+    assert_eq!(Admin::new(client).key_history("k", 9).tx(&mut tx).await.unwrap().len(), 2);
     let sweep = PeriodicJob::every("sweep", Duration::from_secs(900), job("sweep"));
     client.periodic().define(sweep).tx(&mut tx).await.unwrap();
     assert!(client.periodic().pause("sweep").tx(&mut tx).await.unwrap());

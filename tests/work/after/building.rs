@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use uniqueue::{
     AfterCondition, BoxError, Error, Job, JobState, NewJob, OnConflict, Outcome, Runner, RunningJob, UniqueKey,
 };
+use uniqueue_admin::Admin;
 
 use super::{after, insert, settle, states, try_insert};
 use support::{Database, WAIT, counting_statements, job};
@@ -47,9 +48,9 @@ async fn a_whole_graph_is_inserted_in_one_call_of_the_caller_s_transaction(datab
     let parents = database.client.parents(ids[4]).await.unwrap();
     assert_eq!(parents.iter().map(|parent| parent.id).collect::<Vec<_>>(), [ids[0], ids[3]]);
     assert!(parents.iter().all(|parent| parent.condition == AfterCondition::Failed && parent.outcome.is_none()));
-    let children = database.client.children(ids[0], 10).await.unwrap();
+    let children = Admin::new(&database.client).children(ids[0], 10).await.unwrap();
     assert_eq!(children.iter().map(|child| child.id).collect::<Vec<_>>(), [ids[1], ids[2], ids[4]]);
-    let mut descendants = database.client.descendants([ids[1]]).await.unwrap();
+    let mut descendants = Admin::new(&database.client).descendants([ids[1]]).await.unwrap();
     descendants.sort();
     assert_eq!(descendants, [ids[1], ids[3], ids[4], ids[5]]);
     for id in &ids[..4] {
@@ -165,7 +166,7 @@ async fn a_graph_is_cancelled_from_its_first_jobs_on(database: Database) {
     let second = job("b").after(&first);
     let third = job("c").after_final(&second);
     let inserted = database.client.insert_many([first, second, third, job("d")]).await.unwrap();
-    let members = database.client.descendants([inserted[0].id()]).await.unwrap();
+    let members = Admin::new(&database.client).descendants([inserted[0].id()]).await.unwrap();
     database.client.cancel(members).await.unwrap();
     assert_eq!(states(&database).await, "a cancelled, b cancelled, c cancelled, d available");
     assert_eq!(settle(&database).await, 0);

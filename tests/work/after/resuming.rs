@@ -3,6 +3,7 @@
 use serde_json::json;
 use support::Database;
 use uniqueue::{JobId, JobState};
+use uniqueue_admin::Admin;
 
 use super::{after, insert, open_edges, settle, states};
 
@@ -108,7 +109,7 @@ async fn r20_a_failed_graph_is_resumed_from_its_failed_steps_in_one_call() {
     for place in [0, 1, 2, 3, 4, 6] {
         let database = Database::new().await;
         let ids = failed_graph(&database).await;
-        let planned = database.client.retry_graph_plan(ids[place]).await.unwrap();
+        let planned = Admin::new(&database.client).retry_graph_plan(ids[place]).await.unwrap();
         let expected = [(ids[2], JobState::Available), (ids[3], JobState::Pending), (ids[4], JobState::Pending)];
         assert_eq!(planned, expected, "{place}");
         let mut retried = database.client.retry_graph(ids[place]).actor("anna").await.unwrap();
@@ -123,7 +124,7 @@ async fn r20_a_failed_graph_is_resumed_from_its_failed_steps_in_one_call() {
         }
         let ended = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
         assert_eq!(database.number(ended).await, 7);
-        assert!(database.client.retry_graph_plan(ids[place]).await.unwrap().is_empty());
+        assert!(Admin::new(&database.client).retry_graph_plan(ids[place]).await.unwrap().is_empty());
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the view of groups shows of a line.
 
-use uniqueue::{GroupInfo, NewJob, QueueChanges};
+use uniqueue::{NewJob, QueueChanges};
+use uniqueue_admin::{Admin, GroupInfo};
 
 use super::Task;
 use support::Database;
@@ -32,16 +33,16 @@ async fn the_view_shows_for_each_group_its_limit_its_line_and_what_holds_it_up(d
 default free 0 - 2 2
 narrow full 1 1 1 4 Group \"full\" waits for job ID, which runs.";
     assert_eq!(database.text(view).await, seen);
-    let groups = database.client.groups().await.unwrap();
+    let groups = Admin::new(&database.client).groups().await.unwrap();
     let held: Vec<_> = groups.iter().map(|group| (group.group.as_str(), group.held_by.is_some())).collect();
     assert_eq!(held, [("began", true), ("full", true), ("free", false)]);
     assert_eq!((groups[1].running, groups[1].limit, groups[1].waiting), (1, Some(1), 1));
-    assert_eq!(database.client.groups().queue("narrow").await.unwrap().len(), 1);
+    assert_eq!(Admin::new(&database.client).groups().queue("narrow").await.unwrap().len(), 1);
     for group in &groups {
-        let found = database.client.groups().of(group.queue.as_str(), &group.group).await.unwrap();
+        let found = Admin::new(&database.client).groups().of(group.queue.as_str(), &group.group).await.unwrap();
         assert_eq!(found, std::slice::from_ref(group));
     }
-    assert_eq!(database.client.groups().of("narrow", "free").await.unwrap(), []);
+    assert_eq!(Admin::new(&database.client).groups().of("narrow", "free").await.unwrap(), []);
     let one_queue = "SELECT string_agg(group_key, ' ') FROM {schema}.groups('narrow')";
     assert_eq!(database.text(one_queue).await, "full");
 }
@@ -51,7 +52,7 @@ async fn pages(database: &Database, queue: Option<&str>, length: u32) -> Vec<(St
     let mut names: Vec<(String, String)> = Vec::new();
     let mut after = (String::new(), String::new());
     loop {
-        let mut page = database.client.groups().after(&after.0, &after.1).limit(length);
+        let mut page = Admin::new(&database.client).groups().after(&after.0, &after.1).limit(length);
         if let Some(queue) = queue {
             page = page.queue(queue);
         }
@@ -98,13 +99,13 @@ async fn pages_of_groups_meet_every_group_once_in_the_order_of_names(database: D
         }
     }
     // A page shows of a group what the whole list shows.
-    let mut listed = database.client.groups().limit(1_000).await.unwrap();
+    let mut listed = Admin::new(&database.client).groups().limit(1_000).await.unwrap();
     listed.sort_by(|a, b| (a.queue.as_str(), &a.group).cmp(&(b.queue.as_str(), &b.group)));
     let mut paged = Vec::new();
     while paged.len() < listed.len() {
         let after = paged.last().map(|last: &GroupInfo| (last.queue.to_string(), last.group.clone()));
         let (queue, group) = after.unwrap_or_default();
-        paged.extend(database.client.groups().after(queue, group).limit(9).await.unwrap());
+        paged.extend(Admin::new(&database.client).groups().after(queue, group).limit(9).await.unwrap());
     }
     assert_eq!(format!("{paged:?}"), format!("{listed:?}"));
 }

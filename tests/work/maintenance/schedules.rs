@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use uniqueue::{CatchUp, PeriodicChange, PeriodicJob, PeriodicSource};
+use uniqueue_admin::Admin;
 
 use super::caretaker;
 use super::periodic::{slots, until_placed};
@@ -100,7 +101,7 @@ async fn malformed_schedules_in_the_table_delay_nothing_and_are_named(database: 
     );
     let (_, distinct, span) = slots(&database, "good").await;
     assert_eq!(distinct, span, "no slot was late for another");
-    let diagnosis = database.client.diagnose().await.unwrap();
+    let diagnosis = Admin::new(&database.client).diagnose().await.unwrap();
     let named = diagnosis.findings.iter().filter(|finding| finding.code == "periodic_problem");
     assert_eq!(named.count(), 5);
     runner.stop().await.unwrap();

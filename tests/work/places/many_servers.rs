@@ -14,6 +14,7 @@ use uniqueue::{
     Error, JobId, JobRow, JobState, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, RunningJob, SchemaName,
     UniqueKey,
 };
+use uniqueue_admin::Admin;
 
 use super::ready;
 use support::dice::Dice;
@@ -125,7 +126,7 @@ async fn with_one_server_stopped_the_others_go_on_at_once() {
             assert!(works(&places, name).await, "{name} in round {round}");
         }
     }
-    let answers = places.ask(|client| async move { client.queues().await }).await;
+    let answers = places.ask(|client| async move { Admin::new(&client).queues().await }).await;
     assert_eq!(answers.iter().filter(|(_, answer)| answer.is_err()).count(), 2);
     assert!(answers.iter().all(|(place, answer)| match answer {
         Err(error) => matches!(error, Error::PlaceDown { .. }) && NAMES[..2].contains(&place.as_str()),

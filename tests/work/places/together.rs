@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use uniqueue::{JobState, NewJob, PlaceAddress, PlaceMap, Runner, RunningJob, UniqueKey};
-use uniqueue_admin::{Admin, Stats};
+use uniqueue_admin::{Admin, Stats, diagnose_places};
 
 use super::{map, nowhere, open, ready};
 use support::Task;
@@ -14,7 +14,7 @@ async fn a_comparison_finds_what_no_place_sees_by_itself() {
     let hashed = ["a", "b", "newer"];
     let whole = map(&["named", "a", "b", "newer", "other"], &hashed).await;
     let places = ready(whole.clone()).await;
-    assert!(places.diagnose().await.is_empty(), "{:?}", places.diagnose().await);
+    assert!(diagnose_places(&places).await.is_empty(), "{:?}", diagnose_places(&places).await);
     let at = |name: &str| places.at(name).unwrap();
     let key = || NewJob::new("by.hand", &json!({})).unique_key(UniqueKey::raw("one"));
     for place in ["a", "b", "named"] {
@@ -27,7 +27,8 @@ async fn a_comparison_finds_what_no_place_sees_by_itself() {
     sqlx::query(version).execute(at("newer").pool()).await.unwrap();
     sqlx::query("UPDATE uniqueue.place SET name = 'another'").execute(at("other").pool()).await.unwrap();
     let places = open(PlaceMap::new(whole.places().cloned().chain([nowhere("gone")])).unwrap().hashed(hashed).unwrap());
-    let mut found: Vec<_> = places.diagnose().await.into_iter().map(|one| (one.code, one.subject, one.seen)).collect();
+    let mut found: Vec<_> =
+        diagnose_places(&places).await.into_iter().map(|one| (one.code, one.subject, one.seen)).collect();
     found.sort_by(|one, other| one.0.cmp(&other.0));
     let codes: Vec<_> = found.iter().map(|(code, subject, _)| (code.as_str(), subject.as_str())).collect();
     assert_eq!(
@@ -61,7 +62,7 @@ async fn each_setting_that_differs_between_hashed_places_is_named() {
     for client in [a, b] {
         client.queue("same").pause().actor(client.place().unwrap().as_str()).await.unwrap();
     }
-    let found: Vec<_> = places.diagnose().await.into_iter().map(|one| (one.subject, one.seen)).collect();
+    let found: Vec<_> = diagnose_places(&places).await.into_iter().map(|one| (one.subject, one.seen)).collect();
     let text = |subject: &str, seen: &str| (subject.to_owned(), seen.to_owned());
     assert_eq!(
         found,
@@ -78,7 +79,7 @@ async fn a_place_whose_role_may_not_read_settings_is_not_compared() {
     let whole = map(&["a", "b"], &["a", "b"]).await;
     let places = ready(whole.clone()).await;
     places.at("a").unwrap().queue("mail").limit(Some(3)).await.unwrap();
-    assert_eq!(places.diagnose().await.len(), 1);
+    assert_eq!(diagnose_places(&places).await.len(), 1);
     let role = format!("blind_{}", uuid::Uuid::now_v7().simple());
     for statement in [
         format!("CREATE ROLE {role} LOGIN"),
@@ -93,9 +94,9 @@ async fn a_place_whose_role_may_not_read_settings_is_not_compared() {
         _ => place.clone(),
     });
     let places = open(PlaceMap::new(blind).unwrap().hashed(["a", "b"]).unwrap());
-    let refused = places.at("b").unwrap().queues().await.unwrap_err().to_string();
+    let refused = Admin::new(places.at("b").unwrap()).queues().await.unwrap_err().to_string();
     assert!(refused.contains("permission denied"), "{refused}");
-    let found = places.diagnose().await;
+    let found = diagnose_places(&places).await;
     assert!(found.is_empty(), "{found:?}");
 }
 

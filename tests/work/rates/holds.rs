@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Barrier;
-use uniqueue::{Client, Job, NewJob, ObstacleCode, Outcome, QueueChanges, Rate, Runner, RunnerHandle, RunningJob};
+use uniqueue::{Client, Job, NewJob, Outcome, QueueChanges, Rate, Runner, RunnerHandle, RunningJob};
+use uniqueue_admin::{Admin, HeldGroup, List, ObstacleCode};
 
 use super::{LEFT, with_history};
 use support::{Database, WAIT, soak};
@@ -115,7 +116,7 @@ async fn a_worker_that_holds_its_group_holds_no_other_back() {
     client.insert_many((0..20).map(|n| call().group(if n % 2 == 0 { "a" } else { "b" }))).await.unwrap();
     client.insert_many((0..10).map(|_| call())).await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 20).await;
-    let groups = client.groups().queue("default").await.unwrap();
+    let groups = Admin::new(client).groups().queue("default").await.unwrap();
     assert_eq!(groups.len(), 1, "{groups:?}");
     let held_by = groups[0].held_by.as_ref().map(|obstacle| obstacle.code);
     assert_eq!((groups[0].group.as_str(), held_by), ("a", Some(ObstacleCode::GroupHeld)));
@@ -150,14 +151,14 @@ async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed() {
     assert!(until.is_some());
     assert_eq!(queue.hold(Duration::from_secs(1)).await.unwrap().held_until, until, "a later end stays");
     queue.hold_group("a", HOUR).await.unwrap();
-    let names = async |list: uniqueue::HeldGroups<'_>| {
+    let names = async |list: List<'_, HeldGroup>| {
         list.await.unwrap().into_iter().map(|held| (held.queue.to_string(), held.group)).collect::<Vec<_>>()
     };
     let a = ("default".to_owned(), "a".to_owned());
-    assert_eq!(names(client.held_groups()).await, std::slice::from_ref(&a), "also without a job");
-    assert_eq!(names(client.held_groups().of("default", "a")).await, std::slice::from_ref(&a));
-    assert_eq!(names(client.held_groups().of("default", "b")).await, []);
-    assert_eq!(names(client.held_groups().queue("other")).await, []);
+    assert_eq!(names(Admin::new(client).held_groups()).await, std::slice::from_ref(&a), "also without a job");
+    assert_eq!(names(Admin::new(client).held_groups().of("default", "a")).await, std::slice::from_ref(&a));
+    assert_eq!(names(Admin::new(client).held_groups().of("default", "b")).await, []);
+    assert_eq!(names(Admin::new(client).held_groups().queue("other")).await, []);
     client.insert(call()).await.unwrap();
     client.insert(call().group("a")).await.unwrap();
     let log = Log::default();
@@ -168,7 +169,7 @@ async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed() {
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
     assert!(queue.resume_group("a").await.unwrap());
     assert!(!queue.resume_group("a").await.unwrap(), "it is not held any more");
-    assert_eq!(names(client.held_groups()).await, []);
+    assert_eq!(names(Admin::new(client).held_groups()).await, []);
     database.until(LEFT, 0).await;
     runner.stop().await.unwrap();
     let refused = queue.hold_group("", HOUR).await.unwrap_err().to_string();

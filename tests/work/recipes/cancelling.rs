@@ -1,9 +1,10 @@
 //! Cancelling a graph from its first jobs on.
 
 use uniqueue::{Client, JobId};
+use uniqueue_admin::Admin;
 
 async fn cancel(client: &Client, first: JobId) -> uniqueue::Result<()> {
-    let graph = client.descendants([first]).await?;
+    let graph = Admin::new(client).descendants([first]).await?;
     client.cancel(graph).await?;
     Ok(())
 }

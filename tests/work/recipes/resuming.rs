@@ -1,9 +1,10 @@
 //! Resuming a failed graph.
 
 use uniqueue::{Client, JobId};
+use uniqueue_admin::Admin;
 
 async fn resume(client: &Client, any: JobId) -> uniqueue::Result<()> {
-    for (id, state) in client.retry_graph_plan(any).await? {
+    for (id, state) in Admin::new(client).retry_graph_plan(any).await? {
         println!("{id} becomes {state}");
     }
     client.retry_graph(any).await?;

@@ -1,3 +1,4 @@
+/* planned anew */
 -- The history of a kind and a queue in the last time, in steps without gaps, and the deploys in it, in one row. A null queue asks for
 -- the sum of a kind over its queues.
 --

@@ -1,3 +1,4 @@
+/* planned anew */
 -- The counts of each kind in the last time, the kinds with the most failures first.
 SELECT
     h.kind,

@@ -1,3 +1,4 @@
+/* planned anew */
 -- The rows of history of all queues in the last time, by queue.
 SELECT
     h.queue,

@@ -1,3 +1,4 @@
+/* planned anew */
 -- Statistics, but for the jobs by state, in one row.
 WITH times AS MATERIALIZED (
     SELECT clock_timestamp() AS now

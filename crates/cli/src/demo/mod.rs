@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Row, Transaction};
 use uniqueue::{Client, JobFilter, JobState, Runner, RunnerHandle, StateSet, shutdown_signal};
+use uniqueue_admin::Admin;
 use uuid::Uuid;
 
 pub(crate) use self::args::DemoArguments;
@@ -205,7 +206,7 @@ async fn tally(database: &Database, run: Uuid) -> Result<Tally, Failure> {
 /// The queue and some of its jobs, as `queue list` and `job list` show them.
 async fn tables(client: &Client) -> Result<String, Failure> {
     let now = client.database_time().await?;
-    let queues = client.queues().await?;
+    let queues = Admin::new(client).queues().await?;
     let jobs = client.jobs(JobFilter::new().queue("demo").limit(JOBS)).await?;
     Ok(format!("\n{}\n{}", queue::table(&queues, now).text(), list::table(&jobs, None, now).text()))
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use uniqueue::{Limit, Severity, Thresholds};
+use uniqueue_admin::{Severity, Thresholds};
 
 use crate::database::DatabaseArguments;
 use crate::time_argument::DurationArgument;
@@ -156,35 +156,23 @@ impl<T: FromStr<Err: fmt::Display> + Copy> FromStr for Pair<T> {
 }
 
 impl Pair<DurationArgument> {
-    fn limit(self) -> Limit<Duration> {
-        Limit::new(self.warning.0, self.critical.map_or(Duration::MAX, |critical| critical.0))
-    }
-}
-
-impl Pair<f64> {
-    fn limit(self) -> Limit<f64> {
-        Limit::new(self.warning, self.critical.unwrap_or(f64::INFINITY))
-    }
-}
-
-impl Pair<u64> {
-    fn limit(self) -> Limit<u64> {
-        Limit::new(self.warning, self.critical.unwrap_or(u64::MAX))
+    fn critical(self) -> Option<Duration> {
+        self.critical.map(|critical| critical.0)
     }
 }
 
 impl DoctorArguments {
     pub(super) fn thresholds(&self) -> Thresholds {
         Thresholds::new()
-            .transaction(self.transaction.limit())
-            .transactions_behind(self.transactions_behind.limit())
-            .waiting(self.waiting.limit())
-            .overdue(self.overdue.limit())
-            .retention(self.retention.limit())
-            .dead_part(self.dead_part.limit())
+            .transaction(self.transaction.warning.0, self.transaction.critical())
+            .transactions_behind(self.transactions_behind.warning, self.transactions_behind.critical)
+            .waiting(self.waiting.warning.0, self.waiting.critical())
+            .overdue(self.overdue.warning.0, self.overdue.critical())
+            .retention(self.retention.warning.0, self.retention.critical())
+            .dead_part(self.dead_part.warning, self.dead_part.critical)
             .dead_rows(self.dead_rows)
-            .clock_offset(self.clock_offset.limit())
-            .notify_usage(self.notify_usage.limit())
+            .clock_offset(self.clock_offset.warning.0, self.clock_offset.critical())
+            .notify_usage(self.notify_usage.warning, self.notify_usage.critical)
             .running(self.running.0)
             .slow(self.slow.0)
             .slow_factor(self.slow_factor)
@@ -208,8 +196,8 @@ mod tests {
     #[test]
     fn a_single_value_is_the_threshold_of_a_warning() {
         let line = Line::parse_from(["doctor", "--waiting", "30s", "--dead-part", "0.1, 0.2"]);
-        assert_eq!(line.doctor.waiting.limit(), Limit::new(Duration::from_secs(30), Duration::MAX));
-        assert_eq!(line.doctor.dead_part.limit(), Limit::new(0.1, 0.2));
+        assert_eq!((line.doctor.waiting.warning.0, line.doctor.waiting.critical()), (Duration::from_secs(30), None));
+        assert_eq!(line.doctor.dead_part, Pair { warning: 0.1, critical: Some(0.2) });
         assert!(Line::try_parse_from(["doctor", "--waiting", "soon"]).is_err());
     }
 }

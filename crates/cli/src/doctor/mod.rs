@@ -6,7 +6,8 @@ mod text;
 pub(crate) use self::args::DoctorArguments;
 
 use serde::Serialize;
-use uniqueue::{Diagnosis, Finding, Places, Severity};
+use uniqueue::Places;
+use uniqueue_admin::{Admin, Diagnosis, Finding, Severity, diagnose_places};
 
 use crate::ask::ask_each_unchecked;
 use crate::failure::Failure;
@@ -24,7 +25,7 @@ pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> 
     let diagnosed = ask_each_unchecked(&arguments.database, |client, form| {
         let (thresholds, timeout) = (arguments.thresholds(), arguments.timeout.0);
         async move {
-            let diagnosis = client.diagnose().thresholds(thresholds).timeout(timeout).await?;
+            let diagnosis = Admin::new(&client).diagnose().thresholds(thresholds).timeout(timeout).await?;
             let worst = diagnosis.worst();
             let report = Report { worst, healthy: diagnosis.is_healthy(), diagnosis: &diagnosis };
             let text = || if remedies { text::remedies(&diagnosis) } else { text::report(&diagnosis) };
@@ -43,7 +44,7 @@ pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> 
 
 /// Compares all places with each other, and prints the findings below those of each place.
 async fn across(arguments: &DoctorArguments, places: &Places) -> Result<Verdict, Failure> {
-    let findings = places.diagnose().await;
+    let findings = diagnose_places(places).await;
     let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Ok);
     if arguments.database.json {
         output::print_json_line(&Across { place: None, worst, findings: &findings })?;

@@ -1,6 +1,6 @@
 //! A diagnosis as text.
 
-use uniqueue::{Diagnosis, Finding, Severity, SkippedCheck};
+use uniqueue_admin::{Diagnosis, Finding, Severity, SkippedCheck};
 
 use crate::output::{Style, paint, printable, width, wrap};
 

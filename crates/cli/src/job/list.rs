@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{Client, JobFilter, JobId, JobRow, Obstacle};
+use uniqueue::{Client, JobFilter, JobId, JobRow};
+use uniqueue_admin::{Admin, Obstacle};
 
 use super::filter::FilterArguments;
 use super::state_text::{state_style, time_in_state};
@@ -79,7 +80,7 @@ async fn page(client: Client, form: Form, arguments: ListArguments) -> Result<An
     }
     let filter = filter.limit(limit).after(after).given_flag(oldest_first, JobFilter::oldest_first);
     let jobs = client.jobs(filter).await?;
-    let why = if why { Some(client.first_obstacles(jobs.iter().map(|job| job.id)).await?) } else { None };
+    let why = if why { Some(Admin::new(&client).first_obstacles(jobs.iter().map(|job| job.id)).await?) } else { None };
     let answer = match &why.as_ref() {
         Some(why) if form.json => form.lines(jobs.iter().map(|job| JobAndWhy { job, why: why.get(&job.id) }))?,
         why => {

@@ -1,6 +1,7 @@
 //! The parents and children of a job, as `job show` prints them.
 
-use uniqueue::{Client, JobChild, JobId, JobParent};
+use uniqueue::{Client, JobId, JobParent};
+use uniqueue_admin::{Admin, JobChild};
 
 use crate::failure::Failure;
 use crate::output::{Cell, Column, Style, Table, paint};
@@ -10,7 +11,7 @@ const CHILDREN: u32 = 100;
 
 /// The parents and the children of a job.
 pub(super) async fn of(client: &Client, id: JobId) -> Result<(Vec<JobParent>, Vec<JobChild>), Failure> {
-    Ok((client.parents(id).await?, client.children(id, CHILDREN).await?))
+    Ok((client.parents(id).await?, Admin::new(client).children(id, CHILDREN).await?))
 }
 
 /// The part of `job show` for parents and children. Empty if the job has none.

@@ -4,7 +4,8 @@ use clap::Args;
 use serde::Serialize;
 use time::OffsetDateTime;
 use uniqueue::json::indent_json;
-use uniqueue::{AttemptError, Client, JobChild, JobParent, JobRow, JobState, Obstacle};
+use uniqueue::{AttemptError, Client, JobParent, JobRow, JobState};
+use uniqueue_admin::{Admin, JobChild, Obstacle};
 
 use super::id_argument::{IdArgument, Named};
 use super::relatives;
@@ -73,7 +74,7 @@ async fn show(client: Client, form: Form, ids: Vec<IdArgument>) -> Result<Answer
         let Named::One(job) = named else { continue };
         if form.json {
             let (parents, children) = relatives::of(&client, job.id).await?;
-            shown.push(Shown { why: client.why(job.id).await?, job: *job, parents, children });
+            shown.push(Shown { why: Admin::new(&client).why(job.id).await?, job: *job, parents, children });
         } else {
             texts.push(text(&client, &job, now).await?);
         }
@@ -115,7 +116,7 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     record.optional_field("progress", job.progress.as_ref().map(ToString::to_string));
     let (parents, children) = relatives::of(client, job.id).await?;
     let relatives = relatives::text(&parents, &children);
-    let mut text = format!("{}\n{}{relatives}", record.draw(), why::text(&client.why(job.id).await?));
+    let mut text = format!("{}\n{}{relatives}", record.draw(), why::text(&Admin::new(client).why(job.id).await?));
     let mut part = |title: &str, json: &str| {
         let lines = indent_json(json);
         let lines = lines.lines().map(|line| format!("{INDENT}{}\n", printable(line)));
@@ -164,7 +165,7 @@ fn failed(error: &AttemptError) -> String {
 
 /// The job's claim, or the job that holds its key instead.
 async fn claim(client: &Client, job: &JobRow, key: &str, now: OffsetDateTime) -> Result<Cell, Failure> {
-    let holder = client.claims().from(key).limit(1).await?.pop().map(|holder| holder.claim);
+    let holder = Admin::new(client).claims().from(key).limit(1).await?.pop().map(|holder| holder.claim);
     let holder = holder.filter(|holder| holder.unique_key == key);
     if let Some(holder) = holder.as_ref().filter(|holder| holder.holder == job.id) {
         return Ok(Cell::new(format!("claimed; free {}", holder.frees())).style(Style::Good));

@@ -1,7 +1,8 @@
 //! Why jobs wait, for people and as JSON.
 
 use serde::Serialize;
-use uniqueue::{JobRow, Obstacle, ObstacleCode};
+use uniqueue::JobRow;
+use uniqueue_admin::{Obstacle, ObstacleCode};
 
 use crate::output::{Style, paint, printable};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use uniqueue::{Client, JobCount, JobState, PlaceName, Places, Result};
-use uniqueue_admin::{Admin, Stats};
+use uniqueue_admin::{Admin, COMPARED_KEYS, Stats, doubled_keys};
 
 pub(crate) use self::choice::{Choice, PlacesArguments, all, choice};
 
@@ -141,7 +141,7 @@ async fn adopt(places: &Places, name: &str) -> Result<Verdict, Failure> {
 
 async fn check(json: bool, places: &Places) -> Result<Verdict, Failure> {
     let verdict = report(json, places, places.check().await, |()| "well".to_owned())?;
-    let doubled = places.doubled_keys(Places::COMPARED_KEYS).await;
+    let doubled = doubled_keys(places, COMPARED_KEYS).await;
     for (key, places) in &doubled {
         let names = places.iter().map(PlaceName::as_str).collect::<Vec<_>>().join(", ");
         output::print_to_stderr(&format!("the unique key {key:?} is claimed in several hashed places: {names}"));

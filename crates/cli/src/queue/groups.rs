@@ -2,7 +2,8 @@
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{Client, GroupInfo};
+use uniqueue::Client;
+use uniqueue_admin::{Admin, GroupInfo};
 
 use crate::ask::ask_each;
 use crate::database::DatabaseArguments;
@@ -51,7 +52,7 @@ pub(super) async fn run(arguments: GroupsArguments) -> Result<Verdict, Failure> 
 
 async fn list(client: Client, form: Form, arguments: GroupsArguments) -> Result<Answer, Failure> {
     let GroupsArguments { name, by_name, limit, database: _ } = arguments;
-    let groups = client
+    let groups = Admin::new(&client)
         .groups()
         .limit(limit)
         .given_flag(by_name, |groups| groups.by_name())

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{Client, JobCount, QueueInfo, QueueSettings};
+use uniqueue::{Client, JobCount, QueueSettings};
+use uniqueue_admin::{Admin, QueueInfo};
 
 use super::status::Status;
 use crate::ask::ask_each;
@@ -53,7 +54,7 @@ pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
 
 async fn list(client: Client, form: Form, arguments: ListArguments) -> Result<Answer, Failure> {
     let ListArguments { names, count_up_to, database: _ } = arguments;
-    let mut queues = client.queues().count_up_to(count_up_to).await?;
+    let mut queues = Admin::new(&client).queues().count_up_to(count_up_to).await?;
     let now = client.database_time().await?;
     let is_known = |name: &&String| queues.iter().any(|info| info.settings.name.as_str() == *name);
     let unknown = names.iter().filter(|name| !is_known(name));

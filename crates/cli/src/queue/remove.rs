@@ -2,7 +2,8 @@
 
 use clap::Args;
 use serde_json::json;
-use uniqueue::{JobState, QueueInfo};
+use uniqueue::JobState;
+use uniqueue_admin::{Admin, QueueInfo};
 
 use crate::ask::ask;
 use crate::database::DatabaseArguments;
@@ -37,7 +38,7 @@ pub(super) struct RemoveArguments {
 pub(super) async fn run(arguments: RemoveArguments) -> Result<Verdict, Failure> {
     let RemoveArguments { names, database } = arguments;
     ask(&database, async |client, form| {
-        let queues = client.queues().count_up_to(1).await?;
+        let queues = Admin::new(client).queues().count_up_to(1).await?;
         let mut verdict = Verdict::Fine;
         for name in &names {
             let info = queues.iter().find(|queue| queue.settings.name.as_str() == name);

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use uniqueue::{Client, JobState, Keep, QueueChanges, QueueInfo, QueueSettings, Rate};
+use uniqueue::{Client, JobState, Keep, QueueChanges, QueueSettings, Rate};
+use uniqueue_admin::{Admin, QueueInfo};
 
 use crate::ask::ask;
 use crate::database::DatabaseArguments;
@@ -326,7 +327,7 @@ pub(super) async fn note_unknown_queue(client: &Client, before: &QueueSettings) 
     if json!(before).as_object().is_some_and(|settings| settings.iter().any(is_set)) {
         return;
     }
-    let Ok(queues) = client.queues().count_up_to(1).await else { return };
+    let Ok(queues) = Admin::new(client).queues().count_up_to(1).await else { return };
     let has_jobs = |queue: &QueueInfo| JobState::ALL.iter().any(|state| queue.count(*state).counted() > 0);
     let is_this = |queue: &&QueueInfo| queue.settings.name == before.name;
     if !queues.iter().find(is_this).is_some_and(|queue| queue.runners > 0 || has_jobs(queue)) {

@@ -1,6 +1,7 @@
 //! The status of a queue, for `queue list` and `top`.
 
-use uniqueue::{JobCount, QueueInfo};
+use uniqueue::JobCount;
+use uniqueue_admin::QueueInfo;
 
 /// The status of a queue, by the rule of the view `queue_status`. A test compares the two.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ratatui::layout::Constraint;
 use time::OffsetDateTime;
-use uniqueue::{GroupInfo, JobId, KeyHolder, Obstacle, QueueInfo};
-use uniqueue_admin::{FailingKind, RunningJobInfo, WaitingInsert};
+use uniqueue::JobId;
+use uniqueue_admin::{FailingKind, GroupInfo, KeyHolder, Obstacle, QueueInfo, RunningJobInfo, WaitingInsert};
 
 use crate::output::{Cell, Style, format_duration, format_relative};
 use crate::queue::Status;

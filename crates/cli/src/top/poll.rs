@@ -46,12 +46,12 @@ pub(super) async fn poll(client: Client, interval: Duration, updates: mpsc::Send
 async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
     let (began, admin) = (Instant::now(), Admin::new(client));
     let stats = admin.stats().sample(1).await?;
-    let queues = client.queues().await?;
-    let groups = client.groups().limit(ROW_LIMIT).await?;
+    let queues = Admin::new(client).queues().await?;
+    let groups = Admin::new(client).groups().limit(ROW_LIMIT).await?;
     let has_all_groups = groups.len() < ROW_LIMIT as usize;
     let running = admin.running_jobs().limit(ROW_LIMIT).await?;
     let failing = admin.failing_kinds().await?;
-    let keys = client.claims().limit(KEY_LIMIT).await?;
+    let keys = Admin::new(client).claims().limit(KEY_LIMIT).await?;
     let waiting = Admin::new(client).waiting_inserts().await?;
     let now = stats.asked_at;
     Ok(Snapshot {

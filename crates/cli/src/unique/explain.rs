@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use uniqueue::{Explanation, InsertOutcome, JobState, NewJob};
+use uniqueue_admin::Admin;
 
 use super::args::ExplainArguments;
 use super::trial::{Blocker, would_wait};
@@ -52,7 +53,7 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
             && let Some(holder) = client.job(holder.holder).await?
         {
             add_group(&mut record, client, &holder).await?;
-            let first = client.why(holder.id).await?.into_iter().next();
+            let first = Admin::new(client).why(holder.id).await?.into_iter().next();
             let waits = first.filter(|first| first.code.is_obstacle());
             record.optional_field("why it waits", waits.map(|first| first.reason));
         }

@@ -1,7 +1,6 @@
 //! `uniqueue unique holders`.
 
 use serde::Serialize;
-use uniqueue::KeyHolder;
 
 use super::args::HoldersArguments;
 use crate::ask::ask;
@@ -9,6 +8,7 @@ use crate::failure::Failure;
 use crate::given::Given;
 use crate::output::{self, Column, Page, Table};
 use crate::verdict::Verdict;
+use uniqueue_admin::{Admin, KeyHolder};
 
 /// A claim as JSON.
 #[derive(Debug, Serialize)]
@@ -28,8 +28,8 @@ impl<'a> ClaimLine<'a> {
 pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure> {
     let HoldersArguments { prefix, kind, queue, after, limit, database } = arguments;
     ask(&database, async |client, form| {
-        let claims = client.claims().limit(limit);
-        let claims = claims.given(prefix, |claims, prefix| claims.prefix(prefix));
+        let claims = Admin::new(client).claims().limit(limit);
+        let claims = claims.given(prefix, |claims, prefix| claims.prefix(&prefix));
         let claims = claims.given(kind, |claims, kind| claims.kind(kind));
         let claims = claims.given(queue, |claims, queue| claims.queue(queue));
         let holders = claims.given(after, |claims, key| claims.after(key)).await?;

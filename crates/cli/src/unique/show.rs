@@ -65,9 +65,9 @@ pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
     ask(&database, async |client, form| {
         let unique_key = find_key(client, &key).await?;
         let now = client.database_time().await?;
-        let holder = client.claims().from(&unique_key).limit(1).await?.pop();
+        let holder = Admin::new(client).claims().from(&unique_key).limit(1).await?.pop();
         let holder = holder.filter(|holder| holder.claim.unique_key == unique_key);
-        let jobs = client.key_history(&unique_key, search).await?;
+        let jobs = Admin::new(client).key_history(&unique_key, search).await?;
         let suppressed = Admin::new(client).suppressed_duplicates().unique_key(&unique_key).await?;
         let mut waiting_inserts = Admin::new(client).waiting_inserts().await?;
         waiting_inserts.retain(|insert| insert.unique_key.as_ref().is_none_or(|key| *key == unique_key));
@@ -117,7 +117,7 @@ async fn find_key(client: &Client, given: &str) -> Result<String, Failure> {
     if given.len() == HASH_LENGTH {
         return Ok(lower);
     }
-    let mut found = client.claims().prefix(&lower).limit(2).await?;
+    let mut found = Admin::new(client).claims().prefix(&lower).limit(2).await?;
     match (found.pop(), found.pop()) {
         (Some(only), None) => Ok(only.claim.unique_key),
         (Some(_), Some(_)) => Err(Failure::refused(

@@ -1,7 +1,8 @@
 //! Why a job waits.
 
 use maud::{Markup, html};
-use uniqueue::{JobId, Obstacle, ObstacleCode};
+use uniqueue::JobId;
+use uniqueue_admin::{Obstacle, ObstacleCode};
 
 use super::{Hostile, job_link};
 use crate::page::Page;

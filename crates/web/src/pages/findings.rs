@@ -1,7 +1,7 @@
 //! The findings of `doctor`, one line for each code.
 
 use maud::{Markup, html};
-use uniqueue::{Finding, Severity};
+use uniqueue_admin::{Finding, Severity};
 
 use crate::fields::url;
 use crate::html::{Hostile, ago, fitting};

@@ -3,7 +3,8 @@
 use axum::response::Response;
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{GroupInfo, Obstacle, QueueSettings};
+use uniqueue::QueueSettings;
+use uniqueue_admin::{Admin, GroupInfo, Obstacle};
 
 use super::groups::{jobs, limit};
 use super::queues::{HOLD, held, rate};
@@ -61,10 +62,10 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
 
 async fn read(page: &Page, queue: &str, name: &str) -> Result<Timed<FoundGroup>, Failure> {
     let client = page.client();
-    let group = client.groups().of(queue, name).timeout(LOOK_UP).await?.pop();
-    let held = client.held_groups().of(queue, name).timeout(LOOK_UP).await?.pop();
+    let group = Admin::new(client).groups().of(queue, name).timeout(LOOK_UP).await?.pop();
+    let held = Admin::new(client).held_groups().of(queue, name).timeout(LOOK_UP).await?.pop();
     let obstacles = match group.as_ref().and_then(|group| group.head) {
-        Some(head) => client.why(head).timeout(LOOK_UP).await?,
+        Some(head) => Admin::new(client).why(head).timeout(LOOK_UP).await?,
         None => Vec::new(),
     };
     let held_until = held.map(|held| held.held_until);

@@ -3,8 +3,8 @@
 use axum::response::Response;
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{Error, JobRow, JobState, KeyHolder};
-use uniqueue_admin::{Admin, SuppressedDuplicate, WaitingInsert};
+use uniqueue::{Error, JobRow, JobState};
+use uniqueue_admin::{Admin, KeyHolder, SuppressedDuplicate, WaitingInsert};
 
 use super::explain::{MADE_FROM, made_from};
 use crate::access::Right;
@@ -34,14 +34,14 @@ pub(crate) struct KeyState {
 
 /// The job that claims a key.
 pub(super) async fn held(page: &Page, key: &str) -> Result<Option<KeyHolder>, Failure> {
-    let claims = page.client().claims().from(key).limit(1).timeout(LOOK_UP).await?;
+    let claims = page.admin().claims().from(key).limit(1).timeout(LOOK_UP).await?;
     Ok(claims.into_iter().find(|held| held.claim.unique_key == key))
 }
 
 async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
     let client = page.client();
     let held = held(page, key).await?;
-    let history = match client.key_history(key, AMONG).timeout(LOOK_UP).await {
+    let history = match Admin::new(client).key_history(key, AMONG).timeout(LOOK_UP).await {
         Ok(jobs) => Some(jobs),
         Err(error) if error.is_statement_timeout() => None,
         Err(error) => return Err(error.into()),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use maud::html;
 use time::OffsetDateTime;
-use uniqueue::KeyHolder;
 
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
@@ -13,6 +12,7 @@ use crate::html::{
     state,
 };
 use crate::page::{LOOK_UP, Page};
+use uniqueue_admin::KeyHolder;
 
 /// The most keys on a page.
 const ROWS: u32 = 50;
@@ -21,7 +21,7 @@ const ROWS: u32 = 50;
 const CONDITIONS: [&str; 3] = ["prefix", "kind", "queue"];
 
 async fn claimed(page: Arc<Page>, fields: Arc<Fields>) -> Result<(OffsetDateTime, Vec<KeyHolder>), Failure> {
-    let mut claims = page.client().claims().limit(ROWS + 1).timeout(LOOK_UP);
+    let mut claims = page.admin().claims().limit(ROWS + 1).timeout(LOOK_UP);
     if let Some(prefix) = fields.get("prefix") {
         claims = claims.prefix(prefix);
     }

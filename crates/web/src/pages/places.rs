@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::Path;
 use axum::response::Response;
 use maud::{Markup, html};
-use uniqueue::{JobState, PlaceName, Severity};
-use uniqueue_admin::Stats;
+use uniqueue::{JobState, PlaceName};
+use uniqueue_admin::{Severity, Stats};
 
 use super::findings::{Remedies, list};
 use super::job::JobPath;

@@ -36,7 +36,7 @@ async fn what_is_wrong_stands_first_and_is_measured() {
         let key = uniqueue::UniqueKey::raw("k");
         client.insert(NewJob::new("mail", &json!({})).queue("mail").unique_key(key)).await.unwrap();
     }
-    let found = client.diagnose().await.unwrap().findings;
+    let found = Admin::new(client).diagnose().await.unwrap().findings;
     let worst = found.first().unwrap();
     let router = uniqueue_web::router(client.clone());
     let page = when(&router, "/", "<details class=\"finding").await;

@@ -8,6 +8,7 @@ use sqlx::postgres::PgPoolOptions;
 use tokio::time::{Instant, sleep, timeout};
 use uniqueue::testing::Database;
 use uniqueue::{Client, JobId, NewJob, UniqueKey, Update};
+use uniqueue_admin::Admin;
 use uniqueue_web::{Access, Web};
 
 use crate::support::{get, request, send};
@@ -209,7 +210,7 @@ async fn the_policy_lab_shows_what_would_have_collapsed_and_changes_nothing() {
     let policy = "%7B%22keys%22%3A%5B%22type%22%2C%22args%22%5D%7D";
     let page = get(&router, &format!("/explain?kind=mail&policy={policy}&what=lab")).await.body;
     assert!(page.contains("<b class=\"number\">1</b> of <b class=\"number\">3</b>"), "{page}");
-    assert!(database.client().claims().await.unwrap().is_empty());
+    assert!(Admin::new(database.client()).claims().await.unwrap().is_empty());
     let page =
         get(&router, &format!("/explain?kind=mail&args=%7B%22user%22%3A9%7D&policy={policy}&what=insert")).await.body;
     assert!(page.contains("The key is free"), "{page}");

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use uniqueue::{Runner, RunningJob, Severity, Thresholds};
+use uniqueue::{Runner, RunningJob};
+use uniqueue_admin::{Severity, Thresholds};
 
 use super::{Task, runner};
 use crate::health::{find, gone, paste, seek};
@@ -40,17 +41,17 @@ async fn jobs_that_kill_their_runners_are_told_by_kind(database: Database) {
     let any = Thresholds::new();
     let id = database.client.insert(job("a")).await.unwrap().id();
     database.execute("UPDATE {schema}.job SET crashes = 1").await;
-    assert!(seek(&database, any, "job_suspect", "").await.is_none(), "it may be any of the runner's jobs");
+    assert!(seek(&database, any.clone(), "job_suspect", "").await.is_none(), "it may be any of the runner's jobs");
     database.execute("UPDATE {schema}.job SET crashes = 2").await;
     for state in ["available", "running", "retryable"] {
         database.set_state(id, state).await;
-        let told = find(&database, any, "job_suspect", Severity::Warning, "kind a").await;
+        let told = find(&database, any.clone(), "job_suspect", Severity::Warning, "kind a").await;
         assert!(told.seen.contains(&format!("up to 2 in a row, such as {id}")), "{told:?}");
     }
     database.set_state(id, "discarded").await;
-    find(&database, any, "job_suspect", Severity::Notice, "kind a").await;
+    find(&database, any.clone(), "job_suspect", Severity::Notice, "kind a").await;
     database.set_state(id, "completed").await;
-    gone(&database, any, "job_suspect", "kind a").await;
+    gone(&database, any.clone(), "job_suspect", "kind a").await;
 }
 
 #[support::test]
@@ -59,22 +60,22 @@ async fn jobs_whose_rows_cannot_be_read_are_named_until_they_are_deleted(databas
     let inserted = database.client.insert_many((0..5).map(|_| job("task"))).await.unwrap();
     let [waiting, discarded] = [1, 3].map(|n| inserted[n].id());
     database.damage(waiting, "args").await;
-    assert!(seek(&database, any, "job_unreadable", "").await.is_none(), "a runner may discard it at once");
+    assert!(seek(&database, any.clone(), "job_unreadable", "").await.is_none(), "a runner may discard it at once");
     database.pass(Duration::from_secs(90)).await;
-    let told = find(&database, any, "job_unreadable", Severity::Warning, "kind task").await;
+    let told = find(&database, any.clone(), "job_unreadable", Severity::Warning, "kind task").await;
     assert!(told.seen.contains(&format!("such as {waiting}: the job's row cannot be read: ")), "{told:?}");
     paste(&database, told.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, any, "job_unreadable", "").await;
+    gone(&database, any.clone(), "job_unreadable", "").await;
 
     database.damage(discarded, "args").await;
     let real = Runner::new(database.client.clone()).queue("default", 9).worker(|_: RunningJob<Task>| async {});
     let real = real.start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'discarded'", 1).await;
-    let told = find(&database, any, "job_unreadable", Severity::Notice, "kind task").await;
+    let told = find(&database, any.clone(), "job_unreadable", Severity::Notice, "kind task").await;
     assert!(told.seen.contains(&format!("such as {discarded}: the job's row cannot be read: ")), "{told:?}");
     real.stop().await.unwrap();
     paste(&database, told.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, any, "job_unreadable", "").await;
+    gone(&database, any.clone(), "job_unreadable", "").await;
 }
 
 /// Only in a full run: the server needs a gigabyte of memory.
@@ -121,7 +122,7 @@ async fn a_job_that_runs_far_longer_than_its_kind_is_slow_where_the_kind_has_a_h
     assert!(seek(&database, Thresholds::new(), "job_slow", "kind long").await.is_none());
     assert!(seek(&database, Thresholds::new(), "job_slow", "kind new").await.is_none());
     let strict = Thresholds::new().slow_factor(2);
-    find(&database, strict, "job_slow", Severity::Warning, "kind long").await;
+    find(&database, strict.clone(), "job_slow", Severity::Warning, "kind long").await;
     // A backlog hides nothing.
     database.client.insert_many((0..3_000).map(|_| job("usual"))).await.unwrap();
     find(&database, Thresholds::new(), "job_slow", Severity::Warning, "kind usual").await;

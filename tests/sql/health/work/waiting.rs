@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use uniqueue::{
-    JobFilter, JobState, Limit, PeriodicJob, QueueChanges, Runner, RunningJob, Severity, Thresholds, UniqueKey,
-};
-use uniqueue_admin::Admin;
+use uniqueue::{JobFilter, JobState, PeriodicJob, QueueChanges, Runner, RunningJob, UniqueKey};
+use uniqueue_admin::{Admin, Severity, Thresholds};
 
 use super::{Task, runner};
 use crate::health::{find, gone, paste, seek};
@@ -19,38 +17,38 @@ async fn jobs_that_wait_are_told_by_why_they_wait(database: Database) {
     database.client.queue("paused").pause().await.unwrap();
     runner(&database, "one", "limited,busy,paused", 1).await;
     let defaults = Thresholds::new();
-    let notice = find(&database, defaults, "queue_paused", Severity::Notice, "queue paused").await;
-    find(&database, defaults, "queue_unworked", Severity::Notice, "queue unworked").await;
-    assert!(seek(&database, defaults, "queue_late", "").await.is_none(), "they have not waited long");
+    let notice = find(&database, defaults.clone(), "queue_paused", Severity::Notice, "queue paused").await;
+    find(&database, defaults.clone(), "queue_unworked", Severity::Notice, "queue unworked").await;
+    assert!(seek(&database, defaults.clone(), "queue_late", "").await.is_none(), "they have not waited long");
 
     database.pass(Duration::from_secs(600)).await;
-    find(&database, defaults, "queue_paused", Severity::Warning, "queue paused").await;
-    let unworked = find(&database, defaults, "queue_unworked", Severity::Warning, "queue unworked").await;
+    find(&database, defaults.clone(), "queue_paused", Severity::Warning, "queue paused").await;
+    let unworked = find(&database, defaults.clone(), "queue_unworked", Severity::Warning, "queue unworked").await;
     assert!(unworked.seen.contains("1 job available, the oldest for 10m"), "{unworked:?}");
-    let busy = find(&database, defaults, "queue_late", Severity::Warning, "queue busy").await;
+    let busy = find(&database, defaults.clone(), "queue_late", Severity::Warning, "queue busy").await;
     assert!(busy.seen.contains("1 live runner works it, 0 jobs running"), "{busy:?}");
-    let worse = defaults.waiting(Limit::new(Duration::ZERO, Duration::from_secs(60)));
-    find(&database, worse, "queue_late", Severity::Critical, "queue busy").await;
+    let worse = defaults.clone().waiting(Duration::ZERO, Duration::from_secs(60));
+    find(&database, worse.clone(), "queue_late", Severity::Critical, "queue busy").await;
 
     let running = database.client.insert(job("task").queue("limited").priority(9)).await.unwrap().id();
     database.set_state(running, "running").await;
     database.execute("UPDATE {schema}.job SET attempted_at = now(), worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'").await;
     database.client.queue("limited").limit(Some(1)).await.unwrap();
-    let limited = find(&database, defaults, "queue_late", Severity::Warning, "queue limited").await;
+    let limited = find(&database, defaults.clone(), "queue_late", Severity::Warning, "queue limited").await;
     assert!(limited.seen.ends_with("1 job running, which is its limit"), "{limited:?}");
     paste(&database, limited.remedy.sql.as_deref().unwrap()).await;
     assert_eq!(database.client.queue("limited").settings().await.unwrap().limit, Some(2));
 
     let rate = uniqueue::Rate::per(5, Duration::from_secs(60));
     database.client.queue("busy").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
-    let rated = find(&database, defaults, "queue_late", Severity::Notice, "queue busy").await;
+    let rated = find(&database, defaults.clone(), "queue_late", Severity::Notice, "queue busy").await;
     assert!(rated.seen.ends_with("0 jobs running, under its rate of 5/1m"), "{rated:?}");
     assert!(rated.remedy.command.unwrap().starts_with("uniqueue queue rate busy"));
 
     paste(&database, notice.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, defaults, "queue_paused", "").await;
+    gone(&database, defaults.clone(), "queue_paused", "").await;
     database.client.cancel(JobFilter::new().queue("unworked")).await.unwrap();
-    gone(&database, defaults, "queue_unworked", "").await;
+    gone(&database, defaults.clone(), "queue_unworked", "").await;
 }
 
 #[support::test]
@@ -95,7 +93,7 @@ async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up(database: Da
     database.execute("UPDATE {schema}.job SET attempted_at = now(), worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'").await;
     database.set_state(began, "retryable").await;
     database.execute("UPDATE {schema}.job SET began = 1 WHERE state = 'retryable'").await;
-    assert!(seek(&database, limits, "group_held", "").await.is_none(), "it waits for moments");
+    assert!(seek(&database, limits.clone(), "group_held", "").await.is_none(), "it waits for moments");
 
     let wait = |minutes: u32| {
         format!(
@@ -104,14 +102,14 @@ async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up(database: Da
         )
     };
     database.execute(&wait(10)).await;
-    let told = |diagnosis: uniqueue::Diagnosis| -> Vec<_> {
+    let told = |diagnosis: uniqueue_admin::Diagnosis| -> Vec<_> {
         let held = diagnosis.findings.into_iter().filter(|finding| finding.code == "group_held");
         held.map(|finding| (finding.severity, finding.subject, finding.seen, finding.remedy.command.unwrap())).collect()
     };
     let gone = "SELECT id::text FROM {schema}.job WHERE queue = 'default' AND kind = 'gone'";
     let gone = database.text(gone).await;
     let one = "1 group has its first job waiting for up to 10m, such as";
-    let groups = database.client.groups().await.unwrap();
+    let groups = Admin::new(&database.client).groups().await.unwrap();
     let sentence = |name: &str| {
         let group = groups.iter().find(|group| group.group == name).unwrap();
         group.held_by.as_ref().unwrap().reason.trim_end_matches('.').to_owned()
@@ -129,16 +127,16 @@ async fn a_group_that_has_waited_long_is_told_with_what_holds_it_up(database: Da
         ),
         of_queue(Severity::Notice, format!("full: {}", sentence("full"))),
     ];
-    assert_eq!(told(database.client.diagnose().await.unwrap()), expected);
+    assert_eq!(told(Admin::new(&database.client).diagnose().await.unwrap()), expected);
 
     // The remedies.
     database.execute(&wait(70)).await;
     database.client.cancel(JobFilter::new().kind("gone")).await.unwrap();
     database.client.cancel(JobFilter::new().ids([began])).await.unwrap();
-    let left = told(database.client.diagnose().await.unwrap());
+    let left = told(Admin::new(&database.client).diagnose().await.unwrap());
     assert_eq!((left.len(), left[0].0), (1, Severity::Warning), "{left:?}");
     database.execute("UPDATE {schema}.job SET group_limit = 2 WHERE group_key = 'full'").await;
-    assert!(seek(&database, limits, "group_held", "").await.is_none());
+    assert!(seek(&database, limits.clone(), "group_held", "").await.is_none());
 }
 
 #[support::test]
@@ -151,20 +149,20 @@ async fn a_hold_is_told_only_where_it_ends_in_more_than_an_hour(database: Databa
     let queue = database.client.queue("default");
     queue.hold(Duration::from_secs(1_800)).await.unwrap();
     for code in ["queue_held", "queue_late", "group_held"] {
-        assert!(seek(&database, limits, code, "").await.is_none(), "{code}");
+        assert!(seek(&database, limits.clone(), code, "").await.is_none(), "{code}");
     }
     assert!(Admin::new(&database.client).stuck_jobs().await.unwrap().is_empty(), "it is held");
     queue.hold(Duration::from_secs(7_200)).await.unwrap();
-    let held = find(&database, limits, "queue_held", Severity::Notice, "queue default").await;
+    let held = find(&database, limits.clone(), "queue_held", Severity::Notice, "queue default").await;
     assert!(held.seen.starts_with("it is held for another ") && held.seen.contains("the oldest for 10m"), "{held:?}");
     paste(&database, held.remedy.sql.as_deref().unwrap()).await;
-    gone(&database, limits, "queue_held", "").await;
+    gone(&database, limits.clone(), "queue_held", "").await;
     assert_eq!(Admin::new(&database.client).stuck_jobs().await.unwrap().len(), 1, "the job without a group");
 
     queue.hold_group("g", Duration::from_secs(1_800)).await.unwrap();
-    assert!(seek(&database, limits, "group_held", "").await.is_none());
+    assert!(seek(&database, limits.clone(), "group_held", "").await.is_none());
     queue.hold_group("g", Duration::from_secs(7_200)).await.unwrap();
-    let held = find(&database, limits, "group_held", Severity::Notice, "queue default").await;
+    let held = find(&database, limits.clone(), "group_held", Severity::Notice, "queue default").await;
     assert!(held.seen.contains("such as g: Group \"g\" is held until "), "{held:?}");
 
     // A job that waits for its rate is not stuck.
@@ -210,12 +208,12 @@ async fn keys_of_jobs_that_nothing_moves_are_told_and_freed_by_the_remedy(databa
     database.set_state(freed, "discarded").await;
     let any = Thresholds::new().claim(Duration::ZERO);
     for kind in ["kind a", "kind b"] {
-        let finding = find(&database, any, "claim_idle", Severity::Notice, kind).await;
+        let finding = find(&database, any.clone(), "claim_idle", Severity::Notice, kind).await;
         assert!(finding.seen.contains("1 key is held by"), "{finding:?}");
         paste(&database, finding.remedy.sql.as_deref().unwrap()).await;
-        gone(&database, any, "claim_idle", kind).await;
+        gone(&database, any.clone(), "claim_idle", kind).await;
     }
-    assert!(seek(&database, any, "claim_idle", "").await.is_none());
+    assert!(seek(&database, any.clone(), "claim_idle", "").await.is_none());
     assert!(!database.client.insert(job("a").unique_key(key("it's\\held"))).await.unwrap().duplicate);
     // A running holder whose runner is dead.
     let lost = database.client.insert(job("e").unique_key(key("lost"))).await.unwrap().id();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection, query_scalar, raw_sql};
 use uniqueue::{Client, NewJob, PlaceAddress, PlaceBy, PlaceMap, Runner, RunningJob, SchemaName, UniqueKey};
-use uniqueue_admin::Admin;
+use uniqueue_admin::{Admin, doubled_keys};
 
 use self::cluster::{Cluster, Killed, both_sides, execute, order};
 use super::unfinished;
@@ -171,13 +171,13 @@ async fn a_runner_works_and_maintains_a_place_on_a_worker_node() {
     eventually!(node.count_jobs(uniqueue::JobFilter::all(), 1_000).await.unwrap().counted() == 0, "final jobs stay");
     let idle = "SELECT count(*) FROM uniqueue.maintenance WHERE leased_until IS NULL OR leased_until < now()";
     assert_eq!(query_scalar::<_, i64>(idle).fetch_one(node.pool()).await.unwrap(), 0);
-    let problems: Vec<_> = node
+    let problems: Vec<_> = Admin::new(node)
         .diagnose()
         .await
         .unwrap()
         .findings
         .into_iter()
-        .filter(|one| one.severity > uniqueue::Severity::Notice)
+        .filter(|one| one.severity > uniqueue_admin::Severity::Notice)
         .collect();
     assert!(problems.is_empty(), "{problems:?}");
     println!("{inserted} jobs in {seconds} s");
@@ -219,6 +219,6 @@ async fn one_claim_wins_a_race_over_three_nodes() {
     let mut won: Vec<u32> = racers.join_all().await.into_iter().flatten().collect();
     won.sort_unstable();
     assert_eq!(won, (0..120).collect::<Vec<_>>());
-    assert!(places.doubled_keys(1_000).await.is_empty());
+    assert!(doubled_keys(&places, 1_000).await.is_empty());
     drop_all().await;
 }

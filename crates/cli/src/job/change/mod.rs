@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uniqueue::{Client, JobFilter, JobId, JobState};
+use uniqueue_admin::Admin;
 
 pub(super) use self::arguments::ChangeArguments;
 
@@ -90,13 +91,13 @@ async fn change_graph(
         Verb::Retry => {
             let mut planned = BTreeMap::new();
             for id in &arguments.ids {
-                planned.extend(client.retry_graph_plan(*id).await?);
+                planned.extend(Admin::new(client).retry_graph_plan(*id).await?);
             }
             let waiting = planned.values().filter(|state| **state == JobState::Pending).count();
             described += &format!(" ({} at once, {waiting} after their parents)", planned.len() - waiting);
             planned.into_keys().collect()
         }
-        _ => client.descendants(arguments.ids.iter().copied()).await?,
+        _ => Admin::new(client).descendants(arguments.ids.iter().copied()).await?,
     };
     let change = FilteredChange {
         client,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{GroupInfo, HeldGroup, JobCount};
+use uniqueue::JobCount;
+use uniqueue_admin::{GroupInfo, HeldGroup};
 
 use self::query::GroupQuery;
 use super::queues::held;
@@ -81,7 +82,7 @@ async fn found(page: Arc<Page>, query: Arc<GroupQuery>) -> Result<Arc<Timed<Foun
 }
 
 async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<FoundGroups>, Failure> {
-    let mut groups = page.client().groups().limit(ROWS + 1).timeout(LOOK_UP);
+    let mut groups = page.admin().groups().limit(ROWS + 1).timeout(LOOK_UP);
     if let Some(queue) = &query.queue {
         groups = groups.queue(queue);
     }
@@ -98,7 +99,7 @@ async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<FoundGroups>, Fai
 
 /// The groups that are held. A database that is slow to list them must not hide the others.
 async fn read_held(page: &Page, query: &GroupQuery) -> Result<Vec<HeldGroup>, Failure> {
-    let mut held = page.client().held_groups().limit(HELD + 1).timeout(LOOK_UP);
+    let mut held = page.admin().held_groups().limit(HELD + 1).timeout(LOOK_UP);
     if let Some(queue) = &query.queue {
         held = held.queue(queue);
     }

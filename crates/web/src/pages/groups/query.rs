@@ -1,9 +1,8 @@
 //! Which groups a page lists.
 
-use uniqueue::GroupInfo;
-
 use crate::fields::{Fields, url};
 use crate::html::argument;
+use uniqueue_admin::GroupInfo;
 
 /// Which groups a page lists, as the URL holds it.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]

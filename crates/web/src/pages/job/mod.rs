@@ -11,7 +11,8 @@ use axum::extract::Path;
 use maud::{Markup, html};
 use serde::Deserialize;
 use time::OffsetDateTime;
-use uniqueue::{Duplicate, JobId, JobRow, Obstacle};
+use uniqueue::{Duplicate, JobId, JobRow};
+use uniqueue_admin::{Admin, Obstacle};
 
 use self::actions::actions;
 pub(crate) use self::change::{change, delete};
@@ -114,7 +115,7 @@ async fn read(page: &Page, id: JobId) -> Result<Timed<FoundJob>, Failure> {
         Some(key) => held(page, key).await?.map(|held| held.claim),
         None => None,
     };
-    let obstacles = client.why(id).timeout(LOOK_UP).await?;
+    let obstacles = Admin::new(client).why(id).timeout(LOOK_UP).await?;
     let relatives = relatives::read(page, id).await?;
     let made_from = match &job {
         Some(job) => made_from(page, job).await,

@@ -1,7 +1,8 @@
 //! The parents and the children of a job.
 
 use maud::{Markup, html};
-use uniqueue::{AfterCondition, JobChild, JobId, JobParent, JobState};
+use uniqueue::{AfterCondition, JobId, JobParent, JobState};
+use uniqueue_admin::JobChild;
 
 use super::actions::confirmed;
 use crate::access::Right;
@@ -22,10 +23,10 @@ pub(super) struct Relatives {
 
 pub(super) async fn read(page: &Page, id: JobId) -> Result<Relatives, Failure> {
     let parents = page.client().parents(id).timeout(LOOK_UP).await?;
-    let children = page.client().children(id, ROWS as u32 + 1).timeout(LOOK_UP).await?;
+    let children = page.admin().children(id, ROWS as u32 + 1).timeout(LOOK_UP).await?;
     let planned = match parents.is_empty() && children.is_empty() {
         true => Vec::new(),
-        false => page.client().retry_graph_plan(id).timeout(LOOK_UP).await?,
+        false => page.admin().retry_graph_plan(id).timeout(LOOK_UP).await?,
     };
     let waiting = planned.iter().filter(|(_, state)| *state == JobState::Pending).count();
     Ok(Relatives { parents, children, retry: (planned.len() - waiting, waiting) })

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use time::OffsetDateTime;
-use uniqueue::{JobState, Keep, QueueInfo, QueueSettings, Rate};
+use uniqueue::{JobState, Keep, QueueSettings, Rate};
+use uniqueue_admin::QueueInfo;
 
 pub(crate) use self::change::change;
 pub(super) use self::forms::HOLD;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use maud::html;
-use uniqueue::{FirstJob, JobState, QueueInfo};
+use uniqueue::JobState;
+use uniqueue_admin::{FirstJob, QueueInfo};
 
 use super::forms::settings;
 use super::{COUNTS, jobs};
@@ -27,7 +28,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let queue = snapshot.queues.iter().find(is_it);
     let queue = queue.ok_or(Failure::NotFound("queue: it appears with its first job, runner or setting"))?;
     let now = snapshot.now();
-    let ask = async { Ok(page.client().queue(name).why().timeout(LOOK_UP).await?) };
+    let ask = async { Ok(page.admin().why_queue(name).timeout(LOOK_UP).await?) };
     // The page stands without it, as where the database is away.
     let first: Option<Arc<Option<FirstJob>>> = page.shared(&page.app.answers.of(name.to_owned()), ask).await.ok();
     let waits = queue.oldest_available_age;

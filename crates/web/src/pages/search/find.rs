@@ -5,8 +5,8 @@ use std::future::IntoFuture;
 
 use time::OffsetDateTime;
 use tokio::time::Instant;
-use uniqueue::{GroupInfo, JobFilter, JobId, JobRow, JobState, KeyHolder, MAX_KEY_BYTES};
-use uniqueue_admin::Admin;
+use uniqueue::{JobFilter, JobId, JobRow, JobState, MAX_KEY_BYTES};
+use uniqueue_admin::{Admin, GroupInfo, KeyHolder};
 use uuid::Uuid;
 
 use crate::clock::WEEK;
@@ -162,7 +162,7 @@ fn named_like(groups: &[Group], typed: &str) -> Vec<Group> {
 }
 
 async fn keys(page: &Page, typed: &str) -> Result<Vec<KeyHolder>, Failure> {
-    Ok(page.client().claims().prefix(typed).limit(MOST as u32).timeout(LOOK_UP).await?)
+    Ok(page.admin().claims().prefix(typed).limit(MOST as u32).timeout(LOOK_UP).await?)
 }
 
 async fn in_args(page: &Page, typed: &str, now: OffsetDateTime) -> Result<InArgs, Failure> {
@@ -194,7 +194,7 @@ async fn read_names(page: &Page) -> Result<Names, Failure> {
         Admin::new(client).runners().timeout(LOOK_UP).into_future(),
         Admin::new(client).history_by_kind(WEEK, AMONG).timeout(LOOK_UP).into_future(),
         client.jobs(JobFilter::all().limit(LAST)).timeout(LOOK_UP).into_future(),
-        client.groups().by_name().limit(GROUPS).timeout(LOOK_UP).into_future(),
+        Admin::new(client).groups().by_name().limit(GROUPS).timeout(LOOK_UP).into_future(),
     );
     // A role that may not read all of them gets the names that it may read.
     let has_failed = registered.is_err() && runners.is_err() && counted.is_err() && last.is_err();

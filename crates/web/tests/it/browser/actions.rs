@@ -8,6 +8,7 @@ use sqlx::AssertSqlSafe;
 use test_support::eventually;
 use uniqueue::testing::Database;
 use uniqueue::{Client, NewJob, PeriodicJob, UniqueKey};
+use uniqueue_admin::Admin;
 use uniqueue_web::{Needs, Web};
 
 use super::driver::{Driver, click, open, shows};
@@ -224,5 +225,5 @@ async fn change_queues_and_groups(browser: &Browser, service: &Service, client: 
     press(browser, "hold", "The group is held.").await;
     shows(browser, "is held until").await;
     press(browser, "resume", "The hold has ended.").await;
-    assert_eq!(client.held_groups().await.unwrap(), []);
+    assert_eq!(Admin::new(client).held_groups().await.unwrap(), []);
 }

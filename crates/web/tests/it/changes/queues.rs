@@ -109,7 +109,7 @@ async fn a_group_is_held_and_resumed_by_its_page() {
     let page = get(&router, answer.header("location")).await.body;
     assert!(page.contains(">held<") && page.contains("None of its jobs is available or runs"), "{page}");
     assert!(page.contains("The group is held.") && page.contains("3/1m"), "{page}");
-    let held = client.held_groups().await.unwrap();
+    let held = Admin::new(client).held_groups().await.unwrap();
     assert_eq!((held.len(), held[0].group.as_str()), (1, "customer:1/&"));
     client.insert(NewJob::new("mail", &json!({})).queue("mail").group("customer:1/&")).await.unwrap();
     for path in ["/groups", "/groups?queue=mail&order=name"] {
@@ -125,7 +125,7 @@ async fn a_group_is_held_and_resumed_by_its_page() {
         let page = get(&router, answer.header("location")).await.body;
         assert!(page.contains(did) && !page.contains(">held<"), "{page}");
     }
-    assert_eq!(client.held_groups().await.unwrap(), []);
+    assert_eq!(Admin::new(client).held_groups().await.unwrap(), []);
     let log = Admin::new(client).change_log().await.unwrap();
     let verbs: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str())).collect();
     assert_eq!(verbs, [("ada", "resume_group"), ("ada", "resume_group"), ("ada", "hold_group")]);

@@ -1,2 +1,0 @@
--- The checks that the schema makes.
-SELECT /* schema */_checks()
