@@ -22,7 +22,8 @@ CREATE TABLE runner (
     periodic jsonb NOT NULL DEFAULT '{}',
     registered jsonb NOT NULL DEFAULT '{}',
     knows_groups boolean NOT NULL,
-    remote jsonb,
+    remote boolean NOT NULL DEFAULT false,
+    memory jsonb NOT NULL DEFAULT '{}',
     version text COLLATE "C",
     host text COLLATE "C",
     CONSTRAINT runner_pkey PRIMARY KEY (id)
@@ -52,8 +53,9 @@ COMMENT ON COLUMN runner.kinds IS 'The kinds that the runner has a worker for. I
 COMMENT ON COLUMN runner.periodic IS 'The periodic jobs that the runner''s code defines, each with a digest of its definition. Two live runners with different digests overwrite each other''s definition.';
 COMMENT ON COLUMN runner.registered IS 'The kinds that the runner registered when it started, each with its kind.digest. Two live runners with different digests overwrite each other''s registration.';
 COMMENT ON COLUMN runner.knows_groups IS 'Whether the runner enforces limits of groups. The column has no default, so a runner of a version without groups cannot enter.';
-COMMENT ON COLUMN runner.remote IS
-    'The memory of fetch_jobs of a remote worker: after (for each queue, the group after which the next fetch begins), drains_until (it starts nothing, so that a suspect can run alone), rests_until (when it may do so again), and aside (the jobs that it leaves alone: until when, and how often in a row each was unreadable). Null: a runner of the library.';
+COMMENT ON COLUMN runner.remote IS 'Whether the row is that of a remote worker, which calls fetch_jobs, and not that of a runner of the library.';
+COMMENT ON COLUMN runner.memory IS
+    'What fetches remember: drains_until (the worker starts nothing, so that a suspect can run alone), alone_at (when one began to), rests_until (none does before), pause, taken (suspects so far), aside (the jobs that fetches leave out: until when, and how they failed), was_lone, is_careful (whether a fetch needs any of this), and of a remote worker after (for each queue, the group after which the next fetch begins).';
 COMMENT ON COLUMN runner.version IS 'The version of the application, as Runner::version gave it. Null: the runner did not say.';
 COMMENT ON COLUMN runner.host IS 'The name of the machine that the runner runs on. Null: the runner did not say.';
 COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row per runner.';

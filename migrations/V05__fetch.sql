@@ -248,6 +248,22 @@ $$;
 COMMENT ON FUNCTION _guarded_jobs IS
     'The next suspects and jobs of groups of one queue, at most idle. Locks them, and the queue''s row where that is needed. wanted: {"name", "free", "idle", "after_group", "visits", "freed"}, the last three as in _jobs_of_groups. suspects: how many it may take. is_alone: take one that crashed twice or more, and nothing else. rest: what _plain_jobs may take after it. facts: what the runner learns.';
 
+CREATE TYPE fetch_plan AS (
+    worker_id uuid,
+    queues jsonb,
+    except_ids uuid[],
+    suspects integer,
+    on_trial integer,
+    is_alone boolean,
+    is_draining boolean,
+    may_drain boolean,
+    lone_id uuid,
+    next_at timestamptz,
+    memory jsonb
+);
+COMMENT ON TYPE fetch_plan IS
+    'What a fetch may take. queues, except_ids, suspects, is_alone: as in _fetch_jobs. on_trial: the suspects that run for less than 10 s. is_draining: it takes nothing, since a suspect runs alone or is about to. may_drain: whether a suspect that is to run alone stops the fetches after this one. lone_id: the job that is fetched alone. next_at: when is_draining can end. memory: runner.memory.';
+
 CREATE FUNCTION _fetch_jobs(
     worker_id uuid,
     queues jsonb,
@@ -278,6 +294,7 @@ AS $$
 -- Plain jobs come from queues that nothing guards, in one statement. Each other queue takes its own steps, all queues in
 -- one order, so that two fetches never wait for each other. The jobs that are chosen are locked, and start together.
 DECLARE
+    plan fetch_plan;
     plain record;
     guarded jsonb[] := '{}';
     guard record;
@@ -286,12 +303,20 @@ DECLARE
     others uuid[] := '{}';
     returning_ids uuid[] := '{}';
     left_out text[] := '{}';
-    suspects_left integer := suspects;
+    suspects_left integer;
     is_rated boolean := false;
     spent record;
     of_queues jsonb := '[]';
     started_at timestamptz;
 BEGIN
+    IF suspects IS NULL THEN
+        plan := _plan_fetch(worker_id, queues, except_ids);
+        queues := plan.queues;
+        except_ids := plan.except_ids;
+        suspects := plan.suspects;
+        is_alone := plan.is_alone;
+    END IF;
+    suspects_left := suspects;
     IF is_alone THEN
         guarded := ARRAY(
             SELECT e.wanted
@@ -376,10 +401,15 @@ BEGIN
         'started_at', started_at,
         'left_out', to_jsonb(left_out),
         'queues', of_queues,
+        'plan', CASE
+            WHEN plan.memory ? 'is_careful' OR plan.worker_id IS NOT NULL
+                AND of_queues @? '$[*] ? (@.has_suspects == true || @.alone_crashes != null)'
+                THEN _note_fetch(plan, of_queues, chosen, suspects - suspects_left)
+        END,
         'discarded', CASE WHEN cardinality(returning_ids) > 0 THEN _take_claims(returning_ids) END
     );
     RETURN NEXT;
 END
 $$;
 COMMENT ON FUNCTION _fetch_jobs IS
-    'Starts the next jobs of these queues and kinds (null: any) for a live runner, and returns them. reserve: how long they belong to a remote worker. queues: as _plain_jobs and _guarded_jobs. The scan of a queue begins behind its cursor''s position for each priority, else at its head. A column that has its default is null. One row without an id has the facts: what was learned, left out and discarded.';
+    'Starts the next jobs of these queues and kinds (null: any) for a live runner, and returns them. suspects: how many it may take. Null: as _plan_fetch says. reserve: how long they belong to a remote worker. queues: as _plain_jobs and _guarded_jobs. The scan of a queue begins behind its cursor''s position for each priority, else at its head. A column that has its default is null. One row without an id has the facts: what was learned, left out and discarded.';

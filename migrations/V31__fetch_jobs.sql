@@ -72,7 +72,7 @@ BEGIN
     IF NOT FOUND THEN
         INSERT INTO runner (id, name, queues, kinds, leased_until, heartbeat_at, knows_groups, remote)
         VALUES (
-            worker_id, worker, all_queues, all_kinds, clock_timestamp() + 2 * reserve, clock_timestamp(), true, '{}'
+            worker_id, worker, all_queues, all_kinds, clock_timestamp() + 2 * reserve, clock_timestamp(), true, true
         )
         ON CONFLICT (id) DO NOTHING;
         SELECT r.* INTO entered FROM runner AS r WHERE r.id = worker_id;
@@ -85,141 +85,15 @@ $$;
 COMMENT ON FUNCTION _enter_worker IS
     'The row of a remote worker. Inserts the row if there is none, and extends its lease. The id of the row is made from name, queues and kinds.';
 
-CREATE FUNCTION _suspect_time(first interval, crashes integer, longest interval) RETURNS interval
-    LANGUAGE sql IMMUTABLE
-    RETURN least(first * power(4, least(greatest(crashes - 2, 0), 9)), longest);
-COMMENT ON FUNCTION _suspect_time IS 'A time that grows fourfold with each crash after the second, up to the longest.';
-
-CREATE FUNCTION _plan_fetch(
-    worker runner, OUT suspects integer, OUT is_alone boolean, OUT is_draining boolean, OUT may_drain boolean
-)
-    LANGUAGE plpgsql VOLATILE
-AS $$
--- As runners do: a job that crashed once is fetched where no other suspect of the worker has run for less than 10 s. A job
--- that crashed more often is fetched alone: the worker starts nothing until its jobs have ended, or for 2 s; then it gets
--- that job, and nothing else for 10 s. Both times grow with each crash.
-DECLARE
-    at CONSTANT timestamptz := clock_timestamp();
-    drains_until CONSTANT timestamptz := (worker.remote ->> 'drains_until')::timestamptz;
-    rests_until CONSTANT timestamptz := (worker.remote ->> 'rests_until')::timestamptz;
-    hand record;
-BEGIN
-    SELECT
-        count(*) AS running,
-        count(*) FILTER (WHERE j.crashes = 1 AND j.attempted_at > at - interval '10 s') AS on_trial,
-        coalesce(bool_or(
-            j.crashes > 1 AND j.attempted_at > at - _suspect_time(interval '10 s', j.crashes, interval '40 s')
-        ), false) AS has_one_alone
-    INTO hand
-    FROM unnest(worker.queues) AS q (name)
-    CROSS JOIN LATERAL (
-        SELECT r.crashes, r.attempted_at FROM job AS r WHERE r.queue = q.name AND r.worker = worker.id AND r.state = 'running'
-    ) AS j;
-    is_draining := hand.has_one_alone OR (hand.running > 0 AND drains_until BETWEEN at AND at + interval '40 s');
-    is_alone := drains_until IS NOT NULL;
-    suspects := CASE WHEN hand.on_trial = 0 THEN 1 ELSE 0 END;
-    may_drain := hand.on_trial = 0 AND (rests_until BETWEEN at AND at + interval '40 s') IS NOT TRUE;
-END
-$$;
-COMMENT ON FUNCTION _plan_fetch IS
-    'Which suspects a remote worker may fetch, given the jobs that it has. suspects: how many. is_draining: the worker gets no job, because a suspect runs alone or is about to. is_alone: the worker gets one suspect that crashed twice or more, which then runs alone. may_drain: whether a suspect that waits to run alone stops the fetches after this one.';
-
-CREATE FUNCTION _set_aside(worker_id uuid, wanted jsonb, kinds text[], except_ids uuid[], aside jsonb) RETURNS jsonb
-    LANGUAGE plpgsql VOLATILE
-AS $$
--- As runners do: a job whose row cannot be read three times in a row is discarded. A start that is refused costs no job,
--- since the error may be one of a trigger.
-DECLARE
-    tried record;
-    failures integer;
-    found jsonb := '{}';
-    example text;
-BEGIN
-    FOR tried IN
-        SELECT
-            t.id, t.problem,
-            t.code IS NULL OR t.bytes IS NULL AND left(t.code, 2) IN ('22', '54', '58', 'XX') AS is_unreadable
-        FROM try_jobs(
-            ARRAY(
-                SELECT n.id
-                FROM _next_jobs(
-                    ARRAY[wanted #>> '{0, name}'], ARRAY[(wanted #>> '{0, free}')::integer], kinds, except_ids
-                ) AS n
-            ),
-            worker_id
-        ) AS t
-        -- The text of a value may have six times its bytes, and no text has more than 1 GB.
-        WHERE NOT t.is_locked AND (t.code IS NOT NULL OR t.bytes > 178956970)
-    LOOP
-        failures := coalesce((aside #>> ARRAY[tried.id::text, 'unreadable'])::integer, 0) + 1;
-        IF tried.is_unreadable AND failures >= 3 THEN
-            PERFORM _discard_damaged(
-                tried.id, 'the job''s row cannot be read: ' || coalesce(tried.problem, 'the text of its values may exceed 1 GB')
-            );
-        END IF;
-        found := found || jsonb_build_object(tried.id, CASE
-            WHEN tried.is_unreadable
-                THEN jsonb_build_object('until', clock_timestamp() + interval '1 s', 'unreadable', failures)
-            ELSE jsonb_build_object('until', clock_timestamp() + interval '1 minute')
-        END);
-        example := coalesce(example, format('%s: %s', tried.id, tried.problem));
-    END LOOP;
-    IF found = '{}' THEN
-        RETURN NULL;
-    END IF;
-    RAISE WARNING 'jobs that cannot be started are set aside: %, such as %',
-        (SELECT count(*) FROM jsonb_object_keys(found)), example;
-    RETURN found;
-END
-$$;
-COMMENT ON FUNCTION _set_aside IS
-    'Tries the next jobs of a queue one by one, after a fetch failed. Returns the jobs that the remote worker must skip, as in runner.remote. Null: each job can be started. aside: the jobs that it skipped before. Discards a job whose row cannot be read for the third time.';
-
-CREATE FUNCTION _discard_damaged(job_id uuid, reason text) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-AS $$
-DECLARE
-    keep_errors boolean;
-    problem text;
-BEGIN
-    FOREACH keep_errors IN ARRAY '{true, false}'::boolean[] LOOP
-        BEGIN
-            RETURN _discard_unreadable(job_id, reason, keep_errors);
-        EXCEPTION
-            WHEN others THEN
-                problem := SQLERRM;
-        END;
-    END LOOP;
-    RAISE WARNING 'a job that cannot be read cannot be discarded: %: %', job_id, problem;
-    RETURN false;
-END
-$$;
-COMMENT ON FUNCTION _discard_damaged IS
-    'Discards a job that cannot be read. If its errors cannot be read either, the reason replaces them. Returns whether the job is out of the way.';
-
 CREATE FUNCTION _fetch_queue(
-    worker_id uuid,
-    wanted jsonb,
-    kinds text[],
-    suspects integer,
-    is_alone boolean,
-    reserve interval,
-    INOUT aside jsonb,
-    OUT ids uuid[],
-    OUT facts jsonb
+    worker_id uuid, wanted jsonb, kinds text[], reserve interval, OUT ids uuid[], OUT facts jsonb
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
 -- A job that cannot be read, or that the database refuses to start, fails the whole fetch. The error names no job.
 -- The values are read here, since nothing can be caught any more when the rows are sent.
 DECLARE
-    except_ids uuid[] := ARRAY(
-        SELECT a.id::uuid
-        FROM jsonb_each(aside) AS a (id, job)
-        WHERE (a.job ->> 'until')::timestamptz BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 minute'
-    );
-    found jsonb;
+    found record;
     bytes bigint;
 BEGIN
     -- Behind the jobs that are set aside may be more jobs that cannot be read.
@@ -232,9 +106,7 @@ BEGIN
                     + coalesce(octet_length(f.errors::text), 0) + coalesce(octet_length(f.progress::text), 0)
                 )
             INTO ids, facts, bytes
-            FROM _fetch_jobs(
-                worker_id, wanted, kinds, except_ids, suspects, is_alone, '{}', '{}', '{}', '{}', reserve
-            ) AS f;
+            FROM _fetch_jobs(worker_id, wanted, kinds, '{}', NULL, NULL, '{}', '{}', '{}', '{}', reserve) AS f;
             RETURN;
         EXCEPTION
             WHEN feature_not_supported OR transaction_rollback OR insufficient_resources OR lock_not_available THEN
@@ -242,91 +114,52 @@ BEGIN
             WHEN others THEN
                 ids := NULL;
                 facts := NULL;
-                found := _set_aside(worker_id, wanted, kinds, except_ids, aside);
-                IF found IS NULL AND round = 1 THEN
+                SELECT count(*) AS jobs, min(format('%s: %s', s.id, s.problem)) AS example INTO found
+                FROM _set_aside(worker_id, wanted, kinds, NULL, NULL, NULL, SQLERRM) AS s
+                WHERE s.problem IS NOT NULL;
+                IF found.jobs = 0 AND round = 1 THEN
                     RAISE;
                 END IF;
         END;
-        EXIT WHEN found IS NULL;
-        aside := coalesce(aside, '{}') || found;
-        except_ids := except_ids || ARRAY(SELECT k.id::uuid FROM jsonb_object_keys(found) AS k (id));
+        EXIT WHEN found.jobs = 0;
+        RAISE WARNING 'jobs that cannot be started are set aside: %, such as %', found.jobs, found.example;
     END LOOP;
 END
 $$;
 COMMENT ON FUNCTION _fetch_queue IS
-    'Starts the next jobs of one queue, as _fetch_jobs does. ids: the jobs. Null: none. aside: the jobs that the worker skips, as in runner.remote. The argument has the jobs that the worker skipped before, the result the jobs that it skips from now on.';
+    'Starts the next jobs of one queue for a remote worker, as _fetch_jobs does. Sets the jobs aside that cannot be started, and goes on. ids: the jobs. Null: none.';
 
 CREATE FUNCTION _start_remote(worker runner, queues text[], count integer, kinds text[], reserve interval) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    plan record := _plan_fetch(worker);
-    memory jsonb := worker.remote;
-    is_alone boolean;
+    after CONSTANT jsonb := coalesce(worker.memory -> 'after', '{}');
+    reached jsonb := after;
     name text;
     free integer;
     got record;
-    reached text;
-    crashes integer;
     started uuid[] := '{}';
 BEGIN
-    IF plan.is_draining THEN
-        RETURN started;
-    END IF;
-    FOREACH is_alone IN ARRAY CASE WHEN plan.is_alone THEN '{true, false}' ELSE '{false}' END::boolean[] LOOP
-        FOREACH name IN ARRAY queues LOOP
-            free := count - cardinality(started);
-            SELECT f.* INTO got
-            FROM _fetch_queue(
-                worker.id,
-                jsonb_build_array(jsonb_build_object(
-                    'name', name, 'free', free, 'idle', free, 'after_group', coalesce(memory #>> ARRAY['after', name], ''),
-                    'visits', greatest(1000, 2 * free), 'freed', '{}'::text[]
-                )),
-                kinds, CASE WHEN is_alone THEN 1 ELSE plan.suspects END, is_alone, reserve, memory -> 'aside'
-            ) AS f;
-            IF got.aside IS NOT NULL THEN
-                memory := memory || jsonb_build_object('aside', got.aside);
-            END IF;
-            started := started || got.ids;
-            -- The facts are of this queue alone, and only where something guards it.
-            reached := got.facts #>> '{queues, 0, visit, reached}';
-            IF reached IS DISTINCT FROM memory #>> ARRAY['after', name] AND reached IS NOT NULL THEN
-                memory := memory || jsonb_build_object(
-                    'after', coalesce(memory -> 'after', '{}') || jsonb_build_object(name, reached)
-                );
-            END IF;
-            crashes := got.facts #>> '{queues, 0, alone_crashes}';
-            IF crashes IS NOT NULL AND plan.may_drain AND NOT is_alone THEN
-                memory := memory || jsonb_build_object(
-                    'drains_until', clock_timestamp() + _suspect_time(interval '2 s', crashes, interval '32 s')
-                );
-            END IF;
-            EXIT WHEN cardinality(started) >= CASE WHEN is_alone THEN 1 ELSE count END;
-        END LOOP;
-        IF is_alone THEN
-            -- Others have their turn before the next suspect runs alone.
-            memory := memory - 'drains_until' || jsonb_build_object(
-                'rests_until', clock_timestamp() + CASE WHEN started = '{}' THEN interval '2 s' ELSE interval '20 s' END
-            );
-            plan.may_drain := false;
-            EXIT WHEN started <> '{}';
+    FOREACH name IN ARRAY queues LOOP
+        free := count - cardinality(started);
+        SELECT f.* INTO got
+        FROM _fetch_queue(
+            worker.id,
+            jsonb_build_array(jsonb_build_object(
+                'name', name, 'free', free, 'idle', free, 'after_group', coalesce(after ->> name, ''),
+                'visits', greatest(1000, 2 * free), 'freed', '{}'::text[]
+            )),
+            kinds, reserve
+        ) AS f;
+        started := started || got.ids;
+        -- Where something guards the queue.
+        IF got.facts #> '{queues, 0, visit}' <> 'null' THEN
+            reached := reached || jsonb_build_object(name, got.facts #> '{queues, 0, visit, reached}');
         END IF;
+        EXIT WHEN cardinality(started) >= count OR (got.facts #>> '{plan, is_partial}')::boolean;
     END LOOP;
-    IF memory <> worker.remote THEN
-        IF memory ? 'aside' THEN
-            -- A job that can be started is forgotten after a while, and so is how often it could not be read.
-            memory := memory || jsonb_build_object('aside', (
-                SELECT coalesce(jsonb_object_agg(a.id, a.job), '{}')
-                FROM jsonb_each(memory -> 'aside') AS a (id, job)
-                WHERE (a.job ->> 'until')::timestamptz
-                    BETWEEN clock_timestamp() - interval '1 minute' AND clock_timestamp() + interval '1 minute'
-            ));
-        END IF;
-        -- Never waits for another process of the name.
-        UPDATE runner AS r
-        SET remote = memory
-        WHERE r.id = ANY (ARRAY(SELECT w.id FROM runner AS w WHERE w.id = worker.id FOR NO KEY UPDATE SKIP LOCKED));
+    IF reached <> after THEN
+        PERFORM _remember(worker.id, (SELECT r.memory || jsonb_build_object('after', reached) FROM runner AS r WHERE r.id = worker.id));
     END IF;
     RETURN started;
 END

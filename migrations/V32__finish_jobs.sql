@@ -150,7 +150,7 @@ DECLARE
     removed integer;
 BEGIN
     DELETE FROM runner AS r
-    WHERE r.name = stop_worker.worker COLLATE "C" AND r.remote IS NOT NULL
+    WHERE r.name = stop_worker.worker COLLATE "C" AND r.remote
         AND NOT EXISTS (SELECT FROM job AS j WHERE j.worker = r.id AND j.state = 'running' AND j.queue = ANY (r.queues));
     GET DIAGNOSTICS removed = ROW_COUNT;
     UPDATE maintenance AS m

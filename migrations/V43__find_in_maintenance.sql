@@ -47,7 +47,7 @@ FROM (
         -- Without a lease so far, the runner has offered the service since it started. Remote workers offer no periodic jobs.
         SELECT min(r.started_at) AS started_at
         FROM runner AS r
-        WHERE r.leased_until > clock_timestamp() AND (r.remote IS NULL OR s.name <> 'periodic')
+        WHERE r.leased_until > clock_timestamp() AND NOT (r.remote AND s.name = 'periodic')
     ) AS o
     WHERE i.is_off
         OR (

@@ -41,4 +41,3 @@ pub(crate) use self::pruner::Pruner;
 pub(crate) use self::reindexer::Reindexer;
 pub(crate) use self::releaser::Releaser;
 pub(crate) use self::service::serve;
-pub(crate) use self::set_aside::named;

@@ -34,7 +34,7 @@ impl RefusedJobs {
 }
 
 /// The first of these jobs, and how many more there are.
-pub(crate) fn named(ids: &[Uuid]) -> String {
+pub(super) fn named(ids: &[Uuid]) -> String {
     let named: Vec<_> = ids.iter().take(NAMED).map(Uuid::to_string).collect();
     let more = ids.len() - named.len();
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -122,7 +122,7 @@ impl Drainer {
                 .collect();
             let lease = shared.leases.current();
             let suspects = if crashes > 1 { SuspectLimit::OneAlone } else { SuspectLimit::AtMost(crashes.into()) };
-            let demand = Demand { slots: &slots, suspects, kinds, cursor: &[], except: &[] };
+            let demand = Demand { slots: &slots, suspects, kinds, cursor: &[] };
             let mut fetched = store::fetch(&mut connection, statements, lease.id, demand).await?;
             if let Some(unreadable) = fetched.unreadable.pop() {
                 let problem = format!("job {}: {}", unreadable.id, unreadable.problem);

@@ -5,84 +5,59 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::failing_queues::FailingQueues;
-use super::fetch::{FetchResult, Wanted, wanted};
-use super::groups;
+use super::fetch::{FetchResult, Wanted, free_slots};
 use super::job_limit::JobLimit;
-use super::set_aside::SetAside;
 use super::shared::Shared;
-use super::suspects::Plan;
 use crate::client::time_limit;
-use crate::error::Error;
-use crate::store::{self, GroupVisit, QueueDemand, SuspectLimit};
+use crate::error::{Error, Result};
+use crate::store::{self, FailedFetch};
 
-/// The producer's memory of fetches that failed.
+/// The producer's memory of fetches that failed, and of the suspects that the last one met.
 pub(super) struct Failures {
     limit: JobLimit,
-    aside: SetAside,
     queues: FailingQueues,
-    /// Whether the last fetch was of one job alone: the next one is of the others.
-    was_alone: bool,
+    is_careful: bool,
+    may_fetch_ahead: bool,
+}
+
+/// The result of a search for the jobs at fault.
+#[derive(Default)]
+struct Search {
+    set_aside: usize,
+    /// How many of the tried jobs can be started.
+    fine: usize,
+    /// Whether every job was tried.
+    is_complete: bool,
 }
 
 impl Failures {
     pub(super) fn new() -> Self {
-        Self { limit: JobLimit::none(), aside: SetAside::default(), queues: FailingQueues::default(), was_alone: false }
+        Self { limit: JobLimit::none(), queues: FailingQueues::default(), is_careful: false, may_fetch_ahead: true }
     }
 
     /// The jobs to fetch next.
-    pub(super) fn wanted(&mut self, shared: &Shared, plan: Plan) -> Wanted {
-        let now = Instant::now();
-        if let Some(wanted) = self.alone(shared, plan, now) {
-            self.was_alone = true;
-            return wanted;
+    pub(super) fn wanted(&self, shared: &Shared) -> Wanted {
+        if self.is_careful {
+            // What the next fetch may take depends on the runs that have ended.
+            shared.runs.wake_at_end();
         }
-        self.was_alone = false;
-        let mut wanted = wanted(shared, plan);
-        if self.queues.choose(&mut wanted.slots, now) {
-            wanted.limit = Some(shared.connections.timeout() / 2);
-        }
-        self.limit.apply(&mut wanted.slots);
-        // A suspect that runs alone may be one that is fetched alone.
-        wanted.except = if plan == Plan::Alone { self.aside.ids_but_to_fetch() } else { self.aside.ids(None) };
-        wanted
-    }
-
-    /// One job that is fetched alone, in turn with the others.
-    fn alone(&self, shared: &Shared, plan: Plan, now: Instant) -> Option<Wanted> {
-        let Plan::Open { suspects, .. } = plan else { return None };
-        if self.was_alone || shared.is_full_of_results() {
-            return None;
-        }
-        let is_idle = |name: &_| shared.queue(name).is_some_and(super::slots::QueueSlots::is_idle);
-        let alone = self.aside.next_alone(now, is_idle)?;
-        let groups = GroupVisit { most: groups::MOST_ALONE, ..shared.groups.visit(&alone.queue, 1, now) };
-        let slots = vec![QueueDemand { queue: alone.queue.clone(), free: 1, idle: 1, groups }];
-        // The first try is a short one, so that the others wait for less than a lease in all.
-        let limit = (!alone.is_last).then(|| shared.connections.timeout() / 2);
-        let except = self.aside.ids(Some(&alone));
-        Some(Wanted { slots, suspects: SuspectLimit::AtMost(suspects), except, alone: Some(alone), limit })
+        let mut slots = free_slots(shared, self.may_fetch_ahead);
+        let is_apart = self.queues.choose(&mut slots, Instant::now());
+        self.limit.apply(&mut slots);
+        Wanted { slots, is_careful: self.is_careful, limit: is_apart.then(|| shared.connections.timeout() / 2) }
     }
 
     /// How long until something is to be done that no slot waits for.
     pub(super) fn due_in(&self) -> Duration {
-        let now = Instant::now();
-        self.aside.due_in(now).min(self.queues.due_in(now))
-    }
-
-    /// Tries the jobs again that are set aside.
-    pub(super) async fn tend(&mut self, shared: &Shared, worker: Uuid) {
-        if let Err(error) = self.aside.tend(shared, worker).await {
-            tracing::warn!(%error, "could not try jobs again that are set aside");
-        }
+        self.queues.due_in(Instant::now())
     }
 
     /// Notes a fetch that worked.
     pub(super) fn note_success(&mut self, wanted: &Wanted, found: &FetchResult) {
         self.limit.note(found.jobs, found.bytes);
         self.queues.note_success(&wanted.slots);
-        if let Some(alone) = &wanted.alone {
-            self.aside.fetched_alone(alone, found.jobs, found.has_alone);
-        }
+        self.is_careful = found.plan.as_ref().is_some_and(|plan| plan.is_careful);
+        self.may_fetch_ahead = found.plan.as_ref().is_none_or(|plan| plan.may_fetch_ahead);
     }
 
     /// Looks for what made a fetch fail after so long. Answers whether the next one may work.
@@ -95,46 +70,75 @@ impl Failures {
         took: Duration,
     ) -> bool {
         let is_slow = is_too_slow(error);
-        // A row that is larger than an answer can be is refused, or does not come in time.
-        let may_be_size = is_slow || is_of_values(error);
         if !is_slow && !is_of_statement(error) {
             return false;
         }
-        let found = match self.aside.find(shared, worker, &wanted.slots, may_be_size).await {
-            Ok(found) => found,
+        self.is_careful = true;
+        let failed = FailedFetch {
+            worker,
+            slots: &wanted.slots,
+            kinds: shared.workers.kinds.as_deref(),
+            // A row that is larger than an answer can be is refused, or does not come in time.
+            may_be_size: is_slow || is_of_values(error),
+            error: error.to_string(),
+        };
+        match search(shared, &failed).await {
+            Ok(search) => {
+                // Where the time was over before, the next fetch asks for no more than were tried.
+                if !search.is_complete || (is_slow && search.set_aside == 0) {
+                    let fine = if search.is_complete { usize::MAX } else { search.fine };
+                    self.limit.note_slow(wanted.jobs(), fine);
+                }
+                if search.set_aside > 0 {
+                    return true;
+                }
+            }
             // The database may be at fault, and no job.
             Err(error) => {
                 tracing::warn!(%error, "could not look for the job because of which a fetch failed");
-                if let Some(alone) = &wanted.alone {
-                    self.aside.postpone(alone);
-                }
-                // A queue that cannot be read may be at fault, such as one with a damaged index page.
                 if error.is_of_server() {
                     return false;
                 }
-                self.queues.note_failure(&wanted.slots, took, Instant::now());
-                return wanted.slots.len() > 1;
             }
-        };
-        // After a trial of every job the failing ones are set aside.
-        // Where the time was over before, the next fetch asks for no more than were tried.
-        if found.fine < usize::MAX || (is_slow && found.set_aside == 0) {
-            self.limit.note_slow(wanted.jobs(), found.fine);
         }
-        if found.set_aside > 0 {
-            return true;
-        }
-        match &wanted.alone {
-            Some(alone) if may_be_size => {
-                self.aside.failed_alone(alone, error, shared.connections.timeout());
-                return true;
-            }
-            Some(alone) => self.aside.postpone(alone),
-            None => {}
-        }
+        // A queue that cannot be read may be at fault, such as one with a damaged index page.
         self.queues.note_failure(&wanted.slots, took, Instant::now());
         wanted.slots.len() > 1
     }
+}
+
+/// Lets the database try the jobs of a fetch that failed, within half of a fetch's time. So the jobs at fault are set aside
+/// within a lease, and the jobs that were fetched with them go on.
+async fn search(shared: &Shared, failed: &FailedFetch<'_>) -> Result<Search> {
+    let limit = shared.connections.timeout();
+    let began = Instant::now();
+    let mut search = Search::default();
+    let mut left: Option<Vec<Uuid>> = None;
+    while began.elapsed() < limit / 2 {
+        let mut connection = shared.connections.connection().await?;
+        let statements = shared.client.statements();
+        let trying = store::set_aside(&mut connection, statements, failed, left.as_deref(), limit / 10);
+        let tried = shared.connections.answer(trying).await;
+        let tried = match connection.settle(tried) {
+            Ok(tried) => tried,
+            Err(error) if left.is_none() => return Err(error),
+            Err(_) => break,
+        };
+        for job in tried.iter().filter(|job| job.is_tried) {
+            match &job.problem {
+                None => search.fine += 1,
+                Some(reason) => tracing::error!(job.id = %job.id, reason, "a job that stops a fetch is set aside"),
+            }
+        }
+        search.set_aside += tried.iter().filter(|job| job.problem.is_some()).count();
+        let untried: Vec<_> = tried.iter().filter(|job| !job.is_tried).map(|job| job.id).collect();
+        search.is_complete = untried.is_empty();
+        if search.is_complete {
+            break;
+        }
+        left = Some(untried);
+    }
+    Ok(search)
 }
 
 /// Whether a fetch failed because its jobs did not come in time, or were more than the server's memory holds.

@@ -7,17 +7,15 @@ use uuid::Uuid;
 
 use super::cursor::Cursor;
 use super::executor;
-use super::groups;
 use super::lease::RunnerLease;
 use super::panics::wait_after;
 use super::result::Ended;
-use super::set_aside::Alone;
 use super::shared::Shared;
-use super::suspects::Plan;
 use crate::client::time_limit;
 use crate::error::{Error, Result};
 use crate::store::{
-    self, Demand, Fetched, GroupVisit, QueueDemand, RunResult, StoredError, SuspectLimit, Unreadable, Verdict,
+    self, Demand, FetchPlan, Fetched, GroupVisit, Position, QueueDemand, RunResult, StoredError, SuspectLimit,
+    Unreadable, Verdict,
 };
 use crate::worker::Stop;
 
@@ -35,61 +33,31 @@ pub(super) struct FetchResult {
     pub(super) is_held_back: bool,
     /// How long until the first of these may be taken, where a rate or a hold says when.
     pub(super) next_in: Option<Duration>,
-    /// Whether it brought the job that was to be fetched alone.
-    pub(super) has_alone: bool,
+    /// What the runner has to mind. `None`: nothing.
+    pub(super) plan: Option<FetchPlan>,
 }
 
 /// The jobs to fetch.
 pub(super) struct Wanted {
     /// Empty: nothing.
     pub(super) slots: Vec<QueueDemand>,
-    pub(super) suspects: SuspectLimit,
-    /// Jobs to leave alone.
-    pub(super) except: Vec<Uuid>,
-    /// The job that all this is for.
-    pub(super) alone: Option<Alone>,
+    /// Whether one statement is sent in any case: what it may take depends on the one before it.
+    pub(super) is_careful: bool,
     /// How long the answer is awaited, where it is not as long as any.
     pub(super) limit: Option<Duration>,
 }
 
 impl Wanted {
-    pub(super) const NOTHING: Self = Self::of(Vec::new(), SuspectLimit::AtMost(0));
-
-    const fn of(slots: Vec<QueueDemand>, suspects: SuspectLimit) -> Self {
-        Self { slots, suspects, except: Vec::new(), alone: None, limit: None }
-    }
+    pub(super) const NOTHING: Self = Self { slots: Vec::new(), is_careful: false, limit: None };
 
     /// The most jobs that a fetch of them brings.
     pub(super) fn jobs(&self) -> usize {
-        if self.suspects == SuspectLimit::OneAlone { 1 } else { free_of(&self.slots) }
-    }
-}
-
-fn free_of(slots: &[QueueDemand]) -> usize {
-    slots.iter().fold(0, |sum, slots| sum.saturating_add(slots.free))
-}
-
-/// The jobs that the queues want now and the plan allows.
-pub(super) fn wanted(shared: &Shared, plan: Plan) -> Wanted {
-    match plan {
-        Plan::Open { suspects, ahead } => Wanted::of(free_slots(shared, ahead), SuspectLimit::AtMost(suspects)),
-        Plan::Alone => {
-            let now = Instant::now();
-            let idle = shared.queues.iter().filter(|queue| queue.is_idle());
-            let slots = idle.map(|queue| QueueDemand {
-                queue: queue.name.clone(),
-                free: 1,
-                idle: 1,
-                groups: GroupVisit { most: groups::MOST_ALONE, ..shared.groups.visit(&queue.name, 1, now) },
-            });
-            Wanted::of(slots.collect(), SuspectLimit::OneAlone)
-        }
-        Plan::Hold { .. } => Wanted::NOTHING,
+        self.slots.iter().fold(0, |sum, slots| sum.saturating_add(slots.free))
     }
 }
 
 /// How many jobs the queues want now. Empty: none, or too many results wait to be recorded.
-fn free_slots(shared: &Shared, ahead: bool) -> Vec<QueueDemand> {
+pub(super) fn free_slots(shared: &Shared, ahead: bool) -> Vec<QueueDemand> {
     if shared.is_full_of_results() {
         return Vec::new();
     }
@@ -109,22 +77,20 @@ fn free_slots(shared: &Shared, ahead: bool) -> Vec<QueueDemand> {
 pub(super) async fn fetch(
     shared: &Arc<Shared>,
     lease: &Arc<RunnerLease>,
-    Wanted { slots, suspects, except, alone, limit }: &Wanted,
+    wanted: &Wanted,
     cursor: &mut Cursor,
 ) -> Result<FetchResult> {
+    let slots = &wanted.slots;
     let taken_away_before = shared.runs.taken_away();
     let began = Instant::now();
     let (depth, positions) = cursor.begin(began);
-    let kinds = shared.workers.kinds.as_deref();
-    let demand = Demand { slots, suspects: *suspects, kinds, cursor: &positions, except };
-    let taking = take(shared, lease.id, demand);
-    let (fetched, error) = match limit {
-        Some(limit) => time_limit::within(*limit, taking).await?,
+    let taking = take(shared, lease.id, wanted, &positions);
+    let (fetched, error) = match wanted.limit {
+        Some(limit) => time_limit::within(limit, taking).await?,
         None => taking.await?,
     };
-    // A suspect that is to run alone may be in a group behind the most that one fetch visits.
     let visit_due = shared.groups.visited(slots, &fetched, began, Instant::now());
-    if *suspects != SuspectLimit::OneAlone {
+    if !fetched.plan.as_ref().is_some_and(|plan| plan.is_partial) {
         cursor.remember(depth, slots, &fetched, Instant::now());
         be_careful(shared, slots, &fetched);
         // These may be before the cursor, and so may jobs that the failed statement had locked.
@@ -135,26 +101,22 @@ pub(super) async fn fetch(
     let found = FetchResult {
         jobs: fetched.count(),
         bytes: fetched.bytes,
-        is_full: fetched.count() == free_of(slots),
-        is_held_back: [&fetched.held_back, &fetched.suspected, &fetched.left_out, &fetched.with_groups]
-            .iter()
-            .any(|names| !names.is_empty()),
-        has_alone: alone.as_ref().is_some_and(|alone| fetched.has(alone.id)),
+        is_full: fetched.count() == wanted.jobs(),
+        is_held_back: fetched.plan.is_some()
+            || [&fetched.held_back, &fetched.left_out, &fetched.with_groups].iter().any(|names| !names.is_empty()),
         next_in: fetched.next_in.into_iter().chain(visit_due.map(|due| due - Instant::now())).min(),
+        plan: fetched.plan.clone(),
     };
+    for (id, reason) in fetched.plan.iter().flat_map(|plan| &plan.discarded) {
+        tracing::error!(job.id = %id, reason, "a job that no fetch can start is discarded");
+    }
     shared.telemetry.runner.fetched(began, found.jobs);
     for QueueDemand { queue, .. } in slots {
         if let Some(queue) = shared.queue(queue) {
             queue.limit(fetched.limited.contains(&queue.name));
         }
     }
-    let alone_crashes = fetched.alone_crashes;
     hand_over(shared, lease, fetched);
-    match (suspects, alone_crashes) {
-        (SuspectLimit::OneAlone, _) => shared.suspects.found_none(Instant::now()),
-        (SuspectLimit::AtMost(_), Some(crashes)) => shared.suspects.want_alone(crashes, Instant::now()),
-        (SuspectLimit::AtMost(_), None) => {}
-    }
     if found.jobs > 0 && shared.runs.taken_away() != taken_away_before {
         shared.runs.note_taken_away();
     }
@@ -163,17 +125,16 @@ pub(super) async fn fetch(
 
 /// Sends the statement of a fetch. For many jobs it sends two at once, each for half of them: a single backend takes jobs
 /// more slowly than a runner works them. Answers with the jobs, and with the error if one of the two failed.
-async fn take(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<(Fetched, Option<Error>)> {
-    let wanted = demand.slots.iter().fold(0, |sum: usize, slots| sum.saturating_add(slots.free));
+async fn take(shared: &Shared, worker: Uuid, wanted: &Wanted, cursor: &[Position]) -> Result<(Fetched, Option<Error>)> {
+    let slots = &wanted.slots;
     // Groups take turns over all jobs of a fetch that visits them.
-    let visits_groups = demand.slots.iter().any(|slots| slots.groups.has_groups && slots.groups.is_any());
-    if wanted < ENOUGH_FOR_TWO || demand.suspects == SuspectLimit::OneAlone || visits_groups {
-        return Ok((send(shared, worker, demand).await?, None));
+    let visits_groups = slots.iter().any(|slots| slots.groups.has_groups && slots.groups.is_any());
+    if wanted.jobs() < ENOUGH_FOR_TWO || wanted.is_careful || visits_groups {
+        return Ok((send(shared, worker, slots, SuspectLimit::Planned, cursor).await?, None));
     }
-    let (half, rest): (Vec<_>, Vec<_>) = demand.slots.iter().map(halve).unzip();
-    let rest = Demand { slots: &rest, suspects: SuspectLimit::AtMost(0), ..demand };
-    let half = Demand { slots: &half, ..demand };
-    match tokio::join!(send(shared, worker, half), send(shared, worker, rest)) {
+    let (half, rest): (Vec<_>, Vec<_>) = slots.iter().map(halve).unzip();
+    let half = send(shared, worker, &half, SuspectLimit::Planned, cursor);
+    match tokio::join!(half, send(shared, worker, &rest, SuspectLimit::AtMost(0), cursor)) {
         (Ok(one), Ok(other)) => Ok((one.and(other), None)),
         (Ok(fetched), Err(error)) | (Err(error), Ok(fetched)) => Ok((fetched, Some(error))),
         (Err(error), Err(_)) => Err(error),
@@ -187,15 +148,22 @@ fn halve(QueueDemand { queue, free, idle, groups }: &QueueDemand) -> (QueueDeman
 }
 
 /// Sends one statement.
-async fn send(shared: &Shared, worker: Uuid, demand: Demand<'_>) -> Result<Fetched> {
+async fn send(
+    shared: &Shared,
+    worker: Uuid,
+    slots: &[QueueDemand],
+    suspects: SuspectLimit,
+    cursor: &[Position],
+) -> Result<Fetched> {
+    let demand = Demand { slots, suspects, kinds: shared.workers.kinds.as_deref(), cursor };
     let mut connection = shared.connections.connection().await?;
     let fetching = store::fetch(&mut connection, shared.client.statements(), worker, demand);
     let fetched = shared.connections.answer(fetching).await;
     connection.settle(fetched)
 }
 
-/// Notes the queues in which this runner fetches nothing ahead: those with suspects, with jobs that have one attempt, and
-/// with jobs of groups that could start.
+/// Notes the queues in which this runner fetches nothing ahead: those with jobs that have one attempt, and with jobs of
+/// groups that could start.
 fn be_careful(shared: &Shared, slots: &[QueueDemand], fetched: &Fetched) {
     for QueueDemand { queue: name, groups, .. } in slots {
         let visited = fetched.visit_of(name);
@@ -203,8 +171,7 @@ fn be_careful(shared: &Shared, slots: &[QueueDemand], fetched: &Fetched) {
         let waits = || groups.is_any() && fetched.with_groups.contains(name) && visited.is_none();
         let has_one_attempt = || fetched.jobs.iter().any(|job| job.max_attempts == 1 && job.queue == *name);
         if let Some(queue) = shared.queue(name) {
-            let is_careful = fetched.suspected.contains(name)
-                || fetched.left_out.contains(name)
+            let is_careful = fetched.left_out.contains(name)
                 || visited.is_some_and(|visited| visited.has_startable)
                 || waits()
                 || has_one_attempt();
@@ -235,15 +202,13 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, fetched: Fetched) {
         shared.send(Ended { lease: Arc::clone(lease), stop, telemetry, result, may_be_completed: false, times: None });
     }
     for job in jobs {
-        if job.attempt.row.crashes > 0 {
-            shared.suspects.take(&job.attempt.row, now);
-        }
         // The job was fetched by queue, so the queue is one of the runner's.
         if let Some(queue) = shared.queue(&job.attempt.row.queue) {
             queue.put(job);
         }
     }
     executor::fill_slots(shared);
+    shared.signals.fetched_ahead.notify_one();
 }
 
 #[cfg(test)]

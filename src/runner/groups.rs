@@ -28,7 +28,8 @@ const MAX_PAUSE: Duration = Duration::from_millis(80);
 /// fetch goes on behind them.
 const MOST: usize = 1_000;
 
-/// The same of a fetch that looks for one job alone, such as a suspect, while nothing else is fetched.
+/// The same of a drain, which looks for one job alone.
+#[cfg(feature = "testing")]
 pub(super) const MOST_ALONE: usize = 10_000;
 
 /// A round of visits to all groups of a queue begins this long after the last one began, or when that one ended.
@@ -156,8 +157,7 @@ mod tests {
             took: Duration::ZERO,
             held_back: Vec::new(),
             limited: Vec::new(),
-            suspected: Vec::new(),
-            alone_crashes: None,
+            plan: None,
             left_out: Vec::new(),
             with_groups: vec![queue.clone()],
             visited: vec![visited(queue, "", Duration::ZERO)],

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::shared::Shared;
-use super::slots;
 use crate::store;
 
 /// The wait before the first poll of a runner that found nothing.
@@ -54,7 +53,7 @@ impl<'a> Polling<'a> {
         if self.activity.is_busy(Instant::now()) {
             return self.gather(GATHERING, is_held_back).await;
         }
-        let Shared { leases, polling, signals, queues, .. } = self.shared;
+        let Shared { leases, polling, signals, .. } = self.shared;
         // A new lease is a new row, which does not know of the old one's sleep.
         if polling.is_listening && self.idle_as != Some(leases.current().id) && self.tell(true).await {
             // Register interest before fetching again: that fetch finds earlier inserts, and later inserts notify.
@@ -70,7 +69,6 @@ impl<'a> Polling<'a> {
                 self.activity.note(Instant::now());
             }
             () = signals.freed.notified() => {}
-            () = slots::too_long(queues) => {}
             () = tokio::time::sleep(poll.min(at_most)) => {}
         }
     }

@@ -49,11 +49,6 @@ impl LostFetches {
         self.0.is_some_and(|search| search.due_at <= Instant::now())
     }
 
-    /// Waits until it is time. Without a failed fetch that is for ever.
-    pub(super) async fn due(&self) {
-        tokio::time::sleep(self.due_in()).await;
-    }
-
     /// How long until it is time.
     pub(super) fn due_in(&self) -> Duration {
         self.0.map_or(Duration::MAX, |search| search.due_at.saturating_duration_since(Instant::now()))

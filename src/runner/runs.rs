@@ -84,11 +84,9 @@ impl Runs {
         self.in_hand().len()
     }
 
-    /// How many runs are in hand. The producer is woken when one of them is let go.
-    pub(super) fn count_awaited(&self) -> usize {
-        // Set before the count, so that a run that is let go after it wakes the producer.
+    /// From now on the producer is woken when a run is let go.
+    pub(super) fn wake_at_end(&self) {
         self.is_held_up.store(true, Ordering::Release);
-        self.count()
     }
 
     /// Asks every run to stop.

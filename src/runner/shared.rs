@@ -16,7 +16,6 @@ use super::result::Ended;
 use super::retention::CompletedRetention;
 use super::runs::Runs;
 use super::slots::{QueueSlots, UnstartedJob};
-use super::suspects::Suspects;
 use super::telemetry::Telemetry;
 use crate::client::Client;
 use crate::store::{RunResult, Verdict};
@@ -34,7 +33,6 @@ pub(super) struct Shared {
     pub(super) share: Option<Share>,
     pub(super) retention: CompletedRetention,
     pub(super) runs: Runs,
-    pub(super) suspects: Suspects,
     pub(super) groups: RunnerGroups,
     /// Where runs send their results: to the completer.
     pub(super) results: mpsc::UnboundedSender<Ended>,
@@ -86,6 +84,8 @@ pub(super) struct Signals {
     pub(super) wake: Notify,
     /// Wakes the producer: a slot is free again, or results were recorded that it waits for.
     pub(super) freed: Arc<Notify>,
+    /// Jobs were fetched that wait for a slot.
+    pub(super) fetched_ahead: Notify,
     /// Wakes the releaser after the end of a job with children.
     pub(super) parent_ended: Arc<Notify>,
     /// Stop fetching.
@@ -122,9 +122,6 @@ impl Shared {
 
     /// Sends the result of a run to the completer, which outlives every run.
     pub(super) fn send(&self, ended: Ended) {
-        if self.suspects.ended(&ended.result) {
-            self.signals.freed.notify_one();
-        }
         let _ = self.results.send(ended);
     }
 

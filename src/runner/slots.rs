@@ -52,7 +52,7 @@ struct Slots {
     waiting: VecDeque<UnstartedJob>,
     /// Whether the queue has a limit or a rate over all runners: jobs fetched ahead would take places from other runners.
     is_limited: bool,
-    /// Whether the queue has jobs that are not fetched ahead: suspects, or jobs with one attempt.
+    /// Whether the queue has jobs that are not fetched ahead, such as those with one attempt.
     is_careful: bool,
     /// When this few jobs wait here, another fetch is worth its round trip.
     refill_at: usize,
@@ -92,12 +92,6 @@ impl QueueSlots {
         }
         let wanted = free.saturating_add(ahead).saturating_sub(waiting).min(MAX_FETCH);
         (wanted, free.saturating_sub(waiting).min(wanted))
-    }
-
-    /// Whether a job that is fetched now starts at once.
-    pub(super) fn is_idle(&self) -> bool {
-        let slots = self.slots();
-        slots.running + slots.waiting.len() < slots.concurrency
     }
 
     /// Notes whether the queue has a limit or a rate over all runners.
@@ -193,12 +187,9 @@ impl Slots {
     }
 }
 
-/// Resolves when a job has waited in a queue for too long.
-pub(super) async fn too_long(queues: &[QueueSlots]) {
-    match queues.iter().filter_map(QueueSlots::waits_until).min() {
-        Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-        None => std::future::pending().await,
-    }
+/// When a job has waited in a queue for too long.
+pub(super) fn waits_until(queues: &[QueueSlots]) -> Option<Instant> {
+    queues.iter().filter_map(QueueSlots::waits_until).min()
 }
 
 /// How many jobs a second end here, lately.

@@ -1,7 +1,6 @@
 //! Starting a runner: checks its options, enters it in the database and spawns its tasks.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +18,6 @@ use super::retention::CompletedRetention;
 use super::runs::Runs;
 use super::shared::{PollSettings, Shared, Signals, Tasks, Workers};
 use super::slots::QueueSlots;
-use super::suspects::Suspects;
 use super::telemetry::Telemetry;
 use super::{completer, heartbeat, panics, producer, progress, registration};
 use crate::client::own_connections::OwnConnections;
@@ -97,7 +95,6 @@ impl Runner {
             queues,
             retention: CompletedRetention::new(options.maintenance.retention, kept),
             runs: Runs::default(),
-            suspects: Suspects::new(Instant::now()),
             groups: RunnerGroups::default(),
             results,
             telemetry: Telemetry::new(kinds.as_deref().unwrap_or_default(), &names),

@@ -58,8 +58,10 @@ pub(crate) struct QueueDemand {
 /// Which suspects a fetch takes: jobs whose runner died while it had them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SuspectLimit {
+    /// As many as the function `_plan_fetch` of the schema says.
+    Planned,
     /// Jobs that crashed once, up to this number, and then other jobs.
-    AtMost(usize),
+    AtMost(i32),
     /// One that crashed more than once, and no other job.
     OneAlone,
 }
@@ -82,28 +84,25 @@ pub(crate) struct Demand<'a> {
     pub(crate) kinds: Option<&'a [String]>,
     /// Where the scans begin.
     pub(crate) cursor: &'a [Position],
-    /// Jobs to leave alone.
-    pub(crate) except: &'a [Uuid],
 }
 
 /// Takes up to the free slots of each queue, of the given kinds only, in the order of work, and starts a run of each job.
-/// In queues with positions in the cursor the scan begins behind these, which come with the highest priority first. Leaves
-/// out the jobs in `except`.
+/// In queues with positions in the cursor the scan begins behind these, which come with the highest priority first.
 pub(crate) async fn fetch(
     connection: &mut PgConnection,
     statements: &Statements,
     worker: Uuid,
-    Demand { slots, suspects, kinds, cursor, except }: Demand<'_>,
+    Demand { slots, suspects, kinds, cursor }: Demand<'_>,
 ) -> Result<Fetched> {
     let (suspects, is_alone) = match suspects {
-        SuspectLimit::AtMost(count) => (number(count), false),
-        SuspectLimit::OneAlone => (1, true),
+        SuspectLimit::Planned => (None, false),
+        SuspectLimit::AtMost(count) => (Some(count), false),
+        SuspectLimit::OneAlone => (Some(1), true),
     };
     let rows = query(&statements.fetch)
         .bind(worker)
-        .bind(Json(slots.iter().map(QueueArgument::of).collect::<Vec<_>>()))
+        .bind(Json(arguments(slots)))
         .bind(kinds)
-        .bind(except)
         .bind(suspects)
         .bind(is_alone)
         .bind(cursor.iter().map(|position| position.queue.as_str()).collect::<Vec<_>>())
@@ -119,9 +118,13 @@ pub(crate) async fn fetch(
     Ok(fetched)
 }
 
-/// A queue in the argument of the SQL function `_fetch_jobs`.
+/// The queues in the argument of the SQL function `_fetch_jobs`.
+pub(super) fn arguments(slots: &[QueueDemand]) -> Vec<QueueArgument<'_>> {
+    slots.iter().map(QueueArgument::of).collect()
+}
+
 #[derive(Serialize)]
-struct QueueArgument<'a> {
+pub(super) struct QueueArgument<'a> {
     name: &'a str,
     free: i32,
     idle: i32,
@@ -160,16 +163,6 @@ async fn read_claims(connection: &mut PgConnection, statements: &Statements, job
         job.claims |= claiming.contains(&job.id.as_uuid());
     }
     Ok(())
-}
-
-/// The names of the queues, as statements take them.
-pub(super) fn names_of(slots: &[QueueDemand]) -> Vec<&str> {
-    slots.iter().map(|slots| slots.queue.as_str()).collect()
-}
-
-/// The free slots of the queues, as statements take them.
-pub(super) fn numbers_of(slots: &[QueueDemand]) -> Vec<i32> {
-    slots.iter().map(|slots| number(slots.free)).collect()
 }
 
 fn number(count: usize) -> i32 {

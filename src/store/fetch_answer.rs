@@ -1,7 +1,7 @@
 //! The answer of a fetch: a row for each job, and one without an id that has the facts.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -38,11 +38,8 @@ pub(crate) struct Fetched {
     pub(crate) held_back: Vec<QueueName>,
     /// The queues with a limit or a rate over all runners.
     pub(crate) limited: Vec<QueueName>,
-    /// The queues that had suspects to fetch.
-    pub(crate) suspected: Vec<QueueName>,
-    /// How often the next suspect crashed, in a queue where all of them crashed more than once, so that each of them is to
-    /// run alone.
-    pub(crate) alone_crashes: Option<u16>,
+    /// What the worker has to mind: suspects, and jobs that are set aside. `None`: nothing.
+    pub(crate) plan: Option<FetchPlan>,
     /// The queues with jobs that have one attempt and were not taken, since no idle slot was left.
     pub(crate) left_out: Vec<QueueName>,
     /// The queues with available jobs of groups.
@@ -57,12 +54,6 @@ impl Fetched {
     /// How many jobs the fetch took.
     pub(crate) const fn count(&self) -> usize {
         self.jobs.len() + self.unreadable.len()
-    }
-
-    /// Whether it took this job.
-    pub(crate) fn has(&self, id: Uuid) -> bool {
-        let mut ids = self.jobs.iter().map(|job| job.id).chain(self.unreadable.iter().map(|job| job.id));
-        ids.any(|taken| taken.as_uuid() == id)
     }
 
     /// The result of the visit of a queue's groups. None: they were not visited.
@@ -80,14 +71,29 @@ impl Fetched {
         self.took = self.took.max(other.took);
         self.held_back.extend(other.held_back);
         self.limited.extend(other.limited);
-        self.suspected.extend(other.suspected);
-        self.alone_crashes = [self.alone_crashes, other.alone_crashes].into_iter().flatten().min();
+        self.plan = self.plan.or(other.plan);
         self.left_out.extend(other.left_out);
         self.with_groups.extend(other.with_groups);
         self.visited.extend(other.visited);
         self.next_in = [self.next_in, other.next_in].into_iter().flatten().min();
         self
     }
+}
+
+/// What a worker that has suspects, or jobs that are set aside, learns from a fetch.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct FetchPlan {
+    /// Whether the next fetch is to be one statement, since it depends on this.
+    pub(crate) is_careful: bool,
+    /// Whether the fetch took less than was wanted.
+    pub(crate) is_partial: bool,
+    /// Whether nothing starts, since a suspect runs alone or is about to.
+    pub(crate) is_draining: bool,
+    pub(crate) may_fetch_ahead: bool,
+    /// The jobs that were set aside and are discarded now, each with the reason.
+    pub(crate) discarded: BTreeMap<Uuid, String>,
+    /// The seconds until the draining may end.
+    next_in: Option<f64>,
 }
 
 /// The result of a visit of the groups of a queue.
@@ -123,6 +129,7 @@ struct Facts {
     started_at: OffsetDateTime,
     left_out: Vec<String>,
     queues: Vec<QueueFacts>,
+    plan: Option<FetchPlan>,
     /// Jobs that started and were discarded, since another job holds their key.
     discarded: Option<HashSet<Uuid>>,
 }
@@ -133,8 +140,6 @@ struct QueueFacts {
     name: String,
     is_held_back: bool,
     is_limited: bool,
-    has_suspects: bool,
-    alone_crashes: Option<u16>,
     has_groups: bool,
     visit: Option<Visit>,
     next_in: Option<f64>,
@@ -171,6 +176,8 @@ pub(super) fn read(rows: &[PgRow], worker: Uuid) -> Result<Fetched> {
     };
     let visited: Vec<_> = facts.queues.iter().filter_map(visited).collect();
     let visits_took: Duration = visited.iter().map(|visited| visited.took).sum();
+    let next_in =
+        facts.queues.iter().filter_map(|queue| queue.next_in).chain(facts.plan.as_ref().and_then(|plan| plan.next_in));
     let took = Duration::try_from(facts.started_at - facts.began_at).unwrap_or_default();
     Ok(Fetched {
         jobs,
@@ -180,12 +187,11 @@ pub(super) fn read(rows: &[PgRow], worker: Uuid) -> Result<Fetched> {
         took: took.saturating_sub(visits_took),
         held_back: names_of(|queue| queue.is_held_back),
         limited: names_of(|queue| queue.is_limited),
-        suspected: names_of(|queue| queue.has_suspects),
-        alone_crashes: facts.queues.iter().filter_map(|queue| queue.alone_crashes).min(),
+        plan: facts.plan,
         left_out: facts.left_out.iter().map(|name| QueueName::from_stored(name)).collect(),
         with_groups: names_of(|queue| queue.has_groups),
         visited,
-        next_in: facts.queues.iter().filter_map(|queue| queue.next_in.and_then(seconds)).min(),
+        next_in: next_in.filter_map(seconds).min(),
     })
 }
 

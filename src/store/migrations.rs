@@ -68,6 +68,7 @@ migrations! {
         "V41__find_in_kinds",
         "V42__find_in_jobs",
         "V43__find_in_maintenance",
+        "V44__fetch_plan",
     ],
 }
 

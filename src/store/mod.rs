@@ -41,12 +41,12 @@ mod row;
 mod scratch;
 mod select;
 mod service;
+mod set_aside;
 #[cfg(feature = "testing")]
 mod shift;
 mod single_reads;
 mod statements;
 mod transaction;
-mod unreadable;
 
 pub(crate) use self::audit::fold_duplicates;
 pub(crate) use self::backfill::{
@@ -56,7 +56,7 @@ pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_clai
 pub(crate) use self::change_log::{LogEntry, log_change, prune_changes};
 pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};
-pub(crate) use self::fetch_answer::{Fetched, Unreadable, Visited};
+pub(crate) use self::fetch_answer::{FetchPlan, Fetched, Unreadable, Visited};
 #[cfg(feature = "testing")]
 pub(crate) use self::find::{held_back, next_job, start_job};
 pub(crate) use self::finish::{
@@ -104,6 +104,7 @@ pub(crate) use self::select::{count, last_id, list, matching_ids};
 pub(crate) use self::service::{
     ChangedJob, ServiceRun, begin_bounded, bound, end_after, plan_by_index, release_service, run_service, take_service,
 };
+pub(crate) use self::set_aside::{FailedFetch, is_of_values, set_aside};
 #[cfg(feature = "testing")]
 pub(crate) use self::shift::{move_periodic, shift_times};
 pub(crate) use self::single_reads::{database_time, deletes_completed, final_jobs, holder, job_by_id};
@@ -112,7 +113,6 @@ pub(crate) use self::transaction::{
     begin_limited, begin_look_up, begin_read_committed, begin_savepoint, commit, end_savepoint, has_open_transaction,
     limit_statements, restore_statement_limit, settle, settle_within,
 };
-pub(crate) use self::unreadable::{Trial, Tried, discard_unreadable, is_of_values, next_jobs, try_jobs_within};
 
 use self::query::{Query, lock_timeout, query};
 use crate::words::ident::SchemaName;

@@ -83,7 +83,6 @@ statements! {
     delete_jobs,
     discard_jobs,
     deletes_completed,
-    discard_unreadable,
     due_periodic,
     #[cfg(feature = "testing")]
     end_connections,
@@ -133,7 +132,6 @@ statements! {
     name_place,
     #[cfg(feature = "testing")]
     next_job,
-    next_jobs,
     not_completed,
     note_deploy,
     parents_of,
@@ -163,6 +161,7 @@ statements! {
     run_service,
     schema_version,
     session,
+    set_aside,
     set_periodic,
     set_priority,
     set_runner_idle,
@@ -175,7 +174,6 @@ statements! {
     tend_history,
     #[cfg(feature = "testing")]
     time_shifts,
-    try_jobs,
     #[cfg(feature = "testing")]
     window_shift,
     write_history,

@@ -43,7 +43,7 @@ async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
 
 /// What a fetch of a batch is asked with: from the head of the queue, or from behind a place in it.
 fn fetch_arguments(runner: Uuid, place: Option<(&str, &str)>) -> String {
-    let head = format!("'{runner}', '{}', '{{task}}', '{{}}', 1, false", wanted(&[("default", BATCH)]));
+    let head = format!("'{runner}', '{}', '{{task}}', 1, false", wanted(&[("default", BATCH)]));
     match place {
         None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}'"),
         Some((scheduled_at, id)) => {

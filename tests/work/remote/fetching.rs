@@ -123,9 +123,9 @@ async fn jobs_that_the_database_refuses_to_start_are_left_alone_and_the_others_g
 
 /// Ends the time for which remote workers leave jobs alone.
 async fn try_again(database: &Database) {
-    let pass = "UPDATE {schema}.runner SET remote = remote || jsonb_build_object('aside', (
+    let pass = "UPDATE {schema}.runner SET memory = memory || jsonb_build_object('aside', (
         SELECT jsonb_object_agg(a.id, a.job || jsonb_build_object('until', clock_timestamp() - interval '1 ms'))
-        FROM jsonb_each(remote -> 'aside') AS a (id, job)))";
+        FROM jsonb_each(memory -> 'aside') AS a (id, job)))";
     database.execute(pass).await;
 }
 
@@ -140,7 +140,7 @@ async fn jobs_that_cannot_be_read_are_set_aside_then_discarded_and_hold_up_no_ot
     let fetched = worker.fetch(1).await;
     assert_eq!(fetched[0].id, inserted[28].id().as_uuid());
     worker.complete(&fetched[0]).await;
-    let set_aside = "SELECT count(*) FROM {schema}.runner AS r, jsonb_object_keys(r.remote -> 'aside')";
+    let set_aside = "SELECT count(*) FROM {schema}.runner AS r, jsonb_object_keys(r.memory -> 'aside')";
     assert_eq!(database.number(set_aside).await, 28);
     for _ in ["the second trial", "the third"] {
         let discarded = "SELECT count(*) FROM {schema}.job WHERE state = 'discarded'";

@@ -173,7 +173,7 @@ async fn a_busy_worker_drains_for_a_suspect_and_does_not_wait_for_long(database:
     // After two seconds it does not wait for the long job.
     database
         .execute(
-            "UPDATE {schema}.runner SET remote = remote || jsonb_build_object('drains_until', now() - interval '1 s')",
+            "UPDATE {schema}.runner SET memory = memory || jsonb_build_object('drains_until', now() - interval '1 s')",
         )
         .await;
     let alone = worker.fetch(5).await;
