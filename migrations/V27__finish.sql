@@ -152,8 +152,8 @@ BEGIN
                     ELSE j.scheduled_at
                 END,
                 CASE WHEN r.outcome IN ('snooze', 'give_back', 'interrupt') THEN j.attempt - 1 ELSE j.attempt END,
-                -- A run that ended killed no process. A job given back has not run.
-                CASE WHEN r.outcome IN ('retry', 'snooze', 'interrupt') THEN 0 ELSE j.crashes END,
+                -- A run that ended by itself killed no process.
+                CASE WHEN r.outcome IN ('retry', 'snooze') THEN 0 ELSE j.crashes END,
                 -- A job in order that is given back from its first run did not begin.
                 CASE WHEN r.outcome = 'give_back' AND j.began = j.run THEN NULL ELSE j.began END,
                 CASE WHEN r.outcome IN ('retry', 'snooze', 'interrupt') THEN NULL ELSE j.expires_at END,
