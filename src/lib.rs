@@ -37,7 +37,7 @@ pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
     Backfill, Call, Change, Client, ClientBuilder, Events, Explanation, FetchJobs, Insert, InsertAndWait, InsertMany,
-    InsertMiddleware, KindCache, Kinds, NextInsert, Queue, Wait,
+    InsertMiddleware, KindCache, Kinds, NextInsert, Queue, Remote, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};

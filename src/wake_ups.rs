@@ -17,7 +17,7 @@ use crate::notify::{Notification, RunnerSession};
 /// # async fn run(client: Client) -> uniqueue::Result<()> {
 /// let mut wake_ups = WakeUps::new(&client);
 /// loop {
-///     let jobs = client.fetch_jobs(["emails"], "worker-1").listens().await?;
+///     let jobs = client.remote().fetch_jobs(["emails"], "worker-1").listens().await?;
 ///     if jobs.is_empty() {
 ///         let _ = tokio::time::timeout(Duration::from_secs(1), wake_ups.next()).await;
 ///     }

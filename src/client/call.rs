@@ -37,28 +37,22 @@ use crate::store::{self, LogEntry};
 ///
 /// [`Error::Database`](crate::Error::Database), and the errors of the method that made it.
 #[must_use = "a call is not sent until it is awaited"]
-pub struct Call<'a, T, O = ()> {
+pub struct Call<'a, T> {
     client: &'a Client,
     source: Source<'a>,
     actor: Option<String>,
     /// The verb and the subject of a change, for the log of changes. `None`: a look-up.
     change: Option<(&'static str, Value)>,
-    /// The options of the question.
-    pub(super) options: O,
     /// How many statements it sends at most.
     statements: u32,
-    ask: Ask<T, O>,
+    ask: Ask<T>,
     /// [`send`], which is compiled with the method that makes the call. It is for any lifetime, so that a call can be used
     /// where one of a shorter lifetime is expected.
-    send: for<'r> fn(Call<'r, T, O>) -> AnswerFuture<'r, T>,
+    send: for<'r> fn(Call<'r, T>) -> AnswerFuture<'r, T>,
 }
 
-/// With the options, and the actor of a change.
-type Ask<T, O> =
-    Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection, O, Option<String>) -> AnswerFuture<'c, T> + Send>;
-
-/// A change without options.
-pub(super) type ChangeCall<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> AnswerFuture<'c, T> + Send>;
+/// With the actor of a change.
+type Ask<T> = Box<dyn for<'c> FnOnce(&'c Client, &'c mut PgConnection, Option<String>) -> AnswerFuture<'c, T> + Send>;
 
 impl<'a, T: Send + 'static> Call<'a, T> {
     /// A look-up of a crate's or a program's own. The function gets a connection on which [`Client::schema`] is asked. With
@@ -67,7 +61,8 @@ impl<'a, T: Send + 'static> Call<'a, T> {
         client: &'a Client,
         ask: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection) -> AnswerFuture<'c, T> + Send + 'static,
     ) -> Self {
-        Self::with(client, (), move |client, connection, ()| ask(client, connection))
+        let ask: Ask<T> = Box::new(move |client, connection, _| ask(client, connection));
+        Self { client, source: Source::default(), actor: None, change: None, statements: 1, ask, send }
     }
 
     /// A change of a crate's or a program's own. With an [`actor`](Self::actor) it is logged with this verb and this subject, a
@@ -88,25 +83,12 @@ impl<'a, T: Send + 'static> Call<'a, T> {
         subject: Value,
         ask: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection, Option<String>) -> AnswerFuture<'c, T> + Send + 'static,
     ) -> Self {
-        let ask: Ask<T, ()> = Box::new(move |client, connection, (), actor| ask(client, connection, actor));
         let (source, change) = (Source::default(), Some((verb, subject)));
-        Self { client, source, actor: None, change, options: (), statements: 1, ask, send }
+        Self { client, source, actor: None, change, statements: 1, ask: Box::new(ask), send }
     }
 }
 
-impl<'a, T: Send + 'static, O: Send + 'static> Call<'a, T, O> {
-    /// A look-up with options, which methods of its own set before it is awaited.
-    pub(super) fn with(
-        client: &'a Client,
-        options: O,
-        ask: impl for<'c> FnOnce(&'c Client, &'c mut PgConnection, O) -> AnswerFuture<'c, T> + Send + 'static,
-    ) -> Self {
-        let ask: Ask<T, O> = Box::new(move |client, connection, options, _| ask(client, connection, options));
-        Self { client, source: Source::default(), actor: None, change: None, options, statements: 1, ask, send }
-    }
-}
-
-impl<'a, T, O> Call<'a, T, O> {
+impl<'a, T> Call<'a, T> {
     /// Sets the largest number of statements that the call sends. Default: 1. Each may take the whole
     /// [`timeout`](Self::timeout).
     pub fn of_statements(self, statements: u32) -> Self {
@@ -138,13 +120,13 @@ impl<'a, T, O> Call<'a, T, O> {
     }
 }
 
-impl<T, O> fmt::Debug for Call<'_, T, O> {
+impl<T> fmt::Debug for Call<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").field("client", self.client).field("change", &self.change).finish_non_exhaustive()
     }
 }
 
-impl<'a, T, O> IntoFuture for Call<'a, T, O> {
+impl<'a, T> IntoFuture for Call<'a, T> {
     type Output = Result<T>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
@@ -153,8 +135,8 @@ impl<'a, T, O> IntoFuture for Call<'a, T, O> {
     }
 }
 
-fn send<T: Send + 'static, O: Send + 'static>(call: Call<'_, T, O>) -> AnswerFuture<'_, T> {
-    let Call { client, source, actor, change, options, statements, ask, send: _ } = call;
+fn send<T: Send + 'static>(call: Call<'_, T>) -> AnswerFuture<'_, T> {
+    let Call { client, source, actor, change, statements, ask, send: _ } = call;
     let is_callers = source.connection.is_some();
     let Some((verb, subject)) = change else {
         return Box::pin(async move {
@@ -163,8 +145,8 @@ fn send<T: Send + 'static, O: Send + 'static>(call: Call<'_, T, O>) -> AnswerFut
             let limit = limit.map(|limit| limit.saturating_mul(statements) + time_limit::CHECK_TIMEOUT);
             let mut connection = source.open(client).await?;
             let answer = match limit {
-                Some(limit) => time_limit::within(limit, ask(client, &mut connection, options, None)).await,
-                None => ask(client, &mut connection, options, None).await,
+                Some(limit) => time_limit::within(limit, ask(client, &mut connection, None)).await,
+                None => ask(client, &mut connection, None).await,
             };
             connection.end(client, answer.as_ref().err()).await?;
             client.or_moved(is_callers, answer).await
@@ -172,31 +154,31 @@ fn send<T: Send + 'static, O: Send + 'static>(call: Call<'_, T, O>) -> AnswerFut
     };
     Box::pin(async move {
         let entry = actor.clone().map(|actor| actor::entry(actor, verb, subject)).transpose()?;
-        let change: ChangeCall<T> = Box::new(move |client, connection| ask(client, connection, options, actor));
-        make(client, source, entry, change).await
+        make(client, source, entry, actor, ask).await
     })
 }
 
 /// Makes a change, and logs it in the same transaction where it has an actor.
-pub(super) async fn make<T>(
+async fn make<T>(
     client: &Client,
     source: Source<'_>,
     entry: Option<LogEntry>,
-    change: ChangeCall<T>,
+    actor: Option<String>,
+    ask: Ask<T>,
 ) -> Result<T> {
     if source.connection.is_some() {
         let mut connection = source.open(client).await?;
-        let answer = change_and_log(client, &mut connection, entry, change).await;
+        let answer = change_and_log(client, &mut connection, entry, actor, ask).await;
         connection.end(client, answer.as_ref().err()).await?;
         return answer;
     }
     let mut connection = client.connection().await?;
     let making = async {
         if entry.is_none() && source.timeout.is_none() {
-            return change(client, &mut connection).await;
+            return ask(client, &mut connection, actor).await;
         }
         let mut transaction = store::begin_limited(&mut connection, source.timeout).await?;
-        let answer = change_and_log(client, &mut transaction, entry, change).await?;
+        let answer = change_and_log(client, &mut transaction, entry, actor, ask).await?;
         store::commit(transaction).await?;
         Ok(answer)
     };
@@ -208,9 +190,10 @@ async fn change_and_log<T>(
     client: &Client,
     connection: &mut PgConnection,
     entry: Option<LogEntry>,
-    change: ChangeCall<T>,
+    actor: Option<String>,
+    ask: Ask<T>,
 ) -> Result<T> {
-    let answer = change(client, connection).await?;
+    let answer = ask(client, connection, actor).await?;
     if let Some(entry) = entry {
         store::log_change(connection, client.statements(), &entry, None).await?;
     }

@@ -52,7 +52,7 @@ pub use self::migration::Migration;
 #[cfg(feature = "periodic")]
 pub use self::periodic::Periodic;
 pub use self::queues::Queue;
-pub use self::remote::FetchJobs;
+pub use self::remote::{FetchJobs, Remote};
 pub use self::wait::Wait;
 
 use self::history::HistoryCounter;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
 use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
@@ -11,32 +13,64 @@ use crate::error::{AnswerFuture, Result};
 use crate::store::{self, RemoteFetch};
 use crate::words::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
 
-/// A fetch of a remote worker, to be awaited. Made by [`Client::fetch_jobs`].
+/// The verbs of remote workers. Made by [`Client::remote`].
+///
+/// They are for programs that hand jobs on to workers elsewhere. A service that works its own jobs has a
+/// [`Runner`](crate::Runner). Limits, groups, rates and order hold for both. The jobs belong to the worker until
+/// their reservation ends, and a result counts only for the run that was fetched:
+///
+/// ```no_run
+/// # use uniqueue::{Client, JobError, JobResult};
+/// # async fn run(client: Client) -> uniqueue::Result<()> {
+/// for job in client.remote().fetch_jobs(["emails"], "worker-1").count(10).await? {
+///     let result = match job.kind.as_str() {
+///         "email.send" => JobResult::complete(job.run),
+///         _ => JobResult::fail(job.run, JobError::new("unknown kind").permanent()),
+///     };
+///     client.remote().finish_jobs([result]).await?;
+/// }
+/// # Ok(()) }
+/// ```
+///
+/// Maintenance needs a live runner, or calls of [`maintain`](Self::maintain).
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a handle does nothing by itself"]
+pub struct Remote<'a> {
+    client: &'a Client,
+}
+
+/// A fetch of a remote worker, to be awaited. Made by [`Remote::fetch_jobs`].
 ///
 /// # Errors
 ///
 /// [`Error::Database`](crate::Error::Database), also for an argument outside its limits.
-pub type FetchJobs<'a> = Call<'a, Vec<FetchedJob>, FetchQuery>;
-
-/// The options of a fetch of a remote worker.
-pub struct FetchQuery {
+#[must_use = "nothing is fetched until it is awaited"]
+pub struct FetchJobs<'a> {
+    client: &'a Client,
     wanted: RemoteFetch,
     reserve_each: Option<ReserveEach>,
+    connection: Option<&'a mut PgConnection>,
 }
 
 /// The reservation of one job. `None`: that of the whole fetch.
 type ReserveEach = Box<dyn Fn(&FetchedJob) -> Option<Duration> + Send + Sync>;
 
-impl fmt::Debug for FetchQuery {
+impl fmt::Debug for FetchJobs<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FetchQuery").field("wanted", &self.wanted).finish_non_exhaustive()
+        f.debug_struct("FetchJobs").field("wanted", &self.wanted).finish_non_exhaustive()
     }
 }
 
-impl FetchJobs<'_> {
+impl<'a> FetchJobs<'a> {
+    /// Fetches in the caller's own transaction, or on any other connection of the caller's.
+    pub fn tx(mut self, connection: &'a mut PgConnection) -> Self {
+        self.connection = Some(connection);
+        self
+    }
+
     /// The most jobs: 1 to 1,000. Default: 1.
     pub fn count(mut self, count: u32) -> Self {
-        self.options.wanted.count = count;
+        self.wanted.count = count;
         self
     }
 
@@ -46,14 +80,14 @@ impl FetchJobs<'_> {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        self.options.wanted.kinds = Some(kinds.into_iter().map(Into::into).collect());
+        self.wanted.kinds = Some(kinds.into_iter().map(Into::into).collect());
         self
     }
 
     /// How long the jobs belong to the worker: 1 second to 1 day. Default: 1 minute. After it they are taken back, unless
-    /// [`Client::extend_jobs`] extends the time.
+    /// [`Remote::extend_jobs`] extends the time.
     pub fn reserve(mut self, reserve: Duration) -> Self {
-        self.options.wanted.reserve = reserve;
+        self.wanted.reserve = reserve;
         self
     }
 
@@ -67,45 +101,47 @@ impl FetchJobs<'_> {
     /// # use std::time::Duration;
     /// # use uniqueue::Client;
     /// # async fn run(client: Client) -> uniqueue::Result<()> {
-    /// let jobs = client.fetch_jobs(["videos"], "worker-1").count(10);
+    /// let jobs = client.remote().fetch_jobs(["videos"], "worker-1").count(10);
     /// let jobs = jobs.reserve_each(|job| Some(Duration::from_secs(job.meta.get("seconds")?.as_u64()?))).await?;
     /// # Ok(()) }
     /// ```
     pub fn reserve_each(mut self, of: impl Fn(&FetchedJob) -> Option<Duration> + Send + Sync + 'static) -> Self {
-        self.options.reserve_each = Some(Box::new(of));
+        self.reserve_each = Some(Box::new(of));
         self
     }
 
     /// If the fetch returns no job, the next insert wakes the worker, which waits with [`WakeUps`](crate::WakeUps).
     pub fn listens(mut self) -> Self {
-        self.options.wanted.listens = true;
+        self.wanted.listens = true;
         self
     }
 }
 
+impl<'a> IntoFuture for FetchJobs<'a> {
+    type Output = Result<Vec<FetchedJob>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { client, wanted, reserve_each, connection } = self;
+        let call = Call::new(client, move |client, connection| fetch(client, connection, wanted, reserve_each));
+        match connection {
+            Some(connection) => call.tx(connection).into_future(),
+            None => call.into_future(),
+        }
+    }
+}
+
 impl Client {
+    /// The verbs of remote workers: programs that fetch and finish jobs without a runner, on behalf of others.
+    pub const fn remote(&self) -> Remote<'_> {
+        Remote { client: self }
+    }
+}
+
+impl<'a> Remote<'a> {
     /// Starts the next jobs of these queues for a remote worker of this name, and returns them in the order of work. Jobs
     /// of the first queue come first.
-    ///
-    /// It is for programs that hand jobs on to workers elsewhere. A service that works its own jobs has a
-    /// [`Runner`](crate::Runner). Limits, groups, rates and order hold for both. The jobs belong to the worker until
-    /// their reservation ends, and a result counts only for the run that was fetched:
-    ///
-    /// ```no_run
-    /// # use uniqueue::{Client, JobError, JobResult};
-    /// # async fn run(client: Client) -> uniqueue::Result<()> {
-    /// for job in client.fetch_jobs(["emails"], "worker-1").count(10).await? {
-    ///     let result = match job.kind.as_str() {
-    ///         "email.send" => JobResult::complete(job.run),
-    ///         _ => JobResult::fail(job.run, JobError::new("unknown kind").permanent()),
-    ///     };
-    ///     client.finish_jobs([result]).await?;
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// Maintenance needs a live runner, or calls of [`maintain`](Self::maintain).
-    pub fn fetch_jobs<I>(&self, queues: I, worker: impl Into<String>) -> FetchJobs<'_>
+    pub fn fetch_jobs<I>(self, queues: I, worker: impl Into<String>) -> FetchJobs<'a>
     where
         I: IntoIterator,
         I::Item: Into<String>,
@@ -118,8 +154,7 @@ impl Client {
             reserve: Duration::from_secs(60),
             listens: false,
         };
-        let query = FetchQuery { wanted, reserve_each: None };
-        Call::with(self, query, fetch)
+        FetchJobs { client: self.client, wanted, reserve_each: None, connection: None }
     }
 
     /// Ends runs of jobs that [`fetch_jobs`](Self::fetch_jobs) returned. Returns one answer for each result, in the given
@@ -129,9 +164,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database), also for a delay of more than 1,000 years.
-    pub fn finish_jobs(&self, results: impl IntoIterator<Item = JobResult>) -> Call<'_, Vec<FinishedRun>> {
+    pub fn finish_jobs(self, results: impl IntoIterator<Item = JobResult>) -> Call<'a, Vec<FinishedRun>> {
         let results: Vec<_> = results.into_iter().collect();
-        Call::new(self, move |client, connection| {
+        Call::new(self.client, move |client, connection| {
             Box::pin(async move { store::finish_jobs(connection, client.statements(), &results).await })
         })
     }
@@ -142,9 +177,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database), also for a time outside its limits.
-    pub fn extend_jobs(&self, runs: impl IntoIterator<Item = JobRun>, reserve: Duration) -> Call<'_, Vec<HeldRun>> {
+    pub fn extend_jobs(self, runs: impl IntoIterator<Item = JobRun>, reserve: Duration) -> Call<'a, Vec<HeldRun>> {
         let runs: Vec<_> = runs.into_iter().collect();
-        Call::new(self, move |client, connection| {
+        Call::new(self.client, move |client, connection| {
             Box::pin(async move { store::extend_jobs(connection, client.statements(), &runs, reserve).await })
         })
     }
@@ -157,9 +192,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn maintain(&self, worker: impl Into<String>) -> Call<'_, Maintained> {
+    pub fn maintain(self, worker: impl Into<String>) -> Call<'a, Maintained> {
         let worker = worker.into();
-        Call::new(self, move |client, connection| {
+        Call::new(self.client, move |client, connection| {
             Box::pin(async move { store::maintain_once(connection, client.statements(), &worker).await })
         })
     }
@@ -170,9 +205,9 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Database`](crate::Error::Database).
-    pub fn stop_worker(&self, worker: impl Into<String>) -> Call<'_, u64> {
+    pub fn stop_worker(self, worker: impl Into<String>) -> Call<'a, u64> {
         let worker = worker.into();
-        Call::new(self, move |client, connection| {
+        Call::new(self.client, move |client, connection| {
             Box::pin(async move { store::stop_worker(connection, client.statements(), &worker).await })
         })
     }
@@ -181,9 +216,9 @@ impl Client {
 fn fetch<'c>(
     client: &'c Client,
     connection: &'c mut PgConnection,
-    query: FetchQuery,
+    wanted: RemoteFetch,
+    reserve_each: Option<ReserveEach>,
 ) -> AnswerFuture<'c, Vec<FetchedJob>> {
-    let FetchQuery { wanted, reserve_each } = query;
     let Some(of) = reserve_each else {
         return Box::pin(store::fetch_jobs(connection, client.statements(), wanted));
     };

@@ -14,7 +14,7 @@ use crate::words::retention::Retention;
 
 /// Does the maintenance of a queue in a process without a [`Runner`](crate::Runner): it makes due jobs available, takes back
 /// jobs of dead workers, discards expired jobs, releases children, inserts periodic jobs and deletes old jobs. For services
-/// that hand jobs on to remote workers ([`Client::fetch_jobs`](crate::Client::fetch_jobs)).
+/// that hand jobs on to remote workers ([`Client::remote`](crate::Client::remote)).
 ///
 /// Of any number of maintainers and runners, one does each service. It uses one connection of its own.
 ///

@@ -78,6 +78,27 @@ impl KindRow {
         self.group_policy.as_ref().map(read).transpose()
     }
 
+    /// Its unique policy in words, or why it cannot be read. `None`: its jobs are not unique.
+    #[must_use]
+    pub fn unique_in_words(&self) -> Option<String> {
+        in_words(self.policy())
+    }
+
+    /// The group of its jobs in words. `None`: they have no group. What a group's policy says of claims plays no part.
+    #[must_use]
+    pub fn group_in_words(&self) -> Option<String> {
+        if self.group_policy.is_none() && self.group_limit.is_none() && !self.in_order {
+            return None;
+        }
+        let same = in_words(self.groups()).unwrap_or_else(|| "as the insert says".to_owned());
+        let same = same.split("; ").next().unwrap_or_default();
+        Some(match (self.in_order, self.group_limit) {
+            (true, _) => format!("{same}; in order"),
+            (false, Some(limit)) => format!("{same}; at most {limit} at once"),
+            (false, None) => same.to_owned(),
+        })
+    }
+
     /// How long its failed jobs wait for their retry: its backoff, or the default policy.
     pub fn retry_policy(&self) -> RetryPolicy {
         self.backoff.as_ref().map_or_else(RetryPolicy::default, RetryPolicy::of_document)
@@ -108,6 +129,14 @@ impl KindRow {
         defaults.expiry = self.expires_in.map(Expiry::In);
         defaults.place = self.place.clone();
         Ok(defaults)
+    }
+}
+
+/// A policy in words. `None`: there is none.
+fn in_words(policy: Result<Option<UniquePolicy>>) -> Option<String> {
+    match policy {
+        Ok(policy) => policy.map(|policy| policy.in_words()),
+        Err(error) => Some(error.to_string()),
     }
 }
 

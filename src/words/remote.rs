@@ -22,7 +22,7 @@ pub struct JobRun {
     pub run: u32,
 }
 
-/// A job that [`Client::fetch_jobs`](crate::Client::fetch_jobs) started.
+/// A job that [`Remote::fetch_jobs`](crate::Remote::fetch_jobs) started.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FetchedJob {
@@ -51,7 +51,7 @@ pub struct FetchedJob {
     /// When it could run, at the earliest.
     #[serde(with = "time::serde::rfc3339")]
     pub scheduled_at: OffsetDateTime,
-    /// When the job is taken back, unless [`Client::extend_jobs`](crate::Client::extend_jobs) extends the time.
+    /// When the job is taken back, unless [`Remote::extend_jobs`](crate::Remote::extend_jobs) extends the time.
     #[serde(with = "time::serde::rfc3339")]
     pub reserved_until: OffsetDateTime,
     /// The errors of its attempts, oldest first.
@@ -69,7 +69,7 @@ pub struct FetchedJob {
     pub timeout: Option<Duration>,
 }
 
-/// The result of one run, for [`Client::finish_jobs`](crate::Client::finish_jobs).
+/// The result of one run, for [`Remote::finish_jobs`](crate::Remote::finish_jobs).
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct JobResult {
@@ -162,7 +162,7 @@ pub struct FinishedRun {
     pub locked: bool,
 }
 
-/// A reservation, as [`Client::extend_jobs`](crate::Client::extend_jobs) left it.
+/// A reservation, as [`Remote::extend_jobs`](crate::Remote::extend_jobs) left it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct HeldRun {
@@ -178,7 +178,7 @@ pub struct HeldRun {
     pub reserved_until: Option<OffsetDateTime>,
 }
 
-/// The maintenance that [`Client::maintain`](crate::Client::maintain) did: the number of jobs of each service.
+/// The maintenance that [`Remote::maintain`](crate::Remote::maintain) did: the number of jobs of each service.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Maintained {

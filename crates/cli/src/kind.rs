@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 use time::OffsetDateTime;
-use uniqueue::{Client, KindRow, UniquePolicy, format_duration};
+use uniqueue::{Client, KindRow, format_duration};
 
 use crate::ask::{ask, ask_each};
 use crate::database::DatabaseArguments;
@@ -126,8 +126,8 @@ fn table(kinds: &[KindRow], now: OffsetDateTime) -> Table {
             Cell::new(kind.queue.as_ref().map(ToString::to_string).unwrap_or_default()),
             number(kind.priority.map(|priority| priority.to_string())),
             number(kind.max_attempts.map(|attempts| attempts.to_string())),
-            Cell::new(policy_words(kind.policy()).unwrap_or_default()),
-            Cell::new(policy_words(kind.groups()).map(|_| group_words(kind)).unwrap_or_default()),
+            Cell::new(kind.unique_in_words().unwrap_or_default()),
+            Cell::new(kind.group_policy.as_ref().and_then(|_| kind.group_in_words()).unwrap_or_default()),
             Cell::new(format_relative(kind.registered_at, now)),
             Cell::new(&kind.registered_by),
         ]);
@@ -157,34 +157,14 @@ fn record(kind: &KindRow, now: OffsetDateTime) -> Record {
     );
     record.optional_field("timeout", kind.timeout.map(format_duration));
     record.optional_field("backoff", kind.backoff.as_ref().map(ToString::to_string));
-    record.field("unique", policy_words(kind.policy()).unwrap_or_else(|| "no".to_owned()));
+    record.field("unique", kind.unique_in_words().unwrap_or_else(|| "no".to_owned()));
     record.optional_field("its policy", kind.unique_policy.as_ref().map(ToString::to_string));
-    let has_group = kind.group_policy.is_some() || kind.group_limit.is_some() || kind.in_order;
-    record.optional_field("group", has_group.then(|| group_words(kind)));
+    record.optional_field("group", kind.group_in_words());
     record.optional_field("its policy", kind.group_policy.as_ref().map(ToString::to_string));
     record.optional_field("place by", kind.place.as_ref().map(|place| place.as_str().to_owned()));
     record.field("registered", format!("{} by {}", format_relative(kind.registered_at, now), kind.registered_by));
     record.field("changed", format_relative(kind.changed_at, now));
     record
-}
-
-/// A policy in words. `None`: there is none.
-fn policy_words(policy: uniqueue::Result<Option<UniquePolicy>>) -> Option<String> {
-    match policy {
-        Ok(policy) => policy.map(|policy| policy.in_words()),
-        Err(error) => Some(error.to_string()),
-    }
-}
-
-/// The group of a kind's jobs in words. What a group's policy says of claims plays no part.
-fn group_words(kind: &KindRow) -> String {
-    let same = policy_words(kind.groups()).unwrap_or_else(|| "as the insert says".to_owned());
-    let same = same.split("; ").next().unwrap_or_default();
-    match (kind.in_order, kind.group_limit) {
-        (true, _) => format!("{same}; in order"),
-        (false, Some(limit)) => format!("{same}; at most {limit} at once"),
-        (false, None) => same.to_owned(),
-    }
 }
 
 async fn remove(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {

@@ -118,7 +118,7 @@ pub(crate) async fn run(client: Client, mut requests: Requests, stop: Cancellati
         }
     }
     for worker in workers {
-        if let Err(error) = client.stop_worker(worker).await {
+        if let Err(error) = client.remote().stop_worker(worker).await {
             tracing::debug!(%error, "cannot remove a worker");
         }
     }
@@ -148,7 +148,7 @@ fn start(client: &Arc<Client>, all: &mut HashMap<Wanted, Waiting>, calls: &mut J
 /// Starts jobs, each reserved for as long as it says.
 async fn fetch(client: &Client, wanted: &Wanted, count: usize) -> Result<Vec<Fetched>, Refusal> {
     let Wanted { worker, queues } = wanted;
-    let fetch = client.fetch_jobs(queues.iter().cloned(), worker.as_str());
+    let fetch = client.remote().fetch_jobs(queues.iter().cloned(), worker.as_str());
     let count = u32::try_from(count).unwrap_or(1);
     let fetch = fetch.count(count).reserve(Duration::from_secs(RESERVE_FOR)).reserve_each(own_reservation).listens();
     Ok(fetch.await?.into_iter().map(Fetched::from).collect())
@@ -207,7 +207,7 @@ pub(crate) async fn give_back(client: &Client, runs: Vec<JobResult>) {
     if runs.is_empty() {
         return;
     }
-    if let Err(error) = client.finish_jobs(runs).await {
+    if let Err(error) = client.remote().finish_jobs(runs).await {
         tracing::warn!(%error, "cannot give jobs back: they come back when their reservation ends");
     }
 }

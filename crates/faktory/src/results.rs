@@ -110,7 +110,7 @@ async fn store_all(client: &Client, batch: Vec<(JobResult, Answer)>) -> Vec<(Job
 async fn store(client: &Client, results: &[JobResult]) -> Result<Vec<FinishedRun>, Refusal> {
     let mut tries = 1;
     loop {
-        match client.finish_jobs(results.iter().cloned()).await {
+        match client.remote().finish_jobs(results.iter().cloned()).await {
             Err(error) if error.is_retryable() && tries < TRIES => {
                 tries += 1;
                 sleep(WAIT).await;

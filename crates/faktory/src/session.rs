@@ -83,7 +83,7 @@ pub(crate) async fn run(
             () = door.stop.cancelled() => {}
         }
         if !door.workers.is_alive(&wid)
-            && let Err(error) = door.client.stop_worker(wid).await
+            && let Err(error) = door.client.remote().stop_worker(wid).await
         {
             tracing::debug!(%error, "cannot remove a worker that has left");
         }

@@ -97,7 +97,7 @@ async fn end(client: &Client, runs: &Runs, late: &[Held]) -> uniqueue::Result<Ve
             JobError::new(format!("the attempt took longer than {millis} ms")).code("timeout").error_type("timeout");
         JobResult::fail(held.run, with_delay(error, held))
     });
-    let finished = client.finish_jobs(results.collect::<Vec<_>>()).await?;
+    let finished = client.remote().finish_jobs(results.collect::<Vec<_>>()).await?;
     let (locked, ended): (Vec<_>, Vec<_>) = finished.into_iter().partition(|finished| finished.locked);
     for FinishedRun { run, .. } in ended {
         runs.remove(run);

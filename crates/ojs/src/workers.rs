@@ -44,6 +44,7 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
     let fetched_at = Instant::now();
     let jobs = door
         .client
+        .remote()
         .fetch_jobs(queues, named.as_deref().unwrap_or(NAMELESS))
         .count(count)
         .reserve(asked.unwrap_or(reservations::DEFAULT_RESERVATION).clamp(Duration::from_secs(1), LONGEST))
@@ -134,7 +135,7 @@ async fn reported(door: &Door, body: &Map<String, Value>) -> Result<Held, Proble
 async fn finish(door: &Door, held: &Held, result: JobResult) -> Result<JobRow, Problem> {
     let mut wait = Duration::from_millis(50);
     let counted = loop {
-        match door.client.finish_jobs([result.clone()]).await?.first() {
+        match door.client.remote().finish_jobs([result.clone()]).await?.first() {
             Some(finished) if finished.locked && wait > Duration::from_secs(1) => {
                 return Err(Problem::locked(held.run.id));
             }
@@ -196,7 +197,7 @@ pub(crate) async fn heartbeat(State(door): State<Arc<Door>>, Object(body): Objec
     let mut extended = Vec::new();
     for (reserve, runs) in wanted {
         let until = Instant::now() + reserve;
-        for answer in door.client.extend_jobs(runs, reserve).await? {
+        for answer in door.client.remote().extend_jobs(runs, reserve).await? {
             match answer.held {
                 true => {
                     door.runs.extend(answer.run, until);

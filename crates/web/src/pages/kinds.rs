@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use serde_json::Value;
-use uniqueue::{JobFilter, KindRow, UniquePolicy};
+use uniqueue::{JobFilter, KindRow};
 use uniqueue_admin::RunnerInfo;
 
 use super::history::{self, Of};
@@ -43,7 +43,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
             td.clip.r1 { @if let Some(queue) = &kind.queue { (Cell(queue)) } @else { span.note { "default" } } }
             td.num { @match kind.priority { Some(priority) => (priority), None => span.note { "0" } } }
             td.num { @match kind.max_attempts { Some(attempts) => (attempts), None => span.note { "25" } } }
-            td.l2.wrap { @match words(kind.policy()) { Some(words) => (Cell(&words)), None => span.note { "not unique" } } }
+            td.l2.wrap { @match kind.unique_in_words() { Some(words) => (Cell(&words)), None => span.note { "not unique" } } }
             td.num.r2 { (ago(kind.registered_at, kind.registered_at.max(*now))) }
             td.clip { (Cell(&kind.registered_by)) }
         } }
@@ -174,8 +174,8 @@ fn taken(page: &Page, kind: &KindRow) -> Markup {
                 @if let Some(length) = kind.expires_in { dt { "Expires" } dd { (span(length)) " after it is due, if it has not started" } }
                 @if let Some(timeout) = kind.timeout { dt { "Timeout" } dd { (span(timeout)) } }
                 @if let Some(backoff) = &kind.backoff { dt { "Backoff" } dd { (Hostile(&backoff.to_string())) } }
-                dt { "Unique" } dd { (words(kind.policy()).map_or(html! { "no" }, |words| html! { (Hostile(&words)) })) }
-                dt { "Group" } dd { (group(kind)) }
+                dt { "Unique" } dd { (kind.unique_in_words().map_or(html! { "no" }, |words| html! { (Hostile(&words)) })) }
+                dt { "Group" } dd { (kind.group_in_words().map_or(html! { "none" }, |words| html! { (Hostile(&words)) })) }
             }
         }
     }
@@ -184,30 +184,6 @@ fn taken(page: &Page, kind: &KindRow) -> Markup {
 fn queue(page: &Page, kind: &KindRow) -> Markup {
     let name = kind.queue.as_ref().map_or("default", |queue| queue.as_str());
     html! { a href=(page.link(&url("/queue", &[("queue", name)]))) { (Cell(name)) } }
-}
-
-/// The group of its jobs in words. What the policy of a group says of claims plays no part.
-fn group(kind: &KindRow) -> Markup {
-    if kind.group_policy.is_none() && kind.group_limit.is_none() && !kind.in_order {
-        return html! { "none" };
-    }
-    let same = words(kind.groups()).unwrap_or_else(|| "as the insert says".to_owned());
-    html! {
-        (Hostile(same.split("; ").next().unwrap_or_default()))
-        @match (kind.in_order, kind.group_limit) {
-            (true, _) => "; in order",
-            (false, Some(limit)) => { "; at most " (limit) " at once" }
-            (false, None) => "",
-        }
-    }
-}
-
-/// A policy in words. `None`: there is none.
-fn words(policy: uniqueue::Result<Option<UniquePolicy>>) -> Option<String> {
-    match policy {
-        Ok(policy) => policy.map(|policy| policy.in_words()),
-        Err(error) => Some(error.to_string()),
-    }
 }
 
 fn policy_document(title: &str, document: Option<&Value>, kind: &str) -> Markup {

@@ -193,9 +193,9 @@ fn measure_all(processes: &Processes, client: &Client, runtime: &Handle) {
             runtime.block_on(async {
                 let mut jobs = Vec::new();
                 while jobs.is_empty() {
-                    jobs = client.fetch_jobs(["native"], format!("w{number}")).await.unwrap();
+                    jobs = client.remote().fetch_jobs(["native"], format!("w{number}")).await.unwrap();
                 }
-                client.finish_jobs(jobs.iter().map(|job| JobResult::complete(job.run))).await.unwrap();
+                client.remote().finish_jobs(jobs.iter().map(|job| JobResult::complete(job.run))).await.unwrap();
             });
         }
     });
@@ -210,8 +210,14 @@ fn measure_all(processes: &Processes, client: &Client, runtime: &Handle) {
             while wanted > 0 {
                 let count = u32::try_from(wanted).unwrap();
                 wanted -= runtime.block_on(async {
-                    let jobs = client.fetch_jobs(["native-many"], format!("w{number}")).count(count).await.unwrap();
-                    client.finish_jobs(jobs.iter().map(|job| JobResult::complete(job.run))).await.unwrap().len()
+                    let jobs =
+                        client.remote().fetch_jobs(["native-many"], format!("w{number}")).count(count).await.unwrap();
+                    client
+                        .remote()
+                        .finish_jobs(jobs.iter().map(|job| JobResult::complete(job.run)))
+                        .await
+                        .unwrap()
+                        .len()
                 });
             }
         }
@@ -280,10 +286,10 @@ fn measure_pickups(client: &Client, runtime: &Handle, faktory: &str, ojs: &str) 
     measure_pickup("native: fetch that listens", insert("waiting"), move || {
         runtime.block_on(async {
             loop {
-                let jobs = client.fetch_jobs(["waiting"], "w").listens().await.unwrap();
+                let jobs = client.remote().fetch_jobs(["waiting"], "w").listens().await.unwrap();
                 if let Some(job) = jobs.first() {
                     let at = Instant::now();
-                    client.finish_jobs([JobResult::complete(job.run)]).await.unwrap();
+                    client.remote().finish_jobs([JobResult::complete(job.run)]).await.unwrap();
                     return at;
                 }
                 let _ = tokio::time::timeout(Duration::from_secs(1), wake_ups.next()).await;
