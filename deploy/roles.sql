@@ -22,6 +22,7 @@ GRANT EXECUTE ON FUNCTION uniqueue._write_history TO inserter;
 -- Worker. A runner.
 GRANT USAGE ON SCHEMA uniqueue TO worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.job, uniqueue.job_parent, uniqueue.runner, uniqueue.queue_group TO worker;
+GRANT SELECT, INSERT, UPDATE, DELETE ON uniqueue.prune_range TO worker;
 GRANT SELECT, INSERT, UPDATE ON uniqueue.maintenance, uniqueue.periodic, uniqueue.kind TO worker;
 GRANT SELECT, INSERT, UPDATE (jobs, last_at), DELETE ON uniqueue.change_log TO worker;
 GRANT INSERT ON uniqueue.history_tally TO worker;

@@ -165,7 +165,6 @@ CREATE TABLE maintenance (
     taken_at timestamptz,
     leased_until timestamptz NOT NULL,
     ran_at timestamptz,
-    reached uuid,
     state jsonb,
     sleeps boolean NOT NULL DEFAULT false,
     CONSTRAINT maintenance_pkey PRIMARY KEY (service)
@@ -178,7 +177,6 @@ COMMENT ON COLUMN maintenance.runner IS 'The name of the runner or of the caller
 COMMENT ON COLUMN maintenance.taken_at IS 'When the lease was last taken or extended. If it lies in the future, the server''s clock has gone back, and the lease is free.';
 COMMENT ON COLUMN maintenance.leased_until IS 'The end of the lease, by the database''s clock. A time far in the future without a holder switches the service off for all runners.';
 COMMENT ON COLUMN maintenance.ran_at IS 'When the reindexer, which runs once a day, last began. Of the pruner, when maintain() last ended a round.';
-COMMENT ON COLUMN maintenance.reached IS 'The id at which the pruner''s round goes on with the next call of maintain(). Null: no round is under way.';
 COMMENT ON COLUMN maintenance.state IS 'What the next call of maintain() needs to go on with the service, such as the batch size and the jobs that the database refuses to change. A runner keeps it in memory. Null: nothing.';
 COMMENT ON COLUMN maintenance.sleeps IS 'Whether the holder waits for a notification. Only the releaser waits so: the end of a job with children notifies it while it sleeps.';
 COMMENT ON CONSTRAINT maintenance_pkey ON maintenance IS 'One row per service.';

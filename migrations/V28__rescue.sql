@@ -1,7 +1,7 @@
 -- Maintenance: jobs that are due, jobs that were lost, and the leases by which one of many looks after them.
 --
--- Runners call these functions from their services, workers in other languages call maintain(). Each is right with any
--- number of callers at once: a lease spares work, and nothing more. The plans are made for each call. The calls are rare,
+-- _run_service calls these functions, for runners and for maintain(). Each is right with any number of callers at once: a
+-- lease spares work, and nothing more. The plans are made for each call. The calls are rare,
 -- and a plan that was made for a small table is wrong for a large one.
 --
 -- While a backup is restored over a schema in use, its tables lack their keys. So what a runner inserts names the key of its
@@ -52,71 +52,146 @@ $$;
 COMMENT ON FUNCTION _take_service IS
     'Takes or extends the lease of a maintenance service, if it is free or the caller''s. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken. Without the key of the table it inserts no row: error 42P10. is_held: whether the caller now has the lease. free_in: the milliseconds until the present lease ends.';
 
-CREATE FUNCTION _due_jobs(most bigint, since timestamptz, except_ids uuid[]) RETURNS SETOF uuid
-    LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT j.id
-    FROM job AS j
-    WHERE j.state IN ('scheduled', 'retryable')
-        AND j.scheduled_at >= coalesce(since, '-infinity')
-        AND j.scheduled_at <= statement_timestamp()
-        AND j.id <> ALL (except_ids)
-    ORDER BY j.scheduled_at
-    LIMIT most;
-END;
-COMMENT ON FUNCTION _due_jobs IS
-    'Up to most jobs that _promote_jobs would promote, without those in except_ids. since: only jobs that were due at this time or later. Null: all due jobs.';
+CREATE FUNCTION _lock_due_jobs(service text, most bigint, since timestamptz, only_ids uuid[], except_ids uuid[])
+    RETURNS uuid[]
+    LANGUAGE plpgsql VOLATILE
+    SET plan_cache_mode = force_custom_plan
+AS $$
+-- The statement's own time is a bound that the index can serve, which clock_timestamp() would not be.
+DECLARE
+    ids uuid[];
+BEGIN
+    CASE service COLLATE "C"
+        WHEN 'promoter' THEN
+            ids := ARRAY(
+                SELECT j.id
+                FROM job AS j
+                WHERE j.state IN ('scheduled', 'retryable')
+                    AND j.scheduled_at >= coalesce(since, '-infinity')
+                    AND j.scheduled_at <= statement_timestamp()
+                    AND (only_ids IS NULL OR j.id = ANY (only_ids)) AND j.id <> ALL (except_ids)
+                ORDER BY j.scheduled_at
+                LIMIT most
+                FOR NO KEY UPDATE SKIP LOCKED
+            );
+        WHEN 'expirer' THEN
+            ids := ARRAY(
+                SELECT j.id
+                FROM job AS j
+                WHERE j.expires_at IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+                    AND j.expires_at <= statement_timestamp()
+                    AND (only_ids IS NULL OR j.id = ANY (only_ids)) AND j.id <> ALL (except_ids)
+                ORDER BY j.expires_at
+                LIMIT most
+                FOR NO KEY UPDATE SKIP LOCKED
+            );
+        WHEN 'rescuer' THEN
+            ids := ARRAY(
+                SELECT j.id
+                FROM job AS j
+                WHERE j.state = 'running'
+                    AND (
+                        j.reserved_until <= clock_timestamp()
+                        OR NOT EXISTS (
+                            SELECT FROM runner AS r WHERE r.id = j.worker AND r.leased_until > clock_timestamp()
+                        )
+                    )
+                    AND (only_ids IS NULL OR j.id = ANY (only_ids)) AND j.id <> ALL (except_ids)
+                -- Before the jobs that were started after them are taken from the runner.
+                ORDER BY j.crashes DESC
+                LIMIT most
+                FOR NO KEY UPDATE SKIP LOCKED
+            );
+        WHEN 'pruner' THEN
+            ids := ARRAY(
+                SELECT j.id
+                FROM job AS j
+                -- Asked of the row as it is when it is locked: it may have come back to life meanwhile.
+                WHERE j.id = ANY (only_ids) AND j.id <> ALL (except_ids) AND j.finalized_at <= statement_timestamp()
+                ORDER BY j.id
+                FOR UPDATE SKIP LOCKED
+            );
+            -- Read after the locks: no insert can add a child of a locked job.
+            IF EXISTS (SELECT FROM job_parent) THEN
+                ids := ARRAY(SELECT i.id FROM unnest(ids) AS i (id) WHERE i.id <> ALL (_needed_parents(ids)));
+            END IF;
+    END CASE;
+    RETURN ids;
+END
+$$;
+COMMENT ON FUNCTION _lock_due_jobs IS
+    'Locks up to most jobs that a maintenance service would change now, and returns their ids. Skips locked jobs. since: the promoter looks only at jobs that were due at this time or later. Null: at all. only_ids: only these jobs. Null: any; the pruner needs them. Jobs that waiting children need are kept.';
 
-CREATE FUNCTION _promote_jobs(most bigint, since timestamptz, only_ids uuid[])
-    RETURNS TABLE (promoted bigint, reached timestamptz, next_in bigint)
+CREATE FUNCTION _next_due_in(service text) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE
+    SET plan_cache_mode = force_custom_plan
+AS $$
+DECLARE
+    next_at timestamptz;
+BEGIN
+    CASE service COLLATE "C"
+        WHEN 'promoter' THEN
+            next_at := (
+                SELECT min(j.scheduled_at)
+                FROM job AS j
+                WHERE j.state IN ('scheduled', 'retryable') AND j.scheduled_at > statement_timestamp()
+            );
+        WHEN 'expirer' THEN
+            next_at := (
+                -- The first entry of the index. The planner may read all of them for min().
+                SELECT j.expires_at
+                FROM job AS j
+                WHERE j.expires_at > statement_timestamp() AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+                ORDER BY j.expires_at
+                LIMIT 1
+            );
+        WHEN 'rescuer' THEN
+            next_at := (
+                SELECT min(e.ends_at)
+                FROM (
+                    SELECT r.leased_until FROM runner AS r
+                    UNION ALL
+                    SELECT j.reserved_until FROM job AS j WHERE j.state = 'running'
+                ) AS e (ends_at)
+                WHERE e.ends_at > clock_timestamp()
+            );
+    END CASE;
+    RETURN CASE
+        WHEN next_at IS NOT NULL
+            THEN (extract(epoch FROM least(next_at, clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
+    END;
+END
+$$;
+COMMENT ON FUNCTION _next_due_in IS
+    'The milliseconds until the next job is due, the next job expires, or the next lease or reservation can run out, for the promoter, expirer and rescuer. At most a day. Null: there is none.';
+
+CREATE FUNCTION _promote_jobs(ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan
 AS $$
--- The statement's own time is a bound that the index can serve, which clock_timestamp() would not be.
+DECLARE
+    done record;
 BEGIN
-    RETURN QUERY
-    WITH due AS (
-        SELECT j.id, j.scheduled_at
-        FROM job AS j
-        WHERE j.state IN ('scheduled', 'retryable')
-            AND j.scheduled_at >= coalesce(since, '-infinity')
-            AND j.scheduled_at <= statement_timestamp()
-            AND (only_ids IS NULL OR j.id = ANY (only_ids))
-        ORDER BY j.scheduled_at
-        LIMIT most
-        FOR NO KEY UPDATE SKIP LOCKED
-    ),
-    promoted AS (
+    WITH promoted AS (
         UPDATE job AS j
         SET state = 'available',
             unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'available')
-        -- An array, not a join: the planner takes a LIMIT of unknown size for a tenth of the table.
-        WHERE j.id = ANY (ARRAY(SELECT d.id FROM due AS d))
+        WHERE j.id = ANY (_promote_jobs.ids)
         RETURNING j.id, j.queue, j.unique_yielded
-    ),
-    settled AS MATERIALIZED (
-        SELECT
-            count(*) AS promoted,
-            _wake_runners(array_agg(DISTINCT p.queue)) AS woken,
-            _take_claims(array_agg(p.id) FILTER (WHERE p.unique_yielded)) AS discarded
-        FROM promoted AS p
-        HAVING count(*) > 0
     )
     SELECT
-        coalesce(s.promoted, 0),
-        CASE WHEN s.promoted = most THEN (SELECT max(d.scheduled_at) FROM due AS d) ELSE statement_timestamp() END,
-        (
-            SELECT (extract(epoch FROM least(min(j.scheduled_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
-            FROM job AS j
-            WHERE j.state IN ('scheduled', 'retryable') AND j.scheduled_at > statement_timestamp()
-        )
-    FROM (SELECT) AS always
-    LEFT JOIN settled AS s ON true;
+        array_agg(p.id) AS ids,
+        _wake_runners(array_agg(DISTINCT p.queue)) AS woken,
+        _take_claims(array_agg(p.id) FILTER (WHERE p.unique_yielded)) AS discarded
+    INTO done
+    FROM promoted AS p
+    HAVING count(*) > 0;
+    RETURN done.ids;
 END
 $$;
 COMMENT ON FUNCTION _promote_jobs IS
-    'Makes up to most scheduled and retryable jobs available that are due, and notifies their runners. since: only jobs that were due at this time or later. Null: all due jobs. only_ids: only these jobs. Null: all. Always returns one row. promoted: the number of jobs. reached: the time up to which it looked. next_in: the milliseconds until the next job is due.';
+    'Makes these jobs available, which the caller has locked, and notifies their runners. Returns their ids.';
 
 CREATE FUNCTION _discard_expired(ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
@@ -153,73 +228,9 @@ $$;
 COMMENT ON FUNCTION _discard_expired IS
     'Discards the jobs among ids that have not started by their expires_at, and returns their ids. Waits for locked rows.';
 
-CREATE FUNCTION _expired_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
-    LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT j.id
-    FROM job AS j
-    WHERE j.expires_at IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
-        AND j.expires_at <= statement_timestamp() AND j.id <> ALL (except_ids)
-    ORDER BY j.expires_at
-    LIMIT most;
-END;
-COMMENT ON FUNCTION _expired_jobs IS 'Up to most jobs that _expire_jobs would discard, without those in except_ids.';
-
-CREATE FUNCTION _expire_jobs(most bigint, only_ids uuid[])
-    RETURNS TABLE (next_in bigint, id uuid, kind text, queue text, attempt smallint, error text)
+CREATE FUNCTION _rescue_jobs(ids uuid[], max_crashes integer)
+    RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, error text, state text)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
-AS $$
-DECLARE
-    late uuid[];
-BEGIN
-    late := _discard_expired(ARRAY(
-        SELECT j.id
-        FROM job AS j
-        WHERE j.expires_at IS NOT NULL AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
-            AND j.expires_at <= statement_timestamp() AND (only_ids IS NULL OR j.id = ANY (only_ids))
-        ORDER BY j.expires_at
-        LIMIT most
-        FOR NO KEY UPDATE SKIP LOCKED
-    ));
-    RETURN QUERY
-    SELECT n.next_in, j.id, j.kind::text, j.queue::text, j.attempt::smallint, j.errors -> -1 ->> 'error'
-    FROM (
-        SELECT (
-            -- The first entry of the index. The planner may read all of them for min().
-            SELECT (extract(epoch FROM least(e.expires_at, clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
-            FROM job AS e
-            WHERE e.expires_at > statement_timestamp() AND e.state IN ('available', 'pending', 'retryable', 'scheduled')
-            ORDER BY e.expires_at
-            LIMIT 1
-        )
-    ) AS n (next_in)
-    LEFT JOIN job AS j ON j.id = ANY (late);
-END
-$$;
-COMMENT ON FUNCTION _expire_jobs IS
-    'Discards up to most jobs that have not started by their expires_at. Jobs that another transaction has locked stay as they are. only_ids: only jobs with these ids; null: any jobs. Returns one row per discarded job, or one row without a job. Each row has the milliseconds until the next job expires, or null if no job can expire.';
-
-CREATE FUNCTION _lost_jobs(most bigint, except_ids uuid[]) RETURNS SETOF uuid
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    SELECT j.id
-    FROM job AS j
-    WHERE j.state = 'running'
-        AND (
-            j.reserved_until <= clock_timestamp()
-            OR NOT EXISTS (SELECT FROM runner AS r WHERE r.id = j.worker AND r.leased_until > clock_timestamp())
-        )
-        AND j.id <> ALL (except_ids)
-    LIMIT most;
-END;
-COMMENT ON FUNCTION _lost_jobs IS 'Up to most jobs that _rescue_jobs would rescue, without those in except_ids.';
-
-CREATE FUNCTION _rescue_jobs(most bigint, only_ids uuid[], max_crashes integer)
-    RETURNS TABLE (next_in bigint, id uuid, kind text, queue text, attempt smallint, error text, state text)
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan
 AS $$
 -- Which of its jobs a dead runner had started is not known. So the first crash uses up no attempt. A crash as a suspect
@@ -231,21 +242,7 @@ AS $$
 -- A job with one attempt was fetched to be started at once. It is not started again.
 BEGIN
     RETURN QUERY
-    WITH lost AS (
-        SELECT j.id
-        FROM job AS j
-        WHERE j.state = 'running'
-            AND (
-                j.reserved_until <= clock_timestamp()
-                OR NOT EXISTS (SELECT FROM runner AS r WHERE r.id = j.worker AND r.leased_until > clock_timestamp())
-            )
-            AND (only_ids IS NULL OR j.id = ANY (only_ids))
-        -- Before the jobs that were started after them are taken from the runner.
-        ORDER BY j.crashes DESC
-        LIMIT most
-        FOR NO KEY UPDATE SKIP LOCKED
-    ),
-    rescued AS (
+    WITH rescued AS (
         UPDATE job AS j
         SET (state, finalized_at, scheduled_at, attempt, crashes, expires_at, errors, unique_yielded) = (
             SELECT
@@ -295,8 +292,7 @@ BEGIN
                 OFFSET 0
             ) AS s
         )
-        -- An array, not a join: the planner takes a LIMIT of unknown size for a tenth of the table.
-        WHERE j.id = ANY (ARRAY(SELECT l.id FROM lost AS l))
+        WHERE j.id = ANY (_rescue_jobs.ids)
         RETURNING
             j.id, j.kind, j.queue, j.state, j.unique_yielded, j.awaited AND j.finalized_at IS NOT NULL AS is_awaited,
             (j.errors -> -1 ->> 'attempt')::smallint AS attempt, j.errors -> -1 ->> 'error' AS error
@@ -309,36 +305,11 @@ BEGIN
         HAVING count(*) > 0
     )
     SELECT
-        (
-            SELECT (extract(epoch FROM least(min(e.ends_at), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
-            FROM (
-                SELECT o.leased_until FROM runner AS o
-                UNION ALL
-                SELECT j.reserved_until FROM job AS j WHERE j.state = 'running'
-            ) AS e (ends_at)
-            WHERE e.ends_at > clock_timestamp()
-        ),
         r.id, r.kind::text, r.queue::text, r.attempt, r.error,
         CASE WHEN r.id = ANY (s.discarded) THEN 'discarded' ELSE r.state::text END
-    FROM (SELECT) AS always
-    LEFT JOIN settled AS s ON true
-    LEFT JOIN rescued AS r ON true;
+    FROM rescued AS r
+    CROSS JOIN settled AS s;
 END
 $$;
 COMMENT ON FUNCTION _rescue_jobs IS
-    'Takes up to most jobs (only_ids: only these) from runners whose leases ran out, and from remote workers whose reservations ran out. They come back as suspects, after a back-off. max_crashes: from how many crashes in a row on a job can be discarded. Returns one row for each job, or one row without a job. next_in: the milliseconds until the next lease or reservation can run out.';
-
-CREATE FUNCTION _remove_dead_runners() RETURNS bigint
-    LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
-AS $$
-WITH removed AS (
-    DELETE FROM runner AS r
-    WHERE r.leased_until < clock_timestamp() - interval '1 day'
-        AND NOT EXISTS (SELECT FROM job AS j WHERE j.worker = r.id AND j.state = 'running')
-    RETURNING r.id
-)
-SELECT count(*) FROM removed AS r
-$$;
-COMMENT ON FUNCTION _remove_dead_runners IS
-    'Deletes the rows of runners whose leases ran out a day ago and that have no running job. Returns the number of deleted rows.';
+    'Takes these jobs, which the caller has locked, from runners whose leases ran out and from remote workers whose reservations ran out. They come back as suspects, after a back-off. max_crashes: from how many crashes in a row on a job can be discarded. attempt: the attempt that was lost.';

@@ -29,15 +29,38 @@ $$;
 COMMENT ON FUNCTION _prune_bounds IS
     'The bounds of a round of pruning, for this retention of queues that set none (null: for ever). young_from, young_to: the ids of jobs younger than the shortest retention. An id of more than ten minutes ahead counts as old. young_from null: no job is deleted. shortest: the shortest retention in milliseconds. settings: all retentions, in which a caller notices a change.';
 
+CREATE TABLE prune_range (
+    ahead boolean NOT NULL,
+    after_id uuid NOT NULL,
+    due_at timestamptz NOT NULL,
+    jobs bigint NOT NULL,
+    CONSTRAINT prune_range_pkey PRIMARY KEY (ahead, after_id)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE prune_range IS
+    'Ranges of job ids, and when the pruner reads each again. So a table full of jobs that wait, run or are retained costs one visit to each range, not one a round. Without rows the pruner reads all jobs.';
+COMMENT ON COLUMN prune_range.ahead IS
+    'Whether the range is of ids beyond those of young jobs: ids from clients whose clocks are ahead, or that follow no clock.';
+COMMENT ON COLUMN prune_range.after_id IS 'The range is of the ids after this one, up to after_id of the next range.';
+COMMENT ON COLUMN prune_range.due_at IS 'When a job of the range can be deleted, at the earliest.';
+COMMENT ON COLUMN prune_range.jobs IS 'How many jobs the last visit left in the range.';
+COMMENT ON CONSTRAINT prune_range_pkey ON prune_range IS 'One row per range.';
+
 CREATE FUNCTION _prune_jobs(
-    first_id uuid,
+    after_id uuid,
     last_id uuid,
     most bigint,
     keep_completed interval,
     keep_cancelled interval,
     keep_discarded interval,
-    open_for interval
-) RETURNS TABLE (pruned bigint, remaining bigint, reached uuid, next_in bigint)
+    open_for interval,
+    INOUT state jsonb DEFAULT '{}',
+    OUT pruned bigint,
+    OUT remaining bigint,
+    OUT reached uuid,
+    OUT next_in bigint,
+    OUT is_slow boolean,
+    OUT warnings jsonb
+)
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan
@@ -46,16 +69,16 @@ AS $$
 -- kept until then: its row is the claim, so deleting it early would end the claim early.
 DECLARE
     seen record;
-    needed uuid[] := '{}';
-    deleted uuid[];
-    has_edges CONSTANT boolean := EXISTS (SELECT FROM job_parent);
+    batch record;
 BEGIN
     WITH scanned AS MATERIALIZED (
         SELECT j.id, j.queue, j.state, j.finalized_at, j.claims, j.unique_until
         FROM job AS j
-        WHERE j.id >= first_id AND j.id <= last_id
+        WHERE j.id >= _prune_jobs.after_id AND j.id <= last_id
+            -- The nil id is after none.
+            AND (j.id > _prune_jobs.after_id OR _prune_jobs.after_id = '00000000-0000-0000-0000-000000000000')
         ORDER BY j.id
-        LIMIT most
+        LIMIT least(most, (_prune_jobs.state ->> 'most')::bigint)
     ),
     kept AS (
         SELECT
@@ -78,59 +101,43 @@ BEGIN
                     greatest(k.finalized_at + least(k.keep, interval '1000 years'), CASE WHEN k.claims THEN k.unique_until END)
             END AS goes_at
         FROM kept AS k
-    ),
-    deletable AS (
-        SELECT j.id
-        FROM job AS j
-        -- An array, not a join: the planner takes a LIMIT of unknown size for a tenth of the table.
-        WHERE j.id = ANY (ARRAY(SELECT a.id FROM aged AS a WHERE a.goes_at <= clock_timestamp()))
-            -- Asked of the row as it is when it is locked: it may have come back to life meanwhile.
-            AND j.finalized_at <= statement_timestamp()
-        ORDER BY j.id
-        FOR UPDATE OF j SKIP LOCKED
     )
     SELECT
-        (SELECT array_agg(d.id) FROM deletable AS d) AS deletable,
-        (SELECT count(*) FROM scanned) AS scanned,
-        (SELECT w.id FROM scanned AS w ORDER BY w.id OFFSET most - 1) AS reached,
-        (SELECT array_agg(a.id) FROM aged AS a) AS ids,
-        (SELECT array_agg(a.goes_at) FROM aged AS a) AS goes_at
-    INTO seen;
-    -- Read after the locks: no insert can add a child of a locked job.
-    IF has_edges OR EXISTS (SELECT FROM job_parent) THEN
-        needed := _needed_parents(seen.deletable);
-    END IF;
-    WITH pruned AS (
-        DELETE FROM job AS j
-        WHERE j.id = ANY (seen.deletable) AND j.id <> ALL (needed)
-        RETURNING j.id
-    )
-    SELECT array_agg(p.id) INTO deleted FROM pruned AS p;
-    IF has_edges THEN
-        DELETE FROM job_parent AS e WHERE e.child = ANY (deleted);
-    END IF;
-    pruned := coalesce(cardinality(deleted), 0);
-    remaining := seen.scanned - pruned;
-    reached := seen.reached;
+        array_agg(a.id ORDER BY a.id) AS ids,
+        array_agg(a.goes_at ORDER BY a.id) AS goes_at,
+        coalesce(array_agg(a.id) FILTER (WHERE a.goes_at <= clock_timestamp()), '{}') AS old,
+        count(*) AS jobs
+    INTO seen
+    FROM aged AS a;
+    SELECT b.* INTO batch FROM _run_batch('pruner', '{}', seen.old, state) AS b;
+    state := batch.state;
+    is_slow := batch.is_slow;
+    warnings := batch.warnings;
+    pruned := cardinality(batch.ids);
+    remaining := seen.jobs - pruned;
+    reached := CASE WHEN seen.jobs >= most OR seen.jobs >= (state ->> 'most')::bigint OR batch.is_refused THEN seen.ids[seen.jobs] END;
     next_in := (
         SELECT (extract(epoch FROM least(min(CASE
-            WHEN a.id = ANY (needed) THEN clock_timestamp() + open_for
-            ELSE a.goes_at
+            WHEN a.goes_at > clock_timestamp() THEN a.goes_at
+            -- Another batch may delete more of the rest, until one deletes nothing.
+            WHEN batch.has_rest AND pruned > 0 THEN clock_timestamp()
+            -- Else jobs that the database refuses to delete stay for a day.
+            WHEN NOT batch.is_refused THEN clock_timestamp() + least(open_for, interval '10 min')
         END), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
         FROM unnest(seen.ids, seen.goes_at) AS a (id, goes_at)
-        WHERE (a.id = ANY (deleted)) IS NOT TRUE
+        WHERE a.id <> ALL (batch.ids)
     );
-    RETURN NEXT;
 END
 $$;
 COMMENT ON FUNCTION _prune_jobs IS
-    'Deletes final jobs past their retention among the first most jobs of a range of ids. keep_…: the retention of queues that set none. Null: for ever. Jobs that waiting children need are kept. Always returns one row. reached: the last id that was read. Null: the range was read to its end. next_in: the milliseconds until another job can be deleted, where an open job counts after open_for.';
+    'Deletes final jobs past their retention among the first most jobs of a range of ids. keep_…: the retention of queues that set none. Null: for ever. reached: the last id that was read. Null: the range was read to its end. next_in: the milliseconds until another job can be deleted, where an open job counts after open_for. state, is_slow, warnings: as of _run_batch.';
 
-CREATE FUNCTION _prune_groups() RETURNS bigint
-    LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
+CREATE FUNCTION _prune_others() RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
 AS $$
-WITH pruned AS (
+DECLARE
+    groups bigint;
+BEGIN
     DELETE FROM queue_group AS g
     WHERE (g.queue, g.group_key) IN (
             SELECT p.queue, p.group_key
@@ -139,29 +146,137 @@ WITH pruned AS (
             LIMIT 1000
             FOR UPDATE SKIP LOCKED
         )
-        -- Asked again of a row that was changed meanwhile.
-        AND coalesce(greatest(g.rate_full_at, g.held_until) < clock_timestamp(), true)
-    RETURNING g.queue
-)
-SELECT count(*) FROM pruned AS p
-$$;
-COMMENT ON FUNCTION _prune_groups IS
-    'Deletes up to a thousand rows of groups whose times have passed. Returns the number of deleted rows. A group without a row is treated as a group whose times have passed. A fetch that has a row locked moves its times ahead.';
-
-CREATE FUNCTION _prune_changes(keep interval) RETURNS bigint
-    LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
-AS $$
-WITH pruned AS (
+        -- Asked again of a row that was changed meanwhile. A fetch that has a row locked moves its times ahead.
+        AND coalesce(greatest(g.rate_full_at, g.held_until) < clock_timestamp(), true);
+    GET DIAGNOSTICS groups = ROW_COUNT;
     DELETE FROM change_log AS l
     WHERE l.id IN (
         SELECT f.id
         FROM (SELECT c.id, c.at FROM change_log AS c ORDER BY c.id LIMIT 1000) AS f
-        WHERE f.at < clock_timestamp() - keep
-    )
-    RETURNING l.id
-)
-SELECT count(*) FROM pruned AS p
+        WHERE f.at < clock_timestamp() - interval '90 days'
+    );
+    RETURN groups / 1000 + _tend_history(10000) / 10000 + fold_duplicates(10000) / 10000 > 0;
+END
 $$;
-COMMENT ON FUNCTION _prune_changes IS
-    'Deletes up to a thousand logged changes that are older than this. Returns the number of deleted rows.';
+COMMENT ON FUNCTION _prune_others IS
+    'What the pruner does besides deleting jobs: deletes rows of groups whose times have passed (a group without a row is treated the same) and logged changes after 90 days, tends the history, and folds the records of suppressed duplicates. Each as much as one transaction may. Returns whether there may be more.';
+
+CREATE FUNCTION _run_pruner(
+    settings jsonb, INOUT state jsonb, OUT changed bigint, OUT next_in bigint, OUT warnings jsonb
+)
+    LANGUAGE plpgsql VOLATILE
+AS $$
+-- A round begins with the bounds: jobs whose ids are younger than the shortest retention stay, so they are not read. It visits
+-- the ranges that are due, one after another while visits delete much, and else a limited number, so that a table full of
+-- retained jobs costs little. The next round goes on behind the last visit. A call ends after 200 ms.
+DECLARE
+    largest CONSTANT bigint := 1000;
+    began CONSTANT timestamptz := clock_timestamp();
+    longest CONSTANT bigint := coalesce((settings ->> 'interval')::bigint, 30000);
+    keep CONSTANT interval[] := ARRAY[
+        make_interval(secs => (settings -> 'keep' ->> 'completed')::double precision),
+        make_interval(secs => (settings -> 'keep' ->> 'cancelled')::double precision),
+        make_interval(secs => (settings -> 'keep' ->> 'discarded')::double precision)
+    ];
+    visits integer := coalesce((state ->> 'visits')::integer, 50);
+    has_failed boolean := state ? 'failed';
+    retention text;
+    bounds record;
+    due record;
+    place jsonb;
+    visit record;
+    merged_jobs bigint;
+    merged_due_at timestamptz;
+BEGIN
+    changed := 0;
+    next_in := 0;
+    warnings := '[]';
+    SELECT b.* INTO bounds FROM _prune_bounds(keep[1], keep[2], keep[3]) AS b;
+    retention := md5(keep::text || bounds.settings);
+    IF state ->> 'retention' IS DISTINCT FROM retention THEN
+        UPDATE prune_range AS r SET due_at = began;
+        INSERT INTO prune_range AS r (ahead, after_id, due_at, jobs)
+        SELECT a.ahead, '00000000-0000-0000-0000-000000000000', began, 0
+        FROM (VALUES (false), (true)) AS a (ahead)
+        ON CONFLICT ON CONSTRAINT prune_range_pkey DO NOTHING;
+        state := state || jsonb_build_object('retention', retention);
+    END IF;
+    LOOP
+        SELECT
+            r.ahead, r.after_id,
+            (
+                SELECT n.after_id
+                FROM prune_range AS n
+                WHERE n.ahead = r.ahead AND n.after_id > r.after_id
+                ORDER BY n.after_id
+                LIMIT 1
+            ) AS upto
+        INTO due
+        FROM prune_range AS r
+        WHERE r.due_at <= clock_timestamp() AND visits > 0 AND bounds.young_from IS NOT NULL
+            AND (
+                NOT state ? 'after_id'
+                OR (r.ahead, r.after_id) > ((state ->> 'ahead')::boolean, (state ->> 'after_id')::uuid)
+            )
+        ORDER BY r.ahead, r.after_id
+        LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        place := jsonb_build_object('ahead', due.ahead, 'after_id', due.after_id);
+        IF has_failed THEN
+            -- The last call failed at this range. Another round comes to it.
+            has_failed := false;
+            state := state || place;
+            CONTINUE;
+        END IF;
+        SELECT p.*
+        INTO visit
+        FROM _prune_jobs(
+            CASE WHEN due.ahead THEN greatest(due.after_id, bounds.young_to) ELSE due.after_id END,
+            CASE
+                WHEN due.ahead THEN coalesce(due.upto, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+                ELSE least(due.upto, bounds.young_from)
+            END,
+            -- A job that is not final is read again when it may be deleted, and after 20 rounds at the earliest.
+            largest, keep[1], keep[2], keep[3], make_interval(secs => greatest(bounds.shortest, 20 * longest) / 1000.0), state
+        ) AS p;
+        changed := changed + visit.pruned;
+        warnings := warnings || visit.warnings;
+        state := visit.state;
+        -- Else the next visit is to the same range, with a smaller batch.
+        EXIT WHEN visit.is_slow;
+        state := state || place;
+        -- Jobs grow old beyond the end of the last range all the time.
+        visit.next_in := CASE WHEN due.upto IS NULL AND visit.reached IS NULL THEN 0 ELSE visit.next_in END;
+        merged_jobs := 0;
+        merged_due_at := NULL;
+        IF visit.reached IS NOT NULL THEN
+            INSERT INTO prune_range AS r (ahead, after_id, due_at, jobs)
+            VALUES (due.ahead, visit.reached, clock_timestamp(), largest)
+            ON CONFLICT ON CONSTRAINT prune_range_pkey DO NOTHING;
+        ELSE
+            -- Ranges that have become nearly empty are merged.
+            DELETE FROM prune_range AS r
+            WHERE r.ahead = due.ahead AND r.after_id = due.upto AND r.jobs + visit.remaining <= largest / 2
+            RETURNING r.due_at, r.jobs INTO merged_due_at, merged_jobs;
+        END IF;
+        UPDATE prune_range AS r
+        SET jobs = visit.remaining + coalesce(merged_jobs, 0),
+            due_at = least(
+                -- A change by hand cannot be foreseen.
+                clock_timestamp() + make_interval(secs => least(visit.next_in, 86400000) / 1000.0), merged_due_at
+            )
+        WHERE r.ahead = due.ahead AND r.after_id = due.after_id;
+        visits := visits - (visit.pruned * 10 < visit.pruned + visit.remaining)::integer;
+        EXIT WHEN clock_timestamp() > began + interval '200 ms';
+    END LOOP;
+    state := state || jsonb_build_object('visits', visits);
+    -- Not in a call that deletes jobs, so that a failure of the audit keeps no job from being pruned.
+    IF due.ahead IS NULL AND changed = 0 THEN
+        -- The next round begins at once where there is more.
+        next_in := CASE WHEN _prune_others() THEN 0 ELSE longest END;
+        state := state - CASE WHEN visits > 0 THEN '{visits,ahead,after_id}' ELSE '{visits}' END::text[];
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION _run_pruner IS
+    'Runs the pruner once: visits ranges of ids for up to 200 ms. A round ends with _prune_others, in a call that deletes no job. settings: interval, from a round to the next, and keep, the seconds of retention of queues that set none. For the other arguments see _run_service.';

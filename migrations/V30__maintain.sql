@@ -16,67 +16,55 @@ CREATE FUNCTION _name_id(name text) RETURNS uuid
 COMMENT ON FUNCTION _name_id IS 'An id made from a name. All callers of a name get the same id.';
 
 CREATE FUNCTION _change_batch(
-    service text,
-    settings jsonb,
-    most bigint,
-    only_ids uuid[],
-    OUT changed bigint,
-    OUT next_in bigint,
-    OUT jobs jsonb,
-    OUT reached timestamptz
+    service text, locked uuid[], settings jsonb, OUT ids uuid[], OUT jobs jsonb
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
     CASE service COLLATE "C"
         WHEN 'promoter' THEN
-            SELECT p.promoted, p.next_in, p.reached
-            INTO changed, next_in, reached
-            FROM _promote_jobs(most, (settings ->> 'since')::timestamptz, only_ids) AS p;
+            ids := _promote_jobs(locked);
         WHEN 'expirer' THEN
-            SELECT count(e.id), min(e.next_in), jsonb_agg(to_jsonb(e) || '{"state": "discarded"}') FILTER (WHERE e.id IS NOT NULL)
-            INTO changed, next_in, jobs
-            FROM _expire_jobs(most, only_ids) AS e;
+            ids := _discard_expired(locked);
+            jobs := (
+                SELECT jsonb_agg(jsonb_build_object(
+                    'id', j.id, 'kind', j.kind, 'queue', j.queue, 'attempt', j.attempt, 'state', j.state,
+                    'error', j.errors -> -1 ->> 'error'
+                ))
+                FROM job AS j
+                WHERE j.id = ANY (ids)
+            );
         WHEN 'rescuer' THEN
-            SELECT count(r.id), min(r.next_in), jsonb_agg(to_jsonb(r)) FILTER (WHERE r.id IS NOT NULL)
-            INTO changed, next_in, jobs
-            FROM _rescue_jobs(most, only_ids, coalesce((settings ->> 'max_crashes')::integer, 3)) AS r;
-            IF changed = 0 AND coalesce(cardinality(only_ids), 0) = 0 THEN
-                PERFORM _remove_dead_runners();
+            SELECT array_agg(r.id), jsonb_agg(to_jsonb(r))
+            INTO ids, jobs
+            FROM _rescue_jobs(locked, coalesce((settings ->> 'max_crashes')::integer, 3)) AS r;
+        WHEN 'pruner' THEN
+            WITH deleted AS (
+                DELETE FROM job AS j WHERE j.id = ANY (locked) RETURNING j.id
+            )
+            SELECT array_agg(d.id) INTO ids FROM deleted AS d;
+            IF EXISTS (SELECT FROM job_parent) THEN
+                DELETE FROM job_parent AS e WHERE e.child = ANY (ids);
             END IF;
     END CASE;
+    ids := coalesce(ids, '{}');
+    jobs := coalesce(jobs, '[]');
 END
 $$;
 COMMENT ON FUNCTION _change_batch IS
-    'The statement of a maintenance service for up to most jobs. only_ids: only these jobs. Null: all. Returns the number of changed jobs, the milliseconds until there may be more to do (null: unknown), the changed jobs where their events tell of them, and how far the promoter looked.';
-
-CREATE FUNCTION _batch_ids(service text, settings jsonb, most bigint, except_ids uuid[]) RETURNS uuid[]
-    LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-    -- From either end, so that a block of refused jobs does not hide the same neighbours each time.
-    direction CONSTANT integer := CASE WHEN random() < 0.5 THEN 1 ELSE -1 END;
-    ids CONSTANT uuid[] := CASE service COLLATE "C"
-        WHEN 'promoter' THEN ARRAY(SELECT _due_jobs(most, (settings ->> 'since')::timestamptz, except_ids))
-        WHEN 'expirer' THEN ARRAY(SELECT _expired_jobs(most, except_ids))
-        WHEN 'rescuer' THEN ARRAY(SELECT _lost_jobs(most, except_ids))
-    END;
-BEGIN
-    RETURN ARRAY(SELECT b.id FROM unnest(ids) WITH ORDINALITY AS b (id, place) ORDER BY b.place * direction);
-END
-$$;
-COMMENT ON FUNCTION _batch_ids IS
-    'Up to most jobs that _change_batch would change, without those in except_ids, in the order of the search or backwards.';
+    'What a maintenance service does with jobs that the caller has locked. ids: the changed jobs. jobs: what a runner''s events tell of them.';
 
 CREATE FUNCTION _run_batch(
     service text,
     settings jsonb,
+    only_ids uuid[],
     INOUT state jsonb,
-    OUT changed bigint,
-    OUT next_in bigint,
-    OUT rest bigint,
+    OUT ids uuid[],
     OUT jobs jsonb,
-    OUT reached timestamptz,
+    OUT is_full boolean,
+    OUT has_rest boolean,
+    OUT is_slow boolean,
+    OUT is_refused boolean,
     OUT warnings jsonb
 )
     LANGUAGE plpgsql VOLATILE
@@ -86,104 +74,97 @@ DECLARE
     began CONSTANT timestamptz := clock_timestamp();
     most bigint := coalesce((state ->> 'most')::bigint, largest);
     aside jsonb;
+    skip uuid[];
     refused jsonb := '{}';
     refused_in_row integer := 0;
-    is_refused boolean := false;
-    is_slow boolean := false;
-    has_rest boolean := false;
-    -- The jobs of the batch, and the parts that are still to be tried, the next one last. Null: all at once.
+    part uuid[] := only_ids;
+    locked uuid[];
+    done record;
+    -- The jobs of the batch, and the parts that are still to be tried, the next one last.
     found uuid[];
-    firsts integer[];
-    lasts integer[];
-    first integer;
+    firsts integer[] := '{}';
+    lasts integer[] := '{}';
+    first integer := 1;
     last integer;
     size integer;
-    done record;
 BEGIN
-    changed := 0;
+    ids := '{}';
     jobs := '[]';
-    SELECT coalesce(jsonb_object_agg(a.id, a.until), '{}')
-    INTO aside
+    has_rest := false;
+    is_slow := false;
+    SELECT coalesce(jsonb_object_agg(a.id, a.until), '{}'), coalesce(array_agg(a.id::uuid), '{}')
+    INTO aside, skip
     FROM jsonb_each_text(coalesce(state -> 'aside', '{}')) AS a (id, until)
     WHERE a.until::timestamptz BETWEEN began AND began + interval '11 min';
     LOOP
-        IF found IS NULL AND (is_refused OR most = 1 OR aside <> '{}') THEN
-            found := _batch_ids(service, settings, most, ARRAY(SELECT a.id::uuid FROM jsonb_object_keys(aside) AS a (id)));
-            firsts := ARRAY[1];
-            lasts := ARRAY[cardinality(found)];
-        END IF;
-        IF found IS NOT NULL THEN
-            EXIT WHEN cardinality(firsts) = 0;
-            first := firsts[cardinality(firsts)];
-            last := lasts[cardinality(lasts)];
-            firsts := trim_array(firsts, 1);
-            lasts := trim_array(lasts, 1);
-            -- The call must end in time.
-            has_rest := has_rest OR clock_timestamp() > began + interval '2 s';
-            EXIT WHEN clock_timestamp() > began + interval '2 s';
-        END IF;
-        size := coalesce(last - first + 1, most);
         BEGIN
-            SELECT c.* INTO done FROM _change_batch(service, settings, most, found[first:last]) AS c;
+            locked := _lock_due_jobs(service, most, (settings ->> 'since')::timestamptz, part, skip);
+            found := coalesce(found, locked);
+            SELECT c.* INTO done FROM _change_batch(service, locked, settings) AS c;
             -- A deferred constraint of the application's would fail at the commit, with all that was done.
             SET CONSTRAINTS ALL IMMEDIATE;
-            changed := changed + done.changed;
-            next_in := least(next_in, done.next_in);
-            jobs := jobs || coalesce(done.jobs, '[]');
-            IF found IS NULL THEN
-                reached := done.reached;
-                EXIT;
-            END IF;
-            refused_in_row := CASE WHEN done.changed > 0 THEN 0 ELSE refused_in_row END;
+            ids := ids || done.ids;
+            jobs := jobs || done.jobs;
+            refused_in_row := CASE WHEN done.ids = '{}' THEN refused_in_row ELSE 0 END;
         EXCEPTION
             -- The name others leaves out a statement timeout.
             WHEN query_canceled OR others THEN
+                size := coalesce(last, cardinality(found)) - first + 1;
                 -- Not refused for a job: a lost connection, a missing resource, a deadlock, a server that stops or takes no
                 -- writes.
-                IF size = 0 OR (
+                IF coalesce(size, 0) = 0 OR (
                     SQLSTATE <> '57014' AND left(SQLSTATE, 2) IN ('08', '25', '28', '3D', '40', '53', '57', 'F0')
                 ) THEN
                     RAISE;
                 END IF;
                 is_slow := SQLSTATE IN ('55P03', '57014') AND size > 1;
-                has_rest := is_slow OR has_rest;
-                EXIT WHEN is_slow;
-                -- Neither is a statement that fails for no job at all: a privilege is missing, or the session is at fault.
-                IF NOT is_refused THEN
-                    PERFORM _change_batch(service, settings, most, '{}');
-                    is_refused := true;
+                IF last IS NULL AND NOT is_slow THEN
+                    -- Neither is a change that fails for no job at all: a privilege is missing, or the session is at fault.
+                    PERFORM _change_batch(service, '{}', settings);
+                    -- From either end, so that a block of refused jobs does not hide the same neighbours each time.
+                    IF random() < 0.5 THEN
+                        found := ARRAY(SELECT f.id FROM unnest(found) WITH ORDINALITY AS f (id, place) ORDER BY f.place DESC);
+                    END IF;
+                    last := size;
                 END IF;
-                IF size = 1 AND found IS NOT NULL THEN
+                IF size = 1 THEN
                     refused_in_row := refused_in_row + 1;
                     refused := refused || jsonb_build_object(found[first], SQLERRM);
                     aside := aside || jsonb_build_object(
                         found[first],
                         began + CASE SQLSTATE WHEN '55P03' THEN interval '10 s' ELSE interval '10 min' END
                     );
-                ELSIF refused_in_row >= 16 AND size <= 64 THEN
+                ELSIF is_slow OR (refused_in_row >= 16 AND size <= 64) THEN
                     has_rest := true;
-                ELSIF found IS NOT NULL THEN
+                ELSE
                     firsts := firsts || ARRAY[first + (size + 1) / 2, first];
                     lasts := lasts || ARRAY[last, first + (size + 1) / 2 - 1];
                 END IF;
         END;
+        EXIT WHEN is_slow OR cardinality(firsts) = 0;
+        -- The call must end in time.
+        IF clock_timestamp() > began + interval '2 s' THEN
+            has_rest := true;
+            EXIT;
+        END IF;
+        first := firsts[cardinality(firsts)];
+        last := lasts[cardinality(lasts)];
+        part := found[first:last];
+        firsts := trim_array(firsts, 1);
+        lasts := trim_array(lasts, 1);
     END LOOP;
-    rest := CASE
-        WHEN is_slow THEN 0
-        WHEN has_rest OR coalesce(cardinality(found), changed) >= most THEN CASE WHEN changed > 0 THEN 0 ELSE 1000 END
-    END;
+    is_full := cardinality(found) >= most;
+    is_refused := refused <> '{}' OR (has_rest AND NOT is_slow) OR coalesce(skip && only_ids, false);
     most := CASE
-        WHEN is_slow THEN greatest(most / 10, 1)
-        WHEN changed * 2 >= most AND clock_timestamp() < began + interval '1 s' THEN least(most * 2, largest)
+        WHEN is_slow THEN greatest(size / 10, 1)
+        WHEN cardinality(ids) * 2 >= most AND clock_timestamp() < began + interval '1 s' THEN least(most * 2, largest)
         ELSE most
     END;
     -- A caller that forgets tries refused jobs each time, unless others may wait behind them.
-    IF rest IS NULL AND (settings ->> 'forgets')::boolean THEN
+    IF (settings ->> 'forgets')::boolean AND NOT (is_full OR has_rest) THEN
         aside := '{}';
     END IF;
-    state := jsonb_strip_nulls(
-        state || jsonb_build_object('most', nullif(most, largest), 'aside', nullif(aside, '{}'))
-    );
+    state := jsonb_strip_nulls(state || jsonb_build_object('most', nullif(most, largest), 'aside', nullif(aside, '{}')));
     warnings := (
         SELECT coalesce(jsonb_agg(format(
             'the database refuses to %s %s, set aside for a while: %s%s: %s',
@@ -197,12 +178,97 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _run_batch IS
-    'Runs the statement of a maintenance service for a batch of jobs, and for parts of the batch where the database refuses it. state: the batch size and the jobs that are set aside. rest: the milliseconds until the next batch. Null: all was done. reached: null unless the batch was done at once. jobs: the changed jobs. warnings: sentences that name the refused jobs.';
+    'Does what a maintenance service does with a batch of jobs, and with parts of the batch where the database refuses it. only_ids: as of _lock_due_jobs. state: the batch size and the jobs that are set aside. ids, jobs: as of _change_batch. has_rest: jobs of the batch were not tried. is_slow: the next batch is smaller. is_refused: jobs of the batch are set aside. warnings: sentences that name them.';
+
+CREATE FUNCTION _run_releaser(settings jsonb, INOUT state jsonb, OUT changed bigint, OUT next_in bigint)
+    LANGUAGE plpgsql VOLATILE
+AS $$
+-- A busy releaser looks every 20 ms. One that can be notified falls asleep after half a second without an end: it first tells
+-- the database that it sleeps, and then looks once more, so no end is missed. It looks every 5 s, and every second while a job
+-- waits for parents: a transaction that ended a parent while the releaser was busy, and committed while it slept, sends no
+-- notification. A quiet one that cannot be notified looks every 50 ms while a job waits for parents.
+DECLARE
+    largest CONSTANT integer := 1000;
+    began CONSTANT timestamptz := clock_timestamp();
+    listener CONSTANT uuid := settings ->> 'listener';
+    is_quiet CONSTANT boolean :=
+        ((state ->> 'busy_until')::timestamptz BETWEEN began AND began + interval '1 s') IS NOT TRUE;
+    may_sleep CONSTANT boolean := listener IS NOT NULL AND is_quiet;
+    check_at timestamptz := (state ->> 'check_at')::timestamptz;
+    most integer := coalesce((state ->> 'most')::integer, largest);
+    has_told boolean;
+    has_more boolean;
+    is_awaited boolean;
+    step record;
+    checked record;
+BEGIN
+    UPDATE maintenance AS m
+    SET sleeps = may_sleep
+    WHERE m.service = 'releaser' AND m.holder = listener AND m.sleeps <> may_sleep;
+    has_told := FOUND;
+    IF state ? 'failed' THEN
+        state := state - '{link_from,parent_from,child_from}'::text[];
+    END IF;
+    BEGIN
+        SELECT greatest(s.linked, s.seen) AS seen, s.released + s.cancelled AS changed, s.link_from, s.parent_from, s.child_from
+        INTO step
+        FROM _release_step(
+            most, (state ->> 'link_from')::uuid, (state ->> 'parent_from')::uuid, (state ->> 'child_from')::uuid
+        ) AS s;
+    EXCEPTION
+        WHEN query_canceled THEN
+            IF most = 1 THEN
+                RAISE;
+            END IF;
+            changed := 0;
+            next_in := 0;
+            state := jsonb_build_object('most', greatest(most / 10, 1));
+            RETURN;
+    END;
+    changed := step.changed;
+    has_more := step.seen >= most OR coalesce(step.link_from, step.parent_from, step.child_from) IS NOT NULL;
+    IF step.seen * 2 >= most AND clock_timestamp() < began + interval '1 s' THEN
+        most := least(most * 2, largest);
+    END IF;
+    state := state || jsonb_build_object(
+        'link_from', step.link_from, 'parent_from', step.parent_from, 'child_from', step.child_from, 'most', nullif(most, largest)
+    );
+    IF step.seen > 0 THEN
+        state := state || jsonb_build_object('busy_until', clock_timestamp() + interval '500 ms');
+    END IF;
+    IF has_told OR has_more THEN
+        next_in := 0;
+    ELSE
+        IF (check_at BETWEEN began AND began + interval '10 min') IS NOT TRUE THEN
+            -- A slow walk through all edges, which takes a fiftieth of the time. A runner that deletes jobs as they complete
+            -- leaves their edges behind, and these are deleted as fast as they come.
+            SELECT c.* INTO checked FROM _check_edges((state ->> 'checked')::uuid, 500) AS c;
+            check_at := clock_timestamp() + greatest(
+                CASE WHEN checked.mended = 0 THEN interval '10 s' ELSE interval '0' END, 50 * (clock_timestamp() - began)
+            );
+            state := state || jsonb_build_object('check_at', check_at, 'checked', checked.last_child);
+        END IF;
+        is_awaited := _has_open_edge();
+        next_in := least(
+            CASE
+                WHEN may_sleep THEN CASE WHEN is_awaited THEN 1000 ELSE 5000 END
+                WHEN is_quiet AND listener IS NULL THEN CASE WHEN is_awaited THEN 50 ELSE 1000 END
+                ELSE 20
+            END,
+            CASE WHEN listener IS NULL THEN (settings ->> 'interval')::bigint END,
+            greatest((extract(epoch FROM check_at - clock_timestamp()) * 1000)::bigint, 0)
+        );
+    END IF;
+    state := jsonb_strip_nulls(state);
+END
+$$;
+COMMENT ON FUNCTION _run_releaser IS
+    'Runs the releaser once: a step of _release_step, and at times of _check_edges. settings: listener, the holder of the lease that waits for a notification (null: it cannot be notified), and interval, the longest rest of a holder that cannot be notified. For the other arguments see _run_service.';
 
 CREATE FUNCTION _run_service(
     service text,
-    settings jsonb,
-    INOUT state jsonb,
+    settings jsonb DEFAULT '{}',
+    INOUT state jsonb DEFAULT '{}',
     OUT changed bigint,
     OUT next_in bigint,
     OUT jobs jsonb,
@@ -210,199 +276,72 @@ CREATE FUNCTION _run_service(
 )
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
+    SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
     began CONSTANT timestamptz := clock_timestamp();
     longest CONSTANT bigint := coalesce((settings ->> 'interval')::bigint, 1000);
-    shortened bigint := 0;
     batch record;
+    due_in bigint;
     took interval;
 BEGIN
     state := coalesce(state, '{}');
+    jobs := '[]';
+    warnings := '[]';
+    IF service = 'releaser' COLLATE "C" THEN
+        SELECT r.state - 'failed', r.changed, r.next_in INTO state, changed, next_in FROM _run_releaser(settings, state) AS r;
+        RETURN;
+    ELSIF service = 'pruner' COLLATE "C" THEN
+        SELECT p.state - 'failed', p.changed, p.next_in, p.warnings
+        INTO state, changed, next_in, warnings
+        FROM _run_pruner(settings, state) AS p;
+        RETURN;
+    ELSIF service = 'rescuer' COLLATE "C" AND _end_future_times() > 0 THEN
+        warnings := '["the database''s clock went back: leases, rates and holds are shortened"]';
+    END IF;
     -- While a session holds an old snapshot, the index keeps an entry for each job that was promoted since, and a scan from
     -- the start reads them all. So where scans take long, most go on from where the last one ended. A tenth of the time
     -- goes to scans from the start: they find jobs that were locked before, or committed late.
     IF (state ->> 'from_start_at')::timestamptz BETWEEN began AND began + interval '2 min' THEN
         settings := settings || jsonb_build_object('since', state -> 'since');
     END IF;
-    IF service = 'rescuer' COLLATE "C" THEN
-        shortened := _end_future_times();
-    END IF;
-    SELECT b.* INTO batch FROM _run_batch(service, settings, state) AS b;
-    changed := batch.changed;
+    SELECT b.* INTO batch FROM _run_batch(service, settings, NULL, state - 'failed') AS b;
+    changed := cardinality(batch.ids);
     jobs := batch.jobs;
-    warnings := batch.warnings;
+    warnings := warnings || batch.warnings;
     state := batch.state;
-    IF shortened > 0 THEN
-        warnings := warnings || to_jsonb('the database''s clock went back: leases, rates and holds are shortened'::text);
+    IF service = 'rescuer' COLLATE "C" AND changed = 0 THEN
+        DELETE FROM runner AS r
+        WHERE r.leased_until < clock_timestamp() - interval '1 day'
+            AND NOT EXISTS (SELECT FROM job AS j WHERE j.worker = r.id AND j.state = 'running');
     END IF;
     took := clock_timestamp() - began;
-    IF settings ->> 'since' IS NOT NULL OR took > interval '2 ms' THEN
+    IF service = 'promoter' COLLATE "C" AND (settings ? 'since' OR took > interval '10 ms') THEN
         state := jsonb_strip_nulls(state || jsonb_build_object(
-            'since', coalesce(to_jsonb(batch.reached), settings -> 'since'),
-            'from_start_at',
+            'since',
             CASE
-                WHEN settings ->> 'since' IS NULL THEN to_jsonb(clock_timestamp() + 10 * took)
-                ELSE state -> 'from_start_at'
-            END
+                WHEN batch.has_rest OR batch.is_refused THEN settings -> 'since'
+                WHEN batch.is_full
+                    THEN (SELECT to_jsonb(max(j.scheduled_at)) FROM job AS j WHERE j.id = ANY (batch.ids))
+                ELSE to_jsonb(statement_timestamp())
+            END,
+            'from_start_at', CASE WHEN NOT settings ? 'since' THEN to_jsonb(clock_timestamp() + 10 * took) ELSE state -> 'from_start_at' END
         ));
     END IF;
-    next_in := coalesce(
-        batch.rest,
+    due_in := _next_due_in(service);
+    next_in := CASE
+        WHEN batch.is_slow THEN 0
+        WHEN batch.is_full OR batch.has_rest THEN CASE WHEN changed > 0 THEN 0 ELSE 1000 END
         -- At least 20 ms: jobs that are due within it are done together. Never longer than the interval, however short it is.
-        CASE WHEN batch.next_in IS NOT NULL THEN least(greatest(batch.next_in, 20), longest) END,
+        WHEN due_in IS NOT NULL THEN least(greatest(due_in, 20), longest)
         -- While no job can expire, an insert of such a job can wait.
-        CASE service COLLATE "C" WHEN 'expirer' THEN 5 ELSE 1 END * longest
-    );
+        WHEN service = 'expirer' COLLATE "C" THEN 5 * longest
+        ELSE longest
+    END;
 END
 $$;
 COMMENT ON FUNCTION _run_service IS
-    'Runs a maintenance service once. settings: interval, the longest rest in milliseconds, and max_crashes of the rescuer. state: what the last run returned. Null: the first run. changed: the number of changed jobs. next_in: the milliseconds until the next run. jobs: the jobs whose events a runner sends. warnings: sentences for the log. The caller has the lease of the service.';
-
-CREATE FUNCTION _one_by_one(verb text, ids uuid[], statement text, keep interval[] DEFAULT NULL) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-    one uuid;
-    changed bigint;
-    total bigint := 0;
-    refused uuid[] := '{}';
-    problem text;
-BEGIN
-    FOREACH one IN ARRAY ids LOOP
-        BEGIN
-            EXECUTE statement INTO changed USING one, keep[1], keep[2], keep[3];
-            total := total + coalesce(changed, 0);
-        EXCEPTION
-            WHEN others THEN
-                refused := refused || one;
-                problem := coalesce(problem, SQLERRM);
-        END;
-    END LOOP;
-    IF cardinality(refused) > 0 THEN
-        RAISE WARNING 'cannot % % jobs, such as %: %', verb, cardinality(refused), refused[1], problem;
-    END IF;
-    RETURN total;
-END
-$$;
-COMMENT ON FUNCTION _one_by_one IS
-    'Runs a statement for each of these jobs by itself, after it failed for all at once. So one job that the database refuses to change does not block the others. In the statement $1 is the job, $2 to $4 are the retention. Returns the sum of the results. A warning names the jobs that failed.';
-
-CREATE FUNCTION _prune_range(first_id uuid, last_id uuid, keep interval[], OUT pruned bigint, OUT reached uuid)
-    LANGUAGE plpgsql VOLATILE
-AS $$
-BEGIN
-    SELECT p.pruned, p.reached
-    INTO pruned, reached
-    FROM _prune_jobs(first_id, last_id, 1000, keep[1], keep[2], keep[3], interval '0') AS p;
-EXCEPTION
-    WHEN others THEN
-        SELECT
-            _one_by_one(
-                'delete', array_agg(w.id ORDER BY w.id),
-                'SELECT p.pruned FROM _prune_jobs($1, $1, 1, $2, $3, $4, interval ''0'') AS p', keep
-            ),
-            (array_agg(w.id ORDER BY w.id))[1000]
-        INTO pruned, reached
-        FROM (
-            SELECT j.id FROM job AS j WHERE j.id >= first_id AND j.id <= last_id ORDER BY j.id LIMIT 1000
-        ) AS w;
-END
-$$;
-COMMENT ON FUNCTION _prune_range IS
-    'Deletes jobs past their retention among the first 1,000 of a range. reached: the last id that was read. Null: the range was read to its end.';
-
-CREATE FUNCTION _prune_round(OUT pruned bigint, OUT is_over boolean)
-    LANGUAGE plpgsql VOLATILE
-AS $$
--- A round goes through all ids but the young ones, in steps. The caller's lease keeps its place, so that another caller
--- goes on with it.
-DECLARE
-    began CONSTANT timestamptz := clock_timestamp();
-    keep interval[];
-    bounds record;
-    step record;
-    place uuid;
-    visits integer := 0;
-BEGIN
-    pruned := 0;
-    is_over := true;
-    SELECT m.reached INTO place
-    FROM maintenance AS m
-    WHERE m.service = 'pruner'
-        AND (m.reached IS NOT NULL OR (m.ran_at BETWEEN began - interval '30 s' AND began) IS NOT TRUE);
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    -- The longest time that a known runner says, so that nothing is deleted that a runner keeps.
-    SELECT ARRAY[
-        coalesce(max(r.keep_completed), interval '1 day'),
-        coalesce(max(r.keep_cancelled), interval '1 day'),
-        coalesce(max(r.keep_discarded), interval '7 days')
-    ]
-    INTO keep
-    FROM runner AS r;
-    SELECT b.* INTO bounds FROM _prune_bounds(keep[1], keep[2], keep[3]) AS b;
-    IF place IS NULL THEN
-        PERFORM fold_duplicates();
-        PERFORM _prune_groups();
-        PERFORM _prune_changes(interval '90 days');
-        -- While many jobs are inserted and finished in SQL, one call leaves a rest.
-        LOOP
-            EXIT WHEN _tend_history(10000) < 10000 OR clock_timestamp() > began + interval '200 ms';
-        END LOOP;
-        place := '00000000-0000-0000-0000-000000000000';
-    END IF;
-    LOOP
-        SELECT p.* INTO step
-        FROM _prune_range(
-            place,
-            CASE WHEN place < bounds.young_to THEN bounds.young_from ELSE 'ffffffff-ffff-ffff-ffff-ffffffffffff' END,
-            keep
-        ) AS p;
-        visits := visits + 1;
-        pruned := pruned + step.pruned;
-        -- Behind the young jobs are those of clients whose clocks are ahead.
-        place := coalesce(step.reached, CASE WHEN place < bounds.young_to THEN bounds.young_to END);
-        EXIT WHEN place IS NULL OR visits >= 10 OR clock_timestamp() > began + interval '200 ms';
-    END LOOP;
-    is_over := place IS NULL;
-    UPDATE maintenance AS m
-    SET reached = place, ran_at = CASE WHEN place IS NULL THEN clock_timestamp() ELSE m.ran_at END
-    WHERE m.service = 'pruner';
-END
-$$;
-COMMENT ON FUNCTION _prune_round IS
-    'Continues a round of pruning, or begins one if the last one ended half a minute ago. Reads up to 10,000 jobs, for at most about 200 ms. The retention of a job is that of its queue. If the queue sets none, it is the longest that a runner reports, or else a day for completed and cancelled jobs and a week for discarded ones. pruned: the number of deleted jobs. is_over: whether the round is complete.';
-
-CREATE FUNCTION _release_round(OUT released bigint, OUT next_in bigint)
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-AS $$
-DECLARE
-    began CONSTANT timestamptz := clock_timestamp();
-    step record;
-    checked record;
-BEGIN
-    released := 0;
-    SELECT NULL::uuid AS link_from, NULL::uuid AS parent_from, NULL::uuid AS child_from INTO step;
-    LOOP
-        SELECT s.* INTO step FROM _release_step(1000, step.link_from, step.parent_from, step.child_from) AS s;
-        released := released + step.released + step.cancelled;
-        EXIT WHEN (step.linked < 1000 AND step.seen < 1000) OR clock_timestamp() > began + interval '200 ms';
-    END LOOP;
-    -- While an edge is open, the next call comes after 50 ms, so that children are released soon.
-    next_in := CASE
-        WHEN step.linked + step.seen > 0 THEN 20
-        WHEN _has_open_edge() THEN 50
-    END;
-    UPDATE maintenance AS m
-    SET ran_at = clock_timestamp(), reached = (SELECT c.last_child FROM _check_edges(m.reached, 200) AS c)
-    WHERE m.service = 'releaser' AND (m.ran_at BETWEEN began - interval '1 s' AND began) IS NOT TRUE;
-END
-$$;
-COMMENT ON FUNCTION _release_round IS
-    'Releases or cancels jobs whose parents have ended. next_in: the milliseconds until there may be more to do.';
+    'Runs a maintenance service once. settings: interval, the longest rest in milliseconds, and those of the service. state: what the last run returned, with the member failed if it failed. next_in: the milliseconds until the next run. jobs: the jobs whose events a runner sends. warnings: sentences for the log. The caller has the lease of the service.';
 
 CREATE FUNCTION maintain(worker text DEFAULT NULL)
     RETURNS TABLE (promoted bigint, rescued bigint, pruned bigint, released bigint, expired bigint, next_in interval)
@@ -415,19 +354,14 @@ AS $$
 DECLARE
     holder_name CONSTANT text := left(coalesce(maintain.worker, 'maintain()'), 128);
     holder_id CONSTANT uuid := _name_id(holder_name);
-    term CONSTANT interval := '3 s';
-    counts jsonb := '{}';
-    wait bigint;
+    services text[] := '{promoter,expirer,rescuer,releaser,pruner}';
+    settings jsonb;
     one text;
     done record;
     warning text;
+    changed jsonb := '{}';
+    wait bigint := 1000;
 BEGIN
-    promoted := 0;
-    rescued := 0;
-    pruned := 0;
-    released := 0;
-    expired := 0;
-    next_in := interval '1 s';
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'feature_not_supported',
@@ -438,42 +372,47 @@ BEGIN
     IF (
         SELECT count(*)
         FROM maintenance AS m
-        WHERE m.service IN ('promoter', 'expirer', 'rescuer', 'pruner', 'releaser') AND m.holder IS DISTINCT FROM holder_id
+        WHERE m.service = ANY (services) AND m.holder IS DISTINCT FROM holder_id
             AND m.leased_until > clock_timestamp() AND (m.holder IS NULL OR m.taken_at <= clock_timestamp())
-    ) = 5 THEN
-        RETURN NEXT;
-        RETURN;
+    ) = cardinality(services) THEN
+        services := '{}';
     END IF;
-    FOREACH one IN ARRAY ARRAY['promoter', 'expirer', 'rescuer'] LOOP
-        CONTINUE WHEN NOT (SELECT s.is_held FROM _take_service(one, holder_id, holder_name, term) AS s);
+    -- The longest retention that a known runner says, so that nothing is deleted that a runner keeps.
+    SELECT jsonb_build_object(
+        'forgets', true,
+        'keep', jsonb_build_object(
+            'completed', extract(epoch FROM coalesce(max(r.keep_completed), interval '1 day')),
+            'cancelled', extract(epoch FROM coalesce(max(r.keep_cancelled), interval '1 day')),
+            'discarded', extract(epoch FROM coalesce(max(r.keep_discarded), interval '7 days'))
+        )
+    )
+    INTO settings
+    FROM runner AS r;
+    FOREACH one IN ARRAY services LOOP
+        CONTINUE WHEN NOT (SELECT t.is_held FROM _take_service(one, holder_id, holder_name, interval '3 s') AS t);
         SELECT r.*
         INTO done
         FROM maintenance AS m
-        CROSS JOIN LATERAL _run_service(one, '{"forgets": true}', m.state) AS r
-        WHERE m.service = one COLLATE "C";
+        CROSS JOIN LATERAL _run_service(m.service, settings, m.state) AS r
+        WHERE m.service = one COLLATE "C"
+            -- The pruner rests for half a minute between two rounds.
+            AND (one <> 'pruner' OR (m.ran_at BETWEEN clock_timestamp() - interval '30 s' AND clock_timestamp()) IS NOT TRUE);
+        CONTINUE WHEN NOT FOUND;
         UPDATE maintenance AS m
-        SET state = done.state
-        WHERE m.service = one COLLATE "C" AND m.state IS DISTINCT FROM done.state;
-        counts := counts || jsonb_build_object(one, done.changed);
+        SET state = done.state, ran_at = CASE WHEN one = 'pruner' AND done.next_in > 0 THEN clock_timestamp() ELSE m.ran_at END
+        WHERE m.service = one COLLATE "C" AND (m.state IS DISTINCT FROM done.state OR one = 'pruner');
+        changed := changed || jsonb_build_object(one, done.changed);
         wait := least(wait, done.next_in);
         FOR warning IN SELECT w.sentence FROM jsonb_array_elements_text(done.warnings) AS w (sentence) LOOP
             RAISE WARNING '%', warning;
         END LOOP;
     END LOOP;
-    promoted := coalesce((counts ->> 'promoter')::bigint, 0);
-    expired := coalesce((counts ->> 'expirer')::bigint, 0);
-    rescued := coalesce((counts ->> 'rescuer')::bigint, 0);
-    IF (SELECT s.is_held FROM _take_service('releaser', holder_id, holder_name, term) AS s) THEN
-        SELECT d.* INTO done FROM _release_round() AS d;
-        released := done.released;
-        wait := least(wait, done.next_in);
-    END IF;
-    IF (SELECT s.is_held FROM _take_service('pruner', holder_id, holder_name, term) AS s) THEN
-        SELECT d.* INTO done FROM _prune_round() AS d;
-        pruned := done.pruned;
-        wait := CASE WHEN done.is_over THEN wait ELSE 0 END;
-    END IF;
-    next_in := make_interval(secs => greatest(20, least(coalesce(wait, 1000), 1000)) / 1000.0);
+    promoted := coalesce((changed ->> 'promoter')::bigint, 0);
+    rescued := coalesce((changed ->> 'rescuer')::bigint, 0);
+    pruned := coalesce((changed ->> 'pruner')::bigint, 0);
+    released := coalesce((changed ->> 'releaser')::bigint, 0);
+    expired := coalesce((changed ->> 'expirer')::bigint, 0);
+    next_in := make_interval(secs => greatest(20, wait) / 1000.0);
     RETURN NEXT;
 END
 $$;

@@ -1,12 +1,14 @@
-//! The services that `_run_service` does in the database: promoter, expirer and rescuer.
+//! The services that `_run_service` does in the database.
 //!
 //! A run is one call. The database takes a batch, keeps refused and slow jobs from blocking others, and returns when the
 //! next run is due. What it needs to go on with comes back as an opaque state, which the next call passes on. Here remain
 //! the settings, the events and the log.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::lease::Holder;
 use super::service::Service;
@@ -14,10 +16,14 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::store::{self, ChangedJob, ServiceRun};
 use crate::words::event::{Event, Happened};
+use crate::words::retention::Retention;
 use crate::words::state::JobState;
 
 /// The longest sleep of the rescuer: a runner with a short lease may have started meanwhile.
 const LONGEST_REST: Duration = Duration::from_secs(10);
+
+/// The longest retention in seconds, 1,000 years: the database knows no time that is much earlier.
+const LONGEST_RETENTION: f64 = 1_000.0 * 365.25 * 86_400.0;
 
 /// The number of crashes in a row after which a job is discarded, unless a runner sets another.
 pub(crate) const MAX_CRASHES: u16 = 3;
@@ -28,11 +34,13 @@ pub(crate) struct DatabaseService {
     margin: Duration,
     settings: Value,
     state: Value,
+    /// Ends a rest. `None`: nothing does.
+    woken: Option<Arc<Notify>>,
 }
 
 impl DatabaseService {
     fn new(name: &'static str, margin: Duration, settings: Value) -> Self {
-        Self { name, margin, settings, state: json!({}) }
+        Self { name, margin, settings, state: json!({}), woken: None }
     }
 
     /// Makes scheduled and retryable jobs available when they are due. A run returns when the next job is due. The rest is at
@@ -54,6 +62,24 @@ impl DatabaseService {
         let half_lease = (lease / 2).min(LONGEST_REST);
         Self::new("rescuer", half_lease, json!({ "interval": milliseconds(half_lease), "max_crashes": max_crashes }))
     }
+
+    /// Releases and cancels children whose parents have ended. `woken`: signalled by the notification of an end. `None`: the
+    /// holder cannot be notified, and rests for at most `interval`.
+    pub(crate) fn releaser(holder: &Holder, woken: Option<Arc<Notify>>, interval: Duration) -> Self {
+        let listener = woken.is_some().then_some(holder.id);
+        let settings = json!({ "listener": listener, "interval": milliseconds(interval) });
+        Self { woken, ..Self::new("releaser", Duration::from_secs(2), settings) }
+    }
+
+    /// Deletes final jobs past their retention, wherever they are among those that stay, in rounds that begin every `interval`.
+    pub(crate) fn pruner(interval: Duration, retention: Retention) -> Self {
+        let Retention { completed, cancelled, discarded } = retention;
+        let seconds = |keep: Option<Duration>| keep.map(|keep| keep.as_secs_f64().min(LONGEST_RETENTION));
+        let keep = json!({
+            "completed": seconds(completed), "cancelled": seconds(cancelled), "discarded": seconds(discarded),
+        });
+        Self::new("pruner", Duration::from_secs(10), json!({ "interval": milliseconds(interval), "keep": keep }))
+    }
 }
 
 impl Service for DatabaseService {
@@ -66,11 +92,11 @@ impl Service for DatabaseService {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        let mut session = holder.connection.session().await?;
-        let running =
-            store::run_service(session.connection(), &holder.statements, self.name, &self.settings, &self.state);
-        let ServiceRun { changed, next_in, state, jobs, warnings } = running.await?;
-        session.end().await?;
+        let run = run(self.name, &self.settings, &self.state, holder).await;
+        // A place at which a run failed must not hold up the next one.
+        let ServiceRun { changed, next_in, state, jobs, warnings } = run.inspect_err(|_| {
+            self.state["failed"] = Value::Bool(true);
+        })?;
         self.state = state;
         tracing::trace!(service = self.name, changed, "maintenance done");
         for warning in warnings {
@@ -81,6 +107,23 @@ impl Service for DatabaseService {
         }
         Ok(next_in)
     }
+
+    async fn rest(&self, wait: Duration) {
+        match &self.woken {
+            Some(woken) => tokio::select! {
+                () = woken.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+            },
+            None => tokio::time::sleep(wait).await,
+        }
+    }
+}
+
+async fn run(service: &str, settings: &Value, state: &Value, holder: &Holder) -> Result<ServiceRun> {
+    let mut session = holder.connection.session().await?;
+    let run = store::run_service(session.connection(), &holder.statements, service, settings, state).await?;
+    session.end().await?;
+    Ok(run)
 }
 
 fn publish(client: &Client, service: &str, job: ChangedJob) {

@@ -14,30 +14,22 @@
 //! - A stop is immediate, since every statement may be cancelled, and releases the leases. The lease
 //!   of a holder that is killed ends by itself: a margin after its next run.
 //!
-//! Failures: an error is logged and costs a growing wait. A row that the database refuses to change blocks no other
-//! row (see [`step`]). After a batch that takes too long, the next is smaller (see [`batch_size`]). A runner that cannot
-//! extend its lease goes back to waiting for it.
+//! Failures: an error is logged and costs a growing wait. What a row that the database refuses to change, or changes too
+//! slowly, does to others is the same for runners and `maintain()`: see `V30__maintain.sql`. A runner that cannot extend its
+//! lease goes back to waiting for it.
 
-mod batch_size;
 mod connection;
 mod database_service;
-mod id_ranges;
 mod lease;
 #[cfg(feature = "periodic")]
 mod periodic;
-mod pruner;
 mod reindexer;
-mod releaser;
 mod service;
-mod set_aside;
-mod step;
 
 pub(crate) use self::connection::SharedConnection;
 pub(crate) use self::database_service::{DatabaseService, MAX_CRASHES};
 pub(crate) use self::lease::Holder;
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::PeriodicInserter;
-pub(crate) use self::pruner::Pruner;
 pub(crate) use self::reindexer::Reindexer;
-pub(crate) use self::releaser::Releaser;
 pub(crate) use self::service::serve;

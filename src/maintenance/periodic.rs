@@ -11,7 +11,6 @@ use time::OffsetDateTime;
 
 use super::lease::Holder;
 use super::service::Service;
-use super::step;
 use crate::error::{Error, Result};
 use crate::schedule::{DueSlots, Schedule};
 use crate::store::{self, DuePeriodic, SlotRun};
@@ -122,7 +121,14 @@ fn due_slots(periodic: &DuePeriodic) -> Result<(Vec<OffsetDateTime>, OffsetDateT
 
 /// Whether the definition is at fault, so that another try fails as well: its schedule, or the job that it inserts.
 fn is_of_the_definition(error: &Error) -> bool {
-    matches!(error, Error::InvalidSchedule { .. } | Error::UnknownTimeZone { .. }) || step::is_refusal(error)
+    matches!(error, Error::InvalidSchedule { .. } | Error::UnknownTimeZone { .. }) || is_refusal(error)
+}
+
+/// Whether the server refused the statement, and would again. An error that passes by itself, such as a deadlock or a lock
+/// timeout, is none.
+fn is_refusal(error: &Error) -> bool {
+    let is_said = matches!(error, Error::Database(sqlx::Error::Database(said)) if said.code().is_some());
+    is_said && !error.is_of_server() && !error.is_retryable() && !error.is_mix_up() && !error.is_notify_queue_full()
 }
 
 async fn flag(holder: &Holder, periodic: &DuePeriodic, error: &Error) -> Result<()> {

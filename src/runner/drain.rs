@@ -85,7 +85,7 @@ impl Drainer {
     /// Releases or cancels the children of parents that have ended. Returns whether there were any.
     pub(crate) async fn release_children(&self) -> Result<bool> {
         let mut connection = self.shared.client.connection().await?;
-        store::release_all(&mut connection, self.shared.client.statements()).await
+        store::release_children(&mut connection, self.shared.client.statements()).await
     }
 
     /// Deletes the runner's row.

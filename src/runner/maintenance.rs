@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::maintenance::{self, DatabaseService, Holder, MAX_CRASHES, Pruner, Reindexer, Releaser};
+use crate::maintenance::{self, DatabaseService, Holder, MAX_CRASHES, Reindexer};
 #[cfg(feature = "periodic")]
 use crate::words::periodic::PeriodicJob;
 use crate::words::retention::Retention;
@@ -58,17 +58,15 @@ impl MaintenanceSettings {
         background: &TaskTracker,
         stopping: &CancellationToken,
     ) {
-        let pruner = Pruner::new(self.prune_interval, self.retention);
         for service in [
             DatabaseService::promoter(self.promote_interval),
             DatabaseService::expirer(self.promote_interval),
             DatabaseService::rescuer(lease, self.max_crashes),
+            DatabaseService::releaser(holder, parent_ended, self.promote_interval),
+            DatabaseService::pruner(self.prune_interval, self.retention),
         ] {
             background.spawn(maintenance::serve(service, holder.clone(), stopping.clone()));
         }
-        background.spawn(maintenance::serve(pruner, holder.clone(), stopping.clone()));
-        let releaser = Releaser::new(parent_ended, self.promote_interval);
-        background.spawn(maintenance::serve(releaser, holder.clone(), stopping.clone()));
         #[cfg(feature = "periodic")]
         background.spawn(maintenance::serve(maintenance::PeriodicInserter, holder.clone(), stopping.clone()));
         if let Some(interval) = self.reindex_interval.filter(|_| holder.connection.has_session()) {

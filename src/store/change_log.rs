@@ -1,13 +1,11 @@
 //! The log of changes.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Statements, interval, query};
-use crate::error::{AnswerFuture, Result};
+use super::{Statements, query};
+use crate::error::AnswerFuture;
 
 /// A row of the log.
 #[derive(Clone, Debug)]
@@ -32,14 +30,4 @@ pub(crate) fn log_change<'a>(
         query.bind(jobs).execute(connection).await?;
         Ok(())
     })
-}
-
-/// Deletes logged changes that are older than this, up to a thousand.
-pub(crate) async fn prune_changes(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    older_than: Duration,
-) -> Result<()> {
-    query(&statements.prune_changes).persistent(false).bind(interval(older_than)).execute(connection).await?;
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The history of jobs.
 
 use serde_json::Value;
-use sqlx::{PgConnection, Row};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::{Statements, query, settle};
@@ -29,10 +29,4 @@ async fn send_history(
 ) -> Result<()> {
     query(&statements.write_history).bind(writer).bind(batch).bind(minutes).execute(connection).await?;
     Ok(())
-}
-
-/// Adds up to `limit` counts of calls in SQL to the history, and deletes old rows. Returns `limit` if there may be more.
-pub(crate) async fn tend_history(connection: &mut PgConnection, statements: &Statements, limit: i32) -> Result<i32> {
-    let row = query(&statements.tend_history).persistent(false).bind(limit).fetch_one(connection).await?;
-    Ok(row.try_get("tended")?)
 }

@@ -6,7 +6,6 @@
 //! `matching.sql`, and the jobs of an insert, of which each becomes a `new_job`, in `new_job.sql` and `new_jobs.sql`.
 //! The functions here take a connection and plain values, and return plain values.
 
-mod audit;
 mod backfill;
 mod change;
 mod change_log;
@@ -21,7 +20,6 @@ mod history;
 mod insert;
 mod kind;
 mod lease;
-mod maintain;
 #[cfg(feature = "migrate")]
 mod migrate;
 mod migrations;
@@ -34,7 +32,6 @@ mod query;
 mod queue;
 mod reindex;
 mod relatives;
-mod release;
 mod remote;
 mod row;
 #[cfg(feature = "testing")]
@@ -48,12 +45,11 @@ mod single_reads;
 mod statements;
 mod transaction;
 
-pub(crate) use self::audit::fold_duplicates;
 pub(crate) use self::backfill::{
     SeenRow, Settled, backfill_groups, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
 };
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
-pub(crate) use self::change_log::{LogEntry, log_change, prune_changes};
+pub(crate) use self::change_log::{LogEntry, log_change};
 pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};
 pub(crate) use self::fetch_answer::{FetchPlan, Fetched, Unreadable, Visited};
@@ -62,15 +58,12 @@ pub(crate) use self::find::{held_back, next_job, start_job};
 pub(crate) use self::finish::{
     EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict, finish, locked, not_completed, still_held,
 };
-pub(crate) use self::history::{tend_history, write_history};
+pub(crate) use self::history::write_history;
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
 pub(crate) use self::kind::{list_kinds, register_kinds, remove_kind};
 pub(crate) use self::lease::{
     CompletedKept, RunnerRow, Worked, extend_lease, live_runners, note_deploy, register_runner, remove_runner,
     set_runner_idle,
-};
-pub(crate) use self::maintain::{
-    IdRange, PruneBounds, Pruned, RetentionLimits, jobs_in_range, prune, prune_bounds, prune_groups,
 };
 #[cfg(feature = "migrate")]
 pub(crate) use self::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
@@ -92,15 +85,14 @@ pub(crate) use self::reindex::{
     rebuild_index,
 };
 pub(crate) use self::relatives::parents_of;
-#[cfg(feature = "testing")]
-pub(crate) use self::release::release_all;
-pub(crate) use self::release::{EdgePlace, ReleaseStep, check_edges, release_children};
 pub(crate) use self::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs, maintain_once, stop_worker};
 #[cfg(feature = "testing")]
 pub(crate) use self::scratch::{
     create_database, create_schema, drop_database, drop_schema, end_connections, left_behind, may_create_databases,
 };
 pub(crate) use self::select::{count, last_id, list, matching_ids};
+#[cfg(feature = "testing")]
+pub(crate) use self::service::release_children;
 pub(crate) use self::service::{
     ChangedJob, ServiceRun, begin_bounded, bound, end_after, plan_by_index, release_service, run_service, take_service,
 };

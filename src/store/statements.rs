@@ -73,7 +73,6 @@ statements! {
     begin_run,
     bloated_indexes,
     cancel_jobs,
-    check_edges,
     claiming_jobs,
     complete,
     count_matching,
@@ -96,7 +95,6 @@ statements! {
     finish,
     finish_jobs,
     flag_periodic,
-    fold_duplicates,
     give_back,
     #[cfg(feature = "testing")]
     held_back,
@@ -110,7 +108,6 @@ statements! {
     insert_plain_one,
     insert_unique_one,
     job_by_id,
-    jobs_in_range,
     large_tables,
     last_id,
     #[cfg(feature = "testing")]
@@ -137,14 +134,9 @@ statements! {
     parents_of,
     pause_periodic,
     place_identity,
-    prune,
-    prune_bounds,
-    prune_changes,
-    prune_groups,
     queue_settings,
     register_kinds,
     register_runner,
-    release_children,
     release_claim,
     release_jobs,
     release_service,
@@ -171,7 +163,6 @@ statements! {
     stop_worker,
     store_progress,
     take_service,
-    tend_history,
     #[cfg(feature = "testing")]
     time_shifts,
     #[cfg(feature = "testing")]

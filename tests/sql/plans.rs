@@ -10,23 +10,20 @@ use uniqueue::{Backfill, Job, JobFilter, JobState, NewJob, Runner, RunningJob, U
 use support::{Database, WAIT, eventually, job, wanted};
 
 /// Statements that are more than a call, each with as many nulls as it has parameters: a generic plan does not look at them.
-const STATEMENTS: [(&str, usize); 5] =
-    [("claiming_jobs", 1), ("store_progress", 4), ("not_completed", 1), ("still_held", 3), ("jobs_in_range", 3)];
+const STATEMENTS: [(&str, usize); 4] =
+    [("claiming_jobs", 1), ("store_progress", 4), ("not_completed", 1), ("still_held", 3)];
 
 /// Functions of runners and of remote workers, called so that none finds a job.
-const CALLS: [&str; 20] = [
+const CALLS: [&str; 17] = [
     "_complete_runs(gen_random_uuid(), NULL, ARRAY[gen_random_uuid()], '{1}')",
     "_delete_runs(gen_random_uuid(), NULL, ARRAY[gen_random_uuid()], '{1}')",
     "_finish_runs(gen_random_uuid(), NULL, ARRAY[gen_random_uuid()], '{1}', '{retry}', '{NULL}', '{a}', '{NULL}', '{NULL}')",
-    "_promote_jobs(10, NULL, NULL)",
-    "_due_jobs(10, NULL, '{}')",
-    "_expire_jobs(10, NULL)",
-    "_expired_jobs(10, '{}')",
+    "_run_service('promoter')",
+    "_run_service('expirer')",
     "_next_jobs('{other}', '{1}', NULL, '{}')",
     "_discard_unreadable(gen_random_uuid(), 'damaged', true)",
     "try_jobs(ARRAY[gen_random_uuid()], gen_random_uuid())",
-    "_rescue_jobs(10, NULL, 3)",
-    "_lost_jobs(10, '{}')",
+    "_run_service('rescuer')",
     "_release_step(100, NULL, NULL, NULL)",
     "_check_edges(NULL, 100)",
     "_prune_jobs({schema}.id_at(now()), {schema}.id_at(now()), 10, '1 day', '1 day', '1 day', '0')",

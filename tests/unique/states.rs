@@ -124,7 +124,7 @@ impl Stage {
         })
         .await;
         self.drive("the expirer, when it has not started in time", false, &not_running, async |client, _| {
-            for statement in ["UPDATE uniqueue.job SET expires_at = now()", "SELECT uniqueue._expire_jobs(1, NULL)"] {
+            for statement in ["UPDATE uniqueue.job SET expires_at = now()", "SELECT uniqueue._run_service('expirer')"] {
                 sqlx::query(statement).execute(client.pool()).await.unwrap();
             }
         })

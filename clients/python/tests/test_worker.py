@@ -428,7 +428,7 @@ class Work(unittest.IsolatedAsyncioTestCase):
                 await started.wait()
                 time.sleep(1.2)  # Beyond the reservation of both jobs.
                 with connect() as connection:
-                    connection.execute("SELECT uniqueue._rescue_jobs(10, %s, 3)", [jobs])
+                    connection.execute("SELECT uniqueue._run_service('rescuer')")
             else:
                 started.set()
                 await asyncio.sleep(LONG)

@@ -13,7 +13,7 @@ use support::proxy::Fault;
 const FETCH: &str = "Takes the next jobs of several queues";
 const RESULTS: &str = "Completes runs that have nothing to store";
 const HEARTBEAT: &str = "Extends a runner's lease";
-const PROMOTION: &str = "Makes up to $1 jobs available that are due";
+const MAINTENANCE: &str = "Runs the service $1 once";
 
 /// As docs/operate/operations.md says for each class, with time for a busy machine.
 fn felt_at_most(fault: Fault, silence: Duration) -> Duration {
@@ -102,7 +102,7 @@ async fn maintenance_survives_every_fault_of_its_connection() {
     each(|fault| async move {
         let cell = Cell::new().await;
         let runner = cell.runner().start().await.unwrap();
-        let strike = cell.proxy.strike(PROMOTION, fault);
+        let strike = cell.proxy.strike(MAINTENANCE, fault);
         let due = (0..5).map(|n| uniqueue::NewJob::from(super::Task { n }).scheduled_in(Duration::from_millis(100)));
         cell.database.client.insert_many(due).await.unwrap();
         struck(strike).await;

@@ -104,7 +104,7 @@ async fn every_view(database: &Database, pool: &PgPool, views: &[&str]) {
     database.execute(jobs).await;
     database.client.insert(job("a").group("g")).await.unwrap();
     database.client.insert(job("a").expires_at(time::OffsetDateTime::UNIX_EPOCH)).await.unwrap();
-    database.execute("SELECT {schema}._expire_jobs(1, NULL)").await;
+    database.execute("SELECT {schema}._run_service('expirer')").await;
     Admin::new(&database.client).audit_duplicates("a", None).await.unwrap();
     assert!(database.client.insert(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap().duplicate);
     let parent = database.client.insert(job("a")).await.unwrap();

@@ -122,7 +122,9 @@ async fn table_health_names_the_session_that_keeps_dead_rows() {
             .await
             .unwrap();
     assert!(
-        tables.contains("job job_parent kind maintenance periodic place queue queue_group runner schema_history"),
+        tables.contains(
+            "job job_parent kind maintenance periodic place prune_range queue queue_group runner schema_history"
+        ),
         "{tables}"
     );
     // The dropped transaction of a connection that is gone.

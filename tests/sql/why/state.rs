@@ -101,7 +101,7 @@ async fn r21_a_job_that_expires_says_when_until_it_is_discarded(database: Databa
     assert!(!ObstacleCode::Expires.is_obstacle());
     database.execute("UPDATE {schema}.job SET expires_at = now()").await;
     assert_eq!(codes(&database, id).await, [ObstacleCode::Expired]);
-    database.execute("SELECT {schema}._expire_jobs(1, NULL)").await;
+    database.execute("SELECT {schema}._run_service('expirer')").await;
     assert_eq!(codes(&database, id).await, [ObstacleCode::Final]);
 }
 

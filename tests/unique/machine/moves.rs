@@ -20,6 +20,7 @@ use support::{Database, wanted};
 pub(super) struct Moves {
     statements: Arc<HashMap<&'static str, SqlStr>>,
     operate: SqlStr,
+    prune: SqlStr,
 }
 
 /// How an attempt ends.
@@ -68,7 +69,7 @@ impl Moves {
     pub(super) fn new(database: &Database) -> Self {
         let text = |text: String| AssertSqlSafe(Arc::<str>::from(text)).into_sql_str();
         let statements = database.client.statements_text().into_iter().map(|(name, sql)| (name, text(sql))).collect();
-        Self { statements: Arc::new(statements), operate: database.sql(OPERATE) }
+        Self { statements: Arc::new(statements), operate: database.sql(OPERATE), prune: database.sql(PRUNE) }
     }
 
     pub(super) fn query(&self, name: &str) -> Query<'static, Postgres, PgArguments> {
@@ -223,8 +224,7 @@ impl Moves {
 
     /// Deletes every final job that is not locked.
     pub(super) async fn prune(&self, connection: &mut PgConnection) -> sqlx::Result<()> {
-        let query = self.query("prune").bind(Uuid::nil()).bind(Uuid::max()).bind(100_000_i64);
-        query.bind(NOTHING).bind(NOTHING).bind(NOTHING).bind(HOUR).fetch_one(connection).await?;
+        sqlx::query(self.prune.clone()).fetch_one(connection).await?;
         Ok(())
     }
 
@@ -241,6 +241,10 @@ impl Moves {
         row.map(|row| row.try_get("state")).transpose()
     }
 }
+
+const PRUNE: &str =
+    "SELECT FROM {schema}._prune_jobs({schema}.id_at('-infinity'), 'ffffffff-ffff-ffff-ffff-ffffffffffff',
+    100000, '0', '0', '0', '1 hour')";
 
 const OPERATE: &str = "
 WITH moved AS (

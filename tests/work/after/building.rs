@@ -236,7 +236,7 @@ async fn each_way_in_which_a_parent_ends_notifies_a_sleeping_releaser(database: 
             "expired",
             "null",
             "UPDATE {schema}.job SET expires_at = now() - interval '1 s' WHERE id = 'ID'",
-            "SELECT {schema}._expire_jobs(10, NULL)".to_owned(),
+            "SELECT {schema}._run_service('expirer')".to_owned(),
         ),
         (
             "replaced",

@@ -30,8 +30,8 @@ async fn nothing_but_its_parents_and_an_operator_s_release_ends_the_wait_of_a_ch
         "retry_jobs(ARRAY(SELECT id FROM {schema}.job WHERE kind = 'b'))",
         "set_priority(ARRAY(SELECT id FROM {schema}.job WHERE kind = 'b'), 3)",
         "reschedule_jobs(ARRAY(SELECT id FROM {schema}.job WHERE kind = 'b'), now())",
-        "_promote_jobs(10, NULL, NULL)",
-        "_rescue_jobs(10, NULL, 3)",
+        "_run_service('promoter')",
+        "_run_service('rescuer')",
         "fetch_jobs('{default}', 'w', 10, '{b}')",
     ] {
         database.number(&format!("SELECT count(*) FROM {{schema}}.{verb}")).await;

@@ -84,6 +84,30 @@ async fn others_are_promoted() {
     run_until(&database, caretaker(&database), 1, "state IN ('scheduled', 'retryable')").await;
 }
 
+#[support::test]
+async fn a_job_whose_change_waits_for_a_lock_of_the_application_holds_up_no_other(database: Database) {
+    let jobs = (0..5).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
+    database.client.insert_many(jobs).await.unwrap();
+    database.execute("CREATE TABLE {schema}.report (n integer)").await;
+    database
+        .execute(
+            "CREATE FUNCTION {schema}.note() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN LOCK TABLE {schema}.report; RETURN NEW; END $$",
+        )
+        .await;
+    database
+        .execute(
+            "CREATE TRIGGER note BEFORE UPDATE ON {schema}.job FOR EACH ROW WHEN (OLD.args->>'n' = '0')
+            EXECUTE FUNCTION {schema}.note()",
+        )
+        .await;
+    let mut locking = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql("LOCK TABLE {schema}.report")).execute(&mut *locking).await.unwrap();
+    run_until(&database, caretaker(&database), 1, "state IN ('scheduled', 'retryable')").await;
+    locking.rollback().await.unwrap();
+    run_until(&database, caretaker(&database), 0, "state IN ('scheduled', 'retryable')").await;
+}
+
 async fn others_are_rescued() {
     let database = Database::new().await;
     database.client.insert_many((0..5).map(|n| Task { n })).await.unwrap();

@@ -138,3 +138,24 @@ async fn jobs_that_the_database_refuses_to_change_hold_up_no_others(database: Da
     let left = "SELECT string_agg(kind || ' ' || state, ', ') FROM {schema}.job";
     assert_eq!(database.text(left).await, format!("bad {0}, bad {0}", JobState::Completed));
 }
+
+#[support::test]
+async fn a_row_of_refused_jobs_that_is_longer_than_a_batch_holds_up_no_job_behind_it(database: Database) {
+    let worker = Remote::new(&database, "w");
+    let block = "INSERT INTO {schema}.job (id, kind, state, scheduled_at)
+        SELECT {schema}.new_job_id(), 'bad', 'scheduled', now() - interval '1 h' FROM generate_series(1, 1050)";
+    database.execute(block).await;
+    database.client.insert(job("good").scheduled_in(MINUTE)).await.unwrap();
+    database.pass(MINUTE).await;
+    let refuse =
+        "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$";
+    database.execute(refuse).await;
+    let trigger = "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW WHEN (OLD.kind = 'bad')
+        EXECUTE FUNCTION {schema}.refuse()";
+    database.execute(trigger).await;
+    let mut calls = 0;
+    while worker.maintain().await.0 == 0 {
+        calls += 1;
+        assert!(calls < 60, "the good job waits");
+    }
+}

@@ -293,10 +293,10 @@ async fn maintenance_that_is_off_or_done_by_nobody_is_told(database: Database) {
 async fn r21_many_jobs_that_expire_are_found(database: Database) {
     let late = |n: u32| uniqueue::NewJob::new("late", &n).expires_at(time::OffsetDateTime::UNIX_EPOCH);
     database.client.insert_many((0..99).map(late)).await.unwrap();
-    database.execute("SELECT {schema}._expire_jobs(1000, NULL)").await;
+    database.execute("SELECT {schema}._run_service('expirer')").await;
     assert!(seek(&database, Thresholds::new(), "job_expired", "kind late").await.is_none());
     database.client.insert(late(99)).await.unwrap();
-    database.execute("SELECT {schema}._expire_jobs(1000, NULL)").await;
+    database.execute("SELECT {schema}._run_service('expirer')").await;
     let found = find(&database, Thresholds::new(), "job_expired", Severity::Warning, "kind late").await;
     assert!(found.seen.starts_with("100 jobs of queue default expired before they started"), "{found:?}");
     database.execute("UPDATE {schema}.job SET finalized_at = now() - interval '2 hours'").await;
