@@ -359,6 +359,14 @@ $$;
 COMMENT ON FUNCTION _check_claim_members IS
     'Raises error 22023 if the members of a policy that describe its claim exclude or need each other. The Rust library has the same rules in the same order (crate uniqueue-policy).';
 
+CREATE TYPE update_terms AS (
+    args text,
+    max_delay interval,
+    max_items integer
+);
+COMMENT ON TYPE update_terms IS
+    'How a duplicate updates the holder of its key. args: latest, merge or append. max_delay: the longest delay that updates give the holder, from its insert. Null: the holder keeps its time. max_items: the most items of an array after an append.';
+
 CREATE FUNCTION _read_unique_policy(
     document jsonb,
     OUT key text,
@@ -377,6 +385,7 @@ CREATE FUNCTION _read_unique_policy(
     OUT until_start boolean,
     OUT discard_on_reentry boolean,
     OUT on_conflict text,
+    OUT changes update_terms,
     OUT is_enforced boolean
 )
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -487,10 +496,8 @@ BEGIN
         PERFORM _check_claim_members(document, unique_states, max_delay, period_length);
     END IF;
     IF on_conflict = 'update' OR coalesce(update_args, max_items) IS NOT NULL OR max_delay IS NOT NULL THEN
-        on_conflict := concat_ws(
-            ' ', 'update', coalesce(update_args, 'latest'),
-            coalesce((extract(epoch FROM max_delay) * 1000000)::bigint, 0), coalesce(max_items::numeric::integer, 1000)
-        );
+        on_conflict := 'update';
+        changes := (coalesce(update_args, 'latest'), max_delay, coalesce(max_items::numeric::integer, 1000));
     END IF;
     on_conflict := coalesce(on_conflict, CASE WHEN preset IN ('faktory', 'ojs') THEN 'reject' ELSE 'ignore' END);
     IF update_args = 'append' AND key IS NULL AND has_args AND args_keys IS NULL AND optional_args_keys IS NULL THEN
@@ -506,7 +513,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _read_unique_policy IS
-    'Reads the document of a policy strictly: the members in the order of jsonb, then the rules between them. window_length: in seconds. unique_states: the bitmask of job.unique_states. on_conflict: the word. For an update the args'' mode, max_delay in microseconds (0 keeps the time) and max_items follow it. Error 22023 names the invalid member.';
+    'Reads the document of a policy strictly: the members in the order of jsonb, then the rules between them. window_length: in seconds. unique_states: the bitmask of job.unique_states. changes: what an update changes. Null: another on_conflict. Error 22023 names the invalid member.';
 
 CREATE FUNCTION _check_job(
     kind text,
@@ -613,7 +620,8 @@ CREATE FUNCTION _job_claim(
     OUT ttl interval,
     OUT until_start boolean,
     OUT discard_on_reentry boolean,
-    OUT on_conflict text
+    OUT on_conflict text,
+    OUT changes update_terms
 )
     LANGUAGE plpgsql STABLE PARALLEL SAFE
     SET search_path FROM CURRENT
@@ -637,6 +645,7 @@ BEGIN
     until_start := policy.until_start;
     discard_on_reentry := policy.discard_on_reentry;
     on_conflict := policy.on_conflict;
+    changes := policy.changes;
     IF policy.key IS NOT NULL THEN
         unique_key := policy.key;
         RETURN;
@@ -647,7 +656,7 @@ BEGIN
         source := args;
         IF coalesce(policy.args_keys, policy.optional_args_keys) IS NOT NULL THEN
             source := _key_args(
-                args, policy.args_keys, policy.optional_args_keys, policy.on_conflict COLLATE "C" LIKE 'update append %'
+                args, policy.args_keys, policy.optional_args_keys, coalesce((policy.changes).args = 'append', false)
             );
         END IF;
         canonical := ',"args":' || _canonical_value(source, octet_length(source::text) = length(source::text));

@@ -44,6 +44,7 @@ CREATE TYPE new_job AS (
     until_start boolean,
     discard_on_reentry boolean,
     on_conflict text COLLATE "C",
+    changes update_terms,
     group_key text,
     group_limit smallint,
     in_order boolean,
@@ -52,7 +53,7 @@ CREATE TYPE new_job AS (
     expires_in interval
 );
 COMMENT ON TYPE new_job IS
-    'The arguments of an insert, checked and completed. place: the position in the batch, counted from 1. may_exist: the caller gave the id, so a job may have it. on_conflict: as _read_unique_policy returns it. canonical: the text from which the unique key is made. Null: a raw key, no key, or not known. expires_in: counted from when the job is due.';
+    'The arguments of an insert, checked and completed. place: the position in the batch, counted from 1. may_exist: the caller gave the id, so a job may have it. on_conflict, changes: as _read_unique_policy returns them. canonical: the text from which the unique key is made. Null: a raw key, no key, or not known. expires_in: counted from when the job is due.';
 
 CREATE TYPE insert_answer AS (
     place integer,

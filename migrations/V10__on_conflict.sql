@@ -1,8 +1,7 @@
 -- What an insert does with the job that claims its key: each answer, and the choice among them.
 --
 -- The holder of a key is the job that claims it (job.claims). given is a job to insert, as new_job (V09) has it, and a run is
--- several of one key that are settled together: updates that are alike, or replacements. on_conflict is a word, and for an
--- update also its parameters, as in "update append 60000000 1000": what becomes of the args, max_delay in microseconds, max_items.
+-- several of one key that are settled together: updates that are alike, or replacements. An update has its terms in changes.
 --
 -- _settle_jobs takes a run, for _insert_one and _insert_in_order (V11). _meet_holder finds the job with the given id
 -- (_same_job) and the holder, asks _next_step, and does with the holder what that says:
@@ -308,25 +307,19 @@ $$;
 COMMENT ON FUNCTION _is_overdue IS
     'Whether a waiting job has been due for more than a second, or is past the longest delay of an update. Such a job is not updated any more. Updates queue on its row, and a fetch skips a locked row.';
 
-CREATE FUNCTION _max_delay(on_conflict text) RETURNS interval
-    LANGUAGE sql IMMUTABLE
-    RETURN nullif(split_part(on_conflict COLLATE "C", ' ', 3), '0')::bigint * interval '1 microsecond';
-COMMENT ON FUNCTION _max_delay IS
-    'The longest delay of an update, read from on_conflict as _read_unique_policy returns it. Null: the update keeps the holder''s time.';
-
-CREATE FUNCTION _check_max_delay(on_conflict text, delay interval) RETURNS void
+CREATE FUNCTION _check_max_delay(max_delay interval, delay interval) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
 AS $$
 BEGIN
-    IF delay >= _max_delay(on_conflict) THEN
-        PERFORM _refuse(format(
-            'invalid unique policy: max_delay: must be longer than the delay: %s and %s', _max_delay(on_conflict), delay
-        ));
+    IF delay >= max_delay THEN
+        PERFORM _refuse(
+            format('invalid unique policy: max_delay: must be longer than the delay: %s and %s', max_delay, delay)
+        );
     END IF;
 END
 $$;
 COMMENT ON FUNCTION _check_max_delay IS
-    'Raises error 22023 if a job is due later than the longest delay of its own policy allows. Such a job could never be delayed further. on_conflict: as _read_unique_policy returns it.';
+    'Raises error 22023 if a job is due later than the longest delay of its own policy allows. Such a job could never be delayed further.';
 
 CREATE FUNCTION _updated_job(
     held job, run new_job[], arrived timestamptz, OUT settled integer, OUT new_args jsonb, OUT due timestamptz
@@ -334,8 +327,7 @@ CREATE FUNCTION _updated_job(
     LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
-    parameters CONSTANT text[] := string_to_array(run[1].on_conflict, ' ');
-    longest CONSTANT interval := _max_delay(run[1].on_conflict);
+    changes CONSTANT update_terms := run[1].changes;
     given new_job;
     wanted_at timestamptz;
 BEGIN
@@ -347,28 +339,28 @@ BEGIN
                 held.id, to_json(held.kind), to_json(run[1].kind)
             ),
             HINT = 'An update never changes a job of another kind. Give each kind keys of its own.';
-    ELSIF _is_overdue(held, arrived, max_delay => longest) THEN
+    ELSIF _is_overdue(held, arrived, max_delay => changes.max_delay) THEN
         RETURN;
     ELSIF cardinality(run) = 1 THEN
-        new_args := _updated_args(held.args, run[1].args, parameters[2], parameters[4]::integer);
+        new_args := _updated_args(held.args, run[1].args, changes.args, changes.max_items);
         settled := (new_args IS NOT NULL)::integer;
     ELSE
         SELECT f.new_args, f.folded INTO new_args, settled
-        FROM _fold_updates(held.args, ARRAY(SELECT u.args FROM unnest(run) AS u), parameters[2], parameters[4]::integer) AS f;
+        FROM _fold_updates(held.args, ARRAY(SELECT u.args FROM unnest(run) AS u), changes.args, changes.max_items) AS f;
     END IF;
     due := held.scheduled_at;
-    IF longest IS NOT NULL AND settled > 0 THEN
+    IF changes.max_delay IS NOT NULL AND settled > 0 THEN
         FOREACH given IN ARRAY run[1 : settled] LOOP
             wanted_at := greatest(wanted_at, given.scheduled_at, arrived + coalesce(given.delay, interval '0'));
         END LOOP;
         due := _updated_schedule(
-            held.state, held.attempted_at, held.created_at, held.scheduled_at, longest, wanted_at, arrived
+            held.state, held.attempted_at, held.created_at, held.scheduled_at, changes.max_delay, wanted_at, arrived
         );
     END IF;
 END
 $$;
 COMMENT ON FUNCTION _updated_job IS
-    'A waiting holder after updates by several duplicates, applied in their order. All duplicates have the parameters of the first. settled: the number of updates that were applied. 0: the holder is full or overdue. Error 22023: the holder is of another kind, and as _updated_args.';
+    'A waiting holder after updates by several duplicates, applied in their order. All duplicates have the changes of the first. settled: the number of updates that were applied. 0: the holder is full or overdue. Error 22023: the holder is of another kind, and as _updated_args.';
 
 CREATE FUNCTION _update_holder(holder uuid, run new_job[], OUT settled integer, OUT held job)
     LANGUAGE plpgsql VOLATILE
@@ -548,7 +540,7 @@ CREATE FUNCTION _next_step(
         ELSE 'reject'
     END;
 COMMENT ON FUNCTION _next_step IS
-    'The effect of an insert on the job that claims its key: insert, release, ignore, cover, update, replace or reject. on_conflict: the word without parameters. holder_state null: no job claims the key.';
+    'The effect of an insert on the job that claims its key: insert, release, ignore, cover, update, replace or reject. holder_state null: no job claims the key.';
 
 CREATE FUNCTION _before_known_id(run new_job[]) RETURNS new_job[]
     LANGUAGE plpgsql STABLE
@@ -647,13 +639,12 @@ CREATE FUNCTION _meet_holder(
 AS $$
 DECLARE
     given CONSTANT new_job := run[1];
-    on_conflict CONSTANT text := split_part(given.on_conflict, ' ', 1);
     arrived CONSTANT timestamptz := clock_timestamp();
     change record;
 BEGIN
     settled := 1;
-    IF on_conflict = 'update' THEN
-        PERFORM _check_max_delay(u.on_conflict, coalesce(u.scheduled_at - arrived, u.delay))
+    IF given.on_conflict = 'update' THEN
+        PERFORM _check_max_delay((u.changes).max_delay, coalesce(u.scheduled_at - arrived, u.delay))
         FROM unnest(run) AS u
         WHERE num_nonnulls(u.scheduled_at, u.delay) > 0;
     END IF;
@@ -666,7 +657,7 @@ BEGIN
         END IF;
     END IF;
     SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
-    CASE _next_step(on_conflict, holder.state, holder.unique_until, holder.expires_at, arrived)
+    CASE _next_step(given.on_conflict, holder.state, holder.unique_until, holder.expires_at, arrived)
         WHEN 'ignore' THEN
             outcome := 'duplicate';
         WHEN 'reject' THEN
@@ -685,12 +676,12 @@ BEGIN
                 outcome := CASE WHEN settled > 0 THEN 'updated' ELSE 'moved on' END;
             END IF;
         WHEN 'replace' THEN
-            replaced := _replace_holder(holder.id, given.id, on_conflict = 'preempt');
+            replaced := _replace_holder(holder.id, given.id, given.on_conflict = 'preempt');
             outcome := CASE WHEN replaced.id IS NULL THEN 'moved on' END;
             -- A holder that was due at its insert, or that has started, has no time to keep. One that became available when due
             -- has, and so has one that an operator rescheduled or released. The last of several keeps only a time to come: the
             -- first of them is available once it is due.
-            IF on_conflict = 'replace_except_schedule' AND (cardinality(run) = 1 OR holder.scheduled_at > arrived)
+            IF given.on_conflict = 'replace_except_schedule' AND (cardinality(run) = 1 OR holder.scheduled_at > arrived)
                 AND (holder.state = 'scheduled' OR (
                     holder.state IN ('available', 'pending') AND holder.attempt = 0 AND holder.scheduled_at > holder.created_at
                 ))
@@ -720,7 +711,7 @@ CREATE FUNCTION _settle_jobs(
 AS $$
 DECLARE
     given new_job := run[1];
-    is_update CONSTANT boolean := given.on_conflict LIKE 'update%';
+    is_update CONSTANT boolean := given.on_conflict = 'update';
     rounds integer := 0;
     met record;
     change record;

@@ -28,7 +28,7 @@ BEGIN
                     u.may_exist AND first_value(u.unique_key) OVER (PARTITION BY u.id ORDER BY u.place)
                         IS DISTINCT FROM u.unique_key AS comes_last,
                     (
-                        u.unique_key, u.on_conflict, u.kind COLLATE "C",
+                        u.unique_key, u.on_conflict, u.changes::text, u.kind COLLATE "C",
                         CASE
                             WHEN k.is_update THEN coalesce(u.ttl::text, '')
                             ELSE (
@@ -39,7 +39,7 @@ BEGIN
                     ) AS alike
                 FROM unnest(jobs) AS u
                 CROSS JOIN LATERAL (
-                    SELECT u.on_conflict LIKE 'update %', u.on_conflict LIKE 'replace%' OR u.on_conflict = 'preempt'
+                    SELECT u.on_conflict = 'update', u.on_conflict LIKE 'replace%' OR u.on_conflict = 'preempt'
                 ) AS k (is_update, is_replacement)
             ) AS w
             WINDOW in_turn AS (ORDER BY w.comes_last, w.unique_key, w.id_alone, w.place)

@@ -132,8 +132,8 @@ BEGIN
     RETURN (
         1, coalesce(id, new_job_id()), id IS NOT NULL, kind, queue, args, meta, priority, max_attempts, claim.scheduled_at,
         NULL, pending, claim.unique_key, claim.unique_states, claim.period, claim.ttl, coalesce(claim.until_start, false),
-        coalesce(claim.discard_on_reentry, false), coalesce(claim.on_conflict, 'ignore'), group_key, group_limit,
-        nullif(in_order, false), claim.canonical, nullif(expires_at, 'infinity'), expires_in
+        coalesce(claim.discard_on_reentry, false), coalesce(claim.on_conflict, 'ignore'), claim.changes, group_key,
+        group_limit, nullif(in_order, false), claim.canonical, nullif(expires_at, 'infinity'), expires_in
     )::new_job;
 END
 $$;

@@ -68,14 +68,13 @@ CREATE FUNCTION _explain_insert(
     SET jit = off
 AS $$
 DECLARE
-    answer CONSTANT text := split_part(given.on_conflict, ' ', 1);
     existing job;
     step text;
     change record;
 BEGIN
     answered_at := clock_timestamp();
-    IF answer = 'update' THEN
-        PERFORM _check_max_delay(given.on_conflict, coalesce(given.scheduled_at - answered_at, given.delay));
+    IF given.on_conflict = 'update' THEN
+        PERFORM _check_max_delay((given.changes).max_delay, coalesce(given.scheduled_at - answered_at, given.delay));
     END IF;
     existing := _same_job(given);
     SELECT h.* INTO holder FROM job AS h WHERE h.unique_key = given.unique_key AND h.claims;
@@ -84,7 +83,7 @@ BEGIN
         holder.state := 'discarded';
         holder := CASE WHEN holder.unique_states & _state_bit('discarded') <> 0 THEN holder END;
     END IF;
-    step := _next_step(answer, holder.state, holder.unique_until, holder.expires_at, answered_at);
+    step := _next_step(given.on_conflict, holder.state, holder.unique_until, holder.expires_at, answered_at);
     IF step = 'release' THEN
         -- An expired claim holds nothing.
         holder := NULL;

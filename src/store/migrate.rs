@@ -5,12 +5,10 @@
 //! `search_path`: the migrations name no schema, and their text, which refinery checks against the history, is the same
 //! for every schema.
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use refinery::{AsyncMigrate, Migration, Runner};
-use refinery_core::traits::r#async::{AsyncQuery, AsyncTransaction};
+use refinery::{Migration, Runner};
+use refinery_core::traits::sync;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row, Transaction};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -222,14 +220,7 @@ impl Script {
         let migrations: Vec<_> = migrations.collect::<Result<_, _>>().map_err(|source| failed(schema, source))?;
         let mut runner = Runner::new(&migrations).set_grouped(true);
         runner.set_migration_table_name(HISTORY);
-        let report = {
-            let mut writing = pin!(runner.run_async(self));
-            match writing.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(report) => report.map_err(|source| failed(schema, source))?,
-                // Writing to memory never waits.
-                Poll::Pending => return Err(failed(schema, sqlx::Error::WorkerCrashed)),
-            }
-        };
+        let report = runner.run(self).map_err(|source| failed(schema, source))?;
         for migration in report.applied_migrations() {
             self.applied.push(label(migration.version(), migration.name()));
             // The time of the migration by the database's clock, not of the printing.
@@ -263,24 +254,21 @@ async fn history(connection: &mut PgConnection, schema: &SchemaName) -> Result<V
         .collect()
 }
 
-impl AsyncTransaction for Script {
+impl sync::Transaction for Script {
     type Error = sqlx::Error;
 
-    async fn execute<'a, T: Iterator<Item = &'a str> + Send + 'a>(
-        &'a mut self,
-        queries: T,
-    ) -> Result<usize, sqlx::Error> {
+    fn execute<'a, T: Iterator<Item = &'a str>>(&mut self, queries: T) -> Result<usize, sqlx::Error> {
         let before = self.sent.len();
         self.sent.extend(queries.map(str::to_owned));
         Ok(self.sent.len() - before)
     }
 }
 
-impl AsyncQuery<Vec<Migration>> for Script {
+impl sync::Query<Vec<Migration>> for Script {
     /// refinery reads only the applied migrations.
-    async fn query<'a>(&'a mut self, _: &'a str) -> Result<Vec<Migration>, sqlx::Error> {
+    fn query(&mut self, _: &str) -> Result<Vec<Migration>, sqlx::Error> {
         Ok(self.seen.clone())
     }
 }
 
-impl AsyncMigrate for Script {}
+impl sync::Migrate for Script {}

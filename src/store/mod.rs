@@ -9,7 +9,6 @@
 mod backfill;
 mod change;
 mod change_log;
-mod checksum;
 mod explain;
 mod fetch;
 mod fetch_answer;

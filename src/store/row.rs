@@ -16,42 +16,62 @@ use crate::words::attempt_error::AttemptError;
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::JobRow;
 
-/// The columns of a job, in the order in which [`job_row`] reads them.
-const COLUMNS: [&str; 33] = [
-    "id",
-    "kind",
-    "queue",
-    "state",
-    "priority",
-    "attempt",
-    "max_attempts",
-    "created_at",
-    "scheduled_at",
-    "attempted_at",
-    "finalized_at",
-    "args",
-    "meta",
-    "errors",
-    "output",
-    "progress",
-    "unique_key",
-    "unique_states",
-    "unique_until",
-    "claims",
-    "until_start",
-    "replaced_by",
-    "worker",
-    "run",
-    "crashes",
-    "group_key",
-    "group_limit",
-    "in_order",
-    "updates",
-    "updated_at",
-    "updated_by",
-    "discard_on_reentry",
-    "expires_at",
-];
+/// Defines the columns of a job, in their order: the name of each, and how its value is read from its place.
+macro_rules! job_columns {
+    (|$row:ident, $at:ident| $($name:ident: $read:expr,)+) => {
+        /// The columns of a job, in the order in which [`job_row`] reads them.
+        const COLUMNS: [&str; [$(stringify!($name)),+].len()] = [$(stringify!($name)),+];
+
+        /// Reads the job of a row. By place, since a look-up by name for each column is most of the work. Values that cannot be
+        /// read, which only a change by hand leaves there, must not fail a page of other jobs: meta is its text in a member
+        /// `unreadable` then.
+        pub(crate) fn job_row($row: &PgRow) -> Result<JobRow> {
+            let mut places = $row.try_column(COLUMNS[0])?.ordinal()..;
+            Ok(JobRow {
+                $($name: {
+                    let $at = places.next().unwrap_or_default();
+                    $read
+                },)+
+            })
+        }
+    };
+}
+
+job_columns! { |row, at|
+    id: JobId::from(row.try_get::<uuid::Uuid, _>(at)?),
+    kind: Kind::from_stored(row.try_get(at)?),
+    queue: QueueName::from_stored(row.try_get(at)?),
+    state: row.try_get::<&str, _>(at)?.parse()?,
+    priority: row.try_get(at)?,
+    attempt: count(row.try_get(at)?),
+    max_attempts: count(row.try_get(at)?),
+    created_at: row.try_get::<Stored, _>(at)?.0,
+    scheduled_at: row.try_get::<Stored, _>(at)?.0,
+    attempted_at: row.try_get::<Option<Stored>, _>(at)?.map(|time| time.0),
+    finalized_at: row.try_get::<Option<Stored>, _>(at)?.map(|time| time.0),
+    args: row.try_get::<Box<RawValue>, _>(at)?,
+    meta: meta(row, at)?,
+    errors: errors(row, at)?,
+    output: value(row, at)?,
+    progress: value(row, at)?,
+    unique_key: row.try_get(at)?,
+    unique_states: row.try_get::<Option<i16>, _>(at)?.and_then(StateSet::from_bits),
+    unique_until: row.try_get::<Option<Stored>, _>(at)?.map(|time| time.0),
+    claims: row.try_get(at)?,
+    until_start: row.try_get(at)?,
+    replaced_by: row.try_get::<Option<uuid::Uuid>, _>(at)?.map(JobId::from),
+    worker: row.try_get(at)?,
+    run: run_number(row.try_get(at)?),
+    crashes: count(row.try_get(at)?),
+    group_key: row.try_get(at)?,
+    group_limit: row.try_get::<Option<i16>, _>(at)?.map(count),
+    in_order: row.try_get::<Option<bool>, _>(at)?.unwrap_or_default(),
+    updates: row.try_get::<Option<i32>, _>(at)?.map_or(0, |updates| updates.max(0).unsigned_abs()),
+    updated_at: row.try_get::<Option<Stored>, _>(at)?.map(|time| time.0),
+    updated_by: row.try_get::<Option<uuid::Uuid>, _>(at)?.map(JobId::from),
+    discard_on_reentry: row.try_get(at)?,
+    expires_at: row.try_get::<Option<Stored>, _>(at)?.map(|time| time.0),
+}
 
 /// The marker in statements for the columns of the job `j`.
 pub(super) fn columns_of_j() -> String {
@@ -67,49 +87,6 @@ pub(super) fn meta(row: &PgRow, place: usize) -> Result<Map<String, Value>> {
     Ok(match value(row, place)? {
         Some(Value::Object(meta)) => meta,
         other => Map::from_iter([("unreadable".to_owned(), other.unwrap_or_default())]),
-    })
-}
-
-/// Reads the job of a row. By place, since a look-up by name for each column is most of the work. Values that cannot be
-/// read, which only a change by hand leaves there, must not fail a page of other jobs: meta is its text in a member
-/// `unreadable` then.
-pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
-    let first = row.try_column(COLUMNS[0])?.ordinal();
-    let at = |place: usize| first + place;
-    Ok(JobRow {
-        id: JobId::from(row.try_get::<uuid::Uuid, _>(first)?),
-        kind: Kind::from_stored(row.try_get(at(1))?),
-        queue: QueueName::from_stored(row.try_get(at(2))?),
-        state: row.try_get::<&str, _>(at(3))?.parse()?,
-        priority: row.try_get(at(4))?,
-        attempt: count(row.try_get(at(5))?),
-        max_attempts: count(row.try_get(at(6))?),
-        created_at: row.try_get::<Stored, _>(at(7))?.0,
-        scheduled_at: row.try_get::<Stored, _>(at(8))?.0,
-        attempted_at: row.try_get::<Option<Stored>, _>(at(9))?.map(|at| at.0),
-        finalized_at: row.try_get::<Option<Stored>, _>(at(10))?.map(|at| at.0),
-        args: row.try_get::<Box<RawValue>, _>(at(11))?,
-        meta: meta(row, at(12))?,
-        errors: errors(row, at(13))?,
-        output: value(row, at(14))?,
-        progress: value(row, at(15))?,
-        unique_key: row.try_get(at(16))?,
-        unique_states: row.try_get::<Option<i16>, _>(at(17))?.and_then(StateSet::from_bits),
-        unique_until: row.try_get::<Option<Stored>, _>(at(18))?.map(|at| at.0),
-        claims: row.try_get(at(19))?,
-        until_start: row.try_get(at(20))?,
-        replaced_by: row.try_get::<Option<uuid::Uuid>, _>(at(21))?.map(JobId::from),
-        worker: row.try_get(at(22))?,
-        run: run_number(row.try_get(at(23))?),
-        crashes: count(row.try_get(at(24))?),
-        group_key: row.try_get(at(25))?,
-        group_limit: row.try_get::<Option<i16>, _>(at(26))?.map(count),
-        in_order: row.try_get::<Option<bool>, _>(at(27))?.unwrap_or_default(),
-        updates: row.try_get::<Option<i32>, _>(at(28))?.map_or(0, |updates| updates.max(0).unsigned_abs()),
-        updated_at: row.try_get::<Option<Stored>, _>(at(29))?.map(|at| at.0),
-        updated_by: row.try_get::<Option<uuid::Uuid>, _>(at(30))?.map(JobId::from),
-        discard_on_reentry: row.try_get(at(31))?,
-        expires_at: row.try_get::<Option<Stored>, _>(at(32))?.map(|at| at.0),
     })
 }
 

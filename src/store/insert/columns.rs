@@ -41,8 +41,8 @@ impl<'r> Columns<'r> {
 
     /// Rows as `new_job.sql` and `new_jobs.sql` read them. `may_exist`: whether their ids may be there already.
     pub(in crate::store) fn any(self, may_exist: bool) -> Query {
-        let all = self.job().claim().group().expiry();
-        all.same(|row| row.on_conflict()).query.bind(may_exist)
+        let all = self.job().claim().group().expiry().same(|row| row.on_conflict().as_str());
+        Self { query: all.query.bind(may_exist), ..all }.known(|row| row.changes().map(Json)).query
     }
 
     /// The group of a row alone.

@@ -1,10 +1,9 @@
 //! A row on its way into the job table.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
 use crate::unique::{Claim, OnConflict, Update};
@@ -50,19 +49,17 @@ pub(crate) enum EdgeParent {
 }
 
 impl NewRow {
-    /// The answer to a duplicate as `_insert_batch` reads it. The parameters of an update follow the word.
-    pub(super) fn on_conflict(&self) -> Cow<'static, str> {
-        let Some(claim) = &self.claim else { return OnConflict::Ignore.as_str().into() };
-        let word = claim.on_conflict.as_str();
-        match claim.on_conflict {
-            OnConflict::Update => {
-                let update = claim.update;
-                let max_delay = update.max_delay().unwrap_or_default().as_micros();
-                let max_items = update.item_limit().unwrap_or(Update::DEFAULT_MAX_ITEMS);
-                format!("{word} {} {max_delay} {max_items}", update.args()).into()
-            }
-            _ => word.into(),
-        }
+    /// The answer to a duplicate.
+    pub(super) fn on_conflict(&self) -> OnConflict {
+        self.claim.as_ref().map_or(OnConflict::Ignore, |claim| claim.on_conflict)
+    }
+
+    /// What an update changes, as `update_terms` in SQL.
+    pub(super) fn changes(&self) -> Option<Value> {
+        let update = self.claim.as_ref().filter(|claim| claim.on_conflict == OnConflict::Update)?.update;
+        let max_delay = update.max_delay().map(|length| format!("{} microseconds", length.as_micros()));
+        let max_items = update.item_limit().unwrap_or(Update::DEFAULT_MAX_ITEMS);
+        Some(json!({ "args": update.args(), "max_delay": max_delay, "max_items": max_items }))
     }
 
     /// The job while a worker runs it, which began at this time.

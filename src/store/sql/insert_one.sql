@@ -5,5 +5,5 @@ SELECT
     r.state::text AS new_state, r.created_at AS new_created_at, r.scheduled_at AS new_scheduled_at,
     r.unique_until AS new_unique_until,
     /* columns */j.*
-FROM /* schema */_insert_one(/* new_job */NULL, $24) AS r
+FROM /* schema */_insert_one(/* new_job */NULL, $25) AS r
 LEFT JOIN LATERAL (SELECT (r.job).*) AS j ON true

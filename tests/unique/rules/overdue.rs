@@ -151,7 +151,8 @@ async fn r13_an_update_by_hand_takes_neither_attempts_nor_times_that_no_client_c
         format!(
             "SELECT count(*) FROM (SELECT * FROM {{schema}}._update_holder('{holder}', ARRAY[jsonb_populate_record(
                 NULL::{{schema}}.new_job, '{{\"id\": \"{holder}\", \"kind\": \"a\", \"args\": {{}}, \"scheduled_at\": \"{at}\",
-                \"max_attempts\": {max_attempts}, \"on_conflict\": \"update latest 9000000000000000000 1\"}}')])) AS u"
+                \"max_attempts\": {max_attempts}, \"on_conflict\": \"update\",
+                \"changes\": {{\"args\": \"latest\", \"max_delay\": \"9000000000000 s\", \"max_items\": 1}}}}')])) AS u"
         )
     };
     for (at, max_attempts, problem) in [
