@@ -167,7 +167,7 @@ BEGIN
             OFFSET entered
         );
         -- A rival, an expired claim, or a holder that ended meanwhile.
-        held := (_insert_in_order(CASE WHEN round < 10 THEN rest[1:1] ELSE rest END, instant)).answers;
+        held := (_insert_one_by_one(CASE WHEN round < 10 THEN rest[1:1] ELSE rest END, instant)).answers;
         answers := answers || ARRAY(SELECT h FROM unnest(held) AS h WHERE h.place IS NOT NULL);
         rest := CASE WHEN round < 10 THEN rest[2:] ELSE '{}' END;
         EXIT WHEN rest = '{}';
@@ -206,4 +206,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_unique IS
-    'Inserts jobs that have new ids, different keys, and ignore as on_conflict, in the order of their keys. The job at position n has place n. A key that needs more than a look-up is settled by _insert_in_order. folded: for each place, how many other inputs of the caller are duplicates of it. The audit counts them. Null: none.';
+    'Inserts jobs that have new ids, different keys, and ignore as on_conflict, in the order of their keys. The job at position n has place n. A key that needs more than a look-up is settled by _insert_one_by_one. folded: for each place, how many other inputs of the caller are duplicates of it. The audit counts them. Null: none.';

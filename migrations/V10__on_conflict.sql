@@ -3,7 +3,7 @@
 -- The holder of a key is the job that claims it (job.claims). given is a job to insert, as new_job (V09) has it, and a run is
 -- several of one key that are settled together: updates that are alike, or replacements. An update has its terms in changes.
 --
--- _settle_jobs takes a run, for _insert_one and _insert_in_order (V11). _meet_holder finds the job with the given id
+-- _settle_jobs takes a run, for _insert_one and _insert_one_by_one (V11). _meet_holder finds the job with the given id
 -- (_same_job) and the holder, asks _next_step, and does with the holder what that says:
 --
 --   ignore, reject  nothing: the holder is the answer

@@ -129,7 +129,7 @@ $$;
 COMMENT ON FUNCTION _insert_one IS
     'Inserts one job, or treats the holder of its key as its on_conflict says. The function for users is insert_job.';
 
-CREATE FUNCTION _insert_in_order(
+CREATE FUNCTION _insert_one_by_one(
     jobs new_job[], instant timestamptz, OUT answers insert_answer[], OUT woken uuid[], OUT stopped uuid[]
 )
     LANGUAGE plpgsql VOLATILE
@@ -204,10 +204,10 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _insert_in_order IS
+COMMENT ON FUNCTION _insert_one_by_one IS
     'Settles the jobs of a batch one by one, in the order in which every batch locks its keys. answers: one for each place, as it was when the job was settled. woken: the jobs that may start. stopped: the runners whose running jobs were cancelled.';
 
-CREATE FUNCTION _insert_batch(jobs new_job[], in_order boolean, is_each boolean, max_wait interval, folded integer[])
+CREATE FUNCTION _insert_batch(jobs new_job[], one_by_one boolean, is_each boolean, max_wait interval, folded integer[])
 RETURNS SETOF insert_answer
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
@@ -231,20 +231,20 @@ BEGIN
     -- Rivals of a row that was written in a block wait until the whole transaction ends, also after a rollback to a savepoint.
     -- So a batch that nothing can undo has no block.
     IF max_wait IS NULL AND (is_each OR NOT EXISTS (SELECT FROM unnest(jobs) AS u WHERE u.on_conflict <> 'ignore')) THEN
-        IF NOT in_order THEN
+        IF NOT one_by_one THEN
             RETURN QUERY SELECT a.* FROM _insert_unique(jobs, folded) AS a;
             RETURN;
         END IF;
-        settled := _insert_in_order(jobs, instant);
+        settled := _insert_one_by_one(jobs, instant);
     ELSE
         -- A rejection undoes the whole batch and nothing else.
         BEGIN
-            IF NOT in_order THEN
+            IF NOT one_by_one THEN
                 RETURN QUERY SELECT a.* FROM _insert_unique(jobs, folded) AS a;
                 PERFORM set_config('lock_timeout', caller_lock_timeout, true);
                 RETURN;
             END IF;
-            settled := _insert_in_order(jobs, instant);
+            settled := _insert_one_by_one(jobs, instant);
             is_rejected := NOT is_each AND EXISTS (SELECT FROM unnest(settled.answers) AS a WHERE a.outcome = 'rejected');
             IF is_rejected THEN
                 RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'rejected';
@@ -305,4 +305,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_batch IS
-    'Inserts a batch, all or none: with _insert_unique if possible, else one by one. in_order: one by one from the start, for an on_conflict other than ignore, equal keys, or ids that may exist. is_each: a rejection concerns only its own job. A rejection otherwise inserts nothing, and only the rejected places are returned. busy is returned once, without a place. The function for users is insert_jobs.';
+    'Inserts a batch, all or none: with _insert_unique if possible, else one by one. one_by_one: so from the start, for an on_conflict other than ignore, equal keys, or ids that may exist. is_each: a rejection concerns only its own job. A rejection otherwise inserts nothing, and only the rejected places are returned. busy is returned once, without a place. The function for users is insert_jobs.';

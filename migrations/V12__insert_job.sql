@@ -359,7 +359,7 @@ DECLARE
     batch new_job[];
     answers insert_answer[];
     given record;
-    in_order boolean;
+    one_by_one boolean;
 BEGIN
     PERFORM _check_insert_options(max_wait, on_reject);
     IF jsonb_typeof(jobs) IS DISTINCT FROM 'array' THEN
@@ -404,7 +404,7 @@ BEGIN
         RETURN;
     END IF;
     -- What is settled one by one: ids that may be there, another on_conflict, equal keys.
-    in_order := (
+    one_by_one := (
         SELECT bool_or(b.may_exist OR b.on_conflict <> 'ignore') OR count(b.unique_key) > count(DISTINCT b.unique_key)
         FROM unnest(batch) AS b
     );
@@ -412,7 +412,7 @@ BEGIN
         answers := (
             SELECT ARRAY(
                 SELECT a
-                FROM _insert_graph(batch, in_order, max_wait, NULL, e.children, e.places, e.parents, e.conditions) AS a
+                FROM _insert_graph(batch, one_by_one, max_wait, NULL, e.children, e.places, e.parents, e.conditions) AS a
             )
             FROM (
                 SELECT
@@ -423,7 +423,7 @@ BEGIN
             ) AS e
         );
     ELSE
-        answers := ARRAY(SELECT a FROM _insert_batch(batch, in_order, false, max_wait, NULL) AS a);
+        answers := ARRAY(SELECT a FROM _insert_batch(batch, one_by_one, false, max_wait, NULL) AS a);
     END IF;
     IF (answers[1]).outcome = 'busy' THEN
         PERFORM _raise_busy(max_wait);

@@ -87,7 +87,7 @@ REVOKE EXECUTE ON FUNCTION _add_parents FROM PUBLIC;
 
 CREATE FUNCTION _insert_graph(
     jobs new_job[],
-    in_order boolean,
+    one_by_one boolean,
     max_wait interval,
     folded integer[],
     children integer[],
@@ -126,7 +126,7 @@ BEGIN
             format('must name an earlier job of the batch: %s', coalesce((given.place - 1)::text, given.id::text))
         );
     END LOOP;
-    answers := ARRAY(SELECT a FROM _insert_batch(jobs, in_order, false, max_wait, folded) AS a);
+    answers := ARRAY(SELECT a FROM _insert_batch(jobs, one_by_one, false, max_wait, folded) AS a);
     IF (answers[1]).outcome NOT IN ('busy', 'rejected') THEN
         FOREACH answer IN ARRAY answers LOOP
             IF answer.place IS NOT NULL THEN

@@ -1,31 +1,17 @@
 //! The words of the queue: names, options, rows, answers. No SQL and no task of tokio stands here.
 
-pub(crate) mod after;
-pub(crate) mod as_parent;
-pub(crate) mod attempt_error;
-pub(crate) mod backfill;
 pub(crate) mod bisection;
-pub(crate) mod count;
 pub(crate) mod event;
-pub(crate) mod filter;
-pub(crate) mod group;
-pub(crate) mod history;
 pub(crate) mod ident;
-pub(crate) mod job;
-pub(crate) mod job_error;
-pub(crate) mod job_json;
-pub(crate) mod kind;
-pub(crate) mod opts;
-pub(crate) mod outcome;
-#[cfg(feature = "periodic")]
-pub(crate) mod periodic;
-pub(crate) mod place_by;
-pub(crate) mod queue;
-pub(crate) mod rate;
+mod jobs;
+mod queues;
 pub(crate) mod remote;
-pub(crate) mod retention;
-pub(crate) mod retry;
 pub(crate) mod state;
 pub mod stored_time;
-pub(crate) mod trace;
-pub(crate) mod wait_result;
+
+pub(crate) use self::jobs::{
+    after, attempt_error, group, job, job_error, opts, outcome, place_by, retry, trace, wait_result,
+};
+#[cfg(feature = "periodic")]
+pub(crate) use self::queues::periodic;
+pub(crate) use self::queues::{backfill, count, filter, history, kind, queue, rate, retention};

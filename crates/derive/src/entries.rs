@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
-use syn::parse::Parser;
+use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Ident, LitInt, LitStr, Meta, Token};
 
@@ -112,56 +112,43 @@ impl Entry {
         false
     }
 
+    /// The tokens behind `=`. Where there are none, it is reported that the option takes `what`.
+    fn assigned(&self, what: &str, hint: &str, problems: &mut Problems) -> Option<&TokenStream> {
+        match &self.value {
+            Value::Assigned(tokens) if !tokens.is_empty() => Some(tokens),
+            _ => {
+                problems.add(self.span, format!("`{}` takes {what}", self.name), hint);
+                None
+            }
+        }
+    }
+
     /// Reads `name = "text"`.
     pub(crate) fn text(&self, problems: &mut Problems) -> Option<LitStr> {
         let name = &self.name;
         let hint = format!("write `{name} = \"...\"`");
-        match &self.value {
-            Value::Assigned(tokens) if !tokens.is_empty() => {
-                let text = syn::parse2::<LitStr>(tokens.clone());
-                if let Err(error) = &text {
-                    let message = format!("`{name}` takes a string: `{tokens}`");
-                    problems.add(error.span(), message, hint);
-                }
-                text.ok()
-            }
-            _ => {
-                problems.add(self.span, format!("`{name}` takes a string"), hint);
-                None
-            }
-        }
+        let tokens = self.assigned("a string", &hint, problems)?;
+        let text = syn::parse2::<LitStr>(tokens.clone());
+        text.map_err(|error| problems.add(error.span(), format!("`{name}` takes a string: `{tokens}`"), hint)).ok()
     }
 
     /// Reads `name = 1` or `name = -1` within the limits.
     pub(crate) fn integer(&self, min: i64, max: i64, problems: &mut Problems) -> Option<(i64, Span)> {
         let name = &self.name;
         let hint = format!("write `{name} = ...` with a number from {min} to {max}");
-        let tokens = match &self.value {
-            Value::Assigned(tokens) if !tokens.is_empty() => tokens,
-            _ => {
-                problems.add(self.span, format!("`{name}` takes a number"), hint);
-                return None;
-            }
-        };
-        let signed = |input: syn::parse::ParseStream<'_>| {
-            let minus: Option<Token![-]> = input.parse()?;
-            let digits: LitInt = input.parse()?;
-            Ok((minus.is_some(), digits))
-        };
-        let Ok((negative, digits)) = signed.parse2(tokens.clone()) else {
+        let tokens = self.assigned("a number", &hint, problems)?;
+        let signed =
+            |input: ParseStream<'_>| Ok((input.parse::<Option<Token![-]>>()?.is_some(), input.parse::<LitInt>()?));
+        let Ok((is_negative, digits)) = signed.parse2(tokens.clone()) else {
             let span = tokens.clone().into_iter().next().map_or(self.span, |token| token.span());
             problems.add(span, format!("`{name}` takes a number: `{tokens}`"), hint);
             return None;
         };
-        let number = digits
-            .base10_parse::<i64>()
-            .ok()
-            .map(|number| if negative { -number } else { number })
-            .filter(|number| (min..=max).contains(number));
+        let number = digits.base10_parse::<i64>().ok().map(|number| if is_negative { -number } else { number });
+        let number = number.filter(|number| (min..=max).contains(number));
         if number.is_none() {
-            let given = if negative { "-" } else { "" };
-            let message = format!("invalid {name}: {given}{digits}");
-            problems.add(digits.span(), message, hint);
+            let sign = if is_negative { "-" } else { "" };
+            problems.add(digits.span(), format!("invalid {name}: {sign}{digits}"), hint);
         }
         number.map(|number| (number, digits.span()))
     }
@@ -174,18 +161,13 @@ impl Entry {
             problems.add(self.span, format!("`{name}` takes a list of strings"), hint);
             return None;
         };
-        let texts = match Punctuated::<LitStr, Token![,]>::parse_terminated.parse2(tokens.clone()) {
-            Ok(texts) => texts,
-            Err(error) => {
-                let message = format!("`{name}` takes a list of strings: `{tokens}`");
-                problems.add(error.span(), message, hint);
-                return None;
-            }
-        };
-        if texts.is_empty() {
-            problems.add(self.span, format!("empty list: `{name}()`"), hint);
-            return None;
-        }
+        let texts = Punctuated::<LitStr, Token![,]>::parse_terminated.parse2(tokens.clone());
+        let texts = texts.map_err(|error| (error.span(), format!("`{name}` takes a list of strings: `{tokens}`")));
+        let texts = texts.and_then(|texts| match texts.is_empty() {
+            true => Err((self.span, format!("empty list: `{name}()`"))),
+            false => Ok(texts),
+        });
+        let texts = texts.map_err(|(span, message)| problems.add(span, message, hint)).ok()?;
         let mut seen = HashSet::new();
         for text in &texts {
             if !seen.insert(text.value()) {

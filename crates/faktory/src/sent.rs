@@ -79,41 +79,35 @@ struct Source<'a> {
     is_waiting: bool,
 }
 
+/// The source of a row or of a fetched job, whose other fields have the same names.
+macro_rules! source {
+    ($job:expr, $jid:expr, $kept:expr, $is_waiting:expr) => {
+        Source {
+            jid: $jid,
+            kept: $kept,
+            queue: $job.queue.as_str(),
+            kind: $job.kind.as_str(),
+            args: &$job.args,
+            meta: &$job.meta,
+            created_at: $job.created_at,
+            scheduled_at: $job.scheduled_at,
+            max_attempts: $job.max_attempts,
+            errors: &$job.errors,
+            is_waiting: $is_waiting,
+        }
+    };
+}
+
 /// The JSON of a job for the worker that fetched it.
 pub(crate) fn of_fetched(fetched: &Fetched) -> Result<String, Refusal> {
     let Fetched { job, kept, jid } = fetched;
-    let FetchedJob { queue, kind, args, meta, created_at, scheduled_at, max_attempts, errors, .. } = job;
-    json(&Source {
-        jid,
-        kept: kept.as_ref(),
-        queue: queue.as_str(),
-        kind: kind.as_str(),
-        args,
-        meta,
-        created_at: *created_at,
-        scheduled_at: *scheduled_at,
-        max_attempts: *max_attempts,
-        errors,
-        is_waiting: false,
-    })
+    json(&source!(job, jid, kept.as_ref(), false))
 }
 
 /// The JSON of a job that waits or is dead, for patterns.
 pub(crate) fn of_row(row: &JobRow) -> Result<String, Refusal> {
     let kept = kept(&row.meta);
-    json(&Source {
-        jid: &jid(row.id, kept.as_ref()),
-        kept: kept.as_ref(),
-        queue: row.queue.as_str(),
-        kind: row.kind.as_str(),
-        args: &row.args,
-        meta: &row.meta,
-        created_at: row.created_at,
-        scheduled_at: row.scheduled_at,
-        max_attempts: row.max_attempts,
-        errors: &row.errors,
-        is_waiting: row.finalized_at.is_none(),
-    })
+    json(&source!(row, &jid(row.id, kept.as_ref()), kept.as_ref(), row.finalized_at.is_none()))
 }
 
 fn json(source: &Source<'_>) -> Result<String, Refusal> {

@@ -30,14 +30,13 @@ fn periodic_name(name: &str) -> String {
 /// `POST /cron`
 pub(crate) async fn register(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
     let fields = Fields::new(&body, None)?;
-    let missing = |name: &str| Problem::invalid(format!("missing required field: {name}")).detail("field", name);
-    let name = fields.text("name")?.ok_or_else(|| missing("name"))?;
+    let name = fields.text("name")?.ok_or_else(|| Problem::missing("name"))?;
     if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
         return Err(wrong("name", "1 to 100 bytes without control characters", &json!(name)));
     }
     let expression = match fields.text("expression")? {
         Some(expression) => expression,
-        None => fields.text("cron")?.ok_or_else(|| missing("expression"))?,
+        None => fields.text("cron")?.ok_or_else(|| Problem::missing("expression"))?,
     };
     // An interval, which the queue's schedules also take, is no cron expression.
     if expression.starts_with('P') {

@@ -147,9 +147,7 @@ pub(crate) fn read_of(document: &Map<String, Value>, workflow: Option<OfWorkflow
 
 fn kind(document: &Map<String, Value>) -> Result<&str, Problem> {
     match document.get("type") {
-        None | Some(Value::Null) => Err(Problem::invalid("missing required field: type")
-            .detail("field", "type")
-            .detail("validation", "required")),
+        None | Some(Value::Null) => Err(Problem::missing("type").detail("validation", "required")),
         Some(Value::String(kind)) if is_kind(kind) => Ok(kind),
         Some(other) => {
             let must_be =
@@ -189,9 +187,7 @@ fn is_queue(queue: &str) -> bool {
 /// The args: an array. Beside a unique policy also an object, whose members the policy can name.
 fn args<'a>(document: &'a Map<String, Value>, fields: Fields<'_>) -> Result<&'a Value, Problem> {
     match document.get("args") {
-        None => Err(Problem::invalid("missing required field: args")
-            .detail("field", "args")
-            .detail("validation", "required")),
+        None => Err(Problem::missing("args").detail("validation", "required")),
         Some(args @ Value::Array(_)) => Ok(args),
         Some(args @ Value::Object(_)) if fields.get("unique").is_some() => Ok(args),
         Some(other) => Err(wrong("args", "an array, or beside a unique policy an object", other)),

@@ -33,27 +33,15 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn object(&self, name: &str) -> Result<Option<&'a Map<String, Value>>, Problem> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::Object(members)) => Ok(Some(members)),
-            Some(other) => Err(wrong(name, "an object", other)),
-        }
+        typed(name, "an object", self.get(name), Value::as_object)
     }
 
     pub(crate) fn array(&self, name: &str) -> Result<Option<&'a Vec<Value>>, Problem> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::Array(items)) => Ok(Some(items)),
-            Some(other) => Err(wrong(name, "an array", other)),
-        }
+        typed(name, "an array", self.get(name), Value::as_array)
     }
 
     pub(crate) fn is_set(&self, name: &str) -> Result<bool, Problem> {
-        match self.get(name) {
-            None => Ok(false),
-            Some(Value::Bool(is_set)) => Ok(*is_set),
-            Some(other) => Err(wrong(name, "true or false", other)),
-        }
+        Ok(typed(name, "true or false", self.get(name), Value::as_bool)?.unwrap_or_default())
     }
 
     /// A length in milliseconds under the one name, or in seconds under the other: above 0, at most a hundred years.
@@ -72,10 +60,7 @@ impl<'a> Fields<'a> {
 
 /// A member that must be a text if it is there.
 pub(crate) fn text<'a>(name: &str, given: Option<&'a Value>) -> Result<Option<&'a str>, Problem> {
-    match given {
-        None | Some(Value::Null) => Ok(None),
-        Some(given) => exact::text(given).map(Some).ok_or_else(|| wrong(name, "a string", given)),
-    }
+    typed(name, "a string", given, exact::text)
 }
 
 /// The member of a document that is an object, if it is there.
@@ -83,11 +68,18 @@ pub(crate) fn object<'a>(
     document: &'a Map<String, Value>,
     name: &str,
 ) -> Result<Option<&'a Map<String, Value>>, Problem> {
-    match document.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(members)) => Ok(Some(members)),
-        Some(other) => Err(wrong(name, "an object", other)),
-    }
+    typed(name, "an object", document.get(name), Value::as_object)
+}
+
+/// A value of one type. `None`: null, or none.
+fn typed<'a, T>(
+    name: &str,
+    must_be: &str,
+    given: Option<&'a Value>,
+    read: impl FnOnce(&'a Value) -> Option<T>,
+) -> Result<Option<T>, Problem> {
+    let Some(given) = given.filter(|given| !given.is_null()) else { return Ok(None) };
+    read(given).map(Some).ok_or_else(|| wrong(name, must_be, given))
 }
 
 /// The error of a member with a value that it cannot have.

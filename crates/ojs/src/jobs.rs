@@ -146,10 +146,7 @@ pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>
     let was_cancelled = !before.state.is_final() && !door.client.cancel([id]).await?.is_empty();
     let row = find(&door.client, "job", id).await?;
     if !was_cancelled {
-        let state = state::state_name(row.state);
-        return Err(Problem::conflict(format!("job {id} cannot be cancelled: its state is {state}"))
-            .detail("job_id", id.to_string())
-            .detail("current_state", state));
+        return Err(in_wrong_state(&row, "cancelled", ""));
     }
     let mut shown = show::job(&row);
     shown["previous_state"] = json!(state::state_of(before.state, &before.errors));
@@ -163,13 +160,17 @@ pub(crate) async fn activate(State(door): State<Arc<Door>>, Path(id): Path<Strin
     let is_released = before.state == JobState::Pending && !door.client.release([id]).await?.is_empty();
     let row = find(&door.client, "job", id).await?;
     if !is_released {
-        let state = state::state_name(row.state);
-        return Err(Problem::conflict(format!("job {id} cannot be activated: its state is {state}, not pending"))
-            .detail("job_id", id.to_string())
-            .detail("current_state", state));
+        return Err(in_wrong_state(&row, "activated", ", not pending"));
     }
     let mut shown = show::job(&row);
     shown["activated_at"] = json!(crate::times::text(row.scheduled_at));
     shown["previous_state"] = json!("pending");
     Ok(Answer::ok(json!({ "job": shown })))
+}
+
+fn in_wrong_state(row: &JobRow, verb: &str, but: &str) -> Problem {
+    let (id, state) = (row.id, state::state_name(row.state));
+    Problem::conflict(format!("job {id} cannot be {verb}: its state is {state}{but}"))
+        .detail("job_id", id.to_string())
+        .detail("current_state", state)
 }

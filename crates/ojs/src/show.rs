@@ -28,24 +28,31 @@ struct Parts<'a> {
     details: &'a Details,
 }
 
+/// The parts of a row or of a fetched job, whose other fields have the same names.
+macro_rules! parts {
+    ($job:expr, $id:expr, $state:expr, $started_at:expr, $details:expr) => {
+        parts(&Parts {
+            id: $id,
+            kind: $job.kind.as_str(),
+            queue: $job.queue.as_str(),
+            state: $state,
+            args: &$job.args,
+            meta: &$job.meta,
+            priority: $job.priority,
+            attempts: ($job.attempt, $job.max_attempts),
+            created_at: $job.created_at,
+            scheduled_at: $job.scheduled_at,
+            started_at: $started_at,
+            errors: &$job.errors,
+            progress: $job.progress.as_ref(),
+            details: $details,
+        })
+    };
+}
+
 /// A stored job.
 pub(crate) fn job(row: &JobRow) -> Value {
-    let mut shown = parts(&Parts {
-        details: &Details::of(&row.meta),
-        id: row.id,
-        kind: row.kind.as_str(),
-        queue: row.queue.as_str(),
-        state: row.state,
-        args: &row.args,
-        meta: &row.meta,
-        priority: row.priority,
-        attempts: (row.attempt, row.max_attempts),
-        created_at: row.created_at,
-        scheduled_at: row.scheduled_at,
-        started_at: row.attempted_at,
-        errors: &row.errors,
-        progress: row.progress.as_ref(),
-    });
+    let mut shown = parts!(row, row.id, row.state, row.attempted_at, &Details::of(&row.meta));
     let has_expired = row.errors.last().is_some_and(|last| last.code.as_deref() == Some("expired"));
     let mut put = |name: &str, value: Option<Value>| {
         shown.extend(value.map(|value| (name.to_owned(), value)));
@@ -69,22 +76,7 @@ pub(crate) fn job(row: &JobRow) -> Value {
 
 /// A job that was just fetched.
 pub(crate) fn fetched(job: &FetchedJob, details: &Details, started_at: OffsetDateTime) -> Map<String, Value> {
-    let mut shown = parts(&Parts {
-        details,
-        id: job.run.id,
-        kind: job.kind.as_str(),
-        queue: job.queue.as_str(),
-        state: JobState::Running,
-        args: &job.args,
-        meta: &job.meta,
-        priority: job.priority,
-        attempts: (job.attempt, job.max_attempts),
-        created_at: job.created_at,
-        scheduled_at: job.scheduled_at,
-        started_at: Some(started_at),
-        errors: &job.errors,
-        progress: job.progress.as_ref(),
-    });
+    let mut shown = parts!(job, job.run.id, JobState::Running, Some(started_at), details);
     shown.insert("reserved_until".to_owned(), json!(text(job.reserved_until)));
     shown
 }

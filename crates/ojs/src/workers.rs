@@ -95,7 +95,7 @@ pub(crate) async fn nack(State(door): State<Arc<Door>>, Object(body): Object) ->
         return Ok(Answer::ok(report(&row)));
     }
     let Some(error) = fields.object("error")? else {
-        return Err(Problem::invalid("missing required field: error").detail("field", "error"));
+        return Err(Problem::missing("error"));
     };
     let class = error_text("details.error_class", error.get("details").and_then(|details| details.get("error_class")))?;
     let of_type = error_text("type", error.get("type"))?.or(class);
@@ -125,7 +125,7 @@ fn error_text<'a>(name: &str, given: Option<&'a Value>) -> Result<Option<&'a str
 async fn reported(door: &Door, body: &Map<String, Value>) -> Result<Held, Problem> {
     let fields = Fields::new(body, None)?;
     let Some(id) = fields.text("job_id")? else {
-        return Err(Problem::invalid("missing required field: job_id").detail("field", "job_id"));
+        return Err(Problem::missing("job_id"));
     };
     door.runs.find(&door.client, known_id("job", id)?, worker(fields)?).await
 }
@@ -176,7 +176,7 @@ fn report(row: &JobRow) -> Value {
 pub(crate) async fn heartbeat(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
     let fields = Fields::new(&body, None)?;
     let Some(worker) = worker(fields)? else {
-        return Err(Problem::invalid("missing required field: worker_id").detail("field", "worker_id"));
+        return Err(Problem::missing("worker_id"));
     };
     let asked = fields.length("visibility_timeout_ms", "visibility_timeout")?;
     let ids = names(&body, "active_jobs", 0)?.into_iter().filter_map(|id| known_id("job", &id).ok());

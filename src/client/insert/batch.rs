@@ -20,7 +20,7 @@ impl FoldedBatch {
     /// sent differ. `may_exist`: whether a row may be there already. The edges are those of the inputs.
     pub(super) fn fold(mut rows: Vec<NewRow>, may_exist: bool, edges: Vec<Edge>) -> Self {
         let firsts = if may_exist || rows.iter().any(needs_order) { None } else { firsts(&rows) };
-        let in_order = firsts.is_none();
+        let one_by_one = firsts.is_none();
         let leaders = match firsts {
             Some(firsts) => leave_out(&mut rows, &firsts),
             None => (0..rows.len()).collect(),
@@ -31,7 +31,7 @@ impl FoldedBatch {
             folded
         });
         let edges = if folded.is_some() { of_leaders(edges, &leaders) } else { edges };
-        Self { batch: InsertBatch { rows, in_order, may_exist, is_each: false, folded, edges }, leaders }
+        Self { batch: InsertBatch { rows, one_by_one, may_exist, is_each: false, folded, edges }, leaders }
     }
 }
 

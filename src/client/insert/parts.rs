@@ -79,7 +79,7 @@ async fn insert_each(
     batch: InsertBatch,
     max_wait: Option<Duration>,
 ) -> Result<Vec<Option<Answer>>> {
-    let InsertBatch { rows, in_order, may_exist, is_each, folded, edges: _ } = batch;
+    let InsertBatch { rows, one_by_one, may_exist, is_each, folded, edges: _ } = batch;
     let has_keys = rows.iter().any(|row| row.claim.is_some());
     // The order of work is that of the batch, though the keys have an order of their own.
     let now = match has_keys || may_exist {
@@ -98,7 +98,7 @@ async fn insert_each(
         };
         let part = places.iter().filter_map(|place| rows[*place].take()).map(due).collect();
         let folded = folded.as_ref().map(|folded| places.iter().map(|place| folded[*place]).collect());
-        let mut part = InsertBatch { rows: part, in_order, may_exist, is_each, folded, edges: Vec::new() };
+        let mut part = InsertBatch { rows: part, one_by_one, may_exist, is_each, folded, edges: Vec::new() };
         let answered = store::insert(connection, client.statements(), &mut part, max_wait).await?;
         for (place, answer) in places.iter().zip(answered) {
             let Some(mut answer) = answer else { continue };

@@ -33,7 +33,7 @@ pub(crate) struct InsertBatch {
     pub(crate) rows: Vec<NewRow>,
     /// Whether keys are taken one by one from the start, as equal keys in the batch, ids that may be there already and
     /// every `on_conflict` but `ignore` need.
-    pub(crate) in_order: bool,
+    pub(crate) one_by_one: bool,
     /// Whether ids may be there already.
     pub(crate) may_exist: bool,
     /// Whether the rows are of several callers, so that a rejection is only its own row's.
@@ -47,7 +47,7 @@ pub(crate) struct InsertBatch {
 impl InsertBatch {
     /// Whether no row of it can meet a row that exists.
     fn is_plain(&self) -> bool {
-        !self.in_order && self.edges.is_empty() && self.rows.iter().all(|row| row.claim.is_none())
+        !self.one_by_one && self.edges.is_empty() && self.rows.iter().all(|row| row.claim.is_none())
     }
 }
 
@@ -63,9 +63,9 @@ pub(crate) async fn insert(
     if batch.is_plain() {
         return insert_plain(connection, statements, &mut batch.rows).await;
     }
-    let InsertBatch { rows, in_order, may_exist, is_each, folded, edges } = batch;
+    let InsertBatch { rows, one_by_one, may_exist, is_each, folded, edges } = batch;
     if let ([row], None, true) = (rows.as_slice(), &folded, edges.is_empty()) {
-        let is_quick = !*in_order && max_wait.is_none();
+        let is_quick = !*one_by_one && max_wait.is_none();
         let answered = match is_quick {
             true => insert_quickly(connection, statements, row).await?,
             false => insert_one(connection, statements, row, *may_exist, max_wait).await?,
@@ -75,10 +75,10 @@ pub(crate) async fn insert(
     let max_wait = max_wait.map(interval);
     let inserting = if edges.is_empty() {
         let inserting = Columns::of_batch(query(&statements.insert_batch), rows).any(*may_exist);
-        inserting.bind(*in_order).bind(*is_each).bind(max_wait).bind(&*folded)
+        inserting.bind(*one_by_one).bind(*is_each).bind(max_wait).bind(&*folded)
     } else {
         let inserting = Columns::of_batch(query(&statements.insert_graph), rows).any(*may_exist);
-        bind_edges(inserting.bind(*in_order).bind(max_wait).bind(&*folded), edges)
+        bind_edges(inserting.bind(*one_by_one).bind(max_wait).bind(&*folded), edges)
     };
     let answered = inserting.fetch_all(connection).await?;
     let mut answers = deal(std::mem::take(rows), &answered, Answer::of_unique)?;

@@ -1,4 +1,4 @@
--- Inserts jobs and the edges between them. The jobs are inserted as in insert_batch.sql. $25 to $27 are the in_order,
+-- Inserts jobs and the edges between them. The jobs are inserted as in insert_batch.sql. $25 to $27 are the one_by_one,
 -- the max_wait and the folded of _insert_batch, $28 to $31 the edges.
 SELECT
     r.place, r.outcome, r.replaced, r.earlier, clock_timestamp() AS answered_at,

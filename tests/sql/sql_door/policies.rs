@@ -18,7 +18,16 @@ const NOT_UNIQUE: &str = "not unique";
 
 /// What SQL makes of a document: the claim's terms, or the error's message.
 pub(super) async fn read(database: &Database, document: &Value) -> Result<String, String> {
-    let text = "SELECT c.*
+    let text = "SELECT
+            c.*,
+            concat_ws(
+                ' ', c.on_conflict, (c.changes).args,
+                CASE
+                    WHEN c.on_conflict = 'update'
+                        THEN coalesce((extract(epoch FROM (c.changes).max_delay) * 1000000)::bigint, 0)
+                END,
+                (c.changes).max_items
+            ) AS terms
         FROM {schema}._job_claim('k', '{\"a\": 1}', 'q', '{}', 0, NULL, '2026-02-12 15:15Z', $1) AS c";
     let row = sqlx::query(database.sql(text)).bind(document).fetch_one(database.pool()).await;
     match row {
@@ -42,7 +51,7 @@ pub(super) async fn read(database: &Database, document: &Value) -> Result<String
                 length("ttl"),
                 row.get::<bool, _>("until_start"),
                 row.get::<bool, _>("discard_on_reentry"),
-                row.get::<&str, _>("on_conflict"),
+                row.get::<&str, _>("terms"),
                 row.get::<&str, _>("unique_key"),
             ))
         }

@@ -35,10 +35,10 @@ impl Sender {
             self.is_over = true;
             return None;
         };
-        let in_order = needs_order(&first.row);
+        let one_by_one = needs_order(&first.row);
         let mut taken = 0;
         let is_alike = |insert: &mut SharedInsert| {
-            let is_taken = taken < MAX_BATCH && needs_order(&insert.row) == in_order;
+            let is_taken = taken < MAX_BATCH && needs_order(&insert.row) == one_by_one;
             taken += usize::from(is_taken);
             is_taken
         };
