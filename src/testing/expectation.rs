@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
@@ -90,27 +91,13 @@ impl<'a> Expectation<'a> {
 
     /// With args that contain these, as by PostgreSQL's `@>`: objects may have more members, at every
     /// level, and arrays more items. A whole typed job expects each of its fields.
-    pub fn args(mut self, args: impl Serialize) -> Self {
-        match serde_json::to_value(args) {
-            Ok(args) => {
-                return self
-                    .filtered("args", format!("args containing {args}"), move |filter| filter.args(args.clone()));
-            }
-            Err(error) => self.problem = Some(format!("the expected args do not serialise: {error}")),
-        }
-        self
+    pub fn args(self, args: impl Serialize) -> Self {
+        self.containing("args", args, |filter, args| filter.args(args))
     }
 
     /// With meta that contains this.
-    pub fn meta(mut self, meta: impl Serialize) -> Self {
-        match serde_json::to_value(meta) {
-            Ok(meta) => {
-                return self
-                    .filtered("meta", format!("meta containing {meta}"), move |filter| filter.meta(meta.clone()));
-            }
-            Err(error) => self.problem = Some(format!("the expected meta does not serialise: {error}")),
-        }
-        self
+    pub fn meta(self, meta: impl Serialize) -> Self {
+        self.containing("meta", meta, |filter, meta| filter.meta(meta))
     }
 
     /// In this state now.
@@ -187,6 +174,22 @@ impl<'a> Expectation<'a> {
     pub async fn check_absent(mut self) -> Result<(), String> {
         self.count = Some(0);
         self.check().await.map(drop)
+    }
+
+    fn containing(
+        mut self,
+        name: &'static str,
+        expected: impl Serialize,
+        add: fn(JobFilter, Value) -> JobFilter,
+    ) -> Self {
+        match serde_json::to_value(expected) {
+            Ok(expected) => self
+                .filtered(name, format!("{name} containing {expected}"), move |filter| add(filter, expected.clone())),
+            Err(error) => {
+                self.problem = Some(format!("the expected {name} cannot be serialised: {error}"));
+                self
+            }
+        }
     }
 
     fn filtered(

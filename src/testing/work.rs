@@ -211,11 +211,13 @@ impl fmt::Debug for Work<'_> {
 }
 
 /// The failure of a worker: it returned an error, or panicked.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The worker's own error.
+    #[error(transparent)]
     Error(BoxError),
     /// The panic's message.
+    #[error("panicked: {0}")]
     Panic(String),
 }
 
@@ -231,24 +233,6 @@ impl Failure {
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         match self {
             Failure::Error(error) => error.downcast_ref(),
-            Failure::Panic(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Error(error) => error.fmt(f),
-            Failure::Panic(message) => write!(f, "panicked: {message}"),
-        }
-    }
-}
-
-impl std::error::Error for Failure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Failure::Error(error) => error.source(),
             Failure::Panic(_) => None,
         }
     }

@@ -1,13 +1,14 @@
 //! A policy as a JSON document: OJS's `UniquePolicy`, and the members that uniqueue adds.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Map, Value, json};
-use uniqueue_policy::{Given, JobState, KeyArgs, Length, OnConflict, OnReentry, Policy, Update};
+use serde_json::{Value, json};
+use uniqueue_policy::{Given, JobState, KeyArgs, Length, OnConflict, OnReentry, Part, Policy, Update};
 
 use crate::error::{Error, Result};
-use crate::json::{canonical_json, parse_json};
+use crate::json::{Flaw, canonical_json, parse_json};
 use crate::unique::flaw::invalid;
 use crate::unique::key::checked;
 use crate::unique::policy::UniquePolicy;
@@ -113,29 +114,30 @@ impl UniquePolicy {
             return Ok(Value::Null);
         }
         self.check()?;
-        let mut document = Map::new();
-        let mut put = |name: &str, value: Value| document.insert(name.to_owned(), value);
-        match &self.key {
-            Some(Ok(text)) => drop(put("key", json!(text))),
-            // `check` has refused it.
-            Some(Err(flaw)) => return Err(flaw.clone().in_key()),
-            None => self.put_dimensions(&mut put),
-        }
-        let window = self.terms.window.map(Length::from);
-        put_lengths(&mut put, [("period", self.terms.period), ("ttl", self.terms.ttl), ("window", window)]);
-        let states: Vec<_> = self.terms.states.iter().map(ojs_state).collect();
-        put("states", json!(states));
-        put("on_conflict", json!(self.terms.on_conflict));
-        if self.terms.on_conflict == OnConflict::Update {
-            put_update(&mut put, self.terms.update);
-        }
-        if self.terms.until_start {
-            put("until", json!("start"));
-        }
-        if self.terms.on_reentry == OnReentry::Discard {
-            put("on_reentry", json!("discard"));
-        }
-        Ok(Value::Object(document))
+        let key = self.key.clone().transpose().map_err(Flaw::in_key)?;
+        let (parts, terms, update) = (&self.parts, &self.terms, self.terms.changes());
+        let exact = |length: Option<Duration>| length.map(|length| Length::from(length).to_string());
+        let members = [
+            ("key", json!(key)),
+            ("keys", json!(key.is_none().then(|| self.dimensions()))),
+            ("exclude_type", json!((!parts.has_kind).then_some(true))),
+            ("args_keys", json!(self.arg_names(true))),
+            ("optional_args_keys", json!(self.arg_names(false))),
+            ("meta_keys", json!(parts.meta.as_ref().map(|parts| parts.iter().map(Part::given).collect::<Vec<_>>()))),
+            ("period", json!(terms.period.map(|length| length.to_string()))),
+            ("ttl", json!(terms.ttl.map(|length| length.to_string()))),
+            ("window", json!(exact(terms.window))),
+            ("states", terms.states.iter().map(ojs_state).collect()),
+            ("on_conflict", json!(terms.on_conflict)),
+            ("update", json!(update.map(Update::args))),
+            ("max_items", json!(update.and_then(Update::item_limit))),
+            ("debounce", json!(exact(update.and_then(Update::delay)))),
+            ("max_delay", json!(exact(update.and_then(Update::max_delay)))),
+            ("until", json!(terms.until_start.then_some("start"))),
+            ("on_reentry", json!((terms.on_reentry == OnReentry::Discard).then_some("discard"))),
+        ];
+        let given = members.into_iter().filter(|(_, value)| !value.is_null());
+        Ok(Value::Object(given.map(|(name, value)| (name.to_owned(), value)).collect()))
     }
 
     /// The same without a default for the time of its jobs.
@@ -145,31 +147,22 @@ impl UniquePolicy {
         self
     }
 
-    fn put_dimensions(&self, put: &mut impl FnMut(&str, Value) -> Option<Value>) {
+    fn dimensions(&self) -> Vec<&'static str> {
         let dimensions = [
             (self.parts.has_kind, "type"),
             (self.parts.has_queue, "queue"),
             (self.needs_args(), "args"),
             (self.needs_meta(), "meta"),
         ];
-        let keys: Vec<_> = dimensions.iter().filter(|(is_in, _)| *is_in).map(|(_, name)| *name).collect();
-        put("keys", json!(keys));
-        if !self.parts.has_kind {
-            put("exclude_type", json!(true));
-        }
-        if let KeyArgs::Parts(parts) = &self.parts.args {
-            for (name, is_required) in [("args_keys", true), ("optional_args_keys", false)] {
-                let names: Vec<_> =
-                    parts.iter().filter(|part| part.is_required() == is_required).map(|part| part.given()).collect();
-                if !names.is_empty() {
-                    put(name, json!(names));
-                }
-            }
-        }
-        if let Some(parts) = &self.parts.meta {
-            let names: Vec<_> = parts.iter().map(|part| part.given()).collect();
-            put("meta_keys", json!(names));
-        }
+        dimensions.into_iter().filter(|(is_in, _)| *is_in).map(|(_, name)| name).collect()
+    }
+
+    /// The members of the args that are chosen: those that the job must have, or those that it may lack. `None`: there are
+    /// none.
+    fn arg_names(&self, are_required: bool) -> Option<Vec<&str>> {
+        let KeyArgs::Parts(parts) = &self.parts.args else { return None };
+        let chosen = parts.iter().filter(|part| part.is_required() == are_required);
+        Some(chosen.map(Part::given).collect::<Vec<_>>()).filter(|names| !names.is_empty())
     }
 }
 
@@ -203,27 +196,6 @@ fn given(value: &Value) -> Given<'_> {
     }
 }
 
-fn put_update(put: &mut impl FnMut(&str, Value) -> Option<Value>, update: Update) {
-    put("update", json!(update.args()));
-    if let Some(max_items) = update.item_limit() {
-        put("max_items", json!(max_items));
-    }
-    let delays = [("debounce", update.delay()), ("max_delay", update.max_delay())];
-    put_lengths(put, delays.map(|(name, length)| (name, length.map(Length::from))));
-}
-
-fn put_lengths<const N: usize>(
-    put: &mut impl FnMut(&str, Value) -> Option<Value>,
-    lengths: [(&str, Option<Length>); N],
-) {
-    for (name, length) in lengths {
-        if let Some(length) = length {
-            put(name, json!(length.to_string()));
-        }
-    }
-}
-
-/// Reads the JSON text of an OJS document, as [`UniquePolicy::from_ojs`].
 impl FromStr for UniquePolicy {
     type Err = Error;
 
@@ -262,8 +234,6 @@ mod reading;
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::unique::{UniqueScope, Until};
 

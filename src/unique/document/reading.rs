@@ -1,7 +1,5 @@
 //! Policy documents: what is accepted, and how each mistake is named.
 
-use std::time::Duration;
-
 use serde_json::json;
 use uniqueue_policy::{StateSet, UniqueScope};
 

@@ -269,31 +269,19 @@ impl JobRow {
     ///
     /// [`Error::InvalidJson`] when the stored args do not fit the type.
     pub fn args_as<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_str(self.args.get()).map_err(|error| Error::InvalidJson {
-            what: "args",
-            kind: self.kind.to_string(),
-            problem: error.to_string(),
-        })
+        serde_json::from_str(self.args.get()).map_err(|error| unread("args", self.kind.as_str(), &error))
     }
-}
 
-impl JobRow {
     /// Reads the output as a typed value. `None`: it has none, as every job that has not completed.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidJson`] when the stored output does not fit the type.
     pub fn output_as<T: DeserializeOwned>(&self) -> Result<Option<T>> {
-        let Some(output) = &self.output else { return Ok(None) };
-        T::deserialize(output).map(Some).map_err(|error| Error::InvalidJson {
-            what: "output",
-            kind: self.kind.to_string(),
-            problem: error.to_string(),
-        })
+        let output = self.output.as_ref().map(T::deserialize).transpose();
+        output.map_err(|error| unread("output", self.kind.as_str(), &error))
     }
-}
 
-impl JobRow {
     /// The job as the holder of its key, at the given time. `None`: it has no key.
     pub(crate) fn claim_at(&self, now: OffsetDateTime) -> Option<Duplicate> {
         Some(Duplicate {
@@ -306,6 +294,11 @@ impl JobRow {
             unique_until: self.unique_until,
         })
     }
+}
+
+/// The error of a stored value that does not fit a type.
+fn unread(what: &'static str, kind: &str, error: &serde_json::Error) -> Error {
+    Error::InvalidJson { what, kind: kind.to_owned(), problem: error.to_string() }
 }
 
 /// The result of an insert.

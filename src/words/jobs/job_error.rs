@@ -41,9 +41,10 @@ const MAX_TYPE_BYTES: usize = 256;
 /// the outermost value of each property counts, and one permanent error makes the whole chain permanent.
 ///
 /// An error that is no `JobError` has the type of the worker's `Result`, and no code.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 #[must_use]
-pub struct JobError(Cause);
+pub struct JobError(#[source] Cause);
 
 /// An error and its properties. It is found in the chain of sources even behind a wrapper that hides the type of the
 /// wrapped error, as anyhow's does.
@@ -129,8 +130,9 @@ impl JobError {
 /// }
 /// # assert_eq!(charge("0").unwrap_err().to_string(), "nothing to charge");
 /// ```
-#[derive(Debug)]
-pub struct Permanent(Cause);
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Permanent(#[source] Cause);
 
 impl Permanent {
     /// Marks an error, or a text, as permanent.
@@ -158,33 +160,9 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a Caus
     successors(Some(error), |&error| error.source()).filter_map(|error| error.downcast_ref::<Cause>())
 }
 
-impl fmt::Display for JobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Permanent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
-    }
-}
-
-impl Error for JobError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.0)
-    }
-}
-
-impl Error for Permanent {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&self.0)
     }
 }
 
