@@ -63,6 +63,7 @@ pub(crate) enum SuspectLimit {
     /// Jobs that crashed once, up to this number, and then other jobs.
     AtMost(i32),
     /// One that crashed more than once, and no other job.
+    #[cfg(feature = "testing")]
     OneAlone,
 }
 
@@ -97,6 +98,7 @@ pub(crate) async fn fetch(
     let (suspects, is_alone) = match suspects {
         SuspectLimit::Planned => (None, false),
         SuspectLimit::AtMost(count) => (Some(count), false),
+        #[cfg(feature = "testing")]
         SuspectLimit::OneAlone => (Some(1), true),
     };
     let rows = query(&statements.fetch)

@@ -46,6 +46,7 @@ impl<'r> Columns<'r> {
     }
 
     /// The group of a row alone.
+    #[cfg(feature = "periodic")]
     pub(in crate::store) fn group_alone(self) -> Query {
         self.group().query
     }
