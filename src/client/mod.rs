@@ -17,7 +17,6 @@ mod look_up;
 #[cfg(feature = "migrate")]
 mod migration;
 pub(crate) mod own_connections;
-mod passed;
 #[cfg(feature = "periodic")]
 mod periodic;
 pub(crate) mod ping;
@@ -29,6 +28,7 @@ mod relatives;
 mod remote;
 mod schema_check;
 mod subscribe;
+mod testing_clock;
 pub(crate) mod time_limit;
 mod url;
 mod wait;

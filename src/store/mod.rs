@@ -12,8 +12,6 @@ mod change_log;
 mod explain;
 mod fetch;
 mod fetch_answer;
-#[cfg(feature = "testing")]
-mod find;
 mod finish;
 mod history;
 mod insert;
@@ -42,6 +40,8 @@ mod set_aside;
 mod shift;
 mod single_reads;
 mod statements;
+#[cfg(feature = "testing")]
+mod testing;
 mod transaction;
 
 pub(crate) use self::backfill::{
@@ -52,8 +52,6 @@ pub(crate) use self::change_log::{LogEntry, log_change};
 pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};
 pub(crate) use self::fetch_answer::{FetchPlan, Fetched, Unreadable, Visited};
-#[cfg(feature = "testing")]
-pub(crate) use self::find::{held_back, next_job, start_job};
 pub(crate) use self::finish::{
     EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict, finish, locked, not_completed, still_held,
 };
@@ -100,6 +98,8 @@ pub(crate) use self::set_aside::{FailedFetch, is_of_values, set_aside};
 pub(crate) use self::shift::{move_periodic, shift_times};
 pub(crate) use self::single_reads::{database_time, deletes_completed, final_jobs, holder, job_by_id};
 pub(crate) use self::statements::Statements;
+#[cfg(feature = "testing")]
+pub(crate) use self::testing::{held_back, next_job, start_job};
 pub(crate) use self::transaction::{
     begin_limited, begin_look_up, begin_read_committed, begin_savepoint, commit, end_savepoint, has_open_transaction,
     limit_statements, restore_statement_limit, settle, settle_within,

@@ -10,8 +10,8 @@ use uniqueue_policy::{Given, JobState, KeyArgs, Length, OnConflict, OnReentry, P
 use crate::error::{Error, Result};
 use crate::json::{Flaw, canonical_json, parse_json};
 use crate::unique::flaw::invalid;
-use crate::unique::key::checked;
 use crate::unique::policy::UniquePolicy;
+use crate::unique::raw_key::checked;
 
 impl UniquePolicy {
     /// Reads OJS's `UniquePolicy` document, with OJS's defaults.

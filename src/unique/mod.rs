@@ -42,8 +42,8 @@ mod duplicate;
 mod fingerprint;
 mod flaw;
 mod in_words;
-mod key;
 mod policy;
+mod raw_key;
 mod resolve;
 mod select;
 mod zizq;
@@ -51,8 +51,8 @@ mod zizq;
 pub use claim::Claim;
 pub use duplicate::{Duplicate, RefusedRetry};
 pub use fingerprint::Subject;
-pub use key::{MAX_KEY_BYTES, UniqueKey};
 pub use policy::UniquePolicy;
+pub use raw_key::{MAX_KEY_BYTES, UniqueKey};
 pub(crate) use select::named_args;
 #[doc(inline)]
 pub use uniqueue_policy::{

@@ -6,7 +6,7 @@ use std::time::Duration;
 use uniqueue_policy::{KeyArgs, KeyParts, Length, OnConflict, Part, Preset, StateSet, Terms, UniqueScope};
 
 use crate::json::Flaw;
-use crate::unique::key::{UniqueKey, checked};
+use crate::unique::raw_key::{UniqueKey, checked};
 
 /// A rule that makes unique keys: which parts make a job "the same" as another, in which states
 /// and for how long it claims its key, and how its insert reacts to a holder.

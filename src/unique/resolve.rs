@@ -9,8 +9,8 @@ use crate::period;
 use crate::unique::claim::{self, Claim};
 use crate::unique::fingerprint::{Fingerprint, Subject};
 use crate::unique::flaw::invalid;
-use crate::unique::key::sha256_hex;
 use crate::unique::policy::UniquePolicy;
+use crate::unique::raw_key::sha256_hex;
 use crate::unique::select::{Selected, named_args};
 
 /// The longest canonical text that is the key of a group itself.

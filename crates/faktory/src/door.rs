@@ -14,7 +14,7 @@ use crate::fetches::Fetches;
 use crate::hello::Users;
 use crate::limits::{ConnectionLimit, Limits};
 use crate::reserved::AllReserved;
-use crate::results::Results;
+use crate::result_batches::Results;
 use crate::workers::Workers;
 
 /// How many long lines are read and worked on at once.

@@ -20,7 +20,7 @@ use crate::door::Door;
 use crate::fetches::{self, Fetches};
 use crate::hello::{Guard, Rights, Users};
 use crate::limits::Limits;
-use crate::results::{self, Results};
+use crate::result_batches::{self, Results};
 use crate::session::{self, AnyStream};
 
 /// How long commands may take after a stop.
@@ -134,10 +134,10 @@ impl Server {
         let end_fetches = CancellationToken::new();
         services.spawn(fetches::run(client.clone(), requests, end_fetches.clone()));
         let (locking, locked) = mpsc::unbounded_channel();
-        for _ in 0..results::AT_ONCE {
-            services.spawn(results::run(client.clone(), queue.clone(), locking.clone()));
+        for _ in 0..result_batches::AT_ONCE {
+            services.spawn(result_batches::run(client.clone(), queue.clone(), locking.clone()));
         }
-        services.spawn(results::run_locked(client.clone(), locked));
+        services.spawn(result_batches::run_locked(client.clone(), locked));
         services.spawn(upkeep(Arc::clone(&door)));
         Self { door, services, sessions: TaskTracker::new(), end_fetches }
     }

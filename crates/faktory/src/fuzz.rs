@@ -3,7 +3,7 @@
 use crate::command::{Command, MutationFilter};
 use crate::payload::{Payload, sent_args};
 use crate::reply::parse;
-use crate::{glob, hello, verdict};
+use crate::{ack, glob, hello};
 
 /// Reads each line as a greeting and as a command, with all that the command holds.
 #[doc(hidden)]
@@ -21,7 +21,7 @@ pub fn fuzz(bytes: &[u8]) {
                 let text = String::from_utf8_lossy(bytes);
                 let _ = glob::matches(&regexp.unwrap_or_default(), &text);
             }
-            Ok(Command::Fail(failure)) => drop(verdict::job_error(failure, line.len() as u64 % 50)),
+            Ok(Command::Fail(failure)) => drop(ack::job_error(failure, line.len() as u64 % 50)),
             Ok(_) => {}
             Err(refusal) => assert!(!refusal.to_string().contains(['\r', '\n']), "it would begin another reply"),
         }

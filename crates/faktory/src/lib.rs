@@ -22,6 +22,7 @@
 //!                                   └─ mutate, queues, info
 //! ```
 
+mod ack;
 mod command;
 mod door;
 mod faktory;
@@ -38,10 +39,9 @@ mod push;
 mod queues;
 mod reply;
 mod reserved;
-mod results;
+mod result_batches;
 mod sent;
 mod session;
-mod verdict;
 mod workers;
 
 pub use self::faktory::Faktory;

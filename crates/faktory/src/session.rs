@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use uniqueue::{JobResult, JobRun};
 
+use crate::ack;
 use crate::command::{Command, QueueVerb};
 use crate::door::Door;
 use crate::fetches::{FETCH_WAIT, Wanted, give_back};
@@ -25,7 +26,6 @@ use crate::queues::queue;
 use crate::reply::{Refusal, Reply};
 use crate::sent;
 use crate::sent::Fetched;
-use crate::verdict;
 use crate::workers::{Connected, WorkerState};
 
 /// The name of a worker that gives none.
@@ -241,10 +241,10 @@ async fn answer(door: &Door, identity: &Identity, command: Command) -> Result<Re
             Ok(Reply::Value(json!(refused).to_string()))
         }
         Command::Ack(jid) => {
-            verdict::ack(door, &jid, worker(identity)).await?;
+            ack::ack(door, &jid, worker(identity)).await?;
             Ok(Reply::Ok)
         }
-        Command::Fail(failure) => verdict::fail(door, failure, worker(identity)).await.map(|()| Reply::Ok),
+        Command::Fail(failure) => ack::fail(door, failure, worker(identity)).await.map(|()| Reply::Ok),
         Command::Beat(beat) => match door.workers.beat(&beat.wid, beat.current_state.as_deref()) {
             Some(state) => Ok(match state.word() {
                 Some(word) => Reply::Value(json!({ "state": word }).to_string()),

@@ -10,8 +10,8 @@ use time::{OffsetDateTime, UtcOffset};
 
 use super::Client;
 use super::payload::{check_args, check_meta, read_args};
-use crate::client::passed::TimePassed;
 use crate::client::place_guard::PlaceGuard;
+use crate::client::testing_clock::TimePassed;
 use crate::error::{Error, Result};
 use crate::period;
 use crate::store::{self, NewRow};
@@ -19,11 +19,8 @@ use crate::unique::{OnConflict, Subject, UniquePolicy};
 use crate::words::group::{Group, GroupBy};
 use crate::words::ident::{Kind, NewIds, QueueName};
 use crate::words::job::NewJob;
-use crate::words::opts::{Expiry, InsertOptions, Start, Unique};
+use crate::words::opts::{DEFAULT_MAX_ATTEMPTS, Expiry, InsertOptions, MAX_MAX_ATTEMPTS, Start, Unique};
 use crate::words::place_by::{PlaceBy, member};
-
-const DEFAULT_MAX_ATTEMPTS: u16 = 25;
-const MAX_MAX_ATTEMPTS: u16 = 32_767;
 
 /// The longest wait, as for every other duration. Sums of times stay within what both sides can
 /// write.

@@ -11,6 +11,11 @@ use crate::words::group::GroupBy;
 use crate::words::ident::JobId;
 use crate::words::place_by::PlaceBy;
 
+/// How often a job is tried that does not say, as in the table `job` and in `insert_job`.
+pub(crate) const DEFAULT_MAX_ATTEMPTS: u16 = 25;
+/// What a `smallint` holds.
+pub(crate) const MAX_MAX_ATTEMPTS: u16 = 32_767;
+
 /// How a job is inserted. Every option has a default, and an option that is not set here is taken from the
 /// next layer: the call's options, then the kind's ([`Job::options`](crate::Job::options)), then
 /// the client's ([`ClientBuilder::defaults`](crate::ClientBuilder::defaults)).

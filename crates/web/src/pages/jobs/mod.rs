@@ -2,8 +2,8 @@
 
 mod args;
 mod export;
-mod filters;
-mod query;
+mod filter;
+mod filter_form;
 mod range;
 mod read;
 
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::args::member;
 pub(crate) use self::export::export;
-pub(crate) use self::query::JobQuery;
+pub(crate) use self::filter::JobQuery;
 pub(crate) use self::range::{CLOCKS, Range, SINCE, written};
 pub(crate) use self::read::{Cut, read};
 use crate::access::Right;
@@ -58,7 +58,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let first = query.after.map(|_| query.with(|_| ()));
     let cuts: Vec<_> = asked.answers.iter().filter_map(|(page, (.., cut))| Some((page, cut.as_ref()?))).collect();
     let body = html! {
-        (filters::filters(&page, &query))
+        (filter_form::filters(&page, &query))
         (asked.silent())
         @for (page, cut) in &cuts { (stopped(page, &query, cut)) }
         @if jobs.is_empty() {

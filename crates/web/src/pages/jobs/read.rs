@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 use uniqueue::{Error, JobFilter, JobId, JobRow};
 
-use super::query::JobQuery;
+use super::filter::JobQuery;
 use crate::failure::Failure;
 use crate::page::Page;
 
