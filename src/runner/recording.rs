@@ -25,7 +25,6 @@ use super::result::{self, Ended, RunTimes};
 use super::shared::Shared;
 use crate::error::Result;
 use crate::store::{self, FinishedStates, Hold, Verdict};
-use crate::words::bisection::Bisection;
 use crate::words::ident::JobId;
 use crate::words::state::JobState;
 
@@ -110,11 +109,12 @@ fn keep_latest(shared: &Shared, batch: &mut Vec<Ended>) {
     result::warn_of_stale(&over);
 }
 
-/// Sends a batch that the database rejects part by part. A lock that blocks a result counts as a rejection. Answers with
-/// the results that are still to be sent.
+/// Sends a batch that the database rejects part by part: halves, and halves of those that it rejects, down to single results.
+/// A result that is rejected alone is set aside. A lock that blocks a result counts as a rejection. Answers with the results
+/// that are still to be sent, in their order.
 async fn bisect(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, batch: Vec<Ended>) -> Vec<Ended> {
-    let mut bisection = Bisection::new(batch);
-    bisection.is_exhaustive = true;
+    // The next part is the last.
+    let mut parts = vec![batch];
     let mut rejected_in_a_row = 0;
     loop {
         let is_stopping = shared.signals.drained.is_cancelled();
@@ -122,15 +122,14 @@ async fn bisect(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, batch: Vec<Ended
         if rejected_in_a_row >= MAX_REJECTED_IN_A_ROW && !is_stopping {
             break;
         }
-        let Some(mut part) = bisection.next_part() else { break };
+        let Some(mut part) = parts.pop() else { break };
         let Some(sent) = until_lost(lease, send(shared, lease.id, &part, SHORTEST_LOCK_TIMEOUT)).await else {
-            bisection.put_back(part);
-            lost(shared, bisection.rest()).await;
+            parts.push(part);
+            lost(shared, parts.into_iter().rev().flatten().collect()).await;
             return Vec::new();
         };
         let error = match sent {
             Ok(finished) => {
-                bisection.accepted();
                 rejected_in_a_row = 0;
                 recorded(shared, lease, part, &finished).await;
                 continue;
@@ -142,17 +141,22 @@ async fn bisect(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, batch: Vec<Ended
         if !is_of_rows || (error.is_statement_timeout() && is_stopping) {
             tracing::warn!(%error, "results not recorded yet, trying again");
             recovery::note_failed_send(&mut part, &error);
-            bisection.put_back(part);
+            parts.push(part);
             break;
         }
         if let [ended] = part.as_mut_slice()
             && is_hopeless(&error)
             && replace(&shared.workers, ended, &error)
         {
-            bisection.put_back(part);
+            parts.push(part);
             continue;
         }
-        let Some(ended) = bisection.refused(part) else { continue };
+        if part.len() > 1 {
+            let second = part.split_off(part.len().div_ceil(2));
+            parts.extend([second, part]);
+            continue;
+        }
+        let Some(ended) = part.pop() else { continue };
         rejected_in_a_row += 1;
         let id = ended.result.id;
         if error.is_lock_timeout() {
@@ -164,7 +168,7 @@ async fn bisect(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, batch: Vec<Ended
         }
         set_aside(shared, ended);
     }
-    bisection.rest()
+    parts.into_iter().rev().flatten().collect()
 }
 
 /// Records the result where it holds up no other.

@@ -1,6 +1,5 @@
 //! The words of the queue: names, options, rows, answers. No SQL and no task of tokio stands here.
 
-pub(crate) mod bisection;
 pub(crate) mod event;
 pub(crate) mod ident;
 mod jobs;
