@@ -17,8 +17,8 @@
 //!
 //! ```text
 //! connection ─▶ session ─▶ command ─┬─ push ─────────▶ Client::insert
-//!                                   ├─ fetches ──────▶ Client::fetch_jobs, one call for all that wait
-//!                                   ├─ results ──────▶ Client::finish_jobs, likewise
+//!                                   ├─ fetches ──────▶ Remote::fetch_jobs, one call for all that wait
+//!                                   ├─ results ──────▶ Remote::finish_jobs, likewise
 //!                                   └─ mutate, queues, info
 //! ```
 
