@@ -299,6 +299,7 @@ BEGIN
     END IF;
     IF ids IS NULL AND plan.lone_id IS NOT NULL THEN
         -- The fetch of this job alone failed, while the database answers.
+        ids := '{}';
         id := plan.lone_id;
         is_tried := true;
         problem := failure;
