@@ -168,7 +168,7 @@ async fn a_runner_fetches_and_records_over_other_connections_when_the_old_ones_t
 #[support::test]
 async fn maintenance_goes_on_over_another_connection_when_the_old_one_takes_no_writes(database: Database) {
     let runner = started(&database).await;
-    demote(&database, "-- Makes%").await;
+    demote(&database, "-- Runs the service%").await;
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
     until(&database, job.id(), JobState::Completed).await;
     runner.stop().await.unwrap();
