@@ -117,7 +117,6 @@ impl Moves {
             .bind(worker)
             .bind(Json(serde_json::from_str::<Value>(&wanted(&[(queue, slots.into())])).unwrap()))
             .bind(kinds)
-            .bind(Vec::<Uuid>::new())
             .bind(if alone { 1 } else { slots })
             .bind(alone)
             .bind(vec![queue.to_owned(); positions])
