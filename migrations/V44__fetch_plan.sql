@@ -198,6 +198,13 @@ DECLARE
     doomed record;
     is_careful boolean;
 BEGIN
+    IF plan.lone_id = ANY (ids) THEN
+        -- The server may take long to send the row. This transaction must not lock the worker's row meanwhile, since
+        -- heartbeats and _set_aside change it. The next fetch of this job finds it running or final.
+        RETURN jsonb_build_object(
+            'is_careful', true, 'is_partial', true, 'is_draining', false, 'may_fetch_ahead', false, 'discarded', '{}'::jsonb
+        );
+    END IF;
     SELECT
         coalesce(bool_or((q.facts ->> 'has_suspects')::boolean OR (q.facts -> 'alone_crashes') <> 'null'), false) AS has_suspects,
         min((q.facts ->> 'alone_crashes')::integer) AS alone_crashes
@@ -226,9 +233,11 @@ BEGIN
         lone := memory #> ARRAY['aside', plan.lone_id::text];
         memory := memory #- ARRAY['aside', plan.lone_id::text] || '{"was_lone": true}';
         IF cardinality(ids) = 0 THEN
-            -- Perhaps it is gone or locked, or its queue is paused.
-            memory := jsonb_set(memory, ARRAY['aside', plan.lone_id::text], _later(lone - 'bytes', '1 s', '1 min'));
-        ELSIF plan.lone_id <> ALL (ids) THEN
+            -- Perhaps it is gone. Or it is locked, as by a fetch that was given up and still runs, or its queue is paused.
+            IF EXISTS (SELECT FROM job AS j WHERE j.id = plan.lone_id AND j.finalized_at IS NULL) THEN
+                memory := jsonb_set(memory, ARRAY['aside', plan.lone_id::text], _later(lone, '1 s', '1 min'));
+            END IF;
+        ELSE
             memory := jsonb_set(memory, ARRAY['aside', plan.lone_id::text], lone);
         END IF;
     END IF;
@@ -304,8 +313,11 @@ BEGIN
         is_tried := true;
         problem := failure;
         entry := aside -> id::text;
-        IF may_be_size AND (entry ->> 'bytes')::bigint >= 1000000 THEN
-            doom := format('the job''s row cannot be fetched: it has %s bytes: %s', entry ->> 'bytes', failure);
+        IF may_be_size AND ((entry ->> 'bytes')::bigint >= 1000000 OR entry ? 'unread') THEN
+            doom := CASE
+                WHEN entry ? 'unread' THEN format('the job''s row cannot be read within %s ms', 10000 * seconds)
+                ELSE format('the job''s row cannot be fetched: it has %s bytes: %s', entry ->> 'bytes', failure)
+            END;
             entry := CASE
                 WHEN entry ? 'slow' THEN entry || jsonb_build_object('doom', doom)
                 ELSE entry || jsonb_build_object('slow', 1, 'until', clock_timestamp() + 10 * step)
@@ -340,7 +352,7 @@ BEGIN
         is_tried := true;
         problem := NULL;
         doom := NULL;
-        entry := coalesce(aside -> id::text, '{}') - 'bytes';
+        entry := coalesce(aside -> id::text, '{}') - '{bytes, unread}'::text[];
         IF NOT tried.is_there THEN
             aside := aside - id::text;
         ELSIF tried.is_unreadable THEN
@@ -350,13 +362,21 @@ BEGIN
                 'unreadable', coalesce((entry ->> 'unreadable')::integer, 0) + 1, 'until', clock_timestamp() + interval '1 s'
             );
         ELSIF tried.code = '57014' THEN
-            problem := format('the job cannot be started within %s ms', 1000 * seconds);
             IF tried.bytes IS NULL THEN
-                problem := format('the job''s row cannot be read within %s ms', 1000 * seconds);
-                doom := CASE WHEN entry ? 'slow' THEN problem END;
-                entry := entry || '{"slow": 1}';
+                -- The step is a small part of a fetch's time, so this says nothing about a fetch of the job alone.
+                problem := format('the job''s row cannot be read within %s ms, so it is fetched alone', 1000 * seconds);
+                entry := entry || '{"unread": 1}' || (
+                    SELECT jsonb_build_object(
+                        'queue', j.queue, 'until', clock_timestamp(),
+                        'bytes', pg_column_size(j.args) + pg_column_size(j.meta) + coalesce(pg_column_size(j.output), 0)
+                    )
+                    FROM job AS j
+                    WHERE j.id = tried.id
+                );
+            ELSE
+                problem := format('the job cannot be started within %s ms', 1000 * seconds);
+                entry := _later(entry, '1 s', '10 min');
             END IF;
-            entry := _later(entry, '1 s', '10 min');
         ELSIF tried.code IS NOT NULL THEN
             problem := tried.problem;
             entry := _later(entry - 'unreadable', '2 s', '1 min');
