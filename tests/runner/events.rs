@@ -9,6 +9,7 @@ use uniqueue::{
     RunningJob, UniqueKey,
 };
 
+use super::stopping::endless;
 use super::{Task, quick, until};
 use support::{Database, WAIT, job};
 
@@ -296,15 +297,7 @@ async fn what_a_periodic_schedule_inserts_is_told_as_inserted(database: Database
 
 #[support::test]
 async fn a_job_that_a_stop_gives_back_is_told_as_given_back(database: Database) {
-    let started = Arc::new(Notify::new());
-    let signal = started.clone();
-    let work = move |_: RunningJob<Task>| {
-        let started = signal.clone();
-        async move {
-            started.notify_one();
-            std::future::pending::<()>().await;
-        }
-    };
+    let (work, started) = endless();
     let runner = quick(&database.client).stop_timeout(Duration::from_millis(10)).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();

@@ -25,6 +25,12 @@ fn held_up() -> (impl uniqueue::Worker<Task> + Clone, Arc<Notify>, Arc<Semaphore
     (work, started, go_on)
 }
 
+/// Work that says that it began, and never ends.
+pub(super) fn endless() -> (impl uniqueue::Worker<Task> + Clone, Arc<Notify>) {
+    let (work, started, _) = held_up();
+    (work, started)
+}
+
 #[support::test]
 async fn a_stop_finishes_what_runs_and_fetches_no_more(database: Database) {
     let (work, started, go_on) = held_up();
@@ -69,15 +75,7 @@ async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run() {
 
 #[support::test]
 async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attempt(database: Database) {
-    let started = Arc::new(Notify::new());
-    let signal = started.clone();
-    let work = move |_: RunningJob<Task>| {
-        let started = signal.clone();
-        async move {
-            started.notify_one();
-            std::future::pending::<()>().await;
-        }
-    };
+    let (work, started) = endless();
     let runner = quick(&database.client).stop_timeout(Duration::from_millis(50)).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
@@ -89,15 +87,7 @@ async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attem
 #[tokio::test]
 async fn r16_a_job_in_order_that_a_stop_interrupts_keeps_the_head_of_its_group() {
     let database = Database::new().await;
-    let started = Arc::new(Notify::new());
-    let signal = started.clone();
-    let work = move |_: RunningJob<Task>| {
-        let started = signal.clone();
-        async move {
-            started.notify_one();
-            std::future::pending::<()>().await;
-        }
-    };
+    let (work, started) = endless();
     let line = |n| NewJob::from(Task { n }).group("line").in_order();
     let first = database.client.insert(line(1)).await.unwrap().id();
     let runner = quick(&database.client).stop_timeout(Duration::from_millis(50)).worker(work).start().await.unwrap();
