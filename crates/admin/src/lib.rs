@@ -8,6 +8,7 @@ mod failures;
 mod groups;
 mod health;
 mod history;
+mod job_verb;
 mod queue_cache;
 #[cfg(feature = "metrics")]
 mod queue_metrics;
@@ -33,6 +34,7 @@ pub use self::health::{
     doubled_keys,
 };
 pub use self::history::{Deploy, History, HistoryPoint, KindHistory, QueueHistory};
+pub use self::job_verb::{JobVerb, VerbWords};
 pub use self::queue_cache::QueueCache;
 pub use self::queues::QueueInfo;
 pub use self::relatives::JobChild;

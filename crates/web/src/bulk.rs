@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, JobCount, JobFilter, JobRow, JobState, RefusedRetry, Result, StateSet};
+use uniqueue::{Client, JobCount, JobFilter, JobRow, RefusedRetry, Result};
+use uniqueue_admin::JobVerb;
 use uuid::Uuid;
 
 /// How long a plan is kept.
@@ -24,73 +25,11 @@ const STATEMENT: Duration = Duration::from_secs(60);
 /// Changes of more jobs than this are confirmed by typing.
 const TYPED_ABOVE: u64 = 1_000;
 
-/// The change that a plan makes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum BulkVerb {
-    Retry,
-    Cancel,
-    Discard,
-    Release,
-    Delete,
-}
-
-impl BulkVerb {
-    pub(crate) fn read(word: &str) -> Option<Self> {
-        [Self::Retry, Self::Cancel, Self::Discard, Self::Release, Self::Delete]
-            .into_iter()
-            .find(|verb| verb.as_str() == word)
-    }
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Retry => "retry",
-            Self::Cancel => "cancel",
-            Self::Discard => "discard",
-            Self::Release => "release",
-            Self::Delete => "delete",
-        }
-    }
-
-    /// The participle of the change, after "will be".
-    pub(crate) const fn done(self) -> &'static str {
-        match self {
-            Self::Retry => "retried",
-            Self::Cancel => "cancelled",
-            Self::Discard => "discarded",
-            Self::Release => "released",
-            Self::Delete => "deleted",
-        }
-    }
-
-    /// The jobs that it can change, in words.
-    pub(crate) const fn which(self) -> &'static str {
-        match self {
-            Self::Retry => "jobs that have ended, wait for a retry or are scheduled",
-            Self::Cancel | Self::Discard => "jobs that have not ended",
-            Self::Release => "pending jobs",
-            Self::Delete => "jobs that do not run",
-        }
-    }
-
-    /// The states in which it can change a job.
-    pub(crate) fn states(self) -> StateSet {
-        let all = StateSet::of(&JobState::ALL);
-        match self {
-            Self::Retry => all.without(JobState::Available).without(JobState::Pending).without(JobState::Running),
-            Self::Cancel | Self::Discard => {
-                all.without(JobState::Cancelled).without(JobState::Completed).without(JobState::Discarded)
-            }
-            Self::Release => JobState::Pending.into(),
-            Self::Delete => all.without(JobState::Running),
-        }
-    }
-}
-
 /// A change that was planned.
 pub(crate) struct Plan {
     pub(crate) id: Uuid,
     pub(crate) user: Option<String>,
-    pub(crate) verb: BulkVerb,
+    pub(crate) verb: JobVerb,
     pub(crate) filter: JobFilter,
     /// The filter in words.
     pub(crate) words: String,
@@ -131,7 +70,7 @@ impl Plan {
     #[expect(clippy::too_many_arguments, reason = "a plan is made in one place, from what that place found")]
     pub(crate) fn new(
         user: Option<String>,
-        verb: BulkVerb,
+        verb: JobVerb,
         filter: JobFilter,
         words: String,
         back: String,
@@ -150,7 +89,7 @@ impl Plan {
         let number = self
             .count
             .map_or("all".to_owned(), |count| if count.is_exact() { count.to_string() } else { "all".to_owned() });
-        (is_large || self.verb == BulkVerb::Delete).then(|| format!("{} {number}", self.verb.as_str()))
+        (is_large || self.verb == JobVerb::Delete).then(|| format!("{} {number}", self.verb.words().name))
     }
 
     pub(crate) fn progress(&self) -> Run {
@@ -189,14 +128,7 @@ impl Plan {
     }
 
     async fn change(&self, client: &Client) -> Result<()> {
-        let filter = self.filter.clone();
-        let change = match self.verb {
-            BulkVerb::Retry => client.retry(filter),
-            BulkVerb::Cancel => client.cancel(filter),
-            BulkVerb::Discard => client.discard(filter),
-            BulkVerb::Release => client.release(filter),
-            BulkVerb::Delete => client.delete(filter),
-        };
+        let change = self.verb.change(client, self.filter.clone());
         let change = match &self.user {
             Some(user) => change.actor(user),
             None => change,

@@ -19,13 +19,14 @@ mod wait;
 mod why;
 
 use clap::{Args, Subcommand};
+use uniqueue_admin::JobVerb;
 
 use self::insert::InsertArguments;
 use self::list::ListArguments;
 use self::show::ShowArguments;
 use self::verb::{
     CancelArguments, DeleteArguments, DiscardArguments, PriorityArguments, ReleaseArguments, RescheduleArguments,
-    RetryArguments, Verb,
+    RetryArguments,
 };
 use self::wait::WaitArguments;
 use crate::failure::Failure;
@@ -76,14 +77,16 @@ pub(crate) async fn run(arguments: JobArguments) -> Result<Verdict, Failure> {
             or_interrupted(left, insert::run(*arguments)).await
         }
         JobCommand::Wait(arguments) => or_interrupted(nothing_changed, wait::run(arguments)).await,
-        JobCommand::Retry(arguments) if arguments.graph => change::run_graph(Verb::Retry, arguments.change).await,
-        JobCommand::Retry(arguments) => change::run(Verb::Retry, arguments.change).await,
-        JobCommand::Cancel(arguments) if arguments.graph => change::run_graph(Verb::Cancel, arguments.change).await,
-        JobCommand::Cancel(arguments) => change::run(Verb::Cancel, arguments.change).await,
-        JobCommand::Discard(arguments) => change::run(Verb::Discard, arguments.change).await,
-        JobCommand::Delete(arguments) => change::run(Verb::Delete, arguments.change).await,
-        JobCommand::Reschedule(arguments) => change::run(Verb::Reschedule(arguments.at()), arguments.change).await,
-        JobCommand::Release(arguments) => change::run(Verb::Release, arguments.change).await,
-        JobCommand::Priority(arguments) => change::run(Verb::Priority(arguments.new_priority), arguments.change).await,
+        JobCommand::Retry(arguments) if arguments.graph => change::run_graph(JobVerb::Retry, arguments.change).await,
+        JobCommand::Retry(arguments) => change::run(JobVerb::Retry, arguments.change).await,
+        JobCommand::Cancel(arguments) if arguments.graph => change::run_graph(JobVerb::Cancel, arguments.change).await,
+        JobCommand::Cancel(arguments) => change::run(JobVerb::Cancel, arguments.change).await,
+        JobCommand::Discard(arguments) => change::run(JobVerb::Discard, arguments.change).await,
+        JobCommand::Delete(arguments) => change::run(JobVerb::Delete, arguments.change).await,
+        JobCommand::Reschedule(arguments) => change::reschedule(arguments.at(), arguments.change).await,
+        JobCommand::Release(arguments) => change::run(JobVerb::Release, arguments.change).await,
+        JobCommand::Priority(arguments) => {
+            change::run(JobVerb::Priority(arguments.new_priority), arguments.change).await
+        }
     }
 }

@@ -1,107 +1,11 @@
-//! The changes of jobs, their wording and their arguments.
+//! The arguments of each change of jobs.
 
 use std::time::Duration;
 
 use clap::Args;
-use uniqueue::{Change, Client, JobSelection, JobState, StateSet};
 
 use super::change::ChangeArguments;
-use crate::own_name::own_name;
 use crate::time_argument::{DurationArgument, TimeArgument};
-
-/// A change.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Verb {
-    Retry,
-    Cancel,
-    Discard,
-    Delete,
-    Reschedule(TimeArgument),
-    Release,
-    Priority(i16),
-}
-
-impl Verb {
-    /// The command's name.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Verb::Retry => "retry",
-            Verb::Cancel => "cancel",
-            Verb::Discard => "discard",
-            Verb::Delete => "delete",
-            Verb::Reschedule(_) => "reschedule",
-            Verb::Release => "release",
-            Verb::Priority(_) => "priority",
-        }
-    }
-
-    /// The verb's forms for messages.
-    pub(super) fn words(self) -> Words {
-        let [present, past, imperative, passive] = match self {
-            Verb::Retry => ["retrying", "retried", "Retry", "be retried"],
-            Verb::Cancel => ["cancelling", "cancelled", "Cancel", "be cancelled"],
-            Verb::Discard => ["discarding", "discarded", "Discard", "be discarded"],
-            Verb::Delete => ["deleting", "deleted", "Delete", "be deleted"],
-            Verb::Reschedule(_) => ["rescheduling", "rescheduled", "Reschedule", "be rescheduled"],
-            Verb::Release => ["releasing", "released", "Release", "be released"],
-            Verb::Priority(_) => {
-                ["changing the priority", "changed the priority of", "Change the priority of", "get another priority"]
-            }
-        };
-        Words { present, past, imperative, passive }
-    }
-
-    /// The states in which the command can change a job.
-    pub(super) fn can_change(self) -> StateSet {
-        let all = StateSet::of(&JobState::ALL);
-        match self {
-            Verb::Retry => all.without(JobState::Available).without(JobState::Pending).without(JobState::Running),
-            Verb::Cancel | Verb::Discard => {
-                all.without(JobState::Cancelled).without(JobState::Completed).without(JobState::Discarded)
-            }
-            Verb::Delete => all.without(JobState::Running),
-            Verb::Reschedule(_) | Verb::Priority(_) => {
-                StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled])
-            }
-            Verb::Release => JobState::Pending.into(),
-        }
-    }
-
-    /// The states that a filter without states selects. A retry by kind must not run completed jobs again.
-    pub(super) fn default_states(self) -> StateSet {
-        match self {
-            Verb::Retry => StateSet::of(&[JobState::Discarded, JobState::Retryable]),
-            _ => self.can_change(),
-        }
-    }
-
-    /// The change, with times relative to the database's time.
-    pub(super) async fn change<'c>(
-        self,
-        client: &'c Client,
-        jobs: impl Into<JobSelection>,
-    ) -> uniqueue::Result<Change<'c>> {
-        let change = match self {
-            Verb::Retry => client.retry(jobs),
-            Verb::Cancel => client.cancel(jobs),
-            Verb::Discard => client.discard(jobs),
-            Verb::Delete => client.delete(jobs),
-            Verb::Reschedule(moment) => client.reschedule(jobs, moment.at(client.database_time().await?)),
-            Verb::Release => client.release(jobs),
-            Verb::Priority(priority) => client.set_priority(jobs, priority),
-        };
-        Ok(change.actor(own_name()))
-    }
-}
-
-/// A verb's forms.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Words {
-    pub(super) present: &'static str,
-    pub(super) past: &'static str,
-    pub(super) imperative: &'static str,
-    pub(super) passive: &'static str,
-}
 
 macro_rules! exit_codes {
     ($examples:literal) => {

@@ -1,12 +1,13 @@
 //! Changes of the jobs that match a filter.
 
 use uniqueue::{Client, JobCount, JobFilter, JobId, JobRow};
+use uniqueue_admin::JobVerb;
 
 use super::report::{Preview, Progress, SAMPLE, Unchanged, describe_count, job_count, print_outcome, unchanged_lines};
 use crate::failure::Failure;
 use crate::job::list;
-use crate::job::verb::Verb;
 use crate::output::{self, Bar};
+use crate::own_name::own_name;
 use crate::verdict::Verdict;
 
 /// The number of jobs up to which a filter's jobs are counted before they are changed.
@@ -15,7 +16,7 @@ const COUNT_LIMIT: u32 = 1_000_000;
 /// A change of the jobs that match a filter.
 pub(super) struct FilteredChange<'a> {
     pub(super) client: &'a Client,
-    pub(super) verb: Verb,
+    pub(super) verb: JobVerb,
     pub(super) filter: JobFilter,
     /// The filter as on the command line.
     pub(super) described: String,
@@ -32,7 +33,13 @@ impl FilteredChange<'_> {
         let jobs = self.count().await?;
         let sample = self.sample().await?;
         if self.json {
-            output::print_json(&Preview { verb: self.verb.name(), dry_run: true, jobs, sample: &sample, unchanged })?;
+            output::print_json(&Preview {
+                verb: self.verb.words().name,
+                dry_run: true,
+                jobs,
+                sample: &sample,
+                unchanged,
+            })?;
             return Ok(verdict);
         }
         if !sample.is_empty() {
@@ -64,10 +71,10 @@ impl FilteredChange<'_> {
         }
         let bar = Bar::new(words.present, jobs.is_exact().then(|| jobs.counted()));
         let change = match &self.graph {
-            Some(ids) => self.verb.change(self.client, ids.as_slice()).await?,
-            None => self.verb.change(self.client, self.filter.clone()).await?,
+            Some(ids) => self.verb.change(self.client, ids.as_slice()),
+            None => self.verb.change(self.client, self.filter.clone()),
         };
-        let change = progress.follow(change, Some(&bar));
+        let change = progress.follow(change.actor(own_name()), Some(&bar));
         change.await.map_err(|error| match progress.changed() {
             0 => Failure::from(error),
             // The batches before the error are committed.
@@ -83,7 +90,7 @@ impl FilteredChange<'_> {
     fn is_confirmed(&self, jobs: JobCount) -> Result<bool, Failure> {
         let (count, schema) = (describe_count(jobs), self.client.schema());
         let count = format!("{count} in schema {schema} with {}", self.described);
-        let (question, what) = (self.verb.words().imperative, self.verb.name());
+        let (question, what) = (self.verb.words().imperative, self.verb.words().name);
         output::confirm(&format!("{question} {count}?"), &format!("{what} of {count}"))
     }
 

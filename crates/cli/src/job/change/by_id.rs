@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use uniqueue::{Client, JobFilter, JobId, JobState};
+use uniqueue_admin::JobVerb;
 
 use super::report::{Progress, Unchanged, print_outcome};
 use crate::failure::Failure;
-use crate::job::verb::Verb;
+use crate::own_name::own_name;
 use crate::verdict::Verdict;
 
 /// The number of jobs that one look-up reads.
@@ -17,12 +18,12 @@ const NO_SUCH_JOB: &str = "there is no such job";
 /// Changes jobs in one statement, and gives the reason for each job that was not changed.
 pub(super) async fn change(
     client: &Client,
-    verb: Verb,
+    verb: JobVerb,
     ids: &[JobId],
     json: bool,
     progress: &Progress,
 ) -> Result<Verdict, Failure> {
-    let changed = progress.follow(verb.change(client, ids).await?, None).await?;
+    let changed = progress.follow(verb.change(client, ids).actor(own_name()), None).await?;
     let refused = progress.refused();
     let is_refused = |id: &JobId| refused.iter().any(|refused| refused.id == *id);
     let left: Vec<_> = ids.iter().copied().filter(|id| !changed.contains(id) && !is_refused(id)).collect();
@@ -37,7 +38,7 @@ pub(super) async fn change(
 }
 
 /// The jobs that cannot be changed now.
-pub(super) async fn unchanged(client: &Client, verb: Verb, ids: &[JobId]) -> Result<Vec<Unchanged>, Failure> {
+pub(super) async fn unchanged(client: &Client, verb: JobVerb, ids: &[JobId]) -> Result<Vec<Unchanged>, Failure> {
     let found = found(client, ids).await?;
     Ok(ids.iter().filter_map(|id| reason(found.get(id), verb, *id)).collect())
 }
@@ -60,11 +61,11 @@ async fn found(client: &Client, ids: &[JobId]) -> Result<HashMap<JobId, JobState
 }
 
 /// Why a job cannot be changed. `None` if it can.
-fn reason(state: Option<&JobState>, verb: Verb, id: JobId) -> Option<Unchanged> {
+fn reason(state: Option<&JobState>, verb: JobVerb, id: JobId) -> Option<Unchanged> {
     let reason = match state {
         None => NO_SUCH_JOB.to_owned(),
-        Some(state) if verb.can_change().contains(*state) => return None,
-        Some(state) => format!("it is {state}; {} changes jobs in state {}", verb.name(), verb.can_change()),
+        Some(state) if verb.states().contains(*state) => return None,
+        Some(state) => format!("it is {state}; {} changes jobs in state {}", verb.words().name, verb.states()),
     };
     Some(Unchanged { id, reason })
 }

@@ -14,28 +14,34 @@ mod report;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use time::OffsetDateTime;
 use uniqueue::{Client, JobFilter, JobId, JobState};
-use uniqueue_admin::Admin;
+use uniqueue_admin::{Admin, JobVerb};
 
 pub(super) use self::arguments::ChangeArguments;
 
 use self::by_filter::FilteredChange;
 use self::report::{Progress, job_count};
-use super::verb::Verb;
 use crate::ask::ask;
 use crate::database::DatabaseArguments;
 use crate::failure::Failure;
 use crate::interrupt::or_interrupted;
+use crate::time_argument::TimeArgument;
 use crate::verdict::Verdict;
 
 /// Changes jobs, or reports which it would change.
-pub(super) async fn run(verb: Verb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
-    run_for(verb, arguments, Reach::Given).await
+pub(super) async fn run(verb: JobVerb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
+    run_for(verb, None, arguments, Reach::Given).await
+}
+
+/// Gives jobs another time, which may be relative to the database's time.
+pub(super) async fn reschedule(to: TimeArgument, arguments: ChangeArguments) -> Result<Verdict, Failure> {
+    run_for(JobVerb::Reschedule(to.at(OffsetDateTime::now_utc())), Some(to), arguments, Reach::Given).await
 }
 
 /// Cancels jobs and all jobs that run after them, or resumes their graphs, or reports which jobs it would change.
-pub(super) async fn run_graph(verb: Verb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
-    run_for(verb, arguments, Reach::Graph).await
+pub(super) async fn run_graph(verb: JobVerb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
+    run_for(verb, None, arguments, Reach::Graph).await
 }
 
 /// Which jobs are changed, beside the given ones.
@@ -45,7 +51,12 @@ enum Reach {
     Graph,
 }
 
-async fn run_for(verb: Verb, arguments: ChangeArguments, reach: Reach) -> Result<Verdict, Failure> {
+async fn run_for(
+    verb: JobVerb,
+    to: Option<TimeArgument>,
+    arguments: ChangeArguments,
+    reach: Reach,
+) -> Result<Verdict, Failure> {
     check(verb, &arguments)?;
     let progress = Arc::new(Progress::default());
     let changed = Arc::clone(&progress);
@@ -55,20 +66,26 @@ async fn run_for(verb: Verb, arguments: ChangeArguments, reach: Reach) -> Result
     };
     or_interrupted(left, async {
         let database = arguments.database.clone();
-        ask(&database, async |client, _| match reach {
-            Reach::Given => change(verb, arguments, client, &progress).await,
-            Reach::Graph => change_graph(verb, arguments, client, &progress).await,
+        ask(&database, async |client, _| {
+            let verb = match to {
+                Some(to) => JobVerb::Reschedule(to.at(client.database_time().await?)),
+                None => verb,
+            };
+            match reach {
+                Reach::Given => change(verb, arguments, client, &progress).await,
+                Reach::Graph => change_graph(verb, arguments, client, &progress).await,
+            }
         })
         .await
     })
     .await
 }
 
-fn check(verb: Verb, arguments: &ChangeArguments) -> Result<(), Failure> {
+fn check(verb: JobVerb, arguments: &ChangeArguments) -> Result<(), Failure> {
     let ChangeArguments { ids, filter, all, limit, .. } = arguments;
     if ids.is_empty() && filter.is_empty() && !all {
         return Err(Failure::refused(
-            format!("no jobs given to {}", verb.name()),
+            format!("no jobs given to {}", verb.words().name),
             "give ids, or a filter such as --state discarded --queue emails, or --all",
         ));
     }
@@ -80,7 +97,7 @@ fn check(verb: Verb, arguments: &ChangeArguments) -> Result<(), Failure> {
 
 /// Changes the graphs of the given jobs. A given job that does not change itself is no failure: its graph goes on.
 async fn change_graph(
-    verb: Verb,
+    verb: JobVerb,
     arguments: ChangeArguments,
     client: &Client,
     progress: &Progress,
@@ -88,7 +105,7 @@ async fn change_graph(
     let mut described =
         format!("--graph {}", arguments.ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
     let graph: Vec<JobId> = match verb {
-        Verb::Retry => {
+        JobVerb::Retry => {
             let mut planned = BTreeMap::new();
             for id in &arguments.ids {
                 planned.extend(Admin::new(client).retry_graph_plan(*id).await?);
@@ -102,7 +119,7 @@ async fn change_graph(
     let change = FilteredChange {
         client,
         verb,
-        filter: JobFilter::new().ids(&graph).states(verb.can_change()),
+        filter: JobFilter::new().ids(&graph).states(verb.states()),
         described,
         limit: None,
         json: arguments.database.json,
@@ -113,7 +130,7 @@ async fn change_graph(
 }
 
 async fn change(
-    verb: Verb,
+    verb: JobVerb,
     arguments: ChangeArguments,
     client: &Client,
     progress: &Progress,
@@ -124,19 +141,19 @@ async fn change(
         return by_id::change(client, verb, &ids, json, progress).await;
     }
     if !ids.is_empty() {
-        let filter = JobFilter::new().ids(&ids).states(verb.can_change());
+        let filter = JobFilter::new().ids(&ids).states(verb.states());
         let unchanged = by_id::unchanged(client, verb, &ids).await?;
         let described = String::new();
         return FilteredChange { client, verb, filter, described, limit, json, graph: None }.preview(&unchanged).await;
     }
     let states = match filter.states() {
-        Some(states) => states.intersection(verb.can_change()),
+        Some(states) => states.intersection(verb.states()),
         None => verb.default_states(),
     };
     if states.is_empty() {
         let given = filter.states().unwrap_or_default();
-        let problem = format!("{} does not change jobs in state {given}", verb.name());
-        return Err(Failure::refused(problem, format!("it changes jobs in state {}", verb.can_change())));
+        let problem = format!("{} does not change jobs in state {given}", verb.words().name);
+        return Err(Failure::refused(problem, format!("it changes jobs in state {}", verb.states())));
     }
     let limited = limit.map(|limit| format!(" --limit {limit}")).unwrap_or_default();
     let described = format!("{}{limited}", filter.describe(states));

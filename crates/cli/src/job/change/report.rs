@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use uniqueue::{Change, JobCount, JobId, JobRow, RefusedRetry};
+use uniqueue_admin::{JobVerb, VerbWords};
 
 use crate::failure::Failure;
-use crate::job::verb::{Verb, Words};
 use crate::output::{self, Bar};
 use crate::verdict::Verdict;
 
@@ -74,9 +74,14 @@ impl Progress {
         locked(&self.refused).clone()
     }
 
-    pub(super) fn outcome(&self, verb: Verb, mut unchanged: Vec<Unchanged>) -> Outcome {
+    pub(super) fn outcome(&self, verb: JobVerb, mut unchanged: Vec<Unchanged>) -> Outcome {
         unchanged.extend(locked(&self.refused).iter().map(Unchanged::of_refused));
-        Outcome { verb: verb.name(), changed: self.changed(), discarded: locked(&self.discarded).clone(), unchanged }
+        Outcome {
+            verb: verb.words().name,
+            changed: self.changed(),
+            discarded: locked(&self.discarded).clone(),
+            unchanged,
+        }
     }
 }
 
@@ -98,7 +103,7 @@ impl Unchanged {
 }
 
 /// Prints an outcome. It is fine if every job was changed as asked.
-pub(super) fn print_outcome(outcome: &Outcome, words: Words, json: bool) -> Result<Verdict, Failure> {
+pub(super) fn print_outcome(outcome: &Outcome, words: VerbWords, json: bool) -> Result<Verdict, Failure> {
     let Outcome { verb: _, changed, discarded, unchanged } = outcome;
     let verdict = if discarded.is_empty() && unchanged.is_empty() { Verdict::Fine } else { Verdict::NotFine };
     if json {

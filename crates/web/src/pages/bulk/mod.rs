@@ -11,12 +11,13 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use uniqueue::{JobFilter, JobId, JobState, StateSet};
+use uniqueue_admin::JobVerb;
 use uuid::Uuid;
 
 use self::progress::started;
 use super::jobs::{JobQuery, check_args};
 use crate::access::Right;
-use crate::bulk::{BulkVerb, Plan, Stage};
+use crate::bulk::{Plan, Stage};
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::html::{Document, Hostile, at, count, document, job_rows};
@@ -38,7 +39,7 @@ pub(crate) struct PlanPath {
 pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> {
     let fields = Fields::read(&body);
     let word = fields.need("verb")?;
-    let verb = BulkVerb::read(word).ok_or_else(|| Failure::Bad(format!("there is no such change: {word:?}")))?;
+    let verb = JobVerb::named(word).ok_or_else(|| Failure::Bad(format!("there is no such change: {word:?}")))?;
     check(&page, verb)?;
     let client = page.client();
     let cut_off = client.database_time().timeout(LOOK_UP).await?;
@@ -63,7 +64,7 @@ pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> 
     let before = query.range.inserted_before(cut_off);
     let states = meant(&query, fields.get("whole").is_some(), verb);
     if states.is_empty() {
-        return Err(Failure::Bad(format!("Only {} can be {}.", verb.which(), verb.done())));
+        return Err(Failure::Bad(format!("Only {} can be {}.", verb.words().changes, verb.words().past)));
     }
     let filter = filter.created_before(before).states(states);
     // A plan is made also where the jobs cannot be counted in time. It is then confirmed by typing.
@@ -79,12 +80,11 @@ pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> 
     Ok(page.go_to(&format!("/bulk/{id}")))
 }
 
-/// The states of the jobs that are counted and changed. A retry of a filter without states does not run completed or
-/// cancelled jobs again.
-fn meant(query: &JobQuery, is_whole: bool, verb: BulkVerb) -> StateSet {
-    let given = match (is_whole, query.states.is_empty(), verb) {
-        (true, false, _) => StateSet::of(&query.states),
-        (true, true, BulkVerb::Retry) => StateSet::of(&[JobState::Discarded, JobState::Retryable]),
+/// The states of the jobs that are counted and changed.
+fn meant(query: &JobQuery, is_whole: bool, verb: JobVerb) -> StateSet {
+    let given = match (is_whole, query.states.is_empty()) {
+        (true, false) => StateSet::of(&query.states),
+        (true, true) => verb.default_states(),
         _ => StateSet::of(&JobState::ALL),
     };
     given.intersection(verb.states())
@@ -99,8 +99,8 @@ fn in_time<T>(answer: uniqueue::Result<T>) -> Result<Option<T>, Failure> {
 }
 
 /// Deleting needs a right of its own.
-fn check(page: &Page, verb: BulkVerb) -> Result<(), Failure> {
-    if verb == BulkVerb::Delete && !page.may(Right::Delete) { Err(Failure::Forbidden) } else { Ok(()) }
+fn check(page: &Page, verb: JobVerb) -> Result<(), Failure> {
+    if verb == JobVerb::Delete && !page.may(Right::Delete) { Err(Failure::Forbidden) } else { Ok(()) }
 }
 
 fn find(page: &Page, path: &PlanPath) -> Result<Arc<Plan>, Failure> {
@@ -114,7 +114,7 @@ pub(crate) async fn show(page: Page, Path(path): Path<PlanPath>) -> Result<Respo
         Stage::Planned => planned(&page, &plan),
         _ => started(&page, &plan, &run),
     };
-    let title = format!("{} jobs", capitalized(plan.verb.as_str()));
+    let title = format!("{} jobs", capitalized(plan.verb.words().name));
     let page = document(&page, Document { title: &title, is_live: false, actions: html! {}, body });
     // A running plan is read again every second, with or without scripts.
     Ok(match run.stage {
@@ -125,11 +125,11 @@ pub(crate) async fn show(page: Page, Path(path): Path<PlanPath>) -> Result<Respo
 
 fn planned(page: &Page, plan: &Plan) -> Markup {
     let is_empty = plan.count.is_some_and(|count| count.counted() == 0);
-    let verb = plan.verb.as_str();
+    let verb = plan.verb.words().name;
     html! {
         section.panel {
             p.big { (sentence(plan)) }
-            p.note { "Only " (plan.verb.which()) " are " (plan.verb.done()) ". " @if let Some(effect) = effect(plan.verb) { (effect) } }
+            p.note { "Only " (plan.verb.words().changes) " are " (plan.verb.words().past) ". " @if let Some(effect) = effect(plan.verb) { (effect) } }
             @if plan.count.is_none() { p.callout.warning { "Their count is not known: it would take longer than " (LOOK_UP.as_secs()) " s." } }
             dl.facts {
                 dt { "Which" } dd.mono { (Hostile(&plan.words)) }
@@ -141,7 +141,7 @@ fn planned(page: &Page, plan: &Plan) -> Markup {
                     @if let Some(text) = plan.confirmation() {
                         label { "Type " code { (text) } " to confirm " input name="confirm" autocomplete="off" required pattern=(text) size="20"; }
                     }
-                    button.(if matches!(plan.verb, BulkVerb::Delete | BulkVerb::Discard) { "danger" } else { "primary" }) {
+                    button.(if matches!(plan.verb, JobVerb::Delete | JobVerb::Discard) { "danger" } else { "primary" }) {
                         (capitalized(verb)) " " @match plan.count { Some(jobs) => { (count(jobs)) " " (jobs_word(jobs.counted())) } None => "all jobs" }
                     }
                     a.button href=(page.link(&plan.back)) { "Do nothing" }
@@ -158,7 +158,7 @@ fn planned(page: &Page, plan: &Plan) -> Markup {
 
 /// The plan in a sentence.
 fn sentence(plan: &Plan) -> Markup {
-    let done = plan.verb.done();
+    let done = plan.verb.words().past;
     html! {
         @match plan.count {
             Some(jobs) => { b.number { (count(jobs)) } " " (jobs_word(jobs.counted())) " will be " b { (done) } "." }
@@ -168,12 +168,12 @@ fn sentence(plan: &Plan) -> Markup {
 }
 
 /// The side effect of a change, if it has one.
-fn effect(verb: BulkVerb) -> Option<&'static str> {
+fn effect(verb: JobVerb) -> Option<&'static str> {
     match verb {
-        BulkVerb::Retry => Some("A job whose key another job holds goes on without its claim, or as its policy says."),
-        BulkVerb::Cancel | BulkVerb::Discard => Some("Running jobs are stopped, and their results are dropped."),
-        BulkVerb::Delete => Some("They are gone for good, with their claims."),
-        BulkVerb::Release => None,
+        JobVerb::Retry => Some("A job whose key another job holds goes on without its claim, or as its policy says."),
+        JobVerb::Cancel | JobVerb::Discard => Some("Running jobs are stopped, and their results are dropped."),
+        JobVerb::Delete => Some("They are gone for good, with their claims."),
+        _ => None,
     }
 }
 
@@ -197,7 +197,7 @@ pub(crate) async fn run(page: Page, Path(path): Path<PlanPath>, body: String) ->
         return Err(Failure::Bad(format!("Type {text:?} to confirm.")));
     }
     if plan.start(page.client().clone()) {
-        page.log(plan.verb.as_str(), &plan.words);
+        page.log(plan.verb.words().name, &plan.words);
     }
     Ok(page.go_to(&format!("/bulk/{}", plan.id)))
 }
