@@ -9,10 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use time::OffsetDateTime;
+pub use uniqueue_policy::MAX_NAME_BYTES;
 use uuid::{ContextV7, Timestamp, Uuid};
-
-/// The longest kind or queue name, in bytes of UTF-8.
-pub const MAX_NAME_BYTES: usize = 128;
 
 /// The longest schema name, in bytes: PostgreSQL's 63, less the suffix of a NOTIFY channel.
 pub const MAX_SCHEMA_BYTES: usize = 50;

@@ -1,11 +1,10 @@
 //! `#[job(...)]` on the type.
 
-use proc_macro2::Span;
-use syn::{Ident, Path};
+use syn::{Ident, LitStr, Path};
 
-use crate::entries::{self, Entry};
+use crate::entries::{self, Entry, Value};
 use crate::group::Group;
-use crate::options::{Form, Options, known};
+use crate::options::{Form, Options};
 use crate::problems::Problems;
 use crate::unique::{self, Unique};
 
@@ -21,7 +20,7 @@ const OPTIONS: [(&str, Form); 12] = [
     ("in_order", Form::Flag),
     ("one_at_a_time", Form::Flag),
     ("place", Form::Name),
-    ("crate", Form::Own),
+    ("crate", Form::Text),
 ];
 
 /// The options of a job type.
@@ -29,62 +28,39 @@ const OPTIONS: [(&str, Form); 12] = [
 pub(crate) struct JobAttributes {
     pub(crate) options: Options,
     pub(crate) unique: Option<Unique>,
+    /// Where the group is valid.
     pub(crate) group: Option<Group>,
-    /// Where a group is given, valid or not.
-    pub(crate) group_span: Option<Span>,
     pub(crate) library: Option<Path>,
 }
 
 impl JobAttributes {
     pub(crate) fn read(input: &syn::DeriveInput, problems: &mut Problems) -> Self {
         let entries = entries::of_attributes("job", &input.attrs, problems);
-        let kind_is_given = entries.iter().any(|entry| entry.name == "kind");
-        let mut attributes = Self::default();
-        let own = |entry: &Entry, problems: &mut Problems| match entry.name.as_str() {
-            "unique" => attributes.unique = Some(Unique::read(entry, problems)),
-            "group" => {
-                attributes.group_span = Some(entry.span);
-                attributes.group = Group::read(entry, problems);
-            }
-            _ => attributes.library = path(entry, problems),
-        };
-        let options = Options::read(entries, &OPTIONS, report_unknown, problems, own);
-        attributes.options = options;
-        if !kind_is_given {
-            let kind = snake_case(&input.ident);
-            problems.add(
-                input.ident.span(),
-                format!("missing `kind`: `{}`", input.ident),
-                format!(
-                    "add `#[job(kind = \"{kind}\")]`, \
-                     and never change it while such jobs are stored"
-                ),
+        let is_of_unique = |name: &str| name != "args" && unique::options().iter().any(|(option, _)| *option == name);
+        let elsewhere = |name: &str| is_of_unique(name).then(|| format!("`{name}` goes inside `unique(...)`"));
+        let options = Options::read(entries, ("", &OPTIONS), elsewhere, problems);
+        let unique = options.find("unique").map(|entry| Unique::read(entry, problems));
+        let group = options.find("group").and_then(|entry| Group::read(entry, problems));
+        let library = options.find("crate").and_then(|entry| path(entry, problems));
+        if !options.has(&["kind"]) {
+            let hint = format!(
+                "add `#[job(kind = \"{}\")]`, and never change it while such jobs are stored",
+                snake_case(&input.ident)
             );
+            problems.add(input.ident.span(), format!("missing `kind`: `{}`", input.ident), hint);
         }
-        attributes
+        Self { options, unique, group, library }
     }
 }
 
 fn path(entry: &Entry, problems: &mut Problems) -> Option<Path> {
-    let text = entry.text(problems)?;
-    let path = text.parse_with(Path::parse_mod_style);
+    let Value::Text((text, span)) = &entry.value else { return None };
+    let path = LitStr::new(text, *span).parse_with(Path::parse_mod_style);
     if path.is_err() {
-        problems.add(
-            text.span(),
-            format!("invalid path: {:?}", text.value()),
-            "write the path of the uniqueue crate, such as `crate = \"::uniqueue\"`",
-        );
+        let hint = "write the path of the uniqueue crate, such as `crate = \"::uniqueue\"`";
+        problems.add(*span, format!("invalid path: {text:?}"), hint);
     }
     path.ok()
-}
-
-fn report_unknown(entry: &Entry, problems: &mut Problems) {
-    let is_of_unique = entry.name != "args" && unique::OPTIONS.iter().any(|(name, _)| *name == entry.name);
-    let hint = match is_of_unique {
-        true => format!("`{}` goes inside `unique(...)`", entry.name),
-        false => known(&entry.name, &OPTIONS),
-    };
-    problems.add(entry.span, format!("unknown option: `{}`", entry.name), hint);
 }
 
 /// Converts `SendEmail` to `send_email`, and `HTTPCheck` to `http_check`.
@@ -106,6 +82,8 @@ fn snake_case(ident: &Ident) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proc_macro2::Span;
+
     use super::*;
 
     #[test]

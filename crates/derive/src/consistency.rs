@@ -7,10 +7,10 @@ use proc_macro2::Span;
 use uniqueue_policy::{DEFAULT_RETENTION_OF_COMPLETED, JobState, Part, StateSet, UniqueScope};
 
 use crate::attributes::JobAttributes;
-use crate::fields::{Fields, Marked, Named};
+use crate::entries::Value;
+use crate::fields::Fields;
 use crate::group::Group;
-use crate::options::Set;
-use crate::problems::{Problems, closest, listed};
+use crate::problems::{Problems, listed, suggestion};
 use crate::unique::Unique;
 
 /// The states of jobs that have yet to start.
@@ -25,69 +25,65 @@ pub(crate) struct Warning {
 /// Reports options that contradict each other or can never work.
 pub(crate) fn check(attributes: &JobAttributes, fields: &Fields, problems: &mut Problems) {
     if let Some(unique) = &attributes.unique {
-        check_unique(unique, fields, problems);
+        check_args(unique, fields, problems);
+        check_key(unique, fields, problems);
+        check_append(unique, fields, problems);
+        check_states(unique, problems);
+        unique.check(fields, problems);
     }
     check_group(attributes, fields, problems);
+    check_one_at_a_time(attributes, problems);
     check_place(attributes, fields, problems);
 }
 
-fn check_unique(unique: &Unique, fields: &Fields, problems: &mut Problems) {
-    check_args(unique, fields, problems);
-    check_key(unique, fields, problems);
-    check_append(unique, fields, problems);
-    check_states(unique, problems);
-    unique.check(fields, problems);
-}
-
 fn check_args(unique: &Unique, fields: &Fields, problems: &mut Problems) {
-    let (Some(args), Some(span)) = (unique.options.find("args"), unique.options.span_of("args")) else { return };
-    if let Some(Marked { name, .. }) = fields.unique.first() {
-        let these = match args {
-            Set::Flag => "all args",
-            Set::Texts(_) => "selected args",
-            _ => "args",
-        };
+    let Some(args) = unique.options.find("args") else { return };
+    if let Some(marked) = fields.marked().next() {
+        let these = if matches!(args.value, Value::List(_)) { "selected args" } else { "all args" };
         problems.add(
-            span,
-            format!("{these} or marked fields, not both: field `{name}` is marked unique"),
+            args.span,
+            format!("{these} or marked fields, not both: field `{}` is marked unique", marked.name),
             "keep the marks on the fields, or keep this",
         );
     }
-    let (Set::Texts(names), Some(members)) = (args, &fields.members) else { return };
-    for (name, span) in names {
-        let part = Part::new(name, true);
-        let member = part.member();
-        if part.problem().is_none() && !members.iter().any(|known| known == member) {
-            let hint = match members.as_slice() {
-                [] => "they have none".to_owned(),
-                members => format!("they have {}", listed(members.iter().map(String::as_str), "and")),
-            };
-            problems.add(*span, format!("the args have no member: {member:?}"), hint);
+    if let Value::List(Some(names)) = &args.value {
+        for (name, span) in names.iter().filter(|(name, _)| !name.is_empty()) {
+            check_member(name, *span, fields, &[], problems);
         }
+    }
+}
+
+/// Reports a selection of a member that the args do not have, where `others` can be named, too.
+fn check_member(selector: &str, span: Span, fields: &Fields, others: &[&str], problems: &mut Problems) {
+    let (part, Some(members)) = (Part::new(selector, true), &fields.members) else { return };
+    if part.problem().is_none() && !members.iter().any(|known| known == part.member()) {
+        let known = members.iter().map(String::as_str).chain(others.iter().copied());
+        let hint = suggestion(part.member(), known);
+        problems.add(span, format!("the args have no member: {:?}", part.member()), hint);
     }
 }
 
 /// Reports a key that contradicts itself or says nothing. An invalid option might have said it.
 fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
-    if let (Some(span), true) = (unique.options.span_of("exclude_kind"), unique.options.has(&["kind"])) {
+    let options = &unique.options;
+    if let (Some(span), true) = (options.span_of("exclude_kind"), options.has(&["kind"])) {
         return problems.add(span, "`kind` and `exclude_kind` contradict each other", "remove one of the two");
     }
-    let is_selective = !fields.unique.is_empty()
-        || unique.options.has(&["args", "queue", "meta"])
-        || matches!(unique.options.text("like"), Some("faktory" | "zizq"))
+    let is_selective = fields.marked().next().is_some()
+        || options.has(&["args", "queue", "meta"])
+        || matches!(options.text("like"), Some("faktory" | "zizq"))
         || !unique.is_valid;
     if is_selective {
         return;
     }
     // With a window the key is not empty, and means nothing.
-    if let (Some(span), true) = (unique.options.span_of("exclude_kind"), unique.options.has(&["window"])) {
+    if let (Some(span), true) = (options.span_of("exclude_kind"), options.has(&["window"])) {
         problems.add(
             span,
-            "`exclude_kind` with nothing else in the key: \
-             jobs of all kinds would share one key",
+            "`exclude_kind` with nothing else in the key: jobs of all kinds would share one key",
             "add `args`, `queue` or `meta(\"...\")`, or mark fields `#[job(unique)]`",
         );
-    } else if !unique.options.has(&["kind", "exclude_kind"]) {
+    } else if !options.has(&["kind", "exclude_kind"]) {
         problems.add(
             unique.span,
             "`unique` does not say what makes two jobs the same",
@@ -95,11 +91,10 @@ fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
              or `kind` for one job of this kind at a time; or mark fields `#[job(unique)]`",
         );
     }
-    let says_more = unique.options.has(&["period", "ttl", "window", "scope", "states", "until"]);
-    if let (Some("river"), Some(span), false) = (unique.options.text("like"), unique.options.span_of("like"), says_more)
-    {
+    let says_more = options.has(&["period", "ttl", "window", "scope", "states", "until"]);
+    if let Some(like) = options.find("like").filter(|_| options.text("like") == Some("river") && !says_more) {
         problems.add(
-            span,
+            like.span,
             "`like = \"river\"` enforces nothing by the kind alone",
             "River takes empty options for none: add `args`, `queue`, `window` (or another limit), `until` or `states(...)`",
         );
@@ -111,11 +106,11 @@ fn check_append(unique: &Unique, fields: &Fields, problems: &mut Problems) {
     if unique.options.text("update") != Some("append") {
         return;
     }
-    let selected: Vec<_> = match unique.options.find("args") {
-        Some(Set::Texts(names)) => {
+    let selected: Vec<_> = match unique.options.find("args").map(|args| &args.value) {
+        Some(Value::List(Some(names))) => {
             names.iter().map(|(name, span)| (Part::new(name, true).member().to_owned(), *span)).collect()
         }
-        _ => fields.unique.iter().map(|marked| (marked.name.clone(), marked.span)).collect(),
+        _ => fields.marked().filter_map(|marked| Some((marked.name.clone(), marked.mark?))).collect(),
     };
     for (member, span) in selected {
         if fields.named.iter().any(|named| named.name == member && named.is_list) {
@@ -129,24 +124,25 @@ fn check_append(unique: &Unique, fields: &Fields, problems: &mut Problems) {
 }
 
 fn check_states(unique: &Unique, problems: &mut Problems) {
-    if let (Some("success"), Some(span), true) =
-        (unique.options.text("until"), unique.options.span_of("until"), unique.options.has(&["scope", "states"]))
+    let options = &unique.options;
+    let (until, states) = (options.find("until"), options.find("states"));
+    if let Some(until) = until.filter(|_| options.text("until") == Some("success") && options.has(&["scope", "states"]))
     {
         problems.add(
-            span,
+            until.span,
             "`until = \"success\"` cannot be combined with `scope` or `states`",
             "it stands for all states but `completed`: keep one of the two",
         );
     }
-    let is_running_alone = |set: &Set| matches!(set, Set::Texts(names) if names.iter().all(|(name, _)| name == "running" || name == "active"));
-    let replaces = matches!(unique.options.text("on_conflict"), Some("replace" | "replace_except_schedule"));
-    if let (Some(span), true) =
-        (unique.options.span_of("states"), replaces && unique.options.find("states").is_some_and(is_running_alone))
+    let replaces = matches!(options.text("on_conflict"), Some("replace" | "replace_except_schedule"));
+    if let Some((span, Value::List(Some(names)))) = states.map(|states| (states.span, &states.value))
+        && replaces
+        && !names.is_empty()
+        && names.iter().all(|(name, _)| name == "running" || name == "active")
     {
         problems.add(
             span,
-            "no job could ever be replaced: \
-             a running job is not, and no other state claims the key",
+            "no job could ever be replaced: a running job is not, and no other state claims the key",
             "add the states of waiting jobs, or write `on_conflict = \"reject\"`",
         );
     }
@@ -214,28 +210,22 @@ fn listed_states(states: StateSet, last: &str) -> String {
 /// Checks that the options of a group fit each other and the type.
 fn check_group(attributes: &JobAttributes, fields: &Fields, problems: &mut Problems) {
     let options = &attributes.options;
-    let (limit, in_order) = (options.number("limit"), options.span_of("in_order"));
-    if attributes.group_span.is_none() {
-        for (name, span) in [("limit", limit.map(|(_, span)| span)), ("in_order", in_order)] {
-            if let Some(span) = span {
-                problems.add(span, format!("`{name}` needs a group"), "add `group(field)`, or give it to the insert");
-            }
+    for option in ["limit", "in_order"].into_iter().filter_map(|name| options.find(name)) {
+        if !options.has(&["group"]) {
+            let message = format!("`{}` needs a group", option.name);
+            problems.add(option.span, message, "add `group(field)`, or give it to the insert");
         }
     }
-    if let (Some((limit @ 2.., span)), Some(_)) = (limit, in_order) {
-        problems.add(span, format!("`in_order` has limit 1: {limit}"), "remove `limit` or `in_order`");
+    if let (Some(limit), Some(2..), true) = (options.find("limit"), options.number("limit"), options.has(&["in_order"]))
+    {
+        let message = format!("`in_order` has limit 1: {}", limit.shown());
+        problems.add(limit.place(), message, "remove `limit` or `in_order`");
     }
-    check_one_at_a_time(attributes, problems);
     let Some(Group::Fields(idents)) = &attributes.group else { return };
-    for ident in idents {
-        if fields.find(ident).is_none() {
-            let known: Vec<_> = fields.named.iter().map(|Named { ident, .. }| ident.as_str()).collect();
-            let hint = match closest(&ident.to_string(), known.iter().copied()) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => "name a field that is a member of the args".to_owned(),
-            };
-            problems.add(ident.span(), format!("unknown field in `group`: `{ident}`"), hint);
-        }
+    for ident in idents.iter().filter(|ident| fields.find(ident).is_none()) {
+        let known = fields.named.iter().map(|named| named.ident.as_str());
+        let hint = suggestion(&ident.to_string(), known);
+        problems.add(ident.span(), format!("unknown field in `group`: `{ident}`"), hint);
     }
 }
 
@@ -247,19 +237,13 @@ fn check_one_at_a_time(attributes: &JobAttributes, problems: &mut Problems) {
         let hint = "add `unique(...)`: it says which jobs are the same";
         return problems.add(span, "`one_at_a_time` needs `unique`", hint);
     };
-    let of_group = [
-        ("group", attributes.group_span),
-        ("limit", options.number("limit").map(|(_, span)| span)),
-        ("in_order", options.span_of("in_order")),
-    ];
+    let of_group = ["group", "limit", "in_order"].into_iter().filter_map(|name| options.find(name));
     let of_unique =
         ["window", "scope", "states", "until", "on_conflict", "update", "debounce", "max_delay", "on_reentry"];
-    let of_unique = of_unique.into_iter().map(|name| (name, unique.options.span_of(name)));
-    let set = of_group.into_iter().chain(of_unique);
-    for (name, span) in set.filter_map(|(name, span)| Some((name, span?))) {
+    for option in of_group.chain(of_unique.into_iter().filter_map(|name| unique.options.find(name))) {
         problems.add(
-            span,
-            format!("`one_at_a_time` takes no `{name}`"),
+            option.span,
+            format!("`one_at_a_time` takes no `{}`", option.name),
             "remove it: the claim lasts while the job is queued, and the group is that of the key",
         );
     }
@@ -267,31 +251,21 @@ fn check_one_at_a_time(attributes: &JobAttributes, problems: &mut Problems) {
 
 /// Checks that `place` names a value that jobs of the type have.
 fn check_place(attributes: &JobAttributes, fields: &Fields, problems: &mut Problems) {
-    let Some(Set::Text((given, span))) = attributes.options.find("place") else { return };
-    let mut refuse = |problem: &str, hint: &str| problems.add(*span, format!("{problem}: {given:?}"), hint);
-    match given.as_str() {
-        "id" => {}
-        "unique_key" => match &attributes.unique {
-            None => refuse("the jobs have no unique key", "add `unique(...)`"),
-            Some(unique) if unique.options.has(&["window"]) => refuse(
-                "a window makes another key by the clock of each server",
-                "name a field, such as `place = \"tenant\"`",
-            ),
-            Some(_) => {}
-        },
-        "group" if attributes.group_span.is_some() || attributes.options.has(&["one_at_a_time"]) => {}
-        "group" => refuse("the jobs have no group", "add `group(...)`"),
-        selector => {
-            let Some(members) = &fields.members else { return };
-            let part = Part::new(selector, true);
-            let member = part.member();
-            if !members.iter().any(|known| known == member) {
-                let hint = match closest(member, members.iter().map(String::as_str)) {
-                    Some(meant) => format!("did you mean `{meant}`?"),
-                    None => "name a member of the args, or write `unique_key`, `group` or `id`".to_owned(),
-                };
-                refuse("the args have no such member", &hint);
-            }
+    let options = &attributes.options;
+    let Some(Value::Text((given, span))) = options.find("place").map(|place| &place.value) else { return };
+    let refused = match (given.as_str(), &attributes.unique) {
+        ("id", _) => None,
+        ("unique_key", None) => Some(("the jobs have no unique key", "add `unique(...)`")),
+        ("unique_key", Some(unique)) => unique.options.has(&["window"]).then_some((
+            "a window makes another key by the clock of each server",
+            "name a field, such as `place = \"tenant\"`",
+        )),
+        ("group", _) => {
+            (!options.has(&["group", "one_at_a_time"])).then_some(("the jobs have no group", "add `group(...)`"))
         }
+        (selector, _) => return check_member(selector, *span, fields, &["unique_key", "group", "id"], problems),
+    };
+    if let Some((problem, hint)) = refused {
+        problems.add(*span, format!("{problem}: {given:?}"), hint);
     }
 }

@@ -1,33 +1,42 @@
-//! The entries of an attribute: `name`, `name = value` and `name(list)`, with commas between.
+//! The options of an attribute: `name`, `name = value` and `name(list)`, with commas between.
 //!
-//! An attribute is first split at its commas, and each entry is read on its own. A mistake then affects
-//! one entry, and one compilation shows all mistakes. `parse_nested_meta` would stop at the first.
+//! An attribute is first split at its commas, and each option is read on its own. A mistake then affects
+//! one option, and one compilation shows all mistakes. `parse_nested_meta` would stop at the first.
 
 use std::collections::HashSet;
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
-use syn::parse::{ParseStream, Parser};
+use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Ident, LitInt, LitStr, Meta, Token};
 
 use crate::problems::Problems;
 
-/// One entry of an attribute.
+/// One option of an attribute.
 pub(crate) struct Entry {
     pub(crate) name: String,
     /// The place of the name.
     pub(crate) span: Span,
     pub(crate) value: Value,
+    /// The tokens behind `=`, or between the parentheses.
+    pub(crate) given: TokenStream,
 }
 
-/// The part after an entry's name.
+/// A text in the source.
+pub(crate) type Text = (String, Span);
+
+/// The part after an option's name.
 pub(crate) enum Value {
     Absent,
-    Assigned(TokenStream),
-    List(TokenStream),
+    Text(Text),
+    Number(i64),
+    /// `name = ...` with anything else.
+    Assigned,
+    /// `name(...)`, with the texts in it where there is nothing else.
+    List(Option<Vec<Text>>),
 }
 
-/// Returns the entries of all attributes with a name, in source order.
+/// Returns the options of all attributes with a name, in source order.
 pub(crate) fn of_attributes(name: &str, attributes: &[Attribute], problems: &mut Problems) -> Vec<Entry> {
     let mut entries = Vec::new();
     for attribute in attributes {
@@ -46,7 +55,7 @@ pub(crate) fn of_attributes(name: &str, attributes: &[Attribute], problems: &mut
     entries
 }
 
-/// Returns the entries between two parentheses.
+/// Returns the options between two parentheses.
 pub(crate) fn of_tokens(tokens: TokenStream, problems: &mut Problems) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -69,10 +78,12 @@ pub(crate) fn of_tokens(tokens: TokenStream, problems: &mut Problems) -> Vec<Ent
 }
 
 fn entry(name: &Ident, rest: &[TokenTree], problems: &mut Problems) -> Option<Entry> {
-    let value = match rest {
-        [] => Value::Absent,
-        [equals, value @ ..] if is_punctuation(equals, '=') => Value::Assigned(value.iter().cloned().collect()),
-        [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => Value::List(group.stream()),
+    let (value, given) = match rest {
+        [] => (Value::Absent, TokenStream::new()),
+        [equals, value @ ..] if is_punctuation(equals, '=') => assigned(value),
+        [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => {
+            (Value::List(texts(group.stream())), group.stream())
+        }
         [TokenTree::Group(group), unexpected, ..] if group.delimiter() == Delimiter::Parenthesis => {
             problems.add(
                 unexpected.span(),
@@ -91,10 +102,25 @@ fn entry(name: &Ident, rest: &[TokenTree], problems: &mut Problems) -> Option<En
                 return None;
             }
             // The value is used anyway, so that `kind "a"` does not also count as missing.
-            Value::Assigned(rest[usize::from(is_colon)..].iter().cloned().collect())
+            assigned(&rest[usize::from(is_colon)..])
         }
     };
-    Some(Entry { name: name.to_string(), span: name.span(), value })
+    Some(Entry { name: name.to_string(), span: name.span(), value, given })
+}
+
+fn assigned(value: &[TokenTree]) -> (Value, TokenStream) {
+    let given: TokenStream = value.iter().cloned().collect();
+    let number = || syn::parse2::<LitInt>(given.clone()).and_then(|number| number.base10_parse());
+    let value = match syn::parse2::<LitStr>(given.clone()) {
+        Ok(text) => Value::Text((text.value(), text.span())),
+        Err(_) => number().map_or(Value::Assigned, Value::Number),
+    };
+    (value, given)
+}
+
+fn texts(list: TokenStream) -> Option<Vec<Text>> {
+    let texts = Punctuated::<LitStr, Token![,]>::parse_terminated.parse2(list).ok()?;
+    Some(texts.iter().map(|text| (text.value(), text.span())).collect())
 }
 
 fn is_punctuation(token: &TokenTree, wanted: char) -> bool {
@@ -102,95 +128,32 @@ fn is_punctuation(token: &TokenTree, wanted: char) -> bool {
 }
 
 impl Entry {
-    /// Reads `name` alone, and returns whether it has no value.
-    pub(crate) fn flag(&self, problems: &mut Problems) -> bool {
-        if let Value::Absent = self.value {
-            return true;
-        }
-        let name = &self.name;
-        problems.add(self.span, format!("`{name}` takes no value here"), format!("write `{name}` alone"));
-        false
+    /// The place of the value, or else of the name.
+    pub(crate) fn place(&self) -> Span {
+        let digits = |token: &TokenTree| !is_punctuation(token, '-');
+        self.given.clone().into_iter().find(digits).map_or(self.span, |token| token.span())
     }
 
-    /// The tokens behind `=`. Where there are none, it is reported that the option takes `what`.
-    fn assigned(&self, what: &str, hint: &str, problems: &mut Problems) -> Option<&TokenStream> {
-        match &self.value {
-            Value::Assigned(tokens) if !tokens.is_empty() => Some(tokens),
-            _ => {
-                problems.add(self.span, format!("`{}` takes {what}", self.name), hint);
-                None
+    /// The value as it stands in the source.
+    pub(crate) fn shown(&self) -> String {
+        match self.value {
+            _ if self.given.is_empty() => "nothing is given".to_owned(),
+            Value::Number(number) => format!("`{number}`"),
+            _ => format!("`{}`", self.given),
+        }
+    }
+
+    /// Reports texts of a list that are empty or repeated.
+    pub(crate) fn check_texts(&self, problems: &mut Problems) {
+        let Value::List(Some(texts)) = &self.value else { return };
+        let (name, mut seen) = (&self.name, HashSet::new());
+        for (text, span) in texts {
+            if text.is_empty() {
+                let hint = "write the name of a member, or a JSON Pointer such as \"/address/zip\"";
+                problems.add(*span, format!("empty name in `{name}`: \"\""), hint);
+            } else if !seen.insert(text) {
+                problems.add(*span, format!("named twice in `{name}`: {text:?}"), "remove one of the two");
             }
         }
-    }
-
-    /// Reads `name = "text"`.
-    pub(crate) fn text(&self, problems: &mut Problems) -> Option<LitStr> {
-        let name = &self.name;
-        let hint = format!("write `{name} = \"...\"`");
-        let tokens = self.assigned("a string", &hint, problems)?;
-        let text = syn::parse2::<LitStr>(tokens.clone());
-        text.map_err(|error| problems.add(error.span(), format!("`{name}` takes a string: `{tokens}`"), hint)).ok()
-    }
-
-    /// Reads `name = 1` or `name = -1` within the limits.
-    pub(crate) fn integer(&self, min: i64, max: i64, problems: &mut Problems) -> Option<(i64, Span)> {
-        let name = &self.name;
-        let hint = format!("write `{name} = ...` with a number from {min} to {max}");
-        let tokens = self.assigned("a number", &hint, problems)?;
-        let signed =
-            |input: ParseStream<'_>| Ok((input.parse::<Option<Token![-]>>()?.is_some(), input.parse::<LitInt>()?));
-        let Ok((is_negative, digits)) = signed.parse2(tokens.clone()) else {
-            let span = tokens.clone().into_iter().next().map_or(self.span, |token| token.span());
-            problems.add(span, format!("`{name}` takes a number: `{tokens}`"), hint);
-            return None;
-        };
-        let number = digits.base10_parse::<i64>().ok().map(|number| if is_negative { -number } else { number });
-        let number = number.filter(|number| (min..=max).contains(number));
-        if number.is_none() {
-            let sign = if is_negative { "-" } else { "" };
-            problems.add(digits.span(), format!("invalid {name}: {sign}{digits}"), hint);
-        }
-        number.map(|number| (number, digits.span()))
-    }
-
-    /// Reads `name("a", "b")` without repetitions.
-    pub(crate) fn texts(&self, problems: &mut Problems) -> Option<Vec<LitStr>> {
-        let name = &self.name;
-        let hint = format!("write `{name}(\"...\", \"...\")`");
-        let Value::List(tokens) = &self.value else {
-            problems.add(self.span, format!("`{name}` takes a list of strings"), hint);
-            return None;
-        };
-        let texts = Punctuated::<LitStr, Token![,]>::parse_terminated.parse2(tokens.clone());
-        let texts = texts.map_err(|error| (error.span(), format!("`{name}` takes a list of strings: `{tokens}`")));
-        let texts = texts.and_then(|texts| match texts.is_empty() {
-            true => Err((self.span, format!("empty list: `{name}()`"))),
-            false => Ok(texts),
-        });
-        let texts = texts.map_err(|(span, message)| problems.add(span, message, hint)).ok()?;
-        let mut seen = HashSet::new();
-        for text in &texts {
-            if !seen.insert(text.value()) {
-                let message = format!("named twice in `{name}`: {:?}", text.value());
-                problems.add(text.span(), message, "remove one of the two");
-            }
-        }
-        Some(texts.into_iter().collect())
-    }
-}
-
-/// The options read so far, for finding repeated ones.
-#[derive(Default)]
-pub(crate) struct Seen(HashSet<String>);
-
-impl Seen {
-    /// Whether this is the first entry with its name. A second one is reported.
-    pub(crate) fn is_first(&mut self, entry: &Entry, problems: &mut Problems) -> bool {
-        let first = self.0.insert(entry.name.clone());
-        if !first {
-            let message = format!("duplicate option: `{}`", entry.name);
-            problems.add(entry.span, message, "remove one of the two");
-        }
-        first
     }
 }

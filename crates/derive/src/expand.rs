@@ -1,7 +1,8 @@
 //! The generated `impl Job`.
 
 use proc_macro2::{Literal, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, GenericParam, Ident};
 
 use crate::attributes::JobAttributes;
@@ -17,8 +18,8 @@ pub(crate) fn job(input: &DeriveInput) -> TokenStream {
     let has_a_job_shape = problems.count() == 0;
     let mut attributes = JobAttributes::read(input, &mut problems);
     let fields = Fields::read(input, &mut problems);
-    if let Some(marked) = fields.unique.first() {
-        attributes.unique.get_or_insert_with(|| Unique::empty(marked.span));
+    if let Some(mark) = fields.marked().find_map(|marked| marked.mark) {
+        attributes.unique.get_or_insert_with(|| Unique::empty(mark));
     }
     consistency::check(&attributes, &fields, &mut problems);
     if problems.count() == 0 {
@@ -42,24 +43,14 @@ fn check_shape(input: &DeriveInput, problems: &mut Problems) {
         );
     }
     for parameter in &input.generics.params {
-        let (span, what, hint) = match parameter {
-            GenericParam::Lifetime(given) => (
-                given.lifetime.span(),
-                format!("lifetime `{}`", given.lifetime),
-                "own the data, as in `String` for `&str`: a worker reads the args back from the database",
-            ),
-            GenericParam::Type(given) => (
-                given.ident.span(),
-                format!("type parameter `{}`", given.ident),
-                "make a type for each job: one kind names one type of args",
-            ),
-            GenericParam::Const(given) => (
-                given.ident.span(),
-                format!("const parameter `{}`", given.ident),
-                "make it a field: one kind names one type of args",
-            ),
+        let hint = match parameter {
+            GenericParam::Lifetime(_) => {
+                "own the data, as in `String` for `&str`: a worker reads the args back from the database"
+            }
+            GenericParam::Type(_) => "make a type for each job: one kind names one type of args",
+            GenericParam::Const(_) => "make it a field: one kind names one type of args",
         };
-        problems.add(span, format!("a job cannot be generic: {what}"), hint);
+        problems.add(parameter.span(), format!("a job cannot be generic: `{}`", quote!(#parameter)), hint);
     }
 }
 
@@ -85,15 +76,14 @@ fn implementation(ident: &Ident, attributes: &JobAttributes, fields: &Fields) ->
 fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -> Option<TokenStream> {
     let mut calls = TokenStream::new();
     let set = &attributes.options;
-    let number = |name| set.number(name).map(|(number, _)| Literal::i64_unsuffixed(number));
     if let Some(queue) = set.text("queue") {
         calls.extend(quote!(.queue_of_kind(#queue)));
     }
-    if let Some(priority) = number("priority") {
-        calls.extend(quote!(.priority(#priority)));
-    }
-    if let Some(max_attempts) = number("max_attempts") {
-        calls.extend(quote!(.max_attempts(#max_attempts)));
+    for (option, method) in [("priority", "priority"), ("max_attempts", "max_attempts"), ("limit", "group_limit")] {
+        if let Some(number) = set.number(option) {
+            let (method, number) = (format_ident!("{method}"), Literal::i64_unsuffixed(number));
+            calls.extend(quote!(.#method(#number)));
+        }
     }
     if let Some(expires_in) = set.text("expires_in").and_then(|text| uniqueue_policy::exact(text).ok()) {
         let (seconds, nanoseconds) = (expires_in.as_secs(), expires_in.subsec_nanos());
@@ -109,9 +99,6 @@ fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -
     }
     if let Some(group) = &attributes.group {
         calls.extend(group.calls(fields, library));
-    }
-    if let Some(limit) = number("limit") {
-        calls.extend(quote!(.group_limit(#limit)));
     }
     if set.has(&["in_order"]) {
         calls.extend(quote!(.in_order()));

@@ -3,15 +3,14 @@
 use proc_macro2::Span;
 use syn::{Attribute, Data, DeriveInput, GenericArgument, PathArguments, Type};
 
-use crate::entries::{self, Seen, Value};
+use crate::entries::{self, Value};
+use crate::options::{Form, Options};
 use crate::problems::Problems;
 use crate::serde_names::{Container, Field};
 
 /// The fields of a type.
 #[derive(Default)]
 pub(crate) struct Fields {
-    /// The fields marked unique.
-    pub(crate) unique: Vec<Marked>,
     /// The fields that are members of the JSON.
     pub(crate) named: Vec<Named>,
     /// Every member that the JSON can have. `None` if the type does not determine them.
@@ -23,21 +22,15 @@ pub(crate) struct Named {
     pub(crate) ident: String,
     /// Its name in the JSON.
     pub(crate) name: String,
-    /// Whether the JSON may lack it.
-    pub(crate) may_be_absent: bool,
-    /// Whether its type becomes an array in the JSON, or null.
-    pub(crate) is_list: bool,
-}
-
-/// A field marked unique.
-pub(crate) struct Marked {
-    /// Its name in the JSON.
-    pub(crate) name: String,
-    /// The place of the mark.
-    pub(crate) span: Span,
+    /// The name as a selection of the library.
+    pub(crate) selector: String,
     /// Whether the JSON may lack it. A `Serialize` written by hand may rename a field; if a required
     /// field were skipped then, all jobs of the kind would share one key.
     pub(crate) may_be_absent: bool,
+    /// Whether its type becomes an array in the JSON, or null.
+    pub(crate) is_list: bool,
+    /// The place of the mark where it is marked unique.
+    pub(crate) mark: Option<Span>,
 }
 
 impl Fields {
@@ -46,40 +39,35 @@ impl Fields {
         self.named.iter().find(|named| *ident == named.ident)
     }
 
+    /// The fields marked unique.
+    pub(crate) fn marked(&self) -> impl Iterator<Item = &Named> {
+        self.named.iter().filter(|named| named.mark.is_some())
+    }
+
     pub(crate) fn read(input: &DeriveInput, problems: &mut Problems) -> Self {
         match &input.data {
             Data::Struct(data) => match &data.fields {
-                syn::Fields::Named(fields) => named(&input.attrs, &fields.named, problems),
-                syn::Fields::Unnamed(fields) => {
-                    for field in &fields.unnamed {
-                        refuse(
-                            &field.attrs,
-                            "a field of a tuple struct has no name in the args",
-                            "use a struct with named fields, or mark the struct itself for all args",
-                            problems,
-                        );
-                    }
-                    Self::default()
-                }
-                syn::Fields::Unit => Self { members: Some(Vec::new()), ..Self::default() },
+                syn::Fields::Named(fields) => return named(&input.attrs, &fields.named, problems),
+                syn::Fields::Unit => return Self { members: Some(Vec::new()), ..Self::default() },
+                syn::Fields::Unnamed(fields) => refuse(
+                    fields.unnamed.iter().flat_map(|field| &field.attrs),
+                    "a field of a tuple struct has no name in the args",
+                    "use a struct with named fields, or mark the struct itself for all args",
+                    problems,
+                ),
             },
-            Data::Enum(data) => {
-                for variant in &data.variants {
-                    let fields = variant.fields.iter().flat_map(|field| &field.attrs);
-                    for attribute in variant.attrs.iter().chain(fields) {
-                        refuse(
-                            std::slice::from_ref(attribute),
-                            "variants of an enum share no fields",
-                            "mark the enum itself for all args, or make each variant a job of its own kind",
-                            problems,
-                        );
-                    }
-                }
-                Self::default()
-            }
+            Data::Enum(data) => refuse(
+                data.variants.iter().flat_map(|variant| {
+                    variant.attrs.iter().chain(variant.fields.iter().flat_map(|field| &field.attrs))
+                }),
+                "variants of an enum share no fields",
+                "mark the enum itself for all args, or make each variant a job of its own kind",
+                problems,
+            ),
             // The type itself is an error.
-            Data::Union(_) => Self::default(),
+            Data::Union(_) => {}
         }
+        Self::default()
     }
 }
 
@@ -96,41 +84,33 @@ fn named<'a>(
         let Some(ident) = &field.ident else { continue };
         let serde = Field::read(&field.attrs);
         let name = serde.name(ident, &container);
-        match serde.hidden {
-            None => {
-                members.push(name.clone());
-                if container.hides_fields.is_none() {
-                    let (ident, may_be_absent) = (ident.to_string(), serde.may_be_absent);
-                    let is_list = !serde.is_made_otherwise && is_list(&field.ty);
-                    found.named.push(Named { ident, name: name.clone(), may_be_absent, is_list });
-                }
-            }
-            Some(("flatten", _)) => members_are_known = false,
-            Some(_) => {}
-        }
-        let Some(mark) = mark(&field.attrs, problems) else {
-            continue;
-        };
-        if let Some((attribute, span)) = serde.hidden {
-            problems.add(
+        let mark = mark(&field.attrs, problems);
+        members_are_known &= !matches!(serde.hidden, Some(("flatten", _)));
+        match (serde.hidden, container.hides_fields) {
+            (Some((attribute, span)), _) if mark.is_some() => problems.add(
                 span,
-                format!(
-                    "field `{ident}` cannot be unique: \
-                     `serde({attribute})` leaves no member `{name}` in the args"
-                ),
+                format!("field `{ident}` cannot be unique: `serde({attribute})` leaves no member `{name}` in the args"),
                 format!("remove `#[job(unique)]` or `#[serde({attribute})]`"),
-            );
-        } else if let Some((attribute, span)) = container.hides_fields {
-            problems.add(
+            ),
+            (None, Some((attribute, span))) if mark.is_some() => problems.add(
                 span,
                 format!(
-                    "field `{ident}` cannot be unique: \
-                     with `serde({attribute})` the args are those of another type"
+                    "field `{ident}` cannot be unique: with `serde({attribute})` the args are those of another type"
                 ),
                 "mark the struct itself for all args, or name members by `unique(args(\"...\"))`",
-            );
-        } else {
-            found.unique.push(Marked { name, span: mark, may_be_absent: serde.may_be_absent });
+            ),
+            (Some(_), _) | (_, Some(_)) => {}
+            (None, None) => {
+                members.push(name.clone());
+                found.named.push(Named {
+                    ident: ident.to_string(),
+                    selector: selector(&name),
+                    name,
+                    may_be_absent: serde.may_be_absent,
+                    is_list: !serde.is_made_otherwise && is_list(&field.ty),
+                    mark,
+                });
+            }
         }
     }
     found.members = members_are_known.then_some(members);
@@ -160,40 +140,31 @@ fn is_list(kind: &Type) -> bool {
 
 /// The place of `#[job(unique)]` on a field.
 fn mark(attributes: &[Attribute], problems: &mut Problems) -> Option<Span> {
-    let mut seen = Seen::default();
-    let mut mark = None;
-    for entry in entries::of_attributes("job", attributes, problems) {
-        if entry.name != "unique" {
-            problems.add(
-                entry.span,
-                format!("unknown option of a field: `{}`", entry.name),
-                "a field takes `unique` alone; all other options go on the type",
-            );
-        } else if !matches!(entry.value, Value::Absent) {
-            problems.add(
-                entry.span,
-                "`unique` takes no options on a field",
-                "mark the field `#[job(unique)]`, and \
-                 write the options on the type: `#[job(unique(...))]`",
-            );
-            // The field counts as marked anyway.
-            mark = Some(entry.span);
-        } else if seen.is_first(&entry, problems) {
-            mark = Some(entry.span);
-        }
+    let entries = entries::of_attributes("job", attributes, problems);
+    let hint = |_: &str| Some("a field takes `unique` alone; all other options go on the type".to_owned());
+    let options = Options::read(entries, (" of a field", &[("unique", Form::Own)]), hint, problems);
+    let mark = options.find("unique")?;
+    if !matches!(mark.value, Value::Absent) {
+        problems.add(
+            mark.span,
+            format!("`unique` takes no options on a field: {}", mark.shown()),
+            "mark the field `#[job(unique)]`, and write the options on the type: `#[job(unique(...))]`",
+        );
     }
-    mark
+    // With options the field counts as marked, too.
+    Some(mark.span)
 }
 
 /// Writes a field's name as a selection of the library. A name that starts with a slash would be read
 /// as a JSON Pointer, so it becomes a pointer to the member.
-pub(crate) fn selector(name: &str) -> String {
+fn selector(name: &str) -> String {
     if name.starts_with('/') { format!("/{}", name.replace('~', "~0").replace('/', "~1")) } else { name.to_owned() }
 }
 
-fn refuse(attributes: &[Attribute], reason: &str, hint: &str, problems: &mut Problems) {
-    for entry in entries::of_attributes("job", attributes, problems) {
-        let message = format!("`{}` cannot stand here: {reason}", entry.name);
-        problems.add(entry.span, message, hint);
+fn refuse<'a>(attributes: impl Iterator<Item = &'a Attribute>, reason: &str, hint: &str, problems: &mut Problems) {
+    for attribute in attributes {
+        for entry in entries::of_attributes("job", std::slice::from_ref(attribute), problems) {
+            problems.add(entry.span, format!("`{}` cannot stand here: {reason}", entry.name), hint);
+        }
     }
 }

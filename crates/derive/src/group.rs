@@ -1,8 +1,7 @@
 //! `group`, `limit` and `in_order`: the group of a job.
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
-use syn::LitStr;
 
 use crate::entries::{Entry, Value};
 use crate::fields::Fields;
@@ -18,7 +17,7 @@ const HINT: &str = "write `group(field, ...)`, `group = \"key\"`, or `group` alo
 pub(crate) enum Group {
     /// By the kind alone.
     Kind,
-    Key(LitStr),
+    Key(String),
     /// By these fields of the type, and by the kind.
     Fields(Vec<syn::Ident>),
 }
@@ -27,20 +26,17 @@ impl Group {
     pub(crate) fn read(entry: &Entry, problems: &mut Problems) -> Option<Self> {
         match &entry.value {
             Value::Absent => Some(Self::Kind),
-            Value::Assigned(_) => {
-                let text = entry.text(problems)?;
-                let length = text.value().len();
-                if !(1..=MAX_KEY_BYTES).contains(&length) {
-                    problems.add(
-                        text.span(),
-                        format!("invalid group: must be 1 to 512 bytes: {length}"),
-                        "use a short text, such as \"customer:1\"",
-                    );
-                    return None;
-                }
-                Some(Self::Key(text))
+            Value::Text((text, _)) if (1..=MAX_KEY_BYTES).contains(&text.len()) => Some(Self::Key(text.clone())),
+            Value::Text((text, span)) => {
+                let message = format!("invalid group: must be 1 to 512 bytes: {}", text.len());
+                problems.add(*span, message, "use a short text, such as \"customer:1\"");
+                None
             }
-            Value::List(tokens) => fields(entry.span, tokens, problems).map(Self::Fields),
+            Value::List(_) => fields(entry, problems).map(Self::Fields),
+            Value::Number(_) | Value::Assigned => {
+                problems.add(entry.place(), format!("`group` takes a string or fields: {}", entry.shown()), HINT);
+                None
+            }
         }
     }
 
@@ -50,8 +46,7 @@ impl Group {
             Self::Kind => quote!(.group_by(#library::UniquePolicy::new())),
             Self::Key(key) => quote!(.group(#key)),
             Self::Fields(idents) => {
-                let named = idents.iter().filter_map(|ident| fields.find(ident));
-                let document = document_of_fields(named.map(|named| (named.name.as_str(), named.may_be_absent)));
+                let document = document_of_fields(idents.iter().filter_map(|ident| fields.find(ident)));
                 quote!(.group_by(#library::UniquePolicy::of_kind(#document)))
             }
         }
@@ -59,9 +54,9 @@ impl Group {
 }
 
 /// Reads the names of fields.
-fn fields(span: Span, tokens: &TokenStream, problems: &mut Problems) -> Option<Vec<syn::Ident>> {
+fn fields(entry: &Entry, problems: &mut Problems) -> Option<Vec<syn::Ident>> {
     let mut idents = Vec::new();
-    for (place, token) in tokens.clone().into_iter().enumerate() {
+    for (place, token) in entry.given.clone().into_iter().enumerate() {
         match token {
             TokenTree::Ident(ident) if place % 2 == 0 => idents.push(ident),
             TokenTree::Punct(punctuation) if place % 2 == 1 && punctuation.as_char() == ',' => {}
@@ -72,7 +67,7 @@ fn fields(span: Span, tokens: &TokenStream, problems: &mut Problems) -> Option<V
         }
     }
     if idents.is_empty() {
-        problems.add(span, "empty list: `group()`", HINT);
+        problems.add(entry.span, "empty list: `group()`", HINT);
         return None;
     }
     Some(idents)

@@ -35,8 +35,16 @@ pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -
     }
 }
 
+/// The hint for a name that is not among `names`: the one that may be meant, and all of them.
+pub(crate) fn suggestion<'a>(given: &str, names: impl IntoIterator<Item = &'a str, IntoIter: Clone>) -> String {
+    let names = names.into_iter();
+    let meant = closest(given, names.clone()).map(|meant| format!("did you mean `{meant}`? ")).unwrap_or_default();
+    let names = listed(names, "and");
+    if names.is_empty() { "there are none".to_owned() } else { format!("{meant}valid: {names}") }
+}
+
 /// Returns the name closest to a misspelt one, if it is similar enough.
-pub(crate) fn closest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn closest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase().replace('-', "_");
     names
         .into_iter()

@@ -82,14 +82,13 @@ fn serde_entries(attributes: &[Attribute]) -> Vec<Entry> {
 
 /// The text of `name = "text"` or of `name(serialize = "text", ...)`.
 fn serialized(entry: &Entry) -> Option<String> {
-    let mut unread = Problems::default();
     match &entry.value {
-        Value::Absent => None,
-        Value::Assigned(_) => entry.text(&mut unread).map(|text| text.value()),
-        Value::List(tokens) => entries::of_tokens(tokens.clone(), &mut unread)
+        Value::Text((text, _)) => Some(text.clone()),
+        Value::List(_) => entries::of_tokens(entry.given.clone(), &mut Problems::default())
             .iter()
             .find(|inner| inner.name == "serialize")
             .and_then(serialized),
+        _ => None,
     }
 }
 

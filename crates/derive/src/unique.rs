@@ -3,35 +3,27 @@
 //! The reader of `uniqueue-policy` reads the document here, as the library reads it when the program starts.
 //! [`crate::consistency`] checks what no document says: the fields of the type.
 
-use proc_macro2::Span;
-use uniqueue_policy::{Given, OnConflict, Policy, Preset, Problem, Update};
+use proc_macro2::{Span, TokenStream};
+use uniqueue_policy::{Given, OnConflict, Policy, Preset, Problem};
 
 use crate::entries::{self, Entry, Value};
-use crate::fields::{Fields, selector};
-use crate::options::{Form, Options, Set, known, report_length};
-use crate::problems::{Problems, closest, listed};
+use crate::fields::{Fields, Named};
+use crate::options::{Form, Options, report_length};
+use crate::problems::{Problems, suggestion};
 
-pub(crate) const OPTIONS: [(&str, Form); 19] = [
+/// The options that the document spells otherwise, or has not. The others are members of it by the same name.
+const OPTIONS: [(&str, Form); 6] = [
     ("args", Form::FlagOrMembers),
     ("kind", Form::Flag),
     ("queue", Form::Flag),
     ("meta", Form::Members),
     ("exclude_kind", Form::Flag),
-    ("scope", Form::Text),
-    ("states", Form::Texts),
-    ("period", Form::Text),
-    ("ttl", Form::Text),
-    ("window", Form::Text),
-    ("until", Form::Text),
-    ("on_conflict", Form::Text),
-    ("update", Form::Text),
-    ("debounce", Form::Text),
-    ("max_delay", Form::Text),
-    ("max_items", Form::Number(1, Update::MOST_ITEMS as i64)),
-    ("on_reentry", Form::Text),
-    ("like", Form::Text),
     ("gaps", Form::Text),
 ];
+
+pub(crate) fn options() -> Vec<(&'static str, Form)> {
+    OPTIONS.into_iter().chain(Policy::members_of_terms().map(|name| (name, Form::Own))).collect()
+}
 
 /// The unique options of a type.
 pub(crate) struct Unique {
@@ -52,19 +44,22 @@ impl Unique {
         let mut unique = Self::empty(entry.span);
         let problems_before = problems.count();
         match &entry.value {
-            Value::Absent => unique.options.0.push(("args", entry.span, Set::Flag)),
-            Value::Assigned(_) => problems.add(
+            Value::Absent => {
+                let all = Entry { name: "args".to_owned(), value: Value::Absent, given: TokenStream::new(), ..*entry };
+                unique.options.0.push(all);
+            }
+            Value::List(_) => {
+                let entries = entries::of_tokens(entry.given.clone(), problems);
+                unique.options = Options::read(entries, (" of `unique`", &options()), elsewhere, problems);
+            }
+            _ => problems.add(
                 entry.span,
-                "`unique` takes no value",
+                format!("`unique` takes no value: `{}`", entry.given),
                 "write `unique` for all args, or `unique(...)` with options",
             ),
-            Value::List(tokens) => {
-                let entries = entries::of_tokens(tokens.clone(), problems);
-                unique.options = Options::read(entries, &OPTIONS, report_unknown, problems, |_, _| {});
-            }
         }
-        if let Some(Set::Text((given, span))) =
-            unique.options.find("gaps").filter(|_| unique.options.text("gaps") != Some("allowed"))
+        if let Some(Value::Text((given, span))) = unique.options.find("gaps").map(|gaps| &gaps.value)
+            && given != "allowed"
         {
             report_word("gaps", given, *span, &["allowed"], problems);
         }
@@ -74,43 +69,43 @@ impl Unique {
 
     /// Reports what the reader of policies finds. Rules between options count only where each option is valid.
     pub(crate) fn check(&self, fields: &Fields, problems: &mut Problems) {
-        let found = self.policy(fields).1;
-        for problem in found.iter().filter(|problem| self.is_valid || problem.item.is_some()) {
-            self.report(problem, problems);
+        for problem in self.policy(fields).1 {
+            if self.is_valid || problem.item.is_some() || is_of_form(&problem) {
+                self.report(problem, problems);
+            }
         }
     }
 
     /// The policy as the library will read it.
     pub(crate) fn policy(&self, fields: &Fields) -> (Policy, Vec<Problem>) {
-        let marked = Selections::marked(fields);
-        Policy::read(self.document(&marked), OnConflict::Ignore)
+        Policy::read(self.document(fields), OnConflict::Ignore)
     }
 
     /// The document in JSON.
     pub(crate) fn json(&self, fields: &Fields) -> String {
-        json(&self.document(&Selections::marked(fields)))
+        json(&self.document(fields))
     }
 
-    fn document<'a>(&'a self, marked: &'a Selections) -> Vec<(&'static str, Given<'a>)> {
-        let mut document = marked.members();
+    fn document<'a>(&'a self, fields: &'a Fields) -> Vec<(&'a str, Given<'a>)> {
+        let mut document = selected(fields.marked());
         let mut keys: Vec<&str> = document.first().map(|_| "args").into_iter().collect();
-        for (option, _, set) in &self.options.0 {
-            let given = match set {
-                Set::Text((text, _)) => Given::Text(text),
-                Set::Texts(texts) => Given::Texts(texts.iter().map(|(text, _)| text.as_str()).collect()),
-                Set::Number(number, _) => Given::Number(*number as f64),
-                Set::Flag => Given::Flag(true),
-                Set::Invalid => continue,
+        for Entry { name, value, .. } in &self.options.0 {
+            let value = match value {
+                Value::Absent => Given::Flag(true),
+                Value::Text((text, _)) => Given::Text(text),
+                Value::Number(number) => Given::Number(*number as f64),
+                Value::List(Some(texts)) => Given::Texts(texts.iter().map(|(text, _)| text.as_str()).collect()),
+                Value::Assigned | Value::List(None) => Given::Other,
             };
-            match (*option, &given) {
-                ("args", Given::Flag(_)) | ("queue", _) => keys.push(option),
-                ("kind" | "gaps", _) => {}
-                ("args" | "meta", _) => {
-                    keys.push(option);
-                    document.push((if *option == "args" { "args_keys" } else { "meta_keys" }, given));
+            match (name.as_str(), &value) {
+                ("args", Given::Flag(_)) | ("queue", _) => keys.push(name),
+                ("args" | "meta", Given::Texts(_)) => {
+                    keys.push(name);
+                    document.push((if name == "args" { "args_keys" } else { "meta_keys" }, value));
                 }
-                ("exclude_kind", _) => document.push(("exclude_type", given)),
-                _ => document.push((option, given)),
+                ("exclude_kind", _) => document.push(("exclude_type", Given::Flag(true))),
+                (own, _) if OPTIONS.iter().any(|(name, _)| *name == own) => {}
+                _ => document.push((name, value)),
             }
         }
         // A preset's own parts stay in the key.
@@ -123,7 +118,7 @@ impl Unique {
     }
 
     /// Reports a problem at the text at fault, or else at the option.
-    fn report(&self, problem: &Problem, problems: &mut Problems) {
+    fn report(&self, mut problem: Problem, problems: &mut Problems) {
         let name = match problem.member {
             "args_keys" | "optional_args_keys" | "keys" => "args",
             "meta_keys" => "meta",
@@ -132,7 +127,21 @@ impl Unique {
         };
         // The states are at fault rather than the event that ends the claim.
         let place = if name == "until" && self.options.has(&["states"]) { "states" } else { name };
-        let span = self.options.span_of(place).unwrap_or(self.span);
+        let option = self.options.find(place);
+        let span = option.map_or(self.span, |option| option.span);
+        if let (Some(option), true) = (option, is_of_form(&problem)) {
+            problem.values = Vec::new();
+            let form = match name {
+                "states" => Form::Members,
+                "max_items" => Form::Number(1, i64::MAX),
+                _ => Form::Text,
+            };
+            return problems.add(
+                option.place(),
+                format!("invalid {name}: {problem}: {}", option.shown()),
+                form.in_words(name).1,
+            );
+        }
         let Some(item) = &problem.item else {
             let hint = match (name, problem.hint) {
                 ("update", "") => "select the args of the key with `args(\"...\")`, or mark fields `#[job(unique)]`",
@@ -145,9 +154,11 @@ impl Unique {
             };
             return problems.add(span, format!("invalid unique policy: {name}: {problem}"), hint);
         };
-        let span = match self.options.find(name) {
-            Some(Set::Text((_, span))) => *span,
-            Some(Set::Texts(texts)) => texts.iter().find(|(text, _)| text == item).map_or(span, |(_, span)| *span),
+        let span = match option.map(|option| &option.value) {
+            Some(Value::Text((_, span))) => *span,
+            Some(Value::List(Some(texts))) => {
+                texts.iter().find(|(text, _)| text == item).map_or(span, |(_, span)| *span)
+            }
             _ => span,
         };
         if !problem.words.is_empty() {
@@ -161,31 +172,26 @@ impl Unique {
     }
 }
 
-/// Fields as selections. Only those that may be absent from the JSON are optional.
-struct Selections([(&'static str, Vec<String>); 2]);
-
-impl Selections {
-    fn of<'f>(fields: impl Iterator<Item = (&'f str, bool)>) -> Self {
-        let (optional, required): (Vec<_>, Vec<_>) = fields.partition(|(_, may_be_absent)| *may_be_absent);
-        let names = |fields: Vec<(&str, bool)>| fields.into_iter().map(|(name, _)| selector(name)).collect();
-        Self([("args_keys", names(required)), ("optional_args_keys", names(optional))])
-    }
-
-    fn marked(fields: &Fields) -> Self {
-        Self::of(fields.unique.iter().map(|marked| (marked.name.as_str(), marked.may_be_absent)))
-    }
-
-    fn members(&self) -> Vec<(&'static str, Given<'_>)> {
-        let named = self.0.iter().filter(|(_, names)| !names.is_empty());
-        named.map(|(member, names)| (*member, Given::Texts(names.iter().map(String::as_str).collect()))).collect()
-    }
+/// Whether it is a value of another form than the member takes, which the reader leaves to its caller to show.
+fn is_of_form(problem: &Problem) -> bool {
+    problem.values.iter().any(|(_, text)| text.is_empty())
 }
 
-/// The document of a policy by the kind and these fields, each with whether the JSON may lack it.
-pub(crate) fn document_of_fields<'f>(fields: impl Iterator<Item = (&'f str, bool)>) -> String {
-    let selections = Selections::of(fields);
-    let keys = ("keys", Given::Texts(vec!["type", "args"]));
-    json(&selections.members().into_iter().chain([keys]).collect::<Vec<_>>())
+/// The members of a document that select these fields. Only those that may be absent from the JSON are optional.
+fn selected<'f>(fields: impl Iterator<Item = &'f Named>) -> Vec<(&'f str, Given<'f>)> {
+    let (optional, required): (Vec<_>, Vec<_>) = fields.partition(|field| field.may_be_absent);
+    let members = [("args_keys", required), ("optional_args_keys", optional)];
+    let named = members.into_iter().filter(|(_, fields)| !fields.is_empty());
+    named
+        .map(|(member, fields)| (member, Given::Texts(fields.iter().map(|field| &*field.selector).collect())))
+        .collect()
+}
+
+/// The document of a policy by the kind and these fields.
+pub(crate) fn document_of_fields<'f>(fields: impl Iterator<Item = &'f Named>) -> String {
+    let mut document = selected(fields);
+    document.push(("keys", Given::Texts(vec!["type", "args"])));
+    json(&document)
 }
 
 /// A document as JSON.
@@ -212,11 +218,8 @@ fn json(document: &[(&str, Given<'_>)]) -> String {
 }
 
 fn report_word(what: &str, given: &str, span: Span, words: &[&str], problems: &mut Problems) {
-    let meant = known_elsewhere_as(given).filter(|meant| words.contains(meant));
-    let meant = meant.or_else(|| closest(given, words.iter().copied()));
-    let meant = meant.map(|meant| format!("did you mean \"{meant}\"? "));
-    let hint = format!("{}valid: {}", meant.unwrap_or_default(), listed(words.iter().copied(), "and"));
-    problems.add(span, format!("unknown {what}: {given:?}"), hint);
+    let meant = known_elsewhere_as(given).unwrap_or(given);
+    problems.add(span, format!("unknown {what}: {given:?}"), suggestion(meant, words.iter().copied()));
 }
 
 /// The state that another queue calls by this name.
@@ -231,11 +234,6 @@ fn known_elsewhere_as(word: &str) -> Option<&'static str> {
     })
 }
 
-fn report_unknown(entry: &Entry, problems: &mut Problems) {
-    let hint = if ["priority", "max_attempts", "crate"].contains(&entry.name.as_str()) {
-        format!("`{}` goes outside `unique(...)`", entry.name)
-    } else {
-        known(&entry.name, &OPTIONS)
-    };
-    problems.add(entry.span, format!("unknown option of `unique`: `{}`", entry.name), hint);
+fn elsewhere(name: &str) -> Option<String> {
+    ["priority", "max_attempts", "crate"].contains(&name).then(|| format!("`{name}` goes outside `unique(...)`"))
 }

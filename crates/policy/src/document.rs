@@ -77,6 +77,11 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The members that say the terms of the claim. The others say how its key is made.
+    pub fn members_of_terms() -> impl Iterator<Item = &'static str> {
+        MEMBERS.into_iter().skip_while(|(member, _)| *member != "like").map(|(member, _)| member)
+    }
+
     /// Reads the members of a document; `on_conflict` is for documents that name neither that nor a preset. The policy counts
     /// only where there is no problem. The first problem is the one that the library and SQL report.
     #[must_use]
@@ -115,8 +120,8 @@ struct Value<'v, 'a> {
 impl<'a> Value<'_, 'a> {
     fn refuse<T>(&mut self, reason: &str) -> Option<T> {
         // The caller has the value in the document's own language.
-        let problem = Problem::new(self.member, reason, "").with(self.member, "");
-        self.problems.push(problem);
+        self.problems
+            .push(Problem { values: vec![(self.member, String::new())], ..Problem::new(self.member, reason, "") });
         None
     }
 

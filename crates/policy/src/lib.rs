@@ -38,3 +38,20 @@ pub use serde;
 
 /// How long completed jobs are kept, where nothing else is set: a day.
 pub const DEFAULT_RETENTION_OF_COMPLETED: std::time::Duration = std::time::Duration::from_secs(86_400);
+
+/// The longest kind or queue name, in bytes of UTF-8.
+pub const MAX_NAME_BYTES: usize = 128;
+
+/// What is wrong with the name of a kind, a queue or a place. `None`: it is one.
+#[must_use]
+pub fn name_problem(given: &str) -> Option<&'static str> {
+    if given.is_empty() {
+        Some("must not be empty")
+    } else if given.len() > MAX_NAME_BYTES {
+        Some("must not be longer than 128 bytes")
+    } else if given.chars().any(char::is_control) {
+        Some("must not hold control characters")
+    } else {
+        None
+    }
+}

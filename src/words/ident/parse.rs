@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 #[cfg(feature = "periodic")]
 use super::PeriodicName;
-use super::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PlaceName, QueueName, SchemaName};
+use super::{JobId, Kind, MAX_SCHEMA_BYTES, PlaceName, QueueName, SchemaName};
 use crate::error::{Error, Result};
 
 macro_rules! parsed {
@@ -15,13 +15,13 @@ macro_rules! parsed {
             /// # Errors
             ///
             /// [`Error::InvalidName`] when it is empty, longer than
-            /// [`MAX_NAME_BYTES`] or holds a control character.
+            /// [`MAX_NAME_BYTES`](crate::MAX_NAME_BYTES) or holds a control character.
             pub fn new(given: impl Into<String>) -> Result<Self> {
                 Self::parse(&given.into())
             }
 
             pub(crate) fn parse(given: &str) -> Result<Self> {
-                match name_problem(given) {
+                match uniqueue_policy::name_problem(given) {
                     None => Ok(Self(given.into())),
                     Some(problem) => Err(Error::InvalidName { what: $what, problem, given: given.to_owned() }),
                 }
@@ -43,18 +43,6 @@ parsed!(QueueName, "queue");
 parsed!(PlaceName, "place");
 #[cfg(feature = "periodic")]
 parsed!(PeriodicName, "periodic job");
-
-fn name_problem(given: &str) -> Option<&'static str> {
-    if given.is_empty() {
-        Some("must not be empty")
-    } else if given.len() > MAX_NAME_BYTES {
-        Some("must not be longer than 128 bytes")
-    } else if given.chars().any(char::is_control) {
-        Some("must not hold control characters")
-    } else {
-        None
-    }
-}
 
 impl SchemaName {
     /// Checks a schema name.
