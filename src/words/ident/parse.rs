@@ -89,6 +89,7 @@ impl FromStr for JobId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::ident::MAX_NAME_BYTES;
 
     #[test]
     fn empty_long_and_control_names_are_refused_by_name() {
