@@ -87,7 +87,8 @@ async fn jobs_that_do_not_come_in_time_together_come_one_by_one(database: Databa
     database.execute(trigger).await;
     let runner = Runner::new(database.client.clone())
         .queue("default", 24)
-        .lease(Duration::from_secs(1))
+        // Together they take longer than a fetch may.
+        .lease(Duration::from_secs(3))
         .worker(async |_: RunningJob<Task>| {});
     let runner = runner.start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1", 24).await;
