@@ -259,10 +259,11 @@ CREATE TYPE fetch_plan AS (
     may_drain boolean,
     lone_id uuid,
     next_at timestamptz,
+    is_remote boolean,
     memory jsonb
 );
 COMMENT ON TYPE fetch_plan IS
-    'What a fetch may take. queues, except_ids, suspects, is_alone: as in _fetch_jobs. on_trial: the suspects that run for less than 10 s. is_draining: it takes nothing, since a suspect runs alone or is about to. may_drain: whether a suspect that is to run alone stops the fetches after this one. lone_id: the job that is fetched alone. next_at: when is_draining can end. memory: runner.memory.';
+    'What a fetch may take. queues, except_ids, suspects, is_alone: as in _fetch_jobs. on_trial: the suspects that run for less than 10 s. is_draining: it takes nothing, since a suspect runs alone or is about to. may_drain: whether a suspect that is to run alone stops the fetches after this one. lone_id: the job that is fetched alone. next_at: when is_draining can end. memory: what the worker remembers.';
 
 CREATE FUNCTION _fetch_jobs(
     worker_id uuid,
@@ -275,7 +276,8 @@ CREATE FUNCTION _fetch_jobs(
     cursor_priorities smallint[],
     cursor_times timestamptz[],
     cursor_ids uuid[],
-    reserve interval
+    reserve interval,
+    memory jsonb
 ) RETURNS TABLE (
     facts jsonb, id uuid, kind short_name, queue short_name, priority smallint, attempt attempt_count,
     max_attempts attempt_limit, created_at timestamptz, scheduled_at timestamptz, args jsonb, meta jsonb, errors jsonb,
@@ -310,7 +312,7 @@ DECLARE
     started_at timestamptz;
 BEGIN
     IF suspects IS NULL THEN
-        plan := _plan_fetch(worker_id, queues, except_ids);
+        plan := _plan_fetch(worker_id, queues, except_ids, memory);
         queues := plan.queues;
         except_ids := plan.except_ids;
         suspects := plan.suspects;
@@ -412,4 +414,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _fetch_jobs IS
-    'Starts the next jobs of these queues and kinds (null: any) for a live runner, and returns them. suspects: how many it may take. Null: as _plan_fetch says. reserve: how long they belong to a remote worker. queues: as _plain_jobs and _guarded_jobs. The scan of a queue begins behind its cursor''s position for each priority, else at its head. A column that has its default is null. One row without an id has the facts: what was learned, left out and discarded.';
+    'Starts the next jobs of these queues and kinds (null: any) for a live runner, and returns them. suspects: how many it may take. Null: as _plan_fetch says. reserve: how long they belong to a remote worker. memory: as in _plan_fetch. queues: as _plain_jobs and _guarded_jobs. The scan of a queue begins behind its cursor''s position for each priority, else at its head. A column that has its default is null. One row without an id has the facts: what was learned, left out and discarded.';

@@ -106,7 +106,7 @@ BEGIN
                     + coalesce(octet_length(f.errors::text), 0) + coalesce(octet_length(f.progress::text), 0)
                 )
             INTO ids, facts, bytes
-            FROM _fetch_jobs(worker_id, wanted, kinds, '{}', NULL, NULL, '{}', '{}', '{}', '{}', reserve) AS f;
+            FROM _fetch_jobs(worker_id, wanted, kinds, '{}', NULL, NULL, '{}', '{}', '{}', '{}', reserve, NULL) AS f;
             RETURN;
         EXCEPTION
             WHEN feature_not_supported OR transaction_rollback OR insufficient_resources OR lock_not_available THEN
@@ -115,7 +115,7 @@ BEGIN
                 ids := NULL;
                 facts := NULL;
                 SELECT count(*) AS jobs, min(format('%s: %s', s.id, s.problem)) AS example INTO found
-                FROM _set_aside(worker_id, wanted, kinds, NULL, NULL, NULL, SQLERRM) AS s
+                FROM _set_aside(worker_id, wanted, kinds, NULL, NULL, NULL, SQLERRM, NULL) AS s
                 WHERE s.problem IS NOT NULL;
                 IF found.jobs = 0 AND round = 1 THEN
                     RAISE;

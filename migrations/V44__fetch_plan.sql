@@ -48,7 +48,7 @@ CREATE FUNCTION _without_old(memory jsonb) RETURNS jsonb
     );
 COMMENT ON FUNCTION _without_old IS 'What a worker remembers, without the jobs that fetches have taken in again for a minute.';
 
-CREATE FUNCTION _plan_fetch(worker_id uuid, queues jsonb, except_ids uuid[]) RETURNS fetch_plan
+CREATE FUNCTION _plan_fetch(worker_id uuid, queues jsonb, except_ids uuid[], memory jsonb) RETURNS fetch_plan
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -59,11 +59,15 @@ DECLARE
     drains_until timestamptz;
     lone record;
 BEGIN
-    SELECT r.memory, r.queues, r.remote INTO worker FROM runner AS r WHERE r.id = worker_id;
+    plan.is_remote := memory IS NULL;
+    IF plan.is_remote OR memory ? 'is_careful' THEN
+        SELECT r.memory, r.queues INTO worker FROM runner AS r WHERE r.id = worker_id;
+        memory := coalesce(memory, worker.memory);
+    END IF;
     plan.worker_id := worker_id;
     plan.queues := queues;
     plan.except_ids := except_ids;
-    plan.memory := worker.memory;
+    plan.memory := memory;
     plan.suspects := 1 + coalesce((plan.memory ->> 'taken')::integer, 0);
     plan.is_alone := false;
     plan.is_draining := false;
@@ -122,7 +126,7 @@ BEGIN
         AND ((plan.memory ->> 'rests_until')::timestamptz BETWEEN at AND at + interval '40 s') IS NOT TRUE;
     IF plan.is_draining THEN
         plan.queues := '[]';
-    ELSIF plan.is_alone AND worker.remote THEN
+    ELSIF plan.is_alone AND plan.is_remote THEN
         plan.queues := (SELECT jsonb_agg(jsonb_build_object('name', q.name, 'idle', 1)) FROM unnest(worker.queues) AS q (name));
     ELSIF plan.lone_id IS NOT NULL THEN
         plan.except_ids := array_remove(plan.except_ids, plan.lone_id);
@@ -140,7 +144,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _plan_fetch IS
-    'What a fetch may take, given the jobs that the worker has and what it remembers. queues, except_ids: as in _fetch_jobs. Returns them as they are to be fetched.';
+    'What a fetch may take, given the jobs that the worker has and what it remembers. queues, except_ids: as in _fetch_jobs. memory: what a runner remembers. Null: the worker is a remote one, whose row has it. Returns queues and except_ids as they are to be fetched.';
 
 CREATE FUNCTION _remember(worker_id uuid, memory jsonb) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -198,13 +202,6 @@ DECLARE
     doomed record;
     is_careful boolean;
 BEGIN
-    IF plan.lone_id = ANY (ids) THEN
-        -- The server may take long to send the row. This transaction must not lock the worker's row meanwhile, since
-        -- heartbeats and _set_aside change it. The next fetch of this job finds it running or final.
-        RETURN jsonb_build_object(
-            'is_careful', true, 'is_partial', true, 'is_draining', false, 'may_fetch_ahead', false, 'discarded', '{}'::jsonb
-        );
-    END IF;
     SELECT
         coalesce(bool_or((q.facts ->> 'has_suspects')::boolean OR (q.facts -> 'alone_crashes') <> 'null'), false) AS has_suspects,
         min((q.facts ->> 'alone_crashes')::integer) AS alone_crashes
@@ -232,13 +229,10 @@ BEGIN
     IF plan.lone_id IS NOT NULL THEN
         lone := memory #> ARRAY['aside', plan.lone_id::text];
         memory := memory #- ARRAY['aside', plan.lone_id::text] || '{"was_lone": true}';
-        IF cardinality(ids) = 0 THEN
-            -- Perhaps it is gone. Or it is locked, as by a fetch that was given up and still runs, or its queue is paused.
-            IF EXISTS (SELECT FROM job AS j WHERE j.id = plan.lone_id AND j.finalized_at IS NULL) THEN
-                memory := jsonb_set(memory, ARRAY['aside', plan.lone_id::text], _later(lone, '1 s', '1 min'));
-            END IF;
-        ELSE
-            memory := jsonb_set(memory, ARRAY['aside', plan.lone_id::text], lone);
+        -- Perhaps it starts now, or is gone. Or it is locked, as by a fetch that was given up and still runs, or its queue is
+        -- paused. It is fetched alone until it is final.
+        IF EXISTS (SELECT FROM job AS j WHERE j.id = plan.lone_id AND j.finalized_at IS NULL) THEN
+            memory := jsonb_set(memory, ARRAY['aside', plan.lone_id::text], _later(lone, '1 s', '1 min'));
         END IF;
     END IF;
     SELECT d.* INTO doomed FROM _discard_doomed(coalesce(memory -> 'aside', '{}')) AS d;
@@ -247,8 +241,13 @@ BEGIN
     IF is_careful THEN
         memory := memory || '{"is_careful": true}';
     END IF;
-    PERFORM _remember(plan.worker_id, memory);
+    -- The server may take long to send the row of a large job. This transaction must not lock the row of a remote worker
+    -- meanwhile, since its heartbeats change it. The next fetch of this job finds it running or final.
+    IF plan.is_remote AND (plan.lone_id = ANY (ids)) IS NOT TRUE THEN
+        PERFORM _remember(plan.worker_id, memory);
+    END IF;
     RETURN jsonb_build_object(
+        'memory', memory,
         'is_careful', is_careful,
         'is_partial', is_partial,
         'is_draining', plan.is_draining,
@@ -259,7 +258,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _note_fetch IS
-    'Stores what a worker remembers of a fetch. of_queues: the facts of the guarded queues. ids: the jobs that started. suspects_taken: how many of them are suspects. Returns what a runner learns: is_careful (it sends one fetch at a time), is_partial (the fetch took less than was wanted), is_draining (it takes nothing), may_fetch_ahead, discarded (jobs that were set aside, each with the reason), next_in (seconds).';
+    'What a worker remembers of a fetch. It is stored for a remote worker. of_queues: the facts of the guarded queues. ids: the jobs that started. suspects_taken: how many are suspects. Returns what a runner learns: memory, is_careful (it sends one fetch at a time), is_partial (the fetch took less than was wanted), is_draining (it takes nothing), may_fetch_ahead, discarded (jobs that were set aside, each with the reason), next_in (seconds).';
 
 CREATE FUNCTION _discard_damaged(job_id uuid, reason text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -285,13 +284,13 @@ COMMENT ON FUNCTION _discard_damaged IS
     'Discards a job that cannot be read. If its errors cannot be read either, the reason replaces them. Returns whether the job is out of the way.';
 
 CREATE FUNCTION _set_aside(
-    worker_id uuid, queues jsonb, kinds text[], only_ids uuid[], may_be_size boolean, step interval, failure text
-) RETURNS TABLE (id uuid, is_tried boolean, problem text)
+    worker_id uuid, queues jsonb, kinds text[], only_ids uuid[], may_be_size boolean, step interval, failure text, known jsonb
+) RETURNS TABLE (id uuid, is_tried boolean, problem text, memory jsonb)
     LANGUAGE plpgsql VOLATILE
     SET search_path FROM CURRENT
 AS $$
 DECLARE
-    plan fetch_plan := _plan_fetch(worker_id, queues, '{}');
+    plan fetch_plan := _plan_fetch(worker_id, queues, '{}', known);
     aside jsonb := coalesce(plan.memory -> 'aside', '{}');
     ids uuid[] := only_ids;
     seconds CONSTANT double precision := extract(epoch FROM step);
@@ -392,13 +391,18 @@ BEGIN
         END IF;
         RETURN NEXT;
     END LOOP;
-    PERFORM _remember(worker_id, plan.memory || jsonb_build_object('aside', aside, 'is_careful', true));
     is_tried := false;
     problem := NULL;
     FOREACH id IN ARRAY coalesce(ids, '{}') LOOP
         RETURN NEXT;
     END LOOP;
+    id := NULL;
+    memory := plan.memory || jsonb_build_object('aside', aside, 'is_careful', true);
+    IF plan.is_remote THEN
+        PERFORM _remember(worker_id, memory);
+    END IF;
+    RETURN NEXT;
 END
 $$;
 COMMENT ON FUNCTION _set_aside IS
-    'After a fetch from these queues failed: tries the next jobs (only_ids: these) one by one, and sets those aside that are at fault. The next fetch discards those that are past help. may_be_size: the fetch failed for its time or its size. Null: a remote worker''s. step: the statement''s time. failure: the error of the fetch. problem: why the job is set aside. is_tried false: the time was over.';
+    'After a fetch from these queues failed: tries the next jobs (only_ids: these) one by one, and sets those aside that are at fault. The next fetch discards those that are past help. may_be_size: the fetch failed for its time or its size. Null: a remote worker''s. step: the statement''s time. failure: the error of the fetch. problem: why the job is set aside. is_tried false: the time was over. known: as memory of _plan_fetch. The last row has no id and what the worker remembers now.';

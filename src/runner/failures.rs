@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::failing_queues::FailingQueues;
@@ -18,6 +19,8 @@ pub(super) struct Failures {
     queues: FailingQueues,
     is_careful: bool,
     may_fetch_ahead: bool,
+    /// The suspects and the jobs that are set aside, in the words of the schema (`V44__fetch_plan.sql`).
+    memory: Value,
 }
 
 /// The result of a search for the jobs at fault.
@@ -32,7 +35,18 @@ struct Search {
 
 impl Failures {
     pub(super) fn new() -> Self {
-        Self { limit: JobLimit::none(), queues: FailingQueues::default(), is_careful: false, may_fetch_ahead: true }
+        Self {
+            limit: JobLimit::none(),
+            queues: FailingQueues::default(),
+            is_careful: false,
+            may_fetch_ahead: true,
+            memory: json!({}),
+        }
+    }
+
+    /// What the next fetch needs to know of the ones before it.
+    pub(super) const fn memory(&self) -> &Value {
+        &self.memory
     }
 
     /// The jobs to fetch next.
@@ -58,6 +72,9 @@ impl Failures {
         self.queues.note_success(&wanted.slots);
         self.is_careful = found.plan.as_ref().is_some_and(|plan| plan.is_careful);
         self.may_fetch_ahead = found.plan.as_ref().is_none_or(|plan| plan.may_fetch_ahead);
+        if let Some(plan) = &found.plan {
+            self.memory.clone_from(&plan.memory);
+        }
     }
 
     /// Looks for what made a fetch fail after so long. Answers whether the next one may work.
@@ -82,7 +99,7 @@ impl Failures {
             may_be_size: is_slow || is_of_values(error),
             error: error.to_string(),
         };
-        match search(shared, &failed).await {
+        match search(shared, &failed, &mut self.memory).await {
             Ok(search) => {
                 // Where the time was over before, the next fetch asks for no more than were tried.
                 if !search.is_complete || (is_slow && search.set_aside == 0) {
@@ -109,7 +126,7 @@ impl Failures {
 
 /// Lets the database try the jobs of a fetch that failed, within half of a fetch's time. So the jobs at fault are set aside
 /// within a lease, and the jobs that were fetched with them go on.
-async fn search(shared: &Shared, failed: &FailedFetch<'_>) -> Result<Search> {
+async fn search(shared: &Shared, failed: &FailedFetch<'_>, memory: &mut Value) -> Result<Search> {
     let limit = shared.connections.timeout();
     let began = Instant::now();
     let mut search = Search::default();
@@ -117,7 +134,7 @@ async fn search(shared: &Shared, failed: &FailedFetch<'_>) -> Result<Search> {
     while began.elapsed() < limit / 2 {
         let mut connection = shared.connections.connection().await?;
         let statements = shared.client.statements();
-        let trying = store::set_aside(&mut connection, statements, failed, left.as_deref(), limit / 10);
+        let trying = store::set_aside(&mut connection, statements, failed, left.as_deref(), limit / 10, memory);
         let tried = shared.connections.answer(trying).await;
         let tried = match connection.settle(tried) {
             Ok(tried) => tried,

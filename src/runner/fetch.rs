@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::cursor::Cursor;
@@ -78,13 +79,14 @@ pub(super) async fn fetch(
     shared: &Arc<Shared>,
     lease: &Arc<RunnerLease>,
     wanted: &Wanted,
+    memory: &Value,
     cursor: &mut Cursor,
 ) -> Result<FetchResult> {
     let slots = &wanted.slots;
     let taken_away_before = shared.runs.taken_away();
     let began = Instant::now();
     let (depth, positions) = cursor.begin(began);
-    let taking = take(shared, lease.id, wanted, &positions);
+    let taking = take(shared, lease.id, wanted, memory, &positions);
     let (fetched, error) = match wanted.limit {
         Some(limit) => time_limit::within(limit, taking).await?,
         None => taking.await?,
@@ -125,15 +127,22 @@ pub(super) async fn fetch(
 
 /// Sends the statement of a fetch. For many jobs it sends two at once, each for half of them: a single backend takes jobs
 /// more slowly than a runner works them. Answers with the jobs, and with the error if one of the two failed.
-async fn take(shared: &Shared, worker: Uuid, wanted: &Wanted, cursor: &[Position]) -> Result<(Fetched, Option<Error>)> {
+async fn take(
+    shared: &Shared,
+    worker: Uuid,
+    wanted: &Wanted,
+    memory: &Value,
+    cursor: &[Position],
+) -> Result<(Fetched, Option<Error>)> {
+    let planned = SuspectLimit::Planned(memory);
     let slots = &wanted.slots;
     // Groups take turns over all jobs of a fetch that visits them.
     let visits_groups = slots.iter().any(|slots| slots.groups.has_groups && slots.groups.is_any());
     if wanted.jobs() < ENOUGH_FOR_TWO || wanted.is_careful || visits_groups {
-        return Ok((send(shared, worker, slots, SuspectLimit::Planned, cursor).await?, None));
+        return Ok((send(shared, worker, slots, planned, cursor).await?, None));
     }
     let (half, rest): (Vec<_>, Vec<_>) = slots.iter().map(halve).unzip();
-    let half = send(shared, worker, &half, SuspectLimit::Planned, cursor);
+    let half = send(shared, worker, &half, planned, cursor);
     match tokio::join!(half, send(shared, worker, &rest, SuspectLimit::AtMost(0), cursor)) {
         (Ok(one), Ok(other)) => Ok((one.and(other), None)),
         (Ok(fetched), Err(error)) | (Err(error), Ok(fetched)) => Ok((fetched, Some(error))),
@@ -152,7 +161,7 @@ async fn send(
     shared: &Shared,
     worker: Uuid,
     slots: &[QueueDemand],
-    suspects: SuspectLimit,
+    suspects: SuspectLimit<'_>,
     cursor: &[Position],
 ) -> Result<Fetched> {
     let demand = Demand { slots, suspects, kinds: shared.workers.kinds.as_deref(), cursor };

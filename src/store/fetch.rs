@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde::Serialize;
+use serde_json::Value;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
@@ -57,9 +58,10 @@ pub(crate) struct QueueDemand {
 
 /// Which suspects a fetch takes: jobs whose runner died while it had them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum SuspectLimit {
-    /// As many as the function `_plan_fetch` of the schema says.
-    Planned,
+pub(crate) enum SuspectLimit<'a> {
+    /// As many as the function `_plan_fetch` of the schema says, of what the runner remembers: what the last
+    /// [`FetchPlan`](super::FetchPlan) or [`set_aside`](super::set_aside) returned.
+    Planned(&'a Value),
     /// Jobs that crashed once, up to this number, and then other jobs.
     AtMost(i32),
     /// One that crashed more than once, and no other job.
@@ -80,7 +82,7 @@ pub(crate) struct Position {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand<'a> {
     pub(crate) slots: &'a [QueueDemand],
-    pub(crate) suspects: SuspectLimit,
+    pub(crate) suspects: SuspectLimit<'a>,
     /// `None`: any.
     pub(crate) kinds: Option<&'a [String]>,
     /// Where the scans begin.
@@ -95,11 +97,11 @@ pub(crate) async fn fetch(
     worker: Uuid,
     Demand { slots, suspects, kinds, cursor }: Demand<'_>,
 ) -> Result<Fetched> {
-    let (suspects, is_alone) = match suspects {
-        SuspectLimit::Planned => (None, false),
-        SuspectLimit::AtMost(count) => (Some(count), false),
+    let (suspects, is_alone, memory) = match suspects {
+        SuspectLimit::Planned(memory) => (None, false, Some(memory)),
+        SuspectLimit::AtMost(count) => (Some(count), false, None),
         #[cfg(feature = "testing")]
-        SuspectLimit::OneAlone => (Some(1), true),
+        SuspectLimit::OneAlone => (Some(1), true, None),
     };
     let rows = query(&statements.fetch)
         .bind(worker)
@@ -111,6 +113,7 @@ pub(crate) async fn fetch(
         .bind(cursor.iter().map(|position| position.priority).collect::<Vec<_>>())
         .bind(cursor.iter().map(|position| position.scheduled_at).collect::<Vec<_>>())
         .bind(cursor.iter().map(|position| position.id).collect::<Vec<_>>())
+        .bind(memory)
         .fetch_all(&mut *connection)
         .await?;
     let mut fetched = fetch_answer::read(&rows, worker)?;

@@ -90,6 +90,8 @@ pub(crate) struct FetchPlan {
     /// Whether nothing starts, since a suspect runs alone or is about to.
     pub(crate) is_draining: bool,
     pub(crate) may_fetch_ahead: bool,
+    /// What the next fetch needs to know, in the words of the schema.
+    pub(crate) memory: Value,
     /// The jobs that were set aside and are discarded now, each with the reason.
     pub(crate) discarded: BTreeMap<Uuid, String>,
     /// The seconds until the draining may end.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
@@ -36,13 +37,14 @@ pub(crate) fn is_of_values(code: &str) -> bool {
 }
 
 /// Tries the jobs that the fetch would take, or `only` these, for so long at most, and sets those aside that are at fault.
-/// Later fetches of this worker leave them out.
+/// Changes `memory`, so that later fetches leave them out.
 pub(crate) async fn set_aside(
     connection: &mut PgConnection,
     statements: &Statements,
     failed: &FailedFetch<'_>,
     only: Option<&[Uuid]>,
     limit: Duration,
+    memory: &mut Value,
 ) -> Result<Vec<TriedJob>> {
     let mut transaction = begin_limited(connection, Some(limit)).await?;
     let asking = query(&statements.set_aside)
@@ -53,11 +55,18 @@ pub(crate) async fn set_aside(
         .bind(only)
         .bind(failed.may_be_size)
         .bind(interval(limit))
-        .bind(&failed.error);
+        .bind(&failed.error)
+        .bind(&*memory);
     let rows = asking.fetch_all(&mut transaction).await?;
     commit(transaction).await?;
-    let tried = rows.iter().map(|row| {
-        Ok(TriedJob { id: row.try_get("id")?, is_tried: row.try_get("is_tried")?, problem: row.try_get("problem")? })
-    });
-    tried.collect()
+    let mut tried = Vec::with_capacity(rows.len());
+    for row in &rows {
+        match row.try_get("id")? {
+            Some(id) => {
+                tried.push(TriedJob { id, is_tried: row.try_get("is_tried")?, problem: row.try_get("problem")? })
+            }
+            None => *memory = row.try_get("memory")?,
+        }
+    }
+    Ok(tried)
 }

@@ -145,7 +145,7 @@ async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
 async fn taken(database: &Database, connection: &mut PgConnection, slots: i64) -> String {
     let look = format!(
         "EXECUTE prepared_fetch ('00000000-0000-7000-8000-000000000001', '{}', '{{task}}', 1, false,
-            '{{}}', '{{}}', '{{}}', '{{}}')",
+            '{{}}', '{{}}', '{{}}', '{{}}', NULL)",
         wanted(&[("default", slots)])
     );
     sqlx::raw_sql(database.sql(&look)).execute(connection).await.unwrap();
@@ -202,7 +202,7 @@ async fn a_fetch_goes_on_behind_the_cursor_in_the_queues_that_it_has_and_from_th
     let second = database.text(second).await;
     let onward = format!(
         "EXECUTE prepared_fetch ('00000000-0000-7000-8000-000000000001', '{}', '{{task}}', 1, false,
-            '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}')",
+            '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}', NULL)",
         wanted(&[("placed", 5), ("other", 2)])
     );
     sqlx::raw_sql(database.sql(&onward)).execute(&mut *connection).await.unwrap();

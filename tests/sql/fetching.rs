@@ -27,7 +27,7 @@ fn ten_of(names: &[&str]) -> String {
 
 fn fetch(names: &[&str]) -> String {
     format!(
-        "SELECT id::text FROM {{schema}}._fetch_jobs('{RUNNER}', '{}', '{{a}}', '{{}}', 0, false, '{{}}', '{{}}', '{{}}', '{{}}', NULL)
+        "SELECT id::text FROM {{schema}}._fetch_jobs('{RUNNER}', '{}', '{{a}}', '{{}}', 0, false, '{{}}', '{{}}', '{{}}', '{{}}', NULL, NULL)
         WHERE id IS NOT NULL",
         ten_of(names)
     )
@@ -167,5 +167,34 @@ async fn a_limit_that_is_committed_with_its_jobs_holds_for_fetches_at_any_moment
     is_over.store(true, Ordering::Release);
     for task in tasks {
         task.await.unwrap();
+    }
+}
+
+/// A fetch lasts as long as the server sends rows, and the heartbeat of its runner changes the runner's row meanwhile.
+#[tokio::test]
+async fn no_fetch_of_a_runner_locks_the_runner_s_row() {
+    let database = with_runner(2).await;
+    database.execute(JOBS).await;
+    database.execute("UPDATE {schema}.job SET crashes = 1").await;
+    let large = database.text("SELECT max(id::text) FROM {schema}.job").await;
+    for memory in [
+        "{}".to_owned(),
+        r#"{"is_careful": true, "taken": 2}"#.to_owned(),
+        format!(r#"{{"is_careful": true, "aside": {{"{large}": {{"queue": "default", "bytes": 1000000}}}}}}"#),
+    ] {
+        let mut fetching = database.pool().begin().await.unwrap();
+        let fetch = format!(
+            "SELECT facts #>> '{{plan,memory}}' FROM {{schema}}._fetch_jobs(
+                '{RUNNER}', '{}', '{{a}}', '{{}}', NULL, false, '{{}}', '{{}}', '{{}}', '{{}}', NULL, '{memory}'
+            ) WHERE id IS NULL",
+            wanted(&[("default", 1)])
+        );
+        let changed: String = sqlx::query_scalar(database.sql(&fetch)).fetch_one(&mut *fetching).await.unwrap();
+        assert_ne!(changed, memory, "there is something to remember");
+        let started = "SELECT count(*) FROM {schema}.job WHERE state = 'running'";
+        let started: i64 = sqlx::query_scalar(database.sql(started)).fetch_one(&mut *fetching).await.unwrap();
+        assert_eq!(started, 1, "{changed}");
+        database.execute("SELECT FROM {schema}.runner FOR UPDATE NOWAIT").await;
+        fetching.rollback().await.unwrap();
     }
 }

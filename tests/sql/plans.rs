@@ -101,7 +101,9 @@ async fn a_fetch_reads_the_jobs_that_it_takes_and_no_others_whatever_guards_the_
     database.execute(&runner).await;
     let fetch = |cursor: &str| {
         let queues = wanted(&[("default", 100)]);
-        format!("SELECT FROM {{schema}}._fetch_jobs('{RUNNER}', '{queues}', '{{a}}', '{{}}', 1, false, {cursor}, NULL)")
+        format!(
+            "SELECT FROM {{schema}}._fetch_jobs('{RUNNER}', '{queues}', '{{a}}', '{{}}', 1, false, {cursor}, NULL, NULL)"
+        )
     };
     let from_head = fetch("'{}', '{}', '{}', '{}'");
     let from_cursor = fetch("'{default}', '{0}', '{2000-01-01}', '{00000000-0000-0000-0000-000000000000}'");

@@ -45,9 +45,9 @@ async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
 fn fetch_arguments(runner: Uuid, place: Option<(&str, &str)>) -> String {
     let head = format!("'{runner}', '{}', '{{task}}', 1, false", wanted(&[("default", BATCH)]));
     match place {
-        None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}'"),
+        None => format!("{head}, '{{}}', '{{}}', '{{}}', '{{}}', NULL"),
         Some((scheduled_at, id)) => {
-            format!("{head}, '{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}'")
+            format!("{head}, '{{default}}', '{{0}}', ARRAY['{scheduled_at}'::timestamptz], '{{{id}}}', NULL")
         }
     }
 }

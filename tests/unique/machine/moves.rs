@@ -123,6 +123,7 @@ impl Moves {
             .bind(vec![0_i16; positions])
             .bind(vec![OffsetDateTime::UNIX_EPOCH; positions])
             .bind(vec![Uuid::nil(); positions])
+            .bind(Value::Null)
             .fetch_all(&mut *connection)
             .await?;
         let facts = rows.iter().find_map(|row| row.try_get::<Option<Json<Value>>, _>("facts").transpose()).unwrap()?;

@@ -209,7 +209,7 @@ async fn a_worker_cannot_end_or_extend_the_jobs_of_a_runner(database: Database) 
         .await;
     let queues = support::wanted(&[("default", 1)]);
     let fetch = format!(
-        "SELECT FROM {{schema}}._fetch_jobs('{runner}', '{queues}', '{{j}}', '{{}}', 0, false, '{{}}', '{{}}', '{{}}', '{{}}', NULL)"
+        "SELECT FROM {{schema}}._fetch_jobs('{runner}', '{queues}', '{{j}}', '{{}}', 0, false, '{{}}', '{{}}', '{{}}', '{{}}', NULL, NULL)"
     );
     database.execute(&fetch).await;
     let second = super::Fetched { run: 2, ..first };
