@@ -6,7 +6,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::db::{self, DbArguments};
 use crate::demo::{self, DemoArguments};
 use crate::doctor::{self, DoctorArguments};
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::help;
 use crate::interrupt::{
     CommandFuture, may_have_changed, nothing_changed, or_interrupted, or_unanswered, until_interrupted,
@@ -23,7 +23,6 @@ use crate::serve::{self, ServeArguments};
 use crate::stats::{self, StatsArguments};
 use crate::top::{self, TopArguments};
 use crate::unique::{self, UniqueArguments};
-use crate::verdict::Verdict;
 use crate::work::{self, WorkArguments};
 
 /// A PostgreSQL job queue whose heart is unique jobs.

@@ -3,7 +3,7 @@
 use uniqueue::{Client, JobRow};
 use uniqueue_admin::Admin;
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::output::{Record, count};
 
 /// Adds a job's group, what the job says of it, and how the group stands now.

@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use uniqueue::shutdown_signal;
 
-use crate::failure::Failure;
-use crate::verdict::Verdict;
+use crate::exit::{Failure, Verdict};
 
 /// How long a command may take to stop after an interrupt. A command that is blocked writing to a full pipe cannot stop
 /// by itself.

@@ -5,11 +5,9 @@ use serde_json::json;
 use time::OffsetDateTime;
 use uniqueue::{Client, KindRow, format_duration};
 
-use crate::ask::{ask, ask_each};
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask, ask_each};
+use crate::exit::{Failure, Verdict};
 use crate::output::{Answer, Cell, Column, Form, Record, Table, format_relative, printable};
-use crate::verdict::Verdict;
 
 /// List, show and remove registered kinds.
 ///

@@ -1,8 +1,8 @@
 //! The `uniqueue` command: for operators, and for first steps.
 //!
 //! ```text
-//! main ─▶ command (the list of commands) ─▶ one module for each command ─▶ ask ─▶ database ─▶ the library's client
-//!                                               └─▶ output, failure, verdict
+//! main ─▶ command (the list of commands) ─▶ one module for each command ─▶ database (ask) ─▶ the library's client
+//!                                               └─▶ output, exit
 //! ```
 //!
 //! A command's module has the command's name: `uniqueue job list` is `job/list.rs`. It holds the command's arguments, its
@@ -14,13 +14,12 @@
 #[cfg(not(unix))]
 compile_error!("the uniqueue command runs on Unix: it starts PostgreSQL and keeps file names as bytes");
 
-mod ask;
 mod command;
 mod database;
 mod db;
 mod demo;
 mod doctor;
-mod failure;
+mod exit;
 mod given;
 mod group_text;
 mod help;
@@ -35,14 +34,12 @@ mod own_name;
 mod percent;
 mod periodic;
 mod places;
-mod policy_argument;
 mod queue;
 mod serve;
 mod stats;
 mod time_argument;
 mod top;
 mod unique;
-mod verdict;
 mod work;
 
 use std::process::ExitCode;
@@ -52,7 +49,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use self::failure::Failure;
+use self::exit::Failure;
 
 fn main() -> ExitCode {
     let (command, places) = command::parse();

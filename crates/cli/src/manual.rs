@@ -6,9 +6,8 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::output;
-use crate::verdict::Verdict;
 
 /// Print the script that completes this command's words in a shell.
 #[derive(Debug, Args)]

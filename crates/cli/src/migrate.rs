@@ -6,12 +6,10 @@ use serde_json::json;
 use sqlx::{AssertSqlSafe, Row};
 use uniqueue::{Client, Error, Migration, SCHEMA_VERSION};
 
-use crate::database::Database;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
-use crate::output;
+use crate::database::{Database, DatabaseArguments};
+use crate::exit::{Failure, Verdict};
+use crate::output::Form;
 use crate::time_argument::DurationArgument;
-use crate::verdict::Verdict;
 
 /// Migrate a database's schema to the version that this uniqueue needs.
 ///
@@ -53,36 +51,23 @@ Exit codes:
 
 /// Migrates a schema, or prints its version or the SQL.
 pub(crate) async fn run(arguments: MigrateArguments) -> Result<Verdict, Failure> {
-    let mut database = Database::open(&arguments.database, 1).await?;
-    if arguments.print {
-        return print(&arguments, database).await;
-    }
-    let applied = if arguments.status { Vec::new() } else { arguments.migration(&database.client).await? };
-    let status = Status::read(&mut database, applied).await?;
-    database.close().await?;
-    if arguments.database.json {
-        output::print_json(&status)?;
-    } else {
-        output::print_message(&status.text(arguments.status))?;
-    }
-    Ok(if status.is_current() { Verdict::Fine } else { Verdict::NotFine })
-}
-
-/// Prints the SQL of the waiting migrations.
-async fn print(arguments: &MigrateArguments, database: Database) -> Result<Verdict, Failure> {
-    let schema = database.client.schema().clone();
-    let sql = arguments.migration(&database.client).sql().await?;
-    database.close().await?;
-    if arguments.database.json {
-        output::print_json(&json!({ "schema": schema.as_str(), "sql": sql }))?;
-    } else if sql.is_empty() {
-        output::print(&format!(
-            "-- schema {schema} has the version that this uniqueue needs: there is nothing to run\n"
-        ))?;
-    } else {
-        output::print(&sql)?;
-    }
-    Ok(Verdict::Fine)
+    let database = Database::open(&arguments.database, 1).await?;
+    let question = async |client: &Client, form: Form| {
+        if arguments.print {
+            let (schema, sql) = (client.schema(), arguments.migration(client).sql().await?);
+            return form.object(&json!({ "schema": schema.as_str(), "sql": sql }), |_| match sql.is_empty() {
+                true => {
+                    format!("-- schema {schema} has the version that this uniqueue needs: there is nothing to run\n")
+                }
+                false => sql.clone(),
+            });
+        }
+        let applied = if arguments.status { Vec::new() } else { arguments.migration(client).await? };
+        let status = Status::read(client, applied).await?;
+        let verdict = if status.current { Verdict::Fine } else { Verdict::NotFine };
+        Ok(form.message(&status, status.text(arguments.status))?.verdict(verdict))
+    };
+    database.ask(&arguments.database, question).await
 }
 
 impl MigrateArguments {
@@ -120,9 +105,9 @@ struct Applied {
 }
 
 impl Status {
-    async fn read(database: &mut Database, applied: Vec<String>) -> Result<Self, Failure> {
-        let schema = database.client.schema().clone();
-        let (exists, current) = match database.client.check_schema().await {
+    async fn read(client: &Client, applied: Vec<String>) -> Result<Self, Failure> {
+        let schema = client.schema();
+        let (exists, current) = match client.check_schema().await {
             Ok(()) => (true, true),
             Err(Error::NotMigrated { found, .. }) => (found > 0, false),
             Err(Error::NewerSchema { .. }) => (true, false),
@@ -136,7 +121,7 @@ impl Status {
                     "SELECT version, name, applied_on FROM {}.schema_history ORDER BY version",
                     schema.quoted()
                 );
-                let rows = sqlx::query(AssertSqlSafe(history)).fetch_all(&mut database.connection).await?;
+                let rows = sqlx::query(AssertSqlSafe(history)).fetch_all(client.pool()).await?;
                 let migration = |row: &sqlx::postgres::PgRow| {
                     Ok(Applied { version: row.try_get(0)?, name: row.try_get(1)?, applied_at: row.try_get(2)? })
                 };
@@ -144,46 +129,35 @@ impl Status {
             }
         };
         let (version, needed) = (migrations.last().map_or(0, |migration| migration.version), SCHEMA_VERSION);
-        let waiting = if version < needed { database.client.migration().waiting().await? } else { Vec::new() };
+        let waiting = if version < needed { client.migration().waiting().await? } else { Vec::new() };
         Ok(Self { schema: schema.to_string(), version, needed, current, applied, migrations, waiting })
-    }
-
-    fn is_current(&self) -> bool {
-        self.current
     }
 
     fn text(&self, lists_all: bool) -> String {
         let Self { schema, version, needed, applied, migrations, waiting, .. } = self;
         let mut text = String::new();
-        for Applied { version, name, applied_at } in migrations.iter().filter(|_| lists_all) {
-            text.push_str(&format!("V{version} {name}, applied {applied_at}\n"));
+        if lists_all {
+            let line =
+                |Applied { version, name, applied_at }: &Applied| format!("V{version} {name}, applied {applied_at}\n");
+            text.extend(migrations.iter().map(line));
         }
-        for name in waiting {
-            text.push_str(&format!("{name}, waiting\n"));
-        }
-        for name in applied {
-            text.push_str(&format!("applied {name}\n"));
-        }
-        text.push_str(&if version == needed {
-            format!("schema {schema} is at version {version}, which is the latest\n")
+        text.extend(waiting.iter().map(|name| format!("{name}, waiting\n")));
+        text.extend(applied.iter().map(|name| format!("applied {name}\n")));
+        let (said, hint) = if version == needed {
+            (format!("at version {version}, which is the latest"), None)
         } else if self.current {
-            format!("schema {schema} is at version {version}, newer than this uniqueue, which knows {needed} and may use it\n")
+            (format!("at version {version}, newer than this uniqueue, which knows {needed} and may use it"), None)
         } else if version > needed {
-            format!(
-                "schema {schema} is at version {version}, too new for this uniqueue, which knows {needed}\n\
-                 hint: upgrade uniqueue\n"
-            )
-        } else if *version == 0 {
-            format!(
-                "schema {schema} is not migrated: this uniqueue needs version {needed}\n\
-                 hint: run `uniqueue migrate --schema {schema}`\n"
-            )
+            let said = format!("at version {version}, too new for this uniqueue, which knows {needed}");
+            (said, Some("upgrade uniqueue".to_owned()))
         } else {
-            format!(
-                "schema {schema} is behind: it is at version {version}, and this uniqueue needs {needed}\n\
-                 hint: run `uniqueue migrate --schema {schema}`\n"
-            )
-        });
-        text
+            let said = match version {
+                0 => format!("not migrated: this uniqueue needs version {needed}"),
+                _ => format!("behind: it is at version {version}, and this uniqueue needs {needed}"),
+            };
+            (said, Some(format!("run `uniqueue migrate --schema {schema}`")))
+        };
+        let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        format!("{text}schema {schema} is {said}\n{hint}")
     }
 }

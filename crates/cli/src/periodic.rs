@@ -1,21 +1,17 @@
 //! `uniqueue periodic`: the jobs that schedules insert.
 
+mod define;
+
 use clap::{Args, Subcommand};
 use serde_json::json;
 use time::OffsetDateTime;
 use uniqueue::{Client, PeriodicRow, PeriodicRun, PeriodicSource};
 
-use self::define::{AddArguments, SetArguments};
-use self::unknown::unknown;
-use crate::ask::{ask, ask_each};
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use self::define::{AddArguments, SetArguments, unknown};
+use crate::database::{DatabaseArguments, ask, ask_each};
+use crate::exit::{Failure, Verdict};
 use crate::output::{Answer, Cell, Column, Form, Style, Table, format_relative, printable};
 use crate::own_name::own_name;
-use crate::verdict::Verdict;
-
-mod define;
-mod unknown;
 
 /// List, add, change, run, pause, resume and remove periodic jobs.
 #[derive(Debug, Args)]

@@ -3,20 +3,17 @@
 mod since;
 mod source;
 
-use std::collections::BTreeMap;
-
 use clap::Args;
-use serde::Serialize;
+use serde_json::{Value, json};
 use uniqueue::{JobCount, JobState, Places};
-use uniqueue_admin::{Admin, Percentiles, Stats};
+use uniqueue_admin::{Admin, Finished, Percentiles, Stats};
 
 use self::since::Past;
 use self::source::Source;
 use crate::database::DatabaseArguments;
-use crate::failure::Failure;
-use crate::output::{self, Cell, Column, Record, Style, Table, count, format_duration, format_time};
+use crate::exit::{Failure, Verdict};
+use crate::output::{self, Cell, Column, Form, Record, Style, Table, count, format_duration, format_time};
 use crate::time_argument::DurationArgument;
-use crate::verdict::Verdict;
 
 /// How many lines of --watch follow each header.
 const HEADER_EVERY: u64 = 20;
@@ -92,24 +89,14 @@ impl StatsArguments {
 /// Prints the numbers of the database, or of all places together.
 pub(crate) async fn run(arguments: StatsArguments, places: Option<Places>) -> Result<Verdict, Failure> {
     let source = Source::open(&arguments.database, places).await?;
-    let json = arguments.database.json;
+    let form = Form { json: arguments.database.json, place: None };
     if let Some(DurationArgument(since)) = arguments.since {
         let past = Past::ask(&source, since, arguments.kind, arguments.queue).await?;
-        let verdict = source.close().await?;
-        match json {
-            true => output::print_json(&past.numbers())?,
-            false => output::print(&past.text())?,
-        }
-        return Ok(verdict);
+        return source.answer(form.object(&past.numbers(), |_| past.text())?).await;
     }
     let Some(DurationArgument(interval)) = arguments.watch else {
         let stats = query(&source, &arguments).await?;
-        let verdict = source.close().await?;
-        match json {
-            true => output::print_json(&Numbers::of(&stats))?,
-            false => output::print(&text(&stats))?,
-        }
-        return Ok(verdict);
+        return source.answer(form.object(&numbers(&stats), |_| text(&stats))?).await;
     };
     let mut ticks = tokio::time::interval(interval);
     // After a slow query the next one starts an interval later, not at once.
@@ -117,8 +104,8 @@ pub(crate) async fn run(arguments: StatsArguments, places: Option<Places>) -> Re
     for printed in 0_u64.. {
         ticks.tick().await;
         let stats = query(&source, &arguments).await?;
-        let lines = match json {
-            true => output::json_lines([Numbers::of(&stats)])?,
+        let lines = match form.json {
+            true => output::json_lines([numbers(&stats)])?,
             false => line(&stats, printed.is_multiple_of(HEADER_EVERY), output::width()),
         };
         if output::print_unless_closed(&lines)?.is_break() {
@@ -159,11 +146,10 @@ fn text(stats: &Stats) -> String {
     record.field("inserted", format!("{}/s over {}", rate(rates.inserted), format_duration(rates.inserted_over)));
     match rates.worked_over {
         Some(over) => {
-            record.field("completed", format!("{}/s over {}", rate(rates.completed), format_duration(over)));
-            record.field(
-                "failed",
-                failures(rates.failed, &format!("{}/s over {}", rate(rates.failed), format_duration(over))),
-            );
+            let style = if rates.failed > 0.0 { Style::Warn } else { Style::Plain };
+            let worked = |number: f64| Cell::new(format!("{}/s over {}", rate(number), format_duration(over)));
+            record.field("completed", worked(rates.completed));
+            record.field("failed", worked(rates.failed).style(style));
         }
         None => record.field("completed", Cell::new("unknown: no live runner has reported").style(Style::Faint)),
     }
@@ -195,10 +181,6 @@ fn runners(stats: &Stats) -> Cell {
     Cell::new(count(stats.runners)).style(style)
 }
 
-fn failures(failed: f64, text: &str) -> Cell {
-    Cell::new(text).style(if failed > 0.0 { Style::Warn } else { Style::Plain })
-}
-
 fn number(state: JobState, jobs: JobCount) -> Cell {
     let style = match state {
         _ if jobs.counted() == 0 => Style::Faint,
@@ -222,16 +204,12 @@ fn rate(rate: f64) -> String {
 /// One line of --watch. The columns have fixed widths, so that all lines are aligned.
 fn line(stats: &Stats, has_header: bool, width: Option<usize>) -> String {
     let jobs = |state: JobState| output::jobs(stats.jobs.get(&state).copied().unwrap_or(JobCount::Exactly(0)));
-    let wait = stats
-        .finished
-        .as_ref()
-        .map(|finished| (format_duration(finished.wait.p50), format_duration(finished.wait.p99)))
-        .unwrap_or_default();
-    let run = stats
-        .finished
-        .as_ref()
-        .map(|finished| (format_duration(finished.run.p50), format_duration(finished.run.p99)))
-        .unwrap_or_default();
+    let half_and_most = |of: fn(&Finished) -> &Percentiles| {
+        let of = stats.finished.as_ref().map(of);
+        of.map(|of| [of.p50, of.p99].map(format_duration)).unwrap_or_default()
+    };
+    let [wait_half, wait_most] = half_and_most(|finished| &finished.wait);
+    let [run_half, run_most] = half_and_most(|finished| &finished.run);
     let worked = |number: f64| if stats.rates.worked_over.is_some() { rate(number) } else { "?".to_owned() };
     let time = format_time(stats.asked_at);
     // A narrow terminal leaves out the last columns first.
@@ -245,10 +223,10 @@ fn line(stats: &Stats, has_header: bool, width: Option<usize>) -> String {
         ("in/s", 7, rate(stats.rates.inserted)),
         ("done/s", 7, worked(stats.rates.completed)),
         ("failed/s", 8, worked(stats.rates.failed)),
-        ("wait 50%", 8, wait.0),
-        ("99%", 7, wait.1),
-        ("run 50%", 7, run.0),
-        ("99%", 7, run.1),
+        ("wait 50%", 8, wait_half),
+        ("99%", 7, wait_most),
+        ("run 50%", 7, run_half),
+        ("99%", 7, run_most),
     ];
     let columns = fitting(all, &time, width);
     let mut lines = String::new();
@@ -277,62 +255,18 @@ fn fitting<const N: usize>(all: [WatchColumn; N], time: &str, width: Option<usiz
     columns
 }
 
-/// The numbers as JSON.
-#[derive(Debug, Serialize)]
-struct Numbers {
-    asked_at: String,
-    jobs: BTreeMap<JobState, JobCount>,
-    runners: u64,
-    oldest_available_age: Option<f64>,
-    rates: RateNumbers,
-    finished: Option<FinishedNumbers>,
-}
-
-#[derive(Debug, Serialize)]
-struct RateNumbers {
-    inserted: f64,
-    inserted_over: f64,
-    completed: Option<f64>,
-    failed: Option<f64>,
-    worked_over: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-struct FinishedNumbers {
-    jobs: u64,
-    since: String,
-    wait: BTreeMap<&'static str, f64>,
-    run: BTreeMap<&'static str, f64>,
-}
-
-impl Numbers {
-    fn of(stats: &Stats) -> Self {
-        let rates = &stats.rates;
-        let lengths = |percentiles: &Percentiles| {
-            let Percentiles { p50, p90, p99, max, .. } = percentiles;
-            BTreeMap::from([("p50", p50), ("p90", p90), ("p99", p99), ("max", max)].map(|(n, l)| (n, l.as_secs_f64())))
-        };
-        let known = rates.worked_over.map(|over| over.as_secs_f64());
-        Self {
-            asked_at: format_time(stats.asked_at),
-            jobs: stats.jobs.clone(),
-            runners: stats.runners,
-            oldest_available_age: stats.oldest_available_age.map(|age| age.as_secs_f64()),
-            rates: RateNumbers {
-                inserted: rates.inserted,
-                inserted_over: rates.inserted_over.as_secs_f64(),
-                completed: known.map(|_| rates.completed),
-                failed: known.map(|_| rates.failed),
-                worked_over: known,
-            },
-            finished: stats.finished.as_ref().map(|finished| FinishedNumbers {
-                jobs: finished.jobs,
-                since: format_time(finished.since),
-                wait: lengths(&finished.wait),
-                run: lengths(&finished.run),
-            }),
-        }
+/// The numbers as JSON: times to the second, and no rates of work where no live runner has reported.
+fn numbers(stats: &Stats) -> Value {
+    let mut numbers = json!(stats);
+    numbers["asked_at"] = format_time(stats.asked_at).into();
+    if let Some(finished) = &stats.finished {
+        numbers["finished"]["since"] = format_time(finished.since).into();
     }
+    if stats.rates.worked_over.is_none() {
+        numbers["rates"]["completed"] = Value::Null;
+        numbers["rates"]["failed"] = Value::Null;
+    }
+    numbers
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection, Row};
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// How long a server on this machine may take to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

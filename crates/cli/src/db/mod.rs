@@ -7,8 +7,7 @@ mod stop;
 
 use clap::{Args, Subcommand};
 
-use crate::failure::Failure;
-use crate::verdict::Verdict;
+use crate::exit::{Failure, Verdict};
 
 /// Run a PostgreSQL server for development, stop it, open psql.
 #[derive(Debug, Args)]

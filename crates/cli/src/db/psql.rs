@@ -11,9 +11,8 @@ use uniqueue::SchemaName;
 
 use super::data_dir::{Running, data_dir};
 use crate::database::schema_name;
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::percent;
-use crate::verdict::Verdict;
 
 /// Open psql on the queue's database.
 ///

@@ -12,9 +12,8 @@ use uniqueue::embedded::{Listen, Postgres};
 use uniqueue::shutdown_signal;
 
 use super::data_dir::data_dir;
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::output;
-use crate::verdict::Verdict;
 
 /// Run PostgreSQL in the foreground until Ctrl-C, with a data directory that stays.
 ///

@@ -8,10 +8,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::data_dir::{Running, data_dir};
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::interrupt::or_interrupted;
 use crate::output;
-use crate::verdict::Verdict;
 
 /// How often the command checks whether the server has stopped.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::percent;
 
 /// A regular file.

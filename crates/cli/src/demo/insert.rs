@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::files::FoundFile;
 use super::work::HashFile;
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// The number of jobs in one statement.
 const BATCH_SIZE: usize = 5_000;

@@ -18,18 +18,18 @@ use uniqueue::{Client, JobFilter, JobState, Runner, RunnerHandle, StateSet, shut
 use uniqueue_admin::Admin;
 use uuid::Uuid;
 
-pub(crate) use self::args::DemoArguments;
 use self::files::FoundFiles;
 use self::insert::{Inserts, insert_twice};
 use self::report::{DatabaseFacts, Report, Tally};
 use self::work::HashFiles;
 use crate::database::{self, Database};
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::interrupt::or_interrupted;
 use crate::job::list;
 use crate::output::{self, Bar};
 use crate::queue;
-use crate::verdict::Verdict;
+
+pub(crate) use self::args::DemoArguments;
 
 /// The schema with the demo's own tables.
 const SCHEMA: &str = "uniqueue_demo";

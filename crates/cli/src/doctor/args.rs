@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use uniqueue_admin::{Severity, Thresholds};
 
 use crate::database::DatabaseArguments;
+use crate::exit::Verdict;
 use crate::time_argument::DurationArgument;
-use crate::verdict::Verdict;
 
 /// Diagnose a queue: find problems, rate them, and suggest remedies.
 ///

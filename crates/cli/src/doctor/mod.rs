@@ -3,17 +3,15 @@
 mod args;
 mod text;
 
-pub(crate) use self::args::DoctorArguments;
-
 use serde::Serialize;
 use uniqueue::Places;
 use uniqueue_admin::{Admin, Diagnosis, Finding, Severity, diagnose_places};
 
-use crate::ask::ask_each_unchecked;
-use crate::failure::Failure;
-use crate::output;
-use crate::places;
-use crate::verdict::Verdict;
+use crate::database::ask_each_unchecked;
+use crate::exit::{Failure, Verdict};
+use crate::{output, places};
+
+pub(crate) use self::args::DoctorArguments;
 
 /// Diagnoses a queue, or each place and then all of them together, and prints the findings.
 pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> {

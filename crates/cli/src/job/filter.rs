@@ -8,10 +8,9 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uniqueue::{JobFilter, JobId, JobState, StateSet};
 
-use crate::failure::Failure;
-use crate::json_argument::JsonArgument;
+use crate::exit::Failure;
+use crate::json_argument::{JsonArgument, unique_key};
 use crate::output::{printable, shell_word};
-use crate::policy_argument::unique_key;
 use crate::time_argument::{DurationArgument, Invalid, TimeArgument};
 
 /// Reads a state. It lists the states for the help, for errors, and for the completion of a shell.

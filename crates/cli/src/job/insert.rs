@@ -7,13 +7,11 @@ use uniqueue::{Client, Duplicate, Error, Inserted, JobId, JobRow, NewJob, Waited
 
 use super::wait;
 use crate::database::{Database, DatabaseArguments};
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::given::{Given, expires_in_or_never};
-use crate::json_argument::JsonArgument;
+use crate::json_argument::{JsonArgument, PolicyArgument, policy_of_key, unique_key};
 use crate::output::{self, Answer, Form, format_relative, printable};
-use crate::policy_argument::{PolicyArgument, policy_of_key, unique_key};
 use crate::time_argument::{DurationArgument, TimeArgument};
-use crate::verdict::Verdict;
 
 /// Insert a job.
 ///

@@ -4,18 +4,15 @@ use std::collections::HashMap;
 
 use clap::Args;
 use time::OffsetDateTime;
-use uniqueue::{Client, JobFilter, JobId, JobRow};
+use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
 use uniqueue_admin::{Admin, Obstacle};
 
 use super::filter::FilterArguments;
-use super::state_text::{state_style, time_in_state};
 use super::why::JobAndWhy;
-use crate::ask::ask_each;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask_each};
+use crate::exit::{Failure, Verdict};
 use crate::given::Given;
-use crate::output::{Answer, Cell, Column, Form, Page, Table};
-use crate::verdict::Verdict;
+use crate::output::{Answer, Cell, Column, Form, Page, Style, Table, format_duration, format_relative};
 
 /// List jobs, a page at a time.
 ///
@@ -137,4 +134,34 @@ pub(crate) fn table(jobs: &[JobRow], why: Option<&HashMap<JobId, Obstacle>>, now
         table.row(cells);
     }
     table
+}
+
+/// A phrase for a list: `waits 5m`, `runs 2h 5m`, `in 20s`, `3d ago`.
+pub(super) fn time_in_state(job: &JobRow, now: OffsetDateTime) -> String {
+    let since = |verb: &str, at: OffsetDateTime| {
+        format!("{verb} {}", format_duration((now - at).try_into().unwrap_or_default()))
+    };
+    match job.state {
+        JobState::Available => since("waits", job.scheduled_at),
+        JobState::Pending => since("held", job.created_at),
+        JobState::Running => since("runs", job.attempted_at.unwrap_or(job.scheduled_at)),
+        JobState::Retryable | JobState::Scheduled => match job.scheduled_at > now {
+            true => format_relative(job.scheduled_at, now),
+            false => since("due", job.scheduled_at),
+        },
+        JobState::Cancelled | JobState::Completed | JobState::Discarded => {
+            job.finalized_at.map(|at| format_relative(at, now)).unwrap_or_default()
+        }
+    }
+}
+
+/// The style of a state.
+pub(super) fn state_style(state: JobState) -> Style {
+    match state {
+        JobState::Discarded => Style::Bad,
+        JobState::Retryable => Style::Warn,
+        JobState::Running => Style::Good,
+        JobState::Cancelled | JobState::Completed => Style::Faint,
+        JobState::Available | JobState::Pending | JobState::Scheduled => Style::Plain,
+    }
 }

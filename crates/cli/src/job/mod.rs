@@ -11,9 +11,7 @@ mod filter;
 mod id_argument;
 mod insert;
 pub(crate) mod list;
-mod relatives;
 mod show;
-mod state_text;
 mod verb;
 mod wait;
 mod why;
@@ -29,9 +27,8 @@ use self::verb::{
     RetryArguments,
 };
 use self::wait::WaitArguments;
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::interrupt::{nothing_changed, or_interrupted, or_unanswered};
-use crate::verdict::Verdict;
 
 /// List, show, insert, wait for and change jobs.
 #[derive(Debug, Args)]

@@ -4,21 +4,18 @@ use clap::Args;
 use serde::Serialize;
 use time::OffsetDateTime;
 use uniqueue::json::indent_json;
-use uniqueue::{AttemptError, Client, JobParent, JobRow, JobState};
+use uniqueue::{AttemptError, Client, JobId, JobParent, JobRow, JobState};
 use uniqueue_admin::{Admin, JobChild, Obstacle};
 
 use super::id_argument::{IdArgument, Named};
-use super::relatives;
-use super::state_text::{state_style, time_in_state};
+use super::list::{state_style, time_in_state};
 use super::why;
-use crate::ask::ask_each;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask_each};
+use crate::exit::{Failure, Verdict};
 use crate::group_text::add_group;
 use crate::output::{
     self, Answer, Cell, Column, Form, Record, Style, Table, format_relative, format_time, paint, printable, wrap,
 };
-use crate::verdict::Verdict;
 
 /// A job as `--json` prints it.
 #[derive(Debug, Serialize)]
@@ -73,7 +70,7 @@ async fn show(client: Client, form: Form, ids: Vec<IdArgument>) -> Result<Answer
         problems.extend(named.problem(id));
         let Named::One(job) = named else { continue };
         if form.json {
-            let (parents, children) = relatives::of(&client, job.id).await?;
+            let (parents, children) = relatives(&client, job.id).await?;
             shown.push(Shown { why: Admin::new(&client).why(job.id).await?, job: *job, parents, children });
         } else {
             texts.push(text(&client, &job, now).await?);
@@ -114,8 +111,8 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     }
     add_group(&mut record, client, job).await?;
     record.optional_field("progress", job.progress.as_ref().map(ToString::to_string));
-    let (parents, children) = relatives::of(client, job.id).await?;
-    let relatives = relatives::text(&parents, &children);
+    let (parents, children) = relatives(client, job.id).await?;
+    let relatives = family(&parents, &children);
     let mut text = format!("{}\n{}{relatives}", record.draw(), why::text(&Admin::new(client).why(job.id).await?));
     let mut part = |title: &str, json: &str| {
         let lines = indent_json(json);
@@ -217,4 +214,57 @@ fn history(job: &JobRow, now: OffsetDateTime) -> Table {
         table.row([Cell::new(format_time(at)), Cell::new(format_relative(at, now)), Cell::new(event).style(style)]);
     }
     table
+}
+
+/// How many children are shown.
+const CHILDREN: u32 = 100;
+
+/// The parents and the children of a job.
+async fn relatives(client: &Client, id: JobId) -> Result<(Vec<JobParent>, Vec<JobChild>), Failure> {
+    Ok((client.parents(id).await?, Admin::new(client).children(id, CHILDREN).await?))
+}
+
+/// The part of `job show` for parents and children. Empty if the job has none.
+fn family(parents: &[JobParent], children: &[JobChild]) -> String {
+    let mut text = String::new();
+    if !parents.is_empty() {
+        let mut table = table();
+        for parent in parents {
+            let kind = parent.kind.as_ref().map_or_else(|| "(deleted)".to_owned(), ToString::to_string);
+            let state = parent.state.or(parent.outcome).map(|state| state.to_string()).unwrap_or_default();
+            let told = parent.outcome.map_or_else(|| "waits for it".to_owned(), |outcome| outcome.to_string());
+            table.row([parent.id.to_string(), kind, state, parent.condition.to_string(), told].map(Cell::new));
+        }
+        text.push_str(&format!("\n{}\n{}", paint(Style::Strong, "runs after"), table.text_without_count()));
+    }
+    if !children.is_empty() {
+        let mut table = table();
+        for child in children {
+            let told = child.outcome.map_or_else(|| "waits".to_owned(), |outcome| outcome.to_string());
+            let cells = [
+                child.id.to_string(),
+                child.kind.to_string(),
+                child.state.to_string(),
+                child.condition.to_string(),
+                told,
+            ];
+            table.row(cells.map(Cell::new));
+        }
+        let title = match children.len() < CHILDREN as usize {
+            true => "before".to_owned(),
+            false => format!("before (the first {CHILDREN})"),
+        };
+        text.push_str(&format!("\n{}\n{}", paint(Style::Strong, &title), table.text_without_count()));
+    }
+    text
+}
+
+fn table() -> Table {
+    Table::new([
+        Column::text("id"),
+        Column::long("kind"),
+        Column::text("state"),
+        Column::text("condition"),
+        Column::text("outcome"),
+    ])
 }

@@ -5,11 +5,10 @@ use serde_json::json;
 use uniqueue::{Client, JobId, JobRow, JobState, Waited};
 
 use crate::database::{Database, DatabaseArguments};
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::given::Given;
 use crate::output::{Form, printable};
 use crate::time_argument::DurationArgument;
-use crate::verdict::Verdict;
 
 /// Wait until a job is final, and print its result.
 #[derive(Debug, Args)]

@@ -5,8 +5,7 @@ use uniqueue::PlaceName;
 
 use super::table::Table;
 use super::{json_lines, next_page, no_json, print, print_to_stderr, wrapped};
-use crate::failure::Failure;
-use crate::verdict::Verdict;
+use crate::exit::{Failure, Verdict};
 
 /// The form of an answer that the command line asks for.
 #[derive(Clone, Debug)]

@@ -3,9 +3,8 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::paint::{Style, paint_error};
-use super::terminal_width::stderr_width;
-use super::wrap::wrap_lines;
-use crate::failure::Failure;
+use super::wrap::{stderr_width, wrap_lines};
+use crate::exit::Failure;
 
 /// Asks on standard error and reads a line of standard input. Every answer but `y` and `yes` means no.
 /// Without a terminal it refuses `what`, such as "the change".

@@ -2,18 +2,13 @@
 
 mod answer;
 mod bar;
-mod cell;
 mod confirm;
-mod next_page;
-mod own_command;
 mod paint;
+mod pasted;
 mod printable;
 mod record;
-mod shell;
 mod table;
-mod terminal_width;
 mod time;
-mod urls;
 mod wrap;
 
 use std::io::{self, Write};
@@ -25,22 +20,17 @@ use uniqueue::JobCount;
 
 pub(crate) use self::answer::{Answer, Body, Form, Page};
 pub(crate) use self::bar::Bar;
-pub(crate) use self::cell::Cell;
 pub(crate) use self::confirm::confirm;
-pub(crate) use self::next_page::next_page;
-pub(crate) use self::own_command::own_command;
 pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint, paint_error};
-pub(crate) use self::printable::printable;
-pub(crate) use self::record::Record;
-pub(crate) use self::shell::shell_word;
+pub(crate) use self::pasted::{next_page, own_command, shell_word};
+pub(crate) use self::printable::{printable, without_urls};
+pub(crate) use self::record::{Cell, Record};
 pub(crate) use self::table::{Column, Table, cut};
-pub(crate) use self::terminal_width::{stderr_width, width};
 pub(crate) use self::time::{format_relative, format_time};
-pub(crate) use self::urls::without_urls;
-pub(crate) use self::wrap::{wrap, wrap_lines};
+pub(crate) use self::wrap::{stderr_width, width, wrap, wrap_lines};
 pub(crate) use uniqueue::format_duration;
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// Prints a text. A closed standard output, as after `head`, is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {

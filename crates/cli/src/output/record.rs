@@ -1,9 +1,44 @@
-//! One object in full: a line for each of its fields.
+//! A cell of a table or of a record, and one object in full: a line for each of its fields.
+
+use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::cell::Cell;
 use super::paint::{Style, paint};
+use super::printable::printable;
+
+/// The text of one cell. Control characters are escaped.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    pub(super) text: String,
+    pub(crate) style: Style,
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
+        Self { text: printable(text.as_ref()).into_owned(), style: Style::Plain }
+    }
+
+    #[must_use]
+    pub(crate) fn style(mut self, style: Style) -> Self {
+        self.style = style;
+        self
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn painted(&self) -> Cow<'_, str> {
+        paint(self.style, &self.text)
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(text)
+    }
+}
 
 /// The fields of one object.
 #[derive(Clone, Debug, Default)]

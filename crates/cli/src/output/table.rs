@@ -10,11 +10,9 @@
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use uniqueue::PlaceName;
 
-use super::cell::Cell;
 use super::paint::{Style, paint};
-use super::record::Record;
-use super::terminal_width::width;
-use super::wrap::wrap;
+use super::record::{Cell, Record};
+use super::wrap::{width, wrap};
 
 /// The narrowest that a long column is cut to, and one that says why.
 const MIN_WIDTH: usize = 8;

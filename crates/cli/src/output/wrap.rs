@@ -1,5 +1,8 @@
-//! Long text in lines that fit a terminal.
+//! Long text in lines that fit a terminal, and the widths of standard output and standard error.
 
+use std::io::{self, IsTerminal};
+
+use console::Term;
 use unicode_width::UnicodeWidthChar;
 
 /// Splits a text into lines of at most this width, after a blank where there is one. Joined, the lines are the text. A
@@ -46,6 +49,19 @@ fn overflow(text: &str, width: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// The width in columns: the terminal's, else that of the variable COLUMNS. `None` in a pipe without it.
+pub(crate) fn width() -> Option<usize> {
+    let size = Term::stdout().size_checked().filter(|_| io::stdout().is_terminal());
+    let columns = size.map(|(_, columns)| usize::from(columns)).filter(|columns| *columns > 0);
+    columns.or_else(|| std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0))
+}
+
+/// The width of standard error in columns. `None` unless it is a terminal.
+pub(crate) fn stderr_width() -> Option<usize> {
+    let size = Term::stderr().size_checked().filter(|_| io::stderr().is_terminal());
+    size.map(|(_, columns)| usize::from(columns)).filter(|columns| *columns > 0)
 }
 
 #[cfg(test)]

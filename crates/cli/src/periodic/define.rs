@@ -3,16 +3,12 @@
 use clap::{Args, ValueEnum};
 use uniqueue::{CatchUp, Client, NewJob, PeriodicChange, PeriodicJob, PeriodicSource};
 
-use super::unknown::unknown;
-use crate::ask::ask;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask};
+use crate::exit::{Failure, Verdict};
 use crate::given::{Given, expires_in_or_never};
-use crate::json_argument::JsonArgument;
+use crate::json_argument::{JsonArgument, PolicyArgument};
 use crate::output::{Answer, Form, printable};
-use crate::policy_argument::PolicyArgument;
 use crate::time_argument::DurationArgument;
-use crate::verdict::Verdict;
 
 /// Add a periodic job
 ///
@@ -190,4 +186,9 @@ async fn answer(client: &Client, form: Form, name: &str, word: &str) -> Result<A
         notes.push(note.to_owned());
     }
     Ok(form.object(&row, |_| format!("periodic job {} is {word}\n", printable(name)))?.notes(notes))
+}
+
+/// The answer for a name that no periodic job has.
+pub(super) fn unknown(name: &str) -> Answer {
+    Answer::not_fine(format!("no such periodic job: {name:?}; `uniqueue periodic list` lists them"))
 }

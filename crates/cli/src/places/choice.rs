@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use uniqueue::{PlaceAddress, PlaceMap, Places};
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// Where a command works, if there are several places.
 #[derive(Debug, Args)]

@@ -9,11 +9,10 @@ use serde_json::json;
 use uniqueue::{Client, JobCount, JobState, PlaceName, Places, Result};
 use uniqueue_admin::{Admin, COMPARED_KEYS, Stats, doubled_keys};
 
-pub(crate) use self::choice::{Choice, PlacesArguments, all, choice};
-
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::output::{self, Cell, Column, Style, Table, count};
-use crate::verdict::Verdict;
+
+pub(crate) use self::choice::{Choice, PlacesArguments, all, choice};
 
 /// Name, check and migrate the places of a map.
 ///

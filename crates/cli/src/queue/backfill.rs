@@ -3,14 +3,12 @@
 use clap::{ArgGroup, Args};
 use uniqueue::{Backfill, UniqueKey};
 
-use crate::ask::ask;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask};
+use crate::exit::{Failure, Verdict};
 use crate::given::Given;
 use crate::interrupt::{nothing_changed, or_interrupted};
-use crate::policy_argument::PolicyArgument;
+use crate::json_argument::PolicyArgument;
 use crate::unique::backfill as keys;
-use crate::verdict::Verdict;
 
 /// Put waiting jobs in the groups of a new or changed policy.
 ///

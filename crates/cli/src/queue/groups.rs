@@ -5,12 +5,10 @@ use time::OffsetDateTime;
 use uniqueue::Client;
 use uniqueue_admin::{Admin, GroupInfo};
 
-use crate::ask::ask_each;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask_each};
+use crate::exit::{Failure, Verdict};
 use crate::given::Given;
 use crate::output::{Answer, Cell, Column, Form, Style, Table, count, format_relative};
-use crate::verdict::Verdict;
 
 /// List the groups of queues, and what holds each up.
 ///

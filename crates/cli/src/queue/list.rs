@@ -5,12 +5,9 @@ use time::OffsetDateTime;
 use uniqueue::{Client, JobCount, QueueSettings};
 use uniqueue_admin::{Admin, QueueInfo};
 
-use super::status::Status;
-use crate::ask::ask_each;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask_each};
+use crate::exit::{Failure, Verdict};
 use crate::output::{self, Answer, Cell, Column, Form, Style, Table, count, format_duration, format_relative};
-use crate::verdict::Verdict;
 
 /// List the queues and their jobs.
 ///
@@ -175,4 +172,53 @@ fn status(info: &QueueInfo, now: OffsetDateTime) -> Cell {
 fn number(jobs: JobCount, style: Style) -> Cell {
     let style = if jobs.counted() == 0 { Style::Faint } else { style };
     Cell::new(output::jobs(jobs)).style(style)
+}
+
+/// The status of a queue, by the rule of the view `queue_status`. A test compares the two.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Status {
+    Paused,
+    /// A worker or an operator holds it for a time.
+    Held,
+    /// It has unfinished jobs, and no live runner works them.
+    NoRunner,
+    AtItsLimit,
+    Working,
+    Waiting,
+    Idle,
+}
+
+impl Status {
+    pub(crate) fn of(queue: &QueueInfo) -> Self {
+        let is_there = |jobs: JobCount| jobs.counted() > 0;
+        let has_work = [queue.available, queue.running, queue.scheduled, queue.retryable].into_iter().any(is_there);
+        let limit = queue.settings.limit.map(u64::from);
+        if queue.settings.paused_at.is_some() {
+            Self::Paused
+        } else if queue.settings.held_until.is_some() {
+            Self::Held
+        } else if queue.runners == 0 && has_work {
+            Self::NoRunner
+        } else if limit.is_some_and(|limit| queue.running.counted() >= limit) {
+            Self::AtItsLimit
+        } else if is_there(queue.running) {
+            Self::Working
+        } else if is_there(queue.available) {
+            Self::Waiting
+        } else {
+            Self::Idle
+        }
+    }
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Paused => "paused",
+            Self::Held => "held",
+            Self::NoRunner => "no runner",
+            Self::AtItsLimit => "at its limit",
+            Self::Working => "working",
+            Self::Waiting => "waiting",
+            Self::Idle => "idle",
+        }
+    }
 }

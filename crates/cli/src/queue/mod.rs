@@ -6,20 +6,18 @@ mod list;
 mod pause;
 mod remove;
 mod set;
-mod status;
 
 use clap::{Args, Subcommand};
 
 use self::backfill::BackfillArguments;
 use self::groups::GroupsArguments;
 use self::list::ListArguments;
-pub(crate) use self::list::table;
 use self::pause::{HoldArguments, PauseArguments, ResumeArguments};
 use self::remove::RemoveArguments;
 use self::set::{LimitArguments, MaxWaitingArguments, RateArguments, RetentionArguments};
-pub(crate) use self::status::Status;
-use crate::failure::Failure;
-use crate::verdict::Verdict;
+use crate::exit::{Failure, Verdict};
+
+pub(crate) use self::list::{Status, table};
 
 /// List queues and their groups, pause, hold, resume and limit them, set their rates, set how long their jobs are kept, put waiting jobs in groups, and remove their settings.
 #[derive(Debug, Args)]

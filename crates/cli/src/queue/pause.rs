@@ -6,13 +6,11 @@ use serde_json::{Value, json};
 use uniqueue::QueueSettings;
 
 use super::set::{note_unknown_queue, print_settings};
-use crate::ask::ask;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask};
+use crate::exit::{Failure, Verdict};
 use crate::output::{self, format_time, printable};
 use crate::own_name::own_name;
 use crate::time_argument::DurationArgument;
-use crate::verdict::Verdict;
 
 /// Stop fetching from queues, on every runner.
 ///

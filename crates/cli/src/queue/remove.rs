@@ -5,12 +5,10 @@ use serde_json::json;
 use uniqueue::JobState;
 use uniqueue_admin::{Admin, QueueInfo};
 
-use crate::ask::ask;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask};
+use crate::exit::{Failure, Verdict};
 use crate::output::{self, printable};
 use crate::own_name::own_name;
-use crate::verdict::Verdict;
 
 /// Remove the settings of queues, such as those of a mistyped name.
 ///

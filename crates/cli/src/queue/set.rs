@@ -7,13 +7,11 @@ use serde_json::{Value, json};
 use uniqueue::{Client, JobState, Keep, QueueChanges, QueueSettings, Rate};
 use uniqueue_admin::{Admin, QueueInfo};
 
-use crate::ask::ask;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask};
+use crate::exit::{Failure, Verdict};
 use crate::output::{self, count, format_duration, printable};
 use crate::own_name::own_name;
 use crate::time_argument::DurationArgument;
-use crate::verdict::Verdict;
 
 /// Limit how many of a queue's jobs, or of each of its groups, run at once, over all runners.
 ///

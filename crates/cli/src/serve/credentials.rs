@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::args::ServeArguments;
 use super::password;
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// The shortest token.
 const MIN_TOKEN: usize = 16;

@@ -18,7 +18,7 @@ use uniqueue::{
 use uniqueue_admin::Admin;
 
 use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// The time between two rounds of inserts.
 const EVERY: Duration = Duration::from_millis(500);

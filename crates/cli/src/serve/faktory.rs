@@ -14,7 +14,7 @@ use super::authenticate::Checks;
 use super::credentials::{Credentials, Rights, token_lines};
 use super::listener::Listening;
 use super::pool;
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// How long a statement may take. A mutation reads and changes many jobs, a page at a time.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);

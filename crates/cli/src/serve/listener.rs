@@ -16,7 +16,7 @@ use super::args::ServeArguments;
 use super::connections::{Limits, serve};
 use super::credentials::Credentials;
 use super::peer::Peer;
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// An open listener.
 pub(super) enum Listening {

@@ -30,7 +30,6 @@ use tokio_util::sync::CancellationToken;
 use uniqueue::shutdown_signal;
 use uniqueue_web::{Access, Web};
 
-pub(crate) use self::args::ServeArguments;
 use self::authenticate::Checks;
 use self::connections::Limits;
 use self::credentials::{Credentials, Rights, User};
@@ -38,10 +37,11 @@ use self::demo::Demo;
 use self::faktory::FaktoryDoor;
 use self::listener::Listening;
 use self::ojs::OjsDoor;
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::output;
 use crate::places::all as places_of_map;
-use crate::verdict::Verdict;
+
+pub(crate) use self::args::ServeArguments;
 
 /// How long requests may take after an interrupt.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

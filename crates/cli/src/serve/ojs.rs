@@ -16,7 +16,7 @@ use super::connections::Limits;
 use super::credentials::{Credentials, Rights, User};
 use super::listener::Listening;
 use super::pool;
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// How long a statement may take. A batch of inserts takes longer than a page.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);

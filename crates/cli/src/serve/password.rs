@@ -13,7 +13,7 @@ use argon2::{Algorithm, Argon2, Block, Params, PasswordHash, PasswordHasher, Ver
 use console::Term;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// The shortest password that is accepted.
 const MIN_LENGTH: usize = 8;

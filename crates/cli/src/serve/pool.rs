@@ -8,7 +8,7 @@ use uniqueue::{Client, PlaceMap, Places};
 
 use super::args::ServeArguments;
 use crate::database::Database;
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::time_argument::DurationArgument;
 
 /// How long a request waits for a connection.

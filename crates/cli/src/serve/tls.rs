@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::args::ServeArguments;
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// TLS with the certificate that the arguments name, for every TCP listener. `None`: they name none.
 pub(super) fn read(arguments: &ServeArguments) -> Result<Option<TlsAcceptor>, Failure> {

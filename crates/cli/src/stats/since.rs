@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde_json::{Value, json};
 use uniqueue::{Client, Histogram, HistoryCounts};
 use uniqueue_admin::{Admin, Deploy, History, KindHistory};
 
 use super::source::Source;
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::output::{self, Cell, Column, Style, Table, count, format_duration, format_time};
 
 /// The steps to choose from, in minutes.
@@ -18,6 +18,9 @@ const LINES: u64 = 30;
 
 /// The most kinds that are listed.
 const KINDS: u32 = 20;
+
+/// The quantiles of waits and runs.
+const SHARES: [f64; 3] = [0.5, 0.95, 0.99];
 
 /// The history of a time.
 pub(super) struct Past {
@@ -88,20 +91,40 @@ impl Past {
         text
     }
 
-    pub(super) fn numbers(&self) -> impl Serialize {
+    pub(super) fn numbers(&self) -> Value {
         let History { since, until, step, points, deploys, .. } = &self.history;
-        let points = points.iter().map(|point| Step { at: format_time(point.at), counts: Counts::of(&point.counts) });
-        let kinds = self.kinds.iter().map(|of| OfKind { kind: of.kind.to_string(), counts: Counts::of(&of.counts) });
-        let deploys = deploys.iter().map(|of| Mark { at: format_time(of.at), version: of.version.clone() });
-        PastNumbers {
-            since: format_time(*since),
-            until: format_time(*until),
-            step: step.as_secs(),
-            points: points.collect(),
-            kinds: kinds.collect(),
-            deploys: deploys.collect(),
+        let points = points.iter().map(|of| counted("at", &format_time(of.at), &of.counts));
+        let kinds = self.kinds.iter().map(|of| counted("kind", of.kind.as_str(), &of.counts));
+        let deploys = deploys.iter().map(|of| json!({ "at": format_time(of.at), "version": of.version }));
+        json!({
+            "since": format_time(*since),
+            "until": format_time(*until),
+            "step": step.as_secs(),
+            "points": points.collect::<Vec<_>>(),
+            "kinds": kinds.collect::<Vec<_>>(),
+            "deploys": deploys.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The counts of a step or a kind, with the quantiles of its times where it has any.
+fn counted(name: &str, value: &str, counts: &HistoryCounts) -> Value {
+    let HistoryCounts { inserted, duplicates, completed, failed, discarded, wait, run, .. } = counts;
+    let mut numbers = json!({
+        name: value,
+        "inserted": inserted,
+        "duplicates": duplicates,
+        "completed": completed,
+        "failed": failed,
+        "discarded": discarded,
+    });
+    for (name, times) in [("wait", wait), ("run", run)] {
+        if let [Some(p50), Some(p95), Some(p99)] = SHARES.map(|share| times.quantile(share)) {
+            let [p50, p95, p99] = [p50, p95, p99].map(|length| length.as_secs_f64());
+            numbers[name] = json!({ "p50": p50, "p95": p95, "p99": p99 });
         }
     }
+    numbers
 }
 
 fn numbers() -> impl Iterator<Item = Column> {
@@ -125,7 +148,7 @@ fn cells(counts: &HistoryCounts) -> [Cell; 5] {
 }
 
 fn quantiles(histogram: &Histogram) -> [Cell; 3] {
-    [0.5, 0.95, 0.99].map(|share| Cell::new(histogram.quantile(share).map(rounded).unwrap_or_default()))
+    SHARES.map(|share| Cell::new(histogram.quantile(share).map(rounded).unwrap_or_default()))
 }
 
 /// A length with three significant digits: it comes from a histogram.
@@ -133,69 +156,4 @@ fn rounded(length: Duration) -> String {
     let milliseconds = u64::try_from(length.as_millis()).unwrap_or(u64::MAX).max(1);
     let unit = 10_u64.pow(milliseconds.ilog10().saturating_sub(2));
     format_duration(Duration::from_millis(milliseconds / unit * unit))
-}
-
-#[derive(Serialize)]
-struct PastNumbers {
-    since: String,
-    until: String,
-    step: u64,
-    points: Vec<Step>,
-    kinds: Vec<OfKind>,
-    deploys: Vec<Mark>,
-}
-
-#[derive(Serialize)]
-struct Step {
-    at: String,
-    #[serde(flatten)]
-    counts: Counts,
-}
-
-#[derive(Serialize)]
-struct OfKind {
-    kind: String,
-    #[serde(flatten)]
-    counts: Counts,
-}
-
-#[derive(Serialize)]
-struct Mark {
-    at: String,
-    version: String,
-}
-
-#[derive(Serialize)]
-struct Counts {
-    inserted: u64,
-    duplicates: u64,
-    completed: u64,
-    failed: u64,
-    discarded: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    wait: Option<Quantiles>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run: Option<Quantiles>,
-}
-
-#[derive(Serialize)]
-struct Quantiles {
-    p50: f64,
-    p95: f64,
-    p99: f64,
-}
-
-impl Counts {
-    fn of(counts: &HistoryCounts) -> Self {
-        let HistoryCounts { inserted, duplicates, completed, failed, discarded, wait, run, .. } = *counts;
-        let (wait, run) = (Quantiles::of(&wait), Quantiles::of(&run));
-        Self { inserted, duplicates, completed, failed, discarded, wait, run }
-    }
-}
-
-impl Quantiles {
-    fn of(histogram: &Histogram) -> Option<Self> {
-        let of = |share| histogram.quantile(share).map(|length| length.as_secs_f64());
-        Some(Self { p50: of(0.5)?, p95: of(0.95)?, p99: of(0.99)? })
-    }
 }

@@ -7,10 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use uniqueue::{Client, PlaceName, Places, Result};
 
 use crate::database::{Database, DatabaseArguments};
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::interrupt::{answered, nothing_changed};
-use crate::output;
-use crate::verdict::Verdict;
+use crate::output::{self, Answer};
 
 pub(super) enum Source {
     One(Box<Database>),
@@ -70,6 +69,12 @@ impl Source {
             merge(answers).ok_or_else(|| Failure::refused("no place answered", "see `uniqueue places check`"))
         };
         answered(nothing_changed, asking).await
+    }
+
+    /// Closes the connections and prints the answer of a command.
+    pub(super) async fn answer(self, answer: Answer) -> Result<Verdict, Failure> {
+        let verdict = self.close().await?;
+        answer.verdict(verdict).print()
     }
 
     /// Closes the connections. Answers whether every place answered each time.

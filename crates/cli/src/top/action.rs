@@ -9,7 +9,7 @@ use uniqueue::{Client, JobFilter, JobState};
 
 use super::poll::{QUERY_TIMEOUT, one_line};
 use super::state::{Action, Update};
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::output;
 use crate::own_name::own_name;
 

@@ -33,17 +33,16 @@ use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use self::args::TopArguments;
-
 use self::draw::draw;
 use self::keys::Effect;
 use self::palette::Palette;
 use self::state::{Retry, State, Update};
 use self::terminal::{Screen, TerminalEvent, read_events};
 use crate::database::Database;
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::output;
-use crate::verdict::Verdict;
+
+pub(crate) use self::args::TopArguments;
 
 /// The shortest interval between two snapshots.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);

@@ -8,7 +8,7 @@ use ratatui::{DefaultTerminal, Frame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// How often the thread that reads keys checks whether the screen has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);

@@ -3,8 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::database::DatabaseArguments;
-use crate::json_argument::JsonArgument;
-use crate::policy_argument::{PolicyArgument, unique_key};
+use crate::json_argument::{JsonArgument, PolicyArgument, unique_key};
 use crate::time_argument::{DurationArgument, TimeArgument};
 
 /// Show unique keys and their holders, release a key, count duplicates, give keys to queued jobs.

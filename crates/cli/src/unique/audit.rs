@@ -5,10 +5,9 @@ use uniqueue::Client;
 use uniqueue_admin::{Admin, AuditedKind, SuppressedDuplicate};
 
 use super::args::AuditArguments;
-use crate::ask::ask_each;
-use crate::failure::Failure;
+use crate::database::ask_each;
+use crate::exit::{Failure, Verdict};
 use crate::output::{self, Answer, Body, Cell, Column, Form, Style, Table};
-use crate::verdict::Verdict;
 
 /// The counted duplicates.
 #[derive(Debug, Serialize)]

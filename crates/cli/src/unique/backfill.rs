@@ -3,11 +3,10 @@
 use uniqueue::{Backfill, BackfillReport, OnCollision};
 
 use super::args::{BackfillArguments, Collisions};
-use crate::ask::ask;
-use crate::failure::Failure;
+use crate::database::ask;
+use crate::exit::{Failure, Verdict};
 use crate::given::Given;
 use crate::output::{self, Answer, Bar, Cell, Column, Form, Record, Style, Table};
-use crate::verdict::Verdict;
 
 /// The state that an interrupted backfill leaves.
 pub(crate) fn left() -> String {

@@ -6,13 +6,12 @@ use uniqueue_admin::Admin;
 
 use super::args::ExplainArguments;
 use super::trial::{Blocker, would_wait};
-use crate::ask::ask;
-use crate::failure::Failure;
+use crate::database::ask;
+use crate::exit::{Failure, Verdict};
 use crate::given::Given;
 use crate::group_text::add_group;
+use crate::json_argument::policy_of_key;
 use crate::output::{self, Cell, Record, Style};
-use crate::policy_argument::policy_of_key;
-use crate::verdict::Verdict;
 
 /// The output with --json.
 #[derive(Serialize)]

@@ -1,14 +1,13 @@
 //! `uniqueue unique holders`.
 
 use serde::Serialize;
+use uniqueue_admin::{Admin, KeyHolder};
 
 use super::args::HoldersArguments;
-use crate::ask::ask;
-use crate::failure::Failure;
+use crate::database::ask;
+use crate::exit::{Failure, Verdict};
 use crate::given::Given;
 use crate::output::{self, Column, Page, Table};
-use crate::verdict::Verdict;
-use uniqueue_admin::{Admin, KeyHolder};
 
 /// A claim as JSON.
 #[derive(Debug, Serialize)]

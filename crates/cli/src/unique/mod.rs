@@ -9,12 +9,11 @@ mod release;
 mod show;
 mod trial;
 
-pub(crate) use self::args::UniqueArguments;
-
 use self::args::UniqueCommand;
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted, or_unanswered};
-use crate::verdict::Verdict;
+
+pub(crate) use self::args::UniqueArguments;
 
 /// Runs a command about unique keys.
 pub(crate) async fn run(arguments: UniqueArguments) -> Result<Verdict, Failure> {

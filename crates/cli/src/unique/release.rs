@@ -4,11 +4,10 @@ use serde::Serialize;
 use uniqueue::{JobId, JobState};
 
 use super::args::ReleaseArguments;
-use crate::ask::ask;
-use crate::failure::Failure;
+use crate::database::ask;
+use crate::exit::{Failure, Verdict};
 use crate::output;
 use crate::own_name::own_name;
-use crate::verdict::Verdict;
 
 /// The outcome for a claim.
 #[derive(Debug, Serialize)]

@@ -9,10 +9,9 @@ use uniqueue_admin::{Admin, SuppressedDuplicate, WaitingInsert};
 use super::args::ShowArguments;
 use super::audit::counters;
 use super::trial::{Blocker, would_wait};
-use crate::ask::ask;
-use crate::failure::Failure;
+use crate::database::ask;
+use crate::exit::{Failure, Verdict};
 use crate::output::{self, Cell, Column, Record, Style, Table};
-use crate::verdict::Verdict;
 
 /// The shortest prefix that stands for a hash, in hexadecimal digits.
 const MIN_PREFIX: usize = 8;

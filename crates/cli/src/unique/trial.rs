@@ -9,7 +9,7 @@ use sqlx::Row;
 use uniqueue::{Client, Error, NewJob};
 use uniqueue_admin::{Admin, WaitingInsert};
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// How long the trial waits before the answer is that it waits.
 const MAX_WAIT: Duration = Duration::from_millis(300);

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use uniqueue::{AnyJob, BoxError, Outcome};
 
 use super::answer;
-use super::last_line::LONGEST;
 use super::process::{Process, Program};
+use super::program::LONGEST;
 
 /// The processes that have no job.
 #[derive(Default)]

@@ -12,11 +12,9 @@
 mod answer;
 mod attempt;
 mod guard;
-mod last_line;
 mod line_pool;
 mod process;
 mod program;
-mod report;
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -29,13 +27,11 @@ use std::time::Duration;
 use clap::Args;
 use uniqueue::{Kind, KindRow, QueueName, Runner, WorkerOptions, shutdown_signal};
 
-use self::attempt::Attempts;
-use self::report::Report;
+use self::attempt::{Attempts, Report};
 use crate::database::{Database, DatabaseArguments};
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::output;
 use crate::time_argument::DurationArgument;
-use crate::verdict::Verdict;
 
 /// Work jobs with a program in any language.
 ///

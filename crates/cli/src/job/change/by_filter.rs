@@ -4,11 +4,10 @@ use uniqueue::{Client, JobCount, JobFilter, JobId, JobRow};
 use uniqueue_admin::JobVerb;
 
 use super::report::{Preview, Progress, SAMPLE, Unchanged, describe_count, job_count, print_outcome, unchanged_lines};
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::job::list;
 use crate::output::{self, Bar};
 use crate::own_name::own_name;
-use crate::verdict::Verdict;
 
 /// The number of jobs up to which a filter's jobs are counted before they are changed.
 const COUNT_LIMIT: u32 = 1_000_000;

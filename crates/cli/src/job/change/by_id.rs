@@ -6,9 +6,8 @@ use uniqueue::{Client, JobFilter, JobId, JobState};
 use uniqueue_admin::JobVerb;
 
 use super::report::{Progress, Unchanged, print_outcome};
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::own_name::own_name;
-use crate::verdict::Verdict;
 
 /// The number of jobs that one look-up reads.
 const AT_ONCE: usize = 1_000;

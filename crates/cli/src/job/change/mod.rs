@@ -6,7 +6,6 @@
 //! filter ──▶ by_filter: count, sample, confirm, then batch by batch ────────────────┴─▶ report
 //! ```
 
-mod arguments;
 mod by_filter;
 mod by_id;
 mod report;
@@ -14,20 +13,18 @@ mod report;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use clap::Args;
 use time::OffsetDateTime;
 use uniqueue::{Client, JobFilter, JobId, JobState};
 use uniqueue_admin::{Admin, JobVerb};
 
-pub(super) use self::arguments::ChangeArguments;
-
 use self::by_filter::FilteredChange;
 use self::report::{Progress, job_count};
-use crate::ask::ask;
-use crate::database::DatabaseArguments;
-use crate::failure::Failure;
+use crate::database::{DatabaseArguments, ask};
+use crate::exit::{Failure, Verdict};
 use crate::interrupt::or_interrupted;
+use crate::job::filter::FilterArguments;
 use crate::time_argument::TimeArgument;
-use crate::verdict::Verdict;
 
 /// Changes jobs, or reports which it would change.
 pub(super) async fn run(verb: JobVerb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
@@ -163,4 +160,34 @@ async fn change(
     }
     let change = FilteredChange { client, verb, filter, described, limit, json, graph: None };
     if dry_run { change.preview(&[]).await } else { change.run(yes, progress, Vec::new()).await }
+}
+
+/// The arguments of every change.
+#[derive(Debug, Args)]
+pub(in crate::job) struct ChangeArguments {
+    /// The jobs to change
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<JobId>,
+
+    #[command(flatten)]
+    pub(super) filter: FilterArguments,
+
+    /// Every job that the command can change
+    #[arg(long, help_heading = "Which jobs", conflicts_with = "ids")]
+    pub(super) all: bool,
+
+    /// At most this many jobs, the oldest first
+    #[arg(long, value_name = "N", help_heading = "Which jobs", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) limit: Option<u32>,
+
+    /// Only print how many jobs match, and show some
+    #[arg(long)]
+    pub(super) dry_run: bool,
+
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub(super) yes: bool,
+
+    #[command(flatten)]
+    pub(super) database: DatabaseArguments,
 }

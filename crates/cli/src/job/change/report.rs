@@ -7,9 +7,8 @@ use serde::Serialize;
 use uniqueue::{Change, JobCount, JobId, JobRow, RefusedRetry};
 use uniqueue_admin::{JobVerb, VerbWords};
 
-use crate::failure::Failure;
+use crate::exit::{Failure, Verdict};
 use crate::output::{self, Bar};
-use crate::verdict::Verdict;
 
 /// How many jobs a preview or an outcome shows.
 pub(super) const SAMPLE: u32 = 5;
