@@ -7,7 +7,7 @@ use uniqueue::{Client, KindRow, format_duration};
 
 use crate::database::{DatabaseArguments, ask, ask_each};
 use crate::exit::{Failure, Verdict};
-use crate::output::{Answer, Cell, Column, Form, Record, Table, format_relative, printable};
+use crate::output::{Answer, Column, Form, List, Record, Table, format_relative, printable};
 
 /// List, show and remove registered kinds.
 ///
@@ -107,30 +107,22 @@ async fn list(client: Client, form: Form) -> Result<Answer, Failure> {
 }
 
 fn table(kinds: &[KindRow], now: OffsetDateTime) -> Table {
-    let mut table = Table::new([
-        Column::long("kind"),
-        Column::long("queue").optional(),
-        Column::number("priority").optional(),
-        Column::number("attempts").optional(),
-        Column::long("unique").optional(),
-        Column::long("group").optional(),
-        Column::text("registered"),
-        Column::long("by").optional(),
-    ]);
-    for kind in kinds {
-        let number = |number: Option<String>| Cell::new(number.unwrap_or_default());
-        table.row([
-            Cell::new(&kind.name),
-            Cell::new(kind.queue.as_ref().map(ToString::to_string).unwrap_or_default()),
-            number(kind.priority.map(|priority| priority.to_string())),
-            number(kind.max_attempts.map(|attempts| attempts.to_string())),
-            Cell::new(kind.unique_in_words().unwrap_or_default()),
-            Cell::new(kind.group_policy.as_ref().and_then(|_| kind.group_in_words()).unwrap_or_default()),
-            Cell::new(format_relative(kind.registered_at, now)),
-            Cell::new(&kind.registered_by),
-        ]);
-    }
-    table
+    List::of(kinds)
+        .column(Column::long("kind"), |kind| &kind.name)
+        .column(Column::long("queue").optional(), |kind| kind.queue.as_ref().map_or("", AsRef::as_ref))
+        .column(Column::number("priority").optional(), |kind| {
+            kind.priority.map_or_else(String::new, |own| own.to_string())
+        })
+        .column(Column::number("attempts").optional(), |kind| {
+            kind.max_attempts.map_or_else(String::new, |own| own.to_string())
+        })
+        .column(Column::long("unique").optional(), |kind| kind.unique_in_words().unwrap_or_default())
+        .column(Column::long("group").optional(), |kind| {
+            kind.group_policy.as_ref().and_then(|_| kind.group_in_words()).unwrap_or_default()
+        })
+        .column(Column::text("registered"), |kind| format_relative(kind.registered_at, now))
+        .column(Column::long("by").optional(), |kind| &kind.registered_by)
+        .table()
 }
 
 async fn show(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {

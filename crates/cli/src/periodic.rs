@@ -10,7 +10,7 @@ use uniqueue::{Client, PeriodicRow, PeriodicRun, PeriodicSource};
 use self::define::{AddArguments, SetArguments, unknown};
 use crate::database::{DatabaseArguments, ask, ask_each};
 use crate::exit::{Failure, Verdict};
-use crate::output::{Answer, Cell, Column, Form, Style, Table, format_relative, printable};
+use crate::output::{Answer, Cell, Column, Form, List, Style, Table, format_relative, printable};
 use crate::own_name::own_name;
 
 /// List, add, change, run, pause, resume and remove periodic jobs.
@@ -130,40 +130,27 @@ async fn list(client: Client, form: Form) -> Result<Answer, Failure> {
 
 fn table(rows: &[PeriodicRow], now: OffsetDateTime) -> Table {
     let has_problems = rows.iter().any(|row| row.problem.is_some());
-    let mut columns = vec![
-        Column::long("name"),
-        Column::text("schedule"),
-        Column::text("zone").optional(),
-        Column::text("next"),
-        Column::text("last"),
-        Column::long("kind").optional(),
-        Column::long("queue").optional(),
-        Column::text("from").optional(),
-    ];
-    if has_problems {
-        columns.push(Column::why("problem"));
-    }
-    let mut table = Table::new(columns);
-    for row in rows {
-        let next = match (&row.problem, row.paused_at, row.next_at) {
+    List::of(rows)
+        .column(Column::long("name"), |row| &row.name)
+        .column(Column::text("schedule"), |row| &row.schedule)
+        .column(Column::text("zone").optional(), |row| &row.time_zone)
+        .column(Column::text("next"), |row| match (&row.problem, row.paused_at, row.next_at) {
             (Some(_), ..) => Cell::new("cannot run").style(Style::Bad),
             (None, Some(since), _) => Cell::new(format!("paused {}", format_relative(since, now))).style(Style::Warn),
             (None, None, Some(next)) => Cell::new(format_relative(next, now)),
             (None, None, None) => Cell::new("unknown").style(Style::Faint),
-        };
-        table.row([
-            Cell::new(&row.name),
-            Cell::new(&row.schedule),
-            Cell::new(&row.time_zone),
-            next,
-            Cell::new(row.last_at.map(|last| format_relative(last, now)).unwrap_or_default()),
-            Cell::new(&row.kind),
-            Cell::new(&row.queue),
-            Cell::new(if row.source == PeriodicSource::Code { "code" } else { "database" }),
-            Cell::new(row.problem.as_deref().unwrap_or_default()),
-        ]);
-    }
-    table
+        })
+        .column(Column::text("last"), |row| row.last_at.map_or_else(String::new, |last| format_relative(last, now)))
+        .column(Column::long("kind").optional(), |row| &row.kind)
+        .column(Column::long("queue").optional(), |row| &row.queue)
+        .column(
+            Column::text("from").optional(),
+            |row| {
+                if row.source == PeriodicSource::Code { "code" } else { "database" }
+            },
+        )
+        .column_if(has_problems, Column::why("problem"), |row| row.problem.as_deref().unwrap_or_default())
+        .table()
 }
 
 async fn run_now(NameArguments { name, database }: &NameArguments) -> Result<Verdict, Failure> {

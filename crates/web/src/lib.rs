@@ -41,7 +41,6 @@ mod routes;
 mod sampler;
 mod shared;
 mod snapshot;
-mod theme;
 mod web;
 
 pub use self::access::{Access, Needs, Right};

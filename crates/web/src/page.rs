@@ -17,7 +17,6 @@ use crate::failure::Failure;
 use crate::path::{is_local, place_path, prefix_of};
 use crate::shared::Answer;
 use crate::snapshot::{Seen, Snapshot};
-use crate::theme::Theme;
 
 /// How long a look-up of a page may take.
 pub(crate) const LOOK_UP: Duration = Duration::from_secs(2);
@@ -196,5 +195,31 @@ impl FromRequestParts<Arc<App>> for Page {
             }
         }
         Ok(page)
+    }
+}
+
+/// The colours of the page.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Theme {
+    /// As the system says.
+    #[default]
+    System,
+    Light,
+    Dark,
+}
+
+impl Theme {
+    pub(crate) const ALL: [Theme; 3] = [Theme::System, Theme::Light, Theme::Dark];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+
+    pub(crate) fn read(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|theme| theme.as_str() == word)
     }
 }

@@ -12,7 +12,7 @@ use super::why::JobAndWhy;
 use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
 use crate::given::Given;
-use crate::output::{Answer, Cell, Column, Form, Page, Style, Table, format_duration, format_relative};
+use crate::output::{Answer, Cell, Column, Form, List, Page, Style, Table, format_duration, format_relative};
 
 /// List jobs, a page at a time.
 ///
@@ -93,47 +93,28 @@ async fn page(client: Client, form: Form, arguments: ListArguments) -> Result<An
 /// terminal keeps errors and reasons, and leaves out other columns.
 pub(crate) fn table(jobs: &[JobRow], why: Option<&HashMap<JobId, Obstacle>>, now: OffsetDateTime) -> Table {
     let has_errors = jobs.iter().any(|job| !job.errors.is_empty());
-    let last = if why.is_some() {
-        "why"
-    } else if has_errors {
-        "last error"
-    } else {
-        "args"
-    };
     let has_groups = jobs.iter().any(|job| job.group_key.is_some());
     let says_why = why.is_some() || has_errors;
-    let (state, when) = (Column::text("state"), Column::text("when"));
-    let (state, when) = if says_why { (state.optional(), when.optional()) } else { (state, when) };
-    let mut columns = vec![Column::text("id"), state, Column::long("kind"), Column::long("queue").optional()];
-    if has_groups {
-        columns.push(Column::long("group").optional());
-    }
-    let last = if says_why { Column::why(last) } else { Column::long(last).optional() };
-    columns.extend([Column::number("attempt").optional(), when, last]);
-    let mut table = Table::new(columns);
-    for job in jobs {
-        let last = match why {
-            Some(why) => why.get(&job.id).map(|first| first.reason.as_str()).unwrap_or_default(),
-            None if has_errors => job.errors.last().map(|error| error.error.as_str()).unwrap_or_default(),
+    let optional = |column: Column| if says_why { column.optional() } else { column };
+    let last = match (why, has_errors) {
+        (Some(_), _) => Column::why("why"),
+        (None, true) => Column::why("last error"),
+        (None, false) => Column::long("args").optional(),
+    };
+    List::of(jobs)
+        .column(Column::text("id"), |job| job.id.to_string())
+        .column(optional(Column::text("state")), |job| Cell::new(job.state.as_str()).style(state_style(job.state)))
+        .column(Column::long("kind"), |job| &job.kind)
+        .column(Column::long("queue").optional(), |job| &job.queue)
+        .column_if(has_groups, Column::long("group").optional(), |job| job.group_key.as_deref().unwrap_or_default())
+        .column(Column::number("attempt").optional(), |job| format!("{}/{}", job.attempt, job.max_attempts))
+        .column(optional(Column::text("when")), |job| time_in_state(job, now))
+        .column(last, |job| match why {
+            Some(why) => why.get(&job.id).map_or("", |first| &first.reason),
+            None if has_errors => job.errors.last().map_or("", |error| &error.error),
             None => job.args.get(),
-        };
-        let mut cells = vec![
-            Cell::new(job.id.to_string()),
-            Cell::new(job.state.as_str()).style(state_style(job.state)),
-            Cell::new(&job.kind),
-            Cell::new(&job.queue),
-        ];
-        if has_groups {
-            cells.push(Cell::new(job.group_key.as_deref().unwrap_or_default()));
-        }
-        cells.extend([
-            Cell::new(format!("{}/{}", job.attempt, job.max_attempts)),
-            Cell::new(time_in_state(job, now)),
-            Cell::new(last),
-        ]);
-        table.row(cells);
-    }
-    table
+        })
+        .table()
 }
 
 /// A phrase for a list: `waits 5m`, `runs 2h 5m`, `in 20s`, `3d ago`.

@@ -14,7 +14,7 @@ use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
 use crate::group_text::add_group;
 use crate::output::{
-    self, Answer, Cell, Column, Form, Record, Style, Table, format_relative, format_time, paint, printable, wrap,
+    self, Answer, Cell, Column, Form, List, Record, Style, Table, format_relative, format_time, paint, printable, wrap,
 };
 
 /// A job as `--json` prints it.
@@ -209,11 +209,11 @@ fn history(job: &JobRow, now: OffsetDateTime) -> Table {
     }
     // The sort is stable, so an error stays before the discarding that it caused at the same time.
     events.sort_by_key(|(at, ..)| *at);
-    let mut table = Table::new([Column::text("at"), Column::number("ago"), Column::long("event")]);
-    for (at, event, style) in events {
-        table.row([Cell::new(format_time(at)), Cell::new(format_relative(at, now)), Cell::new(event).style(style)]);
-    }
-    table
+    List::of(&events)
+        .column(Column::text("at"), |(at, ..)| format_time(*at))
+        .column(Column::number("ago"), |(at, ..)| format_relative(*at, now))
+        .column(Column::long("event"), |(_, event, style)| Cell::new(event).style(*style))
+        .table()
 }
 
 /// How many children are shown.
@@ -226,45 +226,24 @@ async fn relatives(client: &Client, id: JobId) -> Result<(Vec<JobParent>, Vec<Jo
 
 /// The part of `job show` for parents and children. Empty if the job has none.
 fn family(parents: &[JobParent], children: &[JobChild]) -> String {
-    let mut text = String::new();
-    if !parents.is_empty() {
-        let mut table = table();
-        for parent in parents {
-            let kind = parent.kind.as_ref().map_or_else(|| "(deleted)".to_owned(), ToString::to_string);
-            let state = parent.state.or(parent.outcome).map(|state| state.to_string()).unwrap_or_default();
-            let told = parent.outcome.map_or_else(|| "waits for it".to_owned(), |outcome| outcome.to_string());
-            table.row([parent.id.to_string(), kind, state, parent.condition.to_string(), told].map(Cell::new));
-        }
-        text.push_str(&format!("\n{}\n{}", paint(Style::Strong, "runs after"), table.text_without_count()));
-    }
-    if !children.is_empty() {
-        let mut table = table();
-        for child in children {
-            let told = child.outcome.map_or_else(|| "waits".to_owned(), |outcome| outcome.to_string());
-            let cells = [
-                child.id.to_string(),
-                child.kind.to_string(),
-                child.state.to_string(),
-                child.condition.to_string(),
-                told,
-            ];
-            table.row(cells.map(Cell::new));
-        }
-        let title = match children.len() < CHILDREN as usize {
-            true => "before".to_owned(),
-            false => format!("before (the first {CHILDREN})"),
-        };
-        text.push_str(&format!("\n{}\n{}", paint(Style::Strong, &title), table.text_without_count()));
-    }
-    text
-}
-
-fn table() -> Table {
-    Table::new([
-        Column::text("id"),
-        Column::long("kind"),
-        Column::text("state"),
-        Column::text("condition"),
-        Column::text("outcome"),
-    ])
+    let outcome = |of: Option<JobState>, open: &'static str| of.map_or(open, JobState::as_str);
+    let parents = List::of(parents)
+        .column(Column::text("id"), |of| of.id.to_string())
+        .column(Column::long("kind"), |of| of.kind.as_ref().map_or("(deleted)", AsRef::as_ref))
+        .column(Column::text("state"), |of| of.state.or(of.outcome).map_or("", JobState::as_str))
+        .column(Column::text("condition"), |of| of.condition.to_string())
+        .column(Column::text("outcome"), |of| outcome(of.outcome, "waits for it"));
+    let is_whole = children.len() < CHILDREN as usize;
+    let children = List::of(children)
+        .column(Column::text("id"), |of| of.id.to_string())
+        .column(Column::long("kind"), |of| &of.kind)
+        .column(Column::text("state"), |of| of.state.as_str())
+        .column(Column::text("condition"), |of| of.condition.to_string())
+        .column(Column::text("outcome"), |of| outcome(of.outcome, "waits"));
+    let title = if is_whole { "before".to_owned() } else { format!("before (the first {CHILDREN})") };
+    let part = |title: &str, table: Table| match table.is_empty() {
+        true => String::new(),
+        false => format!("\n{}\n{}", paint(Style::Strong, title), table.text_without_count()),
+    };
+    part("runs after", parents.table()) + &part(&title, children.table())
 }

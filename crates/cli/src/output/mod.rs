@@ -25,7 +25,7 @@ pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint
 pub(crate) use self::pasted::{next_page, own_command, shell_word};
 pub(crate) use self::printable::{printable, without_urls};
 pub(crate) use self::record::{Cell, Record};
-pub(crate) use self::table::{Column, Table, cut};
+pub(crate) use self::table::{Column, List, Table, cut};
 pub(crate) use self::time::{format_relative, format_time};
 pub(crate) use self::wrap::{stderr_width, width, wrap, wrap_lines};
 pub(crate) use uniqueue::format_duration;

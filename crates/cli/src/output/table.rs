@@ -79,6 +79,42 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
+/// A list: a table with a row for each item, whose columns are added together with their cells.
+#[derive(Debug)]
+pub(crate) struct List<'a, T> {
+    items: &'a [T],
+    table: Table,
+}
+
+impl<'a, T> List<'a, T> {
+    pub(crate) fn of(items: &'a [T]) -> Self {
+        Self { items, table: Table { columns: Vec::new(), rows: vec![Vec::new(); items.len()] } }
+    }
+
+    /// Adds a column, with the cell of each item.
+    pub(crate) fn column<C: Into<Cell>>(self, column: Column, cell: impl Fn(&'a T) -> C) -> Self {
+        self.column_if(true, column, cell)
+    }
+
+    /// Adds a column that only some lists have.
+    pub(crate) fn column_if<C: Into<Cell>>(
+        mut self,
+        is_there: bool,
+        column: Column,
+        cell: impl Fn(&'a T) -> C,
+    ) -> Self {
+        if is_there {
+            self.table.columns.push(column);
+            self.table.rows.iter_mut().zip(self.items).for_each(|(row, item)| row.push(cell(item).into()));
+        }
+        self
+    }
+
+    pub(crate) fn table(self) -> Table {
+        self.table
+    }
+}
+
 impl Table {
     pub(crate) fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         Self { columns: columns.into_iter().collect(), rows: Vec::new() }
@@ -89,6 +125,10 @@ impl Table {
         let mut cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
         cells.resize_with(self.columns.len(), || Cell::new(""));
         self.rows.push(cells);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// The table for standard output, with the number of rows below it.

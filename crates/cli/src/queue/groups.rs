@@ -8,7 +8,7 @@ use uniqueue_admin::{Admin, GroupInfo};
 use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
 use crate::given::Given;
-use crate::output::{Answer, Cell, Column, Form, Style, Table, count, format_relative};
+use crate::output::{Answer, Cell, Column, Form, List, Style, Table, count, format_relative};
 
 /// List the groups of queues, and what holds each up.
 ///
@@ -61,29 +61,18 @@ async fn list(client: Client, form: Form, arguments: GroupsArguments) -> Result<
 }
 
 fn table(groups: &[GroupInfo], now: OffsetDateTime) -> Table {
-    let mut table = Table::new([
-        Column::long("group"),
-        Column::text("queue"),
-        Column::number("running"),
-        Column::number("limit").optional(),
-        Column::number("waiting"),
-        Column::text("first").optional(),
-        Column::text("since").optional(),
-        Column::why("held by"),
-        Column::text("until").optional(),
-    ]);
-    for group in groups {
-        table.row([
-            Cell::new(&group.group),
-            Cell::new(&group.queue),
-            Cell::new(count(group.running)),
-            Cell::new(group.limit.map(|limit| count(u64::from(limit))).unwrap_or_default()),
-            Cell::new(count(group.waiting)),
-            Cell::new(group.head.map(|id| id.to_string()).unwrap_or_default()),
-            Cell::new(group.head_since.map(|since| format_relative(since, now)).unwrap_or_default()),
-            Cell::new(group.held_by.as_ref().map(|held| held.reason.as_str()).unwrap_or_default()).style(Style::Warn),
-            Cell::new(group.held_until.map(|until| format_relative(until, now)).unwrap_or_default()),
-        ]);
-    }
-    table
+    let relative = |at: Option<OffsetDateTime>| at.map_or_else(String::new, |at| format_relative(at, now));
+    List::of(groups)
+        .column(Column::long("group"), |of| &of.group)
+        .column(Column::text("queue"), |of| &of.queue)
+        .column(Column::number("running"), |of| count(of.running))
+        .column(Column::number("limit").optional(), |of| of.limit.map_or_else(String::new, |limit| count(limit.into())))
+        .column(Column::number("waiting"), |of| count(of.waiting))
+        .column(Column::text("first").optional(), |of| of.head.map_or_else(String::new, |id| id.to_string()))
+        .column(Column::text("since").optional(), |of| relative(of.head_since))
+        .column(Column::why("held by"), |of| {
+            Cell::new(of.held_by.as_ref().map_or("", |held| &held.reason)).style(Style::Warn)
+        })
+        .column(Column::text("until").optional(), |of| relative(of.held_until))
+        .table()
 }

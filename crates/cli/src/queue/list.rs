@@ -7,7 +7,7 @@ use uniqueue_admin::{Admin, QueueInfo};
 
 use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, Answer, Cell, Column, Form, Style, Table, count, format_duration, format_relative};
+use crate::output::{self, Answer, Cell, Column, Form, List, Style, Table, count, format_duration, format_relative};
 
 /// List the queues and their jobs.
 ///
@@ -63,65 +63,31 @@ async fn list(client: Client, form: Form, arguments: ListArguments) -> Result<An
 
 /// Lays queues out as a table.
 pub(crate) fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
-    let has_groups = queues.iter().any(|info| info.settings.group_limit.is_some() || info.settings.fair);
-    let has_max_waiting = queues.iter().any(|info| info.settings.max_waiting.is_some());
-    let has_rate = queues.iter().any(|info| info.settings.rate.is_some() || info.settings.group_rate.is_some());
-    let has_why = queues.iter().any(|info| !why_paused(&info.settings).is_empty());
-    let mut columns = vec![Column::long("queue"), Column::text("is")];
-    if has_why {
-        columns.push(Column::why("by, and why"));
-    }
-    if has_groups {
-        columns.push(Column::text("groups").optional());
-    }
-    if has_rate {
-        columns.push(Column::text("rate").optional());
-    }
-    columns.extend([Column::number("runners").optional(), Column::number("available")]);
-    if has_max_waiting {
-        columns.push(Column::number("max waiting").optional());
-    }
-    columns.extend([
-        Column::number("oldest"),
-        Column::number("running"),
-        Column::number("limit").optional(),
-        Column::number("scheduled").optional(),
-        Column::number("retryable"),
-        Column::number("discarded").optional(),
-        Column::number("pending").optional(),
-        Column::number("completed").optional(),
-        Column::number("cancelled").optional(),
-    ]);
-    let mut table = Table::new(columns);
-    for info in queues {
-        let mut cells = vec![Cell::new(&info.settings.name), status(info, now)];
-        if has_why {
-            cells.push(Cell::new(why_paused(&info.settings)));
-        }
-        if has_groups {
-            cells.push(Cell::new(groups(&info.settings)));
-        }
-        if has_rate {
-            cells.push(Cell::new(rates(&info.settings)));
-        }
-        cells.extend([Cell::new(count(info.runners)), number(info.available, Style::Plain)]);
-        if has_max_waiting {
-            cells.push(max_waiting(info));
-        }
-        cells.extend([
-            Cell::new(info.oldest_available_age.map(format_duration).unwrap_or_default()),
-            number(info.running, Style::Plain),
-            Cell::new(info.settings.limit.map(|limit| count(u64::from(limit))).unwrap_or_default()),
-            number(info.scheduled, Style::Plain),
-            number(info.retryable, Style::Warn),
-            number(info.discarded, Style::Bad),
-            number(info.pending, Style::Plain),
-            number(info.completed, Style::Faint),
-            number(info.cancelled, Style::Faint),
-        ]);
-        table.row(cells);
-    }
-    table
+    let has_groups = queues.iter().any(|of| of.settings.group_limit.is_some() || of.settings.fair);
+    let has_max_waiting = queues.iter().any(|of| of.settings.max_waiting.is_some());
+    let has_rate = queues.iter().any(|of| of.settings.rate.is_some() || of.settings.group_rate.is_some());
+    let has_why = queues.iter().any(|of| !why_paused(&of.settings).is_empty());
+    List::of(queues)
+        .column(Column::long("queue"), |of| &of.settings.name)
+        .column(Column::text("is"), |of| status(of, now))
+        .column_if(has_why, Column::why("by, and why"), |of| why_paused(&of.settings))
+        .column_if(has_groups, Column::text("groups").optional(), |of| groups(&of.settings))
+        .column_if(has_rate, Column::text("rate").optional(), |of| rates(&of.settings))
+        .column(Column::number("runners").optional(), |of| count(of.runners))
+        .column(Column::number("available"), |of| number(of.available, Style::Plain))
+        .column_if(has_max_waiting, Column::number("max waiting").optional(), max_waiting)
+        .column(Column::number("oldest"), |of| of.oldest_available_age.map(format_duration).unwrap_or_default())
+        .column(Column::number("running"), |of| number(of.running, Style::Plain))
+        .column(Column::number("limit").optional(), |of| {
+            of.settings.limit.map_or_else(String::new, |limit| count(limit.into()))
+        })
+        .column(Column::number("scheduled").optional(), |of| number(of.scheduled, Style::Plain))
+        .column(Column::number("retryable"), |of| number(of.retryable, Style::Warn))
+        .column(Column::number("discarded").optional(), |of| number(of.discarded, Style::Bad))
+        .column(Column::number("pending").optional(), |of| number(of.pending, Style::Plain))
+        .column(Column::number("completed").optional(), |of| number(of.completed, Style::Faint))
+        .column(Column::number("cancelled").optional(), |of| number(of.cancelled, Style::Faint))
+        .table()
 }
 
 /// The person who paused a queue, and the reason. Empty if neither is stored.

@@ -7,7 +7,7 @@ use uniqueue_admin::{Admin, AuditedKind, SuppressedDuplicate};
 use super::args::AuditArguments;
 use crate::database::ask_each;
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, Answer, Body, Cell, Column, Form, Style, Table};
+use crate::output::{self, Answer, Body, Cell, Column, Form, List, Style, Table};
 
 /// The counted duplicates.
 #[derive(Debug, Serialize)]
@@ -45,51 +45,29 @@ fn text(audit: &Audit, now: time::OffsetDateTime) -> Body {
     if audit.kinds.is_empty() {
         return Body::Text("no duplicates are counted: see `uniqueue unique audit --help`\n".to_owned());
     }
-    let mut kinds = Table::new([
-        Column::text("kind"),
-        Column::text("counted"),
-        Column::number("duplicates"),
-        Column::number("since"),
-        Column::number("last"),
-        Column::number("keys kept for"),
-    ]);
-    for kind in &audit.kinds {
-        let counted = match (kind.is_audited, kind.tally_is_full) {
+    let kinds = List::of(&audit.kinds)
+        .column(Column::text("kind"), |of| &of.kind)
+        .column(Column::text("counted"), |of| match (of.is_audited, of.tally_is_full) {
             (false, _) => Cell::new("stopped").style(Style::Faint),
             (true, false) => Cell::new("yes").style(Style::Good),
             (true, true) => Cell::new("no: buffer full").style(Style::Bad),
-        };
-        kinds.row([
-            Cell::new(kind.kind.as_str()),
-            counted,
-            Cell::new(output::count(kind.suppressed)),
-            Cell::new(output::format_relative(kind.since, now)),
-            Cell::new(kind.last_at.map(|at| output::format_relative(at, now)).unwrap_or_default()),
-            Cell::new(output::format_duration(kind.keep)),
-        ]);
-    }
+        })
+        .column(Column::number("duplicates"), |of| output::count(of.suppressed))
+        .column(Column::number("since"), |of| output::format_relative(of.since, now))
+        .column(Column::number("last"), |of| of.last_at.map_or_else(String::new, |at| output::format_relative(at, now)))
+        .column(Column::number("keys kept for"), |of| output::format_duration(of.keep))
+        .table();
     Body::Tables(vec![kinds, counters(&audit.keys, now)])
 }
 
 /// Lays out the counts by key.
 pub(super) fn counters(keys: &[SuppressedDuplicate], now: time::OffsetDateTime) -> Table {
-    let mut table = Table::new([
-        Column::text("kind"),
-        Column::text("unique key"),
-        Column::number("duplicates"),
-        Column::number("first"),
-        Column::number("last"),
-        Column::text("last holder"),
-    ]);
-    for key in keys {
-        table.row([
-            key.kind.to_string(),
-            key.unique_key.clone(),
-            output::count(key.suppressed),
-            output::format_relative(key.first_at, now),
-            output::format_relative(key.last_at, now),
-            key.last_holder.to_string(),
-        ]);
-    }
-    table
+    List::of(keys)
+        .column(Column::text("kind"), |of| &of.kind)
+        .column(Column::text("unique key"), |of| &of.unique_key)
+        .column(Column::number("duplicates"), |of| output::count(of.suppressed))
+        .column(Column::number("first"), |of| output::format_relative(of.first_at, now))
+        .column(Column::number("last"), |of| output::format_relative(of.last_at, now))
+        .column(Column::text("last holder"), |of| of.last_holder.to_string())
+        .table()
 }

@@ -6,7 +6,7 @@ use super::args::{BackfillArguments, Collisions};
 use crate::database::ask;
 use crate::exit::{Failure, Verdict};
 use crate::given::Given;
-use crate::output::{self, Answer, Bar, Cell, Column, Form, Record, Style, Table};
+use crate::output::{self, Answer, Bar, Cell, Column, Form, List, Record, Style};
 
 /// The state that an interrupted backfill leaves.
 pub(crate) fn left() -> String {
@@ -89,27 +89,19 @@ pub(crate) fn text(report: &BackfillReport, of_groups: bool) -> String {
     }
     let mut text = format!("{}\n", record.draw());
     if !report.collisions.is_empty() {
-        let mut table = Table::new([
-            Column::text("job"),
-            Column::text("state"),
-            Column::text("holder"),
-            Column::long("unique key"),
-        ]);
-        for collision in &report.collisions {
-            table.row([
-                collision.job.to_string(),
-                collision.state.to_string(),
-                collision.holder.to_string(),
-                collision.unique_key.clone(),
-            ]);
-        }
+        let table = List::of(&report.collisions)
+            .column(Column::text("job"), |of| of.job.to_string())
+            .column(Column::text("state"), |of| of.state.as_str())
+            .column(Column::text("holder"), |of| of.holder.to_string())
+            .column(Column::long("unique key"), |of| &of.unique_key)
+            .table();
         text.push_str(&format!("\n{}", table.text()));
     }
     if !report.unfit_jobs.is_empty() {
-        let mut table = Table::new([Column::text("job"), Column::long("problem")]);
-        for unfit in &report.unfit_jobs {
-            table.row([unfit.job.to_string(), unfit.problem.clone()]);
-        }
+        let table = List::of(&report.unfit_jobs)
+            .column(Column::text("job"), |of| of.job.to_string())
+            .column(Column::long("problem"), |of| &of.problem)
+            .table();
         text.push_str(&format!("\n{}", table.text()));
     }
     text

@@ -7,7 +7,7 @@ use super::args::HoldersArguments;
 use crate::database::ask;
 use crate::exit::{Failure, Verdict};
 use crate::given::Given;
-use crate::output::{self, Column, Page, Table};
+use crate::output::{self, Column, List, Page, Table};
 
 /// A claim as JSON.
 #[derive(Debug, Serialize)]
@@ -40,25 +40,13 @@ pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure>
 }
 
 fn table(holders: &[KeyHolder]) -> Table {
-    let mut table = Table::new([
-        Column::text("unique key"),
-        Column::text("holder"),
-        Column::text("kind"),
-        Column::text("queue"),
-        Column::text("state"),
-        Column::number("age"),
-        Column::long("free"),
-    ]);
-    for KeyHolder { claim, kind, queue, .. } in holders {
-        table.row([
-            claim.unique_key.clone(),
-            claim.holder.to_string(),
-            kind.to_string(),
-            queue.to_string(),
-            claim.holder_state.to_string(),
-            output::format_duration(claim.holder_age),
-            claim.frees(),
-        ]);
-    }
-    table
+    List::of(holders)
+        .column(Column::text("unique key"), |of| &of.claim.unique_key)
+        .column(Column::text("holder"), |of| of.claim.holder.to_string())
+        .column(Column::text("kind"), |of| &of.kind)
+        .column(Column::text("queue"), |of| &of.queue)
+        .column(Column::text("state"), |of| of.claim.holder_state.as_str())
+        .column(Column::number("age"), |of| output::format_duration(of.claim.holder_age))
+        .column(Column::long("free"), |of| of.claim.frees())
+        .table()
 }

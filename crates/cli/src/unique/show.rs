@@ -11,7 +11,7 @@ use super::audit::counters;
 use super::trial::{Blocker, would_wait};
 use crate::database::ask;
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, Cell, Column, Record, Style, Table};
+use crate::output::{self, Cell, Column, List, Record, Style, Table};
 
 /// The shortest prefix that stands for a hash, in hexadecimal digits.
 const MIN_PREFIX: usize = 8;
@@ -201,56 +201,34 @@ impl Key {
     }
 
     fn history(&self, now: OffsetDateTime) -> Table {
-        let mut table = Table::new([
-            Column::text("job"),
-            Column::text("kind"),
-            Column::text("state"),
-            Column::number("inserted"),
-            Column::long("claim"),
-        ]);
-        for job in &self.jobs {
-            let style = if job.claims { Style::Warn } else { Style::Plain };
-            table.row([
-                Cell::new(job.id.to_string()),
-                Cell::new(&job.kind),
-                Cell::new(job.state.as_str()),
-                Cell::new(output::format_relative(job.created_at, now)),
-                Cell::new(&job.reason).style(style),
-            ]);
-        }
-        table
+        List::of(&self.jobs)
+            .column(Column::text("job"), |job| job.id.to_string())
+            .column(Column::text("kind"), |job| &job.kind)
+            .column(Column::text("state"), |job| job.state.as_str())
+            .column(Column::number("inserted"), |job| output::format_relative(job.created_at, now))
+            .column(Column::long("claim"), |job| {
+                Cell::new(&job.reason).style(if job.claims { Style::Warn } else { Style::Plain })
+            })
+            .table()
     }
 }
 
 fn waiting(inserts: &[WaitingInsert]) -> Table {
-    let mut table = Table::new([
-        Column::number("pid"),
-        Column::text("application"),
-        Column::number("for"),
-        Column::text("waits for"),
-        Column::text("blocked by"),
-        Column::long("its last statement"),
-    ]);
-    for insert in inserts {
-        let blocker = match (insert.blocker_pid, &insert.blocker_application) {
+    List::of(inserts)
+        .column(Column::number("pid"), |insert| insert.pid.to_string())
+        .column(Column::text("application"), |insert| insert.application.as_deref().unwrap_or_default())
+        .column(Column::number("for"), |insert| insert.waiting_for.map(output::format_duration).unwrap_or_default())
+        .column(Column::text("waits for"), |insert| match &insert.unique_key {
+            Some(_) => "this key's holder".to_owned(),
+            None => format!("{}, perhaps another", insert.waits_for),
+        })
+        .column(Column::text("blocked by"), |insert| match (insert.blocker_pid, &insert.blocker_application) {
             (None, _) => "a prepared transaction".to_owned(),
             (Some(pid), application) => {
                 let state = insert.blocker_state.as_deref().unwrap_or("state unknown");
                 format!("pid {pid} {} ({state})", application.as_deref().unwrap_or_default())
             }
-        };
-        let waits_for = match &insert.unique_key {
-            Some(_) => "this key's holder".to_owned(),
-            None => format!("{}, perhaps another", insert.waits_for),
-        };
-        table.row([
-            insert.pid.to_string(),
-            insert.application.clone().unwrap_or_default(),
-            insert.waiting_for.map(output::format_duration).unwrap_or_default(),
-            waits_for,
-            blocker,
-            insert.blocker_query.clone().unwrap_or_default(),
-        ]);
-    }
-    table
+        })
+        .column(Column::long("its last statement"), |insert| insert.blocker_query.as_deref().unwrap_or_default())
+        .table()
 }

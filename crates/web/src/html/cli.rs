@@ -1,8 +1,10 @@
-//! The command that does what a page does.
+//! Texts to copy: the command that does what a page does, and JSON in indented lines.
 
 use maud::{Markup, html};
+use uniqueue::json::indent_json;
 
-use super::Hostile;
+use super::hostile::beginning;
+use super::{Hostile, grouped};
 
 /// The same on the command line, to copy.
 pub(crate) fn cli(command: &str) -> Markup {
@@ -27,6 +29,23 @@ pub(crate) fn quoted(text: &str) -> String {
 pub(crate) fn argument(text: &str) -> String {
     let word = quoted(text);
     if text.starts_with('-') { format!("-- {word}") } else { word }
+}
+
+/// Shows JSON in a block of at most `most` bytes of HTML. The command prints the whole JSON.
+pub(crate) fn json(text: &str, most: usize, command: &str) -> Markup {
+    block(&indent_json(text), most, command)
+}
+
+/// Shows a text in a block of at most `most` bytes of HTML. The button that copies stands beside whole texts only.
+pub(crate) fn block(text: &str, most: usize, command: &str) -> Markup {
+    let (shown, is_all) = beginning(text, most);
+    html! {
+        @if is_all { pre data-copy { code { (Hostile(text)) } } }
+        @else {
+            pre { code { (Hostile(shown)) "…" } }
+            p.note { "The first " (grouped(shown.len() as u64)) " of " (grouped(text.len() as u64)) " bytes. The whole: " code { (command) } }
+        }
+    }
 }
 
 #[cfg(test)]

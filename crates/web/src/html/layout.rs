@@ -10,9 +10,9 @@ use crate::app::Scope;
 use crate::assets;
 use crate::fields::Fields;
 use crate::page::Page;
+use crate::page::Theme;
 use crate::path::place_path;
 use crate::snapshot::Seen;
-use crate::theme::Theme;
 
 /// The parts that differ from page to page.
 pub(crate) struct Document<'a> {

@@ -1,10 +1,10 @@
-//! Rows of jobs, and links to them.
+//! Rows of lists, with the column of their place, and links to jobs and keys.
 
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow};
 
-use super::{Cell, Hostile, Start, ago, place_cell, place_head, state};
+use super::{Cell, Hostile, Start, ago, state};
 use crate::fields::url;
 use crate::page::Page;
 
@@ -137,5 +137,28 @@ fn job_row(page: &Page, job: &JobRow, now: OffsetDateTime, has_boxes: bool, has_
             @if has_failed { td.num { @if let Some(at) = last_failure(job) { (ago(at, now)) } } }
             td.num.r2 { (ago(job.created_at, now)) }
         }
+    }
+}
+
+/// The head of the column. It is empty on pages of one queue.
+pub(crate) fn place_head(page: &Page) -> Markup {
+    html! { @if page.among.is_some() || page.app.all_places().is_some() { th { "Place" } } }
+}
+
+/// The cell of a row.
+pub(crate) fn place_cell(page: &Page) -> Markup {
+    html! { @if let Some(place) = &page.among { td.clip { a href=(page.link("/")) { (Cell(place.as_str())) } } } }
+}
+
+/// An id for a name of any characters, so that rows keep their place when the page is read again.
+pub(crate) fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// An id of a row, for a name that several places may have.
+pub(crate) fn row_id(page: &Page, sort: &str, name: &str) -> String {
+    match &page.among {
+        Some(place) => format!("{sort}-{}-{}", hex(place.as_str()), hex(name)),
+        None => format!("{sort}-{}", hex(name)),
     }
 }

@@ -7,7 +7,7 @@ use uniqueue::QueueSettings;
 use uniqueue_admin::{Admin, GroupInfo, Obstacle};
 
 use super::groups::{jobs, limit};
-use super::queues::{HOLD, held, rate};
+use super::queues::{HOLD, held, rate_in_words};
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
@@ -82,7 +82,7 @@ fn facts(
     html! {
         dl.facts {
             dt { "Queue" } dd { a href=(page.link(&url("/queue", &[("queue", queue)]))) { (Hostile(queue)) } }
-            dt { "Rate" } dd { (rate(settings.and_then(|settings| settings.group_rate))) }
+            dt { "Rate" } dd { (rate_in_words(settings.and_then(|settings| settings.group_rate))) }
             @if let Some(group) = group {
                 @if group.head.is_some() || group.limit.is_some() { dt { "Limit" } dd { (limit(group)) } }
                 dt { "Running" } dd { (jobs(page, group, "running", group.running)) }

@@ -1,7 +1,5 @@
 //! Plans of changes to many jobs: making, confirming, watching and stopping them.
 
-mod progress;
-
 use std::future::IntoFuture;
 use std::sync::Arc;
 
@@ -14,13 +12,12 @@ use uniqueue::{JobFilter, JobId, JobState, StateSet};
 use uniqueue_admin::JobVerb;
 use uuid::Uuid;
 
-use self::progress::started;
 use super::jobs::{JobQuery, check_args};
 use crate::access::Right;
-use crate::bulk::{Plan, Stage};
+use crate::bulk::{Plan, Run, Stage};
 use crate::failure::Failure;
 use crate::fields::Fields;
-use crate::html::{Document, Hostile, at, count, document, job_rows};
+use crate::html::{Document, Hostile, at, count, document, grouped, job_link, job_rows};
 use crate::page::{LOOK_UP, Page};
 
 /// A plan counts no further than this.
@@ -212,4 +209,44 @@ pub(crate) async fn stop(page: Page, Path(path): Path<PlanPath>) -> Result<Respo
 fn capitalized(word: &str) -> String {
     let mut characters = word.chars();
     characters.next().map(|first| first.to_uppercase().chain(characters).collect()).unwrap_or_default()
+}
+
+pub(super) fn started(page: &Page, plan: &Plan, run: &Run) -> Markup {
+    html! {
+        section.panel {
+            p.big role="status" {
+                @match &run.stage {
+                    Stage::Running => "Running.",
+                    Stage::Stopped => "Stopped. The batch that was under way may have been made.",
+                    Stage::Failed(why) => { "Failed: " (Hostile(why)) " The batches before were made." }
+                    _ => "Done.",
+                }
+            }
+            dl.facts {
+                dt { "Which" } dd.mono { (Hostile(&plan.words)) }
+                dt { "Changed" } dd { b.number { (grouped(run.changed.saturating_sub(run.discarded))) } @if let Some(jobs) = plan.count { " of " (count(jobs)) } }
+                dt { "Refused" } dd { (grouped(run.refused)) " because another job holds their key" }
+                dt { "Discarded" } dd { (grouped(run.discarded)) " because another job holds their key" }
+            }
+            @if let Some(jobs) = plan.count {
+                progress aria-label="Progress" max=(jobs.counted().max(1)) value=(run.changed + run.refused) {}
+            }
+            @if run.stage == Stage::Running {
+                form.row method="post" action=(page.link(&format!("/bulk/{}/stop", plan.id))) { button.danger { "Stop" } }
+            } @else { p { a.button href=(page.link(&plan.back)) { "Back to the jobs" } } }
+        }
+        @if !run.named.is_empty() {
+            section {
+                h2.above { "Refused jobs" }
+                div.scroll { table {
+                    thead { tr { th { "Job" } th { "Held by" } } }
+                    tbody { @for job in &run.named { tr {
+                        td { (job_link(page, job.id)) }
+                        td { @match job.holder { Some(holder) => (job_link(page, holder)), None => "an open transaction" } }
+                    } } }
+                } }
+                @if run.refused > run.named.len() as u64 { p.note { "The first " (run.named.len()) " are named." } }
+            }
+        }
+    }
 }

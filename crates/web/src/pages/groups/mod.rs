@@ -1,7 +1,5 @@
 //! Groups: their limits, their first jobs, and what holds each line up.
 
-mod query;
-
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -10,13 +8,12 @@ use time::OffsetDateTime;
 use uniqueue::JobCount;
 use uniqueue_admin::{GroupInfo, HeldGroup};
 
-use self::query::GroupQuery;
 use super::queues::held;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
-    Cell, Document, Hostile, Rows, Shown, ago, cli, count, countdown, document, fitting, grouped, job_link, named_job,
-    pages, place_cell, place_head,
+    Cell, Document, Hostile, Rows, Shown, ago, argument, cli, count, countdown, document, fitting, grouped, job_link,
+    named_job, pages, place_cell, place_head,
 };
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
@@ -208,5 +205,59 @@ pub(super) fn held_up(page: &Page, group: &GroupInfo, now: OffsetDateTime) -> Ma
             (Hostile(&obstacle.reason)) (named_job(page, obstacle, None))
             @if let Some(until) = group.held_until.filter(|until| *until > now) { " " span.note { "for " (countdown(until, now)) } }
         }
+    }
+}
+
+/// Which groups a page lists, as the URL holds it.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct GroupQuery {
+    pub(super) queue: Option<String>,
+    /// In the order of names, which has pages. Otherwise those that are held up come first.
+    pub(super) is_by_name: bool,
+    /// Goes on after this group: its queue and its key.
+    pub(super) after: Option<(String, String)>,
+    /// The place of that group, in a list of several places.
+    pub(super) place: Option<String>,
+}
+
+impl GroupQuery {
+    pub(super) fn read(fields: &Fields) -> Self {
+        let word = |name| fields.get(name).map(ToOwned::to_owned);
+        let after = word("after_queue").zip(word("after"));
+        let is_by_name = fields.get("order") == Some("name") || after.is_some();
+        Self { queue: word("queue"), is_by_name, place: word("place").filter(|_| after.is_some()), after }
+    }
+
+    fn url(&self) -> String {
+        let mut pairs: Vec<(&str, &str)> = self.queue.iter().map(|queue| ("queue", queue.as_str())).collect();
+        if self.is_by_name {
+            pairs.push(("order", "name"));
+        }
+        if let Some((queue, group)) = &self.after {
+            pairs.extend([("after_queue", queue.as_str()), ("after", group)]);
+        }
+        pairs.extend(self.place.iter().map(|place| ("place", place.as_str())));
+        url("/groups", &pairs)
+    }
+
+    /// The first page in one of the orders.
+    pub(super) fn ordered(&self, is_by_name: bool) -> String {
+        Self { is_by_name, after: None, place: None, ..self.clone() }.url()
+    }
+
+    /// The page after a group.
+    pub(super) fn after(&self, last: &GroupInfo, place: Option<&str>) -> String {
+        let after = Some((last.queue.to_string(), last.group.clone()));
+        Self { after, place: place.map(ToOwned::to_owned), is_by_name: true, ..self.clone() }.url()
+    }
+
+    /// The command that lists the same groups.
+    pub(super) fn command(&self) -> String {
+        let mut words = vec!["uniqueue queue groups".to_owned()];
+        if self.is_by_name {
+            words.push("--by-name --limit 100000".to_owned());
+        }
+        words.extend(self.queue.as_deref().map(argument));
+        words.join(" ")
     }
 }

@@ -1,9 +1,7 @@
 //! One job: its history, its args, its claim, and what can be done with it.
 
 mod actions;
-mod change;
 mod claim;
-mod errors;
 mod relatives;
 mod timeline;
 
@@ -15,11 +13,10 @@ use uniqueue::{Duplicate, JobId, JobRow};
 use uniqueue_admin::{Admin, Obstacle};
 
 use self::actions::actions;
-pub(crate) use self::change::{change, delete};
+pub(crate) use self::actions::{change, delete};
 use self::claim::claim;
-use self::errors::{errors, has_failed};
 use self::relatives::Relatives;
-use self::timeline::timeline;
+use self::timeline::{errors, has_failed, timeline};
 use super::explain::made_from;
 use super::groups::group_url;
 use super::key::held;

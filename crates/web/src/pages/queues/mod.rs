@@ -1,9 +1,7 @@
 //! Queues: their jobs, and their settings.
 
-mod change;
 mod forms;
 mod one;
-mod rate;
 
 use std::sync::Arc;
 
@@ -12,10 +10,9 @@ use time::OffsetDateTime;
 use uniqueue::{JobState, Keep, QueueSettings, Rate};
 use uniqueue_admin::QueueInfo;
 
-pub(crate) use self::change::change;
-pub(super) use self::forms::HOLD;
+pub(crate) use self::forms::change;
+pub(super) use self::forms::{HOLD, rate_in_words};
 pub(crate) use self::one::show;
-pub(super) use self::rate::rate;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
 use crate::html::{
