@@ -3,15 +3,21 @@
 use axum::extract::Path;
 use axum::response::Response;
 use maud::{Markup, html};
+use serde::Deserialize;
 use uniqueue::{JobId, JobRow, JobState};
 use uniqueue_admin::JobVerb;
 
-use super::JobPath;
 use crate::access::Right;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::html::submit;
 use crate::page::{LOOK_UP, Page, by};
+
+/// The part of the path that names the job.
+#[derive(Deserialize)]
+pub(crate) struct JobPath {
+    pub(in crate::pages) id: JobId,
+}
 
 /// The changes that the job's state allows. `holder`: the job that holds its key.
 pub(super) fn actions(page: &Page, job: &JobRow, holder: Option<JobId>, waits_for_parents: bool) -> Markup {

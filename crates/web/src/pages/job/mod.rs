@@ -7,13 +7,12 @@ mod timeline;
 
 use axum::extract::Path;
 use maud::{Markup, html};
-use serde::Deserialize;
 use time::OffsetDateTime;
 use uniqueue::{Duplicate, JobId, JobRow};
 use uniqueue_admin::{Admin, Obstacle};
 
 use self::actions::actions;
-pub(crate) use self::actions::{change, delete};
+pub(crate) use self::actions::{JobPath, change, delete};
 use self::claim::claim;
 use self::relatives::Relatives;
 use self::timeline::{errors, has_failed, timeline};
@@ -25,12 +24,6 @@ use crate::fields::{Fields, url};
 use crate::html::{Document, Hostile, Shown, ago, at, cli, document, job_link, json, plain, state, why};
 use crate::page::{LOOK_UP, Page};
 use crate::shared::Timed;
-
-/// The part of the path that names the job.
-#[derive(Deserialize)]
-pub(crate) struct JobPath {
-    pub(super) id: JobId,
-}
 
 /// The most bytes of HTML of each part of a job. With all of them the page has less than 100 KB.
 const ARGS: usize = 24_000;
