@@ -6,7 +6,7 @@
 //! are remembered are not delayed.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +22,6 @@ use tokio::time::sleep;
 use super::credentials::{Credentials, Rights, User, digest};
 use super::delays::Delays;
 use super::password::Checker;
-use super::peer::Peer;
 use super::slots::Slot;
 
 /// How many passwords are hashed at once.
@@ -238,6 +237,23 @@ fn too_often(delay: Duration) -> Response {
     let text = format!("too many wrong passwords came from this address: try again in {seconds} s\n");
     let headers = [(header::RETRY_AFTER, seconds.to_string()), (header::CACHE_CONTROL, "no-store".to_owned())];
     (StatusCode::TOO_MANY_REQUESTS, headers, text).into_response()
+}
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer {
+    /// Its address. `None` on a Unix socket.
+    pub(super) ip: Option<IpAddr>,
+}
+
+impl Peer {
+    pub(super) const fn of(address: SocketAddr) -> Self {
+        Self { ip: Some(address.ip()) }
+    }
+
+    pub(super) const fn on_a_socket() -> Self {
+        Self { ip: None }
+    }
 }
 
 #[cfg(test)]

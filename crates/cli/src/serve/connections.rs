@@ -31,8 +31,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
-use super::authenticate::is_probe;
-use super::peer::Peer;
+use super::authenticate::{Peer, is_probe};
 use super::slots::{Slot, Slots, Taken};
 
 /// The most bytes of the head of a request, to which hyper adds its last read.

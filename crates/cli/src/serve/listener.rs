@@ -6,16 +6,21 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use axum::Router;
 use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 
 use super::args::ServeArguments;
+use super::authenticate::Peer;
 use super::connections::{Limits, serve};
 use super::credentials::Credentials;
-use super::peer::Peer;
 use crate::exit::Failure;
 
 /// An open listener.
@@ -104,4 +109,28 @@ async fn unix(path: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, Permissions::from_mode(0o660))?;
     Ok(listener)
+}
+
+/// TLS with the certificate that the arguments name, for every TCP listener. `None`: they name none.
+pub(super) fn read_tls(arguments: &ServeArguments) -> Result<Option<TlsAcceptor>, Failure> {
+    match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(cert), Some(key)) => acceptor(cert, key).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Reads the certificate and its key.
+fn acceptor(cert: &Path, key: &Path) -> Result<TlsAcceptor, Failure> {
+    let hint = "both files are PEM: the chain with the server's certificate first, and its key";
+    let unreadable = |file: &Path, error: &dyn std::fmt::Display| {
+        Failure::refused(format!("cannot read {}: {error}", file.display()), hint)
+    };
+    let chain = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain = chain.map_err(|error| unreadable(cert, &error))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret))
+        .map_err(|error| Failure::refused(format!("the certificate cannot be used: {error}"), hint))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }

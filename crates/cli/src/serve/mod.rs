@@ -15,10 +15,8 @@ mod faktory;
 mod listener;
 mod ojs;
 mod password;
-mod peer;
 mod pool;
 mod slots;
-mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,7 +56,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     if map.is_some() {
         check_one_place(&arguments)?;
     }
-    let tls = tls::read(&arguments)?;
+    let tls = listener::read_tls(&arguments)?;
     let listening = Listening::open(&arguments, &credentials, tls.as_ref()).await?;
     let faktory = faktory::listen(&arguments, &credentials, tls.as_ref()).await?;
     let ojs = ojs::listen(&arguments, &credentials, tls.as_ref()).await?;

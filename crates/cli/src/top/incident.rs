@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use time::OffsetDateTime;
+
 use super::lists::{self, List, Pane, Queue, Row};
 use super::state::{Snapshot, State, Update};
 use crate::output::{Cell, Style};
@@ -11,19 +13,29 @@ pub(super) const JOB: &str = "019abc12-3456-7def-8a12-3456789abcde";
 
 /// A queue with counts of available and running jobs, and the age of its oldest one.
 pub(super) fn queue(name: &str, is: Cell, depth: u64, oldest: &str, running: &str) -> Row {
-    let cells = ["", &depth.to_string(), oldest, running, "12", "3", "0", "2", ""];
+    let cells = [&depth.to_string(), oldest, running, "12", "3", "0", "2", ""];
     let is_stopped = is.text() == Status::Paused.as_str();
     let cells = [Cell::new(name), is].into_iter().chain(cells.map(Cell::new)).collect();
     Row { cells, queue: Some(Queue { name: name.to_owned(), is_stopped, depth }), ..Row::default() }
 }
 
-fn list<const N: usize>(pane: Pane, rows: [Row; N]) -> List {
-    List { columns: pane.columns(), rows: rows.into() }
+/// Rows under the columns of a list.
+pub(super) fn list(pane: Pane, rows: impl Into<Vec<Row>>) -> List {
+    let now = OffsetDateTime::UNIX_EPOCH;
+    let empty = match pane {
+        Pane::Queues => lists::queues(&[], &[], true),
+        Pane::Running => lists::running(&[]),
+        Pane::Failing => lists::failing(&[], now),
+        Pane::Keys => lists::keys(&[]),
+        Pane::Waiting => lists::waiting(&[]),
+        Pane::Groups => lists::groups(&[], now),
+    };
+    List { rows: rows.into(), ..empty }
 }
 
 /// Rows of jobs, whose cell `at` has a style.
 fn job<const N: usize>(cells: [&str; N], at: usize, style: Style) -> Row {
-    let mut row = Row { job: JOB.parse().ok(), ..Row::new(cells.map(Cell::new)) };
+    let mut row = Row { job: JOB.parse().ok(), cells: cells.map(Cell::new).into(), ..Row::default() };
     row.cells[at].style = style;
     row
 }
@@ -56,7 +68,7 @@ pub(super) fn incident(depth: u64) -> Snapshot {
         completed: 38.0,
         failed: 0.4,
         lists: [
-            list(Pane::Queues, queues).without_empty_groups(),
+            list(Pane::Queues, queues),
             list(Pane::Running, running),
             list(Pane::Failing, [Row { kind: Some("email.send".to_owned()), ..failing }]),
             list(Pane::Keys, [job(key, 0, Style::Plain)]),

@@ -78,6 +78,9 @@ const fn fill(name: &'static str, share: u16, least: u16, rank: u8) -> Column {
     Column { name, width: Constraint::Fill(share), least, rank, is_number: false }
 }
 
+/// The column that only a list of queues with groups that are held up has.
+pub(super) const HELD_UP: Column = fixed("held up", 7, 0);
+
 impl Pane {
     pub(super) const ALL: [Pane; 6] =
         [Pane::Queues, Pane::Running, Pane::Failing, Pane::Keys, Pane::Waiting, Pane::Groups];
@@ -93,98 +96,25 @@ impl Pane {
             Pane::Groups => ("groups", "no group is held up"),
         }
     }
-
-    /// The columns of the list. `queues` leaves out `held up` where no group is.
-    pub(super) fn columns(self) -> Vec<Column> {
-        match self {
-            // With the groups that are held up, `discarded` still fits into 80 columns.
-            Pane::Queues => vec![
-                fill("queue", 2, 11, 0),
-                fixed("", 9, 0),
-                fixed(HELD_UP, 7, 0),
-                number("available", 9, 0),
-                number("oldest", 9, 0),
-                number("running", 8, 0),
-                number("scheduled", 9, 3),
-                number("retryable", 9, 0),
-                number("discarded", 9, 1),
-                number("runners", 7, 2),
-                fill("depth", 1, 8, 4),
-            ],
-            Pane::Running => vec![
-                fixed("job", 36, 2),
-                fill("kind", 2, 14, 0),
-                fill("queue", 1, 10, 0),
-                number("for", 9, 0),
-                number("attempt", 7, 0),
-                fill("runner", 1, 12, 0),
-                fill("progress", 1, 10, 1),
-            ],
-            Pane::Failing => vec![
-                fill("kind", 2, 14, 0),
-                fill("queues", 1, 10, 1),
-                number("retryable", 9, 0),
-                number("discarded", 9, 0),
-                number("last", 11, 0),
-                fill("error", 4, 20, 0),
-            ],
-            Pane::Keys => vec![
-                fill("key", 2, 16, 0),
-                fill("kind", 1, 12, 0),
-                fixed("holder is", 9, 0),
-                number("age", 9, 0),
-                fixed("job", 36, 1),
-                fill("free", 2, 20, 0),
-            ],
-            Pane::Waiting => vec![
-                number("pid", 7, 0),
-                fixed("application", 12, 0),
-                number("waiting", 9, 0),
-                fixed("for", 16, 0),
-                fill("of session", 3, 20, 0),
-                number("open", 8, 0),
-                fill("its last statement", 2, 20, 1),
-            ],
-            Pane::Groups => vec![
-                fill("group", 2, 14, 0),
-                fill("queue", 1, 10, 0),
-                number("running", 7, 1),
-                number("waiting", 7, 0),
-                number("oldest", 9, 0),
-                fill("held up by", 2, 20, 0),
-                fixed("until", 10, 2),
-            ],
-        }
-    }
 }
 
-const HELD_UP: &str = "held up";
+/// A list in the making: what the keys act on in each row, and then its columns together with their cells.
+struct Listing<'t, T> {
+    items: Vec<&'t T>,
+    list: List,
+}
 
-impl List {
-    pub(super) fn new<'t, T: 't>(
-        pane: Pane,
-        items: impl IntoIterator<Item = &'t T>,
-        row: impl Fn(&'t T) -> Option<Row>,
-    ) -> Self {
-        Self { columns: pane.columns(), rows: items.into_iter().filter_map(row).collect() }
+impl<'t, T> Listing<'t, T> {
+    fn of(items: impl IntoIterator<Item = &'t T>, row: impl Fn(&T) -> Row) -> Self {
+        let items: Vec<_> = items.into_iter().collect();
+        let rows = items.iter().map(|item| row(item)).collect();
+        Self { items, list: List { columns: Vec::new(), rows } }
     }
 
-    /// Leaves out the groups that are held up where a list of queues has none: most queues have no groups, and the room is
-    /// scarce.
-    pub(super) fn without_empty_groups(mut self) -> Self {
-        let is_empty = |row: &Row| row.cells.get(2).is_none_or(|cell| cell.text().is_empty());
-        if self.columns.get(2).is_some_and(|column| column.name == HELD_UP) && self.rows.iter().all(is_empty) {
-            self.columns.remove(2);
-            self.columns[0].least = 16;
-            self.rows.iter_mut().for_each(|row| drop(row.cells.remove(2)));
-        }
+    fn column<C: Into<Cell>>(mut self, column: Column, cell: impl Fn(&'t T) -> C) -> Self {
+        self.list.columns.push(column);
+        self.list.rows.iter_mut().zip(&self.items).for_each(|(row, item)| row.cells.push(cell(item).into()));
         self
-    }
-}
-
-impl Row {
-    pub(super) fn new<const N: usize>(cells: [Cell; N]) -> Self {
-        Self { cells: cells.into(), ..Self::default() }
     }
 }
 
@@ -200,31 +130,37 @@ pub(super) fn queues(queues: &[QueueInfo], groups: &[GroupInfo], has_all_groups:
         let depth = queue.available.counted();
         trouble(Status::of(queue), depth, held(queue) > 0, queue.oldest_available_age)
     });
-    let list = List::new(Pane::Queues, order, |queue| {
-        let held = match held(queue) {
-            0 => String::new(),
-            held if has_all_groups => held.to_string(),
-            held => format!("{held}+"),
-        };
-        let (status, limit) = (Status::of(queue), queue.settings.limit);
-        let name = queue.settings.name.to_string();
-        let is_stopped = matches!(status, Status::Paused | Status::Held);
-        let row = Row::new([
-            Cell::new(&name),
-            is(status, limit),
-            Cell::new(held).style(Style::Warn),
-            Cell::new(queue.available.to_string()),
-            Cell::new(queue.oldest_available_age.map(format_duration).unwrap_or_default()),
-            Cell::new(queue.running.to_string()),
-            Cell::new(queue.scheduled.to_string()),
-            Cell::new(queue.retryable.to_string()),
-            Cell::new(queue.discarded.to_string()),
-            Cell::new(queue.runners.to_string()),
-            Cell::new(""),
-        ]);
-        Some(Row { queue: Some(Queue { name, is_stopped, depth: queue.available.counted() }), ..row })
-    });
-    list.without_empty_groups()
+    let has_held = order.iter().any(|queue| held(queue) > 0);
+    let row = |queue: &QueueInfo| {
+        let is_stopped = matches!(Status::of(queue), Status::Paused | Status::Held);
+        let queue = Queue { name: queue.settings.name.to_string(), is_stopped, depth: queue.available.counted() };
+        Row { queue: Some(queue), ..Row::default() }
+    };
+    // With the groups that are held up, `discarded` still fits into 80 columns. Most queues have no groups, and the room is
+    // scarce, so without any the column is left out.
+    let mut listing = Listing::of(order, row)
+        .column(fill("queue", 2, if has_held { 11 } else { 16 }, 0), |queue| &queue.settings.name)
+        .column(fixed("", 9, 0), |queue| is(Status::of(queue), queue.settings.limit));
+    if has_held {
+        listing = listing.column(HELD_UP, |queue| {
+            let held = match held(queue) {
+                0 => String::new(),
+                held if has_all_groups => held.to_string(),
+                held => format!("{held}+"),
+            };
+            Cell::new(held).style(Style::Warn)
+        });
+    }
+    listing
+        .column(number("available", 9, 0), |queue| queue.available.to_string())
+        .column(number("oldest", 9, 0), |queue| queue.oldest_available_age.map(format_duration).unwrap_or_default())
+        .column(number("running", 8, 0), |queue| queue.running.to_string())
+        .column(number("scheduled", 9, 3), |queue| queue.scheduled.to_string())
+        .column(number("retryable", 9, 0), |queue| queue.retryable.to_string())
+        .column(number("discarded", 9, 1), |queue| queue.discarded.to_string())
+        .column(number("runners", 7, 2), |queue| queue.runners.to_string())
+        .column(fill("depth", 1, 8, 4), |_| "")
+        .list
 }
 
 /// The status of a queue that is paused, held or without a runner, else its limit.
@@ -254,21 +190,22 @@ pub(super) fn trouble(
     (rank, Reverse(oldest))
 }
 
-pub(super) fn running(job: &RunningJobInfo) -> Option<Row> {
-    let runner = job.runner.as_deref().unwrap_or("unknown");
-    let row = Row::new([
-        Cell::new(job.id.to_string()),
-        Cell::new(&job.kind),
-        Cell::new(&job.queue),
-        Cell::new(job.running_for.map(format_duration).unwrap_or_default()),
-        Cell::new(format!("{}/{}", job.attempt, job.max_attempts)),
-        match job.runner_is_alive {
-            true => Cell::new(runner),
-            false => Cell::new(format!("dead: {runner}")).style(Style::Bad),
-        },
-        Cell::new(job.progress.as_ref().map(progress).unwrap_or_default()),
-    ]);
-    Some(Row { job: Some(job.id), ..row })
+pub(super) fn running(jobs: &[RunningJobInfo]) -> List {
+    Listing::of(jobs, |job| Row { job: Some(job.id), ..Row::default() })
+        .column(fixed("job", 36, 2), |job| job.id.to_string())
+        .column(fill("kind", 2, 14, 0), |job| &job.kind)
+        .column(fill("queue", 1, 10, 0), |job| &job.queue)
+        .column(number("for", 9, 0), |job| job.running_for.map(format_duration).unwrap_or_default())
+        .column(number("attempt", 7, 0), |job| format!("{}/{}", job.attempt, job.max_attempts))
+        .column(fill("runner", 1, 12, 0), |job| {
+            let runner = job.runner.as_deref().unwrap_or("unknown");
+            match job.runner_is_alive {
+                true => Cell::new(runner),
+                false => Cell::new(format!("dead: {runner}")).style(Style::Bad),
+            }
+        })
+        .column(fill("progress", 1, 10, 1), |job| job.progress.as_ref().map(progress).unwrap_or_default())
+        .list
 }
 
 /// Writes a progress. `{"done": 3, "total": 4}` is the usual form.
@@ -280,62 +217,64 @@ fn progress(reported: &serde_json::Value) -> String {
     }
 }
 
-pub(super) fn failing(failing: &FailingKind, now: OffsetDateTime) -> Option<Row> {
-    let row = Row::new([
-        Cell::new(&failing.kind),
-        Cell::new(failing.queues.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
-        Cell::new(failing.retryable.to_string()),
-        Cell::new(failing.discarded.to_string()).style(Style::Bad),
-        Cell::new(failing.last_failed_at.map(|at| format_relative(at, now)).unwrap_or_default()),
-        Cell::new(failing.last_error.as_deref().unwrap_or_default()),
-    ]);
-    Some(Row { kind: Some(failing.kind.to_string()), job: failing.last_job, ..row })
+pub(super) fn failing(kinds: &[FailingKind], now: OffsetDateTime) -> List {
+    Listing::of(kinds, |of| Row { kind: Some(of.kind.to_string()), job: of.last_job, ..Row::default() })
+        .column(fill("kind", 2, 14, 0), |of| &of.kind)
+        .column(fill("queues", 1, 10, 1), |of| of.queues.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+        .column(number("retryable", 9, 0), |of| of.retryable.to_string())
+        .column(number("discarded", 9, 0), |of| Cell::new(of.discarded.to_string()).style(Style::Bad))
+        .column(number("last", 11, 0), |of| of.last_failed_at.map_or_else(String::new, |at| format_relative(at, now)))
+        .column(fill("error", 4, 20, 0), |of| of.last_error.as_deref().unwrap_or_default())
+        .list
 }
 
-pub(super) fn key(held: &KeyHolder) -> Option<Row> {
-    let row = Row::new([
-        Cell::new(&held.claim.unique_key),
-        Cell::new(&held.kind),
-        Cell::new(held.claim.holder_state.as_str()),
-        Cell::new(format_duration(held.claim.holder_age)),
-        Cell::new(held.claim.holder.to_string()),
-        Cell::new(held.claim.frees()),
-    ]);
-    Some(Row { job: Some(held.claim.holder), ..row })
+pub(super) fn keys(holders: &[KeyHolder]) -> List {
+    Listing::of(holders, |of| Row { job: Some(of.claim.holder), ..Row::default() })
+        .column(fill("key", 2, 16, 0), |of| &of.claim.unique_key)
+        .column(fill("kind", 1, 12, 0), |of| &of.kind)
+        .column(fixed("holder is", 9, 0), |of| of.claim.holder_state.as_str())
+        .column(number("age", 9, 0), |of| format_duration(of.claim.holder_age))
+        .column(fixed("job", 36, 1), |of| of.claim.holder.to_string())
+        .column(fill("free", 2, 20, 0), |of| of.claim.frees())
+        .list
 }
 
-pub(super) fn waiting(waiting: &WaitingInsert) -> Option<Row> {
+pub(super) fn waiting(inserts: &[WaitingInsert]) -> List {
     let known = |text: &Option<String>| text.clone().unwrap_or_default();
-    let blocker = format!("{}, {}", known(&waiting.blocker_application), known(&waiting.blocker_state));
-    Some(Row::new([
-        Cell::new(waiting.pid.to_string()),
-        Cell::new(known(&waiting.application)),
-        Cell::new(waiting.waiting_for.map(format_duration).unwrap_or_default()),
-        Cell::new(match &waiting.unique_key {
-            Some(key) => format!("{} ({key})", waiting.waits_for),
-            None => waiting.waits_for.clone(),
-        }),
-        Cell::new(waiting.blocker_pid.map_or_else(|| blocker.clone(), |pid| format!("{pid} {blocker}")))
-            .style(Style::Bad),
-        Cell::new(waiting.blocker_open_for.map(format_duration).unwrap_or_default()),
-        Cell::new(known(&waiting.blocker_query)),
-    ]))
+    Listing::of(inserts, |_| Row::default())
+        .column(number("pid", 7, 0), |of| of.pid.to_string())
+        .column(fixed("application", 12, 0), |of| known(&of.application))
+        .column(number("waiting", 9, 0), |of| of.waiting_for.map(format_duration).unwrap_or_default())
+        .column(fixed("for", 16, 0), |of| match &of.unique_key {
+            Some(key) => format!("{} ({key})", of.waits_for),
+            None => of.waits_for.clone(),
+        })
+        .column(fill("of session", 3, 20, 0), |of| {
+            let pid = of.blocker_pid.map(|pid| format!("{pid} ")).unwrap_or_default();
+            let blocker = format!("{pid}{}, {}", known(&of.blocker_application), known(&of.blocker_state));
+            Cell::new(blocker).style(Style::Bad)
+        })
+        .column(number("open", 8, 0), |of| of.blocker_open_for.map(format_duration).unwrap_or_default())
+        .column(fill("its last statement", 2, 20, 1), |of| known(&of.blocker_query))
+        .list
 }
 
-/// A group that is held up. `None`: nothing holds it up.
-pub(super) fn group(group: &GroupInfo, now: OffsetDateTime) -> Option<Row> {
-    let limit = group.limit.map(|limit| format!("/{limit}")).unwrap_or_default();
-    let age = group.head_since.map(|since| Duration::try_from(now - since).unwrap_or_default());
-    let row = Row::new([
-        Cell::new(&group.group),
-        Cell::new(&group.queue),
-        Cell::new(format!("{}{limit}", group.running)),
-        Cell::new(group.waiting.to_string()),
-        Cell::new(age.map(format_duration).unwrap_or_default()),
-        Cell::new(short(group.held_by.as_ref()?)).style(Style::Warn),
-        Cell::new(group.held_until.map(|until| format_relative(until, now)).unwrap_or_default()),
-    ]);
-    Some(Row { job: group.head, ..row })
+/// The groups that are held up.
+pub(super) fn groups(groups: &[GroupInfo], now: OffsetDateTime) -> List {
+    let age = |since| format_duration(Duration::try_from(now - since).unwrap_or_default());
+    Listing::of(groups.iter().filter(|of| of.held_by.is_some()), |of| Row { job: of.head, ..Row::default() })
+        .column(fill("group", 2, 14, 0), |of| &of.group)
+        .column(fill("queue", 1, 10, 0), |of| &of.queue)
+        .column(number("running", 7, 1), |of| {
+            format!("{}{}", of.running, of.limit.map(|limit| format!("/{limit}")).unwrap_or_default())
+        })
+        .column(number("waiting", 7, 0), |of| of.waiting.to_string())
+        .column(number("oldest", 9, 0), |of| of.head_since.map(age).unwrap_or_default())
+        .column(fill("held up by", 2, 20, 0), |of| {
+            Cell::new(of.held_by.as_ref().map(short).unwrap_or_default()).style(Style::Warn)
+        })
+        .column(fixed("until", 10, 2), |of| of.held_until.map_or_else(String::new, |at| format_relative(at, now)))
+        .list
 }
 
 /// An obstacle in a few words: its code, and the job that it names.

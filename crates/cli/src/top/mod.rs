@@ -10,7 +10,6 @@
 //! numbers are. The terminal is restored at every end: q, a signal, an error, a panic.
 
 mod action;
-mod args;
 mod draw;
 #[cfg(test)]
 mod incident;
@@ -28,6 +27,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
@@ -38,11 +38,10 @@ use self::keys::Effect;
 use self::palette::Palette;
 use self::state::{Retry, State, Update};
 use self::terminal::{Screen, TerminalEvent, read_events};
-use crate::database::Database;
+use crate::database::{Database, DatabaseArguments};
 use crate::exit::{Failure, Verdict};
 use crate::output;
-
-pub(crate) use self::args::TopArguments;
+use crate::time_argument::DurationArgument;
 
 /// The shortest interval between two snapshots.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
@@ -128,3 +127,30 @@ fn report_unfinished(Retry { kind, retried }: &Retry, schema: &str) {
         output::shell_word(schema)
     ));
 }
+
+/// Watch queues, running jobs, failing kinds, keys, waiting inserts and groups live.
+///
+/// The screen is redrawn for each new snapshot and shows how old it is. Keys work at once, even if the database is slow. The
+/// cost of a snapshot is bounded, whatever the size of the tables. Press ? for the list of keys: they inspect, cancel and
+/// retry jobs, and pause and resume queues. Each change asks for confirmation. The column `held up` counts the groups of a queue
+/// whose first job waits for others or for a limit. The list of groups (6) says what holds each up, and how long.
+#[derive(Debug, Args)]
+// --json is hidden. Its error names the alternatives.
+#[command(after_help = EXAMPLES, mut_arg("json", |json| json.hide(true)))]
+pub(crate) struct TopArguments {
+    /// The time between two snapshots; at least 100ms
+    #[arg(long, value_name = "DURATION", default_value = "1s")]
+    pub(super) interval: DurationArgument,
+
+    #[command(flatten)]
+    pub(super) database: DatabaseArguments,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  uniqueue top --database-url postgres://localhost/app
+  uniqueue top --interval 5s --schema jobs
+
+Exit codes:
+  0    ended with q or Ctrl-C
+  130  interrupted by SIGTERM";

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use uniqueue::Client;
 use uniqueue_admin::Admin;
 
-use super::lists::{self, List, Pane};
+use super::lists;
 use super::state::{Snapshot, Update};
 use crate::output;
 
@@ -46,13 +46,13 @@ pub(super) async fn poll(client: Client, interval: Duration, updates: mpsc::Send
 async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
     let (began, admin) = (Instant::now(), Admin::new(client));
     let stats = admin.stats().sample(1).await?;
-    let queues = Admin::new(client).queues().await?;
-    let groups = Admin::new(client).groups().limit(ROW_LIMIT).await?;
+    let queues = admin.queues().await?;
+    let groups = admin.groups().limit(ROW_LIMIT).await?;
     let has_all_groups = groups.len() < ROW_LIMIT as usize;
     let running = admin.running_jobs().limit(ROW_LIMIT).await?;
     let failing = admin.failing_kinds().await?;
-    let keys = Admin::new(client).claims().limit(KEY_LIMIT).await?;
-    let waiting = Admin::new(client).waiting_inserts().await?;
+    let keys = admin.claims().limit(KEY_LIMIT).await?;
+    let waiting = admin.waiting_inserts().await?;
     let now = stats.asked_at;
     Ok(Snapshot {
         clock: format!("{:02}:{:02}:{:02} UTC", now.hour(), now.minute(), now.second()),
@@ -63,11 +63,11 @@ async fn snapshot(client: &Client) -> uniqueue::Result<Snapshot> {
         failed: stats.rates.failed,
         lists: [
             lists::queues(&queues, &groups, has_all_groups),
-            List::new(Pane::Running, &running, lists::running),
-            List::new(Pane::Failing, &failing, |kind| lists::failing(kind, now)),
-            List::new(Pane::Keys, &keys, lists::key),
-            List::new(Pane::Waiting, &waiting, lists::waiting),
-            List::new(Pane::Groups, &groups, |group| lists::group(group, now)),
+            lists::running(&running),
+            lists::failing(&failing, now),
+            lists::keys(&keys),
+            lists::waiting(&waiting),
+            lists::groups(&groups, now),
         ],
     })
 }

@@ -8,9 +8,9 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::draw::draw;
-use super::incident::{JOB, incident, queue, state_with_history};
+use super::incident::{JOB, incident, list, queue, state_with_history};
 use super::keys::Effect;
-use super::lists::{self, List, Pane};
+use super::lists::{self, HELD_UP, Pane};
 use super::palette::Palette;
 use super::state::{Action, HISTORY, NOTICE, Overlay, Retry, Snapshot, State, Update};
 use super::svg::svg;
@@ -120,7 +120,8 @@ fn queues_with_groups_that_are_held_up_show_their_number() {
     state.apply(Update::Snapshot(Box::new(snapshot.clone())), now);
     assert!(!lines_at(&state, now, 80).join("").contains("held up"));
     let queues = &mut snapshot.lists[Pane::Queues as usize];
-    queues.columns = Pane::Queues.columns();
+    queues.columns.insert(2, HELD_UP);
+    queues.columns[0].least = 11;
     queues.rows.iter_mut().for_each(|row| row.cells.insert(2, Cell::new("")));
     queues.rows[1].cells[2] = Cell::new("200+").style(Style::Warn);
     state.apply(Update::Snapshot(Box::new(snapshot)), now);
@@ -302,8 +303,7 @@ fn what_is_cut_is_marked_and_the_queues_take_free_rows() {
     let now = Instant::now();
     let mut snapshot = incident(3);
     let long = |n| queue(&format!("a-queue-with-a-very-long-name-{n}"), Cell::new(""), 3, "1s", "0");
-    let rows = (0..30).map(long).collect();
-    snapshot.lists[0] = List { columns: Pane::Queues.columns(), rows }.without_empty_groups();
+    snapshot.lists[0] = list(Pane::Queues, (0..30).map(long).collect::<Vec<_>>());
     snapshot.lists[1].rows.truncate(1);
     let mut state = State::new("schema uniqueue".to_owned(), Duration::from_secs(1));
     state.apply(Update::Snapshot(Box::new(snapshot)), now);
