@@ -1,12 +1,13 @@
-//! `#[job(...)]` on the type.
+//! `#[job(...)]` on the type, and the group of its jobs.
 
+use proc_macro2::{TokenStream, TokenTree};
+use quote::quote;
 use syn::{Ident, LitStr, Path};
 
-use crate::entries::{self, Entry, Value};
-use crate::group::Group;
-use crate::options::{Form, Options};
+use crate::fields::Fields;
+use crate::options::{self, Entry, Form, Options, Value};
 use crate::problems::Problems;
-use crate::unique::{self, Unique};
+use crate::unique::{self, Unique, document_of_fields};
 
 const OPTIONS: [(&str, Form); 12] = [
     ("kind", Form::Name),
@@ -35,8 +36,8 @@ pub(crate) struct JobAttributes {
 
 impl JobAttributes {
     pub(crate) fn read(input: &syn::DeriveInput, problems: &mut Problems) -> Self {
-        let entries = entries::of_attributes("job", &input.attrs, problems);
-        let is_of_unique = |name: &str| name != "args" && unique::options().iter().any(|(option, _)| *option == name);
+        let entries = options::of_attributes("job", &input.attrs, problems);
+        let is_of_unique = |name: &str| name != "args" && unique::table().iter().any(|(option, _)| *option == name);
         let elsewhere = |name: &str| is_of_unique(name).then(|| format!("`{name}` goes inside `unique(...)`"));
         let options = Options::read(entries, ("", &OPTIONS), elsewhere, problems);
         let unique = options.find("unique").map(|entry| Unique::read(entry, problems));
@@ -78,6 +79,71 @@ fn snake_case(ident: &Ident) -> String {
         snake.extend(letter.to_lowercase());
     }
     snake
+}
+
+/// The longest key of a group in bytes, as in the library.
+const MAX_KEY_BYTES: usize = 512;
+
+const GROUP_HINT: &str = "write `group(field, ...)`, `group = \"key\"`, or `group` alone for all jobs of the kind";
+
+/// How the group's key is made.
+pub(crate) enum Group {
+    /// By the kind alone.
+    Kind,
+    Key(String),
+    /// By these fields of the type, and by the kind.
+    Fields(Vec<Ident>),
+}
+
+impl Group {
+    pub(crate) fn read(entry: &Entry, problems: &mut Problems) -> Option<Self> {
+        match &entry.value {
+            Value::Absent => Some(Self::Kind),
+            Value::Text((text, _)) if (1..=MAX_KEY_BYTES).contains(&text.len()) => Some(Self::Key(text.clone())),
+            Value::Text((text, span)) => {
+                let message = format!("invalid group: must be 1 to 512 bytes: {}", text.len());
+                problems.add(*span, message, "use a short text, such as \"customer:1\"");
+                None
+            }
+            Value::List(_) => group_fields(entry, problems).map(Self::Fields),
+            Value::Number(_) | Value::Assigned => {
+                problems.add(entry.place(), format!("`group` takes a string or fields: {}", entry.shown()), GROUP_HINT);
+                None
+            }
+        }
+    }
+
+    /// The calls that set the group in the options of the kind.
+    pub(crate) fn calls(&self, fields: &Fields, library: &TokenStream) -> TokenStream {
+        match self {
+            Self::Kind => quote!(.group_by(#library::UniquePolicy::new())),
+            Self::Key(key) => quote!(.group(#key)),
+            Self::Fields(idents) => {
+                let document = document_of_fields(idents.iter().filter_map(|ident| fields.find(ident)));
+                quote!(.group_by(#library::UniquePolicy::of_kind(#document)))
+            }
+        }
+    }
+}
+
+/// Reads the names of fields.
+fn group_fields(entry: &Entry, problems: &mut Problems) -> Option<Vec<Ident>> {
+    let mut idents = Vec::new();
+    for (place, token) in entry.given.clone().into_iter().enumerate() {
+        match token {
+            TokenTree::Ident(ident) if place % 2 == 0 => idents.push(ident),
+            TokenTree::Punct(punctuation) if place % 2 == 1 && punctuation.as_char() == ',' => {}
+            other => {
+                problems.add(other.span(), format!("expected the name of a field: `{other}`"), GROUP_HINT);
+                return None;
+            }
+        }
+    }
+    if idents.is_empty() {
+        problems.add(entry.span, "empty list: `group()`", GROUP_HINT);
+        return None;
+    }
+    Some(idents)
 }
 
 #[cfg(test)]

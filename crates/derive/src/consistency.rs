@@ -6,21 +6,14 @@
 use proc_macro2::Span;
 use uniqueue_policy::{DEFAULT_RETENTION_OF_COMPLETED, JobState, Part, StateSet, UniqueScope};
 
-use crate::attributes::JobAttributes;
-use crate::entries::Value;
+use crate::attributes::{Group, JobAttributes};
 use crate::fields::Fields;
-use crate::group::Group;
+use crate::options::Value;
 use crate::problems::{Problems, listed, suggestion};
 use crate::unique::Unique;
 
 /// The states of jobs that have yet to start.
 const WAITING: StateSet = UniqueScope::Queued.states();
-
-/// A warning about a valid option.
-pub(crate) struct Warning {
-    pub(crate) span: Span,
-    pub(crate) note: String,
-}
 
 /// Reports options that contradict each other or can never work.
 pub(crate) fn check(attributes: &JobAttributes, fields: &Fields, problems: &mut Problems) {
@@ -148,8 +141,8 @@ fn check_states(unique: &Unique, problems: &mut Problems) {
     }
 }
 
-/// Returns the warning about a policy, unless `gaps = "allowed"`.
-pub(crate) fn warning(unique: &Unique, fields: &Fields) -> Option<Warning> {
+/// Returns the place and the text of the warning about a policy, unless `gaps = "allowed"`.
+pub(crate) fn warning(unique: &Unique, fields: &Fields) -> Option<(Span, String)> {
     if unique.options.has(&["gaps"]) {
         return None;
     }
@@ -161,7 +154,7 @@ pub(crate) fn warning(unique: &Unique, fields: &Fields) -> Option<Warning> {
         let gap = unique.options.span_of("states").zip(gap(terms.states));
         gap.or_else(|| unique.options.span_of("window").zip(short_retention(terms.states, terms.window)))
     }?;
-    Some(Warning { span, note: format!("{note}; write `gaps = \"allowed\"` if that is meant") })
+    Some((span, format!("{note}; write `gaps = \"allowed\"` if that is meant")))
 }
 
 /// States that `until = "start"` makes pointless. Every scope from `active` on contains `running`.

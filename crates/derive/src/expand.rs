@@ -1,12 +1,12 @@
 //! The generated `impl Job`.
 
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, GenericParam, Ident};
 
 use crate::attributes::JobAttributes;
-use crate::consistency::{self, Warning};
+use crate::consistency;
 use crate::fields::Fields;
 use crate::problems::Problems;
 use crate::unique::Unique;
@@ -62,7 +62,7 @@ fn implementation(ident: &Ident, attributes: &JobAttributes, fields: &Fields) ->
     let kind = attributes.options.text("kind").unwrap_or_default();
     let options = options(attributes, fields, &library);
     let warning = attributes.unique.as_ref().and_then(|unique| consistency::warning(unique, fields));
-    let warning = warning.as_ref().map(deprecation);
+    let warning = warning.map(|(span, note)| deprecation(span, &note));
     quote! {
         #[automatically_derived]
         impl #library::Job for #ident {
@@ -125,9 +125,8 @@ fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -
 }
 
 /// Writes a warning as the use of a deprecated constant, since stable Rust has no other way.
-fn deprecation(warning: &Warning) -> TokenStream {
-    let note = &warning.note;
-    let used = quote_spanned!(warning.span=> UNIQUE_POLICY);
+fn deprecation(span: Span, note: &str) -> TokenStream {
+    let used = quote_spanned!(span=> UNIQUE_POLICY);
     quote! {
         const _: () = {
             #[deprecated(note = #note)]

@@ -3,8 +3,7 @@
 use proc_macro2::Span;
 use syn::{Attribute, Data, DeriveInput, GenericArgument, PathArguments, Type};
 
-use crate::entries::{self, Value};
-use crate::options::{Form, Options};
+use crate::options::{self, Form, Options, Value};
 use crate::problems::Problems;
 use crate::serde_names::{Container, Field};
 
@@ -85,15 +84,15 @@ fn named<'a>(
         let serde = Field::read(&field.attrs);
         let name = serde.name(ident, &container);
         let mark = mark(&field.attrs, problems);
-        members_are_known &= !matches!(serde.hidden, Some(("flatten", _)));
-        match (serde.hidden, container.hides_fields) {
+        members_are_known &= serde.hidden.as_ref().is_none_or(|(attribute, _)| attribute != "flatten");
+        match (&serde.hidden, &container.hides_fields) {
             (Some((attribute, span)), _) if mark.is_some() => problems.add(
-                span,
+                *span,
                 format!("field `{ident}` cannot be unique: `serde({attribute})` leaves no member `{name}` in the args"),
                 format!("remove `#[job(unique)]` or `#[serde({attribute})]`"),
             ),
             (None, Some((attribute, span))) if mark.is_some() => problems.add(
-                span,
+                *span,
                 format!(
                     "field `{ident}` cannot be unique: with `serde({attribute})` the args are those of another type"
                 ),
@@ -140,7 +139,7 @@ fn is_list(kind: &Type) -> bool {
 
 /// The place of `#[job(unique)]` on a field.
 fn mark(attributes: &[Attribute], problems: &mut Problems) -> Option<Span> {
-    let entries = entries::of_attributes("job", attributes, problems);
+    let entries = options::of_attributes("job", attributes, problems);
     let hint = |_: &str| Some("a field takes `unique` alone; all other options go on the type".to_owned());
     let options = Options::read(entries, (" of a field", &[("unique", Form::Own)]), hint, problems);
     let mark = options.find("unique")?;
@@ -163,7 +162,7 @@ fn selector(name: &str) -> String {
 
 fn refuse<'a>(attributes: impl Iterator<Item = &'a Attribute>, reason: &str, hint: &str, problems: &mut Problems) {
     for attribute in attributes {
-        for entry in entries::of_attributes("job", std::slice::from_ref(attribute), problems) {
+        for entry in options::of_attributes("job", std::slice::from_ref(attribute), problems) {
             problems.add(entry.span, format!("`{}` cannot stand here: {reason}", entry.name), hint);
         }
     }

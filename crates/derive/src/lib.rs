@@ -3,10 +3,8 @@
 
 mod attributes;
 mod consistency;
-mod entries;
 mod expand;
 mod fields;
-mod group;
 mod options;
 mod problems;
 mod serde_names;

@@ -7,7 +7,7 @@ use proc_macro2::Span;
 use syn::Attribute;
 use syn::ext::IdentExt;
 
-use crate::entries::{self, Entry, Value};
+use crate::options::{self, Entry, Value};
 use crate::problems::Problems;
 
 /// The parts of `#[serde(...)]` on the type that affect names.
@@ -15,7 +15,7 @@ use crate::problems::Problems;
 pub(crate) struct Container {
     rename_all: Option<String>,
     /// `transparent` or `into`, with which the JSON has none of the fields' names.
-    pub(crate) hides_fields: Option<(&'static str, Span)>,
+    pub(crate) hides_fields: Option<(String, Span)>,
     /// Whether `tag` adds a member that is not a field.
     pub(crate) is_tagged: bool,
 }
@@ -26,9 +26,8 @@ impl Container {
         for entry in serde_entries(attributes) {
             match entry.name.as_str() {
                 "rename_all" => container.rename_all = serialized(&entry),
-                "transparent" => container.hides_fields = Some(("transparent", entry.span)),
+                "transparent" | "into" => container.hides_fields = Some((entry.name, entry.span)),
                 "tag" => container.is_tagged = true,
-                "into" => container.hides_fields = Some(("into", entry.span)),
                 _ => {}
             }
         }
@@ -41,7 +40,7 @@ impl Container {
 pub(crate) struct Field {
     rename: Option<String>,
     /// `skip`, `skip_serializing` or `flatten`, with which the JSON has no member for this field.
-    pub(crate) hidden: Option<(&'static str, Span)>,
+    pub(crate) hidden: Option<(String, Span)>,
     /// Whether the JSON may lack this field's member: `skip_serializing_if`.
     pub(crate) may_be_absent: bool,
     /// Whether the type alone does not say what the JSON is: `with` or `serialize_with`.
@@ -54,9 +53,7 @@ impl Field {
         for entry in serde_entries(attributes) {
             match entry.name.as_str() {
                 "rename" => field.rename = serialized(&entry),
-                "skip" => field.hidden = Some(("skip", entry.span)),
-                "skip_serializing" => field.hidden = Some(("skip_serializing", entry.span)),
-                "flatten" => field.hidden = Some(("flatten", entry.span)),
+                "skip" | "skip_serializing" | "flatten" => field.hidden = Some((entry.name, entry.span)),
                 "skip_serializing_if" => field.may_be_absent = true,
                 "with" | "serialize_with" => field.is_made_otherwise = true,
                 _ => {}
@@ -77,14 +74,14 @@ impl Field {
 
 fn serde_entries(attributes: &[Attribute]) -> Vec<Entry> {
     // The problems are dropped, because serde reports mistakes in its own attributes.
-    entries::of_attributes("serde", attributes, &mut Problems::default())
+    options::of_attributes("serde", attributes, &mut Problems::default())
 }
 
 /// The text of `name = "text"` or of `name(serialize = "text", ...)`.
 fn serialized(entry: &Entry) -> Option<String> {
     match &entry.value {
         Value::Text((text, _)) => Some(text.clone()),
-        Value::List(_) => entries::of_tokens(entry.given.clone(), &mut Problems::default())
+        Value::List(_) => options::of_tokens(entry.given.clone(), &mut Problems::default())
             .iter()
             .find(|inner| inner.name == "serialize")
             .and_then(serialized),

@@ -6,9 +6,8 @@
 use proc_macro2::{Span, TokenStream};
 use uniqueue_policy::{Given, OnConflict, Policy, Preset, Problem};
 
-use crate::entries::{self, Entry, Value};
 use crate::fields::{Fields, Named};
-use crate::options::{Form, Options, report_length};
+use crate::options::{self, Entry, Form, Options, Value, report_length};
 use crate::problems::{Problems, suggestion};
 
 /// The options that the document spells otherwise, or has not. The others are members of it by the same name.
@@ -21,7 +20,8 @@ const OPTIONS: [(&str, Form); 6] = [
     ("gaps", Form::Text),
 ];
 
-pub(crate) fn options() -> Vec<(&'static str, Form)> {
+/// All options of `unique(...)`.
+pub(crate) fn table() -> Vec<(&'static str, Form)> {
     OPTIONS.into_iter().chain(Policy::members_of_terms().map(|name| (name, Form::Own))).collect()
 }
 
@@ -49,8 +49,8 @@ impl Unique {
                 unique.options.0.push(all);
             }
             Value::List(_) => {
-                let entries = entries::of_tokens(entry.given.clone(), problems);
-                unique.options = Options::read(entries, (" of `unique`", &options()), elsewhere, problems);
+                let entries = options::of_tokens(entry.given.clone(), problems);
+                unique.options = Options::read(entries, (" of `unique`", &table()), elsewhere, problems);
             }
             _ => problems.add(
                 entry.span,
@@ -125,10 +125,7 @@ impl Unique {
             "exclude_type" => "exclude_kind",
             member => member,
         };
-        // The states are at fault rather than the event that ends the claim.
-        let place = if name == "until" && self.options.has(&["states"]) { "states" } else { name };
-        let option = self.options.find(place);
-        let span = option.map_or(self.span, |option| option.span);
+        let option = self.options.find(name);
         if let (Some(option), true) = (option, is_of_form(&problem)) {
             problem.values = Vec::new();
             let form = match name {
@@ -152,15 +149,17 @@ impl Unique {
                 }
                 (_, hint) => hint,
             };
+            // The states are at fault rather than the event that ends the claim.
+            let place = if name == "until" && self.options.has(&["states"]) { "states" } else { name };
+            let span = self.options.span_of(place).unwrap_or(self.span);
             return problems.add(span, format!("invalid unique policy: {name}: {problem}"), hint);
         };
-        let span = match option.map(|option| &option.value) {
-            Some(Value::Text((_, span))) => *span,
-            Some(Value::List(Some(texts))) => {
-                texts.iter().find(|(text, _)| text == item).map_or(span, |(_, span)| *span)
-            }
-            _ => span,
+        let texts = match option.map(|option| &option.value) {
+            Some(Value::Text(text)) => std::slice::from_ref(text),
+            Some(Value::List(Some(texts))) => texts,
+            _ => &[],
         };
+        let span = texts.iter().find(|(text, _)| text == item).map_or(self.span, |(_, span)| *span);
         if !problem.words.is_empty() {
             report_word(if name == "states" { "state" } else { name }, item, span, problem.words, problems);
         } else if problem.member.ends_with("_keys") {

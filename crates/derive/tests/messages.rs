@@ -11,14 +11,10 @@
 mod attributes;
 #[path = "../src/consistency.rs"]
 mod consistency;
-#[path = "../src/entries.rs"]
-mod entries;
 #[path = "../src/expand.rs"]
 mod expand;
 #[path = "../src/fields.rs"]
 mod fields;
-#[path = "../src/group.rs"]
-mod group;
 #[path = "../src/options.rs"]
 mod options;
 #[path = "../src/problems.rs"]
