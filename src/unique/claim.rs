@@ -106,7 +106,7 @@ macro_rules! terms_setters {
 
         /// How long after its insert the job is due, where the insert gives no time.
         pub(crate) fn delay(&self) -> Option<::std::time::Duration> {
-            self.terms.changes()?.delay()
+            self.terms.changes()?.delay
         }
 
         /// The reaction of this job when it comes back into its states and another job holds the key.
@@ -170,7 +170,10 @@ mod tests {
                 "max_delay: must be longer than debounce: \"PT1M\" and \"PT1M\"",
             ),
             (
-                problem(|terms| update(terms, Update::latest().with_members(Some(minute), None, None))),
+                problem(|terms| {
+                    update(terms, Update::latest());
+                    terms.update.delay = Some(minute);
+                }),
                 "debounce: needs max_delay: \"PT1M\"",
             ),
             (

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
-use uniqueue_policy::{Given, JobState, KeyArgs, Length, OnConflict, OnReentry, Part, Policy, Update};
+use uniqueue_policy::{Given, JobState, KeyArgs, Length, OnConflict, OnReentry, Part, Policy};
 
 use crate::error::{Error, Result};
 use crate::json::{Flaw, canonical_json, parse_json};
@@ -129,10 +129,10 @@ impl UniquePolicy {
             ("window", json!(exact(terms.window))),
             ("states", terms.states.iter().map(ojs_state).collect()),
             ("on_conflict", json!(terms.on_conflict)),
-            ("update", json!(update.map(Update::args))),
-            ("max_items", json!(update.and_then(Update::item_limit))),
-            ("debounce", json!(exact(update.and_then(Update::delay)))),
-            ("max_delay", json!(exact(update.and_then(Update::max_delay)))),
+            ("update", json!(update.map(|update| update.args))),
+            ("max_items", json!(update.and_then(|update| update.max_items))),
+            ("debounce", json!(exact(update.and_then(|update| update.delay)))),
+            ("max_delay", json!(exact(update.and_then(|update| update.max_delay)))),
             ("until", json!(terms.until_start.then_some("start"))),
             ("on_reentry", json!((terms.on_reentry == OnReentry::Discard).then_some("discard"))),
         ];
@@ -142,8 +142,7 @@ impl UniquePolicy {
 
     /// The same without a default for the time of its jobs.
     pub(crate) fn without_delay(mut self) -> Self {
-        let update = self.terms.update;
-        self.terms.update = update.with_members(None, update.max_delay(), update.item_limit());
+        self.terms.update.delay = None;
         self
     }
 
@@ -235,7 +234,7 @@ mod reading;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unique::{UniqueScope, Until};
+    use crate::unique::{UniqueScope, Until, Update};
 
     #[test]
     fn a_policy_is_written_with_everything_spelled_out() {

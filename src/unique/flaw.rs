@@ -23,10 +23,9 @@ impl From<Problem> for Error {
 
 impl From<UnknownWord> for Error {
     fn from(unknown: UnknownWord) -> Self {
-        let given = unknown.given();
-        match unknown.member() {
-            "state" => Error::UnknownState { given: given.to_owned() },
-            member => invalid(member, format!("must be one of {}: {given:?}", unknown.words().join(", "))),
+        match unknown.member {
+            "state" => Error::UnknownState { given: unknown.given },
+            member => invalid(member, Problem::from(unknown).to_string()),
         }
     }
 }

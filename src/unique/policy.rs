@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use uniqueue_policy::{KeyArgs, KeyParts, Length, OnConflict, Part, Preset, StateSet, Terms, UniqueScope};
+use uniqueue_policy::{KeyArgs, KeyParts, Length, OnConflict, Part, Preset, Terms, UniqueScope};
 
 use crate::json::Flaw;
 use crate::unique::raw_key::{UniqueKey, checked};
@@ -52,7 +52,7 @@ impl UniquePolicy {
     /// Unique by kind while the job is not over (scope [`Active`](UniqueScope::Active)); a
     /// duplicate is ignored.
     pub const fn new() -> Self {
-        Self::on(UniqueScope::Active.states(), OnConflict::Ignore)
+        Self::on(Terms::new(UniqueScope::Active.states(), OnConflict::Ignore))
     }
 
     /// With Zizq's defaults: by kind and all args, while the job waits (scope
@@ -61,7 +61,7 @@ impl UniquePolicy {
     /// This makes uniqueue's keys. For the very keys that Zizq's clients make, see
     /// [`UniqueKey::zizq_rust`] and [`UniqueKey::zizq_node`].
     pub fn zizq() -> Self {
-        Self::like(Preset::Zizq).by_args()
+        Self::on(Preset::Zizq.terms()).by_args()
     }
 
     /// With the defaults of River's `UniqueOpts`: until a completed job is pruned (scope
@@ -74,7 +74,7 @@ impl UniquePolicy {
     /// rival on its way back goes on without the claim, unless `on_reentry` asks for River's
     /// discard.
     pub const fn river() -> Self {
-        let mut policy = Self::like(Preset::River);
+        let mut policy = Self::on(Preset::River.terms());
         policy.is_enforced = false;
         policy
     }
@@ -82,7 +82,7 @@ impl UniquePolicy {
     /// With the defaults of OJS's `UniquePolicy`: by type, while the job is not over (scope
     /// [`Active`](UniqueScope::Active)); a duplicate is rejected.
     pub const fn ojs() -> Self {
-        Self::like(Preset::Ojs)
+        Self::on(Preset::Ojs.terms())
     }
 
     /// With Faktory's defaults: by kind, args and queue, until success or until `unique_for` has
@@ -91,7 +91,7 @@ impl UniquePolicy {
     /// The claim outlives a job that is discarded or cancelled. `until(Until::Start)` is
     /// Faktory's `unique_until: start`.
     pub fn faktory(unique_for: impl Into<Length>) -> Self {
-        Self::like(Preset::Faktory).by_args().by_queue().ttl(unique_for)
+        Self::on(Preset::Faktory.terms()).by_args().by_queue().ttl(unique_for)
     }
 
     /// Adds all args to the key. Parts chosen before are no longer singled out.
@@ -205,13 +205,9 @@ impl UniquePolicy {
         self.is_enforced = true;
     }
 
-    /// The states and the answer of a queue, and a key of the kind alone.
-    pub(crate) const fn like(preset: Preset) -> Self {
-        Self::on(preset.states(), preset.on_conflict())
-    }
-
-    pub(crate) const fn on(states: StateSet, on_conflict: OnConflict) -> Self {
-        Self { key: None, parts: KeyParts::KIND, terms: Terms::new(states, on_conflict), is_enforced: true }
+    /// A key of the kind alone, on these terms.
+    const fn on(terms: Terms) -> Self {
+        Self { key: None, parts: KeyParts::KIND, terms, is_enforced: true }
     }
 }
 
@@ -232,7 +228,7 @@ impl From<UniqueKey> for UniquePolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unique::{Claim, Subject, Until};
+    use crate::unique::{Claim, StateSet, Subject, Until};
 
     const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -120,7 +120,7 @@ impl UniquePolicy {
     /// Checks that no array that the key is made from would get more items.
     fn check_append(&self, subject: &Subject<'_>) -> Result<()> {
         let KeyArgs::Parts(parts) = &self.parts.args else { return Ok(()) };
-        if self.terms.on_conflict != OnConflict::Update || self.terms.update.args() != UpdateArgs::Append {
+        if self.terms.on_conflict != OnConflict::Update || self.terms.update.args != UpdateArgs::Append {
             return Ok(());
         }
         let args = named_args(subject.args);

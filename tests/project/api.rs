@@ -122,7 +122,9 @@ impl Listing {
     /// An exported macro, the public functions that a macro writes, and where it writes them.
     fn macro_rules(&mut self, item: &syn::ItemMacro) {
         let Some(name) = &item.ident else {
-            if item.mac.path.get_ident().is_some_and(|name| name != "statements" && name != "thread_local") {
+            // These write nothing that is public.
+            let is_private = ["members", "statements", "thread_local"].iter().any(|name| item.mac.path.is_ident(name));
+            if !is_private {
                 self.add("", "", &item.mac, "made by ");
             }
             return;

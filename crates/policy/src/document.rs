@@ -20,28 +20,39 @@ use crate::word::UnknownWord;
 
 type Read = for<'a> fn(&mut Members<'a>, &mut Value<'_, 'a>);
 
-/// Each member that a document may have, and how it is read.
-const MEMBERS: [(&str, Read); 19] = [
-    ("keys", |read, value| read.keys = value.keys()),
-    ("args_keys", |read, value| read.args_keys = value.parts(true)),
-    ("optional_args_keys", |read, value| read.optional_args_keys = value.parts(false)),
-    ("meta_keys", |read, value| read.meta_keys = value.parts(false)),
-    ("exclude_type", |read, value| read.exclude_type = value.flag()),
-    ("key", |read, value| read.key = value.text()),
-    ("like", |read, value| read.like = value.word()),
-    ("scope", |read, value| read.scope = value.word()),
-    ("states", |read, value| read.states = value.states()),
-    ("until", |read, value| read.until = value.word()),
-    ("on_reentry", |read, value| read.on_reentry = value.word()),
-    ("on_conflict", |read, value| read.on_conflict = value.word()),
-    ("update", |read, value| read.update = value.word()),
-    ("max_items", |read, value| read.max_items = value.count()),
-    ("period", |read, value| read.period = value.length(Length::from_str)),
-    ("ttl", |read, value| read.ttl = value.length(Length::from_str)),
-    ("window", |read, value| read.window = value.length(exact_window)),
-    ("debounce", |read, value| read.debounce = value.length(exact)),
-    ("max_delay", |read, value| read.max_delay = value.length(exact)),
-];
+macro_rules! members {
+    ($($member:ident: $kind:ty = |$value:ident| $read:expr,)+) => {
+        /// Each member that a document may have, and how it is read.
+        const MEMBERS: [(&str, Read); [$(stringify!($member)),+].len()] =
+            [$((stringify!($member), |read, $value| read.$member = $read)),+];
+
+        /// The members of a document.
+        #[derive(Default)]
+        struct Members<'a> { $($member: Option<$kind>,)+ }
+    };
+}
+
+members! {
+    keys: Vec<&'a str> = |value| value.keys(),
+    args_keys: Vec<Part> = |value| value.parts(true),
+    optional_args_keys: Vec<Part> = |value| value.parts(false),
+    meta_keys: Vec<Part> = |value| value.parts(false),
+    exclude_type: bool = |value| value.flag(),
+    key: &'a str = |value| value.text(),
+    like: Preset = |value| value.word(),
+    scope: UniqueScope = |value| value.word(),
+    states: StateSet = |value| value.states(),
+    until: Until = |value| value.word(),
+    on_reentry: OnReentry = |value| value.word(),
+    on_conflict: OnConflict = |value| value.word(),
+    update: UpdateArgs = |value| value.word(),
+    max_items: u32 = |value| value.count(),
+    period: Length = |value| value.length(Length::from_str),
+    ttl: Length = |value| value.length(Length::from_str),
+    window: Duration = |value| value.length(exact_window),
+    debounce: Duration = |value| value.length(exact),
+    max_delay: Duration = |value| value.length(exact),
+}
 
 /// The parts that a key can be made from.
 const KEYS: [&str; 4] = ["type", "queue", "args", "meta"];
@@ -141,13 +152,13 @@ impl<'a> Value<'_, 'a> {
         let unknown = |given: &str| UnknownWord { member, given: given.to_owned(), words: &KEYS };
         self.items(|key| match KEYS.contains(&key) {
             true => Ok(key),
-            false => Err(Problem::unknown_word(member, &unknown(key))),
+            false => Err(unknown(key).into()),
         })
     }
 
     fn states(&mut self) -> Option<StateSet> {
         let member = self.member;
-        let state = |word: &str| JobState::of_policy(word).map_err(|unknown| Problem::unknown_word(member, &unknown));
+        let state = |word: &str| JobState::of_policy(word).map_err(|unknown| Problem { member, ..unknown.into() });
         self.items(state).map(StateSet::from_iter)
     }
 
@@ -166,7 +177,7 @@ impl<'a> Value<'_, 'a> {
 
     fn word<W: FromStr<Err = UnknownWord>>(&mut self) -> Option<W> {
         let read = self.text()?.parse();
-        read.map_err(|unknown| self.problems.push(Problem::unknown_word(self.member, &unknown))).ok()
+        read.map_err(|unknown: UnknownWord| self.problems.push(unknown.into())).ok()
     }
 
     fn length<T>(&mut self, read: impl Fn(&str) -> Result<T, InvalidLength>) -> Option<T> {
@@ -186,30 +197,6 @@ impl<'a> Value<'_, 'a> {
             _ => self.refuse("must be 1 to 1000000"),
         }
     }
-}
-
-/// The members of a document.
-#[derive(Default)]
-struct Members<'a> {
-    keys: Option<Vec<&'a str>>,
-    args_keys: Option<Vec<Part>>,
-    optional_args_keys: Option<Vec<Part>>,
-    meta_keys: Option<Vec<Part>>,
-    exclude_type: Option<bool>,
-    key: Option<&'a str>,
-    like: Option<Preset>,
-    scope: Option<UniqueScope>,
-    states: Option<StateSet>,
-    until: Option<Until>,
-    on_reentry: Option<OnReentry>,
-    period: Option<Length>,
-    ttl: Option<Length>,
-    window: Option<Duration>,
-    on_conflict: Option<OnConflict>,
-    update: Option<UpdateArgs>,
-    max_items: Option<u32>,
-    debounce: Option<Duration>,
-    max_delay: Option<Duration>,
 }
 
 impl<'a> Members<'a> {
@@ -277,8 +264,7 @@ impl<'a> Members<'a> {
     }
 
     fn policy(self, on_conflict: OnConflict) -> Policy {
-        let states = self.like.map_or(UniqueScope::Active.states(), Preset::states);
-        let mut terms = Terms::new(states, self.like.map_or(on_conflict, Preset::on_conflict));
+        let mut terms = self.like.map_or(Terms::new(UniqueScope::Active.states(), on_conflict), Preset::terms);
         (terms.period, terms.ttl, terms.window) = (self.period, self.ttl, self.window);
         if let Some(until) = self.until {
             terms.set_until(until);
@@ -289,8 +275,12 @@ impl<'a> Members<'a> {
         terms.on_reentry = self.on_reentry.unwrap_or(terms.on_reentry);
         let of_update = self.of_update().map(|_| OnConflict::Update);
         terms.on_conflict = self.on_conflict.or(of_update).unwrap_or(terms.on_conflict);
-        let update = Update::of(self.update.unwrap_or(UpdateArgs::Latest));
-        terms.update = update.with_members(self.debounce, self.max_delay, self.max_items);
+        terms.update = Update {
+            args: self.update.unwrap_or(UpdateArgs::Latest),
+            delay: self.debounce,
+            max_delay: self.max_delay,
+            max_items: self.max_items,
+        };
         let is_enforced = self.like != Some(Preset::River) || self.enforces();
         let (key, parts) = match self.key {
             Some(key) => (Some(key.to_owned()), KeyParts::KIND),

@@ -118,7 +118,7 @@ impl KeyParts {
                 return Some(Problem::of_item(member, problem, part.given()));
             }
         }
-        let appends = terms.on_conflict == OnConflict::Update && terms.update.args() == UpdateArgs::Append;
+        let appends = terms.on_conflict == OnConflict::Update && terms.update.args == UpdateArgs::Append;
         if appends && self.args == KeyArgs::All {
             let reason = "append would change the args, which are all in the key: \"append\"";
             return Some(Problem::new("update", reason, ""));

@@ -10,11 +10,8 @@ mod word;
 
 mod conflict;
 mod document;
-mod gap;
 mod key_parts;
 mod length;
-#[cfg(feature = "time")]
-mod length_after;
 mod read_length;
 mod scope;
 mod states;

@@ -2,6 +2,7 @@
 
 use crate::conflict::OnConflict;
 use crate::states::{JobState, StateSet};
+use crate::terms::Terms;
 
 words! {
     member "scope";
@@ -69,23 +70,14 @@ words! {
 }
 
 impl Preset {
-    /// The states in which a job claims its key.
+    /// The states in which a job claims its key, and the answer to a duplicate.
     #[must_use]
-    pub const fn states(self) -> StateSet {
+    pub const fn terms(self) -> Terms {
         match self {
-            Self::Faktory => StateSet::ALL_BUT_COMPLETED,
-            Self::Ojs => UniqueScope::Active.states(),
-            Self::River => UniqueScope::Completed.states(),
-            Self::Zizq => UniqueScope::Queued.states(),
-        }
-    }
-
-    /// The answer to a duplicate.
-    #[must_use]
-    pub const fn on_conflict(self) -> OnConflict {
-        match self {
-            Self::Faktory | Self::Ojs => OnConflict::Reject,
-            Self::River | Self::Zizq => OnConflict::Ignore,
+            Self::Faktory => Terms::new(StateSet::ALL_BUT_COMPLETED, OnConflict::Reject),
+            Self::Ojs => Terms::new(UniqueScope::Active.states(), OnConflict::Reject),
+            Self::River => Terms::new(UniqueScope::Completed.states(), OnConflict::Ignore),
+            Self::Zizq => Terms::new(UniqueScope::Queued.states(), OnConflict::Ignore),
         }
     }
 

@@ -58,21 +58,10 @@ impl StateSet {
         Self(self.0 & !bit(state))
     }
 
-    /// Adds a state.
-    pub const fn insert(&mut self, state: JobState) {
-        *self = self.with(state);
-    }
-
     /// Whether a job in this state claims its key.
     #[must_use]
     pub const fn contains(self, state: JobState) -> bool {
         self.0 & bit(state) != 0
-    }
-
-    /// The states in either set.
-    #[must_use]
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
     }
 
     /// The states in both sets.
@@ -89,7 +78,7 @@ impl StateSet {
 
     /// Whether every state of `other` is in this set.
     #[must_use]
-    pub const fn is_superset(self, other: Self) -> bool {
+    pub(crate) const fn is_superset(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
@@ -114,6 +103,36 @@ impl StateSet {
     /// The states, in the order of a job's life.
     pub fn iter(self) -> impl Iterator<Item = JobState> + Clone {
         JobState::ALL.into_iter().filter(move |state| self.contains(*state))
+    }
+
+    /// The gap of the set: the states outside it that a job passes through between two states of the set, without an
+    /// operator. Its claim is given up there and taken back later, unless another job took the key in between. The job then
+    /// goes on without a claim. The library allows this, but the author of the set rarely wants it.
+    ///
+    /// ```text
+    /// pending ───┐                         ┌─> completed
+    /// scheduled ─┼─> available ─> running ─┼─> discarded
+    /// retryable ─┘       ^           │     └─> cancelled  (from every state above, too)
+    ///                    └───────────┴─> retryable (error, rescue), scheduled (snooze), available (given back)
+    /// ```
+    ///
+    /// Two kinds of set have no gap, because their end is clear: waiting states with `available` (the
+    /// claim ends when the job starts), and only `scheduled` and `pending` (the claim ends when the job is
+    /// due).
+    #[must_use]
+    pub const fn gap(self) -> Self {
+        const UNTIL_DUE: StateSet = StateSet::of(&[JobState::Pending, JobState::Scheduled]);
+        const UNTIL_START: StateSet = UNTIL_DUE.with(JobState::Available).with(JobState::Retryable);
+        // A job comes from each of these states to each other one, and from pending to all of them.
+        const ROUND: StateSet = UNTIL_START.without(JobState::Pending).with(JobState::Running);
+        const FINAL: StateSet = ROUND.with(JobState::Pending).complement();
+
+        let ends_at_start = UNTIL_START.is_superset(self) && self.contains(JobState::Available);
+        let comes_back = !self.is_disjoint(ROUND) || self.contains(JobState::Pending) && !self.is_disjoint(FINAL);
+        if ends_at_start || UNTIL_DUE.is_superset(self) || !comes_back {
+            return Self::EMPTY;
+        }
+        ROUND.intersection(self.complement())
     }
 
     /// The bitmask as the row stores it, a `smallint`.
@@ -142,16 +161,6 @@ const fn bit(state: JobState) -> u8 {
     }
 }
 
-impl IntoIterator for StateSet {
-    type Item = JobState;
-    type IntoIter = std::vec::IntoIter<JobState>;
-
-    /// The states, in the order of a job's life.
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter().collect::<Vec<_>>().into_iter()
-    }
-}
-
 impl FromIterator<JobState> for StateSet {
     fn from_iter<I: IntoIterator<Item = JobState>>(states: I) -> Self {
         states.into_iter().fold(Self::EMPTY, StateSet::with)
@@ -164,21 +173,9 @@ impl From<JobState> for StateSet {
     }
 }
 
-impl From<&[JobState]> for StateSet {
-    fn from(states: &[JobState]) -> Self {
-        Self::of(states)
-    }
-}
-
 impl<const N: usize> From<[JobState; N]> for StateSet {
     fn from(states: [JobState; N]) -> Self {
         Self::of(&states)
-    }
-}
-
-impl<const N: usize> From<&[JobState; N]> for StateSet {
-    fn from(states: &[JobState; N]) -> Self {
-        Self::of(states)
     }
 }
 
@@ -267,6 +264,8 @@ impl JobState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::UniqueScope;
+    use crate::states::JobState::{Available, Cancelled, Completed, Discarded, Retryable, Running, Scheduled};
 
     #[test]
     fn bits_follow_the_alphabet() {
@@ -304,11 +303,44 @@ mod tests {
 
     #[test]
     fn states_are_added_and_taken_away() {
-        let mut set = StateSet::from([JobState::Running]);
-        set.insert(JobState::Pending);
+        let set = StateSet::from([JobState::Running]).with(JobState::Pending);
         assert!(set.contains(JobState::Pending));
-        assert_eq!(set.without(JobState::Pending), StateSet::from(&[JobState::Running]));
-        assert_eq!(set.union(StateSet::ALL), StateSet::ALL);
+        assert_eq!(set.without(JobState::Pending), StateSet::from(JobState::Running));
         assert!(set.intersection(JobState::Completed.into()).is_empty());
+    }
+
+    fn gap(states: &[JobState]) -> String {
+        StateSet::of(states).gap().to_string()
+    }
+
+    #[test]
+    fn named_scopes_have_no_gap() {
+        for scope in UniqueScope::ALL {
+            assert!(scope.states().gap().is_empty(), "{scope}");
+        }
+    }
+
+    #[test]
+    fn claims_until_due_or_until_start_have_no_gap() {
+        for states in [&[Scheduled][..], &[Available], &[Available, Scheduled], &[Available, Scheduled, Retryable]] {
+            assert_eq!(gap(states), "", "{states:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_is_given_up_and_taken_back_is_a_gap() {
+        assert_eq!(gap(&[Available, Running]), "scheduled, retryable");
+        assert_eq!(gap(&[Available, Running, Scheduled]), "retryable");
+        assert_eq!(gap(&[Available, Scheduled, Retryable, Completed]), "running");
+        assert_eq!(gap(&[Scheduled, Running, Retryable]), "available");
+        assert_eq!(gap(&[Scheduled, Retryable]), "available, running");
+        assert_eq!(gap(&[Running]), "scheduled, available, retryable");
+    }
+
+    #[test]
+    fn pending_and_final_states_are_no_gap() {
+        assert_eq!(gap(&[Available, Scheduled, Retryable, Running]), "");
+        assert_eq!(gap(&[Available, Scheduled, Retryable, Running, Discarded]), "");
+        assert_eq!(gap(&[Completed, Cancelled]), "");
     }
 }

@@ -61,10 +61,12 @@ impl Problem {
     pub(crate) fn of_item(member: &'static str, reason: &str, item: &str) -> Self {
         Self { item: Some(item.to_owned()), ..Self::new(member, reason, "") }
     }
+}
 
-    pub(crate) fn unknown_word(member: &'static str, unknown: &UnknownWord) -> Self {
-        let reason = format!("must be one of {}", unknown.words.join(", "));
-        Self { words: unknown.words, ..Self::of_item(member, &reason, &unknown.given) }
+impl From<UnknownWord> for Problem {
+    fn from(UnknownWord { member, given, words }: UnknownWord) -> Self {
+        let reason = format!("must be one of {}", words.join(", "));
+        Self { words, ..Self::of_item(member, &reason, &given) }
     }
 }
 
@@ -141,8 +143,8 @@ fn lengths_are_within_limits(terms: &Terms) -> Option<Problem> {
     let lengths = [
         ("period", terms.period),
         ("ttl", terms.ttl),
-        ("debounce", update.delay().map(Length::from)),
-        ("max_delay", update.max_delay().map(Length::from)),
+        ("debounce", update.delay.map(Length::from)),
+        ("max_delay", update.max_delay.map(Length::from)),
     ];
     let checked = lengths.into_iter().map(|(member, length)| (member, length.map_or(Ok(()), Length::check)));
     let (member, invalid) = checked
@@ -179,14 +181,14 @@ fn run_again_ends_at_the_start(terms: &Terms) -> Option<Problem> {
 }
 
 fn debounce_has_an_end(terms: &Terms) -> Option<Problem> {
-    let update = terms.changes().filter(|update| update.max_delay().is_none())?;
+    let update = terms.changes().filter(|update| update.max_delay.is_none())?;
     let hint = "give the longest wait, such as 1m: events that never end would hold the job up";
-    Some(Problem::new("debounce", "needs max_delay", hint).with("debounce", Length::from(update.delay()?)))
+    Some(Problem::new("debounce", "needs max_delay", hint).with("debounce", Length::from(update.delay?)))
 }
 
 fn debounce_is_shorter_than_its_end(terms: &Terms) -> Option<Problem> {
     let update = terms.changes()?;
-    let (delay, max_delay) = (update.delay()?, update.max_delay()?);
+    let (delay, max_delay) = (update.delay?, update.max_delay?);
     (delay >= max_delay).then(|| {
         Problem::new("max_delay", "must be longer than debounce", "raise max_delay")
             .with("max_delay", Length::from(max_delay))
@@ -196,12 +198,12 @@ fn debounce_is_shorter_than_its_end(terms: &Terms) -> Option<Problem> {
 
 fn only_arrays_have_items(terms: &Terms) -> Option<Problem> {
     let update = terms.changes()?;
-    let max_items = update.item_limit()?;
+    let max_items = update.max_items?;
     if !(1..=Update::MOST_ITEMS).contains(&max_items) {
         let reason = format!("must be 1 to {}: {max_items}", Update::MOST_ITEMS);
         return Some(Problem::new("max_items", reason, "leave it out for 1000"));
     }
-    (update.args() != UpdateArgs::Append).then(|| {
+    (update.args != UpdateArgs::Append).then(|| {
         let mut problem = Problem::new("max_items", "needs update append", "add it, or remove max_items");
         problem.values.push(("max_items", max_items.to_string()));
         problem
@@ -209,7 +211,7 @@ fn only_arrays_have_items(terms: &Terms) -> Option<Problem> {
 }
 
 fn period_outlasts_the_longest_delay(terms: &Terms) -> Option<Problem> {
-    let (max_delay, period) = (terms.changes()?.max_delay()?, terms.period?);
+    let (max_delay, period) = (terms.changes()?.max_delay?, terms.period?);
     (period.shortest() < max_delay).then(|| {
         Problem::new("max_delay", "must not be longer than period", "raise period, or lower max_delay")
             .with("max_delay", Length::from(max_delay))

@@ -25,14 +25,19 @@ words! {
 ///
 /// // Collect events into one job, which runs 5 seconds after the last one and a minute after the first at the latest.
 /// let update = Update::append().debounce(Duration::from_secs(5), Duration::from_secs(60));
-/// assert_eq!(update.args(), UpdateArgs::Append);
+/// assert_eq!(update.args, UpdateArgs::Append);
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
 pub struct Update {
-    args: UpdateArgs,
-    delay: Option<Duration>,
-    max_delay: Option<Duration>,
-    max_items: Option<u32>,
+    /// How the args change.
+    pub args: UpdateArgs,
+    /// How long after its insert the job is due, where the insert gives no time.
+    pub delay: Option<Duration>,
+    /// How long after its insert the job can be due at most. `None`: duplicates do not move its time.
+    pub max_delay: Option<Duration>,
+    /// The most items of an array, where it is set.
+    pub max_items: Option<u32>,
 }
 
 impl Update {
@@ -60,9 +65,7 @@ impl Update {
         Self::of(UpdateArgs::Append)
     }
 
-    /// Changes the args in this way.
-    #[must_use]
-    pub const fn of(args: UpdateArgs) -> Self {
+    const fn of(args: UpdateArgs) -> Self {
         Self { args, delay: None, max_delay: None, max_items: None }
     }
 
@@ -90,42 +93,6 @@ impl Update {
     pub const fn max_items(mut self, max_items: u32) -> Self {
         self.max_items = Some(max_items);
         self
-    }
-
-    /// The same with these members of a policy, of which a valid policy has `debounce` only beside `max_delay`.
-    #[doc(hidden)]
-    #[must_use]
-    pub const fn with_members(
-        self,
-        debounce: Option<Duration>,
-        max_delay: Option<Duration>,
-        max_items: Option<u32>,
-    ) -> Self {
-        Self { args: self.args, delay: debounce, max_delay, max_items }
-    }
-
-    /// How the args change.
-    #[must_use]
-    pub const fn args(self) -> UpdateArgs {
-        self.args
-    }
-
-    /// How long after its insert the job is due, where the insert gives no time.
-    #[must_use]
-    pub const fn delay(self) -> Option<Duration> {
-        self.delay
-    }
-
-    /// How long after its insert the job can be due at most. `None`: duplicates do not move its time.
-    #[must_use]
-    pub const fn max_delay(self) -> Option<Duration> {
-        self.max_delay
-    }
-
-    /// The most items of an array, where it is set.
-    #[must_use]
-    pub const fn item_limit(self) -> Option<u32> {
-        self.max_items
     }
 }
 

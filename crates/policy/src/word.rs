@@ -5,35 +5,12 @@ use std::fmt;
 /// A word that is none of those that a member of a policy takes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UnknownWord {
-    pub(crate) member: &'static str,
-    pub(crate) given: String,
-    pub(crate) words: &'static [&'static str],
-}
-
-impl UnknownWord {
-    #[doc(hidden)]
-    #[must_use]
-    pub fn new(member: &'static str, given: &str, words: &'static [&'static str]) -> Self {
-        Self { member, given: given.to_owned(), words }
-    }
-
     /// The member, such as `scope`; `state` for the name of a state.
-    #[must_use]
-    pub const fn member(&self) -> &'static str {
-        self.member
-    }
-
+    pub member: &'static str,
     /// The word as given.
-    #[must_use]
-    pub fn given(&self) -> &str {
-        &self.given
-    }
-
+    pub given: String,
     /// The words that the member takes.
-    #[must_use]
-    pub const fn words(&self) -> &'static [&'static str] {
-        self.words
-    }
+    pub words: &'static [&'static str],
 }
 
 impl fmt::Display for UnknownWord {
@@ -79,7 +56,8 @@ macro_rules! words {
 
             fn from_str(given: &str) -> Result<Self, Self::Err> {
                 let word = Self::ALL.into_iter().find(|word| word.as_str() == given);
-                word.ok_or_else(|| $crate::UnknownWord::new($member, given, &[$($word),+]))
+                let unknown = || $crate::UnknownWord { member: $member, given: given.to_owned(), words: &[$($word),+] };
+                word.ok_or_else(unknown)
             }
         }
 

@@ -228,7 +228,7 @@ pub(in crate::client) fn needs_clock(options: &InsertOptions, defaults: &InsertO
 /// A job that is due after the longest delay of its policy could never be pushed. The database checks a `scheduled_at`.
 fn check_max_delay(row: &NewRow) -> Result<()> {
     let updates = row.claim.as_ref().filter(|claim| claim.on_conflict == OnConflict::Update);
-    match (updates.and_then(|claim| claim.update.max_delay()), row.delay) {
+    match (updates.and_then(|claim| claim.update.max_delay), row.delay) {
         (Some(max_delay), Some(delay)) if delay >= max_delay => Err(Error::InvalidPolicy {
             field: "max_delay",
             problem: format!(

@@ -57,9 +57,9 @@ impl NewRow {
     /// What an update changes, as `update_terms` in SQL.
     pub(super) fn changes(&self) -> Option<Value> {
         let update = self.claim.as_ref().filter(|claim| claim.on_conflict == OnConflict::Update)?.update;
-        let max_delay = update.max_delay().map(|length| format!("{} microseconds", length.as_micros()));
-        let max_items = update.item_limit().unwrap_or(Update::DEFAULT_MAX_ITEMS);
-        Some(json!({ "args": update.args(), "max_delay": max_delay, "max_items": max_items }))
+        let max_delay = update.max_delay.map(|length| format!("{} microseconds", length.as_micros()));
+        let max_items = update.max_items.unwrap_or(Update::DEFAULT_MAX_ITEMS);
+        Some(json!({ "args": update.args, "max_delay": max_delay, "max_items": max_items }))
     }
 
     /// The job while a worker runs it, which began at this time.

@@ -1,7 +1,7 @@
 //! Policy documents: what is accepted, and how each mistake is named.
 
 use serde_json::json;
-use uniqueue_policy::{StateSet, UniqueScope};
+use uniqueue_policy::{StateSet, UniqueScope, Update};
 
 use super::*;
 

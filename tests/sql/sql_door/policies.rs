@@ -79,8 +79,8 @@ pub(super) fn read_in_rust(document: &Value) -> Result<String, String> {
     let mut terms = claim.on_conflict.to_string();
     if claim.on_conflict == OnConflict::Update {
         let update = claim.update;
-        let max_delay = update.max_delay().unwrap_or_default().as_micros();
-        terms += &format!(" {} {max_delay} {}", update.args(), update.item_limit().unwrap_or(1_000));
+        let max_delay = update.max_delay.unwrap_or_default().as_micros();
+        terms += &format!(" {} {max_delay} {}", update.args, update.max_items.unwrap_or(1_000));
     }
     Ok(format!(
         "{} {:?} {:?} {} {} {} {}",

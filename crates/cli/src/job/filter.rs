@@ -191,7 +191,7 @@ impl FilterArguments {
 
     /// The states to select. `None` means all.
     pub(super) fn states(&self) -> Option<StateSet> {
-        self.conditions.states.as_deref().map(StateSet::from)
+        self.conditions.states.as_deref().map(StateSet::of)
     }
 
     /// The filter, with times relative to the database's time. Without conditions it selects all jobs.
