@@ -18,6 +18,7 @@ mod runners;
 mod running;
 mod statement;
 mod stats;
+mod thousands;
 mod waiting_insert;
 mod why;
 
@@ -41,6 +42,7 @@ pub use self::relatives::JobChild;
 pub use self::runners::{QueueRetention, RunnerInfo, RunnerQueue};
 pub use self::running::{RunningJobInfo, StuckJob};
 pub use self::stats::{Finished, Percentiles, Rates, Stats};
+pub use self::thousands::thousands;
 pub use self::waiting_insert::WaitingInsert;
 pub use self::why::{FirstJob, Obstacle, ObstacleCode};
 

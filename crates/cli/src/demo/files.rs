@@ -1,7 +1,7 @@
 //! The files under a path.
 
 use std::ffi::OsString;
-use std::fs::{self, FileType};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -101,21 +101,15 @@ impl FoundFiles {
                         waiting.push(path);
                     }
                 }
-                Ok((kind, _)) => self.left_out.count(kind),
+                // Links are not followed.
+                Ok((kind, _)) if kind.is_symlink() => self.left_out.symbolic_links += 1,
+                Ok(_) => self.left_out.special_files += 1,
             }
         }
     }
 }
 
 impl LeftOut {
-    fn count(&mut self, kind: FileType) {
-        if kind.is_symlink() {
-            self.symbolic_links += 1;
-        } else {
-            self.special_files += 1;
-        }
-    }
-
     fn cannot_read(&mut self, path: &Path, error: &std::io::Error) {
         self.unreadable.push(format!("{}: {error}", percent::encode(path)));
     }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use clap::Args;
+use serde::Serialize;
 use time::OffsetDateTime;
 use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
 use uniqueue_admin::{Admin, Obstacle};
 
 use super::filter::FilterArguments;
-use super::why::JobAndWhy;
 use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
 use crate::given::Given;
@@ -63,6 +63,14 @@ Examples:
 
 Exit codes:
   0    listed, even if no job matched";
+
+/// A job with what keeps it from starting, as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct JobAndWhy<'a> {
+    #[serde(flatten)]
+    job: &'a JobRow,
+    why: Option<&'a Obstacle>,
+}
 
 /// Prints a page.
 pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {

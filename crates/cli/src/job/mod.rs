@@ -14,7 +14,6 @@ pub(crate) mod list;
 mod show;
 mod verb;
 mod wait;
-mod why;
 
 use clap::{Args, Subcommand};
 use uniqueue_admin::JobVerb;

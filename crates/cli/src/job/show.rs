@@ -5,11 +5,10 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use uniqueue::json::indent_json;
 use uniqueue::{AttemptError, Client, JobId, JobParent, JobRow, JobState};
-use uniqueue_admin::{Admin, JobChild, Obstacle};
+use uniqueue_admin::{Admin, JobChild, Obstacle, ObstacleCode};
 
 use super::id_argument::{IdArgument, Named};
 use super::list::{state_style, time_in_state};
-use super::why;
 use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
 use crate::group_text::add_group;
@@ -113,7 +112,7 @@ async fn text(client: &Client, job: &JobRow, now: OffsetDateTime) -> Result<Stri
     record.optional_field("progress", job.progress.as_ref().map(ToString::to_string));
     let (parents, children) = relatives(client, job.id).await?;
     let relatives = family(&parents, &children);
-    let mut text = format!("{}\n{}{relatives}", record.draw(), why::text(&Admin::new(client).why(job.id).await?));
+    let mut text = format!("{}\n{}{relatives}", record.draw(), why(&Admin::new(client).why(job.id).await?));
     let mut part = |title: &str, json: &str| {
         let lines = indent_json(json);
         let lines = lines.lines().map(|line| format!("{INDENT}{}\n", printable(line)));
@@ -246,4 +245,20 @@ fn family(parents: &[JobParent], children: &[JobChild]) -> String {
         false => format!("\n{}\n{}", paint(Style::Strong, title), table.text_without_count()),
     };
     part("runs after", parents.table()) + &part(&title, children.table())
+}
+
+/// A part of `job show`: each obstacle, and below it what to do. Empty for a job that runs or is final.
+fn why(obstacles: &[Obstacle]) -> String {
+    let waits = |obstacle: &&Obstacle| !matches!(obstacle.code, ObstacleCode::Final | ObstacleCode::Running);
+    let mut text = String::new();
+    for obstacle in obstacles.iter().filter(waits) {
+        text.push_str(&format!("  {}\n", printable(&obstacle.reason)));
+        if let Some(remedy) = &obstacle.remedy {
+            text.push_str(&format!("    {}\n", paint(Style::Faint, &printable(remedy))));
+        }
+    }
+    match text.is_empty() {
+        true => text,
+        false => format!("\n{}\n{text}", paint(Style::Strong, "why it waits")),
+    }
 }

@@ -1,34 +1,32 @@
 //! Everything that a command prints: text, tables, records and JSON, and questions and progress on standard error.
 
 mod answer;
-mod bar;
-mod confirm;
 mod paint;
 mod pasted;
 mod printable;
 mod record;
 mod table;
+mod terminal;
 mod time;
 mod wrap;
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use indicatif::HumanCount;
 use serde::Serialize;
 use uniqueue::JobCount;
 
 pub(crate) use self::answer::{Answer, Body, Form, Page};
-pub(crate) use self::bar::Bar;
-pub(crate) use self::confirm::confirm;
 pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint, paint_error};
 pub(crate) use self::pasted::{next_page, own_command, shell_word};
 pub(crate) use self::printable::{printable, without_urls};
 pub(crate) use self::record::{Cell, Record};
 pub(crate) use self::table::{Column, List, Table, cut};
+pub(crate) use self::terminal::{Bar, confirm};
 pub(crate) use self::time::{format_relative, format_time};
 pub(crate) use self::wrap::{stderr_width, width, wrap, wrap_lines};
 pub(crate) use uniqueue::format_duration;
+pub(crate) use uniqueue_admin::thousands as count;
 
 use crate::exit::Failure;
 
@@ -86,11 +84,6 @@ pub(crate) fn json_lines<T: Serialize>(values: impl IntoIterator<Item = T>) -> R
 
 fn no_json(error: serde_json::Error) -> Failure {
     Failure::environment("cannot write JSON", "report this", error.into())
-}
-
-/// Writes a count with thousands separators.
-pub(crate) fn count(number: u64) -> String {
-    HumanCount(number).to_string()
 }
 
 /// Writes a number of jobs: `12,345`, an estimate as `~537 k`, a lower bound as `> 10 k`.

@@ -1,9 +1,7 @@
 //! `uniqueue queue pause|resume|hold`.
 
 use clap::Args;
-use serde::Serialize;
 use serde_json::{Value, json};
-use uniqueue::QueueSettings;
 
 use super::set::{note_unknown_queue, print_settings};
 use crate::database::{DatabaseArguments, ask};
@@ -103,7 +101,7 @@ pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure>
             let pause = reason.as_ref().map_or_else(|| queue.pause(), |reason| queue.pause_because(reason));
             let settings = pause.actor(own_name()).tx(&mut tx).await?;
             tx.commit().await?;
-            print_change(&settings, before.paused_at.is_none(), form.json, |settings| {
+            print_settings(&settings, Some(before.paused_at.is_none()), form.json, |settings| {
                 match (before.paused_at, settings.paused_at) {
                     (Some(since), _) => format!("was paused already, since {}", format_time(since)),
                     (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
@@ -139,7 +137,7 @@ pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failur
             let settings = client.queue(name).resume().actor(own_name()).tx(&mut tx).await?;
             tx.commit().await?;
             let changed = before.paused_at.is_some() || before.held_until.is_some();
-            print_change(&settings, changed, form.json, |_| {
+            print_settings(&settings, Some(changed), form.json, |_| {
                 if changed { "is resumed".to_owned() } else { "was not paused".to_owned() }
             })?;
         }
@@ -162,7 +160,7 @@ pub(super) async fn hold(arguments: HoldArguments) -> Result<Verdict, Failure> {
             }
             None => {
                 let settings = handle.hold(hold_for).actor(own_name()).await?;
-                print_settings(&settings, form.json, |settings| match settings.held_until {
+                print_settings(&settings, None, form.json, |settings| match settings.held_until {
                     Some(until) => format!("is held until {}; running jobs are finished", format_time(until)),
                     None => "is not held".to_owned(),
                 })?;
@@ -172,27 +170,6 @@ pub(super) async fn hold(arguments: HoldArguments) -> Result<Verdict, Failure> {
         Ok(Verdict::Fine)
     })
     .await
-}
-
-/// The settings of a queue, and whether the command changed them.
-#[derive(Serialize)]
-struct Changed<'a> {
-    #[serde(flatten)]
-    settings: &'a QueueSettings,
-    changed: bool,
-}
-
-/// Prints the settings of a queue, and with JSON whether the command changed them.
-fn print_change(
-    settings: &QueueSettings,
-    changed: bool,
-    json: bool,
-    text: impl Fn(&QueueSettings) -> String,
-) -> Result<(), Failure> {
-    match json {
-        true => output::print_json_line(&Changed { settings, changed }),
-        false => print_settings(settings, false, text),
-    }
 }
 
 /// Prints what a command did to a group.

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use serde_json::{Value, json};
 use uniqueue::{Client, JobState, Keep, QueueChanges, QueueSettings, Rate};
 use uniqueue_admin::{Admin, QueueInfo};
@@ -308,10 +309,10 @@ async fn set(
         let queue = client.queue(name);
         let before = queue.settings().await?;
         if changes.is_empty() {
-            print_settings(&before, form.json, text)?;
+            print_settings(&before, None, form.json, text)?;
             return Ok(Verdict::Fine);
         }
-        print_settings(&queue.set(changes).actor(own_name()).await?, form.json, text)?;
+        print_settings(&queue.set(changes).actor(own_name()).await?, None, form.json, text)?;
         note_unknown_queue(client, &before).await;
         Ok(Verdict::Fine)
     })
@@ -336,14 +337,22 @@ pub(super) async fn note_unknown_queue(client: &Client, before: &QueueSettings) 
     }
 }
 
-/// Prints the settings of a queue.
+/// Prints the settings of a queue, and with JSON whether the command changed them where that is known.
 pub(super) fn print_settings(
     settings: &QueueSettings,
+    changed: Option<bool>,
     json: bool,
     text: impl Fn(&QueueSettings) -> String,
 ) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Settings<'a> {
+        #[serde(flatten)]
+        settings: &'a QueueSettings,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        changed: Option<bool>,
+    }
     if json {
-        return output::print_json_line(settings);
+        return output::print_json_line(&Settings { settings, changed });
     }
     output::print_message(&format!("queue {} {}\n", printable(settings.name.as_str()), text(settings)))
 }

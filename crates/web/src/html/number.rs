@@ -2,18 +2,7 @@
 
 use uniqueue::JobCount;
 
-/// A number with its thousands apart.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+pub(crate) use uniqueue_admin::thousands as grouped;
 
 /// A number of jobs. The sign before it says whether it is an estimate or a lower bound.
 pub(crate) fn count(count: JobCount) -> String {
@@ -45,10 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousands_stand_apart() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(999), "999");
-        assert_eq!(grouped(1_234_567), "1,234,567");
+    fn numbers_are_exact_or_say_what_they_are() {
         assert_eq!(
             [JobCount::Exactly(9_719), JobCount::About(537_261), JobCount::AtLeast(10_000)].map(count),
             ["9,719", "~537 k", "> 10 k"]

@@ -3,10 +3,10 @@
 use uniqueue::{Client, JobCount, JobFilter, JobId, JobRow};
 use uniqueue_admin::JobVerb;
 
-use super::report::{Preview, Progress, SAMPLE, Unchanged, describe_count, job_count, print_outcome, unchanged_lines};
+use super::report::{Preview, Progress, SAMPLE, Unchanged, answer, describe_count, job_count, unchanged_lines};
 use crate::exit::{Failure, Verdict};
 use crate::job::list;
-use crate::output::{self, Bar};
+use crate::output::{self, Answer, Bar, Form};
 use crate::own_name::own_name;
 
 /// The number of jobs up to which a filter's jobs are counted before they are changed.
@@ -20,35 +20,27 @@ pub(super) struct FilteredChange<'a> {
     /// The filter as on the command line.
     pub(super) described: String,
     pub(super) limit: Option<u32>,
-    pub(super) json: bool,
+    pub(super) form: Form,
     /// The ids that the filter names, to be changed in one statement. `None`: batch by batch.
     pub(super) graph: Option<Vec<JobId>>,
 }
 
 impl FilteredChange<'_> {
     /// Counts the jobs that would be changed, shows the first of them, and lists the given ones that would not.
-    pub(super) async fn preview(&self, unchanged: &[Unchanged]) -> Result<Verdict, Failure> {
+    pub(super) async fn preview(&self, unchanged: &[Unchanged]) -> Result<Answer, Failure> {
         let verdict = if unchanged.is_empty() { Verdict::Fine } else { Verdict::NotFine };
         let jobs = self.count().await?;
         let sample = self.sample().await?;
-        if self.json {
-            output::print_json(&Preview {
-                verb: self.verb.words().name,
-                dry_run: true,
-                jobs,
-                sample: &sample,
-                unchanged,
-            })?;
-            return Ok(verdict);
-        }
-        if !sample.is_empty() {
-            output::print(&list::table(&sample, None, self.client.database_time().await?).text())?;
-        }
+        let shown = match sample.is_empty() {
+            true => String::new(),
+            false => list::table(&sample, None, self.client.database_time().await?).text(),
+        };
         let passive = self.verb.words().passive;
         let with = if self.graph.is_some() { format!(" with {}", self.described) } else { String::new() };
         let summary = format!("{} would {passive}{with}; nothing was changed\n", describe_count(jobs));
-        output::print_message(&format!("{summary}{}", unchanged_lines(unchanged)))?;
-        Ok(verdict)
+        let text = format!("{shown}{}", output::wrapped(&format!("{summary}{}", unchanged_lines(unchanged))));
+        let preview = Preview { verb: self.verb.words().name, dry_run: true, jobs, sample: &sample, unchanged };
+        Ok(self.form.object(&preview, |_| text)?.verdict(verdict))
     }
 
     /// Asks for confirmation, and changes the jobs. `unchanged`: given jobs that are not among them.
@@ -57,16 +49,15 @@ impl FilteredChange<'_> {
         yes: bool,
         progress: &Progress,
         unchanged: Vec<Unchanged>,
-    ) -> Result<Verdict, Failure> {
+    ) -> Result<Answer, Failure> {
         let words = self.verb.words();
         let jobs = self.count().await?;
         if jobs.counted() == 0 {
             // A job that is inserted from now on was not in the question.
-            return print_outcome(&progress.outcome(self.verb, unchanged), words, self.json);
+            return answer(&progress.outcome(self.verb, unchanged), words, &self.form);
         }
         if !yes && !self.is_confirmed(jobs)? {
-            output::print("nothing was changed\n")?;
-            return Ok(Verdict::NotFine);
+            return Ok(Answer::of("nothing was changed\n".to_owned()).verdict(Verdict::NotFine));
         }
         let bar = Bar::new(words.present, jobs.is_exact().then(|| jobs.counted()));
         let change = match &self.graph {
@@ -83,7 +74,7 @@ impl FilteredChange<'_> {
             ),
         })?;
         drop(bar);
-        print_outcome(&progress.outcome(self.verb, unchanged), words, self.json)
+        answer(&progress.outcome(self.verb, unchanged), words, &self.form)
     }
 
     fn is_confirmed(&self, jobs: JobCount) -> Result<bool, Failure> {

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use uniqueue::{Client, JobFilter, JobId, JobState};
 use uniqueue_admin::JobVerb;
 
-use super::report::{Progress, Unchanged, print_outcome};
-use crate::exit::{Failure, Verdict};
+use super::report::{Progress, Unchanged, answer};
+use crate::exit::Failure;
+use crate::output::{Answer, Form};
 use crate::own_name::own_name;
 
 /// The number of jobs that one look-up reads.
@@ -19,9 +20,9 @@ pub(super) async fn change(
     client: &Client,
     verb: JobVerb,
     ids: &[JobId],
-    json: bool,
+    form: &Form,
     progress: &Progress,
-) -> Result<Verdict, Failure> {
+) -> Result<Answer, Failure> {
     let changed = progress.follow(verb.change(client, ids).actor(own_name()), None).await?;
     let refused = progress.refused();
     let is_refused = |id: &JobId| refused.iter().any(|refused| refused.id == *id);
@@ -33,7 +34,7 @@ pub(super) async fn change(
         reason(found.get(id), verb, *id).unwrap_or_else(was_unsuitable)
     });
     let unchanged = unchanged.collect();
-    print_outcome(&progress.outcome(verb, unchanged), verb.words(), json)
+    answer(&progress.outcome(verb, unchanged), verb.words(), form)
 }
 
 /// The jobs that cannot be changed now.

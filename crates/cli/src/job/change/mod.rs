@@ -24,6 +24,7 @@ use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
 use crate::interrupt::or_interrupted;
 use crate::job::filter::FilterArguments;
+use crate::output::{Answer, Form};
 use crate::time_argument::TimeArgument;
 
 /// Changes jobs, or reports which it would change.
@@ -63,14 +64,14 @@ async fn run_for(
     };
     or_interrupted(left, async {
         let database = arguments.database.clone();
-        ask(&database, async |client, _| {
+        ask(&database, async |client, form| {
             let verb = match to {
                 Some(to) => JobVerb::Reschedule(to.at(client.database_time().await?)),
                 None => verb,
             };
             match reach {
-                Reach::Given => change(verb, arguments, client, &progress).await,
-                Reach::Graph => change_graph(verb, arguments, client, &progress).await,
+                Reach::Given => change(verb, arguments, client, form, &progress).await,
+                Reach::Graph => change_graph(verb, arguments, client, form, &progress).await,
             }
         })
         .await
@@ -97,8 +98,9 @@ async fn change_graph(
     verb: JobVerb,
     arguments: ChangeArguments,
     client: &Client,
+    form: Form,
     progress: &Progress,
-) -> Result<Verdict, Failure> {
+) -> Result<Answer, Failure> {
     let mut described =
         format!("--graph {}", arguments.ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
     let graph: Vec<JobId> = match verb {
@@ -119,7 +121,7 @@ async fn change_graph(
         filter: JobFilter::new().ids(&graph).states(verb.states()),
         described,
         limit: None,
-        json: arguments.database.json,
+        form,
         graph: Some(graph),
     };
     let missing = by_id::missing(client, &arguments.ids).await?;
@@ -130,18 +132,18 @@ async fn change(
     verb: JobVerb,
     arguments: ChangeArguments,
     client: &Client,
+    form: Form,
     progress: &Progress,
-) -> Result<Verdict, Failure> {
-    let ChangeArguments { ids, filter, all: _, limit, dry_run, yes, database: DatabaseArguments { json, .. } } =
-        arguments;
+) -> Result<Answer, Failure> {
+    let ChangeArguments { ids, filter, all: _, limit, dry_run, yes, database: _ } = arguments;
     if !ids.is_empty() && !dry_run {
-        return by_id::change(client, verb, &ids, json, progress).await;
+        return by_id::change(client, verb, &ids, &form, progress).await;
     }
     if !ids.is_empty() {
         let filter = JobFilter::new().ids(&ids).states(verb.states());
         let unchanged = by_id::unchanged(client, verb, &ids).await?;
         let described = String::new();
-        return FilteredChange { client, verb, filter, described, limit, json, graph: None }.preview(&unchanged).await;
+        return FilteredChange { client, verb, filter, described, limit, form, graph: None }.preview(&unchanged).await;
     }
     let states = match filter.states() {
         Some(states) => states.intersection(verb.states()),
@@ -158,7 +160,7 @@ async fn change(
     if let Some(limit) = limit {
         filter = filter.limit(limit);
     }
-    let change = FilteredChange { client, verb, filter, described, limit, json, graph: None };
+    let change = FilteredChange { client, verb, filter, described, limit, form, graph: None };
     if dry_run { change.preview(&[]).await } else { change.run(yes, progress, Vec::new()).await }
 }
 

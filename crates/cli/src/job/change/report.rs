@@ -8,7 +8,7 @@ use uniqueue::{Change, JobCount, JobId, JobRow, RefusedRetry};
 use uniqueue_admin::{JobVerb, VerbWords};
 
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, Bar};
+use crate::output::{self, Answer, Bar, Form};
 
 /// How many jobs a preview or an outcome shows.
 pub(super) const SAMPLE: u32 = 5;
@@ -101,14 +101,10 @@ impl Unchanged {
     }
 }
 
-/// Prints an outcome. It is fine if every job was changed as asked.
-pub(super) fn print_outcome(outcome: &Outcome, words: VerbWords, json: bool) -> Result<Verdict, Failure> {
+/// The answer of a change. It is fine if every job was changed as asked.
+pub(super) fn answer(outcome: &Outcome, words: VerbWords, form: &Form) -> Result<Answer, Failure> {
     let Outcome { verb: _, changed, discarded, unchanged } = outcome;
     let verdict = if discarded.is_empty() && unchanged.is_empty() { Verdict::Fine } else { Verdict::NotFine };
-    if json {
-        output::print_json(outcome)?;
-        return Ok(verdict);
-    }
     let mut text = format!("{} {}\n", words.past, job_count(*changed));
     if !discarded.is_empty() {
         let shown: Vec<_> = discarded.iter().take(SAMPLE as usize).map(JobId::to_string).collect();
@@ -117,8 +113,7 @@ pub(super) fn print_outcome(outcome: &Outcome, words: VerbWords, json: bool) -> 
         text.push_str(&format!("discarded {jobs}, because another job holds the unique key: {shown}{more}\n"));
     }
     text.push_str(&unchanged_lines(unchanged));
-    output::print_message(&text)?;
-    Ok(verdict)
+    Ok(form.message(outcome, text)?.verdict(verdict))
 }
 
 /// A line for each job that was not changed.

@@ -1,7 +1,6 @@
 //! One job: its history, its args, its claim, and what can be done with it.
 
 mod actions;
-mod claim;
 mod relatives;
 mod timeline;
 
@@ -12,8 +11,6 @@ use uniqueue::{Duplicate, JobId, JobRow};
 use uniqueue_admin::{Admin, Obstacle};
 
 use self::actions::actions;
-pub(crate) use self::actions::{JobPath, change, delete};
-use self::claim::claim;
 use self::relatives::Relatives;
 use self::timeline::{errors, has_failed, timeline};
 use super::explain::made_from;
@@ -21,9 +18,14 @@ use super::groups::group_url;
 use super::key::held;
 use crate::failure::Failure;
 use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, Shown, ago, at, cli, document, job_link, json, plain, state, why};
+use crate::html::{
+    Document, Hostile, Shown, Start, ago, at, cli, document, grouped, job_link, json, key_link, plain, state, why,
+};
 use crate::page::{LOOK_UP, Page};
+use crate::pages::explain::MADE_FROM;
 use crate::shared::Timed;
+
+pub(crate) use self::actions::{JobPath, change, delete};
 
 /// The most bytes of HTML of each part of a job. With all of them the page has less than 100 KB.
 const ARGS: usize = 24_000;
@@ -142,6 +144,54 @@ fn facts(page: &Page, job: &JobRow, now: OffsetDateTime) -> Markup {
                 @if let Some(worker) = job.worker { dt { "Runner" } dd.mono { (worker) } }
                 dt { "Run" } dd { (job.run) }
                 @if let Some(other) = job.replaced_by { dt { "Replaced by" } dd { (job_link(page, other)) } }
+            }
+        }
+    }
+}
+
+pub(super) fn claim(
+    page: &Page,
+    job: &JobRow,
+    key: &str,
+    made_from: Option<&str>,
+    holder: Option<&Duplicate>,
+    now: OffsetDateTime,
+) -> Markup {
+    html! {
+        section.panel {
+            h2 { "Unique key" }
+            @if let Some(text) = made_from { p.mono { (Start(text, MADE_FROM)) } }
+            p class=[made_from.map(|_| "note")] { (key_link(page, key)) }
+            dl.facts {
+                dt { "Claim" }
+                dd {
+                    @match holder {
+                        Some(holder) if holder.holder == job.id => { b { "This job holds the key." } " It is free " (holder.frees()) "." }
+                        Some(holder) => {
+                            b { "Another job holds the key: " } (job_link(page, holder.holder)) " " (state(holder.holder_state))
+                            ". It is free " (holder.frees()) "."
+                        }
+                        None => "The key is free: no job holds it."
+                    }
+                }
+                dt { "States" }
+                dd {
+                    @match job.unique_states {
+                        Some(states) if states.is_empty() => "none: it has given up its claim for good",
+                        Some(states) => (states),
+                        None => "none",
+                    }
+                    @if job.until_start { "; until a worker fetches it" }
+                }
+                @if let Some(until) = job.unique_until { dt { "Until" } dd { (at(until)) " · " (ago(until, now)) } }
+                @if let Some(last) = job.updated_at {
+                    dt { "Updated" }
+                    dd {
+                        @if job.updates == 1 { "once by a duplicate, " } @else { (grouped(u64::from(job.updates))) " times by duplicates, last " }
+                        (ago(last, now))
+                        @if let Some(id) = job.updated_by { ", by the insert with id " span.mono { (id) } }
+                    }
+                }
             }
         }
     }
