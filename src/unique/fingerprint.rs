@@ -13,12 +13,12 @@ pub struct Subject<'a> {
     pub kind: &'a str,
     /// The queue it goes to.
     pub queue: &'a str,
-    /// Its payload. Not read unless [`needs_args`](crate::UniquePolicy::needs_args).
+    /// Its payload. Not read unless the policy's key depends on it.
     pub args: &'a Value,
     /// Its metadata, an object.
     pub meta: &'a Value,
     /// The time that decides the window: `scheduled_at` where it is set, otherwise the
-    /// *database's* now. Not read unless [`needs_clock`](crate::UniquePolicy::needs_clock).
+    /// *database's* now. Not read unless the policy has a window.
     pub window_at: Option<OffsetDateTime>,
 }
 

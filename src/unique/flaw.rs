@@ -1,6 +1,6 @@
 //! The errors of policies.
 
-use uniqueue_policy::{InvalidLength, Problem, UnknownWord};
+use uniqueue_policy::{InvalidLength, Problem};
 
 use crate::error::{Error, Result};
 
@@ -16,17 +16,11 @@ pub(crate) fn require<T: Into<String>>(holds: bool, field: &'static str, problem
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
+        if let ("state", Some(given)) = (problem.member, &problem.item) {
+            return Error::UnknownState { given: given.clone() };
+        }
         let hint = if problem.hint.is_empty() { String::new() } else { format!("; hint: {}", problem.hint) };
         invalid(problem.member, format!("{problem}{hint}"))
-    }
-}
-
-impl From<UnknownWord> for Error {
-    fn from(unknown: UnknownWord) -> Self {
-        match unknown.member {
-            "state" => Error::UnknownState { given: unknown.given },
-            member => invalid(member, Problem::from(unknown).to_string()),
-        }
     }
 }
 

@@ -56,5 +56,5 @@ pub use raw_key::{MAX_KEY_BYTES, UniqueKey};
 pub(crate) use select::named_args;
 #[doc(inline)]
 pub use uniqueue_policy::{
-    InsertOutcome, OnConflict, OnReentry, StateSet, UniqueScope, UnknownWord, Until, Update, UpdateArgs,
+    InsertOutcome, OnConflict, OnReentry, Problem, StateSet, UniqueScope, Until, Update, UpdateArgs,
 };

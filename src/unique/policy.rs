@@ -163,21 +163,18 @@ impl UniquePolicy {
 
     terms_setters!();
 
-    /// Whether the key depends on the time, so that [`Subject::window_at`](crate::Subject::window_at) must be set.
-    #[must_use]
-    pub const fn needs_clock(&self) -> bool {
+    /// Whether the key depends on the time, so that the subject's `window_at` must be set.
+    pub(crate) const fn needs_clock(&self) -> bool {
         self.terms.window.is_some() && self.is_enforced
     }
 
     /// Whether the key depends on the args.
-    #[must_use]
-    pub const fn needs_args(&self) -> bool {
+    pub(crate) const fn needs_args(&self) -> bool {
         !matches!(self.parts.args, KeyArgs::None)
     }
 
     /// Whether the key depends on the metadata.
-    #[must_use]
-    pub const fn needs_meta(&self) -> bool {
+    pub(crate) const fn needs_meta(&self) -> bool {
         self.parts.meta.is_some()
     }
 

@@ -12,11 +12,11 @@ use crate::conflict::{OnConflict, OnReentry, Until};
 use crate::key_parts::{KeyArgs, KeyParts, Part};
 use crate::length::{InvalidLength, Length};
 use crate::read_length::{exact, exact_window};
-use crate::scope::{Preset, UniqueScope};
+use crate::scope::UniqueScope;
 use crate::states::{JobState, StateSet};
-use crate::terms::{Problem, Terms};
+use crate::terms::{Preset, Terms};
 use crate::update::{Update, UpdateArgs};
-use crate::word::UnknownWord;
+use crate::word::Problem;
 
 type Read = for<'a> fn(&mut Members<'a>, &mut Value<'_, 'a>);
 
@@ -149,16 +149,15 @@ impl<'a> Value<'_, 'a> {
 
     fn keys(&mut self) -> Option<Vec<&'a str>> {
         let member = self.member;
-        let unknown = |given: &str| UnknownWord { member, given: given.to_owned(), words: &KEYS };
         self.items(|key| match KEYS.contains(&key) {
             true => Ok(key),
-            false => Err(unknown(key).into()),
+            false => Err(Problem::unknown_word(member, key, &KEYS)),
         })
     }
 
     fn states(&mut self) -> Option<StateSet> {
         let member = self.member;
-        let state = |word: &str| JobState::of_policy(word).map_err(|unknown| Problem { member, ..unknown.into() });
+        let state = |word: &str| JobState::of_policy(word).map_err(|unknown| Problem { member, ..unknown });
         self.items(state).map(StateSet::from_iter)
     }
 
@@ -175,9 +174,9 @@ impl<'a> Value<'_, 'a> {
         if *self.given == Given::Null { None } else { self.items(part) }
     }
 
-    fn word<W: FromStr<Err = UnknownWord>>(&mut self) -> Option<W> {
+    fn word<W: FromStr<Err = Problem>>(&mut self) -> Option<W> {
         let read = self.text()?.parse();
-        read.map_err(|unknown: UnknownWord| self.problems.push(unknown.into())).ok()
+        read.map_err(|unknown| self.problems.push(unknown)).ok()
     }
 
     fn length<T>(&mut self, read: impl Fn(&str) -> Result<T, InvalidLength>) -> Option<T> {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::conflict::OnConflict;
-use crate::terms::{Problem, Terms};
+use crate::terms::Terms;
 use crate::update::UpdateArgs;
+use crate::word::Problem;
 
 /// The most segments of a JSON Pointer: no value nests deeper than `serde_json` reads back.
 const MOST_SEGMENTS: usize = 127;

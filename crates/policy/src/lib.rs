@@ -23,11 +23,11 @@ pub use document::{Given, Policy};
 pub use key_parts::{KeyArgs, KeyParts, Part};
 pub use length::{InvalidLength, LONGEST, Length, check_window};
 pub use read_length::{exact, exact_window};
-pub use scope::{Preset, UniqueScope};
+pub use scope::UniqueScope;
 pub use states::{JobState, StateSet};
-pub use terms::{Problem, Terms};
+pub use terms::{Preset, Terms};
 pub use update::{Update, UpdateArgs};
-pub use word::UnknownWord;
+pub use word::Problem;
 
 #[cfg(feature = "serde")]
 #[doc(hidden)]

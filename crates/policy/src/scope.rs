@@ -1,8 +1,6 @@
-//! Common sets of states, and the queues whose defaults a policy can start from.
+//! Common sets of states.
 
-use crate::conflict::OnConflict;
 use crate::states::{JobState, StateSet};
-use crate::terms::Terms;
 
 words! {
     member "scope";
@@ -50,45 +48,6 @@ impl UniqueScope {
 impl From<UniqueScope> for StateSet {
     fn from(scope: UniqueScope) -> Self {
         scope.states()
-    }
-}
-
-words! {
-    member "like";
-
-    /// A queue whose defaults stand where a policy has no member of its own.
-    pub enum Preset {
-        /// Faktory, whose `unique_for` is the policy's `ttl`.
-        Faktory = "faktory",
-        /// The Open Job Spec.
-        Ojs = "ojs",
-        /// River, whose defaults alone enforce nothing.
-        River = "river",
-        /// Zizq.
-        Zizq = "zizq",
-    }
-}
-
-impl Preset {
-    /// The states in which a job claims its key, and the answer to a duplicate.
-    #[must_use]
-    pub const fn terms(self) -> Terms {
-        match self {
-            Self::Faktory => Terms::new(StateSet::ALL_BUT_COMPLETED, OnConflict::Reject),
-            Self::Ojs => Terms::new(UniqueScope::Active.states(), OnConflict::Reject),
-            Self::River => Terms::new(UniqueScope::Completed.states(), OnConflict::Ignore),
-            Self::Zizq => Terms::new(UniqueScope::Queued.states(), OnConflict::Ignore),
-        }
-    }
-
-    /// The parts that the key is made from, as a document's `keys` name it.
-    #[must_use]
-    pub const fn keys(self) -> &'static [&'static str] {
-        match self {
-            Self::Faktory => &["type", "queue", "args"],
-            Self::Ojs | Self::River => &["type"],
-            Self::Zizq => &["type", "args"],
-        }
     }
 }
 

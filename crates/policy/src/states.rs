@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::word::UnknownWord;
+use crate::word::Problem;
 
 /// A set of job states: those in which a job claims its key.
 ///
@@ -255,8 +255,8 @@ impl JobState {
     ///
     /// # Errors
     ///
-    /// [`UnknownWord`].
-    pub fn of_policy(word: &str) -> Result<Self, UnknownWord> {
+    /// [`Problem`].
+    pub fn of_policy(word: &str) -> Result<Self, Problem> {
         if word == "active" { Ok(JobState::Running) } else { Self::from_str(word) }
     }
 }

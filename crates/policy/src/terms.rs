@@ -1,6 +1,5 @@
-//! The terms of a claim, and the rules between them.
+//! The terms of a claim, the rules between them, and the queues whose terms a policy can start from.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::conflict::{OnConflict, OnReentry, Until};
@@ -8,7 +7,7 @@ use crate::length::{Length, check_window};
 use crate::scope::UniqueScope;
 use crate::states::{JobState, StateSet};
 use crate::update::{Update, UpdateArgs};
-use crate::word::UnknownWord;
+use crate::word::Problem;
 
 /// All of a policy except what makes its key, and the window, which is part of the key.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -29,55 +28,6 @@ pub struct Terms {
     pub on_conflict: OnConflict,
     /// The changes by a duplicate. Counts only where `on_conflict` is `Update`.
     pub update: Update,
-}
-
-/// A mistake in a policy: a value that cannot be read, or a broken rule.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Problem {
-    /// The member at fault.
-    pub member: &'static str,
-    /// The problem as a phrase. It ends with the value at fault, unless `item` or `values` has it.
-    pub reason: String,
-    /// The text at fault, or the item of a list.
-    pub item: Option<String>,
-    /// The members whose values are at fault. A text is empty where only the caller has the value.
-    pub values: Vec<(&'static str, String)>,
-    /// The words that stand to choose from, where `item` is none of them.
-    pub words: &'static [&'static str],
-    /// The remedy. Empty where the reason says it.
-    pub hint: &'static str,
-}
-
-impl Problem {
-    pub(crate) fn new(member: &'static str, reason: impl Into<String>, hint: &'static str) -> Self {
-        Self { member, reason: reason.into(), item: None, values: Vec::new(), words: &[], hint }
-    }
-
-    pub(crate) fn with(mut self, member: &'static str, value: impl fmt::Display) -> Self {
-        self.values.push((member, format!("\"{value}\"")));
-        self
-    }
-
-    pub(crate) fn of_item(member: &'static str, reason: &str, item: &str) -> Self {
-        Self { item: Some(item.to_owned()), ..Self::new(member, reason, "") }
-    }
-}
-
-impl From<UnknownWord> for Problem {
-    fn from(UnknownWord { member, given, words }: UnknownWord) -> Self {
-        let reason = format!("must be one of {}", words.join(", "));
-        Self { words, ..Self::of_item(member, &reason, &given) }
-    }
-}
-
-/// The reason, then the values: `must be longer than debounce: "PT5S" and "PT1M"`.
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let item = self.item.as_ref().map(|item| format!("{item:?}"));
-        let values: Vec<_> = item.into_iter().chain(self.values.iter().map(|(_, value)| value.clone())).collect();
-        let parts = [self.reason.clone(), values.join(" and ")];
-        f.write_str(&parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
-    }
 }
 
 impl Terms {
@@ -129,6 +79,45 @@ impl Terms {
         match self.on_conflict {
             OnConflict::Update => Some(self.update),
             _ => None,
+        }
+    }
+}
+
+words! {
+    member "like";
+
+    /// A queue whose defaults stand where a policy has no member of its own.
+    pub enum Preset {
+        /// Faktory, whose `unique_for` is the policy's `ttl`.
+        Faktory = "faktory",
+        /// The Open Job Spec.
+        Ojs = "ojs",
+        /// River, whose defaults alone enforce nothing.
+        River = "river",
+        /// Zizq.
+        Zizq = "zizq",
+    }
+}
+
+impl Preset {
+    /// The states in which a job claims its key, and the answer to a duplicate.
+    #[must_use]
+    pub const fn terms(self) -> Terms {
+        match self {
+            Self::Faktory => Terms::new(StateSet::ALL_BUT_COMPLETED, OnConflict::Reject),
+            Self::Ojs => Terms::new(UniqueScope::Active.states(), OnConflict::Reject),
+            Self::River => Terms::new(UniqueScope::Completed.states(), OnConflict::Ignore),
+            Self::Zizq => Terms::new(UniqueScope::Queued.states(), OnConflict::Ignore),
+        }
+    }
+
+    /// The parts that the key is made from, as a document's `keys` name it.
+    #[must_use]
+    pub const fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Faktory => &["type", "queue", "args"],
+            Self::Ojs | Self::River => &["type"],
+            Self::Zizq => &["type", "args"],
         }
     }
 }

@@ -1,25 +1,56 @@
-//! Enums that are words of a policy.
+//! Enums that are words of a policy, and the mistakes in words and policies.
 
 use std::fmt;
 
-/// A word that is none of those that a member of a policy takes.
+/// A mistake in a policy or in one of its words: a value that cannot be read, or a broken rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct UnknownWord {
-    /// The member, such as `scope`; `state` for the name of a state.
+pub struct Problem {
+    /// The member at fault; `state` for the name of a state.
     pub member: &'static str,
-    /// The word as given.
-    pub given: String,
-    /// The words that the member takes.
+    /// The problem as a phrase. It ends with the value at fault, unless `item` or `values` has it.
+    pub reason: String,
+    /// The text at fault, or the item of a list.
+    pub item: Option<String>,
+    /// The members whose values are at fault. A text is empty where only the caller has the value.
+    pub values: Vec<(&'static str, String)>,
+    /// The words that stand to choose from, where `item` is none of them.
     pub words: &'static [&'static str],
+    /// The remedy. Empty where the reason says it.
+    pub hint: &'static str,
 }
 
-impl fmt::Display for UnknownWord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown {}: {:?}; hint: one of {}", self.member, self.given, self.words.join(", "))
+impl Problem {
+    pub(crate) fn new(member: &'static str, reason: impl Into<String>, hint: &'static str) -> Self {
+        Self { member, reason: reason.into(), item: None, values: Vec::new(), words: &[], hint }
+    }
+
+    pub(crate) fn with(mut self, member: &'static str, value: impl fmt::Display) -> Self {
+        self.values.push((member, format!("\"{value}\"")));
+        self
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unknown_word(member: &'static str, given: &str, words: &'static [&'static str]) -> Self {
+        Self { words, ..Self::of_item(member, &format!("must be one of {}", words.join(", ")), given) }
+    }
+
+    pub(crate) fn of_item(member: &'static str, reason: &str, item: &str) -> Self {
+        Self { item: Some(item.to_owned()), ..Self::new(member, reason, "") }
     }
 }
 
-impl std::error::Error for UnknownWord {}
+/// The reason, then the values: `must be longer than debounce: "PT5S" and "PT1M"`.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let item = self.item.as_ref().map(|item| format!("{item:?}"));
+        let values: Vec<_> = item.into_iter().chain(self.values.iter().map(|(_, value)| value.clone())).collect();
+        let parts = [self.reason.clone(), values.join(" and ")];
+        f.write_str(&parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
+    }
+}
+
+impl std::error::Error for Problem {}
 
 /// Gives an enum of words its list and its text: `ALL`, `as_str`, `Display`, `FromStr` and serde, all in one spelling.
 #[doc(hidden)]
@@ -52,12 +83,11 @@ macro_rules! words {
         }
 
         impl std::str::FromStr for $type {
-            type Err = $crate::UnknownWord;
+            type Err = $crate::Problem;
 
             fn from_str(given: &str) -> Result<Self, Self::Err> {
                 let word = Self::ALL.into_iter().find(|word| word.as_str() == given);
-                let unknown = || $crate::UnknownWord { member: $member, given: given.to_owned(), words: &[$($word),+] };
-                word.ok_or_else(unknown)
+                word.ok_or_else(|| $crate::Problem::unknown_word($member, given, &[$($word),+]))
             }
         }
 
@@ -115,7 +145,8 @@ mod tests {
     #[test]
     fn an_unknown_word_is_named_with_the_known_ones() {
         let unknown = "Reject".parse::<OnReentry>().unwrap_err();
-        assert_eq!(unknown.to_string(), "unknown on_reentry: \"Reject\"; hint: one of go_on, discard");
-        assert!("active".parse::<JobState>().unwrap_err().to_string().starts_with("unknown state: \"active\"; hint: "));
+        assert_eq!((unknown.member, unknown.words), ("on_reentry", &["go_on", "discard"][..]));
+        assert_eq!(unknown.to_string(), "must be one of go_on, discard: \"Reject\"");
+        assert!("active".parse::<JobState>().unwrap_err().to_string().ends_with(", discarded: \"active\""));
     }
 }
