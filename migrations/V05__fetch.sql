@@ -263,7 +263,7 @@ CREATE TYPE fetch_plan AS (
     memory jsonb
 );
 COMMENT ON TYPE fetch_plan IS
-    'What a fetch may take. queues, except_ids, suspects, is_alone: as in _fetch_jobs. on_trial: the suspects that run for less than 10 s. is_draining: it takes nothing, since a suspect runs alone or is about to. may_drain: whether a suspect that is to run alone stops the fetches after this one. lone_id: the job that is fetched alone. next_at: when is_draining can end. memory: what the worker remembers.';
+    'What a fetch may take. queues, except_ids, suspects, is_alone: as in _fetch_jobs. on_trial: the suspects that run for less than 10 s. is_draining: it takes nothing, since a suspect runs alone or is about to. may_drain: whether a suspect that is to run alone stops the fetches after this one. lone_id: the job that is fetched alone. next_at: when is_draining can end. is_remote: memory is in the worker''s row.';
 
 CREATE FUNCTION _fetch_jobs(
     worker_id uuid,

@@ -102,13 +102,14 @@ BEGIN
             array_agg(a.id::uuid) FILTER (
                 WHERE a.until BETWEEN at AND at + interval '10 min' OR a.bytes IS NOT NULL OR a.doom IS NOT NULL
             ) AS ids,
-            min(a.id) FILTER (
+            -- The one that has been due for longest: _set_aside finds the same one, though others have become due since.
+            (array_agg(a.id ORDER BY a.until, a.id) FILTER (
                 WHERE a.bytes IS NOT NULL AND a.doom IS NULL AND (a.until BETWEEN at AND at + interval '10 min') IS NOT TRUE
                     AND EXISTS (
                         SELECT FROM jsonb_array_elements(queues) AS e (wanted)
                         WHERE e.wanted ->> 'name' = a.queue AND (e.wanted ->> 'idle')::integer > 0
                     )
-            )::uuid AS id
+            ))[1]::uuid AS id
         INTO lone
         FROM jsonb_each(plan.memory -> 'aside') AS e (id, job)
         CROSS JOIN LATERAL (

@@ -21,6 +21,8 @@ pub(super) struct Failures {
     may_fetch_ahead: bool,
     /// The suspects and the jobs that are set aside, in the words of the schema (`V44__fetch_plan.sql`).
     memory: Value,
+    /// The lease of the fetches that it remembers.
+    lease: Uuid,
 }
 
 /// The result of a search for the jobs at fault.
@@ -41,12 +43,20 @@ impl Failures {
             is_careful: false,
             may_fetch_ahead: true,
             memory: json!({}),
+            lease: Uuid::nil(),
         }
     }
 
-    /// What the next fetch needs to know of the ones before it.
-    pub(super) const fn memory(&self) -> &Value {
-        &self.memory
+    /// What the next fetch under this lease needs to know of the ones before it, to be changed by its answer.
+    pub(super) fn memory(&mut self, lease: Uuid) -> &mut Value {
+        if self.lease != lease {
+            self.lease = lease;
+            // The jobs of a lost lease are suspects, so the new one begins with one of them.
+            if let Some(memory) = self.memory.as_object_mut() {
+                memory.remove("taken");
+            }
+        }
+        &mut self.memory
     }
 
     /// The jobs to fetch next.
@@ -72,9 +82,6 @@ impl Failures {
         self.queues.note_success(&wanted.slots);
         self.is_careful = found.plan.as_ref().is_some_and(|plan| plan.is_careful);
         self.may_fetch_ahead = found.plan.as_ref().is_none_or(|plan| plan.may_fetch_ahead);
-        if let Some(plan) = &found.plan {
-            self.memory.clone_from(&plan.memory);
-        }
     }
 
     /// Looks for what made a fetch fail after so long. Answers whether the next one may work.
@@ -178,4 +185,18 @@ fn is_of_statement(error: &Error) -> bool {
     let is_said = matches!(error, Error::Database(sqlx::Error::Database(said)) if said.code().is_some());
     // A trigger may wait for a lock that is held for long.
     is_said && !error.is_of_server() && (!error.is_retryable() || error.is_lock_timeout()) && !error.is_mix_up()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_lease_begins_with_one_suspect_and_keeps_what_is_set_aside() {
+        let mut failures = Failures::new();
+        let (first, second) = (Uuid::now_v7(), Uuid::now_v7());
+        *failures.memory(first) = json!({ "taken": 5, "aside": { "a": {} } });
+        assert_eq!(*failures.memory(first), json!({ "taken": 5, "aside": { "a": {} } }));
+        assert_eq!(*failures.memory(second), json!({ "aside": { "a": {} } }));
+    }
 }

@@ -79,7 +79,7 @@ pub(super) async fn fetch(
     shared: &Arc<Shared>,
     lease: &Arc<RunnerLease>,
     wanted: &Wanted,
-    memory: &Value,
+    memory: &mut Value,
     cursor: &mut Cursor,
 ) -> Result<FetchResult> {
     let slots = &wanted.slots;
@@ -91,6 +91,10 @@ pub(super) async fn fetch(
         Some(limit) => time_limit::within(limit, taking).await?,
         None => taking.await?,
     };
+    // Also where the other of two statements failed.
+    if let Some(plan) = &fetched.plan {
+        memory.clone_from(&plan.memory);
+    }
     let visit_due = shared.groups.visited(slots, &fetched, began, Instant::now());
     if !fetched.plan.as_ref().is_some_and(|plan| plan.is_partial) {
         cursor.remember(depth, slots, &fetched, Instant::now());

@@ -76,7 +76,7 @@ impl<'a> Producer<'a> {
                 continue;
             }
             let began = Instant::now();
-            match fetch(shared, &lease, &wanted, self.failures.memory(), &mut self.cursor).await {
+            match fetch(shared, &lease, &wanted, self.failures.memory(lease.id), &mut self.cursor).await {
                 Ok(found) => self.found(&wanted, &found).await,
                 Err(error) => self.failed(&lease, &wanted, &error, began).await,
             }

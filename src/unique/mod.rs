@@ -26,7 +26,7 @@
 //!
 //! # Invariants
 //!
-//! - Nothing here reads a clock: a window policy says [`UniquePolicy::needs_clock`], and the
+//! - Nothing here reads a clock: a window policy says that it needs one (`UniquePolicy::needs_clock`), and the
 //!   caller brings the database's time.
 //! - Nothing here panics on any input, and no nesting overflows the stack: values nested deeper
 //!   than `serde_json` reads back (127 levels) are errors.

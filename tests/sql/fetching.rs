@@ -198,3 +198,27 @@ async fn no_fetch_of_a_runner_locks_the_runner_s_row() {
         fetching.rollback().await.unwrap();
     }
 }
+
+/// The search after a fetch that failed looks for the job that was fetched alone, perhaps after others have become due.
+#[tokio::test]
+async fn of_large_jobs_the_one_that_is_due_for_longest_is_fetched_alone() {
+    let database = with_runner(1).await;
+    database.execute(JOBS).await;
+    let ids = database.text("SELECT string_agg(id::text, ' ' ORDER BY id) FROM {schema}.job").await;
+    let ids: Vec<_> = ids.split(' ').collect();
+    database.execute(&format!("DELETE FROM {{schema}}.job WHERE id IN ('{}', '{}')", ids[1], ids[2])).await;
+    let aside = |id: &str, seconds: u32| {
+        format!(r#""{id}": {{"queue": "default", "bytes": 1, "until": "' || now() - interval '{seconds} s' || '"}}"#)
+    };
+    let fetch = format!(
+        "SELECT id::text FROM {{schema}}._fetch_jobs(
+            '{RUNNER}', '{}', '{{a}}', '{{}}', NULL, false, '{{}}', '{{}}', '{{}}', '{{}}', NULL,
+            ('{{\"is_careful\": true, \"aside\": {{{}, {}, {}}}}}')::jsonb
+        ) WHERE id IS NOT NULL",
+        wanted(&[("default", 5)]),
+        aside(ids[0], 1),
+        aside(ids[3], 3),
+        aside(ids[4], 2)
+    );
+    assert_eq!(database.text(&fetch).await, ids[3]);
+}

@@ -256,7 +256,10 @@ fn check_place(attributes: &JobAttributes, fields: &Fields, problems: &mut Probl
         ("group", _) => {
             (!options.has(&["group", "one_at_a_time"])).then_some(("the jobs have no group", "add `group(...)`"))
         }
-        (selector, _) => return check_member(selector, *span, fields, &["unique_key", "group", "id"], problems),
+        (selector, _) => match Part::new(selector, true).problem() {
+            Some(problem) => Some((problem, "name a member of the args, or write `unique_key`, `group` or `id`")),
+            None => return check_member(selector, *span, fields, &["unique_key", "group", "id"], problems),
+        },
     };
     if let Some((problem, hint)) = refused {
         problems.add(*span, format!("{problem}: {given:?}"), hint);

@@ -29,6 +29,12 @@ struct NoMember {
 }
 
 #[derive(Serialize, Deserialize, Job)]
+#[job(kind = "a", place = "/a~2b")]
+struct NoPointer {
+    order: u64,
+}
+
+#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", place)]
 struct NoValue {}
 
