@@ -39,7 +39,7 @@ pub const DEFAULT_RETENTION_OF_COMPLETED: std::time::Duration = std::time::Durat
 /// The longest kind or queue name, in bytes of UTF-8.
 pub const MAX_NAME_BYTES: usize = 128;
 
-/// What is wrong with the name of a kind, a queue or a place. `None`: it is one.
+/// The rule that a name of a kind, a queue or a place breaks, as it ends an error. `None`: the name is valid.
 #[must_use]
 pub fn name_problem(given: &str) -> Option<&'static str> {
     if given.is_empty() {

@@ -240,10 +240,9 @@ async fn hold(mut cluster: Cluster) {
     eventually!(let left = number(LEFT).await; left == 0, "{left} jobs are left");
     drop(runners);
     assert_kept(&cluster.direct, SCHEMA).await;
-    // How many groups come to a higher limit depends on how busy the machine is.
     let full = "SELECT count(DISTINCT allowed) FROM {schema}.start_log WHERE is_start AND running = allowed";
     let full = number(full).await;
-    assert!(full >= 2, "some group came to each of {full} limits");
+    assert!(full >= soak(3, 5), "some group came to each of {full} limits");
     for (what, happened) in [
         ("snoozes", "SELECT count(*) FROM {schema}.start_log WHERE state = 'scheduled'"),
         ("rescues", "SELECT count(*) FROM {schema}.job WHERE errors::text LIKE '%rescued: %'"),
