@@ -137,18 +137,12 @@ async fn a_terminal_gets_messages_and_errors_in_lines_of_whole_words() {
     }
 }
 
-#[tokio::test]
-async fn jobs_inserted_after_the_question_are_not_changed() {
-    let url = migrated("uniqueue").await;
-    if on_a_terminal(&url, "true", "").is_none() {
-        return;
-    }
-    let insert = "INSERT INTO uniqueue.job (id, kind) VALUES (uniqueue.new_job_id(), 'a')";
-    execute(&url, insert).await;
-    let mut command = Command::new("script");
-    let line = format!("timeout --foreground 20 {} job delete --kind a", env!("CARGO_BIN_EXE_uniqueue"));
-    command.args(["-qec", &line, "/dev/null"]).env("DATABASE_URL", &url);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+/// Runs a command on a terminal, a statement while its question is open, and answers yes. Returns what it printed.
+async fn answered_after(url: &str, command: &str, statement: &str) -> String {
+    let mut script = Command::new("script");
+    let line = format!("timeout --foreground 20 {} {command}", env!("CARGO_BIN_EXE_uniqueue"));
+    script.args(["-qec", &line, "/dev/null"]).env("DATABASE_URL", url);
+    let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut answer, mut screen, mut said) = (child.stdin.take().unwrap(), child.stdout.take().unwrap(), Vec::new());
     while !String::from_utf8_lossy(&said).contains("[y/N]") {
         let mut bytes = [0; 100];
@@ -156,12 +150,39 @@ async fn jobs_inserted_after_the_question_are_not_changed() {
         assert!(count > 0, "it did not ask: {}", String::from_utf8_lossy(&said));
         said.extend_from_slice(&bytes[..count]);
     }
-    execute(&url, insert).await;
+    execute(url, statement).await;
     answer.write_all(b"y\n").unwrap();
     screen.read_to_end(&mut said).unwrap();
-    let said = String::from_utf8_lossy(&said);
-    assert!(child.wait().unwrap().success() && said.contains("deleted 1 job"), "{said}");
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(child.wait().unwrap().success(), "{said}");
+    said
+}
+
+const INSERT: &str = "INSERT INTO uniqueue.job (id, kind) VALUES (uniqueue.new_job_id(), 'a')";
+
+#[tokio::test]
+async fn jobs_inserted_after_the_question_are_not_changed() {
+    let url = migrated("uniqueue").await;
+    if on_a_terminal(&url, "true", "").is_none() {
+        return;
+    }
+    execute(&url, INSERT).await;
+    let said = answered_after(&url, "job delete --kind a", INSERT).await;
+    assert!(said.contains("deleted 1 job"), "{said}");
     assert_eq!(texts(&url, "SELECT count(*)::text FROM uniqueue.job").await, ["1"]);
+}
+
+#[tokio::test]
+async fn a_time_from_now_counts_from_the_answer_to_the_question() {
+    let url = migrated("uniqueue").await;
+    if on_a_terminal(&url, "true", "").is_none() {
+        return;
+    }
+    execute(&url, INSERT).await;
+    let note = "CREATE TABLE asked AS SELECT clock_timestamp() AS at";
+    answered_after(&url, "job reschedule --kind a --in 1h", note).await;
+    let later = "SELECT (j.scheduled_at >= a.at + interval '1 hour')::text FROM uniqueue.job AS j, asked AS a";
+    assert_eq!(texts(&url, later).await, ["true"]);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use crate::exit::{Failure, Verdict};
 use crate::job::list;
 use crate::output::{self, Answer, Bar, Form};
 use crate::own_name::own_name;
+use crate::time_argument::TimeArgument;
 
 /// The number of jobs up to which a filter's jobs are counted before they are changed.
 const COUNT_LIMIT: u32 = 1_000_000;
@@ -16,6 +17,8 @@ const COUNT_LIMIT: u32 = 1_000_000;
 pub(super) struct FilteredChange<'a> {
     pub(super) client: &'a Client,
     pub(super) verb: JobVerb,
+    /// The time of a reschedule.
+    pub(super) to: Option<TimeArgument>,
     pub(super) filter: JobFilter,
     /// The filter as on the command line.
     pub(super) described: String,
@@ -59,10 +62,11 @@ impl FilteredChange<'_> {
         if !yes && !self.is_confirmed(jobs)? {
             return Ok(Answer::of("nothing was changed\n".to_owned()).verdict(Verdict::NotFine));
         }
+        let verb = timed(self.verb, self.to, self.client).await?;
         let bar = Bar::new(words.present, jobs.is_exact().then(|| jobs.counted()));
         let change = match &self.graph {
-            Some(ids) => self.verb.change(self.client, ids.as_slice()),
-            None => self.verb.change(self.client, self.filter.clone()),
+            Some(ids) => verb.change(self.client, ids.as_slice()),
+            None => verb.change(self.client, self.filter.clone()),
         };
         let change = progress.follow(change.actor(own_name()), Some(&bar));
         change.await.map_err(|error| match progress.changed() {
@@ -99,4 +103,12 @@ impl FilteredChange<'_> {
         let limit = self.limit.unwrap_or(SAMPLE).min(SAMPLE);
         Ok(self.client.jobs(self.filter.clone().oldest_first().limit(limit)).await?)
     }
+}
+
+/// The change with its time, where that counts from the time of the database at which the jobs are changed.
+pub(super) async fn timed(verb: JobVerb, to: Option<TimeArgument>, client: &Client) -> Result<JobVerb, Failure> {
+    Ok(match to {
+        Some(to) => JobVerb::Reschedule(to.at(client.database_time().await?)),
+        None => verb,
+    })
 }

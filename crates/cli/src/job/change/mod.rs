@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 use uniqueue::{Client, JobFilter, JobId, JobState};
 use uniqueue_admin::{Admin, JobVerb};
 
-use self::by_filter::FilteredChange;
+use self::by_filter::{FilteredChange, timed};
 use self::report::{Progress, job_count};
 use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
@@ -64,15 +64,9 @@ async fn run_for(
     };
     or_interrupted(left, async {
         let database = arguments.database.clone();
-        ask(&database, async |client, form| {
-            let verb = match to {
-                Some(to) => JobVerb::Reschedule(to.at(client.database_time().await?)),
-                None => verb,
-            };
-            match reach {
-                Reach::Given => change(verb, arguments, client, form, &progress).await,
-                Reach::Graph => change_graph(verb, arguments, client, form, &progress).await,
-            }
+        ask(&database, async |client, form| match reach {
+            Reach::Given => change(verb, to, arguments, client, form, &progress).await,
+            Reach::Graph => change_graph(verb, arguments, client, form, &progress).await,
         })
         .await
     })
@@ -118,6 +112,7 @@ async fn change_graph(
     let change = FilteredChange {
         client,
         verb,
+        to: None,
         filter: JobFilter::new().ids(&graph).states(verb.states()),
         described,
         limit: None,
@@ -130,6 +125,7 @@ async fn change_graph(
 
 async fn change(
     verb: JobVerb,
+    to: Option<TimeArgument>,
     arguments: ChangeArguments,
     client: &Client,
     form: Form,
@@ -137,13 +133,15 @@ async fn change(
 ) -> Result<Answer, Failure> {
     let ChangeArguments { ids, filter, all: _, limit, dry_run, yes, database: _ } = arguments;
     if !ids.is_empty() && !dry_run {
-        return by_id::change(client, verb, &ids, &form, progress).await;
+        return by_id::change(client, timed(verb, to, client).await?, &ids, &form, progress).await;
     }
     if !ids.is_empty() {
         let filter = JobFilter::new().ids(&ids).states(verb.states());
         let unchanged = by_id::unchanged(client, verb, &ids).await?;
         let described = String::new();
-        return FilteredChange { client, verb, filter, described, limit, form, graph: None }.preview(&unchanged).await;
+        return FilteredChange { client, verb, to, filter, described, limit, form, graph: None }
+            .preview(&unchanged)
+            .await;
     }
     let states = match filter.states() {
         Some(states) => states.intersection(verb.states()),
@@ -160,7 +158,7 @@ async fn change(
     if let Some(limit) = limit {
         filter = filter.limit(limit);
     }
-    let change = FilteredChange { client, verb, filter, described, limit, form, graph: None };
+    let change = FilteredChange { client, verb, to, filter, described, limit, form, graph: None };
     if dry_run { change.preview(&[]).await } else { change.run(yes, progress, Vec::new()).await }
 }
 
