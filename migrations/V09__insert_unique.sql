@@ -100,6 +100,9 @@ DECLARE
     answers insert_answer[] := '{}';
     held insert_answer[];
     entered integer;
+    -- The answers of the new jobs that have times of their own, without places: of a round, and of all rounds.
+    others insert_answer[];
+    timed insert_answer[] := '{}';
 BEGIN
     FOR round IN 1..10 LOOP
         -- First a look, which waits for no transaction that changes a holder. The index alone does not tell a duplicate: a
@@ -122,7 +125,12 @@ BEGIN
                 AND NOT _has_expired(c.expires_at, c.state, clock_timestamp())
             LIMIT 1
         ) AS c;
-        answers := answers || held;
+        IF held <> '{}' THEN
+            answers := answers || held;
+            rest := ARRAY(
+                SELECT u::new_job FROM unnest(rest) AS u WHERE u.place NOT IN (SELECT h.place FROM unnest(held) AS h)
+            );
+        END IF;
         -- Then the others in one fixed order for all, so that two batches can never deadlock. The statement stops at the first
         -- key that is contested, and takes none behind it before that one is settled. A block that could be rolled back would
         -- keep rivals waiting until the whole transaction ends, also after a rollback to a savepoint.
@@ -144,28 +152,31 @@ BEGIN
                     u.expires_at, CASE WHEN NOT u.is_pending THEN _length_after(greatest(instant, d.due_at), u.expires_in) END
                 ),
                 u.expires_in
-            FROM (
-                SELECT u.*, row_number() OVER (ORDER BY u.unique_key) AS number
-                FROM unnest(rest) AS u
-                WHERE u.place NOT IN (SELECT h.place FROM unnest(held) AS h)
-                ORDER BY u.unique_key
-                OFFSET 0
-            ) AS u
+            FROM unnest(rest) WITH ORDINALITY AS u (
+                place, id, may_exist, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
+                unique_key, unique_states, period, ttl, until_start, discard_on_reentry, on_conflict, changes, group_key,
+                group_limit, in_order, canonical, expires_at, expires_in, number
+            )
             CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
             -- Evaluated for each row after the one before it was inserted, or was not.
             WHERE u.number = current_setting('uniqueue.entered')::bigint + 1
             ON CONFLICT (unique_key) WHERE claims DO NOTHING
-            RETURNING set_config('uniqueue.entered', (current_setting('uniqueue.entered')::bigint + 1)::text, true)
+            RETURNING
+                j.id, j.state, j.scheduled_at, j.unique_until,
+                set_config('uniqueue.entered', (current_setting('uniqueue.entered')::bigint + 1)::text, true)
         )
-        SELECT count(*) INTO entered FROM entered;
-        EXIT WHEN entered + cardinality(held) = cardinality(rest);
-        rest := ARRAY(
-            SELECT u::new_job
-            FROM unnest(rest) AS u
-            WHERE u.place NOT IN (SELECT h.place FROM unnest(held) AS h)
-            ORDER BY u.unique_key
-            OFFSET entered
-        );
+        SELECT
+            count(*),
+            array_agg(
+                (NULL, 'inserted', NULL, e.id, e.state, instant, e.scheduled_at, e.unique_until, NULL, NULL, NULL)::insert_answer
+            ) FILTER (WHERE e.state <> 'available' OR e.scheduled_at <> instant OR e.unique_until IS NOT NULL)
+        INTO entered, others
+        FROM entered AS e;
+        IF others IS NOT NULL THEN
+            timed := timed || others;
+        END IF;
+        EXIT WHEN entered = cardinality(rest);
+        rest := rest[entered + 1 :];
         -- A rival, an expired claim, or a holder that ended meanwhile.
         held := (_insert_one_by_one(CASE WHEN round < 10 THEN rest[1:1] ELSE rest END, instant)).answers;
         answers := answers || ARRAY(SELECT h FROM unnest(held) AS h WHERE h.place IS NOT NULL);
@@ -196,14 +207,12 @@ BEGIN
             NULL::text, NULL::job, NULL::integer;
         RETURN QUERY
         SELECT
-            u.place, 'inserted', NULL::uuid, j.id, j.state, j.created_at, j.scheduled_at, j.unique_until,
-            u.unique_key, NULL::job, NULL::integer
-        FROM unnest(jobs) AS u
-        CROSS JOIN LATERAL (SELECT c.* FROM job AS c WHERE c.id = u.id LIMIT 1) AS j
-        WHERE (num_nonnulls(u.scheduled_at, u.delay, u.period, u.ttl) > 0 OR u.is_pending)
-            AND u.place NOT IN (SELECT a.place FROM unnest(answers) AS a);
+            u.place, t.outcome, t.replaced, t.id, t.state, t.created_at, t.scheduled_at, t.unique_until, u.unique_key, t.job,
+            t.earlier
+        FROM unnest(timed) AS t
+        INNER JOIN unnest(jobs) AS u ON u.id = t.id;
     END IF;
 END
 $$;
 COMMENT ON FUNCTION _insert_unique IS
-    'Inserts jobs that have new ids, different keys, and ignore as on_conflict, in the order of their keys. The job at position n has place n. A key that needs more than a look-up is settled by _insert_one_by_one. folded: for each place, how many other inputs of the caller are duplicates of it. The audit counts them. Null: none.';
+    'Inserts jobs that have new ids, different keys, and ignore as on_conflict, given in the order of their keys, in that order. A key that needs more than a look-up is settled by _insert_one_by_one. folded: for each place, how many other inputs of the caller are duplicates of it. The audit counts them. Null: none.';

@@ -372,9 +372,13 @@ BEGIN
     END IF;
     BEGIN
         batch := ARRAY(
-            SELECT _read_job(e.document, e.place::integer)
-            FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (document, place)
-            ORDER BY e.place
+            SELECT r.job
+            FROM (
+                SELECT _read_job(e.document, e.place::integer) AS job
+                FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (document, place)
+                OFFSET 0
+            ) AS r
+            ORDER BY (r.job).unique_key, (r.job).place
         );
     EXCEPTION
         WHEN data_exception THEN

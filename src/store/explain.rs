@@ -30,7 +30,7 @@ pub(crate) async fn explain_unique(
     statements: &Statements,
     given: &NewRow,
 ) -> Result<Explained> {
-    let key = given.claim.as_ref().map(|claim| claim.key.as_str());
+    let key = given.key();
     let row = Columns::of_one(query(&statements.explain_unique), given).any(true).fetch_one(connection).await?;
     let time = |column| Ok::<_, sqlx::Error>(row.try_get::<Option<Stored>, _>(column)?.map(|at| at.0));
     let holder = match (key, row.try_get::<Option<Uuid>, _>("id")?) {

@@ -14,8 +14,8 @@ ARRAY(
         $1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::smallint[], $7::smallint[],
         $8::timestamptz[], $9::interval[], $10::boolean[], $11::text[], $12::smallint[], $13::interval[],
         $14::interval[], $15::boolean[], $16::boolean[], $22::text[], $17::text[], $18::smallint[], $19::boolean[],
-        $20::timestamptz[], $21::interval[], $24::jsonb[]
-    ) WITH ORDINALITY AS u (
+        $20::timestamptz[], $21::interval[], $24::jsonb[], $25::integer[]
+    ) AS u (
         id, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending, unique_key, unique_states,
         period, ttl, until_start, discard_on_reentry, on_conflict, group_key, group_limit, in_order, expires_at, expires_in,
         changes, place

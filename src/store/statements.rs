@@ -16,7 +16,8 @@ const MATCHING: &str = include_str!("matching.sql");
 /// The job of an insert, which replaces the marker `/* new_job */NULL`. It takes parameters 1 to 24.
 const NEW_JOB: &str = include_str!("new_job.sql");
 
-/// The jobs of an insert, which replace the marker `/* new_jobs */NULL`. They take parameters 1 to 24. An array of one
+/// The jobs of an insert, which replace the marker `/* new_jobs */NULL`. They take parameters 1 to 25, come in the order of
+/// their keys, and have their places in the batch in $25. An array of one
 /// element stands for all jobs, an empty one for nulls.
 const NEW_JOBS: &str = include_str!("new_jobs.sql");
 

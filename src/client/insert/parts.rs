@@ -121,7 +121,7 @@ async fn insert_each(
 /// The places of the rows of each part, in the order in which every batch takes its keys.
 fn parts(rows: &[Option<NewRow>], may_exist: bool) -> Vec<Vec<usize>> {
     let rows: Vec<&NewRow> = rows.iter().flatten().collect();
-    let key = |place: usize| rows[place].claim.as_ref().map(|claim| claim.key.as_str());
+    let key = |place: usize| rows[place].key();
     let mut first_keys = HashMap::new();
     if may_exist {
         for place in (0..rows.len()).rev() {

@@ -304,7 +304,7 @@ fn check_year(option: &'static str, at: OffsetDateTime) -> Result<()> {
 /// The value of a job that decides its place. `None`: it has no such value.
 pub(super) fn value_of<'a>(way: &PlaceBy, row: &'a NewRow) -> Result<Option<Cow<'a, str>>> {
     Ok(match way {
-        PlaceBy::UniqueKey => row.claim.as_ref().map(|claim| claim.key.as_str().into()),
+        PlaceBy::UniqueKey => row.key().map(Into::into),
         PlaceBy::Group => row.group.as_ref().map(|group| group.key.as_str().into()),
         PlaceBy::Id => Some(row.id.to_string().into()),
         PlaceBy::Arg(selector) => member(&read_args(row.kind.as_str(), &row.args)?, selector)?.map(Cow::from),

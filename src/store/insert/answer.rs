@@ -47,7 +47,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// Reads the answer of a row that has no key.
     pub(super) fn of_plain(row: NewRow, answer: &PgRow) -> Result<Self> {
-        let job = row.into_job(entered(answer)?);
+        let job = row.into_job(entered(answer, None)?);
         let answered_at = job.created_at;
         Ok(Self {
             outcome: RowOutcome::Inserted,
@@ -65,7 +65,8 @@ impl Answer {
         let job = match outcome {
             _ if answer.try_get::<Option<Uuid>, _>("id")?.is_some() => Some(job_row(answer)?),
             RowOutcome::Inserted if answer.try_get::<Option<Stored>, _>("new_scheduled_at")?.is_some() => {
-                Some(row.into_job(entered(answer)?))
+                let unique_until = answer.try_get::<Option<Stored>, _>("new_unique_until")?;
+                Some(row.into_job(entered(answer, unique_until)?))
             }
             _ => None,
         };
@@ -118,11 +119,11 @@ pub(super) fn index(place: i32) -> usize {
 }
 
 /// The values of a new job that the database chose.
-fn entered(answer: &PgRow) -> Result<Entered> {
+fn entered(answer: &PgRow, unique_until: Option<Stored>) -> Result<Entered> {
     Ok(Entered {
         state: answer.try_get::<&str, _>("new_state")?.parse()?,
         created_at: answer.try_get::<Stored, _>("new_created_at")?.0,
         scheduled_at: answer.try_get::<Stored, _>("new_scheduled_at")?.0,
-        unique_until: answer.try_get::<Option<Stored>, _>("new_unique_until")?.map(|at| at.0),
+        unique_until: unique_until.map(|at| at.0),
     })
 }

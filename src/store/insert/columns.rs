@@ -1,7 +1,5 @@
 //! The columns of rows on their way into a statement. Each is written once, for a statement of one row and for one of many.
 
-use std::slice;
-
 use sqlx::types::Json;
 use sqlx::{Encode, Postgres, Type};
 use uuid::Uuid;
@@ -16,17 +14,17 @@ use crate::words::opts::Expiry;
 /// shrink to nothing.
 pub(in crate::store) struct Columns<'r> {
     query: Query,
-    rows: &'r [NewRow],
+    rows: Vec<&'r NewRow>,
     is_batch: bool,
 }
 
 impl<'r> Columns<'r> {
-    pub(in crate::store) const fn of_one(query: Query, row: &'r NewRow) -> Self {
-        Self { query, rows: slice::from_ref(row), is_batch: false }
+    pub(in crate::store) fn of_one(query: Query, row: &'r NewRow) -> Self {
+        Self { query, rows: vec![row], is_batch: false }
     }
 
-    pub(super) const fn of_batch(query: Query, rows: &'r [NewRow]) -> Self {
-        Self { query, rows, is_batch: true }
+    pub(super) fn of_batch(query: Query, rows: &'r [NewRow]) -> Self {
+        Self { query, rows: rows.iter().collect(), is_batch: true }
     }
 
     /// Rows that have no claims.
@@ -39,10 +37,17 @@ impl<'r> Columns<'r> {
         self.job().claim().group().expiry().query
     }
 
-    /// Rows as `new_job.sql` and `new_jobs.sql` read them. `may_exist`: whether their ids may be there already.
-    pub(in crate::store) fn any(self, may_exist: bool) -> Query {
+    /// Rows as `new_job.sql` and `new_jobs.sql` read them, a batch in the order of its keys, with the place of each row.
+    /// `may_exist`: whether their ids may be there already.
+    pub(in crate::store) fn any(mut self, may_exist: bool) -> Query {
+        let mut placed: Vec<(i32, &NewRow)> = (1..).zip(self.rows).collect();
+        placed.sort_by(|(_, row), (_, other)| row.key().cmp(&other.key()));
+        let places;
+        (places, self.rows) = placed.into_iter().unzip::<_, _, Vec<_>, _>();
+        let is_batch = self.is_batch;
         let all = self.job().claim().group().expiry().same(|row| row.on_conflict().as_str());
-        Self { query: all.query.bind(may_exist), ..all }.known(|row| row.changes().map(Json)).query
+        let query = Self { query: all.query.bind(may_exist), ..all }.known(|row| row.changes().map(Json)).query;
+        if is_batch { query.bind(places) } else { query }
     }
 
     /// The group of a row alone.
@@ -65,7 +70,7 @@ impl<'r> Columns<'r> {
     }
 
     fn claim(self) -> Self {
-        self.each(|row| row.claim.as_ref().map(|claim| claim.key.as_str()))
+        self.each(NewRow::key)
             .same(|row| row.claim.as_ref().map(|claim| claim.states.bits()))
             .known(|row| row.claim.as_ref()?.period.map(claim_length))
             .known(|row| row.claim.as_ref()?.ttl.map(claim_length))
@@ -89,9 +94,9 @@ impl<'r> Columns<'r> {
         T: Encode<'r, Postgres> + Type<Postgres>,
         Vec<T>: Encode<'r, Postgres> + Type<Postgres>,
     {
-        let query = match self.rows {
+        let query = match self.rows.as_slice() {
             [row] if !self.is_batch => self.query.bind(of(row)),
-            rows => self.query.bind(rows.iter().map(of).collect::<Vec<_>>()),
+            rows => self.query.bind(rows.iter().copied().map(of).collect::<Vec<_>>()),
         };
         Self { query, ..self }
     }
@@ -102,9 +107,9 @@ impl<'r> Columns<'r> {
         T: Encode<'r, Postgres> + PartialEq + Type<Postgres>,
         Vec<T>: Encode<'r, Postgres> + Type<Postgres>,
     {
-        if let (true, [first, others @ ..]) = (self.is_batch, self.rows) {
+        if let (true, [first, others @ ..]) = (self.is_batch, self.rows.as_slice()) {
             let first = of(first);
-            if others.iter().all(|row| of(row) == first) {
+            if others.iter().copied().all(|row| of(row) == first) {
                 self.query = self.query.bind(vec![first]);
                 return self;
             }
@@ -118,7 +123,7 @@ impl<'r> Columns<'r> {
         Option<T>: Encode<'r, Postgres> + Type<Postgres>,
         Vec<Option<T>>: Encode<'r, Postgres> + Type<Postgres>,
     {
-        if self.is_batch && self.rows.iter().all(|row| of(row).is_none()) {
+        if self.is_batch && self.rows.iter().copied().all(|row| of(row).is_none()) {
             self.query = self.query.bind(Vec::<Option<T>>::new());
             return self;
         }
@@ -127,7 +132,7 @@ impl<'r> Columns<'r> {
 
     /// A column that is often false for all rows.
     fn flag(mut self, of: impl Fn(&NewRow) -> bool) -> Self {
-        if self.is_batch && !self.rows.iter().any(&of) {
+        if self.is_batch && !self.rows.iter().copied().any(&of) {
             self.query = self.query.bind(Vec::<bool>::new());
             return self;
         }

@@ -113,12 +113,12 @@ async fn insert_plain(
     statements: &Statements,
     rows: &mut Vec<NewRow>,
 ) -> Result<Vec<Option<Answer>>> {
-    let answered = if let [row] = rows.as_slice() {
-        vec![Columns::of_one(query(&statements.insert_plain_one), row).plain().fetch_one(connection).await?]
-    } else {
-        let inserting = Columns::of_batch(query(&statements.insert_plain), rows).plain();
-        inserting.bind(have_times(rows)).fetch_all(connection).await?
-    };
+    if let [row] = rows.as_slice() {
+        let answered = Columns::of_one(query(&statements.insert_plain_one), row).plain().fetch_one(connection).await?;
+        return rows.drain(..).map(|row| Answer::of_plain(row, &answered).map(Some)).collect();
+    }
+    let inserting = Columns::of_batch(query(&statements.insert_plain), rows).plain();
+    let answered = inserting.bind(have_times(rows)).fetch_all(connection).await?;
     deal(std::mem::take(rows), &answered, Answer::of_plain)
 }
 

@@ -49,6 +49,11 @@ pub(crate) enum EdgeParent {
 }
 
 impl NewRow {
+    /// The unique key.
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.claim.as_ref().map(|claim| claim.key.as_str())
+    }
+
     /// The answer to a duplicate.
     pub(super) fn on_conflict(&self) -> OnConflict {
         self.claim.as_ref().map_or(OnConflict::Ignore, |claim| claim.on_conflict)

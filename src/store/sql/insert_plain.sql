@@ -36,7 +36,7 @@ WITH entered AS (
 )
 SELECT
     NULL::integer AS place, 'available' AS new_state, statement_timestamp() AS new_created_at,
-    statement_timestamp() AS new_scheduled_at, NULL::timestamptz AS new_unique_until,
+    statement_timestamp() AS new_scheduled_at,
     CASE
         WHEN EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues && $3::text[])
             THEN /* schema */_wake_runners(
@@ -44,7 +44,7 @@ SELECT
             )
     END AS woken
 UNION ALL
-SELECT u.place::integer, e.state::text, statement_timestamp(), e.scheduled_at, NULL, NULL
+SELECT u.place::integer, e.state::text, statement_timestamp(), e.scheduled_at, NULL
 FROM entered AS e
 INNER JOIN unnest($1::uuid[]) WITH ORDINALITY AS u (id, place) ON u.id = e.id
 WHERE $16

@@ -14,8 +14,7 @@ FROM (
         coalesce($8::timestamptz, statement_timestamp() + $9::interval, statement_timestamp()) AS due_at
 ) AS t
 RETURNING
-    NULL::integer AS place, j.state::text AS new_state, j.created_at AS new_created_at, j.scheduled_at AS new_scheduled_at,
-    j.unique_until AS new_unique_until,
+    j.state::text AS new_state, j.created_at AS new_created_at, j.scheduled_at AS new_scheduled_at,
     CASE
         WHEN j.state = 'available'
             AND EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues @> ARRAY[$3::text])
