@@ -55,7 +55,7 @@ COMMENT ON COLUMN runner.registered IS 'The kinds that the runner registered whe
 COMMENT ON COLUMN runner.knows_groups IS 'Whether the runner enforces limits of groups. The column has no default, so a runner of a version without groups cannot enter.';
 COMMENT ON COLUMN runner.remote IS 'Whether the row is that of a remote worker, which calls fetch_jobs, and not that of a runner of the library.';
 COMMENT ON COLUMN runner.memory IS
-    'What fetches of a remote worker remember. A runner keeps the same in its process. drains_until (the worker starts nothing, so that a suspect can run alone), alone_at (when one began to), rests_until (none does before), pause, taken (suspects so far), aside (the jobs that fetches leave out: until when, and how they failed), was_lone, is_careful (whether a fetch needs any of this), after (for each queue, the group after which the next fetch begins).';
+    'What fetches of a remote worker remember. A runner keeps the same in its process. drains_until: the worker starts nothing, so that a suspect can run alone. alone_at: when one began to. rests_until: none does before. taken: suspects so far. aside: the jobs to leave out, until when, and how they failed. is_careful: whether a fetch needs any of this. after: for each queue, the group to go on after.';
 COMMENT ON COLUMN runner.version IS 'The version of the application, as Runner::version gave it. Null: the runner did not say.';
 COMMENT ON COLUMN runner.host IS 'The name of the machine that the runner runs on. Null: the runner did not say.';
 COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row per runner.';

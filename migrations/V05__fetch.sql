@@ -263,7 +263,7 @@ CREATE TYPE fetch_plan AS (
     memory jsonb
 );
 COMMENT ON TYPE fetch_plan IS
-    'What a fetch may take. queues, except_ids, suspects, is_alone: as in _fetch_jobs. on_trial: the suspects that run for less than 10 s. is_draining: it takes nothing, since a suspect runs alone or is about to. may_drain: whether a suspect that is to run alone stops the fetches after this one. lone_id: the job that is fetched alone. next_at: when is_draining can end. is_remote: memory is in the worker''s row.';
+    'What a fetch may take. queues, except_ids, suspects, is_alone: as in _fetch_jobs. on_trial: the suspects that run for less than 10 s. is_draining: nothing, since a suspect runs alone or is about to. may_drain: whether a suspect that is to run alone stops later fetches. lone_id: the job that is fetched alone. next_at: when is_draining can end. is_remote: memory is in the worker''s row.';
 
 CREATE FUNCTION _fetch_jobs(
     worker_id uuid,
@@ -414,4 +414,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _fetch_jobs IS
-    'Starts the next jobs of these queues and kinds (null: any) for a live runner, and returns them. suspects: how many it may take. Null: as _plan_fetch says. reserve: how long they belong to a remote worker. memory: as in _plan_fetch. queues: as _plain_jobs and _guarded_jobs. The scan of a queue begins behind its cursor''s position for each priority, else at its head. A column that has its default is null. One row without an id has the facts: what was learned, left out and discarded.';
+    'Starts and returns the next jobs of these queues and kinds (null: any) for a live runner. suspects: how many it may take. Null: as _plan_fetch says. reserve: how long they belong to a remote worker. memory: as in _plan_fetch. queues: as _plain_jobs and _guarded_jobs. A scan begins behind its queue''s cursor. A column that has its default is null. The row without an id has what was learned.';

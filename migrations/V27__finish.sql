@@ -223,4 +223,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _finish_runs IS
-    'Ends runs, each with an outcome: complete, retry, snooze, give_back (it had not started), interrupt (it had), cancel or discard. worker_id, patience, ids, runs: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the kind''s backoff, else _retry_delay. errors, details: of a retry, cancel or discard. reports: the progress. Returns the jobs whose results counted, by their new state. discarded: as _complete_runs.';
+    'Ends runs, each with an outcome: complete, retry, snooze, give_back (it had not started), interrupt (it had), cancel or discard. worker_id, patience, ids, runs, discarded: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the kind''s backoff, else _retry_delay. errors, details: of a retry, cancel or discard. reports: the progress. Returns the jobs whose results counted.';

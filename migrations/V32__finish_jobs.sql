@@ -419,7 +419,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION finish_jobs IS
-    'For remote workers: ends runs. outcomes: complete, retry, snooze, give_back, interrupt, cancel or discard. The other arrays have an element for each job, or are null. counted: whether the result counted. locked: another transaction has the job, so send the result again later. not_stored: the values that were dropped, and why. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
+    'For remote workers: ends runs. outcomes: complete, retry, snooze, give_back, interrupt, cancel or discard. The other arrays have an element for each job, or are null. counted: whether the result counted. locked: another transaction has the job, so send it again later. not_stored: the values that were dropped, and why. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
 REVOKE EXECUTE ON FUNCTION finish_jobs FROM PUBLIC;
 
 CREATE FUNCTION _each(outcome text, ids uuid[]) RETURNS text[]

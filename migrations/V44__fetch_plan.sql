@@ -259,7 +259,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _note_fetch IS
-    'What a worker remembers of a fetch. It is stored for a remote worker. of_queues: the facts of the guarded queues. ids: the jobs that started. suspects_taken: how many are suspects. Returns what a runner learns: memory, is_careful (it sends one fetch at a time), is_partial (the fetch took less than was wanted), is_draining (it takes nothing), may_fetch_ahead, discarded (jobs that were set aside, each with the reason), next_in (seconds).';
+    'What a worker remembers of a fetch, stored for a remote worker. of_queues: the facts of the guarded queues. ids: the started jobs, suspects_taken of them suspects. Returns what a runner learns: memory, is_careful (it sends one fetch at a time), is_partial (the fetch took less than was wanted), is_draining (it takes nothing), may_fetch_ahead, discarded (jobs set aside), next_in (seconds).';
 
 CREATE FUNCTION _discard_damaged(job_id uuid, reason text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -406,4 +406,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _set_aside IS
-    'After a fetch from these queues failed: tries the next jobs (only_ids: these) one by one, and sets those aside that are at fault. The next fetch discards those that are past help. may_be_size: the fetch failed for its time or its size. Null: a remote worker''s. step: the statement''s time. failure: the error of the fetch. problem: why the job is set aside. is_tried false: the time was over. known: as memory of _plan_fetch. The last row has no id and what the worker remembers now.';
+    'After a fetch from these queues failed: tries the next jobs (only_ids: these) one by one, and sets those aside that fail. The next fetch discards those past help. may_be_size: it failed for its time or size. Null: a remote worker''s. step: the statement''s time. failure: its error. problem: why a job is set aside. is_tried false: the time was over. known: the memory. The last row has the new one.';
