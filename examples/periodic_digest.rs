@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uniqueue::{BoxError, CatchUp, Client, Happened, Job, PeriodicJob, Runner, RunningJob, embedded};
+use uniqueue_admin::Admin;
 
 #[derive(Deserialize, Job, Serialize)]
 #[job(kind = "digest.send", queue = "digests")]
@@ -78,7 +79,7 @@ async fn main() -> Result<(), BoxError> {
         "SELECT count(*), count(DISTINCT meta #>> '{periodic,slot}') FROM uniqueue.job WHERE kind = 'digest.send'";
     let (jobs, slots): (i64, i64) = sqlx::query_as(count).fetch_one(client.pool()).await?;
     println!("{jobs} jobs for {slots} slots");
-    for periodic in client.periodic().list().await? {
+    for periodic in Admin::new(&client).periodic().list().await? {
         println!("{}, {}: on", periodic.name, periodic.schedule);
     }
     Ok(())

@@ -265,3 +265,30 @@ END
 $$;
 COMMENT ON FUNCTION set_periodic IS
     'Defines a periodic job, or changes one. A null argument leaves the value as it is. expires_in 0: the jobs do not expire. Of a new one it means the default, which the registered kind may say. Runners read the schedule within seconds. If they cannot read it, the column problem says why. Returns whether the periodic job is new. Error 22023 for an unknown name without a kind and a schedule.';
+
+CREATE FUNCTION _run_periodic_now(name text) RETURNS TABLE (job uuid, duplicate boolean)
+    LANGUAGE sql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+    SELECT i.id, i.duplicate
+    FROM periodic AS p
+    CROSS JOIN LATERAL insert_job(
+        kind => p.kind,
+        args => p.args,
+        queue => p.queue,
+        meta => p.meta || jsonb_build_object('periodic', jsonb_build_object('name', p.name)),
+        priority => p.priority,
+        max_attempts => p.max_attempts,
+        unique_policy => p.unique_policy,
+        on_reject => 'row',
+        group_key => p.group_key,
+        group_policy => CASE WHEN p.group_key IS NULL AND NOT p.takes_from_kind THEN 'null'::jsonb END,
+        group_limit => p.group_limit,
+        in_order => p.in_order,
+        expires_at => CASE WHEN coalesce(p.expires_in = interval '0', NOT p.takes_from_kind) THEN 'infinity'::timestamptz END,
+        expires_in => nullif(p.expires_in, interval '0')
+    ) AS i
+    WHERE p.name = _run_periodic_now.name
+$$;
+COMMENT ON FUNCTION _run_periodic_now IS
+    'Inserts a job of a periodic job outside of its schedule, paused or not. Returns the job. If another job claims the key, nothing is inserted, and the answer is that job. Returns no row for an unknown name.';

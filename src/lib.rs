@@ -31,9 +31,6 @@ mod worker;
 /// Bringing the schema up to date.
 #[cfg(feature = "migrate")]
 pub use self::client::Migration;
-#[cfg(feature = "periodic")]
-/// Periodic jobs.
-pub use self::client::Periodic;
 /// Inserting and looking.
 pub use self::client::{
     Backfill, Call, Change, Client, ClientBuilder, Events, Explanation, FetchJobs, Insert, InsertAndWait, InsertMany,
@@ -83,7 +80,7 @@ pub use self::words::kind::KindRow;
 pub use self::words::opts::InsertOptions;
 pub use self::words::outcome::{BoxError, IntoResult, Outcome};
 #[cfg(feature = "periodic")]
-pub use self::words::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
+pub use self::words::periodic::PeriodicJob;
 /// Several databases.
 pub use self::words::place_by::PlaceBy;
 /// Queues.

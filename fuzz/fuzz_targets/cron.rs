@@ -12,9 +12,11 @@ fuzz_target!(|expression: &str| {
     let database = &*DATABASE;
     database.runtime.block_on(async {
         let job = PeriodicJob::cron("p", expression, NewJob::new("k", &())).time_zone("Europe/Berlin");
-        let periodic = database.client.periodic();
-        match periodic.define(job).await {
-            Ok(()) => assert_eq!(periodic.list().await.expect("a list")[0].schedule, expression),
+        match database.client.define_periodic(job).await {
+            Ok(()) => {
+                let stored = sqlx::query_scalar::<_, String>("SELECT schedule FROM uniqueue.periodic");
+                assert_eq!(stored.fetch_one(database.client.pool()).await.expect("a row"), expression);
+            }
             Err(error) => assert!(matches!(error, Error::InvalidSchedule { .. }), "{expression:?}: {error}"),
         }
     });

@@ -49,8 +49,6 @@ pub use self::kind_cache::KindCache;
 pub use self::kinds::Kinds;
 #[cfg(feature = "migrate")]
 pub use self::migration::Migration;
-#[cfg(feature = "periodic")]
-pub use self::periodic::Periodic;
 pub use self::queues::Queue;
 pub use self::remote::{FetchJobs, Remote};
 pub use self::wait::Wait;

@@ -1,6 +1,4 @@
-//! Periodic jobs: defining, listing, pausing, running.
-
-use std::time::Duration;
+//! Periodic jobs: defining one.
 
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -8,24 +6,15 @@ use sqlx::PgConnection;
 use super::insert::{needs_clock, prepare_one};
 use super::{Call, Client};
 use crate::error::{Error, Result};
-use crate::period;
 use crate::schedule::Schedule;
-use crate::store::{self, Definition, OfKind, PeriodicVerb};
-use crate::words::ident::{Kind, PeriodicName, QueueName};
+use crate::store::{self, Definition, OfKind};
+use crate::words::ident::PeriodicName;
 use crate::words::opts::{Expiry, Start};
-use crate::words::periodic::{PeriodicChange, PeriodicJob, PeriodicRow, PeriodicRun, PeriodicSource};
-
-/// The periodic jobs of a schema. Made by [`Client::periodic`].
-///
-/// Runners notice a change within seconds. Every change can be made in SQL as well, to the rows of the table
-/// `periodic`.
-#[derive(Clone, Copy, Debug)]
-pub struct Periodic<'a> {
-    client: &'a Client,
-}
+use crate::words::periodic::PeriodicJob;
 
 impl Client {
-    /// The periodic jobs.
+    /// Defines a periodic job, or changes the one of its name. With another schedule it begins anew;
+    /// with the same one it keeps its place. A paused one stays paused. Runners notice it within seconds.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -33,134 +22,28 @@ impl Client {
     /// # use uniqueue::{Client, NewJob, PeriodicJob};
     /// # async fn run(client: Client) -> uniqueue::Result<()> {
     /// let sweep = NewJob::new("cache.sweep", &json!({}));
-    /// client.periodic().define(PeriodicJob::every("sweep", Duration::from_secs(900), sweep)).await?;
-    /// for periodic in client.periodic().list().await? {
-    ///     println!("{}: {} next at {:?}", periodic.name, periodic.schedule, periodic.next_at);
-    /// }
-    /// client.periodic().pause("sweep").await?;
+    /// client.define_periodic(PeriodicJob::every("sweep", Duration::from_secs(900), sweep)).await?;
     /// # Ok(()) }
     /// ```
-    pub const fn periodic(&self) -> Periodic<'_> {
-        Periodic { client: self }
-    }
-}
-
-impl<'a> Periodic<'a> {
-    /// Defines a periodic job, or changes the one of its name. With another schedule it begins anew;
-    /// with the same one it keeps its place. A paused one stays paused.
+    ///
+    /// The crate `uniqueue-admin` lists, changes, pauses and runs periodic jobs.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidName`]; [`Error::InvalidSchedule`] and [`Error::UnknownTimeZone`];
     /// [`Error::InvalidOption`] when the job has a start time, an `expires_at`, an id, or a unique policy with a
     /// window; as for [`Insert`](crate::Insert) when the job is invalid; [`Error::Database`].
-    pub fn define(&self, periodic: PeriodicJob) -> Call<'a, ()> {
+    pub fn define_periodic(&self, periodic: PeriodicJob) -> Call<'_, ()> {
         let subject = json!({ "periodic": periodic.name, "schedule": periodic.schedule });
-        Call::change(self.client, "define_periodic", subject, move |client, connection| {
-            Box::pin(async { define(client, connection, periodic, PeriodicSource::Database).await.map(drop) })
+        Call::change(self, "define_periodic", subject, move |client, connection| {
+            Box::pin(async { define(client, connection, periodic, false).await.map(drop) })
         })
     }
 
     /// Defines a periodic job of the code of a runner. Answers with the digest of the definition.
-    pub(crate) fn define_in_code(&self, periodic: PeriodicJob) -> Call<'a, String> {
-        Call::change(self.client, "define_periodic", Value::Null, move |client, connection| {
-            Box::pin(define(client, connection, periodic, PeriodicSource::Code))
-        })
-    }
-
-    /// Changes what a [`PeriodicChange`] names of a periodic job. Another schedule or time zone begins anew. Returns whether
-    /// it exists.
-    ///
-    /// A definition in code overwrites the change at the next start of a runner that has it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidSchedule`] and [`Error::UnknownTimeZone`], of the new schedule in its zone;
-    /// [`Error::InvalidName`] of a kind or a queue; [`Error::Database`].
-    pub fn set(&self, name: &str, change: PeriodicChange) -> Call<'a, bool> {
-        let name = name.to_owned();
-        let subject = json!({ "periodic": name, "change": change });
-        Call::change(self.client, "set_periodic", subject, move |client, connection| {
-            Box::pin(set(client, connection, name, change))
-        })
-    }
-
-    /// Lists all periodic jobs, by name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Database`].
-    pub fn list(&self) -> Call<'a, Vec<PeriodicRow>> {
-        Call::new(self.client, |client, connection| {
-            Box::pin(store::list_periodic(connection, client.statements(), None))
-        })
-    }
-
-    /// Finds a periodic job.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Database`].
-    pub fn find(&self, name: &str) -> Call<'a, Option<PeriodicRow>> {
-        let name = name.to_owned();
-        Call::new(self.client, move |client, connection| {
-            Box::pin(async move { Ok(store::list_periodic(connection, client.statements(), Some(&name)).await?.pop()) })
-        })
-    }
-
-    /// Pauses it: no slot is run until it is resumed. Returns whether it exists.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Database`].
-    pub fn pause(&self, name: &str) -> Call<'a, bool> {
-        self.change(PeriodicVerb::Pause, name)
-    }
-
-    /// Runs its slots again, from now on. Slots that passed while it was paused are not caught up, whatever its
-    /// `catch_up`. Returns whether it exists.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Database`].
-    pub fn resume(&self, name: &str) -> Call<'a, bool> {
-        self.change(PeriodicVerb::Resume, name)
-    }
-
-    /// Removes it. Its jobs stay. A definition in code comes back with the next start of a runner that has it.
-    /// Returns whether it existed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Database`].
-    pub fn remove(&self, name: &str) -> Call<'a, bool> {
-        self.change(PeriodicVerb::Remove, name)
-    }
-
-    /// Inserts one of its jobs at once, outside of the schedule, paused or not. Returns the job, or as a duplicate the holder
-    /// of the unique key if the job has a key that another job claims. `None`: there is no periodic job of that name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Database`].
-    pub fn run_now(&self, name: &str) -> Call<'a, Option<PeriodicRun>> {
-        let name = name.to_owned();
-        let subject = json!({ "periodic": name });
-        Call::change(self.client, "run_periodic", subject, move |client, connection| {
-            Box::pin(async move { store::run_periodic_now(connection, client.statements(), &name).await })
-        })
-    }
-
-    fn change(&self, verb: PeriodicVerb, name: &str) -> Call<'a, bool> {
-        let name = name.to_owned();
-        let subject = json!({ "periodic": name });
-        let done = match verb {
-            PeriodicVerb::Pause => "pause_periodic",
-            PeriodicVerb::Resume => "resume_periodic",
-            PeriodicVerb::Remove => "remove_periodic",
-        };
-        Call::change(self.client, done, subject, move |client, connection| {
-            Box::pin(async move { store::change_periodic(connection, client.statements(), verb, &name).await })
+    pub(crate) fn define_periodic_in_code(&self, periodic: PeriodicJob) -> Call<'_, String> {
+        Call::change(self, "define_periodic", Value::Null, move |client, connection| {
+            Box::pin(define(client, connection, periodic, true))
         })
     }
 }
@@ -169,7 +52,7 @@ async fn define(
     client: &Client,
     connection: &mut PgConnection,
     periodic: PeriodicJob,
-    source: PeriodicSource,
+    is_in_code: bool,
 ) -> Result<String> {
     let PeriodicJob { name, schedule, time_zone, catch_up, job } = periodic;
     let name = PeriodicName::new(name)?;
@@ -205,30 +88,7 @@ async fn define(
         None if !is_any || options.unique.is_some() => Some(Value::Null),
         None => None,
     };
-    let definition = Definition { name, schedule, time_zone, catch_up, source, unique_policy, row, of_kind };
+    let definition = Definition { name, schedule, time_zone, catch_up, is_in_code, unique_policy, row, of_kind };
     store::define_periodic(connection, client.statements(), &definition).await?;
     Ok(definition.digest())
-}
-
-fn check_expires_in(length: Option<Duration>) -> Result<()> {
-    match length.filter(|length| *length > period::LONGEST) {
-        None => Ok(()),
-        Some(length) => Err(Error::InvalidOption {
-            option: "expires_in",
-            problem: "must be at most 100 years",
-            given: format!("{length:?}"),
-        }),
-    }
-}
-
-async fn set(client: &Client, connection: &mut PgConnection, name: String, change: PeriodicChange) -> Result<bool> {
-    let stored = store::list_periodic(&mut *connection, client.statements(), Some(&name)).await?.pop();
-    let Some(stored) = stored else { return Ok(false) };
-    let PeriodicChange { kind, queue, schedule, time_zone, expires_in, .. } = &change;
-    Schedule::read(schedule.as_deref().unwrap_or(&stored.schedule), time_zone.as_deref().unwrap_or(&stored.time_zone))?;
-    kind.as_deref().map(Kind::new).transpose()?;
-    queue.as_deref().map(QueueName::new).transpose()?;
-    check_expires_in(*expires_in)?;
-    store::set_periodic(connection, client.statements(), &name, &change).await?;
-    Ok(true)
 }

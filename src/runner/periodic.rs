@@ -58,7 +58,7 @@ impl MaintenanceSettings {
         }
         let mut digests = BTreeMap::new();
         for periodic in &self.periodic {
-            let defining = client.periodic().define_in_code(periodic.clone());
+            let defining = client.define_periodic_in_code(periodic.clone());
             let digest = time_limit::within(time_limit::QUERY_TIMEOUT, defining.into_future()).await?;
             digests.insert(periodic.name.clone(), digest);
         }

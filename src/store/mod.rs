@@ -68,9 +68,10 @@ pub use self::migrations::{LATEST_VERSION, MIGRATIONS};
 pub(crate) use self::migrations::{SchemaVersion, schema_version};
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::{
-    Definition, DuePeriodic, OfKind, PeriodicVerb, SlotRun, change_periodic, define_periodic, due_periodic,
-    flag_periodic, list_periodic, run_periodic, run_periodic_now, set_periodic,
+    Definition, DuePeriodic, OfKind, SlotRun, define_periodic, due_periodic, flag_periodic, run_periodic,
 };
+#[cfg(feature = "testing")]
+pub(crate) use self::periodic::{PeriodicSlots, periodic_slots, run_passed_slots};
 pub(crate) use self::place::{PlaceIdentity, name_place, place_identity};
 pub use self::pooling::Pooling;
 pub(crate) use self::pooling::pooling;
@@ -95,7 +96,7 @@ pub(crate) use self::service::{
 };
 pub(crate) use self::set_aside::{FailedFetch, is_of_values, set_aside};
 #[cfg(feature = "testing")]
-pub(crate) use self::shift::{move_periodic, shift_times};
+pub(crate) use self::shift::shift_times;
 pub(crate) use self::single_reads::{database_time, deletes_completed, final_jobs, holder, job_by_id};
 pub(crate) use self::statements::Statements;
 #[cfg(feature = "testing")]

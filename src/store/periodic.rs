@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
@@ -18,7 +16,6 @@ use crate::error::Result;
 use crate::schedule::CatchUp;
 use crate::words::ident::{JobId, Kind, PeriodicName, QueueName};
 use crate::words::opts::Expiry;
-use crate::words::periodic::{PeriodicChange, PeriodicRow, PeriodicRun, PeriodicSource};
 
 /// A checked definition, as it is sent to the database.
 #[derive(Debug)]
@@ -27,7 +24,8 @@ pub(crate) struct Definition {
     pub(crate) schedule: String,
     pub(crate) time_zone: String,
     pub(crate) catch_up: CatchUp,
-    pub(crate) source: PeriodicSource,
+    /// A runner defines it again at its next start.
+    pub(crate) is_in_code: bool,
     /// JSON's null: none, also where the registered kind has one.
     pub(crate) unique_policy: Option<Value>,
     /// The template of its jobs.
@@ -48,7 +46,7 @@ pub(crate) struct OfKind {
 impl Definition {
     /// A digest by which two definitions of one name are compared.
     pub(crate) fn digest(&self) -> String {
-        let Self { name: _, schedule, time_zone, catch_up, source: _, unique_policy, row, of_kind } = self;
+        let Self { name: _, schedule, time_zone, catch_up, is_in_code: _, unique_policy, row, of_kind } = self;
         let group = row.group.as_ref().map(|group| (group.key.as_str(), group.limit, group.in_order));
         let NewRow { kind, args, meta, .. } = row;
         let text = serde_json::json!([
@@ -98,7 +96,7 @@ pub(crate) async fn define_periodic(
     statements: &Statements,
     definition: &Definition,
 ) -> Result<()> {
-    let Definition { name, schedule, time_zone, catch_up, source, unique_policy, row, of_kind } = definition;
+    let Definition { name, schedule, time_zone, catch_up, is_in_code, unique_policy, row, of_kind } = definition;
     let defining = query(&statements.define_periodic)
         .bind(name.as_str())
         .bind(row.kind.as_str())
@@ -111,110 +109,54 @@ pub(crate) async fn define_periodic(
         .bind(time_zone)
         .bind(unique_policy)
         .bind(catch_up.as_str())
-        .bind(source.as_str());
+        .bind(if *is_in_code { "code" } else { "database" });
     let defining = Columns::of_one(defining, row).group_alone().bind(of_kind.is_any);
     defining.bind(definition.expires_in().map(interval)).execute(connection).await?;
     Ok(())
 }
 
-/// Changes what a change names.
-pub(crate) async fn set_periodic(
+/// The schedule of a periodic job that is not paused.
+#[cfg(feature = "testing")]
+#[derive(Debug)]
+pub(crate) struct PeriodicSlots {
+    pub(crate) name: String,
+    pub(crate) schedule: String,
+    pub(crate) time_zone: String,
+    pub(crate) starts_at: OffsetDateTime,
+    pub(crate) next_at: Option<OffsetDateTime>,
+}
+
+/// The schedules of the periodic jobs that are not paused.
+#[cfg(feature = "testing")]
+pub(crate) async fn periodic_slots(
+    connection: &mut PgConnection,
+    statements: &Statements,
+) -> Result<Vec<PeriodicSlots>> {
+    let rows = query(&statements.periodic_slots).fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(PeriodicSlots {
+                name: row.try_get("name")?,
+                schedule: row.try_get("schedule")?,
+                time_zone: row.try_get("time_zone")?,
+                starts_at: row.try_get::<Stored, _>("starts_at")?.0,
+                next_at: row.try_get::<Option<Stored>, _>("next_at")?.map(|at| at.0),
+            })
+        })
+        .collect()
+}
+
+/// Moves a periodic job to another slot, and inserts the jobs of the slots before it.
+#[cfg(feature = "testing")]
+pub(crate) async fn run_passed_slots(
     connection: &mut PgConnection,
     statements: &Statements,
     name: &str,
-    change: &PeriodicChange,
+    next_at: OffsetDateTime,
+    slots: i32,
 ) -> Result<()> {
-    let PeriodicChange { kind, schedule, time_zone, args, queue, priority, max_attempts, catch_up, expires_in } =
-        change;
-    query(&statements.set_periodic)
-        .bind(name)
-        .bind(kind)
-        .bind(schedule)
-        .bind(time_zone)
-        .bind(args.as_deref().map(Json))
-        .bind(queue)
-        .bind(priority.map(i32::from))
-        .bind(max_attempts.map(i32::from))
-        .bind(catch_up.map(CatchUp::as_str))
-        .bind(expires_in.map(interval))
-        .execute(connection)
-        .await?;
+    query(&statements.run_passed_slots).bind(name).bind(next_at).bind(slots).execute(connection).await?;
     Ok(())
-}
-
-/// The periodic jobs, or the one of a name.
-pub(crate) async fn list_periodic(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    name: Option<&str>,
-) -> Result<Vec<PeriodicRow>> {
-    let rows = query(&statements.list_periodic).bind(name).fetch_all(connection).await?;
-    rows.iter().map(periodic_row).collect()
-}
-
-fn periodic_row(row: &PgRow) -> Result<PeriodicRow> {
-    let at = |column| Ok::<_, sqlx::Error>(row.try_get::<Option<Stored>, _>(column)?.map(|at| at.0));
-    Ok(PeriodicRow {
-        name: PeriodicName::from_stored(row.try_get("name")?),
-        kind: Kind::from_stored(row.try_get("kind")?),
-        queue: QueueName::from_stored(row.try_get("queue")?),
-        args: row.try_get::<Box<RawValue>, _>("args")?,
-        meta: row.try_get::<Json<Map<String, Value>>, _>("meta")?.0,
-        priority: row.try_get("priority")?,
-        max_attempts: row.try_get::<i16, _>("max_attempts")?.max(0).unsigned_abs(),
-        schedule: row.try_get("schedule")?,
-        time_zone: row.try_get("time_zone")?,
-        expires_in: row
-            .try_get::<Option<f64>, _>("expires_in")?
-            .and_then(|secs| Duration::try_from_secs_f64(secs).ok()),
-        unique_policy: row.try_get("unique_policy")?,
-        catch_up: row.try_get::<&str, _>("catch_up")?.parse()?,
-        source: row.try_get::<&str, _>("source")?.parse()?,
-        starts_at: row.try_get::<Stored, _>("starts_at")?.0,
-        next_at: at("next_at")?,
-        last_at: at("last_at")?,
-        last_job: row.try_get::<Option<Uuid>, _>("last_job")?.map(JobId::from),
-        paused_at: at("paused_at")?,
-        created_at: row.try_get::<Stored, _>("created_at")?.0,
-        problem: row.try_get("problem")?,
-    })
-}
-
-/// An operator's change of a periodic job.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum PeriodicVerb {
-    Pause,
-    Resume,
-    Remove,
-}
-
-/// Returns whether there is a periodic job of that name.
-pub(crate) async fn change_periodic(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    verb: PeriodicVerb,
-    name: &str,
-) -> Result<bool> {
-    let statement = match verb {
-        PeriodicVerb::Pause => &statements.pause_periodic,
-        PeriodicVerb::Resume => &statements.resume_periodic,
-        PeriodicVerb::Remove => &statements.remove_periodic,
-    };
-    Ok(query(statement).bind(name).execute(connection).await?.rows_affected() > 0)
-}
-
-/// Inserts a job outside of the schedule. Returns it, or the job that claims the key. `None`: there is no periodic job of that
-/// name.
-pub(crate) async fn run_periodic_now(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    name: &str,
-) -> Result<Option<PeriodicRun>> {
-    let row = query(&statements.run_periodic_now).bind(name).fetch_optional(connection).await?;
-    let run = |row: PgRow| {
-        Ok(PeriodicRun { job: JobId::from(row.try_get::<Uuid, _>("id")?), duplicate: row.try_get("duplicate")? })
-    };
-    row.map(run).transpose()
 }
 
 /// A periodic job that is due.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
-use time::OffsetDateTime;
 
 use super::{Statements, interval, query};
 use crate::error::Result;
@@ -22,16 +21,5 @@ pub(crate) async fn shift_times(connection: &mut PgConnection, statements: &Stat
     let statement: String = window.try_get("statement")?;
     sqlx::query(AssertSqlSafe(statement)).execute(&mut *transaction).await?;
     transaction.commit().await?;
-    Ok(())
-}
-
-/// Moves a periodic job to another slot.
-pub(crate) async fn move_periodic(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    name: &str,
-    next_at: OffsetDateTime,
-) -> Result<()> {
-    query(&statements.move_periodic).bind(name).bind(next_at).execute(connection).await?;
     Ok(())
 }

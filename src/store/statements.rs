@@ -117,7 +117,6 @@ statements! {
     list_kinds,
     list_newest,
     list_oldest,
-    list_periodic,
     live_runners,
     locked_jobs,
     log_change,
@@ -125,15 +124,14 @@ statements! {
     matching_ids,
     #[cfg(feature = "testing")]
     may_create_databases,
-    #[cfg(feature = "testing")]
-    move_periodic,
     name_place,
     #[cfg(feature = "testing")]
     next_job,
     not_completed,
     note_deploy,
     parents_of,
-    pause_periodic,
+    #[cfg(feature = "testing")]
+    periodic_slots,
     place_identity,
     queue_settings,
     register_kinds,
@@ -142,20 +140,18 @@ statements! {
     release_jobs,
     release_service,
     remove_kind,
-    remove_periodic,
     remove_queue,
     remove_runner,
     reschedule_jobs,
-    resume_periodic,
     retry_graph,
     retry_jobs,
+    #[cfg(feature = "testing")]
+    run_passed_slots,
     run_periodic,
-    run_periodic_now,
     run_service,
     schema_version,
     session,
     set_aside,
-    set_periodic,
     set_priority,
     set_runner_idle,
     #[cfg(feature = "testing")]

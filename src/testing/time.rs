@@ -8,8 +8,7 @@ use time::OffsetDateTime;
 use crate::client::Client;
 use crate::error::Result;
 use crate::schedule::{CatchUp, DueSlots, Schedule};
-use crate::store;
-use crate::words::periodic::PeriodicRow;
+use crate::store::{self, PeriodicSlots};
 
 /// The jobs and slots that became due. Made by [`advance`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -67,7 +66,7 @@ pub struct Advanced {
 ///   variables: times read before and after differ by what passed.
 /// - A runner that runs meanwhile loses its lease, as if its machine had slept: it stops its jobs
 ///   and goes on under a new lease. Use [`drain`](super::drain) instead, or stop it before.
-/// - The jobs of periodic jobs are inserted as by [`Periodic::run_now`](crate::Periodic::run_now):
+/// - The jobs of periodic jobs are inserted as an operator runs one at once:
 ///   due now, and without their slot in `meta`. Slots follow the real clock, so let whole intervals
 ///   pass, or whole days for a cron expression, when it matters which slot comes next.
 /// - No job is deleted: retention is a runner's.
@@ -83,18 +82,16 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
     let mut connection = client.connection().await?;
     let now = store::database_time(&mut connection, statements).await?;
     let mut passed = Vec::new();
-    for periodic in client.periodic().list().tx(&mut connection).await? {
+    for periodic in store::periodic_slots(&mut connection, statements).await? {
         passed.extend(PassedSlots::of(periodic, now, by));
     }
     store::shift_times(&mut connection, statements, by).await?;
     client.pass(by);
     let mut advanced = Advanced::default();
     for PassedSlots { name, slots, next_at } in passed {
-        store::move_periodic(&mut connection, statements, &name, next_at - by).await?;
-        for _ in 0..slots {
-            client.periodic().run_now(&name).tx(&mut connection).await?;
-            advanced.periodic += 1;
-        }
+        let count = i32::try_from(slots).unwrap_or(i32::MAX);
+        store::run_passed_slots(&mut connection, statements, &name, next_at - by, count).await?;
+        advanced.periodic += slots as u64;
     }
     for (service, counted) in
         [("expirer", &mut advanced.expired), ("promoter", &mut advanced.promoted), ("rescuer", &mut advanced.rescued)]
@@ -120,11 +117,8 @@ struct PassedSlots {
 }
 
 impl PassedSlots {
-    /// `None`: it is paused, has no slot in that time, or its definition is invalid.
-    fn of(periodic: PeriodicRow, now: OffsetDateTime, by: Duration) -> Option<Self> {
-        if periodic.paused_at.is_some() {
-            return None;
-        }
+    /// `None`: it has no slot in that time, or its definition is invalid.
+    fn of(periodic: PeriodicSlots, now: OffsetDateTime, by: Duration) -> Option<Self> {
         let schedule = Schedule::read(&periodic.schedule, &periodic.time_zone).ok()?;
         let mut next_at = periodic.next_at.or_else(|| schedule.next_after(periodic.starts_at))?;
         let mut slots = 0;
@@ -134,7 +128,7 @@ impl PassedSlots {
             slots += due.slots.len();
             let DueSlots { slots: batch, next_at: Some(next) } = due else { return None };
             if batch.is_empty() {
-                return (slots > 0).then_some(Self { name: periodic.name.to_string(), slots, next_at: next });
+                return (slots > 0).then_some(Self { name: periodic.name, slots, next_at: next });
             }
             next_at = next;
         }

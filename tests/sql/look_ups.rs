@@ -32,8 +32,8 @@ macro_rules! look_ups {
         ask!("failing_kinds", Admin::new($client).failing_kinds());
         ask!("suppressed_duplicates", Admin::new($client).suppressed_duplicates());
         ask!("audited_kinds", Admin::new($client).audited_kinds());
-        ask!("periodic", $client.periodic().list());
-        ask!("one periodic job", $client.periodic().find("nightly"));
+        ask!("periodic", Admin::new($client).periodic().list());
+        ask!("one periodic job", Admin::new($client).periodic().find("nightly"));
         ask!("runners", Admin::new($client).runners());
         ask!("retentions", Admin::new($client).retentions());
         ask!("stuck_jobs", Admin::new($client).stuck_jobs());

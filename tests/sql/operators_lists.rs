@@ -100,8 +100,8 @@ async fn a_change_is_logged_once_with_what_it_changed(database: Database, client
     client.queue("mail").limit(Some(2)).actor("ben").await.unwrap();
     Admin::new(client).audit_duplicates("a", None).actor("ben").await.unwrap();
     client.release_claim("k").actor("ben").await.unwrap();
-    client.periodic().define(PeriodicJob::every("sweep", Duration::from_secs(900), job("c"))).await.unwrap();
-    client.periodic().pause("sweep").actor("cleo").await.unwrap();
+    client.define_periodic(PeriodicJob::every("sweep", Duration::from_secs(900), job("c"))).await.unwrap();
+    Admin::new(client).periodic().pause("sweep").actor("cleo").await.unwrap();
     let log = Admin::new(client).change_log().await.unwrap();
     let seen: Vec<_> = log.iter().map(|one| (one.actor.as_str(), one.verb.as_str(), one.jobs)).collect();
     assert_eq!(

@@ -148,7 +148,7 @@ async fn what_was_accepted_is_never_refused() {
     let failed = client.insert(job("failed").scheduled_in(Duration::from_secs(3600))).await.unwrap().id();
     database.set_state(failed, "discarded").await;
     let slot = NewJob::from(Task {});
-    client.periodic().define(PeriodicJob::cron("slot", "* * * * * *", slot.queue("default"))).await.unwrap();
+    client.define_periodic(PeriodicJob::cron("slot", "* * * * * *", slot.queue("default"))).await.unwrap();
     client.insert(job("a")).await.unwrap();
     client.retry(failed).await.unwrap();
     client.release(pending).await.unwrap();
@@ -156,7 +156,7 @@ async fn what_was_accepted_is_never_refused() {
     assert_eq!(database.number(AVAILABLE).await, 4);
     assert_eq!(room(client.insert(job("b")).await), 0);
     // A run by hand has a caller, who receives the error.
-    assert_eq!(room(client.periodic().run_now("slot").await), 0);
+    assert_eq!(room(Admin::new(client).periodic().run_now("slot").await), 0);
     // The jobs of another queue that the runner works; it has maintenance.
     let runner = Runner::new(client.clone()).queue("other", 1).worker(|_: RunningJob<Task>| async {});
     let runner = runner.start().await.unwrap();

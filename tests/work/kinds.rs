@@ -9,10 +9,10 @@ use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::task::JoinSet;
 use uniqueue::{
-    Client, InsertOptions, Job, JobFilter, JobState, KindCache, NewJob, OnConflict, PeriodicChange, PeriodicJob,
-    RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
+    Client, InsertOptions, Job, JobFilter, JobState, KindCache, NewJob, OnConflict, PeriodicJob, RetryPolicy, Runner,
+    RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
 };
-use uniqueue_admin::Admin;
+use uniqueue_admin::{Admin, PeriodicChange};
 
 use support::{Database, WAIT, counting_statements, eventually, job, quick};
 
@@ -204,12 +204,12 @@ async fn r22_a_periodic_job_made_by_name_takes_from_its_registered_kind_at_each_
     let client = &database.client;
     client.register::<Mail>().await.unwrap();
     let named = NewJob::new("mail", &json!({"user": 1, "text": "each hour"}));
-    client.periodic().define(PeriodicJob::cron("named", "0 * * * *", named.clone())).await.unwrap();
-    client.periodic().define(PeriodicJob::cron("own", "0 * * * *", named.queue("own").not_unique())).await.unwrap();
+    client.define_periodic(PeriodicJob::cron("named", "0 * * * *", named.clone())).await.unwrap();
+    client.define_periodic(PeriodicJob::cron("own", "0 * * * *", named.queue("own").not_unique())).await.unwrap();
     database.execute(r#"SELECT {schema}.set_periodic('sql', 'mail', '0 * * * *', args => '{"user": 3}')"#).await;
     // A type says all of it: this one has no queue, no key and no group.
     database.execute("SELECT {schema}.register_kind('typed', 'q', group_policy => '{\"key\": \"g\"}')").await;
-    client.periodic().define(PeriodicJob::cron("typed", "0 * * * *", Typed {})).await.unwrap();
+    client.define_periodic(PeriodicJob::cron("typed", "0 * * * *", Typed {})).await.unwrap();
     let run = "SELECT count(*) FROM {schema}.periodic AS p
         CROSS JOIN LATERAL {schema}.run_periodic(
             p.name, p.next_at, p.starts_at, ARRAY[coalesce(p.next_at, now())], coalesce(p.next_at, now()) + interval '1 hour'
@@ -223,7 +223,7 @@ async fn r22_a_periodic_job_made_by_name_takes_from_its_registered_kind_at_each_
     let jobs = database.text(jobs).await;
     assert_eq!(jobs, "named mails 3 5, own own 3 5, sql mails 3 5, typed default 0 25");
     assert!(client.insert(mail(1)).await.unwrap().duplicate, "the key of the kind");
-    let listed = client.periodic().list().await.unwrap();
+    let listed = Admin::new(client).periodic().list().await.unwrap();
     let queues: Vec<_> = listed.iter().map(|one| (one.queue.as_str(), one.priority, one.max_attempts)).collect();
     assert_eq!(queues, [("mails", 3, 5), ("own", 3, 5), ("mails", 3, 5), ("default", 0, 25)]);
     // The next slot follows the newest registration.
@@ -238,7 +238,7 @@ async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_k
     #[job(kind = "brief")]
     struct Brief {}
     let database = Database::new().await;
-    let periodic = database.client.periodic();
+    let periodic = Admin::new(&database.client).periodic();
     database.execute("SELECT {schema}.register_kind('brief', expires_in => '1 hour')").await;
     let named = || NewJob::new("brief", &json!({}));
     let minute = Duration::from_secs(60);
@@ -249,7 +249,7 @@ async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_k
         ("typed", NewJob::from(Brief {})),
         ("typed and own", NewJob::from(Brief {}).expires_in(minute)),
     ] {
-        periodic.define(PeriodicJob::cron(name, "0 * * * *", job)).await.unwrap();
+        database.client.define_periodic(PeriodicJob::cron(name, "0 * * * *", job)).await.unwrap();
     }
     let set = "SELECT {schema}.set_periodic('sql', 'brief', '0 * * * *', expires_in => '2 min')";
     database.execute(set).await;
@@ -274,7 +274,8 @@ async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_k
     let error = periodic.set("own", too_long).await.unwrap_err().to_string();
     assert!(error.contains("expires_in") && error.contains("at most 100 years"), "{error}");
     let at = named().expires_at(time::OffsetDateTime::now_utc() + minute);
-    let error = periodic.define(PeriodicJob::cron("at", "0 * * * *", at)).await.unwrap_err().to_string();
+    let error =
+        database.client.define_periodic(PeriodicJob::cron("at", "0 * * * *", at)).await.unwrap_err().to_string();
     assert!(error.contains("give it an expires_in"), "{error}");
 }
 

@@ -9,6 +9,7 @@ mod groups;
 mod health;
 mod history;
 mod job_verb;
+mod periodic;
 mod queue_cache;
 #[cfg(feature = "metrics")]
 mod queue_metrics;
@@ -36,6 +37,7 @@ pub use self::health::{
 };
 pub use self::history::{Deploy, History, HistoryPoint, KindHistory, QueueHistory};
 pub use self::job_verb::{JobVerb, VerbWords};
+pub use self::periodic::{Periodic, PeriodicChange, PeriodicRow, PeriodicRun, PeriodicSource};
 pub use self::queue_cache::QueueCache;
 pub use self::queues::QueueInfo;
 pub use self::relatives::JobChild;

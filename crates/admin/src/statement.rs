@@ -3,6 +3,7 @@
 //! A statement has one parameter, `$1`, a JSON object with its arguments by name. The marker `/* schema */` before a name becomes
 //! the queue's schema. Each row is answered as one object of its columns, so a column has the name of the field that it fills.
 
+use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 use sqlx::types::Json;
@@ -20,7 +21,7 @@ pub(crate) async fn rows<T>(
     client: &Client,
     connection: &mut PgConnection,
     statement: &str,
-    arguments: &Arguments,
+    arguments: &(impl Serialize + Sync + ?Sized),
 ) -> Result<Vec<T>>
 where
     T: DeserializeOwned + Send + Unpin + 'static,
@@ -28,7 +29,8 @@ where
     let is_prepared = !statement.contains(PLANNED_ANEW);
     // Safe to splice: a schema name is checked against an alphabet without quotes.
     let statement = statement.replace("/* schema */", &format!("{}.", client.schema().quoted()));
-    let asking = AssertSqlSafe(format!("SELECT to_jsonb(answer) FROM (\n{statement}\n) AS answer"));
+    // A statement that writes may stand in WITH, and in no subquery.
+    let asking = AssertSqlSafe(format!("WITH answer AS (\n{statement}\n) SELECT to_jsonb(answer) FROM answer"));
     let query = sqlx::query(asking).persistent(is_prepared).bind(Json(arguments));
     let rows = query.fetch_all(connection).await?;
     rows.iter().map(|row| Ok(row.try_get::<Json<T>, _>(0)?.0)).collect()
@@ -74,7 +76,23 @@ pub(crate) fn change<'a>(
     statement: &'static str,
     arguments: Arguments,
 ) -> Call<'a, ()> {
+    change_to(client, verb, subject, statement, arguments, |_: Vec<IgnoredAny>| ())
+}
+
+/// A change whose answer is made from the rows of a statement. With an actor it is logged with this verb and this subject.
+pub(crate) fn change_to<'a, R, T>(
+    client: &'a Client,
+    verb: &'static str,
+    subject: Value,
+    statement: &'static str,
+    arguments: impl Serialize + Send + Sync + 'static,
+    answer: fn(Vec<R>) -> T,
+) -> Call<'a, T>
+where
+    R: DeserializeOwned + Send + Unpin + 'static,
+    T: Send + 'static,
+{
     Call::change(client, verb, subject, move |client, connection| {
-        Box::pin(async move { rows::<IgnoredAny>(client, connection, statement, &arguments).await.map(drop) })
+        Box::pin(async move { rows(client, connection, statement, &arguments).await.map(answer) })
     })
 }

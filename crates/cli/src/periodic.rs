@@ -5,7 +5,8 @@ mod define;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use time::OffsetDateTime;
-use uniqueue::{Client, PeriodicRow, PeriodicRun, PeriodicSource};
+use uniqueue::Client;
+use uniqueue_admin::{Admin, PeriodicRow, PeriodicRun, PeriodicSource};
 
 use self::define::{AddArguments, SetArguments, unknown};
 use crate::database::{DatabaseArguments, ask, ask_each};
@@ -123,7 +124,7 @@ pub(crate) async fn run(arguments: PeriodicArguments) -> Result<Verdict, Failure
 }
 
 async fn list(client: Client, form: Form) -> Result<Answer, Failure> {
-    let rows = client.periodic().list().await?;
+    let rows = Admin::new(&client).periodic().list().await?;
     let now = client.database_time().await?;
     form.list(&rows, |rows| table(rows, now))
 }
@@ -155,7 +156,7 @@ fn table(rows: &[PeriodicRow], now: OffsetDateTime) -> Table {
 
 async fn run_now(NameArguments { name, database }: &NameArguments) -> Result<Verdict, Failure> {
     ask(database, async |client, form| {
-        let run = client.periodic().run_now(name).actor(own_name()).await?;
+        let run = Admin::new(client).periodic().run_now(name).actor(own_name()).await?;
         let Some(PeriodicRun { job, duplicate, .. }) = run else { return Ok(unknown(name)) };
         let text = match duplicate {
             true => format!("duplicate, nothing was inserted: the key is held by job {job}\n"),
@@ -175,7 +176,7 @@ enum Change {
 
 async fn change(change: Change, NameArguments { name, database }: &NameArguments) -> Result<Verdict, Failure> {
     ask(database, async |client, form| {
-        let periodic = client.periodic();
+        let periodic = Admin::new(client).periodic();
         let (change, word) = match change {
             Change::Pause => (periodic.pause(name), "paused"),
             Change::Resume => (periodic.resume(name), "resumed"),

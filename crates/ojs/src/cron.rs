@@ -6,7 +6,8 @@ use axum::extract::{Path, State};
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
-use uniqueue::{NewJob, OnConflict, PeriodicJob, PeriodicRow, UniqueKey, UniqueScope};
+use uniqueue::{NewJob, OnConflict, PeriodicJob, UniqueKey, UniqueScope};
+use uniqueue_admin::{Admin, PeriodicRow};
 
 use crate::answer::{Answer, Answered};
 use crate::body::{self, Object};
@@ -70,13 +71,13 @@ pub(crate) async fn register(State(door): State<Arc<Door>>, Object(body): Object
     let is_new = door.store.add_cron(&mut tx, name, &document).await?;
     if is_new {
         let periodic = PeriodicJob::cron(periodic_name(name), expression, job).time_zone(zone);
-        door.client.periodic().define(periodic).tx(&mut tx).await?;
+        door.client.define_periodic(periodic).tx(&mut tx).await?;
         tx.commit().await?;
     } else {
         tx.rollback().await?;
         return Err(Problem::conflict(format!("a cron entry of this name exists already: {name:?}; delete it first")));
     }
-    let row = door.client.periodic().find(&periodic_name(name)).await?;
+    let row = Admin::new(&door.client).periodic().find(&periodic_name(name)).await?;
     let created_at = row.as_ref().map_or_else(OffsetDateTime::now_utc, |row| row.created_at);
     let entry = CronEntry { name: name.to_owned(), document, created_at };
     Ok(Answer::created(json!({ "cron": shown(&entry, row.as_ref())? })))
@@ -124,7 +125,7 @@ fn shown(entry: &CronEntry, row: Option<&PeriodicRow>) -> Result<Value, Problem>
 /// `GET /cron`
 pub(crate) async fn list(State(door): State<Arc<Door>>) -> Answered {
     let entries = door.store.cron_entries().await?;
-    let rows = door.client.periodic().list().await?;
+    let rows = Admin::new(&door.client).periodic().list().await?;
     let row_of = |name: &str| rows.iter().find(|row| row.name.as_str() == periodic_name(name));
     let crons = entries.iter().map(|entry| shown(entry, row_of(&entry.name))).collect::<Result<Vec<_>, _>>()?;
     let pagination = json!({ "total": crons.len(), "has_more": false });
@@ -135,7 +136,7 @@ pub(crate) async fn list(State(door): State<Arc<Door>>) -> Answered {
 pub(crate) async fn remove(State(door): State<Arc<Door>>, Path(name): Path<String>) -> Answered {
     let mut tx = door.store.pool.begin().await?;
     let removed = door.store.remove_cron(&mut tx, &name).await?;
-    door.client.periodic().remove(&periodic_name(&name)).tx(&mut tx).await?;
+    Admin::new(&door.client).periodic().remove(&periodic_name(&name)).tx(&mut tx).await?;
     tx.commit().await?;
     match removed {
         Some(entry) => Ok(Answer::ok(json!({ "deleted": true, "name": name, "cron": shown(&entry, None)? }))),

@@ -2,16 +2,11 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use time::OffsetDateTime;
-use uniqueue_policy::words;
 
 use crate::error::Result;
 use crate::period;
 use crate::schedule::{CatchUp, Schedule};
-use crate::words::ident::{JobId, Kind, PeriodicName, QueueName};
 use crate::words::job::NewJob;
 
 /// A job that is inserted repeatedly, by a cron expression or at an interval.
@@ -34,7 +29,7 @@ use crate::words::job::NewJob;
 /// ```
 ///
 /// It is defined in code ([`Runner::periodic`](crate::Runner::periodic)) or in the database
-/// ([`Client::periodic`](crate::Client::periodic), or a row in the table `periodic`). The definition is
+/// ([`Client::define_periodic`](crate::Client::define_periodic), or a row in the table `periodic`). The definition is
 /// stored in the database and survives restarts. Every runner of the schema inserts its jobs, also
 /// for queues that the runner does not work.
 ///
@@ -123,182 +118,12 @@ impl PeriodicJob {
         self.catch_up = catch_up;
         self
     }
-}
 
-/// A change of a periodic job: what is not set stays as it is. See [`Periodic::set`](crate::Periodic::set).
-///
-/// ```no_run
-/// # use uniqueue::{Client, PeriodicChange};
-/// # async fn run(client: Client) -> uniqueue::Result<()> {
-/// let later = PeriodicChange::new().schedule("0 10 * * MON-FRI").time_zone("Europe/Berlin");
-/// assert!(client.periodic().set("daily-digest", later).await?);
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug, Default, Serialize)]
-#[must_use = "a change does nothing until it is given to Periodic::set"]
-pub struct PeriodicChange {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) kind: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) schedule: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) time_zone: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) args: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) queue: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) priority: Option<i16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) max_attempts: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) catch_up: Option<CatchUp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) expires_in: Option<Duration>,
-}
-
-impl PeriodicChange {
-    /// No change.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// A cron expression, or an interval as an ISO 8601 duration.
-    pub fn schedule(mut self, schedule: impl Into<String>) -> Self {
-        self.schedule = Some(schedule.into());
-        self
-    }
-
-    /// The zone in which a cron expression is read.
-    pub fn time_zone(mut self, time_zone: impl Into<String>) -> Self {
-        self.time_zone = Some(time_zone.into());
-        self
-    }
-
-    /// The treatment of slots that passed while no runner was alive.
-    pub const fn catch_up(mut self, catch_up: CatchUp) -> Self {
-        self.catch_up = Some(catch_up);
-        self
-    }
-
-    /// The kind of its jobs.
-    pub fn kind(mut self, kind: impl Into<String>) -> Self {
-        self.kind = Some(kind.into());
-        self
-    }
-
-    /// The args of its jobs, as JSON text.
-    pub fn args(mut self, args: Box<RawValue>) -> Self {
-        self.args = Some(args);
-        self
-    }
-
-    /// The queue of its jobs.
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queue = Some(queue.into());
-        self
-    }
-
-    /// The priority of its jobs.
-    pub const fn priority(mut self, priority: i16) -> Self {
-        self.priority = Some(priority);
-        self
-    }
-
-    /// The time in which each of its jobs must start, at most 100 years. Zero: the jobs do not expire.
-    pub const fn expires_in(mut self, length: Duration) -> Self {
-        self.expires_in = Some(length);
-        self
-    }
-
-    /// The number of attempts of each of its jobs.
-    pub const fn max_attempts(mut self, max_attempts: u16) -> Self {
-        self.max_attempts = Some(max_attempts);
-        self
-    }
-}
-
-words! {
-    member "source";
-
-    /// The source of a periodic job's definition.
-    #[non_exhaustive]
-    pub enum PeriodicSource {
-        /// A runner, which defines it again at its next start.
-        Code = "code",
-        /// A client, or SQL.
-        Database = "database",
-    }
-}
-
-/// The result of [`Periodic::run_now`](crate::Periodic::run_now).
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct PeriodicRun {
-    /// The inserted job, or for a duplicate the job that claims the key.
-    pub job: JobId,
-    /// Whether another job claims the key, so that nothing was inserted.
-    pub duplicate: bool,
-}
-
-/// A periodic job as it is stored.
-#[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
-pub struct PeriodicRow {
-    /// Its name.
-    pub name: PeriodicName,
-    /// The kind of its jobs.
-    pub kind: Kind,
-    /// The queue of its jobs.
-    pub queue: QueueName,
-    /// The payload of its jobs, as JSON text.
-    pub args: Box<RawValue>,
-    /// The meta of its jobs, to which name and slot are added.
-    pub meta: Map<String, Value>,
-    /// The priority of its jobs.
-    pub priority: i16,
-    /// The number of attempts of each of its jobs.
-    pub max_attempts: u16,
-    /// The time in which each of its jobs must start. `None`: the jobs do not expire.
-    pub expires_in: Option<Duration>,
-    /// A cron expression, or an interval as an ISO 8601 duration.
-    pub schedule: String,
-    /// The zone in which a cron expression is read.
-    pub time_zone: String,
-    /// The unique policy of its jobs, as `insert_job` takes it. `None`: each slot has its own key.
-    pub unique_policy: Option<Value>,
-    /// The treatment of slots that passed while no runner was alive.
-    pub catch_up: CatchUp,
-    /// Where it was defined.
-    pub source: PeriodicSource,
-    /// Its first slot comes after this.
-    #[serde(with = "time::serde::rfc3339")]
-    pub starts_at: OffsetDateTime,
-    /// Its next slot. `None` if no runner has scheduled it yet.
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub next_at: Option<OffsetDateTime>,
-    /// The last slot that was due.
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub last_at: Option<OffsetDateTime>,
-    /// The job that was inserted last.
-    pub last_job: Option<JobId>,
-    /// When it was paused.
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub paused_at: Option<OffsetDateTime>,
-    /// When it was defined.
-    #[serde(with = "time::serde::rfc3339")]
-    pub created_at: OffsetDateTime,
-    /// Why its slots cannot be run.
-    pub problem: Option<String>,
-}
-
-impl PeriodicRow {
     /// Its first slot after a time. `None`: there is none within 50 years.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidSchedule`](crate::Error::InvalidSchedule) or [`Error::UnknownTimeZone`](crate::Error::UnknownTimeZone)
-    /// where the stored schedule cannot be read.
+    /// [`Error::InvalidSchedule`](crate::Error::InvalidSchedule) and [`Error::UnknownTimeZone`](crate::Error::UnknownTimeZone).
     pub fn next_after(&self, at: OffsetDateTime) -> Result<Option<OffsetDateTime>> {
         Ok(Schedule::read(&self.schedule, &self.time_zone)?.next_after(at))
     }

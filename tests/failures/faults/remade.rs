@@ -104,7 +104,7 @@ async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault
         .execute("CREATE TRIGGER refuse BEFORE INSERT ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}._refuse()")
         .await;
     let every = PeriodicJob::every("a", Duration::from_secs(1), Task { n: 1 });
-    database.client.periodic().define(every).await.unwrap();
+    database.client.define_periodic(every).await.unwrap();
     let runner = runner(&database).start().await.unwrap();
     database.until("SELECT least(count(*), 1) FROM {schema}.job", 1).await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.refused WHERE is_called").await, 1);

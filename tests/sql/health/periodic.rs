@@ -1,7 +1,7 @@
 //! Periodic jobs of code: defined differently by two services, or by none.
 
 use uniqueue::{PeriodicJob, Runner, RunnerHandle, RunningJob};
-use uniqueue_admin::{Severity, Thresholds};
+use uniqueue_admin::{Admin, Severity, Thresholds};
 
 use super::{diagnose, find, gone, paste};
 use support::{Database, job};
@@ -44,7 +44,7 @@ async fn two_services_that_define_one_periodic_job_differently_are_found(databas
 #[support::test]
 async fn a_periodic_job_that_no_code_defines_any_more_is_found(database: Database) {
     service(&database, "old", "0 9 * * *").await.stop().await.unwrap();
-    database.client.periodic().define(PeriodicJob::cron("by hand", "0 9 * * *", job("tick"))).await.unwrap();
+    database.client.define_periodic(PeriodicJob::cron("by hand", "0 9 * * *", job("tick"))).await.unwrap();
     let limits = Thresholds::new();
     // Without a live runner nothing is known.
     gone(&database, limits.clone(), "periodic_undefined", "").await;
@@ -53,6 +53,6 @@ async fn a_periodic_job_that_no_code_defines_any_more_is_found(database: Databas
     let found = find(&database, limits.clone(), "periodic_undefined", Severity::Notice, "periodic job report").await;
     paste(&database, found.remedy.sql.as_deref().unwrap()).await;
     gone(&database, limits.clone(), "periodic_undefined", "").await;
-    assert_eq!(database.client.periodic().list().await.unwrap().len(), 1);
+    assert_eq!(Admin::new(&database.client).periodic().list().await.unwrap().len(), 1);
     new.stop().await.unwrap();
 }

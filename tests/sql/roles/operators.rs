@@ -32,9 +32,9 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert(datab
     assert_eq!(Admin::new(&operator).queues().await.unwrap().len(), 1);
     assert!(operator.queue("b").limit(Some(2)).await.is_ok() && operator.queue("b").remove().await.unwrap());
     assert!(!operator.queue("b").remove().await.unwrap(), "it is gone");
-    operator.periodic().define(PeriodicJob::every("p", Duration::from_secs(3600), job("a"))).await.unwrap();
-    operator.periodic().pause("p").await.unwrap();
-    operator.periodic().remove("p").await.unwrap();
+    operator.define_periodic(PeriodicJob::every("p", Duration::from_secs(3600), job("a"))).await.unwrap();
+    Admin::new(&operator).periodic().pause("p").await.unwrap();
+    Admin::new(&operator).periodic().remove("p").await.unwrap();
     operator.register::<Task>().await.unwrap();
     assert!(operator.kinds().remove("task").await.unwrap());
     Admin::new(&operator).audit_duplicates("a", None).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_reader_can_look_at_everything_and_change_nothing(database: Database) 
     assert_eq!(reader.count_jobs(JobFilter::all(), 10).await.unwrap().to_string(), "8");
     assert_eq!(Admin::new(&reader).queues().await.unwrap().len(), 1);
     assert!(reader.holder("available").await.unwrap().is_some());
-    assert!(reader.periodic().list().await.unwrap().is_empty());
+    assert!(Admin::new(&reader).periodic().list().await.unwrap().is_empty());
     assert!(reader.kinds().list().await.unwrap().is_empty());
     reader.explain(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap();
     reader.check_schema().await.unwrap();

@@ -201,19 +201,19 @@ async fn calls_in_a_transaction_see_what_it_did_and_are_undone_with_it(database:
     assert_eq!(client.count_jobs(JobFilter::all(), 9).tx(&mut tx).await.unwrap(), JobCount::Exactly(2));
     assert_eq!(Admin::new(client).key_history("k", 9).tx(&mut tx).await.unwrap().len(), 2);
     let sweep = PeriodicJob::every("sweep", Duration::from_secs(900), job("sweep"));
-    client.periodic().define(sweep).tx(&mut tx).await.unwrap();
-    assert!(client.periodic().pause("sweep").tx(&mut tx).await.unwrap());
-    assert!(client.periodic().run_now("sweep").tx(&mut tx).await.unwrap().is_some());
-    assert!(client.periodic().find("sweep").tx(&mut tx).await.unwrap().unwrap().paused_at.is_some());
+    client.define_periodic(sweep).tx(&mut tx).await.unwrap();
+    assert!(Admin::new(client).periodic().pause("sweep").tx(&mut tx).await.unwrap());
+    assert!(Admin::new(client).periodic().run_now("sweep").tx(&mut tx).await.unwrap().is_some());
+    assert!(Admin::new(client).periodic().find("sweep").tx(&mut tx).await.unwrap().unwrap().paused_at.is_some());
     // No other session sees any of it,
     assert!(client.job(second.id()).await.unwrap().is_none());
     assert_eq!(client.holder("k").await.unwrap().map(|job| job.id), Some(holder.id()));
-    assert!(client.periodic().list().await.unwrap().is_empty());
+    assert!(Admin::new(client).periodic().list().await.unwrap().is_empty());
     tx.rollback().await.unwrap();
     // and none ever will.
     assert_eq!(client.holder("k").await.unwrap().map(|job| job.id), Some(holder.id()));
     assert_eq!(client.count_jobs(JobFilter::all(), 9).await.unwrap(), JobCount::Exactly(1));
-    assert!(client.periodic().find("sweep").await.unwrap().is_none());
+    assert!(Admin::new(client).periodic().find("sweep").await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use uniqueue::{
-    CatchUp, Client, Job, NewJob, OnConflict, PeriodicJob, PeriodicSource, Retention, Runner, RunningJob, UniqueKey,
-    UniquePolicy,
+    CatchUp, Client, Job, NewJob, OnConflict, PeriodicJob, Retention, Runner, RunningJob, UniqueKey, UniquePolicy,
 };
+use uniqueue_admin::{Admin, PeriodicSource};
 
 use super::{Task, caretaker};
 use support::{Database, WAIT, eventually, job};
@@ -71,7 +71,7 @@ async fn each_slot_is_run_once_over_any_number_of_runners(database: Database) {
 
 #[support::test]
 async fn of_many_who_run_the_same_slot_at_once_one_does(database: Database, client: &Client) {
-    client.periodic().define(PeriodicJob::every("a", HOUR, job("tick"))).await.unwrap();
+    client.define_periodic(PeriodicJob::every("a", HOUR, job("tick"))).await.unwrap();
     let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(8));
     let mut tasks = Vec::new();
     for _ in 0..8 {
@@ -114,16 +114,16 @@ async fn missed_slots_are_caught_up_with_as_told_also_after_a_restart() {
         let runner = caretaker(&database).periodic(periodic()).start().await.unwrap();
         until_placed(&database).await;
         runner.stop().await.unwrap();
-        let next_at = database.client.periodic().find("a").await.unwrap().unwrap().next_at;
+        let next_at = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap().next_at;
         miss(&database, "5000 h").await;
         let runner = caretaker(&database).periodic(periodic()).start().await.unwrap();
         eventually!(
-            { database.client.periodic().find("a").await.unwrap().unwrap().next_at == next_at },
+            { Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap().next_at == next_at },
             "not caught up"
         );
         runner.stop().await.unwrap();
         // Unless one came after all.
-        if database.client.periodic().find("a").await.unwrap().unwrap().next_at == next_at {
+        if Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap().next_at == next_at {
             assert_eq!(database.number(JOBS).await, expected, "{catch_up:?}");
         }
     }
@@ -133,7 +133,7 @@ async fn missed_slots_are_caught_up_with_as_told_also_after_a_restart() {
 async fn a_slots_job_tells_whose_it_is_and_is_scheduled_at_the_slot(database: Database) {
     let runner = caretaker(&database).start().await.unwrap();
     let tick = NewJob::new("tick", &json!({"n": 1})).queue("slow").priority(3).max_attempts(2).meta("cause", "test");
-    database.client.periodic().define(PeriodicJob::cron("ticks", "* * * * * *", tick)).await.unwrap();
+    database.client.define_periodic(PeriodicJob::cron("ticks", "* * * * * *", tick)).await.unwrap();
     eventually!(database.number(JOBS).await > 0, "no slot");
     runner.stop().await.unwrap();
     let expected = "SELECT count(*) FROM {schema}.job WHERE kind = 'tick' AND queue = 'slow' AND priority = 3
@@ -144,7 +144,7 @@ async fn a_slots_job_tells_whose_it_is_and_is_scheduled_at_the_slot(database: Da
         AND id >= {schema}.id_at(scheduled_at) AND id < {schema}.id_at(scheduled_at + interval '1 ms')
         AND scheduled_at = date_trunc('second', scheduled_at) AND state = 'available'";
     assert_eq!(database.number(expected).await, database.number(JOBS).await);
-    let row = database.client.periodic().find("ticks").await.unwrap().unwrap();
+    let row = Admin::new(&database.client).periodic().find("ticks").await.unwrap().unwrap();
     assert!(row.last_at.is_some() && row.last_job.is_some() && row.next_at > row.last_at, "{row:?}");
     assert_eq!((row.source, row.problem), (PeriodicSource::Database, None));
 }
@@ -170,14 +170,14 @@ async fn rows_inserted_in_plain_sql_run_and_bad_ones_say_why_and_stop_nobody(dat
         ("bad kind", "invalid kind"),
         ("bad policy", "scope"),
     ] {
-        let row = database.client.periodic().find(name).await.unwrap().unwrap();
+        let row = Admin::new(&database.client).periodic().find(name).await.unwrap().unwrap();
         assert!(row.problem.as_ref().is_some_and(|problem| problem.contains(said)), "{name}: {:?}", row.problem);
         assert_eq!(slots(&database, name).await.0, 0);
     }
     // Mended, it runs.
     database.execute("UPDATE {schema}.periodic SET time_zone = 'Europe/Berlin' WHERE name = 'bad zone'").await;
     eventually!(slots(&database, "bad zone").await.0 > 0, "mended in vain");
-    assert_eq!(database.client.periodic().find("bad zone").await.unwrap().unwrap().problem, None);
+    assert_eq!(Admin::new(&database.client).periodic().find("bad zone").await.unwrap().unwrap().problem, None);
     runner.stop().await.unwrap();
 }
 
@@ -190,12 +190,12 @@ async fn a_definition_in_code_updates_the_row_and_keeps_its_place_in_time(databa
         .unwrap();
     until_placed(&database).await;
     runner.stop().await.unwrap();
-    let placed = database.client.periodic().find("a").await.unwrap().unwrap();
+    let placed = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap();
     assert_eq!(placed.source, PeriodicSource::Code);
-    assert!(database.client.periodic().pause("a").await.unwrap());
+    assert!(Admin::new(&database.client).periodic().pause("a").await.unwrap());
     let define = async |periodic| {
         caretaker(&database).periodic(periodic).start().await.unwrap().stop().await.unwrap();
-        database.client.periodic().find("a").await.unwrap().unwrap()
+        Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap()
     };
     let same = define(PeriodicJob::cron("a", "0 9 * * *", job("new")).time_zone("Europe/Berlin")).await;
     assert_eq!((same.kind.as_str(), same.next_at, same.starts_at), ("new", placed.next_at, placed.starts_at));
@@ -204,17 +204,17 @@ async fn a_definition_in_code_updates_the_row_and_keeps_its_place_in_time(databa
     assert!(other.next_at.is_none() && other.starts_at > placed.starts_at);
     // Taken out of the code it stays until it is removed.
     caretaker(&database).start().await.unwrap().stop().await.unwrap();
-    assert_eq!(database.client.periodic().list().await.unwrap().len(), 1);
-    assert!(database.client.periodic().remove("a").await.unwrap());
-    assert!(!database.client.periodic().remove("a").await.unwrap());
-    assert!(database.client.periodic().find("a").await.unwrap().is_none());
+    assert_eq!(Admin::new(&database.client).periodic().list().await.unwrap().len(), 1);
+    assert!(Admin::new(&database.client).periodic().remove("a").await.unwrap());
+    assert!(!Admin::new(&database.client).periodic().remove("a").await.unwrap());
+    assert!(Admin::new(&database.client).periodic().find("a").await.unwrap().is_none());
 }
 
 #[support::test]
 async fn a_paused_one_runs_nothing_and_is_resumed_without_what_it_missed(database: Database) {
-    let periodic = database.client.periodic();
-    periodic.define(PeriodicJob::every("a", HOUR, job("tick")).catch_up(CatchUp::All)).await.unwrap();
-    periodic.define(PeriodicJob::every("b", SECOND, job("tock"))).await.unwrap();
+    let periodic = Admin::new(&database.client).periodic();
+    database.client.define_periodic(PeriodicJob::every("a", HOUR, job("tick")).catch_up(CatchUp::All)).await.unwrap();
+    database.client.define_periodic(PeriodicJob::every("b", SECOND, job("tock"))).await.unwrap();
     assert!(periodic.pause("a").await.unwrap());
     database.execute("UPDATE {schema}.periodic SET next_at = now() - interval '5 h' WHERE name = 'a'").await;
     let runner = caretaker(&database).start().await.unwrap();
@@ -250,8 +250,8 @@ async fn where_completed_jobs_are_not_kept_a_slot_still_runs_once(database: Data
         .start()
         .await
         .unwrap();
-    let periodic = database.client.periodic();
-    periodic.define(PeriodicJob::every("a", HOUR, Task { n: 1 })).await.unwrap();
+    let periodic = Admin::new(&database.client).periodic();
+    database.client.define_periodic(PeriodicJob::every("a", HOUR, Task { n: 1 })).await.unwrap();
     until_placed(&database).await;
     let back = "UPDATE {schema}.periodic SET next_at = date_trunc('hour', now())";
     for _ in 0..3 {
@@ -285,10 +285,10 @@ struct Report {
 
 #[support::test]
 async fn a_job_with_a_policy_of_its_own_does_not_overlap_itself(database: Database) {
-    let periodic = database.client.periodic();
+    let periodic = Admin::new(&database.client).periodic();
     let reject = UniqueKey::raw("k").on_conflict(OnConflict::Reject);
-    periodic.define(PeriodicJob::every("ignores", SECOND, Report { n: 1 })).await.unwrap();
-    periodic.define(PeriodicJob::every("rejects", SECOND, job("a").unique_key(reject))).await.unwrap();
+    database.client.define_periodic(PeriodicJob::every("ignores", SECOND, Report { n: 1 })).await.unwrap();
+    database.client.define_periodic(PeriodicJob::every("rejects", SECOND, job("a").unique_key(reject))).await.unwrap();
     let runner = caretaker(&database).start().await.unwrap();
     for name in ["ignores", "rejects"] {
         eventually!(slots(&database, name).await.0 == 1, "no slot");
@@ -327,7 +327,7 @@ async fn what_can_never_run_is_refused_when_it_is_defined(database: Database) {
         (PeriodicJob::cron("a", "0 9 * * *", job("a").id(uniqueue::JobId::generate())), "must not have one: a"),
         (PeriodicJob::cron("a", "0 9 * * *", job("a").unique(windowed)), "must not have a window: a"),
     ] {
-        let error = database.client.periodic().define(periodic.clone()).await.unwrap_err().to_string();
+        let error = database.client.define_periodic(periodic.clone()).await.unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
         let error = caretaker(&database).periodic(periodic).start().await.unwrap_err().to_string();
         assert!(error.contains(said), "{error}");
@@ -335,6 +335,6 @@ async fn what_can_never_run_is_refused_when_it_is_defined(database: Database) {
     let twice = || PeriodicJob::cron("a", "0 9 * * *", job("a"));
     let error = caretaker(&database).periodic(twice()).periodic(twice()).start().await.unwrap_err().to_string();
     assert!(error.contains("given twice: a"), "{error}");
-    assert!(database.client.periodic().list().await.unwrap().is_empty());
+    assert!(Admin::new(&database.client).periodic().list().await.unwrap().is_empty());
     assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
 }

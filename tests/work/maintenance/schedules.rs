@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::{CatchUp, PeriodicChange, PeriodicJob, PeriodicSource};
-use uniqueue_admin::Admin;
+use uniqueue::{CatchUp, PeriodicJob};
+use uniqueue_admin::{Admin, PeriodicChange, PeriodicSource};
 
 use super::caretaker;
 use super::periodic::{slots, until_placed};
@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[support::test]
 async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew(database: Database) {
     let yearly = PeriodicJob::cron("a", "0 0 1 1 *", job("tick"));
-    database.client.periodic().define(yearly).await.unwrap();
+    database.client.define_periodic(yearly).await.unwrap();
     let runner = caretaker(&database).start().await.unwrap();
     until_placed(&database).await;
     let next_in = "SELECT coalesce(extract(epoch FROM next_at - now())::bigint, 1000000000) FROM {schema}.periodic";
@@ -26,11 +26,11 @@ async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew(database: Databas
         ("time_zone = 'Pacific/Auckland'", 86_400),
         ("schedule = 'PT10S'", 10),
     ] {
-        let before = database.client.periodic().find("a").await.unwrap().unwrap();
+        let before = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap();
         database.execute(&format!("UPDATE {{schema}}.periodic SET {change}")).await;
         eventually!(
             {
-                let after = database.client.periodic().find("a").await.unwrap().unwrap();
+                let after = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap();
                 after.next_at.is_some() && after.next_at != before.next_at && after.starts_at > before.starts_at
             },
             "{change}"
@@ -45,20 +45,20 @@ async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew(database: Databas
 
 #[support::test]
 async fn a_runner_that_read_the_old_schedule_does_not_place_the_new_one(database: Database) {
-    database.client.periodic().define(PeriodicJob::cron("a", "0 0 1 1 *", job("tick"))).await.unwrap();
+    database.client.define_periodic(PeriodicJob::cron("a", "0 0 1 1 *", job("tick"))).await.unwrap();
     let seen = database.text("SELECT starts_at::text FROM {schema}.periodic").await;
     database.execute("UPDATE {schema}.periodic SET schedule = 'PT1H'").await;
     let run = format!(
         "SELECT count(*) FROM {{schema}}.run_periodic('a', NULL, '{seen}', ARRAY[now()], now() + interval '300 days')"
     );
     assert_eq!(database.number(&run).await, 0);
-    assert_eq!(database.client.periodic().find("a").await.unwrap().unwrap().next_at, None);
+    assert_eq!(Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap().next_at, None);
 }
 
 #[support::test]
 async fn a_slot_placed_before_the_clock_went_back_is_not_waited_for(database: Database) {
     for name in ["placed", "unplaced", "by hand"] {
-        database.client.periodic().define(PeriodicJob::every(name, 2 * SECOND, job("tick"))).await.unwrap();
+        database.client.define_periodic(PeriodicJob::every(name, 2 * SECOND, job("tick"))).await.unwrap();
     }
     // As a clock two days ahead would leave them. The trigger notes when a time was set, so it is set last.
     database
@@ -89,7 +89,7 @@ async fn malformed_schedules_in_the_table_delay_nothing_and_are_named(database: 
     let too_long = "INSERT INTO {schema}.periodic (name, kind, schedule) VALUES ('long', 'tick', repeat('1,', 500) || '1 * * * *')";
     let refused = sqlx::query(database.sql(too_long)).execute(database.pool()).await.unwrap_err().to_string();
     assert!(refused.contains("periodic_schedule_short"), "{refused}");
-    database.client.periodic().define(PeriodicJob::every("good", SECOND, job("tick"))).await.unwrap();
+    database.client.define_periodic(PeriodicJob::every("good", SECOND, job("tick"))).await.unwrap();
     let runner = caretaker(&database).start().await.unwrap();
     eventually!(slots(&database, "good").await.0 > 2, "the good one is held up");
     eventually!(
@@ -122,19 +122,23 @@ async fn a_slot_whose_job_the_database_refuses_delays_no_other(database: Databas
         )
         .await;
     for (name, kind) in [("a", "bad"), ("b", "tick")] {
-        database.client.periodic().define(PeriodicJob::every(name, SECOND, job(kind))).await.unwrap();
+        database.client.define_periodic(PeriodicJob::every(name, SECOND, job(kind))).await.unwrap();
     }
     let runner = caretaker(&database).start().await.unwrap();
     eventually!(slots(&database, "b").await.0 > 2, "the good one is held up");
-    let problem = database.client.periodic().find("a").await.unwrap().unwrap().problem;
+    let problem = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap().problem;
     assert!(problem.as_ref().is_some_and(|problem| problem.contains("not today")), "{problem:?}");
     runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_periodic_job_is_changed_in_part(database: Database) {
-    let periodic = database.client.periodic();
-    periodic.define(PeriodicJob::cron("a", "0 9 * * *", job("tick")).catch_up(CatchUp::All)).await.unwrap();
+    let periodic = Admin::new(&database.client).periodic();
+    database
+        .client
+        .define_periodic(PeriodicJob::cron("a", "0 9 * * *", job("tick")).catch_up(CatchUp::All))
+        .await
+        .unwrap();
     let args = serde_json::value::to_raw_value(&json!({"depth": 2})).unwrap();
     let change = PeriodicChange::new().time_zone("Europe/Berlin").args(args).priority(3).queue("slow");
     assert!(periodic.set("a", change).await.unwrap());
@@ -165,7 +169,7 @@ async fn a_periodic_job_is_defined_and_changed_in_sql(database: Database) {
     assert!(answer("'a', 'tick', '0 9 * * *'").await.unwrap());
     assert!(!answer("'a', time_zone => 'Europe/Berlin'").await.unwrap());
     assert!(!answer("'a', kind => 'tock', args => '{\"n\": 1}'").await.unwrap());
-    let row = database.client.periodic().find("a").await.unwrap().unwrap();
+    let row = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap();
     assert_eq!((row.args.get(), row.max_attempts, row.source), ("{\"n\": 1}", 25, PeriodicSource::Database));
     assert_eq!(
         (row.kind.as_str(), row.schedule.as_str(), row.time_zone.as_str()),
@@ -175,5 +179,5 @@ async fn a_periodic_job_is_defined_and_changed_in_sql(database: Database) {
         let error = answer(call).await.unwrap_err().to_string();
         assert!(error.contains("unknown periodic job"), "{call}: {error}");
     }
-    assert_eq!(database.client.periodic().list().await.unwrap().len(), 1);
+    assert_eq!(Admin::new(&database.client).periodic().list().await.unwrap().len(), 1);
 }

@@ -167,7 +167,7 @@ async fn a_periodic_job_is_defined_in_the_place_of_its_name() {
         for (place, client) in places.iter() {
             if place == right {
                 eventually!(
-                    let list = client.periodic().list().await.unwrap();
+                    let list = Admin::new(client).periodic().list().await.unwrap();
                     list.iter().any(|periodic| periodic.name.as_str() == name), "{name} is not in {place}"
                 );
             }
@@ -176,7 +176,7 @@ async fn a_periodic_job_is_defined_in_the_place_of_its_name() {
     handle.stop().await.unwrap();
     let mut defined = 0;
     for (_, client) in places.iter() {
-        defined += client.periodic().list().await.unwrap().len();
+        defined += Admin::new(client).periodic().list().await.unwrap().len();
     }
     assert_eq!(defined, 3);
 }

@@ -8,6 +8,7 @@ use uniqueue::{
     JobState, Outcome, RetryPolicy, Runner, RunningJob, UniqueKey, UniquePolicy, assert_duplicate, assert_inserted,
     assert_not_duplicate, assert_not_inserted,
 };
+use uniqueue_admin::Admin;
 
 use super::Task;
 use support::WAIT;
@@ -162,10 +163,10 @@ async fn no_time_in_the_schema_is_forgotten() {
 async fn slots_of_periodic_jobs_are_run_each_time_that_time_passes_over_them() {
     let database = Database::new().await.unwrap();
     let client = database.client();
-    client.periodic().define(PeriodicJob::every("hourly", HOUR, Task { n: 1 })).await.unwrap();
-    client.periodic().define(PeriodicJob::cron("daily", "0 9 * * *", Task { n: 2 })).await.unwrap();
-    client.periodic().define(PeriodicJob::every("paused", HOUR, Task { n: 3 })).await.unwrap();
-    client.periodic().pause("paused").await.unwrap();
+    client.define_periodic(PeriodicJob::every("hourly", HOUR, Task { n: 1 })).await.unwrap();
+    client.define_periodic(PeriodicJob::cron("daily", "0 9 * * *", Task { n: 2 })).await.unwrap();
+    client.define_periodic(PeriodicJob::every("paused", HOUR, Task { n: 3 })).await.unwrap();
+    Admin::new(client).periodic().pause("paused").await.unwrap();
     for days in 1..4 {
         let advanced = database.advance(24 * HOUR).await.unwrap();
         // Should an hour end between two looks at the clock, its slot is run besides.
@@ -174,7 +175,7 @@ async fn slots_of_periodic_jobs_are_run_each_time_that_time_passes_over_them() {
         assert!((days..=days + 1).contains(&daily.len()), "{daily:?}");
     }
     assert_not_inserted!(database, Task, args = {"n": 3});
-    let hourly = client.periodic().find("hourly").await.unwrap().unwrap();
+    let hourly = Admin::new(client).periodic().find("hourly").await.unwrap().unwrap();
     let next_in = hourly.next_at.unwrap() - time::OffsetDateTime::now_utc();
     assert!(next_in <= HOUR && next_in > -time::Duration::MINUTE, "{next_in}");
 }
@@ -182,7 +183,7 @@ async fn slots_of_periodic_jobs_are_run_each_time_that_time_passes_over_them() {
 #[tokio::test]
 async fn one_connection_is_enough() {
     let database = Database::builder().max_connections(1).build().await.unwrap();
-    database.client().periodic().define(PeriodicJob::every("hourly", HOUR, Task { n: 1 })).await.unwrap();
+    database.client().define_periodic(PeriodicJob::every("hourly", HOUR, Task { n: 1 })).await.unwrap();
     let advanced = tokio::time::timeout(WAIT, database.advance(24 * HOUR)).await.unwrap().unwrap();
     assert!(advanced.periodic >= 23, "{advanced:?}");
 }

@@ -1,7 +1,8 @@
 //! `uniqueue periodic add` and `uniqueue periodic set`.
 
 use clap::{Args, ValueEnum};
-use uniqueue::{CatchUp, Client, NewJob, PeriodicChange, PeriodicJob, PeriodicSource};
+use uniqueue::{CatchUp, Client, NewJob, PeriodicJob};
+use uniqueue_admin::{Admin, PeriodicChange, PeriodicSource};
 
 use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
@@ -145,11 +146,11 @@ pub(super) async fn add(arguments: AddArguments) -> Result<Verdict, Failure> {
         .given(time_zone, PeriodicJob::time_zone)
         .given(catch_up, |periodic, catch_up| periodic.catch_up(catch_up.into()));
     ask(&database, async |client, form| {
-        if client.periodic().find(&name).await?.is_some() {
+        if Admin::new(client).periodic().find(&name).await?.is_some() {
             let note = format!("periodic job {name:?} exists; `uniqueue periodic set` changes it");
             return Ok(Answer::not_fine(note));
         }
-        client.periodic().define(periodic).await?;
+        client.define_periodic(periodic).await?;
         answer(client, form, &name, "added").await
     })
     .await
@@ -170,7 +171,7 @@ pub(super) async fn set(arguments: SetArguments) -> Result<Verdict, Failure> {
         .given(priority, PeriodicChange::priority)
         .given(max_attempts, PeriodicChange::max_attempts)
         .given(expires_in, |change, DurationArgument(length)| change.expires_in(length));
-    ask(&database, async |client, form| match client.periodic().set(&name, change).await? {
+    ask(&database, async |client, form| match Admin::new(client).periodic().set(&name, change).await? {
         true => answer(client, form, &name, "changed").await,
         false => Ok(unknown(&name)),
     })
@@ -179,7 +180,7 @@ pub(super) async fn set(arguments: SetArguments) -> Result<Verdict, Failure> {
 
 /// The periodic job as it is now.
 async fn answer(client: &Client, form: Form, name: &str, word: &str) -> Result<Answer, Failure> {
-    let row = client.periodic().find(name).await?;
+    let row = Admin::new(client).periodic().find(name).await?;
     let mut notes = Vec::new();
     if !form.json && row.as_ref().is_some_and(|row| row.source == PeriodicSource::Code) {
         let note = "it is defined in code: the next start of a runner that defines it undoes the change";

@@ -1,6 +1,7 @@
 //! Workflows and cron entries beyond what the suites ask.
 
 use std::time::{Duration, Instant};
+use uniqueue_admin::Admin;
 
 use serde_json::{Value, json};
 use test_support::eventually;
@@ -128,7 +129,7 @@ async fn the_overlap_policies_are_keys_and_groups_of_the_queue(door: Door) {
         assert_eq!(door.post("/cron", &entry).await.0, 201);
         for _ in 0..2 {
             let name = format!("ojs:{policy}");
-            door.database.client.periodic().run_now(&name).await.unwrap();
+            Admin::new(&door.database.client).periodic().run_now(&name).await.unwrap();
         }
     }
     let waiting = async |queue: &str| door.fetch(queue, queue, 10).await.len();

@@ -22,7 +22,7 @@ const PROBLEM: usize = 1_000;
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let page = Arc::new(page);
     let ask = |page: Arc<Page>| async move {
-        let jobs = page.client().periodic().list().timeout(LOOK_UP).await?;
+        let jobs = page.admin().periodic().list().timeout(LOOK_UP).await?;
         Ok((page.now().await?, jobs))
     };
     let asked = page.ask(ask).await?;
@@ -70,7 +70,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
 pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure> {
     let fields = Fields::read(&body);
     let (name, verb) = (fields.need("name")?, fields.need("verb")?);
-    let periodic = page.client().periodic();
+    let periodic = page.admin().periodic();
     let gone = Failure::NotFound("periodic job");
     let to = match verb {
         "pause" => by!(page, periodic.pause(name)).await?.then(|| "/periodic".to_owned()),

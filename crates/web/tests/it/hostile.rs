@@ -42,7 +42,7 @@ async fn work(database: &Database, running: JobId, failed: JobId) {
     let update = sqlx::query(sql(job)).bind(running.as_uuid()).bind(failed.as_uuid()).bind(worker).bind(HOSTILE);
     assert_eq!(update.execute(database.pool()).await.unwrap().rows_affected(), 2);
     let job = NewJob::new(hostile.clone(), &json!({})).queue(hostile.clone());
-    database.client().periodic().define(PeriodicJob::cron(hostile.clone(), "0 3 * * *", job)).await.unwrap();
+    database.client().define_periodic(PeriodicJob::cron(hostile.clone(), "0 3 * * *", job)).await.unwrap();
     let register =
         "SELECT {schema}.register_kind($1, $1, unique_policy => jsonb_build_object('key', $1), registered_by => $1)";
     sqlx::query(sql(register)).bind(&hostile).execute(database.pool()).await.unwrap();

@@ -81,7 +81,7 @@ fn coded(text: &str) -> String {
 async fn no_number_of_a_form_or_a_query_is_a_panic() {
     let database = Database::new().await.unwrap();
     let client = database.client();
-    client.periodic().define(PeriodicJob::cron("1", "0 9 * * *", NewJob::new("a", &json!({})))).await.unwrap();
+    client.define_periodic(PeriodicJob::cron("1", "0 9 * * *", NewJob::new("a", &json!({})))).await.unwrap();
     let router = Web::new(client.clone()).access(|_| Access::all().user("ada")).router();
     for number in NUMBERS {
         for (path, form) in FORMS {

@@ -139,7 +139,7 @@ async fn more_than_a_hundred_runners_kinds_and_periodic_jobs_are_cut() {
     run(&database, fill).await;
     for number in 0..110 {
         let job = PeriodicJob::cron(format!("job-{number}"), "0 3 * * *", NewJob::new("sweep", &json!({})));
-        database.client().periodic().define(job).await.unwrap();
+        database.client().define_periodic(job).await.unwrap();
     }
     for path in ["/runners", "/failing", "/periodic"] {
         let text = page(&router, path).await;

@@ -272,7 +272,7 @@ async fn maintenance_that_is_off_or_done_by_nobody_is_told(database: Database) {
     database.execute("DELETE FROM {schema}.runner").await;
 
     let hourly = PeriodicJob::every("digest", Duration::from_secs(3600), job("a"));
-    database.client.periodic().define(hourly).await.unwrap();
+    database.client.define_periodic(hourly).await.unwrap();
     assert!(seek(&database, Thresholds::new(), "periodic_problem", "").await.is_none());
     database.execute("UPDATE {schema}.periodic SET starts_at = now() - interval '10 min'").await;
     assert!(seek(&database, Thresholds::new(), "periodic_problem", "").await.is_none());

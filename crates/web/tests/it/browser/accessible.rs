@@ -91,7 +91,7 @@ async fn no_page_has_a_serious_barrier() {
     let register = format!("SELECT FROM {}.register_kind('mail', queue => 'default')", database.schema().as_str());
     sqlx::raw_sql(sqlx::AssertSqlSafe(register)).execute(database.pool()).await.unwrap();
     let nightly = PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
-    client.periodic().define(nightly).actor("ada").await.unwrap();
+    client.define_periodic(nightly).actor("ada").await.unwrap();
     let trouble = Trouble::start(&database).await;
     let service = Service::start(client.clone(), 0).await;
     let browser = driver.session(1280, 900, true).await;

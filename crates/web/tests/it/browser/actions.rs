@@ -71,7 +71,7 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
     click(&browser, "tbody a").await;
     shows(&browser, "What inserts take from it").await;
     let nightly = PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
-    client.periodic().define(nightly).await.unwrap();
+    client.define_periodic(nightly).await.unwrap();
     go("/periodic", "nightly").await;
     press(&browser, "pause", "paused").await;
     press(&browser, "resume", "Pause").await;

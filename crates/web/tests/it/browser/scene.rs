@@ -155,7 +155,7 @@ pub(super) async fn fill(database: &Database) -> JobId {
         ("nightly-reports", "30 2 * * *", job("report.build")),
         ("search-index", "*/10 * * * *", job("search.index")),
     ] {
-        client.periodic().define(PeriodicJob::cron(name, schedule, job)).await.unwrap();
+        client.define_periodic(PeriodicJob::cron(name, schedule, job)).await.unwrap();
     }
     run(database, JOBS).await;
     run(database, HISTORY).await;

@@ -242,9 +242,9 @@ async fn a_periodic_job_is_paused_and_run() {
     let database = Database::new().await.unwrap();
     let (client, router) = (database.client(), dashboard(&database));
     let job = uniqueue::PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
-    client.periodic().define(job).await.unwrap();
+    client.define_periodic(job).await.unwrap();
     assert_eq!(post(&router, "/periodic/change", "name=nightly&verb=pause").await.status, StatusCode::SEE_OTHER);
-    assert!(client.periodic().find("nightly").await.unwrap().unwrap().paused_at.is_some());
+    assert!(Admin::new(client).periodic().find("nightly").await.unwrap().unwrap().paused_at.is_some());
     let answer = post(&router, "/periodic/change", "name=nightly&verb=run").await;
     assert!(answer.header("location").starts_with("/periodic?ran="), "{}", answer.header("location"));
     assert_eq!(post(&router, "/periodic/change", "name=gone&verb=pause").await.status, StatusCode::NOT_FOUND);

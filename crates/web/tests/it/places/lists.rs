@@ -70,7 +70,7 @@ async fn kinds_failing_kinds_and_periodic_jobs_of_all_places_are_one_list() {
     for (name, failed) in [("a", 1), ("b/ä", 2)] {
         let client = at(&places, name);
         let nightly = PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
-        client.periodic().define(nightly).await.unwrap();
+        client.define_periodic(nightly).await.unwrap();
         for _ in 0..failed {
             insert(&client, "mail").await;
         }
