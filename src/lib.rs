@@ -34,15 +34,14 @@ pub use self::client::Migration;
 /// Inserting and looking.
 pub use self::client::{
     Backfill, Call, Change, Client, ClientBuilder, Events, Explanation, FetchJobs, Insert, InsertAndWait, InsertMany,
-    InsertMiddleware, KindCache, Kinds, NextInsert, Queue, Remote, Wait,
+    InsertMiddleware, Kinds, NextInsert, Queue, Remote, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
 /// Lengths of time as text.
 pub use self::period::format_duration;
 pub use self::places::{
-    PlaceAddress, PlaceAnswer, PlaceInsert, PlaceMap, PlaceState, Placed, Places, PlacesBuilder, PlacesHandle,
-    PlacesRunner,
+    PlaceAddress, PlaceAnswer, PlaceMap, PlaceState, Placed, Places, PlacesBuilder, PlacesHandle, PlacesRunner,
 };
 pub use self::runner::{Maintainer, MaintainerHandle, Runner, RunnerHandle, RunnerHealth, shutdown_signal};
 #[cfg(feature = "periodic")]

@@ -1,4 +1,4 @@
-//! Lengths of time in policies, and the [windows](Window) that divide time.
+//! Lengths of time in policies.
 //!
 //! A length is short, such as `90s`, `1h30m` or `7d`, or an ISO 8601 duration, such as `PT15M` or `P1DT12H`. A day is 24
 //! hours and a week 7 days in every time zone. Years and months have no fixed length. Only the [`Length`] of a claim may
@@ -15,7 +15,7 @@ mod window;
 pub use short::format_duration;
 #[doc(inline)]
 pub use uniqueue_policy::{InvalidLength, LONGEST, Length};
-pub use window::{Window, window};
+pub(crate) use window::window;
 
 /// Reads a length of time without years and months, as [`Length`] does.
 ///

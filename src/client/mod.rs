@@ -11,7 +11,6 @@ mod explain;
 pub(crate) mod history;
 mod insert;
 mod jobs;
-mod kind_cache;
 mod kinds;
 mod look_up;
 #[cfg(feature = "migrate")]
@@ -45,7 +44,6 @@ pub use self::change::Change;
 pub use self::events::Events;
 pub use self::explain::Explanation;
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
-pub use self::kind_cache::KindCache;
 pub use self::kinds::Kinds;
 #[cfg(feature = "migrate")]
 pub use self::migration::Migration;

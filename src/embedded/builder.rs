@@ -13,16 +13,6 @@ pub enum Durability {
     Durable,
 }
 
-/// Where the server accepts connections.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Listen {
-    /// On a Unix socket that only the server's user and root can reach, at a new path each time.
-    Socket,
-    /// On this port of 127.0.0.1, never on other addresses. *Every* user of the machine can connect, as superuser and
-    /// without a password, so choose it only on a machine or container of your own.
-    Tcp(NonZeroU16),
-}
-
 /// Options for a [`Postgres`](super::Postgres), see [`Postgres::builder`](super::Postgres::builder).
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing before start()"]
@@ -31,7 +21,7 @@ pub struct PostgresBuilder {
     pub(super) data_dir: Option<PathBuf>,
     pub(super) durability: Option<Durability>,
     pub(super) in_memory: bool,
-    pub(super) listen: Option<Listen>,
+    pub(super) port: Option<NonZeroU16>,
     pub(super) settings: Vec<(String, String)>,
 }
 
@@ -62,9 +52,11 @@ impl PostgresBuilder {
         self
     }
 
-    /// Chooses where the server accepts connections. Default: [`Listen::Socket`].
-    pub fn listen(mut self, listen: Listen) -> Self {
-        self.listen = Some(listen);
+    /// Accepts connections on this port of 127.0.0.1, never on other addresses. *Every* user of the machine can connect, as
+    /// superuser and without a password, so choose it only on a machine or container of your own. Default: a Unix socket
+    /// that only the server's user and root can reach, at a new path each time.
+    pub const fn port(mut self, port: NonZeroU16) -> Self {
+        self.port = Some(port);
         self
     }
 

@@ -1,12 +1,13 @@
 //! Starting a server: everything that happens between the options and the first connection.
 
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use super::binaries::Binaries;
-use super::builder::{Durability, Listen, PostgresBuilder};
+use super::builder::{Durability, PostgresBuilder};
 use super::data_dir::DataDir;
 use super::failure::{failure, failure_from};
 use super::guard::{Guard, Launch, Launched, Orders};
@@ -57,9 +58,8 @@ impl PostgresBuilder {
 }
 
 fn start(options: PostgresBuilder) -> Result<Postgres> {
-    let PostgresBuilder { binaries, data_dir, durability, in_memory, listen, settings } = options;
+    let PostgresBuilder { binaries, data_dir, durability, in_memory, port, settings } = options;
     let begun_at = Instant::now();
-    let listen = listen.unwrap_or(Listen::Socket);
     let user = ServerUser::detect()?;
     let (data_dir, user) = match data_dir {
         Some(given) => DataDir::open(given, user).map(|(data_dir, user)| (Some(data_dir), user))?,
@@ -79,7 +79,7 @@ fn start(options: PostgresBuilder) -> Result<Postgres> {
     let orders = Orders {
         binaries: &binaries.directory,
         data_dir: data_dir.as_ref().map(|data_dir| data_dir.path.as_path()),
-        settings: &all_settings(durability, listen, settings),
+        settings: &all_settings(durability, port, settings),
         stop_signal: if data_dir.is_some() { "INT" } else { "QUIT" },
         sync: match durability {
             Durability::Fast => "--no-sync",
@@ -87,7 +87,7 @@ fn start(options: PostgresBuilder) -> Result<Postgres> {
         },
         temporary: &temporary,
     };
-    let explain = |complaint: &str| explain(complaint, orders.data_dir, listen);
+    let explain = |complaint: &str| explain(complaint, orders.data_dir, port);
     let mut launch = match Guard::launch(user, &orders)? {
         Launched::Started(launch) => launch,
         Launched::Ended { complaint } => return Err(explain(&complaint)),
@@ -95,7 +95,7 @@ fn start(options: PostgresBuilder) -> Result<Postgres> {
     let directory = orders.data_dir.map_or_else(|| launch.home.join("data"), Path::to_path_buf);
     wait(&mut launch, &directory, explain)?;
 
-    let url = url(listen, &launch.home);
+    let url = url(port, &launch.home);
     let version = binaries.version;
     tracing::debug!(%version, url, elapsed = ?begun_at.elapsed(), "embedded PostgreSQL started");
     Ok(Postgres { binaries: binaries.directory, data_dir: directory, guard: launch.guard, url, version })
@@ -107,19 +107,21 @@ const FIXED: [&str; 6] =
     ["listen_addresses", "port", "unix_socket_directories", "logging_collector", "log_destination", "lc_messages"];
 
 /// The server's settings: the defaults, then the caller's, which override them unless they are [`FIXED`].
-fn all_settings(durability: Durability, listen: Listen, given: Vec<(String, String)>) -> Vec<(String, String)> {
+fn all_settings(
+    durability: Durability,
+    port: Option<NonZeroU16>,
+    given: Vec<(String, String)>,
+) -> Vec<(String, String)> {
     let defaults: &[_] = match durability {
         Durability::Fast => &FAST,
         Durability::Durable => &[],
     };
     // The reason of a failed start is read from standard error, in English.
     let log = [("logging_collector", "off"), ("log_destination", "stderr"), ("lc_messages", "C")];
-    let port = port(listen).to_string();
-    let address = match listen {
-        Listen::Socket => [("listen_addresses", ""), ("port", &port)].to_vec(),
-        Listen::Tcp(_) => {
-            [("listen_addresses", "127.0.0.1"), ("port", &port), ("unix_socket_directories", "")].to_vec()
-        }
+    let number = port.map_or(SOCKET_PORT, NonZeroU16::get).to_string();
+    let address = match port {
+        None => [("listen_addresses", ""), ("port", &number)].to_vec(),
+        Some(_) => [("listen_addresses", "127.0.0.1"), ("port", &number), ("unix_socket_directories", "")].to_vec(),
     };
     let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
     let given = given.into_iter().filter(|(name, _)| !is_fixed(name));
@@ -197,7 +199,7 @@ fn wait(launch: &mut Launch, data_dir: &Path, explain: impl Fn(&str) -> Error) -
 }
 
 /// Makes an error from the output of `initdb` or the server.
-fn explain(complaint: &str, data_dir: Option<&Path>, listen: Listen) -> Error {
+fn explain(complaint: &str, data_dir: Option<&Path>, port: Option<NonZeroU16>) -> Error {
     tracing::debug!(complaint, "embedded PostgreSQL did not start");
     let in_use = [r#"lock file "postmaster.pid" already exists"#, "pre-existing shared memory block"];
     if let Some(data_dir) = data_dir.filter(|_| in_use.iter().any(|phrase| complaint.contains(phrase))) {
@@ -207,7 +209,8 @@ fn explain(complaint: &str, data_dir: Option<&Path>, listen: Listen) -> Error {
         );
     }
     if complaint.contains("could not bind") || complaint.contains("could not create any TCP/IP sockets") {
-        return failure(format!("the port is in use: {}", port(listen)), "choose another port, or stop its user");
+        let port = port.map_or(SOCKET_PORT, NonZeroU16::get);
+        return failure(format!("the port is in use: {port}"), "choose another port, or stop its user");
     }
     let line = complaint
         .lines()
@@ -221,23 +224,17 @@ fn explain(complaint: &str, data_dir: Option<&Path>, listen: Listen) -> Error {
     )
 }
 
-/// The port. A socket's name has one as well, but its directory is never shared.
-fn port(listen: Listen) -> u16 {
-    match listen {
-        Listen::Socket => 5432,
-        Listen::Tcp(port) => port.get(),
-    }
-}
+/// The port in the name of a socket, whose directory is never shared.
+const SOCKET_PORT: u16 = 5432;
 
-fn url(listen: Listen, home: &Path) -> String {
-    let port = port(listen);
-    match listen {
+fn url(port: Option<NonZeroU16>, home: &Path) -> String {
+    match port {
         // libpq wants a host before the port, and prefers the one in the query.
-        Listen::Socket => {
+        None => {
             // Plain characters and slashes only, see `temporary`.
             let home = home.display().to_string().replace('/', "%2F");
-            format!("postgres://postgres@localhost:{port}/postgres?host={home}")
+            format!("postgres://postgres@localhost:{SOCKET_PORT}/postgres?host={home}")
         }
-        Listen::Tcp(_) => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
+        Some(port) => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
     }
 }

@@ -59,7 +59,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 pub use self::binaries::Version;
-pub use self::builder::{Durability, Listen, PostgresBuilder};
+pub use self::builder::{Durability, PostgresBuilder};
 
 use self::failure::failure;
 use self::guard::Guard;

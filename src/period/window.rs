@@ -21,7 +21,7 @@ const WINDOW_ORIGIN: i64 = -62_135_596_800;
 ///
 /// [`Error::InvalidPeriod`] when the length is not whole seconds or outside the limits of
 /// [`parse`](crate::period::parse); [`Error::InvalidPolicy`] when the instant is before the year 1.
-pub fn window(instant: OffsetDateTime, length: Duration) -> Result<Window> {
+pub(crate) fn window(instant: OffsetDateTime, length: Duration) -> Result<Window> {
     check_window(length)?;
     let elapsed = instant.unix_timestamp() - WINDOW_ORIGIN;
     // The check above limits the length to 100 years.
@@ -40,35 +40,27 @@ pub fn window(instant: OffsetDateTime, length: Duration) -> Result<Window> {
 
 /// A period of time that is part of a key. Jobs of the same window share the key.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Window {
+pub(crate) struct Window {
     start: OffsetDateTime,
     length: Duration,
 }
 
 impl Window {
     /// Returns the start of the window, in UTC.
-    #[must_use]
-    pub const fn start(&self) -> OffsetDateTime {
+    #[cfg(test)]
+    const fn start(&self) -> OffsetDateTime {
         self.start
     }
 
-    /// Returns the length of the window, in whole seconds.
-    #[must_use]
-    pub const fn length(&self) -> Duration {
-        self.length
-    }
-
     /// Returns the end of the window, where the next one starts. `None` at the end of the calendar.
-    #[must_use]
-    pub fn end(&self) -> Option<OffsetDateTime> {
+    pub(crate) fn end(&self) -> Option<OffsetDateTime> {
         self.start.checked_add(self.length.try_into().ok()?)
     }
 
     /// Returns the text of the window in the fingerprint: start, slash, length in whole seconds, such as
     /// `2026-02-12T15:15:00Z/PT900S`. This text is part of every key with a window, so it must never
     /// change, and no library's formatting is used for it.
-    #[must_use]
-    pub fn fingerprint(&self) -> String {
+    pub(crate) fn fingerprint(&self) -> String {
         let date = self.start.date();
         let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
         let (hour, minute, second) = self.start.to_hms();
@@ -97,7 +89,7 @@ mod tests {
         }
         assert!(window(datetime!(0000-12-31 23:59:59 UTC), week).is_err());
         let last = window(datetime!(9999-12-31 23:59:59 UTC), week).unwrap();
-        assert_eq!((last.end(), last.length()), (None, week));
+        assert_eq!((last.end(), last.length), (None, week));
     }
 
     #[test]

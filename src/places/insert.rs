@@ -1,17 +1,13 @@
 //! Inserting one job into its place.
 
 use std::collections::HashMap;
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::Places;
 use crate::error::Result;
 use crate::words::ident::PlaceName;
 use crate::words::job::{Inserted, NewJob};
 use crate::words::kind::KindRow;
-use crate::words::opts::{InsertOptions, insert_setters};
 
 /// A value, and the place that it comes from.
 #[derive(Clone, Debug)]
@@ -23,22 +19,13 @@ pub struct Placed<T> {
     pub value: T,
 }
 
-/// One insert into the place of its job, to be awaited. Made by [`Places::insert`].
-#[derive(Debug)]
-#[must_use = "an insert does nothing until it is awaited"]
-pub struct PlaceInsert<'a> {
-    places: &'a Places,
-    job: NewJob,
-    max_wait: Option<Duration>,
-    actor: Option<String>,
-}
-
 impl Places {
     /// Inserts a job into the place that it declares ([`PlaceBy`](crate::PlaceBy)): in `#[job(place = "…")]`, in
     /// [`Job::options`](crate::Job::options), or with [`NewJob::place`]. A job made by name that declares none takes what it
     /// leaves out from its [registered kind](crate::Client::kinds), its place among it, which costs a look-up.
     ///
-    /// For an insert in a transaction of the caller's, see [`Places::at`], [`Places::of`] and [`Places::of_job`].
+    /// The options are the job's own. For an insert in a transaction of the caller's, one that waits for a limited time, and
+    /// one that is logged, see [`Places::at`], [`Places::of`] and [`Places::of_job`].
     ///
     /// # Errors
     ///
@@ -46,8 +33,11 @@ impl Places {
     /// decides it; [`Error::InvalidMap`](crate::Error::InvalidMap) where the map has no hashed places;
     /// [`Error::PlaceDown`](crate::Error::PlaceDown) where the place does not answer; [`Error::MapMismatch`](crate::Error::MapMismatch);
     /// as for [`Insert`](crate::Insert).
-    pub fn insert(&self, job: impl Into<NewJob>) -> PlaceInsert<'_> {
-        PlaceInsert { places: self, job: job.into(), max_wait: None, actor: None }
+    pub async fn insert(&self, job: impl Into<NewJob>) -> Result<Placed<Inserted>> {
+        let mut job = self.fill_in(job.into(), &mut HashMap::new()).await?;
+        let index = self.index_of_job(&mut job)?;
+        let value = self.settle(index, self.inner.clients[index].insert(job).await)?;
+        Ok(Placed { place: self.name(index).clone(), value })
     }
 
     /// Fills in a job that is made by name and declares no place. Each kind is read once.
@@ -77,47 +67,5 @@ impl Places {
             }
         }
         failure.map_or(Ok(None), Err)
-    }
-}
-
-impl PlaceInsert<'_> {
-    /// Waits no longer than this for an uncommitted rival with the same key. Default: for ever.
-    pub fn max_wait(mut self, max_wait: Duration) -> Self {
-        self.max_wait = Some(max_wait);
-        self
-    }
-
-    /// Logs the insert with this name: see [`Insert::actor`](crate::Insert::actor).
-    pub fn actor(mut self, actor: impl Into<String>) -> Self {
-        self.actor = Some(actor.into());
-        self
-    }
-
-    fn options_mut(&mut self) -> &mut InsertOptions {
-        &mut self.job.options
-    }
-}
-
-insert_setters!(PlaceInsert<'a>);
-
-impl<'a> IntoFuture for PlaceInsert<'a> {
-    type Output = Result<Placed<Inserted>>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let Self { places, job, max_wait, actor } = self;
-            let mut job = places.fill_in(job, &mut HashMap::new()).await?;
-            let index = places.index_of_job(&mut job)?;
-            let mut insert = places.inner.clients[index].insert(job);
-            if let Some(max_wait) = max_wait {
-                insert = insert.max_wait(max_wait);
-            }
-            if let Some(actor) = actor {
-                insert = insert.actor(actor);
-            }
-            let value = places.settle(index, insert.await)?;
-            Ok(Placed { place: places.name(index).clone(), value })
-        })
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::address::PlaceAddress;
-pub use self::insert::{PlaceInsert, Placed};
+pub use self::insert::Placed;
 pub use self::insert_many::PlaceAnswer;
 pub use self::map::PlaceMap;
 pub use self::runner::{PlaceState, PlacesHandle, PlacesRunner};

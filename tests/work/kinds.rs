@@ -9,10 +9,10 @@ use serde_json::json;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::task::JoinSet;
 use uniqueue::{
-    Client, InsertOptions, Job, JobFilter, JobState, KindCache, NewJob, OnConflict, PeriodicJob, RetryPolicy, Runner,
+    Client, InsertOptions, Job, JobFilter, JobState, NewJob, OnConflict, PeriodicJob, RetryPolicy, Runner,
     RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
 };
-use uniqueue_admin::{Admin, PeriodicChange};
+use uniqueue_admin::{Admin, KindCache, PeriodicChange};
 
 use support::{Database, WAIT, counting_statements, eventually, job, quick};
 

@@ -9,6 +9,7 @@ mod groups;
 mod health;
 mod history;
 mod job_verb;
+mod kind_cache;
 mod periodic;
 mod queue_cache;
 #[cfg(feature = "metrics")]
@@ -37,6 +38,7 @@ pub use self::health::{
 };
 pub use self::history::{Deploy, History, HistoryPoint, KindHistory, QueueHistory};
 pub use self::job_verb::{JobVerb, VerbWords};
+pub use self::kind_cache::KindCache;
 pub use self::periodic::{Periodic, PeriodicChange, PeriodicRow, PeriodicRun, PeriodicSource};
 pub use self::queue_cache::QueueCache;
 pub use self::queues::QueueInfo;

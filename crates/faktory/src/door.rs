@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, KindCache};
-use uniqueue_admin::{QueueCache, QueueInfo};
+use uniqueue::Client;
+use uniqueue_admin::{KindCache, QueueCache, QueueInfo};
 
 use crate::fetches::Fetches;
 use crate::hello::Users;

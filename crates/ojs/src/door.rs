@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use axum::extract::Request;
 use tokio_util::task::AbortOnDropHandle;
-use uniqueue::{Client, KindCache};
-use uniqueue_admin::QueueCache;
+use uniqueue::Client;
+use uniqueue_admin::{KindCache, QueueCache};
 
 use crate::deadlines::Deadlines;
 use crate::rate_limit::SetRates;

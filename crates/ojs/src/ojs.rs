@@ -8,8 +8,8 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::{delete, get, post, put};
-use uniqueue::{Client, KindCache, Result, SchemaName};
-use uniqueue_admin::QueueCache;
+use uniqueue::{Client, Result, SchemaName};
+use uniqueue_admin::{KindCache, QueueCache};
 use uniqueue_http::Checks;
 
 use crate::answer::{self, in_ojs_words};

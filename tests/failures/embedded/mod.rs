@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use sqlx::{Connection, PgConnection};
-use uniqueue::embedded::{Durability, Listen, Postgres, find_or_start};
+use uniqueue::embedded::{Durability, Postgres, find_or_start};
 
 use support::eventually;
 
@@ -166,7 +166,7 @@ async fn directory_of_something_else_is_an_error() {
 async fn port_is_served_on_loopback_and_refused_when_taken() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = NonZeroU16::new(taken.local_addr().unwrap().port()).unwrap();
-    let builder = Postgres::builder().listen(Listen::Tcp(port));
+    let builder = Postgres::builder().port(port);
     let error = builder.clone().start().await.unwrap_err();
     assert!(error.to_string().starts_with(&format!("the port is in use: {port};")), "{error}");
 

@@ -39,9 +39,9 @@ fn reconcile(args: Value, policy: UniquePolicy) -> NewJob {
 async fn database_early_in(length: Duration) -> Database {
     let database = Database::new().await;
     let now = database.client.database_time().await.expect("the time");
-    let left = uniqueue::period::window(now, length).expect("a window").end().expect("an end") - now;
+    let left = length - Duration::from_secs(now.unix_timestamp().unsigned_abs() % length.as_secs());
     if left < WAIT {
-        tokio::time::sleep(left.unsigned_abs()).await;
+        tokio::time::sleep(left).await;
     }
     database
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, Error, JobState, PlaceAddress, PlaceBy, PlaceMap, PlaceState, Places, Runner, RunningJob};
+use uniqueue::{
+    Client, Error, JobState, NewJob, PlaceAddress, PlaceBy, PlaceMap, PlaceState, Places, Runner, RunningJob,
+};
 
 use super::refused::problems;
 use super::{map, open, ready};
@@ -119,7 +121,7 @@ async fn a_host_name_that_is_gone_is_named_with_a_remedy() {
     let places = open(both);
     let told = problems(&places).await;
     assert!(told.len() == 1 && told[0].starts_with("place gone is down: ") && told[0].contains("; hint: "), "{told:?}");
-    let error = places.insert(Task { n: 1 }).place(PlaceBy::Id).await.unwrap_err();
+    let error = places.insert(NewJob::from(Task { n: 1 }).place(PlaceBy::Id)).await.unwrap_err();
     assert!(error.is_retryable() && error.to_string().starts_with("place gone is down: "), "{error}");
     places.at("a").unwrap().insert(Task { n: 1 }).await.unwrap();
 }

@@ -60,7 +60,7 @@ async fn each_kind_declares_the_value_that_decides_its_place() {
         let placed = places.insert(ByTenant { tenant: format!("t{}", n % 5), n }).await.unwrap();
         assert_eq!(placed.place, of(&format!("t{}", n % 5)));
         assert_eq!(placed.place, *places.of(&format!("t{}", n % 5)).unwrap().place().unwrap());
-        let placed = places.insert(ById { n }).priority(3).await.unwrap();
+        let placed = places.insert(NewJob::from(ById { n }).priority(3)).await.unwrap();
         assert_eq!((placed.place, placed.value.job.priority), (of(&placed.value.id().to_string()), 3));
     }
     assert_eq!(seen.len(), 3, "{seen:?}");
@@ -75,8 +75,8 @@ async fn an_insert_that_is_sent_twice_meets_itself() {
     let places = ready(map(&NAMES, &NAMES).await).await;
     for n in 0..6 {
         let id = JobId::generate();
-        let first = places.insert(ById { n }).id(id).await.unwrap();
-        let second = places.insert(ById { n }).id(id).await.unwrap();
+        let first = places.insert(NewJob::from(ById { n }).id(id)).await.unwrap();
+        let second = places.insert(NewJob::from(ById { n }).id(id)).await.unwrap();
         assert_eq!((first.place, first.value.id()), (second.place, second.value.id()));
         let found = places.job(id).await.unwrap().unwrap();
         assert_eq!((found.value.id, found.value.kind.as_str()), (id, "by.id"));

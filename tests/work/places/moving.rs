@@ -40,7 +40,7 @@ async fn refuses_as_moved(before: &Places, old: &str, new: &str) {
     let judge = |error: Error| assert!(error.is_retryable() && error.to_string().contains(&moved), "{error}");
     let late = open(before.map().clone());
     for places in [before, &late] {
-        judge(places.insert(Task { n: 0 }).place(PlaceBy::Id).await.unwrap_err());
+        judge(places.insert(NewJob::from(Task { n: 0 }).place(PlaceBy::Id)).await.unwrap_err());
         judge(places.migrate().await.remove(0).1.unwrap_err());
         judge(places.init().await.remove(0).1.unwrap_err());
         judge(places.check().await.remove(0).1.unwrap_err());

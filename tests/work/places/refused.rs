@@ -23,7 +23,7 @@ async fn a_client_with_another_map_is_refused() {
     let right = map(&["a", "b", "other"], &["a", "b"]).await;
     let places = ready(right.clone()).await;
     assert_eq!(problems(&places).await, [""; 0]);
-    places.insert(Task { n: 1 }).place(PlaceBy::Id).await.unwrap();
+    places.insert(NewJob::from(Task { n: 1 }).place(PlaceBy::Id)).await.unwrap();
 
     // Another order is another list.
     let reordered = open(right.clone().hashed(["b", "a"]).unwrap());
@@ -33,7 +33,7 @@ async fn a_client_with_another_map_is_refused() {
         told[0],
         "the map's place a is a schema that says it is place a of the hashed places a, b; hint: mend the URL, the schema or the hashed list of the map"
     );
-    let error = reordered.insert(Task { n: 1 }).place(PlaceBy::Id).await.unwrap_err();
+    let error = reordered.insert(NewJob::from(Task { n: 1 }).place(PlaceBy::Id)).await.unwrap_err();
     assert!(matches!(error, Error::MapMismatch { .. }), "{error}");
     let refused = Runner::new(reordered.at("a").unwrap().clone())
         .queue("default", 1)
@@ -237,7 +237,7 @@ async fn a_key_that_the_clock_decides_does_not_decide_the_place() {
     let at = time::macros::datetime!(2030-01-01 10:30 UTC);
     assert!(!places.insert(windowed().scheduled_at(at)).await.unwrap().value.duplicate);
     assert!(places.insert(windowed().scheduled_at(at)).await.unwrap().value.duplicate);
-    let none = places.insert(Task { n: 1 }).place(PlaceBy::Group).await.unwrap_err().to_string();
+    let none = places.insert(NewJob::from(Task { n: 1 }).place(PlaceBy::Group)).await.unwrap_err().to_string();
     assert_eq!(none, "invalid place: the job has no such value: \"group\" of kind \"task\"");
 }
 

@@ -8,11 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
-use uniqueue::embedded::{Listen, Postgres};
+use uniqueue::embedded::{Postgres, PostgresBuilder};
 use uniqueue::shutdown_signal;
 
 use super::data_dir::data_dir;
 use crate::exit::{Failure, Verdict};
+use crate::given::Given;
 use crate::output;
 
 /// Run PostgreSQL in the foreground until Ctrl-C, with a data directory that stays.
@@ -51,13 +52,13 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Runs a server until an interrupt or `uniqueue db stop`.
 pub(super) async fn start(arguments: StartArguments) -> Result<Verdict, Failure> {
     let data_dir = data_dir(arguments.data_dir)?;
-    let listen = arguments.port.map_or(Listen::Socket, Listen::Tcp);
+    let builder = Postgres::builder().data_dir(&data_dir).given(arguments.port, PostgresBuilder::port);
     let mut stopped = pin!(shutdown_signal());
     let postgres = tokio::select! {
         // Polled first, so that signals are caught before the URL is printed.
         biased;
         () = &mut stopped => return Ok(Verdict::Fine),
-        started = Postgres::builder().data_dir(&data_dir).listen(listen).start() => started?,
+        started = builder.start() => started?,
     };
     announce(&postgres, arguments.json)?;
     tokio::select! {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::json;
 use test_support::{eventually, tools::lacks};
-use uniqueue::embedded::{Listen, Postgres};
+use uniqueue::embedded::Postgres;
 
 use crate::support::{Foreground, database, directory, execute, has_psql, run, run_json, texts, uniqueue};
 
@@ -16,8 +16,7 @@ async fn a_server_that_wants_tls_is_reached_and_its_certificate_is_checked() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let data = home.path().join("data");
-    let server =
-        Postgres::builder().data_dir(&data).listen(Listen::Tcp(port.try_into().unwrap())).start().await.unwrap();
+    let server = Postgres::builder().data_dir(&data).port(port.try_into().unwrap()).start().await.unwrap();
     let make = "openssl req -new -x509 -days 2 -nodes -subj /CN=localhost -out server.crt -keyout server.key \
         && chmod 600 server.key && chown --reference=. server.key server.crt \
         && echo 'hostssl all all all trust' > pg_hba.conf";

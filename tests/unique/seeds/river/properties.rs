@@ -180,8 +180,10 @@ async fn by_period_takes_the_time_of_the_insert() {
         window_at: Some(row.created_at),
     };
     assert_eq!(row.unique_key, policy.resolve(&subject).unwrap().map(|claim| claim.key));
-    let start = uniqueue::period::window(row.created_at, 15 * MINUTE).unwrap().fingerprint();
-    let canonical = format!(r#"{{"period":"{start}","type":"a"}}"#);
+    let second = row.created_at.unix_timestamp();
+    let start = time::OffsetDateTime::from_unix_timestamp(second - second % 900).unwrap();
+    let start = start.format(&time::format_description::well_known::Rfc3339).unwrap();
+    let canonical = format!(r#"{{"period":"{start}/PT900S","type":"a"}}"#);
     assert_eq!(policy.canonical(&subject).unwrap().unwrap(), canonical);
 }
 

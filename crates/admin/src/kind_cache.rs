@@ -6,10 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
-
-use super::Client;
-use crate::error::Result;
-use crate::words::kind::KindRow;
+use uniqueue::{Client, KindRow, Result};
 
 /// How long an answer of the database counts.
 const FRESH: Duration = Duration::from_secs(2);
@@ -22,7 +19,8 @@ type Known = Option<(Instant, Arc<HashMap<String, KindRow>>)>;
 ///
 /// ```no_run
 /// # use serde_json::json;
-/// # use uniqueue::{Client, KindCache, NewJob};
+/// # use uniqueue::{Client, NewJob};
+/// # use uniqueue_admin::KindCache;
 /// # async fn run(client: Client) -> uniqueue::Result<()> {
 /// let cache = KindCache::new(client.clone());
 /// let job = NewJob::new("email.send", &json!({"user_id": 42}));
@@ -49,7 +47,7 @@ impl KindCache {
     ///
     /// # Errors
     ///
-    /// [`Error::Database`](crate::Error::Database). The next call reads anew.
+    /// [`Error::Database`](uniqueue::Error::Database). The next call reads anew.
     pub async fn kinds(&self) -> Result<Arc<HashMap<String, KindRow>>> {
         let mut known = self.known.lock().await;
         if let Some((_, kinds)) = known.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
