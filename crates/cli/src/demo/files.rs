@@ -1,30 +1,22 @@
 //! The files under a path.
 
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
+use walkdir::WalkDir;
 
+use super::work::HashFile;
 use crate::exit::Failure;
 use crate::percent;
-
-/// A regular file.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) struct FoundFile {
-    /// The absolute path, as [`percent`] writes it.
-    pub(super) path: String,
-    /// Its size in bytes when it was found.
-    pub(super) size: u64,
-}
 
 /// The files under a path, and what was left out.
 #[derive(Debug)]
 pub(super) struct FoundFiles {
     /// The path, as [`percent`] writes it.
     pub(super) root: String,
-    /// In the order of their paths.
-    pub(super) files: Vec<FoundFile>,
+    /// The job of each regular file, in the order of their paths.
+    pub(super) jobs: Vec<HashFile>,
     pub(super) left_out: LeftOut,
 }
 
@@ -49,68 +41,35 @@ pub(super) fn find(path: &Path, exclude: &[OsString]) -> Result<FoundFiles, Fail
     let hint = "give a directory, or one file";
     let failed = |source| Failure::environment(format!("cannot read PATH: {shown}"), hint, source);
     let root = path.canonicalize().map_err(failed)?;
-    let metadata = root.metadata().map_err(failed)?;
-    let mut found = FoundFiles {
-        root: percent::encode(&root),
-        files: Vec::new(),
-        left_out: LeftOut {
-            excluded_names: exclude.iter().map(|name| percent::encode(Path::new(name))).collect(),
-            ..LeftOut::default()
-        },
-    };
-    if metadata.is_file() {
-        found.files.push(FoundFile { path: found.root.clone(), size: metadata.len() });
-        return Ok(found);
-    }
-    if !metadata.is_dir() {
+    let kind = root.metadata().map_err(failed)?.file_type();
+    if !kind.is_dir() && !kind.is_file() {
         return Err(Failure::refused(format!("PATH is neither a directory nor a regular file: {shown}"), hint));
     }
-    // If the root cannot be read there is nothing to do, unlike with a directory below it.
-    fs::read_dir(&root).map_err(failed)?;
-    let mut waiting = vec![root];
-    while let Some(directory) = waiting.pop() {
-        found.read_directory(&directory, exclude, &mut waiting);
-    }
-    found.files.sort_unstable();
-    Ok(found)
-}
-
-impl FoundFiles {
-    fn read_directory(&mut self, directory: &Path, exclude: &[OsString], waiting: &mut Vec<PathBuf>) {
-        let entries = match fs::read_dir(directory) {
-            Ok(entries) => entries,
-            Err(error) => return self.left_out.cannot_read(directory, &error),
-        };
-        for entry in entries {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    self.left_out.cannot_read(directory, &error);
-                    continue;
-                }
-            };
-            let path = entry.path();
-            // Neither call follows a link.
-            match entry.file_type().and_then(|kind| Ok((kind, entry.metadata()?.len()))) {
-                Err(error) => self.left_out.cannot_read(&path, &error),
-                Ok((kind, size)) if kind.is_file() => self.files.push(FoundFile { path: percent::encode(&path), size }),
-                Ok((kind, _)) if kind.is_dir() => {
-                    if exclude.contains(&entry.file_name()) {
-                        self.left_out.excluded_directories += 1;
-                    } else {
-                        waiting.push(path);
-                    }
-                }
-                // Links are not followed.
-                Ok((kind, _)) if kind.is_symlink() => self.left_out.symbolic_links += 1,
-                Ok(_) => self.left_out.special_files += 1,
+    let excluded_names = exclude.iter().map(|name| percent::encode(Path::new(name))).collect();
+    let mut left_out = LeftOut { excluded_names, ..LeftOut::default() };
+    let (mut jobs, mut entries) = (Vec::new(), WalkDir::new(&root).into_iter());
+    while let Some(entry) = entries.next() {
+        match entry.and_then(|entry| Ok((entry.metadata()?, entry))) {
+            // If the root cannot be read there is nothing to do, unlike with a directory below it.
+            Err(error) if error.depth() == 0 => return Err(failed(error.into())),
+            Err(error) => {
+                let path = percent::encode(error.path().unwrap_or(&root));
+                let reason = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
+                left_out.unreadable.push(format!("{path}: {reason}"));
             }
+            Ok((file, entry)) if file.is_file() => {
+                jobs.push(HashFile { path: percent::encode(entry.path()), size: file.len() });
+            }
+            Ok((file, entry)) if file.is_dir() => {
+                if entry.depth() > 0 && exclude.iter().any(|name| name == entry.file_name()) {
+                    left_out.excluded_directories += 1;
+                    entries.skip_current_dir();
+                }
+            }
+            Ok((file, _)) if file.is_symlink() => left_out.symbolic_links += 1,
+            Ok(_) => left_out.special_files += 1,
         }
     }
-}
-
-impl LeftOut {
-    fn cannot_read(&mut self, path: &Path, error: &std::io::Error) {
-        self.unreadable.push(format!("{}: {error}", percent::encode(path)));
-    }
+    jobs.sort_unstable();
+    Ok(FoundFiles { root: percent::encode(&root), jobs, left_out })
 }

@@ -1,66 +1,38 @@
 //! The inserts: once with the application's rows, and once more as duplicates.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use serde::Serialize;
 use sqlx::PgConnection;
-use uniqueue::{Client, Duplicate, Inserted, JobFilter, JobState};
+use uniqueue::{Client, Inserted, JobFilter, JobState};
 use uuid::Uuid;
 
-use super::files::FoundFile;
+use super::report::{Example, Report, Seconds};
 use super::work::HashFile;
 use crate::exit::Failure;
 
 /// The number of jobs in one statement.
 const BATCH_SIZE: usize = 5_000;
 
-/// The outcome of the inserts.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Inserts {
-    /// New jobs.
-    pub(super) inserted: u64,
-    /// Files whose job an interrupted run had left in the queue.
-    pub(super) adopted: u64,
-    /// Second inserts that returned the job of the first.
-    pub(super) duplicates: u64,
-    /// The first of them.
-    pub(super) duplicate_example: Option<Example>,
-    /// Jobs that the second inserts stored, which must be none.
-    pub(super) stored_twice: u64,
-    #[serde(skip)]
-    pub(super) insert_time: Duration,
-    #[serde(skip)]
-    pub(super) duplicate_time: Duration,
-}
-
-/// A duplicate: its path, and the job that holds its key.
-#[derive(Debug, Serialize)]
-pub(super) struct Example {
-    pub(super) path: String,
-    #[serde(flatten)]
-    pub(super) duplicate: Duplicate,
-}
-
 /// Inserts a job for each file in the application's transaction, which stores its rows and their jobs together. Then inserts
 /// all of them again.
-pub(super) async fn insert_twice(client: &Client, run: Uuid, files: &[FoundFile]) -> Result<Inserts, Failure> {
-    let mut inserts = Inserts::default();
+pub(super) async fn insert_twice(client: &Client, files: &[HashFile], report: &mut Report) -> Result<(), Failure> {
+    let Report { database, inserts, seconds, .. } = report;
     let (begun_at, mut first) = (Instant::now(), Vec::with_capacity(files.len()));
     let mut tx = client.pool().begin().await?;
     for files in files.chunks(BATCH_SIZE) {
-        let inserted = client.insert_many(files.iter().map(HashFile::of)).tx(&mut tx).await?;
-        add_files(&mut tx, run, files, &inserted).await?;
+        let inserted = client.insert_many(files.iter().cloned()).tx(&mut tx).await?;
+        add_files(&mut tx, database.run, files, &inserted).await?;
         first.extend(inserted.iter().map(|one| (one.id(), one.duplicate)));
     }
     tx.commit().await?;
-    inserts.insert_time = begun_at.elapsed();
+    seconds.insert = Seconds::since(begun_at);
     inserts.adopted = first.iter().filter(|(_, adopted)| *adopted).count() as u64;
     inserts.inserted = first.len() as u64 - inserts.adopted;
 
     let before = waiting(client).await?;
     let begun_at = Instant::now();
     for (files, first) in files.chunks(BATCH_SIZE).zip(first.chunks(BATCH_SIZE)) {
-        let again = client.insert_many(files.iter().map(HashFile::of)).await?;
+        let again = client.insert_many(files.iter().cloned()).await?;
         for ((file, answer), (id, _)) in files.iter().zip(&again).zip(first) {
             inserts.duplicates += u64::from(answer.duplicate && answer.id() == *id);
             if inserts.duplicate_example.is_none() {
@@ -69,16 +41,16 @@ pub(super) async fn insert_twice(client: &Client, run: Uuid, files: &[FoundFile]
             }
         }
     }
-    inserts.duplicate_time = begun_at.elapsed();
+    seconds.insert_again = Seconds::since(begun_at);
     inserts.stored_twice = waiting(client).await?.abs_diff(before);
-    Ok(inserts)
+    Ok(())
 }
 
 /// Records files, each with its job and whether the job existed before.
 async fn add_files(
     connection: &mut PgConnection,
     run: Uuid,
-    files: &[FoundFile],
+    files: &[HashFile],
     jobs: &[Inserted],
 ) -> Result<(), Failure> {
     let (ids, adopted): (Vec<_>, Vec<_>) = jobs.iter().map(|job| (job.id().as_uuid(), job.duplicate)).unzip();

@@ -13,14 +13,13 @@ mod work;
 use std::time::{Duration, Instant};
 
 use sqlx::types::Json;
-use sqlx::{AssertSqlSafe, Executor, PgConnection, Postgres, Row, Transaction};
+use sqlx::{AssertSqlSafe, Executor, Postgres, Transaction};
 use uniqueue::{Client, JobFilter, JobState, Runner, RunnerHandle, StateSet, shutdown_signal};
 use uniqueue_admin::Admin;
 use uuid::Uuid;
 
-use self::files::FoundFiles;
-use self::insert::{Inserts, insert_twice};
-use self::report::{DatabaseFacts, Report, Tally};
+use self::insert::insert_twice;
+use self::report::{DatabaseFacts, Report, Seconds, Tally};
 use self::work::HashFiles;
 use crate::database::{self, Database};
 use crate::exit::{Failure, Verdict};
@@ -31,14 +30,11 @@ use crate::queue;
 
 pub(crate) use self::args::DemoArguments;
 
-/// The schema with the demo's own tables.
-const SCHEMA: &str = "uniqueue_demo";
-
 /// How many jobs run at once. It is larger than the number of connections, so that each fetch returns many jobs.
 const CONCURRENCY: usize = 64;
 
-/// How many jobs `--tables` shows.
-const JOBS: u32 = 5;
+/// Connections of the pool. They keep many processors busy, and each takes milliseconds to open.
+const CONNECTIONS: u32 = 16;
 
 /// Runs the demo and prints the report. A signal ends it at any step. A second one also ends the work at once.
 pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
@@ -46,34 +42,22 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
         None => "the throw-away database and all results are removed".to_owned(),
         Some(_) => "jobs that were inserted stay in the queue, and the next demo works them".to_owned(),
     };
-    let prepared = or_interrupted(left, prepare(&arguments)).await?;
-    let Prepared { database, lock, run, found, search_time, inserts, runner } = prepared;
-    if !work(&database.client, runner, found.files.len() as u64).await? {
+    let Prepared { database, lock, runner, mut report, files } = or_interrupted(left, prepare(&arguments)).await?;
+    if !work(&database.client, runner, files).await? {
         return Err(Failure::Interrupted { left: left() });
     }
     lock.commit().await?;
     let verdict = or_interrupted(left, async {
-        let tally = tally(&database, run).await?;
-        let facts = DatabaseFacts {
-            version: database.version.clone(),
-            embedded: database.postgres.is_some(),
-            url: database.postgres.as_ref().filter(|_| arguments.keep).map(|postgres| postgres.url().to_owned()),
-            schema: arguments.database.schema.to_string(),
-            run,
-        };
-        let report = Report::new(facts, found, search_time, inserts, tally);
+        report.check(files, tally(&database.client, report.database.run).await?);
         if arguments.database.json {
             output::print_json(&report)?;
         } else {
-            output::print(&report.text())?;
-            if arguments.tables {
-                output::print(&tables(&database.client).await?)?;
-            }
-            output::print(&report::next(&arguments))?;
+            let tables = if arguments.tables { tables(&database.client).await? } else { String::new() };
+            output::print(&format!("{}{tables}{}", report.text(), report::next(&arguments)))?;
         }
         Ok(if report.accounted { Verdict::Fine } else { Verdict::NotFine })
-    });
-    let verdict = verdict.await?;
+    })
+    .await?;
     if arguments.keep {
         keep(&database).await;
     }
@@ -81,75 +65,65 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     Ok(verdict)
 }
 
-/// The demo while its jobs are worked: its database, its files, what was inserted, and its runner.
+/// The demo while its jobs are worked.
 struct Prepared {
     database: Database,
     /// A lock that keeps a second demo out of the schema.
     lock: Transaction<'static, Postgres>,
-    run: Uuid,
-    found: FoundFiles,
-    search_time: Duration,
-    inserts: Inserts,
     runner: RunnerHandle,
+    /// The report before the work.
+    report: Report,
+    /// The number of files.
+    files: u64,
 }
 
 /// Finds the files, opens the database, inserts the jobs and starts to work them.
 async fn prepare(arguments: &DemoArguments) -> Result<Prepared, Failure> {
     let schema = &arguments.database.schema;
-    if schema.as_str() == SCHEMA {
+    if schema.as_str() == "uniqueue_demo" {
         return Err(Failure::refused(
             format!("the demo keeps its own tables in this schema: {schema}"),
             "choose another --schema for the queue",
         ));
     }
-    let bar = Bar::new("finding and inserting files", None);
+    let _bar = Bar::new("finding and inserting files", None);
     let (path, exclude) = (arguments.path.clone(), if arguments.all { Vec::new() } else { arguments.exclude.clone() });
+    let mut report = Report::default();
     let begun_at = Instant::now();
     let search = tokio::task::spawn_blocking(move || files::find(&path, &exclude));
     let found = search.await.map_err(|error| Failure::refused("the search for files failed", error.to_string()))??;
-    let search_time = begun_at.elapsed();
-    let mut database = Database::open_or_start(&arguments.database, connections()).await?;
+    report.seconds.search = Seconds::since(begun_at);
+    (report.path, report.left_out) = (found.root, found.left_out);
+    report.bytes = found.jobs.iter().map(|file| file.size).sum();
+    let mut database = Database::open_or_start(&arguments.database, CONNECTIONS).await?;
     database.client.migrate().await?;
-    create_tables(&mut database.connection).await?;
+    database.connection.execute(sqlx::raw_sql(include_str!("sql/create_tables.sql"))).await?;
     let lock = lock(&database.client).await?;
-    let run = Uuid::now_v7();
-    let inserts = insert_twice(&database.client, run, &found.files).await?;
-    drop(bar);
-    let client = &database.client;
-    let runner = Runner::new(client.clone())
+    report.database = DatabaseFacts {
+        version: database.version.clone(),
+        embedded: database.postgres.is_some(),
+        url: database.postgres.as_ref().filter(|_| arguments.keep).map(|postgres| postgres.url().to_owned()),
+        schema: schema.to_string(),
+        run: Uuid::now_v7(),
+    };
+    insert_twice(&database.client, &found.jobs, &mut report).await?;
+    let runner = Runner::new(database.client.clone())
         .name("uniqueue demo")
         .queue("demo", CONCURRENCY)
-        .worker(HashFiles(client.pool().clone()))
+        .worker(HashFiles(database.client.pool().clone()))
         .poll_interval(Duration::from_millis(100))
         .promote_interval(Duration::from_millis(100))
         .stop_timeout(Duration::from_secs(5))
         .start()
         .await?;
-    Ok(Prepared { database, lock, run, found, search_time, inserts, runner })
-}
-
-/// Enough connections to keep the processors busy. Each is a PostgreSQL process and takes milliseconds to open.
-fn connections() -> u32 {
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    u32::try_from(processors).unwrap_or(u32::MAX).saturating_mul(4).clamp(8, 32)
-}
-
-/// Creates the demo's tables if they are missing. Any number of demos may do so at once.
-async fn create_tables(connection: &mut PgConnection) -> Result<(), Failure> {
-    let mut tx = sqlx::Connection::begin(connection).await?;
-    tx.execute("SELECT pg_advisory_xact_lock(hashtextextended('uniqueue demo tables', 0))").await?;
-    let is_there = tx.fetch_one("SELECT to_regclass('uniqueue_demo.checksum') IS NOT NULL").await?;
-    if !is_there.try_get::<bool, _>(0)? {
-        tx.execute(sqlx::raw_sql(include_str!("sql/create_tables.sql"))).await?;
-    }
-    Ok(tx.commit().await?)
+    Ok(Prepared { database, lock, runner, report, files: found.jobs.len() as u64 })
 }
 
 /// Takes the lock on the schema. It belongs to a transaction, because a pooler may give the session to another client.
 async fn lock(client: &Client) -> Result<Transaction<'static, Postgres>, Failure> {
     let (mut tx, schema) = (client.pool().begin().await?, client.schema());
-    let take = sqlx::query("SELECT pg_try_advisory_xact_lock(hashtextextended('uniqueue demo ' || $1, 0))");
-    if take.bind(schema.as_str()).fetch_one(&mut *tx).await?.try_get(0)? {
+    let take = sqlx::query_scalar("SELECT pg_try_advisory_xact_lock(hashtextextended('uniqueue demo ' || $1, 0))");
+    if take.bind(schema.as_str()).fetch_one(&mut *tx).await? {
         return Ok(tx);
     }
     Err(Failure::refused(
@@ -160,25 +134,17 @@ async fn lock(client: &Client) -> Result<Transaction<'static, Postgres>, Failure
 
 /// Works until every job of the demo's queue is final. Returns whether it did, without a signal.
 async fn work(client: &Client, runner: RunnerHandle, files: u64) -> Result<bool, Failure> {
-    tokio::select! {
-        finished = finished(client, files) => {
-            finished?;
-            runner.stop().await?;
-            return Ok(true);
-        }
-        () = shutdown_signal() => {}
-    }
-    tokio::select! {
-        stopped = runner.stop() => stopped?,
-        () = shutdown_signal() => {}
-    }
-    Ok(false)
+    let is_finished = tokio::select! {
+        finished = finished(client, files) => finished.map(|()| true)?,
+        () = shutdown_signal() => false,
+    };
+    // A signal ends the stop at once.
+    runner.stop().await?;
+    Ok(is_finished)
 }
 
 /// Returns when every job of the queue is final. It counts the more rarely the longer a count takes.
 async fn finished(client: &Client, files: u64) -> Result<(), Failure> {
-    const SHORTEST_WAIT: Duration = Duration::from_millis(10);
-    const LONGEST_WAIT: Duration = Duration::from_secs(2);
     let open: Vec<_> = JobState::ALL.into_iter().filter(|state| !state.is_final()).collect();
     let open = JobFilter::new().queue("demo").states(StateSet::of(&open));
     let bar = Bar::new("working", Some(files));
@@ -189,17 +155,16 @@ async fn finished(client: &Client, files: u64) -> Result<(), Failure> {
             return Ok(());
         }
         bar.reach(1.0 - left as f64 / files.max(left) as f64);
-        tokio::time::sleep((begun_at.elapsed() * 20).clamp(SHORTEST_WAIT, LONGEST_WAIT)).await;
+        tokio::time::sleep((begun_at.elapsed() * 20).clamp(Duration::from_millis(10), Duration::from_secs(2))).await;
     }
 }
 
 /// Adds up the files and jobs of the run.
-async fn tally(database: &Database, run: Uuid) -> Result<Tally, Failure> {
+async fn tally(client: &Client, run: Uuid) -> Result<Tally, Failure> {
     // Safe to insert: the name is quoted, and its alphabet has no quotes.
-    let schema = format!("{}.", database.client.schema().quoted());
+    let schema = format!("{}.", client.schema().quoted());
     let statement = include_str!("sql/tally.sql").replace("/* schema */", &schema);
-    let row = sqlx::query(AssertSqlSafe(statement)).bind(run).fetch_one(database.client.pool()).await?;
-    let Json(tally) = row.try_get(0)?;
+    let Json(tally) = sqlx::query_scalar(AssertSqlSafe(statement)).bind(run).fetch_one(client.pool()).await?;
     Ok(tally)
 }
 
@@ -207,7 +172,7 @@ async fn tally(database: &Database, run: Uuid) -> Result<Tally, Failure> {
 async fn tables(client: &Client) -> Result<String, Failure> {
     let now = client.database_time().await?;
     let queues = Admin::new(client).queues().await?;
-    let jobs = client.jobs(JobFilter::new().queue("demo").limit(JOBS)).await?;
+    let jobs = client.jobs(JobFilter::new().queue("demo").limit(5)).await?;
     Ok(format!("\n{}\n{}", queue::table(&queues, now).text(), list::table(&jobs, None, now).text()))
 }
 

@@ -1,43 +1,64 @@
 //! The demo's report, as text and as JSON.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::HumanBytes;
 use serde::{Deserialize, Serialize};
+use uniqueue::{Duplicate, SchemaName};
 
 use super::args::DemoArguments;
-use super::files::{FoundFiles, LeftOut};
-use super::insert::{Example, Inserts};
+use super::files::LeftOut;
 use crate::database;
 use crate::output::{count, counted, format_duration, own_command, printable, shell_word, width, wrap};
 
-/// The largest number of failed files in the text.
+/// The largest number of unreadable and failed files in the text.
 const LISTED: usize = 10;
 
 /// The results of a run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     /// The path that was searched.
-    path: String,
-    database: DatabaseFacts,
+    pub(super) path: String,
+    pub(super) database: DatabaseFacts,
     /// The size of the files when they were found.
-    bytes: u64,
-    left_out: LeftOut,
+    pub(super) bytes: u64,
+    pub(super) left_out: LeftOut,
     #[serde(flatten)]
-    inserts: Inserts,
+    pub(super) inserts: Inserts,
     #[serde(flatten)]
     tally: Tally,
-    /// The rate of completed jobs from the first start to the last completion.
-    jobs_per_second: Option<f64>,
-    seconds: Seconds,
+    pub(super) seconds: Seconds,
     /// Whether every file is accounted for.
     pub(super) accounted: bool,
     /// The checks that failed.
     problems: Vec<String>,
 }
 
+/// The outcome of the inserts.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Inserts {
+    /// New jobs.
+    pub(super) inserted: u64,
+    /// Files whose job an interrupted run had left in the queue.
+    pub(super) adopted: u64,
+    /// Second inserts that returned the job of the first.
+    pub(super) duplicates: u64,
+    /// The first of them.
+    pub(super) duplicate_example: Option<Example>,
+    /// Jobs that the second inserts stored, which must be none.
+    pub(super) stored_twice: u64,
+}
+
+/// A duplicate: its path, and the job that holds its key.
+#[derive(Debug, Serialize)]
+pub(super) struct Example {
+    pub(super) path: String,
+    #[serde(flatten)]
+    pub(super) duplicate: Duplicate,
+}
+
 /// The counts of a run, as `tally.sql` adds them up.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Tally {
     files: u64,
     stored: u64,
@@ -56,12 +77,14 @@ pub(super) struct Tally {
     /// How long the work took, in seconds.
     #[serde(skip_serializing)]
     work: Option<f64>,
+    /// The rate of completed jobs from the first start to the last completion.
+    jobs_per_second: Option<f64>,
     insert_to_start: InsertToStart,
     failures: Vec<FailedFile>,
 }
 
 /// How long jobs with one attempt waited, from the start of the transaction that inserted them, in seconds.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 struct InsertToStart {
     p50: Option<f64>,
     p99: Option<f64>,
@@ -76,7 +99,7 @@ struct FailedFile {
 }
 
 /// The database and the queue in it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct DatabaseFacts {
     pub(super) version: String,
     /// Whether it is a throw-away server.
@@ -88,57 +111,57 @@ pub(super) struct DatabaseFacts {
 }
 
 /// How long each step took.
-#[derive(Debug, Serialize)]
-struct Seconds {
-    search: f64,
-    insert: f64,
-    insert_again: f64,
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Seconds {
+    pub(super) search: f64,
+    pub(super) insert: f64,
+    pub(super) insert_again: f64,
     work: f64,
 }
 
+impl Seconds {
+    /// The seconds since then, to the thousandth.
+    pub(super) fn since(begun_at: Instant) -> f64 {
+        (begun_at.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
+    }
+}
+
 impl Report {
-    /// Sums a run up and checks it.
-    pub(super) fn new(
-        database: DatabaseFacts,
-        found: FoundFiles,
-        search_time: Duration,
-        inserts: Inserts,
-        tally: Tally,
-    ) -> Self {
-        let problems = problems(found.files.len() as u64, &inserts, &tally);
-        let work = tally.work.unwrap_or_default();
-        Self {
-            path: found.root,
-            database,
-            bytes: found.files.iter().map(|file| file.size).sum(),
-            left_out: found.left_out,
-            jobs_per_second: (work > 0.0).then(|| rounded(tally.completed as f64 / work)),
-            seconds: Seconds {
-                search: rounded(search_time.as_secs_f64()),
-                insert: rounded(inserts.insert_time.as_secs_f64()),
-                insert_again: rounded(inserts.duplicate_time.as_secs_f64()),
-                work: rounded(work),
-            },
-            inserts,
-            tally,
-            accounted: problems.is_empty(),
-            problems,
+    /// Adds the end of the work, and checks the run.
+    pub(super) fn check(&mut self, files: u64, tally: Tally) {
+        let ended = tally.completed + tally.discarded + tally.cancelled;
+        let checks = [
+            (files, tally.files, "file", "recorded"),
+            (files, tally.stored, "job", "stored"),
+            (files, self.inserts.duplicates, "duplicate", "at the second insert"),
+            (0, self.inserts.stored_twice, "job", "by which duplicates changed the queue"),
+            (files, ended, "final job", "at the end"),
+            (0, tally.cancelled, "job", "cancelled"),
+            (0, tally.missing, "completed job", "without a checksum"),
+            (0, tally.extra, "checksum", "of a job that is not completed"),
+        ];
+        for (expected, actual, thing, what) in checks {
+            if actual != expected {
+                let found = if expected == 0 { String::new() } else { format!("{} found, ", counted(files, "file")) };
+                self.problems.push(format!("{found}{} {what}", counted(actual, thing)));
+            }
         }
+        self.accounted = self.problems.is_empty();
+        self.seconds.work = tally.work.unwrap_or_default();
+        self.tally = tally;
     }
 
     /// The summary as text.
     pub(super) fn text(&self) -> String {
         let database = &self.database;
         let owner = if database.embedded { "of its own" } else { "that you gave" };
-        let what = format!(
-            "{} under {}, {}",
-            counted(self.tally.files, "file"),
-            self.path,
-            HumanBytes(self.bytes).to_string().replace(" B", " bytes")
-        );
+        let bytes = HumanBytes(self.bytes).to_string().replace(" B", " bytes");
+        let what = format!("{} under {}, {bytes}", counted(self.tally.files, "file"), self.path);
         let on = format!("PostgreSQL {} {owner}, schema {}", database.version, database.schema);
         let mut text = entry("Demo", &what) + &entry("", &on) + "\n";
-        text += &entry("Inserted", &self.inserted_text());
+        let (inserted, insert) = (counted(self.inserts.inserted, "job"), time(self.seconds.insert));
+        text +=
+            &entry("Inserted", &format!("{inserted} in {insert}, in one transaction with the rows of an application"));
         text += &entry("Duplicates", &self.duplicates_text());
         text += &entry("Worked", &self.worked_text());
         text += &self.notes();
@@ -146,19 +169,7 @@ impl Report {
         for problem in &self.problems {
             text += &format!("NOT ACCOUNTED FOR: {problem}\n");
         }
-        if self.accounted {
-            text += "Every file is accounted for.\n";
-        }
-        text
-    }
-
-    fn inserted_text(&self) -> String {
-        let adopted = match self.inserts.adopted {
-            0 => String::new(),
-            adopted => format!(", and {} that an interrupted demo left were taken over", counted(adopted, "job")),
-        };
-        let (jobs, time) = (counted(self.inserts.inserted, "job"), time(self.seconds.insert));
-        format!("{jobs} in {time}, in one transaction with the rows of an application{adopted}")
+        text + if self.accounted { "Every file is accounted for.\n" } else { "" }
     }
 
     fn duplicates_text(&self) -> String {
@@ -175,22 +186,18 @@ impl Report {
     }
 
     fn worked_text(&self) -> String {
-        let mut text = format!(
-            "{} in {}: {} completed, {} discarded, {} retried",
-            counted(self.tally.completed + self.tally.discarded, "job"),
-            time(self.seconds.work),
-            count(self.tally.completed),
-            count(self.tally.discarded),
-            count(self.tally.retried)
-        );
-        if let Some(rate) = self.jobs_per_second {
+        let Tally { completed, discarded, retried, insert_to_start, .. } = &self.tally;
+        let (jobs, time_taken) = (counted(completed + discarded, "job"), time(self.seconds.work));
+        let [completed, discarded, retried] = [completed, discarded, retried].map(|number| count(*number));
+        let mut text =
+            format!("{jobs} in {time_taken}: {completed} completed, {discarded} discarded, {retried} retried");
+        if let Some(rate) = self.tally.jobs_per_second {
             text += &format!("; {} jobs a second", count(rate as u64));
         }
-        if let (Some(half), Some(most)) = (self.tally.insert_to_start.p50, self.tally.insert_to_start.p99) {
+        if let InsertToStart { p50: Some(half), p99: Some(most) } = insert_to_start {
+            let (half, most) = (time(*half), time(*most));
             text += &format!(
-                ". Half of them started within {} of their insert and 99 % within {}, behind the backlog of both inserts",
-                time(half),
-                time(most)
+                ". Half of them started within {half} of their insert and 99 % within {most}, behind the backlog of both inserts"
             );
         }
         text
@@ -198,35 +205,25 @@ impl Report {
 
     /// The entries that only some runs have.
     fn notes(&self) -> String {
-        let LeftOut { excluded_names, excluded_directories, symbolic_links, special_files, unreadable } =
-            &self.left_out;
-        let mut notes = String::new();
-        if self.tally.changed > 0 {
-            notes += &entry("Changed", &format!("{} had another size when read", counted(self.tally.changed, "file")));
+        let (left_out, tally, mut notes) = (&self.left_out, &self.tally, String::new());
+        let names = format!(" named {} (--all)", left_out.excluded_names.join(" or "));
+        for (name, number, thing, which) in [
+            ("Taken over", self.inserts.adopted, "job", " that an interrupted demo left"),
+            ("Changed", tally.changed, "file", " of another size when read"),
+            ("Left out", left_out.excluded_directories, "directory tree", &names),
+            ("Left out", left_out.symbolic_links, "symbolic link", ""),
+            ("Left out", left_out.special_files, "special file", " (sockets, pipes, devices)"),
+        ] {
+            if number > 0 {
+                notes += &entry(name, &format!("{}{which}", counted(number, thing)));
+            }
         }
-        let mut left_out = Vec::new();
-        if *excluded_directories > 0 {
-            let directories = if *excluded_directories == 1 { "directory" } else { "directories" };
-            let names = excluded_names.join(" or ");
-            left_out.push(format!("{} {directories} named {names} (--all)", count(*excluded_directories)));
-        }
-        if *symbolic_links > 0 {
-            left_out.push(counted(*symbolic_links, "symbolic link"));
-        }
-        if *special_files > 0 {
-            left_out.push(format!("{} (sockets, pipes, devices)", counted(*special_files, "special file")));
-        }
-        if !left_out.is_empty() {
-            notes += &entry("Left out", &left_out.join("; "));
-        }
-        for reason in unreadable.iter().take(LISTED) {
-            notes += &entry("Unreadable", reason);
-        }
-        for FailedFile { path, attempts, error } in self.tally.failures.iter().take(LISTED) {
-            let attempts = counted(*attempts, "attempt");
-            notes += &entry("Failed", &format!("{path}, after {attempts}: {error}"));
-        }
-        let unlisted = unreadable.len().saturating_sub(LISTED) + self.tally.failures.len().saturating_sub(LISTED);
+        let unreadable = left_out.unreadable.iter().map(|reason| entry("Unreadable", reason));
+        let failed = tally.failures.iter().map(|FailedFile { path, attempts, error }| {
+            entry("Failed", &format!("{path}, after {}: {error}", counted(*attempts, "attempt")))
+        });
+        notes.extend(unreadable.chain(failed).take(LISTED));
+        let unlisted = (left_out.unreadable.len() + tally.failures.len()).saturating_sub(LISTED);
         if unlisted > 0 {
             notes += &entry("And more", &format!("{} unreadable or failed; --json lists all", count(unlisted as u64)));
         }
@@ -234,97 +231,56 @@ impl Report {
     }
 }
 
-/// The checks that failed.
-fn problems(files: u64, inserts: &Inserts, tally: &Tally) -> Vec<String> {
-    let ended = tally.completed + tally.discarded + tally.cancelled;
-    let found = format!("{} found", counted(files, "file"));
-    let checks = [
-        (tally.files == files, format!("{found}, {} recorded", count(tally.files))),
-        (tally.stored == files, format!("{found}, {} stored", counted(tally.stored, "job"))),
-        (
-            inserts.duplicates == files,
-            format!("{found}, {} at the second insert", counted(inserts.duplicates, "duplicate")),
-        ),
-        (
-            inserts.stored_twice == 0,
-            format!("duplicates changed the queue by {}", counted(inserts.stored_twice, "job")),
-        ),
-        (ended == files, format!("{found}, {} at the end", counted(ended, "final job"))),
-        (tally.cancelled == 0, counted(tally.cancelled, "cancelled job")),
-        (tally.missing == 0, format!("{} without a checksum", counted(tally.missing, "completed job"))),
-        (tally.extra == 0, format!("{} of a job that is not completed", counted(tally.extra, "checksum"))),
-    ];
-    checks.into_iter().filter_map(|(is_right, problem)| (!is_right).then_some(problem)).collect()
-}
-
 /// The width of the names of the entries.
 const NAME_WIDTH: usize = 12;
 
 /// An entry of the summary. On a terminal its lines end after words.
 fn entry(name: &str, text: &str) -> String {
-    let text = printable(text);
-    let width = width().map(|width| width.saturating_sub(NAME_WIDTH));
-    let mut name = Some(name);
-    let lines = wrap(&text, width).into_iter().map(|line| {
-        let name = name.take().unwrap_or_default();
-        format!("{name:NAME_WIDTH$}{}\n", line.trim_end())
-    });
-    lines.collect()
+    let (text, width) = (printable(text), width().map(|width| width.saturating_sub(NAME_WIDTH)));
+    let lines: Vec<_> = wrap(&text, width).into_iter().map(str::trim_end).collect();
+    format!("{name:NAME_WIDTH$}{}\n", lines.join(&format!("\n{:NAME_WIDTH$}", "")))
 }
 
 /// The commands to try next. Each works as it is printed, but that a URL that may have a password is left out.
 pub(super) fn next(arguments: &DemoArguments) -> String {
-    let command = own_command();
     let path = arguments.path.to_str().filter(|path| *path != ".").map(shell_word);
     let path = path.map(|path| format!(" {path}")).unwrap_or_default();
-    let (is_embedded, database) = (database::url(&arguments.database).is_none(), options(arguments));
-    let mut lines = Vec::new();
-    if !arguments.tables {
-        lines.push((format!("{command} demo --tables{path}{database}"), "tables of the queue"));
-    }
-    if is_embedded && !arguments.keep {
-        lines.push((format!("{command} demo --keep{path}{database}"), "keep the database to look around"));
-    } else if !is_embedded {
-        lines.push((format!("{command} job list --queue demo{database}"), "the jobs"));
-        lines.push((format!("{command} top{database}"), "watch the next demo"));
-    }
-    lines.push((format!("{command} --help"), "all commands"));
-    let widest = lines.iter().map(|(command, _)| command.chars().count()).max().unwrap_or_default();
-    let lines = lines.iter().map(|(command, purpose)| format!("  {command:<widest$}  {purpose}\n"));
+    let is_given = database::url(&arguments.database).is_some();
+    let options = options(arguments);
+    let lines = [
+        (!arguments.tables, format!("demo --tables{path}{options}"), "tables of the queue"),
+        (!is_given && !arguments.keep, format!("demo --keep{path}{options}"), "keep the database to look around"),
+        (is_given, format!("job list --queue demo{options}"), "the jobs"),
+        (is_given, format!("top{options}"), "watch the next demo"),
+        (true, "--help".to_owned(), "all commands"),
+    ];
+    let lines = lines.iter().filter(|(is_useful, ..)| *is_useful);
+    let widest = lines.clone().map(|(_, words, _)| words.chars().count()).max().unwrap_or_default();
+    let command = own_command();
+    let lines = lines.map(|(_, words, purpose)| format!("  {command} {words:<widest$}  {purpose}\n"));
     format!("\nNext:\n{}", lines.collect::<String>())
 }
 
 /// The options that lead to the database, where the environment does not give them.
 fn options(arguments: &DemoArguments) -> String {
     let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|set| set == value);
-    let arguments = &arguments.database;
+    // The first colon is that of the scheme.
+    let is_secret = |url: &str| url.rsplit_once('@').is_some_and(|(user, _)| user.matches(':').count() > 1);
     let mut options = String::new();
-    if let Some(url) = database::url(arguments).filter(|url| !is_set("DATABASE_URL", url)) {
-        let url = if has_password(url) { "URL".to_owned() } else { shell_word(url) };
+    if let Some(url) = database::url(&arguments.database).filter(|url| !is_set("DATABASE_URL", url)) {
+        let url = if url.contains("password") || is_secret(url) { "URL".to_owned() } else { shell_word(url) };
         options = format!(" --database-url {url}");
     }
-    let schema = arguments.schema.as_str();
-    if schema != uniqueue::SchemaName::default().as_str() && !is_set("UNIQUEUE_SCHEMA", schema) {
+    let schema = &arguments.database.schema;
+    if *schema != SchemaName::default() && !is_set("UNIQUEUE_SCHEMA", schema.as_str()) {
         options.push_str(&format!(" --schema {schema}"));
     }
     options
 }
 
-/// Whether a URL may have a password, as of a user or as a parameter.
-fn has_password(url: &str) -> bool {
-    let (_, rest) = url.split_once("://").unwrap_or(("", url));
-    let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
-    user.contains(':') || rest.contains("password")
-}
-
 /// A number of seconds as text.
 fn time(seconds: f64) -> String {
     format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
-}
-
-/// Rounds to thousandths.
-fn rounded(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
 }
 
 #[cfg(test)]

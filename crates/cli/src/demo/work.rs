@@ -1,7 +1,7 @@
 //! The job: it reads a file, and stores the result in the transaction that completes it.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,24 +10,18 @@ use sha2::{Digest, Sha256};
 use sqlx::PgPool;
 use uniqueue::{BoxError, Job, RetryPolicy, RunningJob, Worker};
 
-use super::files::FoundFile;
 use crate::percent;
 
 /// A file to read. An active job with the same path and size is the same job.
-#[derive(Debug, Deserialize, Job, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, Job, Ord, PartialEq, PartialOrd, Serialize)]
 #[job(kind = "demo.file", queue = "demo", max_attempts = 3, unique(scope = "active"))]
 pub(super) struct HashFile {
-    /// The path, as [`percent`] writes it.
+    /// The absolute path, as [`percent`] writes it.
     #[job(unique)]
-    path: String,
+    pub(super) path: String,
+    /// Its size in bytes when it was found.
     #[job(unique)]
-    size: u64,
-}
-
-impl HashFile {
-    pub(super) fn of(file: &FoundFile) -> Self {
-        Self { path: file.path.clone(), size: file.size }
-    }
+    pub(super) size: u64,
 }
 
 /// Works [`HashFile`] jobs.
@@ -43,8 +37,8 @@ impl Worker<HashFile> for HashFiles {
         job.complete_in(&mut tx).await?;
         sqlx::query("INSERT INTO uniqueue_demo.checksum (job_id, sha256, lines, bytes) VALUES ($1, $2, $3, $4)")
             .bind(job.id().as_uuid())
-            .bind(checksum.sha256)
-            .bind(checksum.lines)
+            .bind(checksum.sha256.clone().finalize().to_vec())
+            .bind(checksum.lines())
             .bind(checksum.bytes)
             .execute(&mut *tx)
             .await?;
@@ -57,13 +51,13 @@ impl Worker<HashFile> for HashFiles {
     }
 }
 
-/// The facts about a file's content.
-#[derive(Debug, Eq, PartialEq)]
+/// The facts about a file's content, to which it is written.
+#[derive(Default)]
 struct Checksum {
-    sha256: Vec<u8>,
-    /// The number of newlines, plus one if text follows the last.
-    lines: i64,
+    sha256: Sha256,
+    newlines: i64,
     bytes: i64,
+    last: Option<u8>,
 }
 
 impl Checksum {
@@ -72,26 +66,28 @@ impl Checksum {
         if !path.symlink_metadata()?.is_file() {
             return Err(io::Error::other("no longer a regular file"));
         }
-        Self::read(BufReader::with_capacity(64 * 1024, File::open(path)?))
+        let mut checksum = Self::default();
+        io::copy(&mut BufReader::with_capacity(64 * 1024, File::open(path)?), &mut checksum)?;
+        Ok(checksum)
     }
 
-    fn read(mut content: impl BufRead) -> io::Result<Self> {
-        let mut sha256 = Sha256::new();
-        let (mut newlines, mut bytes, mut last) = (0, 0, b'\n');
-        loop {
-            let read = match content.fill_buf() {
-                Ok(&[]) => break,
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            sha256.update(read);
-            newlines += read.iter().filter(|byte| **byte == b'\n').count() as i64;
-            (bytes, last) = (bytes + read.len() as i64, read[read.len() - 1]);
-            let length = read.len();
-            content.consume(length);
-        }
-        Ok(Self { sha256: sha256.finalize().to_vec(), lines: newlines + i64::from(last != b'\n'), bytes })
+    /// The number of newlines, plus one if text follows the last.
+    fn lines(&self) -> i64 {
+        self.newlines + i64::from(self.last.is_some_and(|last| last != b'\n'))
+    }
+}
+
+impl Write for Checksum {
+    fn write(&mut self, content: &[u8]) -> io::Result<usize> {
+        self.sha256.update(content);
+        self.newlines += content.iter().filter(|byte| **byte == b'\n').count() as i64;
+        self.bytes += content.len() as i64;
+        self.last = content.last().copied().or(self.last);
+        Ok(content.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -111,9 +107,10 @@ mod tests {
             (b"a\r\nb\r\n", 2),
             (&long, 64 * 1024 + 1),
         ] {
-            let checksum = Checksum::read(BufReader::new(content)).unwrap();
-            assert_eq!((checksum.lines, checksum.bytes), (lines, content.len() as i64));
-            assert_eq!(checksum.sha256, Sha256::digest(content).to_vec());
+            let mut checksum = Checksum::default();
+            content.chunks(1_000).for_each(|part| checksum.write_all(part).unwrap());
+            assert_eq!((checksum.lines(), checksum.bytes), (lines, content.len() as i64));
+            assert_eq!(checksum.sha256.finalize(), Sha256::digest(content));
         }
     }
 }

@@ -14,7 +14,8 @@ SELECT to_jsonb(tally) FROM (
         count(*) FILTER (WHERE c.bytes <> f.size) AS changed,
         coalesce(sum(c.bytes), 0) AS bytes_read,
         coalesce(sum(c.lines), 0) AS lines,
-        extract(epoch FROM max(j.finalized_at) FILTER (WHERE j.state = 'completed') - min(j.attempted_at)) AS work,
+        round(max(w.ended) - min(w.begun), 3) AS work,
+        round(count(*) FILTER (WHERE j.state = 'completed') / nullif(max(w.ended) - min(w.begun), 0), 3) AS jobs_per_second,
         jsonb_build_object(
             'p50', percentile_cont(0.5) WITHIN GROUP (ORDER BY w.seconds),
             'p99', percentile_cont(0.99) WITHIN GROUP (ORDER BY w.seconds)
@@ -30,8 +31,11 @@ SELECT to_jsonb(tally) FROM (
     LEFT JOIN /* schema */job AS j ON j.id = f.job_id
     LEFT JOIN uniqueue_demo.checksum AS c ON c.job_id = f.job_id
     LEFT JOIN LATERAL (
-        SELECT round(extract(epoch FROM j.attempted_at - j.created_at), 3)::double precision AS seconds
-        WHERE j.attempt = 1 AND NOT f.adopted
+        SELECT
+            extract(epoch FROM j.attempted_at) AS begun,
+            CASE WHEN j.state = 'completed' THEN extract(epoch FROM j.finalized_at) END AS ended,
+            CASE WHEN j.attempt = 1 AND NOT f.adopted
+                THEN round(extract(epoch FROM j.attempted_at - j.created_at), 3)::double precision END AS seconds
     ) AS w ON true
     WHERE f.run_id = $1
 ) AS tally
