@@ -11,7 +11,7 @@ use uniqueue::{
 
 use super::stopping::endless;
 use super::{Task, quick, until};
-use support::{Database, WAIT, job};
+use support::{Database, WAIT, held_up, job};
 
 async fn next(events: &mut Events) -> Event {
     tokio::time::timeout(WAIT, events.recv()).await.expect("an event in time").expect("an open bus")
@@ -234,15 +234,7 @@ async fn a_change_by_hand_tells_which_jobs_it_discarded_instead(database: Databa
 #[support::test]
 async fn a_stale_result_is_told_with_its_attempt(database: Database) {
     let mut events = database.client.events();
-    let (go_on, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (go_on.clone(), started.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (go_on, started) = signals.clone();
-        async move {
-            started.notify_one();
-            go_on.notified().await;
-        }
-    };
+    let (work, started, go_on) = held_up();
     let runner = quick(&database.client).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
@@ -252,7 +244,7 @@ async fn a_stale_result_is_told_with_its_attempt(database: Database) {
         INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
         SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
     database.execute(taken).await;
-    go_on.notify_one();
+    go_on.add_permits(1);
     let mut told = words(&mut events, job.id(), "stale").await;
     // The runner may start the job before the insert is answered.
     told[..2].sort_unstable();

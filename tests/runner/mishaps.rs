@@ -11,7 +11,7 @@ use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobState, NewJob, RunningJob, UniqueKey};
 
 use super::{Task, quick, until};
-use support::{Database, WAIT, eventually, job, until_sent};
+use support::{Database, WAIT, eventually, held_up, job, until_sent};
 
 #[support::test]
 async fn r6_a_row_that_cannot_be_read_stops_no_other_job(database: Database) {
@@ -204,21 +204,13 @@ async fn a_stop_without_a_database_takes_no_longer_than_about_a_lease() {
     let postgres = Postgres::builder().start().await.unwrap();
     let client = Client::connect(postgres.url()).await.unwrap();
     client.migrate().await.unwrap();
-    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (started.clone(), go_on.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (started, go_on) = signals.clone();
-        async move {
-            started.notify_one();
-            go_on.notified().await;
-        }
-    };
+    let (work, started, go_on) = held_up();
     let runner = quick(&client).lease(Duration::from_secs(2)).worker(work).start().await.unwrap();
     client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
     postgres.stop().await.unwrap();
     // A result that the application does not take.
-    go_on.notify_one();
+    go_on.add_permits(1);
     let began = Instant::now();
     let stopped = tokio::time::timeout(WAIT, runner.stop()).await.expect("a stop");
     assert!(stopped.is_err());

@@ -9,21 +9,7 @@ use tokio::sync::{Notify, Semaphore};
 use uniqueue::{JobState, NewJob, Runner, RunningJob};
 
 use super::{Task, quick};
-use support::{Database, WAIT, eventually};
-
-/// Work that says that it began, and ends when it may.
-fn held_up() -> (impl uniqueue::Worker<Task> + Clone, Arc<Notify>, Arc<Semaphore>) {
-    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
-    let signals = (started.clone(), go_on.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (started, go_on) = signals.clone();
-        async move {
-            started.notify_one();
-            go_on.acquire().await.unwrap().forget();
-        }
-    };
-    (work, started, go_on)
-}
+use support::{Database, WAIT, eventually, held_up};
 
 /// Work that says that it began, and never ends.
 pub(super) fn endless() -> (impl uniqueue::Worker<Task> + Clone, Arc<Notify>) {
@@ -84,9 +70,8 @@ async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attem
     assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
 }
 
-#[tokio::test]
-async fn r16_a_job_in_order_that_a_stop_interrupts_keeps_the_head_of_its_group() {
-    let database = Database::new().await;
+#[support::test]
+async fn r16_a_job_in_order_that_a_stop_interrupts_keeps_the_head_of_its_group(database: Database) {
     let (work, started) = endless();
     let line = |n| NewJob::from(Task { n }).group("line").in_order();
     let first = database.client.insert(line(1)).await.unwrap().id();
@@ -221,15 +206,7 @@ async fn a_stop_under_load_loses_no_attempt_and_no_result(database: Database) {
 
 #[support::test]
 async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told(database: Database) {
-    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (started.clone(), go_on.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (started, go_on) = signals.clone();
-        async move {
-            started.notify_one();
-            go_on.notified().await;
-        }
-    };
+    let (work, started, go_on) = held_up();
     let runner = quick(&database.client)
         .stop_timeout(Duration::from_millis(200))
         .stop_grace(Duration::from_millis(1))
@@ -242,7 +219,7 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told(databas
     let mut open = database.pool().begin().await.unwrap();
     let lock = database.sql("SELECT id FROM {schema}.job FOR UPDATE");
     sqlx::query(lock).execute(&mut *open).await.unwrap();
-    go_on.notify_one();
+    go_on.add_permits(1);
     tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     // The statement that was given up waits for the row no more.
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";

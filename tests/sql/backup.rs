@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 use uniqueue::{Client, Job, JobState, Runner, RunningJob, UniqueKey};
 use uniqueue_admin::Admin;
 
@@ -61,9 +61,8 @@ async fn the_doctor_finds_nothing_in_a_restored_schema() {
 }
 
 /// The live runners find the tables empty and without keys, as between two statements of `pg_restore --clean`.
-#[tokio::test]
-async fn a_restore_under_live_runners_doubles_no_row() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn a_restore_under_live_runners_doubles_no_row(database: testing::Database) {
     let Some(backup) = Backup::find(&database).await else { return };
     let client = database.client();
     let runner = || Runner::new(client.clone()).queue("default", 2).worker(|_: RunningJob<Task>| async {}).start();
@@ -101,9 +100,8 @@ async fn a_restore_under_live_runners_doubles_no_row() {
     }
 }
 
-#[tokio::test]
-async fn no_slot_of_a_periodic_job_runs_while_a_key_of_jobs_is_missing() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn no_slot_of_a_periodic_job_runs_while_a_key_of_jobs_is_missing(database: testing::Database) {
     let define = "SELECT uniqueue.set_periodic('p', kind => 'k', schedule => '@daily')";
     sqlx::raw_sql(define).execute(database.pool()).await.unwrap();
     let slots = "SELECT count(r.job) FROM uniqueue.periodic AS p,
@@ -120,10 +118,8 @@ async fn no_slot_of_a_periodic_job_runs_while_a_key_of_jobs_is_missing() {
     }
 }
 
-#[tokio::test]
-async fn a_doubled_row_stops_no_service() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn a_doubled_row_stops_no_service(database: testing::Database, client: &Client) {
     let double = "ALTER TABLE uniqueue.maintenance DROP CONSTRAINT maintenance_pkey;
         INSERT INTO uniqueue.maintenance (service, leased_until, sleeps)
         SELECT s, now(), false FROM unnest('{promoter,expirer,rescuer,pruner,releaser,periodic,reindexer}'::text[]) AS s, generate_series(1, 2)";

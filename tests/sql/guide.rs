@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, PgPool};
-use uniqueue::testing::Database;
+use uniqueue::testing;
 use uniqueue::{Job, Runner, RunningJob};
 
 use support::{eventually, job};
@@ -38,9 +38,8 @@ async fn rows(pool: &PgPool, query: &str) -> Vec<String> {
     sqlx::query_scalar(AssertSqlSafe(text)).fetch_all(pool).await.unwrap_or_else(|error| panic!("{query}: {error}"))
 }
 
-#[tokio::test]
-async fn no_alert_is_raised_over_a_database_in_which_all_is_well() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn no_alert_is_raised_over_a_database_in_which_all_is_well(database: testing::Database) {
     let runner = Runner::new(database.client().clone()).queue("default", 2).worker(|_: RunningJob<Task>| async {});
     let runner = runner.start().await.unwrap();
     database.client().insert_many((0..5).map(|_| Task {})).await.unwrap();
@@ -56,9 +55,8 @@ async fn no_alert_is_raised_over_a_database_in_which_all_is_well() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn each_alert_is_raised_over_its_trouble() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn each_alert_is_raised_over_its_trouble(database: testing::Database) {
     let trouble = "
         ALTER TABLE uniqueue.job SET (autovacuum_enabled = off);
         SELECT uniqueue.insert_job('a', queue => q) FROM unnest(ARRAY['nobody', 'paused', 'slow']) AS q;
@@ -115,9 +113,8 @@ async fn each_alert_is_raised_over_its_trouble() {
     waiting.await.unwrap();
 }
 
-#[tokio::test]
-async fn the_settings_for_large_tables_are_taken_and_shown() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn the_settings_for_large_tables_are_taken_and_shown(database: testing::Database) {
     let settings = statements_of("Autovacuum");
     assert_eq!(settings.len(), 1);
     sqlx::query(AssertSqlSafe(settings[0].1.clone())).execute(database.pool()).await.unwrap();

@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
 use sqlx::{AssertSqlSafe, Connection, Row};
 use tokio::sync::mpsc;
-use uniqueue::{Backfill, Job, JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
+use uniqueue::{Backfill, JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
 
-use support::{Database, WAIT, eventually, job, wanted};
+use support::{Database, Task, WAIT, eventually, job, wanted};
 
 /// Statements that are more than a call, each with as many nulls as it has parameters: a generic plan does not look at them.
 const STATEMENTS: [(&str, usize); 4] =
@@ -192,12 +191,6 @@ async fn claims_are_taken_by_a_probe_a_key_whatever_the_planner_believed() {
         assert!(began.elapsed() < WAIT, "{read}");
     };
     assert!(read < SIZE * 20, "{read} rows were read for {SIZE} keys");
-}
-
-#[derive(Debug, Deserialize, Job, Serialize)]
-#[job(kind = "task")]
-struct Task {
-    n: u32,
 }
 
 #[tokio::test]

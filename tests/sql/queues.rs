@@ -5,25 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use uniqueue::{
-    Client, Job, JobCount, JobState, Keep, QueueChanges, QueueSettings, Retention, RetryPolicy, Runner, RunnerHandle,
+    Client, JobCount, JobState, Keep, QueueChanges, QueueSettings, Retention, RetryPolicy, Runner, RunnerHandle,
     RunningJob, SchemaName,
 };
 use uniqueue_admin::{Admin, ObstacleCode};
 
-use support::{Database, WAIT, eventually, job};
+use support::{Database, Task, WAIT, eventually, job};
 
 const HOUR: Duration = Duration::from_secs(3600);
-
-#[derive(Debug, Deserialize, Job, Serialize)]
-#[job(kind = "task")]
-struct Task {
-    n: u32,
-}
 
 /// The state that the workers of a test share: the started jobs, and the permission to end.
 #[derive(Clone)]

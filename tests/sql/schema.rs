@@ -76,9 +76,8 @@ async fn every_statement_prepares_against_the_migrated_schema(database: Database
 
 /// PostgreSQL looks into a function's statements only when they run. Each function is called with nulls, and with small values,
 /// and undone.
-#[tokio::test]
-async fn every_function_finds_what_it_names() {
-    let database = Database::new().await;
+#[support::test]
+async fn every_function_finds_what_it_names(database: Database) {
     let calls = "SELECT format('SELECT FROM %s(%s)', p.oid::regproc, (
             SELECT string_agg(format('%s::%s', CASE WHEN v.is_null OR t.typtype = 'c' THEN 'NULL' ELSE quote_literal(
                 CASE t.typcategory

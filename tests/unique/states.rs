@@ -16,18 +16,12 @@ use uniqueue::{
 };
 
 use self::seen::Seen;
-use support::eventually;
+use support::{Task, eventually};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/states.md");
 const BEGIN: &str = "<!-- the table: written by tests/unique/states.rs -->\n";
 const END: &str = "<!-- the end of the table -->\n";
-
-#[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
-#[job(kind = "task")]
-struct Task {
-    n: u32,
-}
 
 async fn pause(client: &Client, is_paused: bool) {
     sqlx::query(
@@ -293,9 +287,8 @@ impl Stage {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_page_tells_every_transition_and_no_other() {
-    let database = Database::new().await.unwrap();
+#[support::test(flavor = "multi_thread")]
+async fn the_page_tells_every_transition_and_no_other(database: testing::Database) {
     let mut stage = Stage { database, seen: Seen::default(), count: 0 };
     stage.inserts().await;
     stage.runners_begin().await;

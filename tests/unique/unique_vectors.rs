@@ -1,8 +1,8 @@
-//! The public vectors, and every hash printed in the seeds.
+//! The public vectors.
 
 #![allow(clippy::unwrap_used)]
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uniqueue::json::parse_json;
@@ -57,61 +57,4 @@ fn every_zizq_vector_has_the_key_of_both_clients() {
         let ours = UniqueKey::tagged_hash_of(tag, value);
         assert_eq!(ours.text().unwrap(), vector["rust_key"], "{}", vector["name"]);
     }
-}
-
-/// The hashes that Zizq's Node page prints.
-#[test]
-fn every_hash_of_the_zizq_node_page_is_made() {
-    let to_and_subject = |to: &str, subject: &str| json!({"to": to, "subject": subject});
-    let with_bucket = |millis: u64| {
-        let bucket = millis / 3_600_000 * 3_600_000;
-        json!({"to": "test@test.com", "subject": "Example", "bucket": bucket})
-    };
-    // "1:30pm" and its like are of 2026-04-25 at UTC+10: the day the page was written.
-    let one_pm = 1_777_086_000_000;
-    let minute = 60_000;
-    for (payload, hash) in [
-        (
-            to_and_subject("test@test.com", "Example"),
-            "3c6da81af475f0b1ddeac43095199334b3ebfaafff9a7e6794b4d4e38122c597",
-        ),
-        (
-            json!({"subject": "Example", "to": "test@test.com"}),
-            "3c6da81af475f0b1ddeac43095199334b3ebfaafff9a7e6794b4d4e38122c597",
-        ),
-        (
-            to_and_subject("other@test.com", "Example"),
-            "f702b3ff543464bb9bb1bc2e65734f6df07271baeca1a0452e67096ce71a86bb",
-        ),
-        (json!({"to": "test@test.com"}), "b5c4c35eeacf8bbf2034b0ed8b0e2f9ac3e7da66b79b543e9c6c124d90c371a3"),
-        (json!({"to": "other@test.com"}), "fadcd704b379aa47dffc6aadd7d77bfd2a74baa9c1ee9a11913df6f85faa4bd6"),
-        (with_bucket(one_pm + 30 * minute), "d59dfcd80066c8a8b55e0d8faa929a6074bdd1aa8b904349b0987a8048bf8d8a"),
-        (with_bucket(one_pm + 59 * minute), "d59dfcd80066c8a8b55e0d8faa929a6074bdd1aa8b904349b0987a8048bf8d8a"),
-        (with_bucket(one_pm + 60 * minute), "689a17f552bca147b28f39f8d909f02709738e23810cfaf633b221807498f59a"),
-        (with_bucket(one_pm + 65 * minute), "689a17f552bca147b28f39f8d909f02709738e23810cfaf633b221807498f59a"),
-    ] {
-        let key = UniqueKey::zizq_node("example_job", &payload);
-        assert_eq!(key.text().unwrap(), format!("example_job:{hash}"), "{payload}");
-    }
-}
-
-/// The example of the OJS page, with the key that docs/learn/unique.md gives for it.
-#[test]
-fn the_example_of_the_ojs_page_has_its_canonical_form() {
-    let subject = Subject {
-        kind: "email.send",
-        queue: "notifications",
-        args: &json!({"user_id": 42, "template": "welcome"}),
-        meta: &json!({}),
-        window_at: None,
-    };
-    let policy = UniquePolicy::ojs().by_queue().by_arg_fields(["user_id"]);
-    assert_eq!(
-        policy.canonical(&subject).unwrap().unwrap(),
-        r#"{"args":{"user_id":42},"queue":"notifications","type":"email.send"}"#
-    );
-    assert_eq!(
-        policy.resolve(&subject).unwrap().unwrap().key,
-        "71f9344b82e66297a49775bbe27752297922842b675330641ebe3ff4fea46c1f"
-    );
 }

@@ -24,11 +24,13 @@ mod template;
 pub mod tools;
 pub mod work;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use uniqueue::{Client, Job, NewJob, RetryPolicy, Runner};
+use tokio::sync::{Notify, Semaphore};
+use uniqueue::{Client, Job, NewJob, RetryPolicy, Runner, RunningJob, Worker};
 
 pub use database::{Database, pool};
 pub use eventually::{HANGS, block, pause};
@@ -53,6 +55,20 @@ pub fn quick(client: &Client) -> Runner {
         .queue("default", 10)
         .retry_policy(RetryPolicy::fixed(Duration::ZERO))
         .promote_interval(Duration::from_millis(20))
+}
+
+/// Work that says that it began, and ends when it may.
+pub fn held_up() -> (impl Worker<Task> + Clone, Arc<Notify>, Arc<Semaphore>) {
+    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
+    let signals = (started.clone(), go_on.clone());
+    let work = move |_: RunningJob<Task>| {
+        let (started, go_on) = signals.clone();
+        async move {
+            started.notify_one();
+            go_on.acquire().await.unwrap().forget();
+        }
+    };
+    (work, started, go_on)
 }
 
 /// How long, or how often, a test tries what chance decides: in full where `UNIQUEUE_SOAK` is set, as it is in CI.

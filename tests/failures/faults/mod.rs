@@ -10,26 +10,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgPoolOptions;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use uniqueue::{Client, Job, Runner, RunningJob};
+use uniqueue::{Client, Runner, RunningJob};
 
 use support::proxy::{Fault, Proxy};
-use support::{Database, WAIT, eventually};
+use support::{Database, Task, WAIT, eventually};
 
 const FAULTS: [Fault; 6] =
     [Fault::Cut, Fault::Reset, Fault::Frozen, Fault::FrozenOneWay, Fault::HalfClosed, Fault::Slow];
 
 /// Long enough that half of it is well below it, on a machine that is busy with other tests.
 const LEASE: Duration = Duration::from_secs(12);
-
-#[derive(Debug, Deserialize, Job, Serialize)]
-#[job(kind = "task")]
-struct Task {
-    n: u32,
-}
 
 /// Runs the cells of one class at once.
 async fn each<F: Future<Output = ()> + Send + 'static>(cell: impl Fn(Fault) -> F) {

@@ -6,13 +6,7 @@ use uniqueue::{Client, NewJob, Runner, RunningJob, UniqueKey};
 use uniqueue_admin::{Admin, Severity};
 
 use support::bouncer;
-use support::{Database, WAIT, job};
-
-#[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
-#[job(kind = "task")]
-struct Task {
-    n: u32,
-}
+use support::{Database, Task, WAIT, job};
 
 #[support::test]
 async fn nothing_is_found_in_a_healthy_busy_database(database: Database) {

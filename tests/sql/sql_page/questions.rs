@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 
 use super::blocks;
 use support::{WAIT, eventually};
@@ -134,9 +134,8 @@ async fn twenty_questions_have_sensible_answers() {
     assert_eq!(holders, 0);
 }
 
-#[tokio::test]
-async fn query_for_a_result_answers_once_the_job_is_final_or_gone() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn query_for_a_result_answers_once_the_job_is_final_or_gone(database: testing::Database) {
     let block = blocks().into_iter().find(|block| block.heading == "Waiting for a result").unwrap();
     let query = block.text.trim_end().trim_end_matches(';');
     let id = "019abc12-3456-7def-8a12-3456789abcde";

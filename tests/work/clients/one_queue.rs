@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sqlx::PgPool;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Duration, sleep};
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 use uniqueue::{BoxError, Job, NewJob, Outcome, RunningJob, UniquePolicy};
 
 use super::suites::{KIND, QUEUE, database, execute, languages, number};
@@ -47,9 +47,8 @@ async fn insert_the_same_job(database: &Database) -> Vec<String> {
     ids
 }
 
-#[tokio::test]
-async fn every_language_inserts_the_same_job_and_gets_one() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn every_language_inserts_the_same_job_and_gets_one(database: testing::Database) {
     let ids = insert_the_same_job(&database).await;
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     assert_eq!(number(&database, "SELECT count(*) FROM uniqueue.job").await, 1);
@@ -74,9 +73,8 @@ await Promise.all(Array.from({ length: 25 }, async () => console.log((await clie
 await pool.end();
 "#;
 
-#[tokio::test]
-async fn hundred_producers_that_name_only_kind_and_args_make_one_job() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn hundred_producers_that_name_only_kind_and_args_make_one_job(database: testing::Database) {
     let register =
         r#"SELECT uniqueue.register_kind('invoice', queue => 'mail', unique_policy => '{"keys": ["args"]}')"#;
     execute(&database, register).await;

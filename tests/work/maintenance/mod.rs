@@ -10,16 +10,9 @@ mod rescuing;
 mod schedules;
 mod slow;
 
-use serde::{Deserialize, Serialize};
-use uniqueue::{Job, Runner, RunningJob};
+use uniqueue::{Runner, RunningJob};
 
-use support::Database;
-
-#[derive(Debug, Deserialize, Job, Serialize)]
-#[job(kind = "task")]
-struct Task {
-    n: u32,
-}
+use support::{Database, Task};
 
 /// A runner that does maintenance, and finds nothing to work in its queue.
 fn caretaker(database: &Database) -> Runner {

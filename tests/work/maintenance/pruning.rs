@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use uniqueue::{BoxError, JobState, NewJob, Retention, Runner, RunningJob, UniqueKey, UniqueScope};
 
 use super::{Task, caretaker};
-use support::{Database, WAIT, eventually, job};
+use support::{Database, WAIT, eventually, held_up, job};
 
 const JOBS: &str = "SELECT count(*) FROM {schema}.job";
 const QUICK: Duration = Duration::from_millis(10);
@@ -141,16 +141,7 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
 
 #[support::test]
 async fn a_stale_completion_deletes_nothing(database: Database) {
-    let (started, go_on) =
-        (std::sync::Arc::new(tokio::sync::Notify::new()), std::sync::Arc::new(tokio::sync::Notify::new()));
-    let signals = (started.clone(), go_on.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (started, go_on) = signals.clone();
-        async move {
-            started.notify_one();
-            go_on.notified().await;
-        }
-    };
+    let (work, started, go_on) = held_up();
     let runner = Runner::new(database.client.clone())
         .queue("default", 10)
         .retention(Retention::forever().completed(Duration::ZERO))
@@ -164,7 +155,7 @@ async fn a_stale_completion_deletes_nothing(database: Database) {
         INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
         SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
     database.execute(taken).await;
-    go_on.notify_one();
+    go_on.add_permits(1);
     runner.stop().await.unwrap();
     let row = database.client.job(inserted.id()).await.unwrap().expect("the other attempt's job");
     assert_eq!((row.state, row.attempt), (JobState::Running, 2));

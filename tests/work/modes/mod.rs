@@ -6,23 +6,16 @@ mod silence;
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgPoolOptions;
-use uniqueue::{Client, Job, JobId, JobRow, JobState, RetryPolicy, Runner};
+use uniqueue::{Client, JobId, JobRow, JobState, RetryPolicy, Runner};
 
-use support::{Database, WAIT, bouncer};
+use support::{Database, Task, WAIT, bouncer};
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mode {
     Listening,
     Polling,
     Pooled,
-}
-
-#[derive(Debug, Deserialize, Job, Serialize)]
-#[job(kind = "task")]
-struct Task {
-    n: u32,
 }
 
 /// A database of the test's own, and how it is reached.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::testing::{Database, Expectation};
+use uniqueue::testing::{self, Expectation};
 use uniqueue::{
-    JobState, NewJob, OnConflict, QueueChanges, Rate, Runner, RunningJob, UniqueKey, assert_covered, assert_duplicate,
-    assert_held_back, assert_inserted, assert_not_duplicate, assert_not_inserted, assert_updated, testing,
+    Client, JobState, NewJob, OnConflict, QueueChanges, Rate, Runner, RunningJob, UniqueKey, assert_covered,
+    assert_duplicate, assert_held_back, assert_inserted, assert_not_duplicate, assert_not_inserted, assert_updated,
 };
 
 use super::Task;
@@ -19,10 +19,8 @@ async fn panic_of(future: impl Future<Output: Send> + Send + 'static) -> String 
     *panic.downcast::<String>().unwrap()
 }
 
-#[tokio::test]
-async fn each_criterion_finds_its_job_and_no_other() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn each_criterion_finds_its_job_and_no_other(database: testing::Database, client: &Client) {
     let at = time::OffsetDateTime::now_utc() + 2 * HOUR;
     let args = json!({"to": {"name": "Ada", "tags": ["a", "b"]}, "n": 1});
     let sent = NewJob::new("mail", &args).queue("out").priority(7).meta("tenant", "acme");
@@ -59,9 +57,8 @@ async fn each_criterion_finds_its_job_and_no_other() {
     assert_not_inserted!(database, _, group = "customer:2");
 }
 
-#[tokio::test]
-async fn a_transaction_is_looked_into_and_stays_usable() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn a_transaction_is_looked_into_and_stays_usable(database: testing::Database) {
     let mut tx = database.pool().begin().await.unwrap();
     database.client().insert(Task { n: 1 }).tx(&mut tx).await.unwrap();
     assert_inserted!(database, Task, tx = &mut tx, args = {"n": 1});
@@ -71,9 +68,8 @@ async fn a_transaction_is_looked_into_and_stays_usable() {
     assert_not_inserted!(database, Task);
 }
 
-#[tokio::test]
-async fn a_failure_says_what_was_expected_and_what_is_there() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn a_failure_says_what_was_expected_and_what_is_there(database: testing::Database) {
     let story = Expectation::new(&database).job::<Task>().check().await.unwrap_err();
     assert_eq!(story, "expected at least one job with kind task; found 0\nthere is no job at all");
 
@@ -111,10 +107,8 @@ async fn a_failure_says_what_was_expected_and_what_is_there() {
     assert!(story.lines().all(|line| line.len() < 400), "{story}");
 }
 
-#[tokio::test]
-async fn duplicates_are_asserted_with_their_holder() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn duplicates_are_asserted_with_their_holder(database: testing::Database, client: &Client) {
     let job = |key: &str| NewJob::new("a", &json!({})).unique_key(UniqueKey::raw(key));
     let first = client.insert(job("k")).await.unwrap();
     let other = client.insert(job("l")).await.unwrap();
@@ -142,10 +136,8 @@ async fn duplicates_are_asserted_with_their_holder() {
     assert!(story.starts_with("expected a new job, got the insert failed: invalid unique key"), "{story}");
 }
 
-#[tokio::test]
-async fn covered_and_updated_inserts_are_asserted_with_their_holder() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn covered_and_updated_inserts_are_asserted_with_their_holder(database: testing::Database, client: &Client) {
     let job =
         |key: &str, on_conflict| NewJob::new("a", &json!({})).unique_key(UniqueKey::raw(key).on_conflict(on_conflict));
     let first = client.insert(job("k", OnConflict::Ignore)).await.unwrap();
@@ -169,9 +161,8 @@ async fn covered_and_updated_inserts_are_asserted_with_their_holder() {
     assert!(story.starts_with("not a duplicate: job "), "{story}");
 }
 
-#[tokio::test]
-async fn a_queue_and_a_group_are_held_back_by_a_rate_or_a_hold() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn a_queue_and_a_group_are_held_back_by_a_rate_or_a_hold(database: testing::Database) {
     let client = database.client().clone();
     let runner = || Runner::new(client.clone()).queue("a", 5).queue("b", 5).worker(|_: RunningJob<Task>| async {});
     client.queue("a").set(QueueChanges::new().rate(Some(Rate::per(2, HOUR)))).await.unwrap();

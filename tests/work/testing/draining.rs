@@ -22,9 +22,8 @@ fn runner(client: &Client) -> Runner {
     Runner::new(client.clone()).queue("default", 5).queue("second", 5)
 }
 
-#[tokio::test]
-async fn jobs_are_worked_one_after_another_in_the_order_of_work_over_all_queues() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn jobs_are_worked_one_after_another_in_the_order_of_work_over_all_queues(database: testing::Database) {
     let client = database.client();
     let order: Arc<Mutex<Vec<u32>>> = Arc::default();
     let (first, second) = (order.clone(), order.clone());
@@ -64,10 +63,8 @@ async fn jobs_are_worked_one_after_another_in_the_order_of_work_over_all_queues(
     assert_eq!(runners, 0);
 }
 
-#[tokio::test]
-async fn each_end_of_an_attempt_is_told_with_its_job_as_it_was_left() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn each_end_of_an_attempt_is_told_with_its_job_as_it_was_left(database: testing::Database, client: &Client) {
     let work = |job: RunningJob<Task>| async move {
         Ok(match job.args.n {
             0 => Outcome::complete_with("done")?,
@@ -109,10 +106,8 @@ async fn each_end_of_an_attempt_is_told_with_its_job_as_it_was_left() {
     assert_eq!(drained.jobs()[2].job.attempt, 0);
 }
 
-#[tokio::test]
-async fn failed_jobs_are_retried_only_when_told_and_until_they_are_over() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn failed_jobs_are_retried_only_when_told_and_until_they_are_over(database: testing::Database, client: &Client) {
     let work = |job: RunningJob<Task>| async move {
         if job.args.n == 1 && job.attempt() == 2 { Ok(()) } else { Err(format!("no luck {}", job.attempt())) }
     };
@@ -127,10 +122,8 @@ async fn failed_jobs_are_retried_only_when_told_and_until_they_are_over() {
     assert!(matches!(&drained.jobs().last().unwrap().happened, Happened::Discarded { .. }));
 }
 
-#[tokio::test]
-async fn a_paused_queue_is_left_alone_and_the_others_are_worked() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn a_paused_queue_is_left_alone_and_the_others_are_worked(database: testing::Database, client: &Client) {
     sqlx::query("INSERT INTO uniqueue.queue (name, paused_at) VALUES ('default', now())")
         .execute(database.pool())
         .await
@@ -142,10 +135,8 @@ async fn a_paused_queue_is_left_alone_and_the_others_are_worked() {
     assert_eq!((drained.attempts(), drained.of::<Other>().count()), (1, 1));
 }
 
-#[tokio::test]
-async fn a_job_that_is_discarded_at_its_start_does_not_end_the_drain() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn a_job_that_is_discarded_at_its_start_does_not_end_the_drain(database: testing::Database, client: &Client) {
     // It claims its key while running only, and comes to nothing when another job has it by then.
     let only_running = || {
         let states = uniqueue::StateSet::of(&[JobState::Running]);
@@ -167,9 +158,8 @@ async fn a_job_that_is_discarded_at_its_start_does_not_end_the_drain() {
     assert_eq!(drained.jobs()[0].args::<Task>().unwrap().n, 4);
 }
 
-#[tokio::test]
-async fn a_drain_keeps_to_rates_and_holds_and_advance_lets_their_time_pass() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn a_drain_keeps_to_rates_and_holds_and_advance_lets_their_time_pass(database: testing::Database) {
     let client = database.client();
     let minute = Duration::from_secs(60);
     client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(2, minute)))).await.unwrap();
@@ -196,9 +186,8 @@ async fn a_drain_keeps_to_rates_and_holds_and_advance_lets_their_time_pass() {
     assert_eq!(outcome, Outcome::hold_queue(Duration::from_secs(600)));
 }
 
-#[tokio::test]
-async fn a_drain_without_end_panics_at_its_limit() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn a_drain_without_end_panics_at_its_limit(database: testing::Database) {
     database.client().insert(Task { n: 1 }).await.unwrap();
     let again = |_: RunningJob<Task>| async { Outcome::snooze(Duration::ZERO) };
     let drain = testing::drain(runner(database.client()).worker(again)).limit(3);
@@ -207,9 +196,8 @@ async fn a_drain_without_end_panics_at_its_limit() {
     assert!(message.starts_with("the queues are not empty after 3 attempts"), "{message}");
 }
 
-#[tokio::test]
-async fn the_runners_periodic_jobs_are_defined_and_advance_runs_their_slots() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn the_runners_periodic_jobs_are_defined_and_advance_runs_their_slots(database: testing::Database) {
     let with = |periodic| runner(database.client()).worker(|_: RunningJob<Task>| async {}).periodic(periodic);
     let hour = Duration::from_secs(3_600);
     let build = || with(PeriodicJob::every("hourly", hour, Task { n: 1 }));
@@ -225,10 +213,8 @@ async fn the_runners_periodic_jobs_are_defined_and_advance_runs_their_slots() {
     assert!(error.to_string().contains("given twice: hourly"), "{error}");
 }
 
-#[tokio::test]
-async fn a_batch_worker_gets_the_available_jobs_of_its_kind_at_once() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn a_batch_worker_gets_the_available_jobs_of_its_kind_at_once(database: testing::Database, client: &Client) {
     let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
     let seen = Arc::clone(&sizes);
     let batch = move |jobs: Vec<RunningJob<Task>>| {
@@ -276,10 +262,8 @@ async fn a_batch_worker_runs_inline_and_a_wrong_number_of_results_is_its_error()
     assert!(testing::work_batch(panicking, [Task { n: 1 }]).await.unwrap_err().is_panic());
 }
 
-#[tokio::test]
-async fn the_jobs_of_a_graph_are_drained_one_after_another() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn the_jobs_of_a_graph_are_drained_one_after_another(database: testing::Database, client: &Client) {
     let first = NewJob::from(Task { n: 1 });
     let second = NewJob::from(Task { n: 2 }).after(&first);
     let alarm = NewJob::from(Task { n: 3 }).after_failed(&second);
@@ -291,10 +275,8 @@ async fn the_jobs_of_a_graph_are_drained_one_after_another() {
     uniqueue::assert_inserted!(database, Task, args = {"n": 3}, state = JobState::Cancelled);
 }
 
-#[tokio::test]
-async fn a_job_expires_when_its_time_has_passed() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn a_job_expires_when_its_time_has_passed(database: testing::Database, client: &Client) {
     let hour = Duration::from_secs(3_600);
     client.insert(Task { n: 1 }).expires_in(hour).await.unwrap();
     client.insert(Task { n: 2 }).scheduled_in(hour).expires_in(hour).await.unwrap();

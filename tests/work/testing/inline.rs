@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use uniqueue::testing::{self, Database, Failure};
+use uniqueue::testing::{self, Failure};
 use uniqueue::{
     BoxError, Error, JobState, NewJob, Outcome, RunningJob, StopReason, UniquePolicy, Worker, assert_inserted,
     assert_not_duplicate,
@@ -92,9 +92,8 @@ async fn without_a_database_only_the_use_of_one_fails_and_at_once() {
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 
-#[tokio::test]
-async fn with_a_database_the_job_is_running_there_and_complete_in_counts() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn with_a_database_the_job_is_running_there_and_complete_in_counts(database: testing::Database) {
     let work = |job: RunningJob<Task>| async move {
         assert_inserted!(job.client(), Task, state = JobState::Running, id = job.id());
         let mut tx = job.client().pool().begin().await?;
@@ -111,9 +110,8 @@ async fn with_a_database_the_job_is_running_there_and_complete_in_counts() {
     assert_inserted!(database, "next");
 }
 
-#[tokio::test]
-async fn with_a_database_a_claim_that_ends_at_the_start_has_ended() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn with_a_database_a_claim_that_ends_at_the_start_has_ended(database: testing::Database) {
     let policy = || UniquePolicy::new().by_args().until_start();
     let work = move |job: RunningJob<Task>| async move {
         assert!(!job.row().claims);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use uniqueue::PeriodicJob;
 use uniqueue::testing::{self, Advanced, Database};
 use uniqueue::{
-    JobState, Outcome, RetryPolicy, Runner, RunningJob, UniqueKey, UniquePolicy, assert_duplicate, assert_inserted,
-    assert_not_duplicate, assert_not_inserted,
+    Client, JobState, Outcome, RetryPolicy, Runner, RunningJob, UniqueKey, UniquePolicy, assert_duplicate,
+    assert_inserted, assert_not_duplicate, assert_not_inserted,
 };
 use uniqueue_admin::Admin;
 
@@ -15,10 +15,8 @@ use support::WAIT;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-#[tokio::test]
-async fn what_is_due_becomes_available_and_nothing_else() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn what_is_due_becomes_available_and_nothing_else(database: testing::Database, client: &Client) {
     let soon = client.insert(Task { n: 1 }).scheduled_in(HOUR).await.unwrap();
     let late = client.insert(Task { n: 2 }).scheduled_in(3 * HOUR).await.unwrap();
     let advanced = database.advance(2 * HOUR).await.unwrap();
@@ -30,10 +28,8 @@ async fn what_is_due_becomes_available_and_nothing_else() {
     assert_eq!(database.advance(Duration::ZERO).await.unwrap(), Advanced::default());
 }
 
-#[tokio::test]
-async fn retries_and_snoozes_come_when_their_time_has() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn retries_and_snoozes_come_when_their_time_has(database: testing::Database, client: &Client) {
     let work = |job: RunningJob<Task>| async move {
         match (job.args.n, job.attempt(), job.row().errors.len()) {
             (1, 1, 0) => Err("not yet"),
@@ -54,10 +50,8 @@ async fn retries_and_snoozes_come_when_their_time_has() {
     assert_eq!(testing::drain(build()).await.unwrap().snoozed(), 1);
 }
 
-#[tokio::test]
-async fn claims_with_a_period_or_a_ttl_expire() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn claims_with_a_period_or_a_ttl_expire(database: testing::Database, client: &Client) {
     let forever = UniqueKey::raw("forever");
     let period = UniqueKey::raw("period").period(HOUR);
     let ttl = UniqueKey::raw("ttl").ttl(2 * HOUR);
@@ -72,10 +66,8 @@ async fn claims_with_a_period_or_a_ttl_expire() {
     assert_duplicate!(client.insert(Task { n: 1 }).unique_key(forever).await);
 }
 
-#[tokio::test]
-async fn the_next_window_opens_when_its_time_has_come() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn the_next_window_opens_when_its_time_has_come(database: testing::Database, client: &Client) {
     // An application's own client, on a pool of its own.
     let other = uniqueue::Client::connect(database.url()).await.unwrap();
     let daily = || UniquePolicy::new().window(24 * HOUR);
@@ -99,10 +91,8 @@ async fn the_next_window_opens_when_its_time_has_come() {
     assert_duplicate!(other.insert(Task { n: 1 }).unique(daily()).await);
 }
 
-#[tokio::test]
-async fn a_schedule_keeps_its_window_while_time_passes() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn a_schedule_keeps_its_window_while_time_passes(database: testing::Database, client: &Client) {
     let daily = UniquePolicy::new().window(24 * HOUR);
     // A day that does not end while this runs: the window is that of the schedule.
     let at = time::OffsetDateTime::now_utc().replace_time(time::Time::MIDNIGHT) + Duration::from_secs(2 * 86_400);
@@ -115,10 +105,8 @@ async fn a_schedule_keeps_its_window_while_time_passes() {
     assert_not_duplicate!(insert(at).await);
 }
 
-#[tokio::test]
-async fn jobs_of_a_runner_that_died_come_back_after_its_lease() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[support::test]
+async fn jobs_of_a_runner_that_died_come_back_after_its_lease(database: testing::Database, client: &Client) {
     let job = client.insert(Task { n: 1 }).await.unwrap();
     let died = uuid::Uuid::now_v7();
     for statement in [
@@ -133,9 +121,8 @@ async fn jobs_of_a_runner_that_died_come_back_after_its_lease() {
     assert_eq!((row.state, row.attempt, row.crashes), (JobState::Retryable, 0, 1));
 }
 
-#[tokio::test]
-async fn no_time_in_the_schema_is_forgotten() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn no_time_in_the_schema_is_forgotten(database: testing::Database) {
     let shifted: Vec<String> = sqlx::query_scalar(
         "SELECT c.relname || '.' || a.attname FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
          WHERE c.relnamespace = 'uniqueue'::regnamespace AND c.relkind = 'r' AND a.attnum > 0
@@ -159,9 +146,8 @@ async fn no_time_in_the_schema_is_forgotten() {
     }
 }
 
-#[tokio::test]
-async fn slots_of_periodic_jobs_are_run_each_time_that_time_passes_over_them() {
-    let database = Database::new().await.unwrap();
+#[support::test]
+async fn slots_of_periodic_jobs_are_run_each_time_that_time_passes_over_them(database: testing::Database) {
     let client = database.client();
     client.define_periodic(PeriodicJob::every("hourly", HOUR, Task { n: 1 })).await.unwrap();
     client.define_periodic(PeriodicJob::cron("daily", "0 9 * * *", Task { n: 2 })).await.unwrap();

@@ -4,8 +4,8 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
 /// `tokio::test` for a function with parameters: `#[support::test] async fn a_rule(database: Database, client: &Client)`.
 ///
-/// A parameter is made by `new()` of its type. A reference to a client is the client of the first parameter. Options go to
-/// `tokio::test`.
+/// A parameter is made by `new()` of its type, which is fallible for `testing::Database`. A reference to a client is the
+/// client of the first parameter. Options go to `tokio::test`.
 ///
 /// # Panics
 ///
@@ -22,9 +22,12 @@ pub fn test(options: TokenStream, function: TokenStream) -> TokenStream {
         groups.find(|(_, group)| group.delimiter() == Delimiter::Parenthesis).expect("a function with parameters");
     let (last, body) = groups.next_back().expect("a function with a body");
     let text = parameters.stream().to_string();
-    let (first, _) = text.split_once(':').expect("a parameter");
+    let (first, kind) = text.split_once(':').expect("a parameter");
+    let is_of_the_kit = |kind: &str| kind.trim().starts_with("testing");
+    let client = if is_of_the_kit(kind) { "client()" } else { "client" };
     let made = |parameter: &str| match parameter.split_once(':') {
-        Some((name, kind)) if kind.trim().starts_with('&') => format!("let {name}: {kind} = &{first}.client;"),
+        Some((name, kind)) if kind.trim().starts_with('&') => format!("let {name}: {kind} = &{first}.{client};"),
+        Some((name, kind)) if is_of_the_kit(kind) => format!("let {name} = <{kind}>::new().await.unwrap();"),
         Some((name, kind)) => format!("let {name} = <{kind}>::new().await;"),
         None => panic!("a parameter without a type: {parameter}"),
     };

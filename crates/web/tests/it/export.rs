@@ -2,16 +2,14 @@
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use uniqueue::testing::Database;
-use uniqueue::{JobState, NewJob};
+use uniqueue::testing;
+use uniqueue::{Client, JobState, NewJob};
 use uniqueue_web::Web;
 
 use crate::support::get;
 
-#[tokio::test]
-async fn all_jobs_of_a_filter_are_exported_in_its_order() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[test_support::test]
+async fn all_jobs_of_a_filter_are_exported_in_its_order(database: testing::Database, client: &Client) {
     let jobs = (0..1_203).map(|n| NewJob::new("mail", &json!({"n": n, "text": "=1+1, \"x\"\n"})));
     let ids: Vec<_> = client.insert_many(jobs).await.unwrap().iter().map(|job| job.id().to_string()).collect();
     client.insert(NewJob::new("other", &json!({}))).await.unwrap();
@@ -34,9 +32,8 @@ async fn all_jobs_of_a_filter_are_exported_in_its_order() {
     assert_eq!(get(&router, "/jobs/export?format=xls").await.status, StatusCode::BAD_REQUEST);
 }
 
-#[tokio::test]
-async fn an_export_hides_what_pages_hide() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn an_export_hides_what_pages_hide(database: testing::Database) {
     database.client().insert(NewJob::new("mail", &json!({})).meta("secret", "hunter2")).await.unwrap();
     let router = Web::new(database.client().clone()).redact(|job| job.meta.clear()).router();
     let file = get(&router, "/jobs/export").await.body;

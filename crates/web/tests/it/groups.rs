@@ -2,7 +2,7 @@
 
 use axum::Router;
 use serde_json::json;
-use uniqueue::testing::Database;
+use uniqueue::testing;
 use uniqueue::{NewJob, QueueChanges};
 
 use crate::support::get;
@@ -15,9 +15,8 @@ async fn page(router: &Router, path: &str) -> String {
     get(router, path).await.body
 }
 
-#[tokio::test]
-async fn groups_are_listed_with_what_holds_them_up() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn groups_are_listed_with_what_holds_them_up(database: testing::Database) {
     let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
     assert!(page(&router, "/groups").await.contains("No job of a group"));
     let head = client.insert(job("imports", "customer:1")).await.unwrap().id();
@@ -40,9 +39,8 @@ async fn groups_are_listed_with_what_holds_them_up() {
     assert!(page(&router, "/groups?queue=none").await.contains("All groups"));
 }
 
-#[tokio::test]
-async fn the_pages_of_a_job_its_group_and_its_queue_say_why_it_waits() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn the_pages_of_a_job_its_group_and_its_queue_say_why_it_waits(database: testing::Database) {
     let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
     let head = client.insert(job("imports", "customer:1")).await.unwrap().id();
     let last = client.insert(job("imports", "customer:1")).await.unwrap().id();
@@ -70,9 +68,8 @@ fn link(page: &str, text: &str) -> Option<String> {
     Some(tag.split("href=\"").nth(1)?.split('"').next()?.replace("&amp;", "&"))
 }
 
-#[tokio::test]
-async fn pages_of_groups_meet_every_group_once() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn pages_of_groups_meet_every_group_once(database: testing::Database) {
     let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
     let jobs = (0..120).map(|n| job(["imports", "emails & more"][n % 2], &format!("customer:{n}/ä")));
     client.insert_many(jobs).await.unwrap();
@@ -105,9 +102,8 @@ async fn pages_of_groups_meet_every_group_once() {
     assert!(page(&router, "/groups?after_queue=z&after=z").await.contains("There are no more groups"));
 }
 
-#[tokio::test]
-async fn jobs_are_found_by_their_group() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn jobs_are_found_by_their_group(database: testing::Database) {
     let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
     let inside = client.insert(job("imports", "customer:1").group_limit(1).in_order()).await.unwrap().id();
     let outside = client.insert(job("imports", "customer:2")).await.unwrap().id();
@@ -123,9 +119,8 @@ async fn jobs_are_found_by_their_group() {
     assert!(other.contains("at most 3 at once"), "{other}");
 }
 
-#[tokio::test]
-async fn a_queue_shows_how_it_treats_its_groups() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_queue_shows_how_it_treats_its_groups(database: testing::Database) {
     let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
     client.queue("imports").set(QueueChanges::new().group_limit(Some(7))).await.unwrap();
     client.queue("imports").set(QueueChanges::new().fair(true)).await.unwrap();

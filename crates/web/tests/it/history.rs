@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use test_support::eventually;
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 use uniqueue::{JobFilter, JobState, NewJob};
 use uniqueue_web::{Access, Web};
 
@@ -26,9 +26,8 @@ async fn failed(database: &Database, error: &str) {
     execute(database, &fail).await;
 }
 
-#[tokio::test]
-async fn charts_have_axes_units_a_range_and_a_read_out_of_each_point() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn charts_have_axes_units_a_range_and_a_read_out_of_each_point(database: testing::Database) {
     execute(
         &database,
         r#"SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_build_array(
@@ -74,9 +73,8 @@ async fn charts_have_axes_units_a_range_and_a_read_out_of_each_point() {
     }
 }
 
-#[tokio::test]
-async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried(database: testing::Database) {
     for error in ["no route to 10.0.0.1: try 17", "no route to 10.0.0.2: try 4", "bad <address>"] {
         failed(&database, error).await;
     }
@@ -125,9 +123,8 @@ async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried() {
     assert!(!get(&reader, "/kind?kind=mail").await.body.contains("action=\"/bulk\""));
 }
 
-#[tokio::test]
-async fn errors_of_redacted_jobs_are_neither_shown_nor_searched() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn errors_of_redacted_jobs_are_neither_shown_nor_searched(database: testing::Database) {
     failed(&database, "secret 17").await;
     let router = Web::new(database.client().clone()).access(|_| Access::all()).redact(|_| {}).router();
     let page = get(&router, "/kind?kind=mail").await.body;
@@ -135,9 +132,8 @@ async fn errors_of_redacted_jobs_are_neither_shown_nor_searched() {
     assert_eq!(get(&router, "/jobs?since=all&error-pattern=secret+%23").await.status, 400);
 }
 
-#[tokio::test]
-async fn a_list_of_kinds_says_that_there_are_more() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_list_of_kinds_says_that_there_are_more(database: testing::Database) {
     execute(
         &database,
         "SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_agg(
@@ -149,9 +145,8 @@ async fn a_list_of_kinds_says_that_there_are_more() {
     assert!(page.contains("The first 50 are shown. There are more."), "{page}");
 }
 
-#[tokio::test]
-async fn the_page_of_a_kind_stands_without_the_history() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn the_page_of_a_kind_stands_without_the_history(database: testing::Database) {
     failed(&database, "bad address").await;
     execute(&database, "ALTER TABLE {schema}.history RENAME TO hidden").await;
     let router = uniqueue_web::router(database.client().clone());
@@ -160,9 +155,8 @@ async fn the_page_of_a_kind_stands_without_the_history() {
     assert!(answer.body.contains("bad address"), "{}", answer.body);
 }
 
-#[tokio::test]
-async fn open_pages_share_the_history_over_refreshes_and_changes() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn open_pages_share_the_history_over_refreshes_and_changes(database: testing::Database) {
     execute(
         &database,
         r#"SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_build_array(
@@ -212,9 +206,8 @@ async fn pages_of_the_week(database: &Database) -> u64 {
     read("Shared Hit Blocks") + read("Shared Read Blocks")
 }
 
-#[tokio::test]
-async fn a_week_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_quick() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_week_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_quick(database: testing::Database) {
     // Every minute of an hour, every hour of two days and every day of a week, of a thousand kinds, each in one of a hundred
     // queues. Then one kind in all queues, and the sums over the kinds, with every minute of a day and every hour of a
     // week.

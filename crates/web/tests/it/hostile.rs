@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 use uniqueue::{JobId, NewJob, PeriodicJob, UniqueKey};
 use uniqueue_admin::Admin;
 use uniqueue_web::Web;
@@ -48,9 +48,8 @@ async fn work(database: &Database, running: JobId, failed: JobId) {
     sqlx::query(sql(register)).bind(&hostile).execute(database.pool()).await.unwrap();
 }
 
-#[tokio::test]
-async fn hostile_text_is_text_on_every_page() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn hostile_text_is_text_on_every_page(database: testing::Database) {
     let id = insert(&database).await;
     Admin::new(database.client()).audit_duplicates(&HOSTILE.replace('\u{1b}', ""), None).await.unwrap();
     insert(&database).await;
@@ -149,9 +148,8 @@ fn without_values(html: &str) -> String {
     out + rest
 }
 
-#[tokio::test]
-async fn a_nul_is_a_mistake_of_the_request() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_nul_is_a_mistake_of_the_request(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     for path in [
         "/jobs?kind=%00",

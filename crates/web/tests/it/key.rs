@@ -6,7 +6,7 @@ use axum::Router;
 use serde_json::json;
 use test_support::eventually;
 use tokio::time::timeout;
-use uniqueue::testing::Database;
+use uniqueue::testing;
 use uniqueue::{Client, JobId, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope};
 use uniqueue_admin::Admin;
 
@@ -30,10 +30,8 @@ async fn claims(router: &Router, key: &str, id: JobId) -> String {
     row.split("<td class=\"l2 wrap\">").nth(1).unwrap().split("</td>").next().unwrap().to_owned()
 }
 
-#[tokio::test]
-async fn each_job_of_a_key_says_why_it_claims_it_or_not() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[test_support::test]
+async fn each_job_of_a_key_says_why_it_claims_it_or_not(database: testing::Database, client: &Client) {
     let cancelled = insert(client, job("a")).await;
     client.cancel(cancelled).await.unwrap();
     let released = insert(client, job("a")).await;
@@ -57,9 +55,8 @@ async fn each_job_of_a_key_says_why_it_claims_it_or_not() {
     }
 }
 
-#[tokio::test]
-async fn a_key_tells_of_its_duplicates_and_of_the_inserts_that_wait_for_it() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_key_tells_of_its_duplicates_and_of_the_inserts_that_wait_for_it(database: testing::Database) {
     let client = database.client();
     Admin::new(client).audit_duplicates("mail", None).await.unwrap();
     for _ in 0..4 {

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::json;
 use uniqueue::NewJob;
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 use uniqueue_web::{Access, Web};
 
 use crate::support::{get, request, send};
@@ -19,9 +19,8 @@ async fn registered() -> Database {
     database
 }
 
-#[tokio::test]
-async fn kinds_are_listed_and_each_has_a_page() {
-    let empty = Database::new().await.unwrap();
+#[test_support::test]
+async fn kinds_are_listed_and_each_has_a_page(empty: testing::Database) {
     let page = get(&uniqueue_web::router(empty.client().clone()), "/kinds").await.body;
     assert!(page.contains("No kind is registered"), "{page}");
     let database = registered().await;
@@ -47,9 +46,8 @@ async fn kinds_are_listed_and_each_has_a_page() {
     assert_eq!(get(&router, "/kind?kind=other").await.status, StatusCode::NOT_FOUND);
 }
 
-#[tokio::test]
-async fn a_kind_that_ran_this_week_has_a_page_though_no_job_of_it_is_left() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_kind_that_ran_this_week_has_a_page_though_no_job_of_it_is_left(database: testing::Database) {
     let add = r#"SELECT {schema}._add_history(now() - interval '2 days', jsonb_build_array(
         '{"kind": "gone", "queue": "default", "inserted": 1, "completed": 1, "waits": [1], "runs": [1]}'::jsonb))"#;
     let add = add.replace("{schema}", database.schema().as_str());

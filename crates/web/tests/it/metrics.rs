@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use serde_json::json;
-use uniqueue::testing::Database;
-use uniqueue::{NewJob, QueueChanges, Rate};
+use uniqueue::testing;
+use uniqueue::{Client, NewJob, QueueChanges, Rate};
 use uniqueue_admin::Admin;
 use uniqueue_web::{Access, Web};
 
 use crate::support::{get, request, send};
 
-#[tokio::test]
-async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[test_support::test]
+async fn metrics_have_every_queue_and_say_which_counts_are_capped(database: testing::Database, client: &Client) {
     let jobs = (0..3).map(|n| NewJob::new("a", &json!({ "n": n })).queue("it's \"one\"\\"));
     client.insert_many(jobs).await.unwrap();
     client.queue("mail").pause().await.unwrap();
@@ -65,9 +63,8 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped() {
     assert_eq!(rates, 2, "no rate of a queue without one: {}", page.body);
 }
 
-#[tokio::test]
-async fn probes_need_no_rights_and_come_to_an_address() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn probes_need_no_rights_and_come_to_an_address(database: testing::Database) {
     let router = Web::new(database.client().clone()).access(|_| Access::none()).router();
     for (path, body) in [("/health/live", "live\n"), ("/health/ready", "ready\n")] {
         let mut probe = request("GET", path, "");
@@ -78,9 +75,8 @@ async fn probes_need_no_rights_and_come_to_an_address() {
     assert_eq!(get(&router, "/metrics").await.status, StatusCode::FORBIDDEN);
 }
 
-#[tokio::test]
-async fn without_a_database_the_process_lives_and_is_not_ready() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn without_a_database_the_process_lives_and_is_not_ready(database: testing::Database) {
     let client = database.client().clone();
     client.pool().close().await;
     let router = uniqueue_web::router(client);
@@ -90,9 +86,8 @@ async fn without_a_database_the_process_lives_and_is_not_ready() {
     assert!(page.body.contains("\nuniqueue_sample_failed 1\n"), "{}", page.body);
 }
 
-#[tokio::test]
-async fn tabs_and_scrapes_are_answered_by_the_sample_and_not_by_the_database() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn tabs_and_scrapes_are_answered_by_the_sample_and_not_by_the_database(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     assert_eq!(get(&router, "/").await.status, StatusCode::OK);
     // From now on a query for jobs or queues would not end.

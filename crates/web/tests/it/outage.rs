@@ -9,7 +9,7 @@ use sqlx::AssertSqlSafe;
 use sqlx::postgres::PgPoolOptions;
 use test_support::eventually;
 use uniqueue::embedded::Postgres;
-use uniqueue::testing::Database;
+use uniqueue::testing;
 use uniqueue::{Client, NewJob};
 
 use crate::support::{Answer, get};
@@ -75,9 +75,8 @@ async fn every_page_says_that_the_database_is_away_and_none_waits_for_it() {
     assert_eq!(get(&router, "/health/live").await.status, StatusCode::OK);
 }
 
-#[tokio::test]
-async fn a_page_is_new_again_when_the_database_answers() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_page_is_new_again_when_the_database_answers(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     assert_eq!(get(&router, "/queues").await.status, StatusCode::OK);
     let mut lock = database.pool().begin().await.unwrap();

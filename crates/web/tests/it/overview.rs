@@ -4,8 +4,8 @@ use axum::Router;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
 use test_support::eventually;
-use uniqueue::NewJob;
-use uniqueue::testing::Database;
+use uniqueue::testing;
+use uniqueue::{Client, NewJob};
 use uniqueue_admin::Admin;
 
 use crate::support::get;
@@ -25,10 +25,8 @@ async fn when(router: &Router, path: &str, text: &str) -> String {
     eventually!(let page = get(router, path).await.body; page.contains(text), "{text} is not on {path}")
 }
 
-#[tokio::test]
-async fn what_is_wrong_stands_first_and_is_measured() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[test_support::test]
+async fn what_is_wrong_stands_first_and_is_measured(database: testing::Database, client: &Client) {
     let jobs = JOBS.replace("{schema}", database.schema().as_str());
     sqlx::raw_sql(AssertSqlSafe(jobs)).execute(database.pool()).await.unwrap();
     Admin::new(client).audit_duplicates("mail", None).await.unwrap();

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use serde_json::json;
 use sqlx::postgres::PgPoolOptions;
 use tokio::time::{Instant, sleep, timeout};
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 use uniqueue::{Client, JobId, NewJob, UniqueKey, Update};
 use uniqueue_admin::Admin;
 use uniqueue_web::{Access, Web};
@@ -25,9 +25,8 @@ fn jobs_on(page: &str) -> Vec<String> {
     jobs
 }
 
-#[tokio::test]
-async fn a_failure_keeps_the_navigation() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_failure_keeps_the_navigation(database: testing::Database) {
     let router = Web::new(database.client().clone()).access(|_| Access::all()).router();
     let missing = get(&router, &format!("/jobs/{}", JobId::generate())).await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
@@ -39,9 +38,8 @@ async fn a_failure_keeps_the_navigation() {
     assert!(bad.body.contains("name=\"back\" value=\"\""), "a form's path is no page: {}", bad.body);
 }
 
-#[tokio::test]
-async fn pages_of_jobs_meet_every_job_once() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn pages_of_jobs_meet_every_job_once(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     let jobs = (0..120).map(|n| NewJob::new("resize", &json!({ "n": n })));
     let inserted = database.client().insert_many(jobs).await.unwrap();
@@ -58,9 +56,8 @@ async fn pages_of_jobs_meet_every_job_once() {
     assert_eq!(seen, expected);
 }
 
-#[tokio::test]
-async fn jobs_are_found_by_their_args() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn jobs_are_found_by_their_args(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     for n in 0..3 {
         database.client().insert(NewJob::new("resize", &json!({ "n": n }))).await.unwrap();
@@ -73,9 +70,8 @@ async fn jobs_are_found_by_their_args() {
     assert!(page.contains("No job meets these conditions."), "{page}");
 }
 
-#[tokio::test]
-async fn failed_jobs_are_counted_and_found_by_the_code_of_their_error() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn failed_jobs_are_counted_and_found_by_the_code_of_their_error(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     let jobs = ["declined", "busy"].map(|code| NewJob::new("charge", &json!({ "code": code })));
     let inserted = database.client().insert_many(jobs).await.unwrap();
@@ -91,9 +87,8 @@ async fn failed_jobs_are_counted_and_found_by_the_code_of_their_error() {
     assert!(failing.contains("declined") && failing.contains("busy"), "{failing}");
 }
 
-#[tokio::test]
-async fn a_condition_of_the_url_stays_through_a_search_and_is_removed_by_its_chip() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_condition_of_the_url_stays_through_a_search_and_is_removed_by_its_chip(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     for path in ["/jobs?attempts=2", "/jobs?state=running&state=retryable&attempts=2&since=7d&order=oldest&kind=a"] {
         let page = get(&router, path).await.body;
@@ -108,9 +103,8 @@ async fn a_condition_of_the_url_stays_through_a_search_and_is_removed_by_its_chi
     }
 }
 
-#[tokio::test]
-async fn a_search_that_is_stopped_shows_what_it_found_and_goes_on_from_there() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_search_that_is_stopped_shows_what_it_found_and_goes_on_from_there(database: testing::Database) {
     let client = database.client();
     let router = uniqueue_web::router(client.clone());
     let now = client.database_time().await.unwrap();
@@ -161,10 +155,8 @@ async fn a_search_is_stopped_two_seconds_after_its_request_also_where_it_waited_
     }
 }
 
-#[tokio::test]
-async fn the_page_of_a_job_shows_what_updates_did_to_it() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[test_support::test]
+async fn the_page_of_a_job_shows_what_updates_did_to_it(database: testing::Database, client: &Client) {
     let router = uniqueue_web::router(client.clone());
     let job = |item: u32| {
         let key = UniqueKey::raw("index").update(Update::append());
@@ -184,9 +176,8 @@ async fn the_page_of_a_job_shows_what_updates_did_to_it() {
     assert!(!get(&router, &format!("/jobs/{other}")).await.body.contains("pdated"));
 }
 
-#[tokio::test]
-async fn redacted_jobs_are_hidden_and_cannot_be_searched() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn redacted_jobs_are_hidden_and_cannot_be_searched(database: testing::Database) {
     let id = database.client().insert(NewJob::new("mail", &json!({"to": "secret"}))).await.unwrap().id();
     let redact = |job: &mut uniqueue::JobRow| {
         job.args = serde_json::value::to_raw_value("hidden").unwrap();
@@ -200,9 +191,8 @@ async fn redacted_jobs_are_hidden_and_cannot_be_searched() {
     assert!(page.body.contains("cannot be searched"), "{}", page.body);
 }
 
-#[tokio::test]
-async fn the_policy_lab_shows_what_would_have_collapsed_and_changes_nothing() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn the_policy_lab_shows_what_would_have_collapsed_and_changes_nothing(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     for user in [1, 1, 2] {
         database.client().insert(NewJob::new("mail", &json!({ "user": user }))).await.unwrap();
@@ -216,9 +206,8 @@ async fn the_policy_lab_shows_what_would_have_collapsed_and_changes_nothing() {
     assert!(page.contains("The key is free"), "{page}");
 }
 
-#[tokio::test]
-async fn the_policy_lab_replays_the_inserts_of_a_time_with_finished_jobs() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn the_policy_lab_replays_the_inserts_of_a_time_with_finished_jobs(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     // Each job's user, the minutes since its insert and its end, and its state.
     let jobs = "
@@ -269,9 +258,8 @@ async fn the_policy_lab_replays_the_inserts_of_a_time_with_finished_jobs() {
     assert!(page.contains("uniqueue unique backfill"), "{page}");
 }
 
-#[tokio::test]
-async fn the_policy_lab_says_how_far_it_came_when_its_time_is_over() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn the_policy_lab_says_how_far_it_came_when_its_time_is_over(database: testing::Database) {
     // As on a large table, jobs are read in the order of their ids, and not all of them first.
     let plans = [("enable_seqscan", "off"), ("enable_bitmapscan", "off"), ("enable_sort", "off")];
     let options = database.pool().connect_options().as_ref().clone().options(plans);
@@ -309,17 +297,15 @@ async fn many_readers_cost_one_sampler() {
     drop(connection);
 }
 
-#[tokio::test]
-async fn a_path_without_a_page_is_a_page_that_says_so() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_path_without_a_page_is_a_page_that_says_so(database: testing::Database) {
     let answer = get(&uniqueue_web::router(database.client().clone()), "/nothing").await;
     assert_eq!(answer.status, 404);
     assert!(answer.body.contains("There is no such page."), "{}", answer.body);
 }
 
-#[tokio::test]
-async fn a_job_that_was_discarded_failed_before() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_job_that_was_discarded_failed_before(database: testing::Database) {
     let id = database.client().insert(NewJob::new("mail", &serde_json::json!({}))).await.unwrap().id();
     let fail = "UPDATE {schema}.job SET state = 'discarded', finalized_at = now(), attempted_at = now() - interval '1 s', attempt = 1,
         errors = jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now() + interval '2 ms', 'error', 'no'))";
@@ -331,10 +317,8 @@ async fn a_job_that_was_discarded_failed_before() {
     assert!(place("attempt 1 failed") < place(">discarded"), "{timeline}");
 }
 
-#[tokio::test]
-async fn a_step_that_waits_for_its_parents_is_not_to_be_released() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[test_support::test]
+async fn a_step_that_waits_for_its_parents_is_not_to_be_released(database: testing::Database, client: &Client) {
     let job = || NewJob::new("mail", &serde_json::json!({}));
     let parent = client.insert(job()).await.unwrap();
     let child = client.insert(job().after(&parent)).await.unwrap().id();

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::http::{HeaderValue, StatusCode, header};
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 use uniqueue_web::{Access, Needs, Web};
 
 use crate::support::{get, request, send};
@@ -59,9 +59,8 @@ fn dashboards(database: &Database) -> [Router; 3] {
         .map(|access| Web::new(database.client().clone()).access(move |_| access.clone()).router())
 }
 
-#[tokio::test]
-async fn every_route_checks_rights_host_and_origin() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn every_route_checks_rights_host_and_origin(database: testing::Database) {
     let [none, read, all] = dashboards(&database);
     let read_only = Web::new(database.client().clone()).access(|_| Access::all()).read_only().router();
     for route in Web::routes() {
@@ -109,9 +108,8 @@ async fn every_route_checks_rights_host_and_origin() {
     assert_eq!(REQUESTS.len(), Web::routes().len(), "a row without a route");
 }
 
-#[tokio::test]
-async fn every_answer_has_the_security_headers() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn every_answer_has_the_security_headers(database: testing::Database) {
     let [none, _, all] = dashboards(&database);
     for (router, path) in [(&all, "/"), (&none, "/"), (&all, "/no/such/page")] {
         let answer = get(router, path).await;
@@ -121,9 +119,8 @@ async fn every_answer_has_the_security_headers() {
     }
 }
 
-#[tokio::test]
-async fn an_unknown_visitor_reads_and_changes_nothing() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn an_unknown_visitor_reads_and_changes_nothing(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     assert_eq!(get(&router, "/").await.status, StatusCode::OK);
     for route in Web::routes().iter().filter(|route| matches!(route.needs, Needs::Right(_))) {
@@ -132,9 +129,8 @@ async fn an_unknown_visitor_reads_and_changes_nothing() {
     }
 }
 
-#[tokio::test]
-async fn links_follow_the_mount_point_and_lead_nowhere_else() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn links_follow_the_mount_point_and_lead_nowhere_else(database: testing::Database) {
     let nested = Router::new().nest("/a/queue", uniqueue_web::router(database.client().clone()));
     let page = get(&nested, "/a/queue").await;
     assert!(page.body.contains("action=\"/a/queue/settings\""), "{}", page.body);

@@ -3,8 +3,8 @@
 use axum::Router;
 use axum::http::StatusCode;
 use serde_json::json;
-use uniqueue::testing::Database;
-use uniqueue::{NewJob, UniqueKey};
+use uniqueue::testing;
+use uniqueue::{Client, NewJob, UniqueKey};
 use uniqueue_web::Web;
 
 use crate::support::get;
@@ -22,10 +22,8 @@ async fn search(router: &Router, typed: &str) -> String {
     }
 }
 
-#[tokio::test]
-async fn each_sort_of_thing_is_found_by_one_box() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+#[test_support::test]
+async fn each_sort_of_thing_is_found_by_one_box(database: testing::Database, client: &Client) {
     let job = |args| NewJob::new("email.send", &args).queue("emails");
     let ada = job(json!({"to": "Ada@example.com", "user": {"id": 4217}}))
         .group("customer:42")
@@ -65,9 +63,8 @@ async fn each_sort_of_thing_is_found_by_one_box() {
     assert_eq!(get(&router, "/suggest?q=em&of=queues").await.body, r#"["emails"]"#);
 }
 
-#[tokio::test]
-async fn no_plain_text_ends_in_an_error() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn no_plain_text_ends_in_an_error(database: testing::Database) {
     database.client().insert(NewJob::new("mail", &json!({"a": "b"}))).await.unwrap();
     let router = uniqueue_web::router(database.client().clone());
     let long = "x".repeat(3_000);
@@ -111,9 +108,8 @@ async fn no_plain_text_ends_in_an_error() {
     }
 }
 
-#[tokio::test]
-async fn hidden_args_are_not_searched() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn hidden_args_are_not_searched(database: testing::Database) {
     database.client().insert(NewJob::new("mail", &json!({"secret": "hunter2"}))).await.unwrap();
     let router = Web::new(database.client().clone()).redact(|job| job.meta.clear()).router();
     let page = search(&router, "hunter2").await;

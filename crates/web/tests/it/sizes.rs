@@ -3,7 +3,7 @@
 use axum::Router;
 use serde_json::json;
 use sqlx::AssertSqlSafe;
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 use uniqueue::{NewJob, PeriodicJob, UniqueKey};
 use uniqueue_admin::Admin;
 
@@ -45,9 +45,8 @@ async fn rows(router: &Router, path: &str, before_id: &str) -> Vec<String> {
     }
 }
 
-#[tokio::test]
-async fn a_job_with_a_mebibyte_of_everything_is_cut_and_says_how_to_get_the_rest() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_job_with_a_mebibyte_of_everything_is_cut_and_says_how_to_get_the_rest(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     let job = NewJob::new("export", &json!({ "rows": "x".repeat((1 << 20) - 100) }));
     let id = database.client().insert(job.clone()).await.unwrap().id();
@@ -82,9 +81,8 @@ async fn a_job_with_a_mebibyte_of_everything_is_cut_and_says_how_to_get_the_rest
     assert!(text.contains(&"&lt;x&gt;".repeat(500)) && !text.contains("The whole"), "{text}");
 }
 
-#[tokio::test]
-async fn lists_of_hostile_jobs_keys_and_groups_are_cut_and_go_on_on_their_next_page() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn lists_of_hostile_jobs_keys_and_groups_are_cut_and_go_on_on_their_next_page(database: testing::Database) {
     let client = database.client();
     let router = uniqueue_web::router(client.clone());
     Admin::new(client).audit_duplicates(&hostile(), None).await.unwrap();
@@ -112,9 +110,8 @@ async fn lists_of_hostile_jobs_keys_and_groups_are_cut_and_go_on_on_their_next_p
     assert!(text.contains(" that run longest."), "{text}");
 }
 
-#[tokio::test]
-async fn queues_of_hostile_names_go_on_on_their_next_page() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn queues_of_hostile_names_go_on_on_their_next_page(database: testing::Database) {
     let queue = |number: usize| format!("{}{number:02}", "\u{202e}".repeat(41));
     let jobs = (0..60).map(|number| NewJob::new("export", &json!({})).queue(queue(number)));
     database.client().insert_many(jobs).await.unwrap();
@@ -123,9 +120,8 @@ async fn queues_of_hostile_names_go_on_on_their_next_page() {
     assert_eq!(rows(&router, "/queues", "<tr id=\"queue-").await.len(), 60);
 }
 
-#[tokio::test]
-async fn more_than_a_hundred_runners_kinds_and_periodic_jobs_are_cut() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn more_than_a_hundred_runners_kinds_and_periodic_jobs_are_cut(database: testing::Database) {
     let router = uniqueue_web::router(database.client().clone());
     let fill = "
         INSERT INTO {schema}.runner (id, name, leased_until, queues, slots, knows_groups)

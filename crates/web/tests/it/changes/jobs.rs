@@ -2,15 +2,14 @@
 
 use axum::http::StatusCode;
 use serde_json::json;
-use uniqueue::testing::Database;
+use uniqueue::testing;
 use uniqueue::{JobState, NewJob, OnReentry, UniquePolicy, UniqueScope};
 
 use super::{dashboard, insert, job, post};
 use crate::support::get;
 
-#[tokio::test]
-async fn a_job_is_changed_by_its_form() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_job_is_changed_by_its_form(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let id = insert(client).await;
     for (body, state) in [
@@ -33,9 +32,8 @@ async fn a_job_is_changed_by_its_form() {
     assert_eq!(get(&router, &format!("/jobs/{id}")).await.status, StatusCode::NOT_FOUND);
 }
 
-#[tokio::test]
-async fn a_refused_retry_says_so_and_the_page_names_the_holder() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_refused_retry_says_so_and_the_page_names_the_holder(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let policy = || UniquePolicy::new().key("k").states(UniqueScope::Active).on_reentry(OnReentry::Discard);
     let first = client.insert(NewJob::new("mail", &json!({})).unique(policy())).await.unwrap().id();
@@ -54,9 +52,8 @@ async fn a_refused_retry_says_so_and_the_page_names_the_holder() {
     assert!(client.holder("k").await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn before_a_retry_the_page_says_what_it_will_do_while_another_job_holds_the_key() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn before_a_retry_the_page_says_what_it_will_do_while_another_job_holds_the_key(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let insert = async |key: &str, on_reentry: OnReentry| {
         // Waiting for a retry does not claim.
@@ -93,9 +90,8 @@ async fn before_a_retry_the_page_says_what_it_will_do_while_another_job_holds_th
     assert!(!get(&router, &format!("/jobs/{free}")).await.body.contains("A retry will"));
 }
 
-#[tokio::test]
-async fn the_page_of_a_job_says_what_a_retry_of_its_graph_does_and_does_it() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn the_page_of_a_job_says_what_a_retry_of_its_graph_does_and_does_it(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let parent = NewJob::new("fetch", &json!({}));
     let child = NewJob::new("parse", &json!({})).after(&parent);

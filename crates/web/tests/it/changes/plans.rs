@@ -8,16 +8,15 @@ use serde_json::json;
 use sqlx::postgres::PgPoolOptions;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 use uniqueue::{Client, JobFilter, JobId, JobState, NewJob, OnReentry, UniquePolicy, UniqueScope};
 use uniqueue_web::{Access, Right, Web};
 
 use super::{dashboard, ended, insert, job, post, run};
 use crate::support::get;
 
-#[tokio::test]
-async fn a_plan_changes_the_jobs_that_it_showed_and_no_later_ones() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_plan_changes_the_jobs_that_it_showed_and_no_later_ones(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let ids = [insert(client).await, insert(client).await, insert(client).await];
     let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail").await.header("location").to_owned();
@@ -57,9 +56,8 @@ async fn impatient(database: &Database) -> Router {
     Web::new(client).access(|_| Access::all().user("ada")).router()
 }
 
-#[tokio::test]
-async fn a_plan_of_the_last_day_reads_no_older_jobs() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_plan_of_the_last_day_reads_no_older_jobs(database: testing::Database) {
     let (client, router) = (database.client(), impatient(&database).await);
     let now = client.database_time().await.unwrap();
     let days_ago = JobId::first_at(now - Duration::from_secs(3 * 86_400));
@@ -74,9 +72,8 @@ async fn a_plan_of_the_last_day_reads_no_older_jobs() {
     assert_eq!(job(client, young).await.state, JobState::Cancelled);
 }
 
-#[tokio::test]
-async fn a_plan_whose_jobs_take_long_to_count_is_confirmed_by_typing_and_has_time_to_run() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_plan_whose_jobs_take_long_to_count_is_confirmed_by_typing_and_has_time_to_run(database: testing::Database) {
     let (client, router) = (database.client(), impatient(&database).await);
     let now = client.database_time().await.unwrap();
     for day in 2..5 {
@@ -137,9 +134,8 @@ async fn a_plan_shows_ten_of_its_jobs_and_its_cut_off_and_more_than_a_thousand_a
     assert_eq!(client.count_jobs(cancelled, 5_000).await.unwrap().counted(), 1_001);
 }
 
-#[tokio::test]
-async fn a_running_plan_is_stopped() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_running_plan_is_stopped(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let id = insert(client).await;
     let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail").await.header("location").to_owned();
@@ -162,9 +158,8 @@ async fn a_running_plan_is_stopped() {
     assert!(get(&router, &plan).await.body.contains("Stopped."), "a plan runs once");
 }
 
-#[tokio::test]
-async fn a_deletion_is_confirmed_by_typing_and_needs_its_right() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_deletion_is_confirmed_by_typing_and_needs_its_right(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let id = insert(client).await;
     let plan = post(&router, "/bulk", &format!("verb=delete&id={id}")).await.header("location").to_owned();
@@ -182,9 +177,8 @@ async fn a_deletion_is_confirmed_by_typing_and_needs_its_right() {
     assert!(client.job(id).await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn a_plan_names_the_refused_jobs() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_plan_names_the_refused_jobs(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let policy = || UniquePolicy::new().key("k").states(UniqueScope::Active).on_reentry(OnReentry::Discard);
     let first = client.insert(NewJob::new("mail", &json!({})).unique(policy())).await.unwrap().id();
@@ -196,9 +190,8 @@ async fn a_plan_names_the_refused_jobs() {
     assert!(page.contains(&format!("/jobs/{holder}")), "{page}");
 }
 
-#[tokio::test]
-async fn a_plan_leaves_out_the_ticked_jobs_and_the_way_back_keeps_the_filter() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_plan_leaves_out_the_ticked_jobs_and_the_way_back_keeps_the_filter(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let ids = [insert(client).await, insert(client).await, insert(client).await];
     client.discard(ids).await.unwrap();

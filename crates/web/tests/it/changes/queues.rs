@@ -6,7 +6,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use serde_json::json;
 use sqlx::postgres::PgPoolOptions;
-use uniqueue::testing::Database;
+use uniqueue::testing::{self, Database};
 use uniqueue::{Client, NewJob, QueueChanges, Rate, UniquePolicy, UniqueScope};
 use uniqueue_admin::Admin;
 use uniqueue_web::{Access, Web};
@@ -14,9 +14,8 @@ use uniqueue_web::{Access, Web};
 use super::{dashboard, insert, job, post};
 use crate::support::get;
 
-#[tokio::test]
-async fn a_queue_is_changed_by_its_form() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_queue_is_changed_by_its_form(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     // A name that a path could not hold.
     let change = async |body: &str| post(&router, "/queues/change", &format!("queue=..%2F%3F&{body}")).await.status;
@@ -94,9 +93,8 @@ async fn a_queue_is_changed_by_its_form() {
     assert_eq!(change("verb=keep&state=running&days=1").await, StatusCode::BAD_REQUEST);
 }
 
-#[tokio::test]
-async fn a_group_is_held_and_resumed_by_its_page() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_group_is_held_and_resumed_by_its_page(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     client
         .queue("mail")
@@ -143,9 +141,8 @@ fn limited(database: &Database) -> Router {
     Web::new(client).access(|_| Access::all().user("ada")).router()
 }
 
-#[tokio::test]
-async fn a_change_that_waits_for_an_open_transaction_ends_and_says_why() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_change_that_waits_for_an_open_transaction_ends_and_says_why(database: testing::Database) {
     let (client, router) = (database.client(), limited(&database));
     let id = insert(client).await;
     let mut tx = client.pool().begin().await.unwrap();
@@ -177,9 +174,8 @@ async fn a_change_that_waits_for_an_open_transaction_ends_and_says_why() {
     assert_eq!(log.len(), 2, "what failed is not logged: {log:?}");
 }
 
-#[tokio::test]
-async fn an_insert_into_a_full_queue_says_so_at_once() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn an_insert_into_a_full_queue_says_so_at_once(database: testing::Database) {
     let (client, router) = (database.client(), limited(&database));
     client.queue("default").set(QueueChanges::new().max_waiting(Some(1))).await.unwrap();
     insert(client).await;
@@ -187,9 +183,8 @@ async fn an_insert_into_a_full_queue_says_so_at_once() {
     assert!(page.contains("queue default is full: at most 1 of its jobs may wait"), "{page}");
 }
 
-#[tokio::test]
-async fn a_job_is_inserted_after_its_explanation() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_job_is_inserted_after_its_explanation(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let form = "kind=mail&args=%7B%22n%22%3A12345678901234567890.10%7D&policy=%7B%22key%22%3A%22k%22%7D";
     let page = post(&router, "/insert", &format!("{form}&verb=explain")).await.body;
@@ -211,9 +206,8 @@ async fn a_job_is_inserted_after_its_explanation() {
     assert!(page.body.contains("Args are not JSON"), "{}", page.body);
 }
 
-#[tokio::test]
-async fn an_insert_that_a_waiting_job_takes_in_says_so() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn an_insert_that_a_waiting_job_takes_in_says_so(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let form = |key: &str, answer: &str, verb: &str| {
         let policy = format!(r#"{{"key":"{key}","scope":"queued",{answer}}}"#);
@@ -237,9 +231,8 @@ async fn an_insert_that_a_waiting_job_takes_in_says_so() {
     }
 }
 
-#[tokio::test]
-async fn a_periodic_job_is_paused_and_run() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn a_periodic_job_is_paused_and_run(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     let job = uniqueue::PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
     client.define_periodic(job).await.unwrap();
@@ -250,9 +243,8 @@ async fn a_periodic_job_is_paused_and_run() {
     assert_eq!(post(&router, "/periodic/change", "name=gone&verb=pause").await.status, StatusCode::NOT_FOUND);
 }
 
-#[tokio::test]
-async fn an_audit_is_started_and_stopped() {
-    let database = Database::new().await.unwrap();
+#[test_support::test]
+async fn an_audit_is_started_and_stopped(database: testing::Database) {
     let (client, router) = (database.client(), dashboard(&database));
     post(&router, "/duplicates/audit", "kind=mail&verb=start").await;
     assert!(Admin::new(client).audited_kinds().await.unwrap()[0].is_audited);
