@@ -35,7 +35,7 @@ mod waking;
 
 use uniqueue::{JobId, JobRow, JobState};
 
-use support::{Database, Task, WAIT, quick};
+use support::{Database, Task, eventually, quick};
 
 /// Waits until a job is in a state.
 async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {
@@ -44,11 +44,7 @@ async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {
 
 /// Waits until the runner has told the database that it sleeps.
 async fn until_idle(database: &Database) {
-    let started = std::time::Instant::now();
-    while database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await == 0 {
-        assert!(started.elapsed() < WAIT);
-        tokio::task::yield_now().await;
-    }
+    eventually!(database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await > 0);
 }
 
 /// Not a test of its own: the process that `RunnerProcess` starts.

@@ -1,5 +1,15 @@
 //! `#[derive(Job)]` makes the same jobs as the builders.
 
+/// Compares the options of a type with these attributes to a policy by the builder.
+macro_rules! says {
+    ([$($attribute:tt)*] $policy:expr) => {{
+        #[derive(Serialize, Deserialize, Job)]
+        #[job(kind = "a", $($attribute)*)]
+        struct Case;
+        assert_eq!(Case::options(), super::unique($policy), stringify!($($attribute)*));
+    }};
+}
+
 mod fields;
 mod options;
 mod policies;

@@ -7,7 +7,7 @@ use uniqueue::{QueueChanges, Rate};
 use uniqueue_admin::{Admin, ObstacleCode};
 
 use super::{first, gone, insert, remedy, runner, start};
-use support::{Database, WAIT};
+use support::{Database, eventually};
 
 #[support::test]
 async fn r23_paused(database: Database) {
@@ -112,10 +112,8 @@ async fn r23_a_session_has_locked_the_settings_of_the_queue(database: Database) 
     let mut tx = database.pool().begin().await.unwrap();
     database.client.queue("default").limit(Some(6)).tx(&mut tx).await.unwrap();
     // Shorter locks are those of fetches.
-    let began = std::time::Instant::now();
-    while Admin::new(&database.client).why(id).await.unwrap()[0].code != ObstacleCode::QueueLocked {
-        assert!(began.elapsed() < WAIT, "the lock is not seen");
-    }
+    let admin = Admin::new(&database.client);
+    eventually!(admin.why(id).await.unwrap()[0].code == ObstacleCode::QueueLocked, "the lock is not seen");
     let locked = first(&database, id, ObstacleCode::QueueLocked).await;
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *tx).await.unwrap();
     assert_eq!(locked.details["pid"], json!(pid));

@@ -38,35 +38,14 @@ fn insert_options_are_those_of_the_builder() {
 
 #[test]
 fn calendar_lengths_are_those_of_the_builder() {
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(args, ttl = "P1M"))]
-    struct Monthly;
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(args, period = "P1Y2MT3S"))]
-    struct Mixed;
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(like = "faktory", ttl = "P1Y"))]
-    struct Yearly;
-    assert_eq!(Monthly::options(), unique(UniquePolicy::new().by_args().ttl(Length::months(1))));
+    says!([unique(args, ttl = "P1M")] UniquePolicy::new().by_args().ttl(Length::months(1)));
     let mixed = Length::months(14).plus(Duration::from_secs(3));
-    assert_eq!(Mixed::options(), unique(UniquePolicy::new().by_args().period(mixed)));
-    assert_eq!(Yearly::options(), unique(UniquePolicy::faktory(Length::years(1))));
+    says!([unique(args, period = "P1Y2MT3S")] UniquePolicy::new().by_args().period(mixed));
+    says!([unique(like = "faktory", ttl = "P1Y")] UniquePolicy::faktory(Length::years(1)));
 }
 
 #[test]
 fn updates_are_those_of_the_builder() {
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(args, on_conflict = "update"))]
-    struct Plain;
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(kind, update = "append", max_items = 50))]
-    struct Collecting;
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(kind, debounce = "5s", max_delay = "1m"))]
-    struct Debounced;
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(kind, update = "merge", max_delay = "1m"))]
-    struct Pushed;
     #[derive(Serialize, Deserialize, Job)]
     #[job(kind = "a", unique(update = "append"))]
     struct OfShop {
@@ -80,18 +59,18 @@ fn updates_are_those_of_the_builder() {
     fn joined<S: serde::Serializer>(tags: &[String], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&tags.join(","))
     }
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(kind, scope = "queued", on_conflict = "run_again"))]
-    struct Again;
     let again = UniquePolicy::new().scope(UniqueScope::Queued).on_conflict(OnConflict::RunAgain);
-    assert_eq!(Again::options(), unique(again));
-    assert_eq!(Plain::options(), unique(UniquePolicy::new().by_args().on_conflict(OnConflict::Update)));
-    assert_eq!(Collecting::options(), unique(UniquePolicy::new().update(Update::append().max_items(50))));
+    says!([unique(kind, scope = "queued", on_conflict = "run_again")] again);
+    says!([unique(args, on_conflict = "update")] UniquePolicy::new().by_args().on_conflict(OnConflict::Update));
+    let collecting = UniquePolicy::new().update(Update::append().max_items(50));
+    says!([unique(kind, update = "append", max_items = 50)] collecting);
     let of_shop = UniquePolicy::new().by_arg_fields(["shop", "tags"]).update(Update::append());
     assert_eq!(OfShop::options(), unique(of_shop));
     let (delay, longest) = (Duration::from_secs(5), Duration::from_secs(60));
-    assert_eq!(Debounced::options(), unique(UniquePolicy::new().update(Update::latest().debounce(delay, longest))));
-    assert_eq!(Pushed::options(), unique(UniquePolicy::new().update(Update::merge().push(longest))));
+    let debounced = UniquePolicy::new().update(Update::latest().debounce(delay, longest));
+    says!([unique(kind, debounce = "5s", max_delay = "1m")] debounced);
+    let pushed = UniquePolicy::new().update(Update::merge().push(longest));
+    says!([unique(kind, update = "merge", max_delay = "1m")] pushed);
 }
 
 #[test]
@@ -108,15 +87,9 @@ fn short_lengths_and_iso8601_are_the_same() {
         })* };
     }
     same!("90s" "PT90S", "1h30m" "PT1H30M", "7d" "P7D", "2w" "P2W", "500ms" "PT0.5S");
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(like = "faktory", ttl = "10m"))]
-    struct Faktory;
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(args, window = "15m"))]
-    struct Window;
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
-    assert_eq!(Faktory::options(), unique(UniquePolicy::faktory(minutes(10))));
-    assert_eq!(Window::options(), unique(UniquePolicy::new().by_args().window(minutes(15))));
+    says!([unique(like = "faktory", ttl = "10m")] UniquePolicy::faktory(minutes(10)));
+    says!([unique(args, window = "15m")] UniquePolicy::new().by_args().window(minutes(15)));
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::sync::Barrier;
 use uniqueue::{Client, Error, JobFilter, OnConflict, SchemaName, UniqueKey, UniqueScope};
 
-use support::{Database, WAIT, job};
+use support::{Database, eventually, job};
 
 fn key(text: &str) -> UniqueKey {
     UniqueKey::raw(text).scope(UniqueScope::Active)
@@ -17,11 +17,7 @@ fn key(text: &str) -> UniqueKey {
 /// Waits until a session waits for a lock held by `blocker`.
 async fn until_blocked(database: &Database, blocker: i32) {
     let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE {blocker} = ANY (pg_blocking_pids(pid))");
-    let started = Instant::now();
-    while database.number(&waiting).await == 0 {
-        assert!(started.elapsed() < WAIT, "no session waits");
-        tokio::task::yield_now().await;
-    }
+    eventually!(database.number(&waiting).await > 0, "no session waits");
 }
 
 async fn pid(connection: &mut sqlx::PgConnection) -> i32 {

@@ -1,6 +1,7 @@
 //! Workflows in workflows.
 
 use serde_json::{Value, json};
+use test_support::eventually;
 
 use crate::fixture::{Door, text};
 use crate::workflows::{complete, next};
@@ -31,15 +32,11 @@ async fn fail(door: &Door, job: &Value) {
 
 /// The workflow as soon as it is in a state.
 async fn until(door: &Door, path: &str, state: &str) -> Value {
-    let began = std::time::Instant::now();
-    loop {
-        let (_, mut answer) = door.get(path).await;
-        if answer["workflow"]["state"] == state {
-            return answer["workflow"].take();
-        }
-        assert!(began.elapsed() < test_support::WAIT, "not {state}: {answer}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let mut answer = eventually!(
+        let answer = door.get(path).await.1;
+        answer["workflow"]["state"] == state, "not {state}: {answer}"
+    );
+    answer["workflow"].take()
 }
 
 #[test_support::test]
@@ -123,11 +120,7 @@ async fn the_callbacks_of_a_batch_run_after_all_jobs_of_a_workflow_in_it(door: D
     fail(&door, &next(&door, "a").await).await;
     // The last job is cancelled at once, and both callbacks have noticed it.
     let noticed = "SELECT count(*) FROM {schema}.job_parent WHERE outcome = 'cancelled'";
-    let began = std::time::Instant::now();
-    while door.database.number(noticed).await != 2 {
-        assert!(began.elapsed() < test_support::WAIT, "the last job is not cancelled");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    door.database.until(noticed, 2).await;
     for queue in ["complete", "failure"] {
         assert!(door.fetch(queue, "w", 1).await.is_empty(), "{queue} runs before b has ended");
     }

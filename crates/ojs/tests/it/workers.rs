@@ -1,22 +1,13 @@
 //! Workers beyond what the suites ask.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
+use test_support::eventually;
 
 use crate::fixture::{Door, post_to, text};
 
 /// Waits until a job is in a state, and returns it.
 async fn until(door: &Door, id: &str, state: &str) -> Value {
-    let began = Instant::now();
-    loop {
-        let job = door.job(id).await;
-        if job["state"] == state {
-            return job;
-        }
-        assert!(began.elapsed() < test_support::WAIT, "not {state}: {job}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually!(let job = door.job(id).await; job["state"] == state, "not {state}: {job}")
 }
 
 #[test_support::test]

@@ -90,10 +90,7 @@ async fn show_tells_which_inserts_wait_and_for_whom() {
         // Until the insert is seen to wait.
         let waits = "SELECT pid::text FROM pg_stat_activity
             WHERE wait_event_type = 'Lock' AND datname = current_database()";
-        let began = std::time::Instant::now();
-        while texts(&url, waits).await.is_empty() {
-            assert!(began.elapsed().as_secs() < 20, "nothing waits");
-        }
+        test_support::eventually!(!texts(&url, waits).await.is_empty(), "nothing waits");
         let (code, shown) = json_of(&url, &["show", "k"]);
         assert_eq!(code, 1, "nothing of it has been committed");
         let insert = &shown["waiting_inserts"][0];
