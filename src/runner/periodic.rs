@@ -15,7 +15,7 @@ impl Runner {
     /// of the schema then inserts its jobs.
     ///
     /// A definition that is taken out of the code stays in the database until
-    /// [`Periodic::remove`](crate::Periodic::remove) removes it: another process, or the version before this one, may
+    /// `uniqueue periodic remove` or the crate `uniqueue-admin` removes it: another process, or the version before this one, may
     /// still have it.
     ///
     /// ```no_run

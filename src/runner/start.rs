@@ -127,7 +127,7 @@ impl Runner {
     ///
     /// [`Error::InvalidRunner`] without a queue, a worker, the state that one needs or the queue that its kind names, or
     /// with two for one;
-    /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; as for [`Periodic::define`](crate::Periodic::define);
+    /// [`Error::NotMigrated`] or [`Error::NewerSchema`]; as for [`Client::define_periodic`](crate::Client::define_periodic);
     /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
         let entered = self.enter().await?;
