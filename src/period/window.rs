@@ -53,6 +53,7 @@ impl Window {
     }
 
     /// Returns the end of the window, where the next one starts. `None` at the end of the calendar.
+    #[cfg(any(test, feature = "periodic"))]
     pub(crate) fn end(&self) -> Option<OffsetDateTime> {
         self.start.checked_add(self.length.try_into().ok()?)
     }
