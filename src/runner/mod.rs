@@ -54,6 +54,7 @@ mod rejected;
 mod result;
 mod retention;
 mod runs;
+mod setters;
 mod shared;
 mod shutdown_signal;
 mod slots;
