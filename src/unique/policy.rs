@@ -225,7 +225,7 @@ impl From<UniqueKey> for UniquePolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unique::{Claim, Subject, Until};
+    use crate::unique::{Claim, StateSet, Subject, Until};
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -257,6 +257,15 @@ mod tests {
         ] {
             assert!(claim(&policy).is_some());
         }
+    }
+
+    #[test]
+    fn faktorys_claim_ends_by_success_start_or_deadline_alone() {
+        let success = claim(&UniquePolicy::faktory(HOUR)).unwrap();
+        assert_eq!((success.ttl, success.until_start), (Some(HOUR.into()), false));
+        let start = claim(&UniquePolicy::faktory(HOUR).until(Until::Start)).unwrap();
+        assert!(start.until_start);
+        assert_eq!((start.key, start.states), (success.key, StateSet::ALL_BUT_COMPLETED));
     }
 
     #[test]

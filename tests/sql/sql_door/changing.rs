@@ -8,6 +8,27 @@ use super::told;
 use support::{Database, WAIT, job};
 
 #[support::test]
+async fn the_client_s_statements_are_calls_of_the_functions(database: Database) {
+    // The client cancels a graph in batches, with cancel_jobs, as cancel_graph does at once. It retries several graphs at once.
+    let functions = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND provolatile = 'v' AND proretset AND NOT prosecdef
+            AND proname !~ '(queue|group)$'
+            AND proname NOT IN ('cancel_graph', 'retry_graph') AND NOT starts_with(proname, '_')
+            AND (prosqlbody IS NOT NULL OR proname IN ('delete_jobs', 'retry_jobs'))";
+    let functions = database.text(functions).await;
+    assert_eq!(functions, "cancel_jobs delete_jobs discard_jobs release_jobs reschedule_jobs retry_jobs set_priority");
+    let statements = database.client.statements_text();
+    for function in functions.split(' ') {
+        let (_, text) = statements.iter().find(|(name, _)| *name == function).expect(function);
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("--")).collect();
+        let text = lines.join(" ");
+        assert!(text.contains(&format!(".{function}($1")), "{text}");
+        let changes = [" SET ", "INSERT ", "DELETE "];
+        assert!(changes.iter().all(|change| !text.contains(change)), "{text}");
+    }
+}
+
+#[support::test]
 async fn a_change_answers_with_the_jobs_it_changed_and_the_state_they_are_in_since(database: Database) {
     let later = database.client.insert(job("a").scheduled_in(WAIT)).await.unwrap().id();
     database.set_state(later, "pending").await;
