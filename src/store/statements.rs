@@ -17,8 +17,7 @@ const MATCHING: &str = include_str!("matching.sql");
 const NEW_JOB: &str = include_str!("new_job.sql");
 
 /// The jobs of an insert, which replace the marker `/* new_jobs */NULL`. They take parameters 1 to 25, come in the order of
-/// their keys, and have their places in the batch in $25. An array of one
-/// element stands for all jobs, an empty one for nulls.
+/// their keys, and have their places in the batch in $25. An array of one element stands for all jobs, an empty one for nulls.
 const NEW_JOBS: &str = include_str!("new_jobs.sql");
 
 /// The condition that a change of jobs starts with, which replaces the marker `/* within */true`. It is evaluated once, before

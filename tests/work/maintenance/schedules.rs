@@ -148,6 +148,10 @@ async fn a_periodic_job_is_changed_in_part(database: Database) {
         ("0 9 * * *", "Europe/Berlin", CatchUp::All)
     );
     assert_eq!((row.args.get(), row.priority, row.queue.as_str()), ("{\"depth\": 2}", 3, "slow"));
+    // The args null are a value, and not the lack of one.
+    let null = PeriodicChange::new().args(serde_json::value::to_raw_value(&json!(null)).unwrap());
+    assert!(periodic.set("a", null).await.unwrap());
+    assert_eq!(periodic.find("a").await.unwrap().unwrap().args.get(), "null");
     assert!(!periodic.set("nobody", PeriodicChange::new().priority(1)).await.unwrap());
     for change in [
         PeriodicChange::new().schedule("0 9 * *"),
