@@ -216,6 +216,13 @@ async fn hold(mut cluster: Cluster) {
         ..Order::new(&url, SCHEMA, &format!("r{n}"))
     };
     let mut runners: Vec<_> = (0..soak(3, 16)).map(|n| RunnerProcess::start(&order(n))).collect();
+    // A runner that is killed before it is at work leaves nothing to rescue.
+    let at_work = i64::try_from(runners.len()).unwrap();
+    eventually!(
+        let there = sqlx::query_scalar::<_, i64>(sql("SELECT count(*) FROM {schema}.runner"))
+            .fetch_one(&cluster.direct).await.unwrap();
+        there == at_work, "{there} runners are there"
+    );
     for fault in 0..soak(6, 18) {
         tokio::time::sleep(Duration::from_millis(300)).await;
         if let Some(clock) = &cluster.clock {
