@@ -10,7 +10,7 @@ use uniqueue::{
 };
 
 use super::{Ground, Task};
-use support::{WAIT, eventually, job};
+use support::{WAIT, eventually, held_up, job};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -118,16 +118,7 @@ pub async fn a_paused_queue_rests_until_it_is_resumed(ground: Ground) {
 }
 
 pub async fn a_stop_finishes_what_runs_and_leaves_the_rest(ground: Ground) {
-    let started = Arc::new(Notify::new());
-    let go_on = Arc::new(tokio::sync::Semaphore::new(0));
-    let signals = (started.clone(), go_on.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (started, go_on) = signals.clone();
-        async move {
-            started.notify_one();
-            go_on.acquire().await.unwrap().forget();
-        }
-    };
+    let (work, started, go_on) = held_up();
     ground.client.insert_many((0..100).map(|n| Task { n })).await.unwrap();
     let runner = ground.runner().worker(work).start().await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
