@@ -199,12 +199,15 @@ impl Checks {
                 _ => break permit,
             }
         };
-        let is_right = self.checker.is_right(permit, password, hash).await && is_user;
+        let (is_right, permit) = self.checker.is_right(permit, password, hash).await;
+        let is_right = is_right && is_user;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).add(digest, is_right);
         if is_right {
             return Some(Verdict::User(user));
         }
         let delay = self.delays.count(peer);
+        // A check that begins before the count does not see the delay.
+        drop(permit);
         let name = user.name.unwrap_or_default();
         let name = &name[..name.floor_char_boundary(MAX_NAME)];
         let peer = peer.map_or_else(|| "the socket".to_owned(), |peer| peer.to_string());

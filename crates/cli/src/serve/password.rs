@@ -86,17 +86,21 @@ impl Checker {
         Arc::clone(&self.permits).acquire_owned().await.ok()
     }
 
-    /// Whether a password belongs to a hash.
-    pub(super) async fn is_right(&self, permit: OwnedSemaphorePermit, password: Vec<u8>, hash: String) -> bool {
+    /// Whether a password belongs to a hash, and the permit, which is free again when the caller drops it.
+    pub(super) async fn is_right(
+        &self,
+        permit: OwnedSemaphorePermit,
+        password: Vec<u8>,
+        hash: String,
+    ) -> (bool, Option<OwnedSemaphorePermit>) {
         let idle = Arc::clone(&self.memory);
         let check = tokio::task::spawn_blocking(move || {
             let mut memory = idle.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
             let is_right = is_right(&password, &hash, &mut memory).unwrap_or(false);
             idle.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
-            drop(permit);
-            is_right
+            (is_right, Some(permit))
         });
-        check.await.unwrap_or(false)
+        check.await.unwrap_or((false, None))
     }
 }
 

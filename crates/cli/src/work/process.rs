@@ -151,6 +151,9 @@ async fn pass_on(piece: &[u8], tail: &Mutex<Vec<u8>>) {
         let beyond = tail.len().saturating_sub(TAIL);
         tail.drain(..beyond);
     }
-    // A closed standard error of this command must not stop the program.
-    let _ = tokio::io::stderr().write_all(piece).await;
+    // A closed standard error of this command must not stop the program. Without the flush the next piece could come first.
+    let mut stderr = tokio::io::stderr();
+    if stderr.write_all(piece).await.is_ok() {
+        let _ = stderr.flush().await;
+    }
 }
