@@ -1,12 +1,8 @@
 //! The audit of suppressed duplicates: its counts, its cost for inserts, and its limits.
-use std::future::IntoFuture;
-use std::time::Duration;
 
-use sqlx::Row;
-use uniqueue::{Error, OnConflict, Runner, RunningJob, UniqueKey, UniquePolicy};
 use uniqueue_admin::{Admin, AuditedKind, SuppressedDuplicate};
 
-use support::{Database, eventually, job};
+use support::prelude::*;
 
 fn key(conflict: OnConflict) -> UniqueKey {
     UniqueKey::raw("k").on_conflict(conflict)

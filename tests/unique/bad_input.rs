@@ -1,16 +1,7 @@
 //! Bad input: each case is a typed error with the value and the remedy, and changes nothing.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgConnection, PgPool};
-use time::macros::datetime;
-use uniqueue::{Client, Error, NewJob, OnConflict, SchemaName, UniqueKey, UniquePolicy, UniqueScope, Update};
-
-use support::{Database, job, url};
+use support::prelude::*;
+use support::url;
 
 #[support::test]
 async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted(database: Database) {

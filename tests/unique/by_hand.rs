@@ -1,13 +1,8 @@
 //! Rows written by hand, as far as the CHECKs allow them, stop no runner and no client.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use sqlx::Connection;
-use uniqueue::{Client, Job, JobFilter, Retention, Runner, RunnerHandle, RunningJob, UniqueKey, UniqueScope};
 use uniqueue_admin::Admin;
 
-use support::{Database, job};
+use support::prelude::*;
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "task")]

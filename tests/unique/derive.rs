@@ -14,7 +14,7 @@ mod fields;
 mod options;
 mod policies;
 
-use uniqueue::{InsertOptions, UniquePolicy};
+use support::prelude::*;
 
 /// What the options of a job unique by that policy are.
 fn unique(policy: UniquePolicy) -> InsertOptions {

@@ -1,13 +1,8 @@
 //! Middleware around inserts: one call a batch, before anything is sent, and the answers after.
 
-use std::sync::{Arc, Mutex};
+use uniqueue::{ClientBuilder, InsertMiddleware, NextInsert, Result};
 
-use serde_json::json;
-use uniqueue::{
-    Client, ClientBuilder, Error, InsertMiddleware, Inserted, NewJob, NextInsert, Result, UniqueKey, UniquePolicy,
-};
-
-use support::{Database, counting_statements, job};
+use support::prelude::*;
 
 type Log = Arc<Mutex<Vec<String>>>;
 

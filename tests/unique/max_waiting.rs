@@ -1,16 +1,9 @@
 //! A limit of waiting jobs: inserts beyond it are refused, and nothing that was accepted is.
 
-use std::time::Duration;
-
-use sqlx::Connection;
-use tokio::task::JoinSet;
-use uniqueue::{
-    Client, Error, JobFilter, JobState, NewJob, OnConflict, PeriodicJob, QueueChanges, Result, Runner, RunningJob,
-    SchemaName, UniqueKey,
-};
+use uniqueue::Result;
 use uniqueue_admin::Admin;
 
-use support::{Database, WAIT, counting_statements, job, soak};
+use support::prelude::*;
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
 #[job(kind = "task")]

@@ -1,14 +1,9 @@
 //! A transaction that was left open on a pooled connection must not lose an acknowledged insert.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::task::Poll;
 
-use sqlx::postgres::PgPoolOptions;
-use sqlx::{PgPool, Row};
-use tokio::task::JoinSet;
-use uniqueue::{Client, UniqueKey};
-
-use support::{Database, WAIT, job};
+use support::prelude::*;
 
 /// Leaves an open transaction in a pool of one connection, as a dropped future of sqlx's `begin` does.
 async fn poison(pool: &PgPool) {

@@ -3,11 +3,9 @@
 mod answers;
 mod trouble;
 
-use tokio::task::JoinSet;
-use tokio::time::timeout;
-use uniqueue::{Client, Inserted, NewJob, Result, UniqueKey};
+use uniqueue::Result;
 
-use support::{WAIT, job};
+use support::prelude::*;
 
 /// Inserts all at the same time, and answers in their order.
 async fn at_once(client: &Client, jobs: Vec<NewJob>) -> Vec<Result<Inserted>> {

@@ -5,18 +5,11 @@
 
 mod seen;
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
+use uniqueue::Happened;
 use uniqueue::testing::{self, Database};
-use uniqueue::{
-    Client, Happened, JobId, JobRow, JobState, OnConflict, Outcome, Retention, Runner, RunningJob, UniqueKey,
-    UniqueScope,
-};
 
 use self::seen::Seen;
-use support::{Task, eventually};
+use support::prelude::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/states.md");

@@ -2,16 +2,7 @@
 //!
 //! Set `UNIQUEUE_STRESS_INSERTS` for another number of inserts a connection than 250, or 1,000 with `UNIQUEUE_SOAK`.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use serde::{Deserialize, Serialize};
-use sqlx::Row;
-use uniqueue::{Job, JobId, Retention, Runner, RunningJob, UniqueKey, UniqueScope};
-
-use support::{Database, eventually, soak};
+use support::prelude::*;
 
 const CONNECTIONS: usize = 16;
 const KEYS: usize = 100;

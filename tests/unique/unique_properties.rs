@@ -2,15 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
-
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 use unicode_normalization::UnicodeNormalization;
-use uniqueue::json::{canonical_json, parse_json};
-use uniqueue::{OnConflict, OnReentry, StateSet, Subject, UniqueKey, UniquePolicy, Until};
+
+use support::prelude::*;
 
 /// Strings of plain, composed, decomposed, odd and astral characters.
 fn text() -> impl Strategy<Value = String> {

@@ -2,11 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use serde_json::Value;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use uniqueue::json::parse_json;
-use uniqueue::{Subject, UniqueKey, UniquePolicy};
+use support::prelude::*;
 
 const VECTORS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/unique_keys.json"));
 

@@ -15,6 +15,7 @@ mod keeper;
 mod log;
 pub mod mutations;
 pub mod odd;
+pub mod prelude;
 pub mod process;
 pub mod proxy;
 mod seen;

@@ -1,14 +1,7 @@
 //! `insert_jobs`: R10 through the SQL door.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-use sqlx::Row;
-use uniqueue::{Client, JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
-use uuid::Uuid;
-
 use super::told;
-use support::{Database, counting_statements, job};
+use support::prelude::*;
 
 /// One row of the answer.
 #[derive(Debug, PartialEq)]

@@ -1,11 +1,8 @@
 //! Changing jobs and queues in SQL: the client's statements are calls of these functions, so what the tests of the
 //! client prove of them holds here. The tests here check the messages of the functions.
 
-use sqlx::Row;
-use sqlx::postgres::PgListener;
-
 use super::told;
-use support::{Database, WAIT, job};
+use support::prelude::*;
 
 #[support::test]
 async fn the_client_s_statements_are_calls_of_the_functions(database: Database) {

@@ -1,20 +1,10 @@
 //! Rust and SQL make the same text and the same key.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use serde_json::{Value, json};
-use sqlx::Row;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use tokio::task::JoinSet;
-use uniqueue::json::{canonical_json, parse_json};
-use uniqueue::{NewJob, OnConflict, Subject, UniquePolicy};
 use uniqueue_admin::Admin;
 
 use super::random::Random;
 use super::{insert, told};
-use support::{Database, soak};
+use support::prelude::*;
 
 /// How many random documents are compared. Default: 10,000, or 100,000 with `UNIQUEUE_SOAK`.
 const DOCUMENTS: &str = "UNIQUEUE_EQUAL_DOCUMENTS";

@@ -1,13 +1,7 @@
 //! `explain_unique`: what an insert would do, without doing it.
 
-use serde_json::{Value, json};
-use sqlx::{PgConnection, Row};
-use time::OffsetDateTime;
-use uniqueue::{InsertOutcome, JobId, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope};
-use uuid::Uuid;
-
 use super::{insert, told};
-use support::Database;
+use support::prelude::*;
 
 #[derive(Debug)]
 struct Explanation {

@@ -1,14 +1,7 @@
 //! `insert_job` and `release_claim`: what they do to jobs.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use uniqueue::{Job, JobId, JobRow, NewJob, OnConflict, OnReentry, UniqueKey, UniquePolicy, UniqueScope};
-use uuid::Uuid;
-
 use super::{insert, told};
-use support::{Database, eventually, job};
+use support::prelude::*;
 
 #[support::test]
 async fn a_job_has_the_defaults_of_rust(database: Database) {

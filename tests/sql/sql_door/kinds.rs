@@ -1,17 +1,7 @@
 //! `register_kind`, and what inserts by SQL take from a registered kind.
 
-use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use sqlx::Row;
-use tokio::sync::Barrier;
-use tokio::task::JoinSet;
-use uniqueue::{Job, JobFilter, JobId, JobRow, NewJob};
-use uuid::Uuid;
-
 use super::{insert, told};
-use support::{Database, soak};
+use support::prelude::*;
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "mail", queue = "mails", priority = 3, max_attempts = 5, group(tenant), limit = 2)]

@@ -12,11 +12,7 @@ mod policies;
 mod random;
 mod settings;
 
-use sqlx::Row;
-use sqlx::postgres::PgRow;
-use uuid::Uuid;
-
-use support::Database;
+use support::prelude::*;
 
 /// What `insert_job` answered.
 #[derive(Debug)]

@@ -1,10 +1,7 @@
 //! Numbers in keys: one text, or one error, in Rust and in SQL.
 
-use sqlx::Row;
-use uniqueue::json::{canonical_json, parse_json};
-
 use super::random::Random;
-use support::{Database, soak};
+use support::prelude::*;
 
 #[support::test]
 async fn a_number_has_one_text_or_one_error_in_rust_and_in_sql(database: Database) {

@@ -1,17 +1,8 @@
 //! The policy's document and its lengths of time in SQL: as strict as in Rust, and with the same words.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-use sqlx::Row;
-use time::OffsetDateTime;
-use uniqueue::period::Length;
-use uniqueue::{OnConflict, UniquePolicy};
-
 use super::random::Random;
 use super::told;
-use support::Database;
+use support::prelude::*;
 
 /// For a policy that enforces nothing.
 const NOT_UNIQUE: &str = "not unique";

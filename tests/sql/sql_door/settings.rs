@@ -1,9 +1,6 @@
 //! The functions do the same under any settings and any search path.
 
-use sqlx::postgres::PgConnection;
-use sqlx::{Connection, Row};
-
-use support::Database;
+use support::prelude::*;
 
 /// A key that depends on numbers, text, a window and a selection, its text, and what an insert
 /// and an explanation of it say.

@@ -1,12 +1,7 @@
 //! Marked fields.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use uniqueue::{Error, InsertOptions, Job, OnConflict, OnReentry, UniquePolicy, UniqueScope, Until, UpdateArgs};
-
 use super::unique;
-use support::Database;
+use support::prelude::*;
 
 /// The names of all members of that JSON, as a policy selects them.
 macro_rules! assert_selects_all_members {

@@ -1,12 +1,7 @@
 //! The options of a type.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use uniqueue::period::Length;
-use uniqueue::{InsertOptions, Job, OnConflict, UniquePolicy, UniqueScope, Update};
-
 use super::unique;
+use support::prelude::*;
 
 #[test]
 fn kind_alone_leaves_the_options_to_the_client() {

@@ -1,11 +1,7 @@
 //! The policy of a type.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use uniqueue::{Job, JobState, OnConflict, OnReentry, UniquePolicy, UniqueScope, Until};
-
 use super::unique;
+use support::prelude::*;
 
 #[test]
 fn unique_alone_is_unique_by_all_args() {

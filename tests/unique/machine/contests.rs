@@ -1,11 +1,7 @@
 //! Many contested keys at once.
 
-use std::time::{Duration, Instant};
-
-use uniqueue::{Client, NewJob, OnConflict, StateSet, UniqueKey};
-
 use super::moves::Moves;
-use support::{Database, job};
+use support::prelude::*;
 
 fn unique(key: String, states: StateSet) -> NewJob {
     job("task").unique_key(UniqueKey::raw(key).states(states))

@@ -1,23 +1,9 @@
 //! Many connections on a few keys: inserters, workers, maintenance and an operator. An observer checks the invariants
 //! all the time. At the end a real runner drains the rest.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use sqlx::Row;
-use tokio::task::JoinSet;
-use uniqueue::{
-    Error, Inserted, Job, JobState, NewJob, OnConflict, OnReentry, Outcome, RetryPolicy, Runner, RunningJob, StateSet,
-    UniqueKey,
-};
-use uuid::Uuid;
-
 use super::moves::{End, Moves};
 use super::{Random, length, seed};
-use support::{Database, eventually, job};
+use support::prelude::*;
 
 const KEYS: usize = 6;
 const QUEUES: [&str; 3] = ["a", "b", "c"];

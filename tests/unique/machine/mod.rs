@@ -9,9 +9,7 @@ mod model;
 mod modelled;
 mod moves;
 
-use std::time::Duration;
-
-use support::soak;
+use support::prelude::*;
 
 /// A small generator (splitmix64), so that a run can be repeated from its seed.
 #[derive(Clone, Debug)]

@@ -1,15 +1,9 @@
 //! One step at a time against a model: the effect of each transition on each claim.
 
-use std::time::{Duration, Instant};
-
-use sqlx::{PgConnection, Row};
-use uniqueue::{Error, JobState, NewJob, OnConflict, OnReentry, StateSet, UniqueKey};
-use uuid::Uuid;
-
 use super::modelled::Modelled;
 use super::moves::{End, Held, Moves};
 use super::{Random, length, seed};
-use support::{Database, job};
+use support::prelude::*;
 
 /// The jobs of one key.
 struct Story<'a> {

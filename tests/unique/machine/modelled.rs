@@ -1,7 +1,6 @@
 //! A job in the model.
 
-use uniqueue::{JobState, StateSet};
-use uuid::Uuid;
+use support::prelude::*;
 
 /// What the rules say about one job.
 #[derive(Clone, Debug)]

@@ -1,19 +1,13 @@
 //! The transitions, by the very statements that runners and maintenance send.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use serde_json::Value;
+use sqlx::postgres::PgArguments;
 use sqlx::postgres::types::PgInterval;
-use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::types::Json;
-use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row, SqlSafeStr, SqlStr};
-use time::OffsetDateTime;
-use uniqueue::JobState;
-use uuid::Uuid;
+use sqlx::{AssertSqlSafe, Postgres, SqlSafeStr, SqlStr};
 
-use support::{Database, wanted};
+use support::prelude::*;
+use support::wanted;
 
 /// Every statement of a client, and the moves of an operator.
 #[derive(Clone, Debug)]

@@ -4,9 +4,7 @@ mod answers;
 mod rivals;
 mod size;
 
-use uniqueue::{NewJob, OnConflict, UniqueKey, UniqueScope};
-
-use support::job;
+use support::prelude::*;
 
 fn unique(text: &str, on_conflict: OnConflict) -> NewJob {
     job("a").unique_key(UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict))

@@ -1,11 +1,6 @@
 //! R1, R2, R3, R5, R8: the holder of a key, and the cost of a duplicate.
 
-use std::time::Duration;
-
-use sqlx::{Connection, Row};
-use uniqueue::{Client, JobState, StateSet, UniqueKey, UniqueScope};
-
-use support::{Database, job};
+use support::prelude::*;
 
 fn key(text: &str) -> UniqueKey {
     UniqueKey::raw(text).scope(UniqueScope::Active)

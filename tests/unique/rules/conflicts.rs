@@ -1,15 +1,6 @@
 //! R4 and R14: the effect of a duplicate.
 
-use std::time::Duration;
-
-use std::sync::Arc;
-
-use time::OffsetDateTime;
-use tokio::sync::Notify;
-use uniqueue::{BoxError, Client, Error, JobState, OnConflict, RunningJob, UniqueKey, UniqueScope};
-
-use support::{Database, WAIT, job};
-use support::{Task, quick};
+use support::prelude::*;
 
 fn key(text: &str, on_conflict: OnConflict) -> UniqueKey {
     UniqueKey::raw(text).scope(UniqueScope::Active).on_conflict(on_conflict)

@@ -1,11 +1,6 @@
 //! An id that exists: the same insert sent again, or an error that names both jobs.
 
-use serde_json::json;
-use sqlx::Connection;
-use uniqueue::{Client, Error, JobState, NewJob, OnConflict, UniqueKey};
-use uuid::Uuid;
-
-use support::Database;
+use support::prelude::*;
 
 const ANSWERS: [OnConflict; 7] = [
     OnConflict::Ignore,

@@ -1,17 +1,6 @@
 //! R3, R9, R10: inserts of jobs whose keys are free, and of some whose keys are not.
 
-use std::future::IntoFuture;
-use std::sync::Arc;
-use std::time::Duration;
-
-use serde_json::value::RawValue;
-use sqlx::postgres::PgListener;
-use sqlx::{Connection, PgConnection};
-use tokio::sync::Barrier;
-use tokio::time::timeout;
-use uniqueue::{Client, JobState, NewJob, OnReentry, UniqueKey, UniqueScope};
-
-use support::{Database, WAIT, counting_statements, eventually, job};
+use support::prelude::*;
 
 fn unique(text: &str) -> NewJob {
     job("a").unique_key(UniqueKey::raw(text).scope(UniqueScope::Active))

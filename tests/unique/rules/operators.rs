@@ -1,11 +1,9 @@
 //! R5 and R6 on the operator's paths.
 
-use std::time::Duration;
-
-use uniqueue::{Client, JobCount, JobFilter, JobSelection, JobState, OnReentry, PeriodicJob, UniqueKey, UniqueScope};
+use uniqueue::JobSelection;
 use uniqueue_admin::Admin;
 
-use support::{Database, job};
+use support::prelude::*;
 
 #[support::test]
 async fn a_retry_afresh_gives_all_attempts_again_and_a_refused_job_stays_as_it_is(database: Database, client: &Client) {

@@ -1,15 +1,6 @@
 //! R13: no stream of updates keeps a key from its run, and a holder of another kind stays as it is.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use serde_json::json;
-use tokio::task::JoinSet;
-use uniqueue::{Client, NewJob, OnConflict, RunningJob, UniqueKey, Update};
-
-use support::{Database, WAIT};
-use support::{Task, quick};
+use support::prelude::*;
 
 fn updating(kind: &str) -> NewJob {
     NewJob::new(kind, &json!({"n": 1})).unique_key(UniqueKey::raw("k").on_conflict(OnConflict::Update))

@@ -1,14 +1,6 @@
 //! R9 and R11: uncommitted rivals, snapshots, and inserts that never answer "nothing".
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use tokio::sync::Barrier;
-use uniqueue::{Client, Error, JobFilter, OnConflict, SchemaName, UniqueKey, UniqueScope};
-
-use support::{Database, eventually, job};
+use support::prelude::*;
 
 fn key(text: &str) -> UniqueKey {
     UniqueKey::raw(text).scope(UniqueScope::Active)

@@ -1,15 +1,8 @@
 //! R12: with `run_again`, a run begins after the insert's transaction commits.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicI64;
 
-use sqlx::Row;
-use tokio::task::JoinSet;
-use uniqueue::{BoxError, Client, Error, JobState, NewJob, OnConflict, RunningJob, UniqueKey, UniqueScope};
-
-use support::{Database, WAIT, job, soak};
-use support::{Task, quick};
+use support::prelude::*;
 
 fn covering(on_conflict: OnConflict) -> NewJob {
     NewJob::from(Task { n: 1 }).unique_key(UniqueKey::raw("k").on_conflict(on_conflict))

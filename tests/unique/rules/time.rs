@@ -3,14 +3,8 @@
 
 use std::env;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use time::OffsetDateTime;
-use time::macros::datetime;
-use uniqueue::period::Length;
-use uniqueue::{Client, Inserted, JobState, NewJob, OnConflict, SchemaName, UniqueKey, UniquePolicy, UniqueScope};
-
-use support::{Database, job};
+use support::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

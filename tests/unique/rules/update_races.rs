@@ -1,17 +1,7 @@
 //! R13: `update` beside other callers and runners.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use sqlx::Row;
-use time::OffsetDateTime;
-use tokio::sync::Barrier;
-use uniqueue::{Client, Job, JobFilter, JobRow, RunningJob, UniqueKey, UniquePolicy, UniqueScope, Update};
-
 use super::updates::updating;
-use support::{Database, job, quick, soak};
+use support::prelude::*;
 
 /// A list that grows while it waits.
 #[derive(Debug, Deserialize, Job, Serialize)]

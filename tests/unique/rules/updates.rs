@@ -1,14 +1,6 @@
 //! R13: `update` changes a waiting holder in place.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-use uniqueue::period::Length;
-use uniqueue::{
-    Client, Error, InsertOutcome, JobFilter, JobState, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope, Update,
-};
-
-use support::{Database, WAIT, job};
+use support::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -1,13 +1,9 @@
 //! Faktory Pro: the page on its unique jobs.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use uniqueue::{Client, Inserted, Job, JobId, JobState, NewJob, Outcome, Result, Retention, UniquePolicy, Until};
+use uniqueue::Result;
 
 use super::{HOUR, MINUTE, Stage, claim, failure, jobs, prune, race, until};
-use support::Database;
+use support::prelude::*;
 
 /// The page's `unique_for`.
 const UNIQUE_FOR: Duration = Duration::from_secs(600);

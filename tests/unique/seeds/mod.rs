@@ -11,19 +11,10 @@ mod river;
 mod zizq_node;
 mod zizq_rust;
 
-use std::collections::BTreeSet;
-use std::future::IntoFuture;
-use std::sync::Arc;
-use std::time::Duration;
+use tokio::sync::{Mutex, mpsc};
+use uniqueue::Result;
 
-use serde_json::{Value, json};
-use tokio::sync::{Barrier, Mutex, mpsc};
-use uniqueue::{
-    Inserted, Job, JobId, JobRow, JobState, NewJob, OnConflict, OnReentry, Outcome, Result, Retention, RetryPolicy,
-    Runner, RunnerHandle, RunningJob, StateSet, Subject, UniqueKey, UniquePolicy, UniqueScope, Until,
-};
-
-use support::{Database, WAIT, eventually, job};
+use support::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -5,11 +5,10 @@ mod examples;
 mod policy;
 mod states;
 
-use serde_json::{Value, json};
-use uniqueue::{Inserted, NewJob, Result, UniquePolicy};
+use uniqueue::Result;
 
 use super::jobs;
-use support::Database;
+use support::prelude::*;
 
 /// Reads a job as an OJS client sends it, as a front door would.
 fn enqueue(document: &Value) -> Result<NewJob> {

@@ -4,15 +4,8 @@ mod edges;
 mod properties;
 mod states;
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use time::macros::datetime;
-use uniqueue::{InsertOptions, Job, NewJob, UniquePolicy};
-
 use super::DAY;
-use support::{Database, WAIT};
+use support::prelude::*;
 
 /// The page's args, with options that every insert of the type inherits.
 #[derive(Deserialize, Serialize)]

@@ -1,11 +1,7 @@
 //! Zizq's Node client: the page on its unique jobs.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use uniqueue::{Job, JobState, NewJob, Outcome, Retention, UniqueKey, UniqueScope};
-
 use super::{HOUR, Stage, failure, jobs, prune, race, until};
-use support::{Database, job};
+use support::prelude::*;
 
 const EMAIL: &str = "send_email:welcome:42";
 

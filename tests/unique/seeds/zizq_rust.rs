@@ -1,13 +1,7 @@
 //! Zizq's Rust client: the page on its unique jobs.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use uniqueue::{Job, JobState, NewJob, Outcome, Retention, UniqueKey, UniqueScope};
-
 use super::{HOUR, Stage, jobs, prune, race, until};
-use support::{Database, job};
+use support::prelude::*;
 
 #[derive(Deserialize, Job, Serialize)]
 #[job(kind = "rebuild_index")]

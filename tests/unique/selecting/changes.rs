@@ -1,14 +1,8 @@
 //! Changes by a filter.
-use std::time::Duration;
 
-use serde_json::json;
-use sqlx::Row;
-use sqlx::postgres::PgPoolOptions;
-use time::OffsetDateTime;
-use uniqueue::{Client, JobFilter, JobId, JobState, SchemaName, UniqueKey};
 use uniqueue_admin::Admin;
 
-use support::{Database, WAIT, eventually, job};
+use support::prelude::*;
 
 /// Locks a job until the transaction ends.
 async fn lock(database: &Database, id: JobId, how: &str) -> sqlx::Transaction<'static, sqlx::Postgres> {

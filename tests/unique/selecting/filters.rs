@@ -1,14 +1,6 @@
 //! The jobs that a filter finds.
 
-use std::time::Duration;
-
-use serde_json::json;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use time::macros::datetime;
-use uniqueue::{Client, Error, JobCount, JobFilter, JobId, JobState, NewJob, UniqueKey};
-
-use support::{Database, job};
+use support::prelude::*;
 
 async fn matching(database: &Database, filter: JobFilter) -> Vec<JobId> {
     let count = database.client.count_jobs(filter.clone(), 1_000).await.unwrap();

@@ -1,13 +1,9 @@
 //! Each insert gets its own answer.
 
-use std::time::Duration;
-
-use serde_json::json;
-use tokio::time::timeout;
-use uniqueue::{Client, Error, JobState, NewJob, OnConflict, Result, UniqueKey, UniqueScope, Update};
+use uniqueue::Result;
 
 use super::{at_once, keyed};
-use support::{Database, WAIT, counting_statements, eventually, job};
+use support::prelude::*;
 
 #[support::test]
 async fn many_inserts_at_once_take_a_statement_or_two_and_each_gets_its_own_answer(database: Database) {

@@ -1,16 +1,10 @@
 //! Runtimes that end, callers that give up, and connections that fail.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use tokio::task::JoinSet;
-use tokio::time::timeout;
-use uniqueue::{Client, Error, Result};
+use uniqueue::Result;
 
 use super::{at_once, keyed};
+use support::prelude::*;
 use support::proxy::Proxy;
-use support::{Database, WAIT, job};
 
 #[tokio::test]
 async fn an_insert_outlives_the_runtime_that_was_to_send_it() {

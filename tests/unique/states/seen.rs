@@ -1,10 +1,7 @@
 //! The effects of transitions, in the words of the page's table.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-use uniqueue::JobRow;
-
 use super::HOUR;
+use support::prelude::*;
 
 /// What a transition did to one job.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

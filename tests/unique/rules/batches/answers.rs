@@ -1,13 +1,7 @@
 //! The answers of a batch.
 
-use std::future::IntoFuture;
-use std::time::Duration;
-
-use tokio::time::timeout;
-use uniqueue::{Client, JobState, NewJob, OnConflict, UniqueKey};
-
 use super::unique;
-use support::{Database, WAIT, job};
+use support::prelude::*;
 
 #[support::test]
 async fn r10_results_come_in_input_order_one_per_input(database: Database, client: &Client) {

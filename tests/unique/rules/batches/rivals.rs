@@ -1,12 +1,7 @@
 //! Batches beside open transactions and other batches.
 
-use std::future::IntoFuture;
-use std::time::Duration;
-
-use uniqueue::{Client, JobState, NewJob, OnConflict, UniqueKey, UniqueScope};
-
 use super::unique;
-use support::{Database, WAIT, job};
+use support::prelude::*;
 
 /// A job that claims its key for so long, and replaces the holder.
 fn replacing(period: Duration) -> NewJob {

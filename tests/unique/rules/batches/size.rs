@@ -1,16 +1,7 @@
 //! Batches of any size, and ids in them.
 
-use std::future::IntoFuture;
-use std::time::Instant;
-
-use serde_json::json;
-use sqlx::Connection;
-use tokio::time::timeout;
-use uniqueue::{Client, Error, JobId, NewJob, OnConflict, UniqueKey, UniqueScope, Update};
-use uuid::Uuid;
-
 use super::unique;
-use support::{Database, WAIT, counting_statements, job};
+use support::prelude::*;
 
 #[support::test]
 async fn r10_an_insert_sent_again_with_its_id_is_recognised(database: Database, client: &Client) {

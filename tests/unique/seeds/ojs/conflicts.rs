@@ -1,12 +1,10 @@
 //! Duplicates, by `on_conflict`.
 
-use serde_json::{Value, json};
-use time::macros::datetime;
-use uniqueue::{Inserted, JobState, NewJob, Rejection, UniquePolicy, UniqueScope};
+use uniqueue::Rejection;
 
 use super::{email, enqueue, insert};
 use crate::seeds::{DAY, jobs, race};
-use support::Database;
+use support::prelude::*;
 
 /// OJS's name of a state.
 fn ojs_state(state: JobState) -> &'static str {

@@ -1,10 +1,8 @@
 //! The examples of the page.
 
-use serde_json::json;
-
 use super::insert;
 use crate::seeds::MINUTE;
-use support::Database;
+use support::prelude::*;
 
 /// One daily report at a time.
 #[support::test]

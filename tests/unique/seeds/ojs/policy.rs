@@ -1,12 +1,8 @@
 //! The policy, its dimensions and the canonical form.
 
-use serde_json::{Value, json};
-use uniqueue::json::canonical_json;
-use uniqueue::{NewJob, Subject, UniquePolicy};
-
 use super::{email, insert, refused};
 use crate::seeds::{HOUR, jobs};
-use support::Database;
+use support::prelude::*;
 
 /// A job with a policy is checked against those in place before it is inserted.
 #[support::test]

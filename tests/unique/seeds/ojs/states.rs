@@ -1,11 +1,8 @@
 //! States, periods and the strength of the promise.
 
-use serde_json::json;
-use uniqueue::{Job, JobState, NewJob, Outcome, Retention, UniquePolicy, UniqueScope};
-
 use super::{email, enqueue, insert};
 use crate::seeds::{DAY, HOUR, MINUTE, Stage, failure, prune, quick, race, until};
-use support::Database;
+use support::prelude::*;
 
 #[derive(serde::Deserialize, serde::Serialize, Job)]
 #[job(kind = "email.send")]

@@ -1,14 +1,8 @@
 //! The hard edges of the client.
 
-use std::time::Duration;
-
-use serde_json::json;
-use time::macros::datetime;
-use uniqueue::{JobState, NewJob, Outcome, RunningJob, UniqueKey, UniquePolicy, UniqueScope};
-
 use super::{ReconcileAccount, database_early_in, is_duplicate, reconcile};
 use crate::seeds::{DAY, MINUTE, Stage, jobs, quick, until};
-use support::{Database, job};
+use support::prelude::*;
 
 /// River: the same key twice in one bulk insert is an error that ends the transaction.
 #[tokio::test]

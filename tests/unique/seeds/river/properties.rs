@@ -1,14 +1,8 @@
 //! The properties that make two jobs the same.
 
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use time::OffsetDateTime;
-use time::macros::datetime;
-use uniqueue::{InsertOptions, Job, NewJob, UniquePolicy, UniqueScope};
-
 use super::{ReconcileAccount, database_early_in, is_duplicate, reconcile};
 use crate::seeds::{DAY, HOUR, MINUTE, claim, jobs, race};
-use support::{Database, job};
+use support::prelude::*;
 
 /// Only one exists for a given set of properties, however many try at once.
 #[tokio::test]

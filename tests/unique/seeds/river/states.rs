@@ -1,17 +1,8 @@
 //! The states in which a job is unique, and how it is enforced.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use serde_json::{Value, json};
-use uniqueue::{
-    BoxError, JobState, NewJob, OnReentry, Outcome, Retention, RunningJob, StateSet, UniqueKey, UniquePolicy,
-    UniqueScope,
-};
-
 use super::{ReconcileAccount, database_early_in, reconcile};
 use crate::seeds::{DAY, HOUR, Stage, failure, jobs, prune, quick, until};
-use support::Database;
+use support::prelude::*;
 
 /// The default is all states but cancelled and discarded.
 #[tokio::test]
