@@ -4,21 +4,11 @@
 //!
 //! `UNIQUEUE_GRAPHS` sets the number of graphs. 20,000 take about ten minutes. `UNIQUEUE_GRAPHS_SEED` repeats the choices.
 
-use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
-
-use sqlx::PgPool;
 use tokio::time::sleep;
-use uniqueue::{Client, Error, JobId, NewJob, OnConflict, UniqueKey, UniqueScope, Update};
 
 use crate::chaos::verdict::observe;
-use support::cluster::Cluster;
-use support::dice::Dice;
-use support::process::{Order, RunnerProcess, application_pool};
-use support::work::{Deed, Work};
-use support::{eventually, soak};
+use support::prelude::*;
+use support::process::application_pool;
 
 /// Logs each release and each start of a child, and whether its parents allowed it then; each end of a job, and whether
 /// another job replaced it; and each job that an operator cancelled.

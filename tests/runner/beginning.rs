@@ -1,17 +1,9 @@
 //! The start of jobs: one task starts many in a row, and no job delays another.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
-use uniqueue::{Job, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy, UniqueScope};
 
-use super::{Task, quick, until};
-use support::{Database, WAIT, eventually};
+use super::until;
+use support::prelude::*;
 
 /// Works as many jobs as there are slots, each of which blocks its thread until all of them are there. Answers how
 /// long the first waited for the last.

@@ -1,13 +1,6 @@
 //! Events of jobs whose workers complete them in transactions of their own.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::sync::Notify;
-use uniqueue::{BoxError, Events, Happened, JobId, JobState, NewJob, RunningJob};
-
-use super::{Task, quick};
-use support::{Database, WAIT};
+use support::prelude::*;
 
 /// What is told of a job's end.
 async fn end(events: &mut Events, id: JobId) -> Happened {

@@ -1,15 +1,7 @@
 //! A running job that is taken away: its worker is cancelled, and no other.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
-
-use tokio::sync::{Notify, mpsc};
-use tokio::time::timeout;
-use uniqueue::{BoxError, JobId, JobState, Retention, Runner, RunningJob, Worker};
-
-use super::{Task, quick, until};
-use support::{Database, WAIT, eventually};
+use super::until;
+use support::prelude::*;
 
 /// No heartbeat comes while a test runs.
 const HOUR: Duration = Duration::from_secs(3600);

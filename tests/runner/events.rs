@@ -1,17 +1,10 @@
 //! Events: their content and their time. A slow subscriber delays neither inserts nor work.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::sync::Notify;
-use uniqueue::{
-    BoxError, Client, Event, Events, Happened, JobId, JobState, OnConflict, OnReentry, Outcome, PeriodicJob,
-    RunningJob, UniqueKey,
-};
+use uniqueue::Event;
 
 use super::stopping::endless;
-use super::{Task, quick, until};
-use support::{Database, WAIT, held_up, job};
+use super::until;
+use support::prelude::*;
 
 async fn next(events: &mut Events) -> Event {
     tokio::time::timeout(WAIT, events.recv()).await.expect("an event in time").expect("an open bus")

@@ -2,15 +2,11 @@
 
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use serde_json::json;
-use uniqueue::{BoxError, JobState, Outcome, Permanent, RetryPolicy, RunningJob, StopReason, Worker, WorkerOptions};
+use uniqueue::Permanent;
 
-use super::{Task, quick, until};
-use support::{Database, eventually};
+use super::until;
+use support::prelude::*;
 
 const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(3600);

@@ -1,15 +1,7 @@
 //! A result counts only for the run that made it, and effects commit with their completion.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
-
-use tokio::sync::{Notify, Semaphore, mpsc};
-use uniqueue::{BoxError, Client, Error, JobState, Outcome, Retention, Runner, RunningJob, StopReason};
-
-use super::{Task, quick, until};
-use support::{Database, WAIT, eventually};
+use super::until;
+use support::prelude::*;
 
 #[support::test]
 async fn effects_and_completion_commit_together(database: Database) {

@@ -1,15 +1,7 @@
 //! The grace period of running work after a stop.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
-
-use sqlx::postgres::PgListener;
-use tokio::sync::Notify;
-use uniqueue::{JobState, Outcome, Runner, RunningJob, StopReason};
-
-use super::{Task, quick, until};
-use support::{Database, WAIT};
+use super::until;
+use support::prelude::*;
 
 /// A grace that no test waits for.
 const LONG: Duration = Duration::from_secs(3600);

@@ -1,14 +1,7 @@
 //! A runner has two connections of its own, and a failure of the listening connection does not cost its lease.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use tokio::sync::{Semaphore, mpsc};
-use uniqueue::{Client, JobState, Retention, Runner, RunningJob, SchemaName};
-
-use super::{Task, quick, until};
-use support::{Database, WAIT, eventually};
+use super::until;
+use support::prelude::*;
 
 /// The sessions of [`named`] clients.
 const NAMED: &str = "FROM pg_stat_activity WHERE application_name = 'named' AND datname = current_database()";

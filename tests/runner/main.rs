@@ -33,9 +33,7 @@ mod unanswered;
 mod unreadable;
 mod waking;
 
-use uniqueue::{JobId, JobRow, JobState};
-
-use support::{Database, Task, eventually, quick};
+use support::prelude::*;
 
 /// Waits until a job is in a state.
 async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {

@@ -1,16 +1,9 @@
 //! Metrics: their names, their labels and their values.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use tokio::sync::Notify;
-use uniqueue::{Client, Outcome, RunningJob, UniqueKey, metrics};
-use uniqueue_admin::Admin;
+use uniqueue::metrics;
 
-use super::{Task, quick};
-use support::{Database, WAIT, eventually, job};
+use support::prelude::*;
 
 /// What a recorder was told so far. Its snapshots take values out, so they are added up here.
 struct Tally {

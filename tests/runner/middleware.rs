@@ -1,13 +1,9 @@
 //! Middleware around the work: it sees every attempt and can change the outcome.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use uniqueue::{AnyJob, Middleware, Next};
 
-use tokio::sync::Notify;
-use uniqueue::{AnyJob, BoxError, Job, JobState, Middleware, Next, Outcome, RunningJob};
-
-use super::{Task, quick, until};
-use support::{Database, WAIT};
+use super::until;
+use support::prelude::*;
 
 type Log = Arc<Mutex<Vec<String>>>;
 

@@ -1,17 +1,11 @@
 //! Failures that a runner survives: odd rows, panics, a pool of one connection, a database that stops.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
-use std::time::{Duration, Instant};
 
-use sqlx::postgres::PgPoolOptions;
-use tokio::sync::Notify;
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, JobState, NewJob, RunningJob, UniqueKey};
 
-use super::{Task, quick, until};
-use support::{Database, WAIT, eventually, held_up, job, until_sent};
+use super::until;
+use support::prelude::*;
 
 #[support::test]
 async fn r6_a_row_that_cannot_be_read_stops_no_other_job(database: Database) {

@@ -1,18 +1,9 @@
 //! The outcomes that a worker can return, and their effect on the job. Workers read typed state from their job.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use uniqueue::{AnyJob, Middleware, Needs, Next};
 
-use serde_json::json;
-use tokio::sync::Semaphore;
-use uniqueue::{
-    AnyJob, BoxError, Error, JobState, Middleware, Needs, NewJob, Next, Outcome, RetryPolicy, Runner, RunningJob,
-    Worker,
-};
-
-use super::{Task, quick, until};
-use support::{Database, WAIT, statements_of};
+use super::until;
+use support::prelude::*;
 
 #[tokio::test]
 async fn a_function_and_a_type_can_be_workers() {

@@ -2,13 +2,11 @@
 
 use std::error::Error;
 use std::fmt;
-use std::time::Duration;
 
-use time::OffsetDateTime;
-use uniqueue::{BoxError, JobRow, JobState, Outcome, Permanent, RetryPolicy, Runner, RunningJob, Worker};
+use uniqueue::Permanent;
 
-use super::{Task, until};
-use support::{Database, eventually};
+use super::until;
+use support::prelude::*;
 
 const LONG: Duration = Duration::from_secs(3600);
 

@@ -1,16 +1,9 @@
 //! Small pools and exhausted pools block neither the runner nor its maintenance.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use sqlx::postgres::PgPoolOptions;
-use sqlx::{PgPool, Row};
 use tokio::task::JoinHandle;
-use uniqueue::{BoxError, Client, JobState, NewJob, Outcome, Retention, Runner, RunningJob};
 
-use super::{Task, quick, until};
-use support::{Database, WAIT, eventually};
+use super::until;
+use support::prelude::*;
 
 /// So long that a heartbeat can be seconds late on a busy machine, and still be in time.
 const LEASE: Duration = Duration::from_secs(5);

@@ -1,15 +1,9 @@
 //! The progress that jobs report.
 
-use std::sync::Arc;
-use std::time::Duration;
+use uniqueue::Progress;
 
-use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection};
-use tokio::sync::{Notify, Semaphore};
-use uniqueue::{BoxError, JobId, JobState, Progress, RunningJob};
-
-use super::{Task, quick, until};
-use support::{Database, eventually, job};
+use super::until;
+use support::prelude::*;
 
 /// Waits until a job's stored progress is this.
 async fn until_progress(database: &Database, id: JobId, progress: &Value) {

@@ -2,14 +2,11 @@
 //! stops. A stop does not wait for that without a limit.
 //! A runner leaves a server that has become read-only for another one.
 
-use std::time::{Duration, Instant};
-
 use sqlx::{Postgres, Transaction};
-use uniqueue::{JobId, JobState, Runner, RunnerHandle, RunningJob};
 
 use super::line::named;
-use super::{Task, quick, until};
-use support::{Database, WAIT, eventually};
+use super::until;
+use support::prelude::*;
 
 /// The fetches that wait for the table of queues.
 const HANGING: &str = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)

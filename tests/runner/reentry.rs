@@ -1,13 +1,7 @@
 //! R5 and R6 on the runner's paths: a job gives its claim up, and takes it back.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::sync::Notify;
-use uniqueue::{JobState, OnReentry, Outcome, RunningJob, UniqueKey, UniqueScope};
-
-use super::{Task, quick, until};
-use support::{Database, WAIT, job};
+use super::until;
+use support::prelude::*;
 
 /// A worker that fails when told to.
 fn failing(fail: Arc<Notify>, started: Arc<Notify>) -> impl uniqueue::Worker<Task> {

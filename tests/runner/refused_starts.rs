@@ -1,15 +1,11 @@
 //! Jobs whose start the database refuses, for whatever reason, and queues whose fetch fails.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixStream};
-use uniqueue::{Client, NewJob, Runner, RunnerHandle, RunningJob, SchemaName};
 
-use super::Task;
-use support::{Database, eventually};
+use support::prelude::*;
 
 const LEFT: &str = "SELECT string_agg(state || ' ' || attempt, ', ') FROM {schema}.job WHERE state <> 'completed'";
 

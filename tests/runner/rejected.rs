@@ -1,15 +1,7 @@
 //! Results that the database rejects.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
-use tokio::sync::Semaphore;
-use uniqueue::{Happened, JobState, Outcome, Retention, RetryPolicy, Runner, RunnerHandle, RunningJob};
-
-use super::{Task, until};
-use support::{Database, WAIT, eventually};
+use super::until;
+use support::prelude::*;
 
 /// A trigger of the application: jobs that it is `about` cannot end.
 async fn refuse(database: &Database, about: &str, code: &str) {

@@ -1,18 +1,8 @@
 //! Fetches past many jobs that cannot run.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use sqlx::PgConnection;
-use time::OffsetDateTime;
-use tokio::sync::mpsc;
-use uniqueue::{
-    BoxError, Client, Job, JobState, NewJob, Outcome, Runner, RunnerHandle, RunningJob, UniqueKey, UniquePolicy,
-};
-
-use super::{Task, quick, until, until_idle};
-use support::{Database, WAIT, wanted};
+use super::{until, until_idle};
+use support::prelude::*;
+use support::wanted;
 
 /// A runner of tasks in a queue with so many jobs of another kind at its head that a walk past them is dear.
 async fn past_many(client: &Client, database: &Database) -> (RunnerHandle, mpsc::UnboundedReceiver<u32>) {

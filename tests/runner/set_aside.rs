@@ -1,16 +1,11 @@
 //! Results set aside after a lock timeout: they do not delay other results, and delay each other only for a moment.
 //! A statement that times out in the client ends in the server as well.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use sqlx::{Postgres, Transaction};
-use tokio::sync::Semaphore;
-use uniqueue::{JobState, Runner, RunnerHandle, RunningJob};
 
 use super::line::{connections, named};
-use super::{Task, quick, until};
-use support::Database;
+use super::until;
+use support::prelude::*;
 
 const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
 

@@ -1,12 +1,7 @@
 //! The settings of a runner, and what its start checks.
 
-use std::time::{Duration, Instant};
-
-use serde::{Deserialize, Serialize};
-use uniqueue::{Client, Job, JobState, Retention, Runner, RunningJob, WorkerOptions};
-
-use super::{Task, quick, until};
-use support::{Database, WAIT, eventually, until_sent};
+use super::until;
+use support::prelude::*;
 
 #[tokio::test]
 async fn settings_longer_than_any_clock_goes_are_a_hundred_years() {

@@ -3,16 +3,14 @@
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Duration;
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
-use uniqueue::{Client, JobState, Runner, RunningJob, SchemaName, shutdown_signal};
+use uniqueue::shutdown_signal;
 
-use super::Task;
-use support::Database;
+use support::prelude::*;
 
 /// Names the schema and the URL for the process.
 const ORDER: &str = "UNIQUEUE_TEST_SIGNALS";

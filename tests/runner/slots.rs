@@ -1,17 +1,6 @@
 //! Slots: how many jobs of a queue run, and how many are fetched ahead.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use tokio::sync::{Notify, Semaphore, mpsc};
-use tokio::time::timeout;
-use uniqueue::{Client, Error, NewJob, Runner, RunnerHandle, RunningJob};
-use uuid::Uuid;
-
-use super::Task;
-use support::{Database, WAIT, eventually};
+use support::prelude::*;
 
 const JOBS: i64 = 3_000;
 

@@ -1,15 +1,8 @@
 //! Graceful stops and hard stops.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
-
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore};
-use uniqueue::{JobState, NewJob, Runner, RunningJob};
 
-use super::{Task, quick};
-use support::{Database, WAIT, eventually, held_up};
+use support::prelude::*;
 
 /// Work that says that it began, and never ends.
 pub(super) fn endless() -> (impl uniqueue::Worker<Task> + Clone, Arc<Notify>) {

@@ -1,14 +1,6 @@
 //! Suspects: jobs whose runner died while it had them are fetched few at a time, and alone after their second crash.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::sync::{Semaphore, mpsc};
-use tokio::time::timeout;
-use uniqueue::{RunnerHandle, RunningJob};
-
-use super::{Task, quick};
-use support::{Database, WAIT};
+use support::prelude::*;
 
 /// The started jobs, and the permission to end.
 struct Jobs {

@@ -1,14 +1,11 @@
 //! The span of an attempt, and the trace it is in.
 
-use std::time::Duration;
-
 use opentelemetry::trace::{SpanKind, Status};
-use serde_json::Value;
 use tracing::Instrument;
-use uniqueue::{BoxError, JobState, NewJob, Outcome, RunningJob, UniquePolicy};
 
-use super::{Task, quick, until};
-use support::{Database, Trace, attribute, eventually};
+use super::until;
+use support::prelude::*;
+use support::{Trace, attribute};
 
 /// Waits until this many spans of the name have ended in the trace.
 async fn ended(trace: &Trace, name: &str, wanted: usize) -> Vec<opentelemetry_sdk::trace::SpanData> {

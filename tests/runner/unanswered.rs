@@ -1,17 +1,9 @@
 //! Queries about results that the database does not answer delay other results only for a moment.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use sqlx::postgres::PgPoolOptions;
 use sqlx::{Postgres, Transaction};
-use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
-use uniqueue::{BoxError, Client, Events, Happened, JobId, Retention, Runner, RunnerHandle, RunningJob};
 
-use super::Task;
-use support::proxy::Proxy;
-use support::{Database, WAIT, eventually};
+use support::prelude::*;
 
 /// The server ends what takes nearly so long.
 const LEASE: Duration = Duration::from_secs(12);

@@ -1,11 +1,6 @@
 //! Jobs that no fetch can return.
 
-use std::time::Duration;
-
-use uniqueue::{Client, JobState, Runner, RunningJob};
-
-use super::Task;
-use support::{Database, WAIT, eventually, soak, until_sent};
+use support::prelude::*;
 
 #[support::test]
 async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other(database: Database, client: &Client) {

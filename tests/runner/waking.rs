@@ -1,14 +1,7 @@
 //! The start of jobs: wake-ups, polling, order, schedules, and kinds without a worker.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use tokio::sync::mpsc;
-use uniqueue::{Client, JobState, Runner, RunnerHandle, RunningJob};
-
-use super::{Task, quick, until, until_idle};
-use support::{Database, WAIT, job};
+use super::{until, until_idle};
+use support::prelude::*;
 
 fn reporting(sender: mpsc::UnboundedSender<u32>) -> impl uniqueue::Worker<Task> {
     move |job: RunningJob<Task>| {

@@ -1,15 +1,8 @@
 //! Batch workers: one call for several jobs, each with an outcome of its own.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use uniqueue::{Batching, JobError};
 
-use tokio::sync::Notify;
-use uniqueue::{
-    Batching, BoxError, JobError, JobState, NewJob, Outcome, RetryPolicy, Runner, RunningJob, WorkerOptions,
-};
-
-use support::{Database, Task, WAIT, quick};
+use support::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -1,16 +1,10 @@
 //! Errors of attempts with a code, a type and details.
 
 use std::fmt;
-use std::time::Duration;
 
-use serde_json::{Value, json};
-use sqlx::Row;
-use uniqueue::{
-    AttemptError, BoxError, Client, JobError, JobFilter, JobId, JobRow, JobState, NewJob, Outcome, RunningJob,
-};
-use uniqueue_admin::Admin;
+use uniqueue::{AttemptError, JobError};
 
-use support::{Database, Task, job, quick};
+use support::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,15 +1,10 @@
 //! History: what is counted, that each count is written once, and how long it is kept.
 
-use std::time::Duration;
-
-use sqlx::Connection;
-use tokio::task::JoinSet;
-use uniqueue::{Client, HistoryCounts, Job, Outcome, RunningJob, SchemaName, UniqueKey};
-use uniqueue_admin::{Admin, History};
+use uniqueue::HistoryCounts;
+use uniqueue_admin::History;
 
 use super::remote::Remote;
-use support::proxy::{Fault, Proxy};
-use support::{Database, Task, WAIT, eventually, job, quick};
+use support::prelude::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -1,20 +1,8 @@
 //! Registered kinds: by runners at their start and by clients, and what a deployment of another definition does.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use uniqueue_admin::{KindCache, PeriodicChange};
 
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use tokio::task::JoinSet;
-use uniqueue::{
-    Client, InsertOptions, Job, JobFilter, JobState, NewJob, OnConflict, PeriodicJob, RetryPolicy, Runner,
-    RunnerHandle, RunningJob, SchemaName, UniquePolicy, UniqueScope, WorkerOptions,
-};
-use uniqueue_admin::{Admin, KindCache, PeriodicChange};
-
-use support::{Database, WAIT, counting_statements, eventually, job, quick};
+use support::prelude::*;
 
 /// The first version of a kind.
 #[derive(Debug, Deserialize, Job, Serialize)]

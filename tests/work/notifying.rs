@@ -1,16 +1,10 @@
 //! A COMMIT that notifies waits for other such commits, since NOTIFY takes a lock of the whole database. The lock
 //! timeouts for rows and keys must not apply to that wait: a timeout there would undo finished work and repeat it.
 
-use std::future::IntoFuture;
-use std::time::Duration;
-
-use sqlx::postgres::PgPoolOptions;
-use sqlx::{Connection, Row};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, JobFilter, JobState, UniqueKey};
 
-use support::{Database, WAIT, eventually, job, statements_of};
+use support::prelude::*;
 
 const IDLE: &str = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
     VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour', true)";

@@ -1,16 +1,8 @@
 //! R19: waiting for the result of a job.
 
-use std::time::Duration;
+use uniqueue::{Keep, Waited};
 
-use serde::{Deserialize, Serialize};
-use uniqueue::{
-    BoxError, Client, Error, Job, JobId, JobState, Keep, NewJob, OnConflict, Outcome, QueueChanges, Retention, Runner,
-    RunningJob, UniqueKey, UniquePolicy, Waited,
-};
-use uuid::Uuid;
-
-use support::quick;
-use support::{Database, WAIT, eventually, statements_of};
+use support::prelude::*;
 
 #[derive(Deserialize, Job, Serialize)]
 #[job(kind = "double")]

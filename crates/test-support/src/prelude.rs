@@ -16,16 +16,25 @@ pub use sqlx::{Connection, PgConnection, PgPool, Row};
 pub use time::OffsetDateTime;
 pub use time::format_description::well_known::Rfc3339;
 pub use time::macros::datetime;
-pub use tokio::sync::{Barrier, Notify};
+pub use tokio::sync::{Barrier, Notify, Semaphore, mpsc};
 pub use tokio::task::JoinSet;
 pub use tokio::time::timeout;
 pub use uniqueue::json::{canonical_json, parse_json};
 pub use uniqueue::period::Length;
 pub use uniqueue::{
-    BoxError, Client, Error, InsertOptions, InsertOutcome, Inserted, Job, JobCount, JobFilter, JobId, JobRow, JobState,
-    NewJob, OnConflict, OnReentry, Outcome, PeriodicJob, QueueChanges, Retention, RetryPolicy, Runner, RunnerHandle,
-    RunningJob, SchemaName, StateSet, Subject, UniqueKey, UniquePolicy, UniqueScope, Until, Update, UpdateArgs,
+    BoxError, Client, Error, Events, Happened, InsertOptions, InsertOutcome, Inserted, Job, JobCount, JobFilter, JobId,
+    JobRow, JobState, NewJob, OnConflict, OnReentry, Outcome, PeriodicJob, PlaceAddress, PlaceMap, Places,
+    QueueChanges, Rate, Retention, RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName, StateSet, StopReason,
+    Subject, UniqueKey, UniquePolicy, UniqueScope, Until, Update, UpdateArgs, Worker, WorkerOptions,
 };
+pub use uniqueue_admin::Admin;
 pub use uuid::Uuid;
 
-pub use crate::{Database, Task, WAIT, counting_statements, eventually, job, quick, soak};
+pub use crate::cluster::Cluster;
+pub use crate::dice::Dice;
+pub use crate::process::{Order, RunnerProcess};
+pub use crate::proxy::{Fault, Proxy};
+pub use crate::work::{Deed, Work};
+pub use crate::{
+    Database, Task, WAIT, counting_statements, eventually, held_up, job, quick, soak, statements_of, until_sent,
+};

@@ -1,15 +1,8 @@
 //! Dead runners: the time until their jobs run elsewhere, the late results of a runner with a lost lease, and orderly
 //! stops.
-use std::time::{Duration, Instant};
 
-use sqlx::Row;
-use uniqueue::{JobId, JobRow, JobState, NewJob, RunningJob};
-
-use support::process::{Order, RunnerProcess};
-use support::proxy::Proxy;
-use support::quick;
-use support::work::{Deed, UNTIL_GO, Work};
-use support::{Database, eventually};
+use support::prelude::*;
+use support::work::UNTIL_GO;
 
 const LEASE: Duration = Duration::from_secs(2);
 

@@ -1,16 +1,8 @@
 //! The tasks that insert and cancel jobs, through connections that break.
 
-use std::future::IntoFuture;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
 use tokio::sync::watch;
-use tokio::time::timeout;
-use uniqueue::{Client, Error, Inserted, JobId, NewJob, UniqueKey, UniqueScope};
 
-use support::dice::Dice;
-use support::work::{Deed, Work};
+use support::prelude::*;
 
 /// How long an answer is waited for, before the same is sent again over another connection.
 pub const ANSWER: Duration = Duration::from_secs(3);

@@ -9,19 +9,12 @@ mod poison;
 mod torment;
 pub(crate) mod verdict;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
-
 use tokio::sync::watch;
-use uniqueue::Client;
 
 use self::insert::Ledger;
 use self::torment::{CALM, Tormentor};
-use support::cluster::Cluster;
-use support::dice::Dice;
+use support::prelude::*;
 use support::process::application_pool;
-use support::soak;
 
 const INSERTERS: usize = 4;
 

@@ -1,12 +1,7 @@
 //! Poison: jobs that kill their process. They are discarded, and their neighbours are not.
 
-use std::time::{Duration, Instant};
-
-use uniqueue::NewJob;
-
-use support::process::{Order, RunnerProcess};
-use support::work::{Deed, UNTIL_GO, Work};
-use support::{Database, WAIT, eventually, soak};
+use support::prelude::*;
+use support::work::UNTIL_GO;
 
 const LEASE: Duration = Duration::from_secs(1);
 

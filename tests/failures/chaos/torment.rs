@@ -1,13 +1,10 @@
 //! The faults: in the runners, in the database, and in the connections between them.
 
 use std::fmt;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
-use support::cluster::Cluster;
-use support::dice::Dice;
-use support::process::{Order, RunnerProcess};
+use support::prelude::*;
 
 #[derive(Clone, Copy)]
 enum Torment {

@@ -1,15 +1,10 @@
 //! The outcome of every job, by the database's record.
 
 use std::fmt::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
-use sqlx::{PgPool, Row};
-use uniqueue::JobId;
 
 use super::insert::{ANSWER, Ledger};
 use super::torment::Tormentor;
+use support::prelude::*;
 
 /// What must be nothing, each with the query that counts it.
 const CRIMES: [(&str, &str); 11] = [

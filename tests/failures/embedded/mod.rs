@@ -1,6 +1,7 @@
 //! The embedded server: found, started, reached, stopped, and ended when its owner ends in any way.
 
 mod orphans;
+
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::num::NonZeroU16;
@@ -8,13 +9,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 use std::{env, fs, thread};
 
-use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::{Durability, Postgres, find_or_start};
 
-use support::eventually;
+use support::prelude::*;
 
 /// Says in a child process what to do; see [`owner_process`].
 const ORDER: &str = "UNIQUEUE_TEST_EMBEDDED";

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Owner, Scratch, open_to_all, runs};
-use support::{WAIT, eventually};
+use support::prelude::*;
 
 /// A server that hears INT and QUIT only a while after its start, as on a busy machine: until then it ignores them, as
 /// every background command of a shell does.

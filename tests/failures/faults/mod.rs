@@ -5,18 +5,9 @@ mod pool;
 mod remade;
 mod runner;
 
-use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use sqlx::postgres::PgPoolOptions;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
-use uniqueue::{Client, Runner, RunningJob};
 
-use support::proxy::{Fault, Proxy};
-use support::{Database, Task, WAIT, eventually};
+use support::prelude::*;
 
 const FAULTS: [Fault; 6] =
     [Fault::Cut, Fault::Reset, Fault::Frozen, Fault::FrozenOneWay, Fault::HalfClosed, Fault::Slow];

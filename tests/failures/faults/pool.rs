@@ -1,15 +1,7 @@
 //! The connections of the application's pool: queries of workers, inserts, and the look-ups of a start.
 
-use std::future::IntoFuture;
-use std::time::{Duration, Instant};
-
-use sqlx::postgres::PgPoolOptions;
-use tokio::time::timeout;
-use uniqueue::{BoxError, Client, RetryPolicy, Runner, RunningJob, WorkerOptions};
-
-use super::{Cell, LEASE, Task, each, struck};
-use support::proxy::{Fault, Proxy};
-use support::{Database, WAIT, eventually};
+use super::{Cell, LEASE, each, struck};
+use support::prelude::*;
 
 /// What the table recommends: a limit for each job.
 const JOB_TIMEOUT: Duration = Duration::from_secs(3);

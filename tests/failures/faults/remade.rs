@@ -1,12 +1,8 @@
 //! A schema that is dropped and made anew under live runners and clients, and every other error that a new connection heals.
 
-use std::time::{Duration, Instant};
-
 use sqlx::AssertSqlSafe;
-use uniqueue::{Client, JobState, PeriodicJob, Runner, RunningJob};
 
-use super::Task;
-use support::{Database, WAIT, eventually};
+use support::prelude::*;
 
 /// Inserts a job as soon as that is possible, and waits until it has run.
 async fn works_again(database: &Database) {

@@ -1,14 +1,7 @@
 //! The runner's own connections: fetch, results, heartbeat and listener, maintenance.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use tokio::sync::Semaphore;
-use uniqueue::{Runner, RunningJob};
-
-use super::{Cell, LEASE, Task, each, struck};
-use support::WAIT;
-use support::proxy::Fault;
+use super::{Cell, LEASE, each, struck};
+use support::prelude::*;
 
 const FETCH: &str = "Takes the next jobs of several queues";
 const RESULTS: &str = "Completes runs that have nothing to store";

@@ -6,15 +6,11 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
-use serde_json::json;
-use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::{Durability, Postgres};
-use uniqueue::{Client, Error, NewJob, RunningJob};
 
 use super::{LONG, Scratch, execute, is_root, number, until, user_of};
-use support::{Task, eventually, quick};
+use support::prelude::*;
 
 /// A file system of 16 MB in memory.
 struct Disk(PathBuf);

@@ -2,16 +2,15 @@
 
 mod disk;
 mod standby;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::AssertSqlSafe;
 use uniqueue::embedded::Postgres;
 
-use support::eventually;
+use support::prelude::*;
 
 /// Generous: a loaded machine takes its time.
 const LONG: Duration = Duration::from_secs(90);

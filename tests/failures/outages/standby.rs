@@ -1,20 +1,15 @@
 //! A failover to a synchronous standby: every acknowledged insert is there, and client and runner go on.
 
-use std::collections::HashSet;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use uniqueue::embedded::{Durability, Postgres, PostgresBuilder};
-use uniqueue::{Client, RunningJob, UniqueKey, UniqueScope};
 
 use super::{LONG, Scratch, execute, number, until, user_of};
-use support::proxy::Proxy;
-use support::{Task, quick};
+use support::prelude::*;
 
 const JOBS: u32 = 300;
 

@@ -1,16 +1,9 @@
 //! Graphs from Rust.
 
-use std::sync::Mutex;
-
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use uniqueue::{
-    AfterCondition, BoxError, Error, Job, JobState, NewJob, OnConflict, Outcome, Runner, RunningJob, UniqueKey,
-};
-use uniqueue_admin::Admin;
+use uniqueue::AfterCondition;
 
 use super::{after, insert, settle, states, try_insert};
-use support::{Database, WAIT, counting_statements, job};
+use support::prelude::*;
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "count")]

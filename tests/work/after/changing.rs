@@ -1,12 +1,7 @@
 //! Parents and children that operators and duplicates change.
 
-use std::time::Duration;
-
-use serde_json::json;
-use uniqueue::{Retention, Runner};
-
 use super::{after, error_of, insert, open_edges, settle, states};
-use support::{Database, WAIT};
+use support::prelude::*;
 
 #[support::test]
 async fn an_operator_can_run_and_cancel_a_child_by_hand(database: Database) {

@@ -7,11 +7,7 @@ mod releasing;
 mod replacing;
 mod resuming;
 
-use serde_json::{Value, json};
-use uniqueue::JobId;
-use uuid::Uuid;
-
-use support::Database;
+use support::prelude::*;
 
 /// Inserts jobs with `insert_jobs`.
 async fn insert(database: &Database, jobs: Value) -> Vec<JobId> {

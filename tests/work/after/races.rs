@@ -1,11 +1,9 @@
 //! Parents that end while a child is inserted, and children that several callers release at once.
 
-use serde_json::json;
-use sqlx::{Executor, PgConnection, Postgres, Transaction};
-use uniqueue::JobId;
+use sqlx::{Executor, Postgres, Transaction};
 
 use super::{after, insert, open_edges, settle, states};
-use support::Database;
+use support::prelude::*;
 
 async fn insert_child(database: &Database, tx: &mut PgConnection, parent: JobId) {
     let child = database.sql(&format!("SELECT FROM {{schema}}.insert_job('b', after => '{{{parent}}}')"));

@@ -1,9 +1,7 @@
 //! When a child is released, and when it is cancelled.
 
-use serde_json::json;
-
 use super::{after, error_of, insert, settle, states};
-use support::Database;
+use support::prelude::*;
 
 #[support::test]
 async fn a_child_is_released_when_its_last_parent_has_completed(database: Database) {

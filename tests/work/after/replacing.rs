@@ -1,10 +1,7 @@
 //! Parents that another job replaces.
 
-use serde_json::{Value, json};
-use support::{Database, eventually};
-use uniqueue::JobId;
-
 use super::{after, error_of, insert, settle, states, try_insert};
+use support::prelude::*;
 
 const WAITS_FOR_A_ROW: &str = "SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%_release_step%'";

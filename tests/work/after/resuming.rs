@@ -1,11 +1,7 @@
 //! Retries of children, of parents, and of whole graphs that failed.
 
-use serde_json::json;
-use support::Database;
-use uniqueue::{JobId, JobState};
-use uniqueue_admin::Admin;
-
 use super::{after, insert, open_edges, settle, states};
+use support::prelude::*;
 
 /// A graph whose step `c` fails. `a` and `b` completed; `d` and `e` are cancelled, and what runs at a failure or at the end ran.
 async fn failed_graph(database: &Database) -> Vec<JobId> {

@@ -1,13 +1,11 @@
 //! Worker processes that are killed, and that are suspended for longer than their reservation.
 
-use serde_json::{Value, json};
-use support::clients::Program;
-use support::{WAIT, soak};
 use uniqueue::testing::Database;
-use uniqueue::{JobId, NewJob};
 
 use super::suites::{GATE, KIND, Language, QUEUE, database, execute, languages, number, open_gate, until};
 use crate::groups::{HISTORY, assert_kept};
+use support::clients::Program;
+use support::prelude::*;
 
 async fn insert(database: &Database) -> JobId {
     database.client().insert(NewJob::new(KIND, &json!({})).queue(QUEUE)).await.unwrap().id()

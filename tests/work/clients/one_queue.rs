@@ -1,16 +1,11 @@
 //! One queue over languages: Rust, Python, Node and plain SQL insert the same job and get one, and share the work.
-use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use sqlx::PgPool;
-use tokio::task::{JoinSet, spawn_blocking};
-use tokio::time::{Duration, sleep};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 use uniqueue::testing::{self, Database};
-use uniqueue::{BoxError, Job, NewJob, Outcome, RunningJob, UniquePolicy};
 
 use super::suites::{KIND, QUEUE, database, execute, languages, number};
-use support::{WAIT, eventually, quick};
+use support::prelude::*;
 
 const PYTHON: &str = r#"
 import os, psycopg, uniqueue

@@ -3,13 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use uniqueue::testing::Database;
-use uniqueue::{JobState, NewJob};
 
 use support::clients::{self, Program, text_of};
-use support::{WAIT, eventually};
+use support::prelude::*;
 
 /// Runs a command to its end, and returns what it wrote.
 async fn run(mut command: Command) -> String {

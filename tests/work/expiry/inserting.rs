@@ -1,15 +1,8 @@
 //! The expiry that an insert or a kind gives to a job, how it goes with unique keys, and with pending jobs, whose `expires_in`
 //! has not begun.
 
-use std::time::Duration;
-
-use serde_json::json;
-use time::OffsetDateTime;
-use tokio::task::JoinSet;
-use uniqueue::{Client, JobId, JobState, NewJob, OnConflict, UniqueKey, UniqueScope, Update};
-
 use super::{HOUR, fetched, pass, row};
-use support::{Database, job};
+use support::prelude::*;
 
 #[derive(serde::Deserialize, serde::Serialize, uniqueue::Job)]
 #[job(kind = "reminder", expires_in = "15m")]

@@ -3,11 +3,7 @@
 mod inserting;
 mod starting;
 
-use std::time::Duration;
-
-use uniqueue::{JobId, JobRow, Runner, RunningJob};
-
-use support::{Database, Task};
+use support::prelude::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -1,15 +1,7 @@
 //! A job that has expired never starts, and one that has started does not expire.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use sqlx::{Connection, PgConnection};
-use time::OffsetDateTime;
-use uniqueue::{Client, JobState, NewJob, Outcome, Runner, RunningJob};
-
 use super::{EXPIRED, HOUR, caretaker, fetched, pass, row};
-use support::{Database, Task, WAIT, job, quick};
+use support::prelude::*;
 
 #[support::test]
 async fn r21_a_job_that_has_not_started_in_time_never_starts_and_is_discarded_with_the_reason(database: Database) {

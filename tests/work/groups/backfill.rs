@@ -1,13 +1,9 @@
 //! Groups for queued jobs: what is changed, what is left, and that limits hold beside runners that fetch meanwhile.
 
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use uniqueue::{Backfill, BackfillReport, Client, Error, Job, JobId, JobRow, NewJob, UniqueKey, UniquePolicy};
+use uniqueue::{Backfill, BackfillReport};
 
 use super::{assert_limits_were_kept, with_history};
-use support::process::{Order, RunnerProcess};
-use support::work::{Deed, Work};
-use support::{Database, soak};
+use support::prelude::*;
 
 fn numbered(n: usize) -> NewJob {
     NewJob::new("a", &json!({"n": n, "noise": "x"}))

@@ -1,11 +1,6 @@
 //! What an insert says of a group, by each way into the table, and what it refuses.
 
-use serde_json::json;
-use uniqueue::{Client, NewJob, PeriodicJob, UniqueKey, UniquePolicy};
-use uniqueue_admin::Admin;
-
-use super::Task;
-use support::{Database, job};
+use support::prelude::*;
 
 #[support::test]
 async fn a_job_is_stored_with_its_group_by_every_way_of_inserting(database: Database, client: &Client) {

@@ -1,16 +1,9 @@
 //! The limits of groups: never more jobs than allowed, and no place free for long.
 
-use std::time::Duration;
-
 use sqlx::AssertSqlSafe;
-use uniqueue::{Client, NewJob, QueueChanges};
 
 use super::{HISTORY, assert_kept, assert_limits_were_kept, with_history};
-use support::cluster::Cluster;
-use support::dice::Dice;
-use support::process::{Order, RunnerProcess};
-use support::work::{Deed, Work};
-use support::{Database, eventually, soak};
+use support::prelude::*;
 
 /// Jobs of groups with limits 1 to 5, two fifths of which fail now and then, or snooze. Each takes up to `millis`.
 pub(super) fn work(groups: usize, jobs: usize, millis: u64) -> Vec<NewJob> {

@@ -1,10 +1,8 @@
 //! What the view of groups shows of a line.
 
-use uniqueue::{NewJob, QueueChanges};
-use uniqueue_admin::{Admin, GroupInfo};
+use uniqueue_admin::GroupInfo;
 
-use super::Task;
-use support::Database;
+use support::prelude::*;
 
 #[support::test]
 async fn the_view_shows_for_each_group_its_limit_its_line_and_what_holds_it_up(database: Database) {

@@ -8,9 +8,9 @@ mod one_at_a_time;
 mod order;
 mod turns;
 
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::AssertSqlSafe;
 
-use support::{Database, Task};
+use support::prelude::*;
 
 /// Writes a row for each start and end of a job of a group, in the transaction of the change. A start says how many jobs
 /// of the group run then, how many the job and its queue allow, and how many others began and are not final. An end says

@@ -1,14 +1,7 @@
 //! One at a time: at most one runs, at most one waits, and no change is lost.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
-
-use tokio::sync::Notify;
-use uniqueue::{BoxError, NewJob, Outcome, RetryPolicy, Runner, RunningJob, UniqueKey, UniquePolicy};
-
-use super::{Task, assert_limits_were_kept, with_history};
-use support::Database;
+use super::{assert_limits_were_kept, with_history};
+use support::prelude::*;
 
 fn one(n: u32) -> NewJob {
     NewJob::from(Task { n }).one_at_a_time(UniquePolicy::new())

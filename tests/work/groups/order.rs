@@ -1,17 +1,10 @@
 //! Jobs in order: one at a time, and none overtakes one that began.
 
-use std::time::Duration;
-
-use serde_json::Value;
 use sqlx::AssertSqlSafe;
 use sqlx::postgres::types::PgInterval;
-use uniqueue::{NewJob, OnConflict, UniqueKey};
-use uuid::Uuid;
 
 use super::{assert_limits_were_kept, with_history};
-use support::process::{Order, RunnerProcess};
-use support::work::{Deed, Work};
-use support::{Database, soak};
+use support::prelude::*;
 
 const LEFT: &str = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
 

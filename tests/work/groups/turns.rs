@@ -1,15 +1,7 @@
 //! Turns: one tenant's backlog cannot starve another's.
 
-use std::time::{Duration, Instant};
-
-use serde_json::json;
-use uniqueue::{Client, JobId, NewJob, QueueChanges};
-use uuid::Uuid;
-
 use super::{assert_limits_were_kept, with_history};
-use support::process::{Order, RunnerProcess};
-use support::work::{Deed, Work};
-use support::{Database, soak};
+use support::prelude::*;
 
 fn work(group: usize) -> NewJob {
     NewJob::from(Work { deed: Deed::Plain, millis: 1 }).group(format!("tenant {group}"))

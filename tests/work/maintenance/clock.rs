@@ -1,13 +1,8 @@
 //! The server's clock was ahead and went back: no lease, rate or hold lasts longer than its own length from then on. Times
 //! stored in the future stand for such a clock.
 
-use std::time::Duration;
-
-use uniqueue::{Client, JobState, QueueChanges, Rate, Runner, RunningJob};
-use uuid::Uuid;
-
-use super::{Task, caretaker, holder};
-use support::{Database, eventually};
+use super::{caretaker, holder};
+use support::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,11 +1,7 @@
 //! The leases of services: one runner does a service, another takes over, and two at once do no harm.
 
-use std::time::{Duration, Instant};
-
-use uniqueue::{JobState, Runner, RunningJob};
-
-use super::{Task, caretaker, holder};
-use support::{Database, WAIT, counting_statements, eventually};
+use super::{caretaker, holder};
+use support::prelude::*;
 
 const SERVICES: [&str; 3] = ["promoter", "pruner", "rescuer"];
 const HOUR: Duration = Duration::from_secs(3600);

@@ -10,9 +10,7 @@ mod rescuing;
 mod schedules;
 mod slow;
 
-use uniqueue::{Runner, RunningJob};
-
-use support::{Database, Task};
+use support::prelude::*;
 
 /// A runner that does maintenance, and finds nothing to work in its queue.
 fn caretaker(database: &Database) -> Runner {

@@ -1,15 +1,10 @@
 //! Periodic jobs: each slot once, over any number of runners, restarts and mistakes.
 
-use std::time::Duration;
+use uniqueue::CatchUp;
+use uniqueue_admin::PeriodicSource;
 
-use serde_json::json;
-use uniqueue::{
-    CatchUp, Client, Job, NewJob, OnConflict, PeriodicJob, Retention, Runner, RunningJob, UniqueKey, UniquePolicy,
-};
-use uniqueue_admin::{Admin, PeriodicSource};
-
-use super::{Task, caretaker};
-use support::{Database, WAIT, eventually, job};
+use super::caretaker;
+use support::prelude::*;
 
 const JOBS: &str = "SELECT count(*) FROM {schema}.job";
 const SECOND: Duration = Duration::from_secs(1);

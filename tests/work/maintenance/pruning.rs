@@ -1,11 +1,7 @@
 //! Final jobs are deleted when their retention is over: by state, by queue, at completion where it is zero.
 
-use std::time::{Duration, Instant};
-
-use uniqueue::{BoxError, JobState, NewJob, Retention, Runner, RunningJob, UniqueKey, UniqueScope};
-
-use super::{Task, caretaker};
-use support::{Database, WAIT, eventually, held_up, job};
+use super::caretaker;
+use support::prelude::*;
 
 const JOBS: &str = "SELECT count(*) FROM {schema}.job";
 const QUICK: Duration = Duration::from_millis(10);

@@ -1,13 +1,9 @@
 //! Jobs that the database rejects to change or to delete: they delay no other job, and are retried only after a pause.
 
-use std::time::Duration;
-
-use uniqueue::{JobState, Retention, RunnerHandle};
-
+use super::caretaker;
 use super::pruning::final_jobs;
 use super::rescuing::die;
-use super::{Task, caretaker};
-use support::{Database, eventually};
+use support::prelude::*;
 
 const JOBS: &str = "SELECT count(*) FROM {schema}.job";
 const QUICK: Duration = Duration::from_millis(10);

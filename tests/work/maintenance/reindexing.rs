@@ -1,9 +1,7 @@
 //! Bloated indexes are rebuilt, others are left alone, and so is what the role does not own.
 
-use std::time::Duration;
-
 use super::caretaker;
-use support::{Database, eventually};
+use support::prelude::*;
 
 const QUICK: Duration = Duration::from_millis(10);
 

@@ -1,13 +1,10 @@
 //! The jobs of a dead runner come back after its lease, as suspects. A job that kills its runners is discarded at its
 //! third crash, if it was alone.
 
-use std::time::Duration;
+use uniqueue::testing;
 
-use serde_json::Value;
-use uniqueue::{JobState, NewJob, Runner, RunningJob, testing};
-
-use super::{Task, caretaker};
-use support::{Database, eventually, job};
+use super::caretaker;
+use support::prelude::*;
 
 /// Gives all jobs to a runner that dies now, with so much of its lease left.
 pub(super) async fn die(database: &Database, left: Duration) {

@@ -1,14 +1,11 @@
 //! Periodic jobs whose schedules are changed, malformed, or placed by a clock that went back since.
 
-use std::time::Duration;
-
-use serde_json::json;
-use uniqueue::{CatchUp, PeriodicJob};
-use uniqueue_admin::{Admin, PeriodicChange, PeriodicSource};
+use uniqueue::CatchUp;
+use uniqueue_admin::{PeriodicChange, PeriodicSource};
 
 use super::caretaker;
 use super::periodic::{slots, until_placed};
-use support::{Database, eventually, job};
+use support::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

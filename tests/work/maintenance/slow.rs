@@ -1,15 +1,9 @@
 //! Slow rows, with a trigger or with rows that reference them: after a statement timeout the batches are smaller.
 
-use std::time::Duration;
-
-use sqlx::postgres::PgPoolOptions;
-use uniqueue::{Client, JobState, Retention, Runner, RunningJob};
-
+use super::caretaker;
 use super::pruning::final_jobs;
 use super::rescuing::die;
-use super::{Task, caretaker};
-use support::proxy::Proxy;
-use support::{Database, WAIT, eventually};
+use support::prelude::*;
 
 /// More than a batch takes, so long each that the batch takes longer than a statement may: five seconds.
 const JOBS: u32 = 2000;

@@ -1,16 +1,7 @@
 //! The tests of the rules, which run in every mode.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
-
-use tokio::sync::{Notify, mpsc};
-use uniqueue::{
-    BoxError, Client, Error, JobState, NewJob, OnConflict, Outcome, Retention, RunningJob, StopReason, UniqueKey,
-};
-
-use super::{Ground, Task};
-use support::{WAIT, eventually, held_up, job};
+use super::Ground;
+use support::prelude::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

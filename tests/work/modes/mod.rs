@@ -4,12 +4,8 @@ mod bodies;
 mod pooled;
 mod silence;
 
-use std::time::Duration;
-
-use sqlx::postgres::PgPoolOptions;
-use uniqueue::{Client, JobId, JobRow, JobState, RetryPolicy, Runner};
-
-use support::{Database, Task, WAIT, bouncer};
+use support::bouncer;
+use support::prelude::*;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mode {

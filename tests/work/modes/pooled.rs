@@ -1,11 +1,8 @@
 //! Failures that only a pooler can cause.
 
-use sqlx::postgres::PgPoolOptions;
-use uniqueue::{Client, Error, Runner, RunningJob};
-
-use super::{Ground, Mode, Task};
+use super::{Ground, Mode};
 use support::bouncer::{self, Bouncer};
-use support::{Database, WAIT};
+use support::prelude::*;
 
 #[tokio::test]
 async fn no_session_behind_the_pooler_keeps_anything() {

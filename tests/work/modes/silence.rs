@@ -2,14 +2,10 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use uniqueue::embedded::{Durability, Postgres};
-use uniqueue::{Client, JobState, Runner, RunningJob};
 
-use super::Task;
-use support::{WAIT, eventually};
+use support::prelude::*;
 
 /// A server that logs every statement with its application.
 struct Logging {

@@ -1,18 +1,14 @@
 //! Places that change while they are used: the name, the password or the address is another one.
 
 use std::fs;
-use std::time::Duration;
 
-use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::Postgres;
-use uniqueue::{
-    Client, Error, JobState, NewJob, PlaceAddress, PlaceBy, PlaceMap, PlaceState, Places, Runner, RunningJob,
-};
+use uniqueue::{PlaceBy, PlaceState};
 
 use super::refused::problems;
 use super::{map, open, ready};
 use support::by_url::{database, execute};
-use support::{Task, eventually, job};
+use support::prelude::*;
 
 fn build(client: Client) -> Runner {
     let runner = Runner::new(client).queue("default", 2).worker(async |_: RunningJob<Task>| {});

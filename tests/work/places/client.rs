@@ -1,14 +1,10 @@
 //! Each job is inserted into the place that it declares.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use uniqueue::{Error, InsertOptions, Job, JobId, NewJob, PlaceBy, PlaceMap, Places, UniquePolicy};
+use uniqueue::PlaceBy;
 use uniqueue_admin::doubled_keys;
 
 use super::{map, nowhere, open, ready};
+use support::prelude::*;
 
 #[derive(Clone, Debug, Deserialize, Job, Serialize)]
 #[job(kind = "by.key", unique(args), place = "unique_key")]

@@ -1,12 +1,9 @@
 //! A place refuses a job that by the way of its kind belongs to another place.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use sqlx::Row;
-use uniqueue::{Client, Job, JobFilter, JobId, NewJob, PlaceBy, PlaceName, Places, UniquePolicy};
+use uniqueue::{PlaceBy, PlaceName};
 
 use super::{map, ready};
-use support::{Task, job, soak};
+use support::prelude::*;
 
 #[derive(Clone, Debug, Deserialize, Job, Serialize)]
 #[job(kind = "by.key", unique(args), place = "unique_key")]

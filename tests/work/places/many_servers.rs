@@ -1,27 +1,15 @@
 //! Eight places on four servers, through stops and crashes of the servers and of the runners.
 
-use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use sqlx::{Connection, PgConnection, Row};
 use tokio::sync::Mutex;
+use uniqueue::PlaceBy;
 use uniqueue::embedded::Postgres;
-use uniqueue::{
-    Error, JobId, JobRow, JobState, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, RunningJob, SchemaName,
-    UniqueKey,
-};
-use uniqueue_admin::Admin;
 
 use super::ready;
-use support::dice::Dice;
-use support::process::{Order, RunnerProcess, postmaster, signal};
-use support::proxy::Proxy;
-use support::work::{Deed, Work};
-use support::{Task, eventually, soak};
+use support::prelude::*;
+use support::process::{postmaster, signal};
 
 const NAMES: [&str; 8] = ["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"];
 

@@ -10,11 +10,8 @@ mod refused;
 mod runner;
 mod together;
 
-use std::time::Duration;
-
-use uniqueue::{JobFilter, JobState, PlaceAddress, PlaceMap, Places};
-
 use support::by_url::database;
+use support::prelude::*;
 
 /// A map of places in databases of their own. Nothing is in them yet.
 async fn map(names: &[&str], hashed: &[&str]) -> PlaceMap {

@@ -1,22 +1,15 @@
 //! A place moves to another server while it is in use.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use sqlx::{Connection, PgConnection, Row};
 use tokio::sync::watch;
+use uniqueue::PlaceBy;
 use uniqueue::embedded::{Durability, Postgres};
-use uniqueue::{
-    Client, Error, JobId, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, RunningJob, UniqueKey, UniqueScope,
-};
-use uniqueue_admin::Admin;
 
 use super::{open, ready, unfinished};
-use support::{Task, WAIT, eventually, tools};
+use support::prelude::*;
+use support::tools;
 
 async fn server() -> Postgres {
     let settings = [("wal_level", "logical"), ("max_wal_senders", "10"), ("max_replication_slots", "10")];

@@ -1,16 +1,12 @@
 //! A client whose map is wrong is refused, and so is a transaction that is open elsewhere.
 
-use std::time::Duration;
-
-use sqlx::{Connection, PgConnection, raw_sql};
+use sqlx::raw_sql;
+use uniqueue::PlaceBy;
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, Error, NewJob, PlaceAddress, PlaceBy, PlaceMap, Places, Runner, UniquePolicy};
-use uniqueue_admin::Admin;
 
 use super::{map, open, ready};
 use support::by_url::execute;
-use support::proxy::Proxy;
-use support::{Task, eventually, job};
+use support::prelude::*;
 
 /// The texts of the errors of a check.
 pub(super) async fn problems(places: &Places) -> Vec<String> {

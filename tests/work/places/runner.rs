@@ -1,19 +1,10 @@
 //! One process works all places.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use sqlx::{Connection, PgConnection};
-use tokio::sync::Semaphore;
-use uniqueue::{
-    Client, PeriodicJob, PlaceAddress, PlaceMap, PlaceState, Places, PlacesHandle, Runner, RunningJob, SchemaName,
-};
-use uniqueue_admin::Admin;
+use uniqueue::{PlaceState, PlacesHandle};
 
 use super::{map, nowhere, open, ready, unfinished};
 use support::by_url::database;
-use support::{Task, eventually};
+use support::prelude::*;
 
 /// Places that are schemas of one database.
 async fn in_one_database(names: &[&str]) -> Places {

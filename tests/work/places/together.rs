@@ -1,13 +1,9 @@
 //! All places at once: their statistics, and what only a comparison finds.
 
-use std::time::Duration;
-
-use serde_json::json;
-use uniqueue::{JobState, NewJob, PlaceAddress, PlaceMap, Runner, RunningJob, UniqueKey};
-use uniqueue_admin::{Admin, Stats, diagnose_places};
+use uniqueue_admin::{Stats, diagnose_places};
 
 use super::{map, nowhere, open, ready};
-use support::Task;
+use support::prelude::*;
 
 #[tokio::test]
 async fn a_comparison_finds_what_no_place_sees_by_itself() {

@@ -1,13 +1,7 @@
 //! The rate of each group of a queue.
 
-use std::time::Duration;
-
-use uniqueue::{Client, QueueChanges, Rate, Runner, RunningJob};
-
 use super::{LEFT, assert_rate_was_kept, with_history, work};
-use support::process::{Order, RunnerProcess};
-use support::work::Work;
-use support::{Database, soak};
+use support::prelude::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,15 +1,9 @@
 //! Holds: by workers that are told to slow down, and by operators.
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use serde::{Deserialize, Serialize};
-use tokio::sync::Barrier;
-use uniqueue::{Client, Job, NewJob, Outcome, QueueChanges, Rate, Runner, RunnerHandle, RunningJob};
-use uniqueue_admin::{Admin, HeldGroup, List, ObstacleCode};
+use uniqueue_admin::{HeldGroup, List, ObstacleCode};
 
 use super::{LEFT, with_history};
-use support::{Database, WAIT, soak};
+use support::prelude::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -4,10 +4,7 @@ mod groups;
 mod holds;
 mod queue;
 
-use uniqueue::{NewJob, Rate};
-
-use support::Database;
-use support::work::{Deed, Work};
+use support::prelude::*;
 
 /// Writes a row for each start of a job, in the transaction of the start.
 const HISTORY: &str = "

@@ -1,18 +1,10 @@
 //! Nothing is lost and nothing overtakes, whatever happens to remote workers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-use sqlx::Connection;
-use tokio::task::JoinSet;
 use tokio::time::sleep;
-use uniqueue_admin::Admin;
 
 use super::Remote;
 use crate::groups::{HISTORY, assert_kept};
-use support::dice::Dice;
-use support::{Database, job, soak};
+use support::prelude::*;
 
 const LEFT: &str = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
 

@@ -1,13 +1,7 @@
 //! What a remote worker fetches.
 
-use std::collections::HashSet;
-use std::time::Duration;
-
-use serde_json::json;
-use uniqueue::{JobState, NewJob, QueueChanges, Rate, Runner, RunningJob};
-
 use super::{Remote, Task, refusal};
-use support::{Database, job};
+use support::prelude::*;
 
 #[support::test]
 async fn jobs_come_in_the_order_of_work_with_what_a_worker_reads(database: Database) {

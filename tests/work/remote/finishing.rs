@@ -1,11 +1,7 @@
 //! What becomes of a remote worker's results.
 
-use serde_json::json;
-use uniqueue::{JobId, JobState, OnReentry, UniqueKey, UniqueScope};
-use uniqueue_admin::Admin;
-
 use super::{Fetched, Remote, refusal};
-use support::{Database, job};
+use support::prelude::*;
 
 async fn one(database: &Database) -> (Remote, Fetched) {
     let worker = Remote::new(database, "w");

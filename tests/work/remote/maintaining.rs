@@ -1,12 +1,7 @@
 //! Maintenance where no runner of the library lives.
 
-use std::time::Duration;
-
-use tokio::task::JoinSet;
-use uniqueue::{JobState, Retention};
-
 use super::{Remote, bystander, run_out};
-use support::{Database, job};
+use support::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -8,14 +8,10 @@ mod reserving;
 mod rust;
 mod values;
 
-use serde_json::Value;
-use sqlx::postgres::PgRow;
+use sqlx::FromRow;
 use sqlx::postgres::types::PgInterval;
-use sqlx::{FromRow, PgPool, Row};
-use uniqueue::{Job, Runner, RunningJob};
-use uuid::Uuid;
 
-use support::Database;
+use support::prelude::*;
 
 #[derive(Debug, serde::Deserialize, Job, serde::Serialize)]
 #[job(kind = "task")]

@@ -1,13 +1,7 @@
 //! A job that a remote worker fetched comes back by itself, as a suspect, and a late result does not count.
 
-use std::time::Duration;
-
-use sqlx::postgres::PgListener;
-use tokio::time::timeout;
-use uniqueue::{JobId, JobState};
-
 use super::{Fetched, Remote, bystander, run_out};
-use support::{Database, WAIT, job};
+use support::prelude::*;
 
 #[support::test]
 async fn a_job_comes_back_after_its_reservation_as_a_suspect_and_a_late_result_is_dropped(database: Database) {

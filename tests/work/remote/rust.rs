@@ -1,13 +1,9 @@
 //! The verbs of remote workers in Rust.
 
-use std::time::Duration;
-
-use serde_json::json;
-use tokio::time::timeout;
-use uniqueue::{Client, FetchedJob, JobError, JobResult, JobState, NewJob, WakeUp, WakeUps};
+use uniqueue::{FetchedJob, JobError, JobResult, WakeUp, WakeUps};
 
 use super::run_out;
-use support::{Database, WAIT, job, statements_of};
+use support::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

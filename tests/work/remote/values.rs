@@ -1,10 +1,7 @@
 //! Values that PostgreSQL cannot store, and rows that another transaction has locked: neither holds up another job.
 
-use sqlx::Row;
-use uniqueue::JobState;
-
 use super::{Fetched, Remote};
-use support::{Database, WAIT, job};
+use support::prelude::*;
 
 /// Values that cannot be stored, as SQL, and a part of PostgreSQL's reason.
 const BAD: [(&str, &str); 6] = [

@@ -1,15 +1,13 @@
 //! The assertions, and their failure messages.
 
-use std::time::Duration;
-
-use serde_json::json;
 use uniqueue::testing::{self, Expectation};
 use uniqueue::{
-    Client, JobState, NewJob, OnConflict, QueueChanges, Rate, Runner, RunningJob, UniqueKey, assert_covered,
-    assert_duplicate, assert_held_back, assert_inserted, assert_not_duplicate, assert_not_inserted, assert_updated,
+    assert_covered, assert_duplicate, assert_held_back, assert_inserted, assert_not_duplicate, assert_not_inserted,
+    assert_updated,
 };
 
 use super::Task;
+use support::prelude::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

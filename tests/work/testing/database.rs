@@ -2,12 +2,10 @@
 
 use std::thread;
 
-use serde_json::json;
-use sqlx::{Connection, PgConnection, Row};
-use uniqueue::{Client, NewJob, assert_inserted, assert_not_inserted, testing};
+use uniqueue::{assert_inserted, assert_not_inserted, testing};
 
 use super::Task;
-use support::eventually;
+use support::prelude::*;
 
 #[tokio::test]
 async fn tests_do_not_see_each_other() {

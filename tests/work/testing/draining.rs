@@ -1,16 +1,10 @@
 //! Draining queues.
 
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
+use uniqueue::Batching;
 use uniqueue::testing::{self, Database};
-use uniqueue::{
-    Batching, BoxError, Client, Happened, Job, JobState, NewJob, Outcome, PeriodicJob, QueueChanges, Rate, RetryPolicy,
-    Runner, RunningJob, UniqueKey,
-};
 
 use super::Task;
+use support::prelude::*;
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "other", queue = "second")]

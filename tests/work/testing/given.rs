@@ -4,13 +4,11 @@
 use std::process::Command;
 use std::thread;
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, JobState, assert_inserted, assert_not_inserted, testing};
+use uniqueue::{assert_inserted, assert_not_inserted, testing};
 
 use super::Task;
-use support::{self, WAIT};
+use support::prelude::*;
 
 /// Set in the process that plays the test of an application.
 const PLAYED: &str = "UNIQUEUE_TEST_OF_AN_APPLICATION";

@@ -1,15 +1,10 @@
 //! Running one worker inline.
 
-use std::time::Duration;
-
-use serde_json::json;
 use uniqueue::testing::{self, Failure};
-use uniqueue::{
-    BoxError, Error, JobState, NewJob, Outcome, RunningJob, StopReason, UniquePolicy, Worker, assert_inserted,
-    assert_not_duplicate,
-};
+use uniqueue::{assert_inserted, assert_not_duplicate};
 
 use super::Task;
+use support::prelude::*;
 
 #[tokio::test]
 async fn the_worker_sees_the_context_that_the_test_makes_up() {

@@ -7,8 +7,7 @@ mod given;
 mod inline;
 mod passing;
 
-use serde::{Deserialize, Serialize};
-use uniqueue::Job;
+use support::prelude::*;
 
 #[derive(Debug, Deserialize, Job, PartialEq, Serialize)]
 #[job(kind = "task", max_attempts = 3)]

@@ -1,17 +1,10 @@
 //! Simulated time.
 
-use std::time::Duration;
-
-use uniqueue::PeriodicJob;
 use uniqueue::testing::{self, Advanced, Database};
-use uniqueue::{
-    Client, JobState, Outcome, RetryPolicy, Runner, RunningJob, UniqueKey, UniquePolicy, assert_duplicate,
-    assert_inserted, assert_not_duplicate, assert_not_inserted,
-};
-use uniqueue_admin::Admin;
+use uniqueue::{assert_duplicate, assert_inserted, assert_not_duplicate, assert_not_inserted};
 
 use super::Task;
-use support::WAIT;
+use support::prelude::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -1,6 +1,5 @@
 //! A cluster of Citus, its nodes' crashes, and orders: rows on several nodes with a job.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -8,13 +7,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use sqlx::types::Uuid;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, query_scalar, raw_sql};
+use sqlx::{AssertSqlSafe, query_scalar, raw_sql};
 use tokio::sync::Mutex;
-use uniqueue::{Client, NewJob, PlaceAddress, PlaceMap, Places, UniqueKey};
 
 use super::super::open;
+use support::prelude::*;
 use support::process::{postmaster, signal};
-use support::{Task, eventually, tools};
+use support::tools;
 
 /// The nodes of a cluster. Each test has it for itself.
 pub(super) struct Cluster {

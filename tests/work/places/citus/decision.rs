@@ -7,12 +7,11 @@
 //! - *prepared*: the other node holds the PREPARE, and nothing is decided;
 //! - *decided*: the place's node holds the COMMIT, and COMMIT PREPARED is not sent.
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, query_scalar};
+use sqlx::{AssertSqlSafe, query_scalar};
 use tokio::task::JoinHandle;
-use uniqueue::{Client, Places};
 
 use super::cluster::{Cluster, Killed, both_sides, execute, job_of, order};
-use support::eventually;
+use support::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {

@@ -5,19 +5,13 @@
 mod cluster;
 mod decision;
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use sqlx::{Connection, PgConnection, query_scalar, raw_sql};
-use uniqueue::{Client, NewJob, PlaceAddress, PlaceBy, PlaceMap, Runner, RunningJob, SchemaName, UniqueKey};
-use uniqueue_admin::{Admin, doubled_keys};
+use sqlx::{query_scalar, raw_sql};
+use uniqueue::PlaceBy;
+use uniqueue_admin::doubled_keys;
 
 use self::cluster::{Cluster, Killed, both_sides, execute, order};
 use super::unfinished;
-use support::dice::Dice;
-use support::{Task, eventually, job};
+use support::prelude::*;
 
 fn runner(client: Client) -> Runner {
     Runner::new(client).queue("default", 4).worker(async |_: RunningJob<Task>| {}).lease(Duration::from_secs(4))
