@@ -23,98 +23,78 @@ pub struct Route {
     pub needs: Needs,
 }
 
+/// Makes the tables and the routers. A route with a second handler is also one of the pages over all places, where that handler
+/// answers. Changes are made on the pages of a place.
 macro_rules! routes {
-    ($routes:ident $router:ident; $($method:ident $path:literal $needs:expr => $handler:path,)*) => {
-        /// Every route of this router.
-        pub(crate) const $routes: &[Route] =
-            &[$(Route { method: stringify!($method), path: $path, needs: $needs }),*];
+    ($($method:ident $path:literal $needs:expr => $handler:path $(, $over:path)?;)*) => {
+        /// Every route of the dashboard of a queue.
+        pub(crate) const ROUTES: &[Route] = &[$(Route { method: stringify!($method), path: $path, needs: $needs }),*];
 
-        /// The router of the table.
-        pub(crate) fn $router(app: &Arc<App>) -> Router {
+        /// Every route of the pages over all places.
+        pub(crate) const OVER_PLACES: &[Route] = &[$($({
+            let _handler = stringify!($over);
+            Route { method: stringify!($method), path: $path, needs: $needs }
+        },)?)*];
+
+        /// The dashboard of a queue.
+        pub(crate) fn router(app: &Arc<App>) -> Router {
             let gate_of = |needs| from_fn_with_state(Gate { app: Arc::clone(app), needs }, gate);
-            Router::new()
-                $(.route($path, on(MethodFilter::$method, $handler).layer(gate_of($needs))))*
-                .with_state(Arc::clone(app))
+            let router = Router::new();
+            $(let router = router.route($path, on(MethodFilter::$method, $handler).layer(gate_of($needs)));)*
+            router.with_state(Arc::clone(app))
+        }
+
+        /// The pages over all places.
+        pub(crate) fn over_places(app: &Arc<App>) -> Router {
+            let gate_of = |needs| from_fn_with_state(Gate { app: Arc::clone(app), needs }, gate);
+            let router = Router::new();
+            $($(let router = router.route($path, on(MethodFilter::$method, $over).layer(gate_of($needs)));)?)*
+            router.with_state(Arc::clone(app))
         }
     };
 }
 
-// The pages over all places. Changes are made on the pages of a place.
 routes! {
-    OVER_PLACES over_places;
-    GET "/" Needs::Read => pages::places::show,
-    GET "/search" Needs::Read => pages::search::show,
-    GET "/suggest" Needs::Read => pages::search::suggest,
-    GET "/jobs" Needs::Read => pages::jobs::list,
-    GET "/jobs/{id}" Needs::Read => pages::places::job,
-    GET "/keys" Needs::Read => pages::keys::list,
-    GET "/key" Needs::Read => pages::places::each,
-    GET "/groups" Needs::Read => pages::groups::list,
-    GET "/group" Needs::Read => pages::places::each,
-    GET "/queues" Needs::Read => pages::queues::list,
-    GET "/queue" Needs::Read => pages::places::each,
-    GET "/explain" Needs::Read => pages::places::each,
-    GET "/waiting" Needs::Read => pages::waiting::list,
-    GET "/duplicates" Needs::Read => pages::places::each,
-    GET "/history" Needs::Read => pages::history::show,
-    GET "/kinds" Needs::Read => pages::kinds::list,
-    GET "/kind" Needs::Read => pages::places::each,
-    GET "/failing" Needs::Read => pages::failing::list,
-    GET "/running" Needs::Read => pages::running::list,
-    GET "/runners" Needs::Read => pages::runners::list,
-    GET "/changes" Needs::Read => pages::places::each,
-    GET "/periodic" Needs::Read => pages::periodic::list,
-    GET "/doctor" Needs::Read => pages::doctor::show,
-    GET "/insert" Needs::Read => pages::places::each,
-    POST "/settings" Needs::Read => pages::settings::change,
-    GET "/metrics" Needs::Read => metrics::show,
-    GET "/health/live" Needs::Nothing => health::live,
-    GET "/health/ready" Needs::Nothing => health::ready,
-    GET "/assets/{version}/{name}" Needs::Nothing => assets::serve,
-}
-
-routes! {
-    ROUTES router;
-    GET "/" Needs::Read => pages::overview::show,
-    GET "/search" Needs::Read => pages::search::show,
-    GET "/suggest" Needs::Read => pages::search::suggest,
-    GET "/jobs" Needs::Read => pages::jobs::list,
-    GET "/jobs/export" Needs::Read => pages::jobs::export,
-    GET "/jobs/{id}" Needs::Read => pages::job::show,
-    POST "/jobs/{id}/change" Needs::Right(Right::Change) => pages::job::change,
-    POST "/jobs/{id}/delete" Needs::Right(Right::Delete) => pages::job::delete,
-    POST "/bulk" Needs::Right(Right::Change) => pages::bulk::plan,
-    GET "/bulk/{id}" Needs::Read => pages::bulk::show,
-    POST "/bulk/{id}/run" Needs::Right(Right::Change) => pages::bulk::run,
-    POST "/bulk/{id}/stop" Needs::Right(Right::Change) => pages::bulk::stop,
-    GET "/keys" Needs::Read => pages::keys::list,
-    GET "/key" Needs::Read => pages::key::show,
-    POST "/key/release" Needs::Right(Right::Change) => pages::key::release,
-    GET "/groups" Needs::Read => pages::groups::list,
-    GET "/group" Needs::Read => pages::group::show,
-    POST "/groups/change" Needs::Right(Right::Queues) => pages::group::change,
-    GET "/queues" Needs::Read => pages::queues::list,
-    GET "/queue" Needs::Read => pages::queues::show,
-    POST "/queues/change" Needs::Right(Right::Queues) => pages::queues::change,
-    GET "/explain" Needs::Read => pages::explain::show,
-    GET "/waiting" Needs::Read => pages::waiting::list,
-    GET "/duplicates" Needs::Read => pages::duplicates::list,
-    POST "/duplicates/audit" Needs::Right(Right::Audit) => pages::duplicates::audit,
-    GET "/history" Needs::Read => pages::history::show,
-    GET "/kinds" Needs::Read => pages::kinds::list,
-    GET "/kind" Needs::Read => pages::kinds::show,
-    GET "/failing" Needs::Read => pages::failing::list,
-    GET "/running" Needs::Read => pages::running::list,
-    GET "/runners" Needs::Read => pages::runners::list,
-    GET "/changes" Needs::Read => pages::changes::list,
-    GET "/periodic" Needs::Read => pages::periodic::list,
-    POST "/periodic/change" Needs::Right(Right::Periodic) => pages::periodic::change,
-    GET "/doctor" Needs::Read => pages::doctor::show,
-    GET "/insert" Needs::Read => pages::insert::form,
-    POST "/insert" Needs::Right(Right::Insert) => pages::insert::insert,
-    POST "/settings" Needs::Read => pages::settings::change,
-    GET "/metrics" Needs::Read => metrics::show,
-    GET "/health/live" Needs::Nothing => health::live,
-    GET "/health/ready" Needs::Nothing => health::ready,
-    GET "/assets/{version}/{name}" Needs::Nothing => assets::serve,
+    GET "/" Needs::Read => pages::overview::show, pages::places::show;
+    GET "/search" Needs::Read => pages::search::show, pages::search::show;
+    GET "/suggest" Needs::Read => pages::search::suggest, pages::search::suggest;
+    GET "/jobs" Needs::Read => pages::jobs::list, pages::jobs::list;
+    GET "/jobs/export" Needs::Read => pages::jobs::export;
+    GET "/jobs/{id}" Needs::Read => pages::job::show, pages::places::job;
+    POST "/jobs/{id}/change" Needs::Right(Right::Change) => pages::job::change;
+    POST "/jobs/{id}/delete" Needs::Right(Right::Delete) => pages::job::delete;
+    POST "/bulk" Needs::Right(Right::Change) => pages::bulk::plan;
+    GET "/bulk/{id}" Needs::Read => pages::bulk::show;
+    POST "/bulk/{id}/run" Needs::Right(Right::Change) => pages::bulk::run;
+    POST "/bulk/{id}/stop" Needs::Right(Right::Change) => pages::bulk::stop;
+    GET "/keys" Needs::Read => pages::keys::list, pages::keys::list;
+    GET "/key" Needs::Read => pages::key::show, pages::places::each;
+    POST "/key/release" Needs::Right(Right::Change) => pages::key::release;
+    GET "/groups" Needs::Read => pages::groups::list, pages::groups::list;
+    GET "/group" Needs::Read => pages::group::show, pages::places::each;
+    POST "/groups/change" Needs::Right(Right::Queues) => pages::group::change;
+    GET "/queues" Needs::Read => pages::queues::list, pages::queues::list;
+    GET "/queue" Needs::Read => pages::queues::show, pages::places::each;
+    POST "/queues/change" Needs::Right(Right::Queues) => pages::queues::change;
+    GET "/explain" Needs::Read => pages::explain::show, pages::places::each;
+    GET "/waiting" Needs::Read => pages::waiting::list, pages::waiting::list;
+    GET "/duplicates" Needs::Read => pages::duplicates::list, pages::places::each;
+    POST "/duplicates/audit" Needs::Right(Right::Audit) => pages::duplicates::audit;
+    GET "/history" Needs::Read => pages::history::show, pages::history::show;
+    GET "/kinds" Needs::Read => pages::kinds::list, pages::kinds::list;
+    GET "/kind" Needs::Read => pages::kinds::show, pages::places::each;
+    GET "/failing" Needs::Read => pages::failing::list, pages::failing::list;
+    GET "/running" Needs::Read => pages::running::list, pages::running::list;
+    GET "/runners" Needs::Read => pages::runners::list, pages::runners::list;
+    GET "/changes" Needs::Read => pages::changes::list, pages::places::each;
+    GET "/periodic" Needs::Read => pages::periodic::list, pages::periodic::list;
+    POST "/periodic/change" Needs::Right(Right::Periodic) => pages::periodic::change;
+    GET "/doctor" Needs::Read => pages::doctor::show, pages::doctor::show;
+    GET "/insert" Needs::Read => pages::insert::form, pages::places::each;
+    POST "/insert" Needs::Right(Right::Insert) => pages::insert::insert;
+    POST "/settings" Needs::Read => pages::settings::change, pages::settings::change;
+    GET "/metrics" Needs::Read => metrics::show, metrics::show;
+    GET "/health/live" Needs::Nothing => health::live, health::live;
+    GET "/health/ready" Needs::Nothing => health::ready, health::ready;
+    GET "/assets/{version}/{name}" Needs::Nothing => assets::serve, assets::serve;
 }
