@@ -9,10 +9,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use uniqueue::{Histogram, HistoryCounts, JobState, PlaceName, QueueSettings, Rate};
-use uniqueue_admin::{QueueHistory, QueueInfo, Severity};
+use uniqueue::{Histogram, HistoryCounts, PlaceName};
+use uniqueue_admin::QueueInfo;
 
-pub(crate) use self::table::METRICS;
+use self::table::METRICS;
 use crate::app::App;
 use crate::snapshot::{Seen, Snapshot};
 
@@ -24,21 +24,51 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Response {
     ([(header::CONTENT_TYPE, OPEN_METRICS)], text(&app.latest().await)).into_response()
 }
 
+/// The values of a metric, as far as the sample has them.
+enum Values {
+    One(fn(&Snapshot) -> Option<f64>),
+    /// A value of each queue that has one.
+    OfQueues(fn(&QueueInfo) -> Option<f64>),
+    /// A count of each queue in the history.
+    Totals(fn(&HistoryCounts) -> u64),
+    /// The times of each queue in the history.
+    Times(fn(&HistoryCounts) -> &Histogram),
+    /// Values with other labels, or of another type.
+    Labelled(&'static str, fn(&mut Page<'_>, &Snapshot)),
+    /// Whether the sample failed.
+    Failed,
+    /// The version.
+    Build,
+}
+
+impl Values {
+    /// The type of the metric.
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::One(_) | Self::OfQueues(_) | Self::Failed => "gauge",
+            Self::Totals(_) => "counter",
+            Self::Times(_) => "histogram",
+            Self::Labelled(kind, _) => kind,
+            Self::Build => "info",
+        }
+    }
+}
+
 /// The page of a sample, or of one of each place.
 pub(crate) fn text(samples: &[(Option<PlaceName>, Seen)]) -> String {
     let mut page = Page { text: String::new(), place: None };
-    for (name, kind, meaning) in METRICS {
-        page.describe(name, kind, meaning);
-        if name == "uniqueue_build" {
+    for (name, meaning, values) in &METRICS {
+        page.describe(name, values.kind(), meaning);
+        if let Values::Build = values {
             page.place = None;
             page.value("uniqueue_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
             continue;
         }
         for (place, seen) in samples {
             page.place = place.as_ref();
-            match (name, &seen.snapshot) {
-                ("uniqueue_sample_failed", _) => page.value(name, &[], flag(seen.problem().is_some())),
-                (name, Some(snapshot)) => page.series(name, snapshot),
+            match (values, &seen.snapshot) {
+                (Values::Failed, _) => page.value(name, &[], flag(seen.problem().is_some())),
+                (values, Some(snapshot)) => page.series(name, values, snapshot),
                 (_, None) => {}
             }
         }
@@ -59,102 +89,36 @@ impl Page<'_> {
         let _ = write!(self.text, "# TYPE {name} {kind}\n{unit}# HELP {name} {meaning}\n");
     }
 
-    fn series(&mut self, name: &str, snapshot: &Snapshot) {
-        let Snapshot { stats, queues, doctor, waiting_inserts, audited, totals, .. } = snapshot;
-        let rates = &stats.rates;
-        if let Some(count) = total(name) {
-            for of in totals.iter() {
-                self.value(&format!("{name}_total"), &[("queue", of.queue.as_str())], count(&of.counts) as f64);
-            }
-            return;
-        }
-        match name {
-            "uniqueue_jobs" | "uniqueue_jobs_capped" => {
-                for queue in queues {
-                    for state in JobState::ALL {
-                        let count = queue.count(state);
-                        let value = match name {
-                            "uniqueue_jobs" => count.counted() as f64,
-                            _ => flag(!count.is_exact()),
-                        };
-                        self.value(name, &[("queue", queue.settings.name.as_str()), ("state", state.as_str())], value);
+    fn series(&mut self, name: &str, values: &Values, snapshot: &Snapshot) {
+        let totals = snapshot.totals.iter().map(|of| (of.queue.as_str(), &of.counts));
+        match values {
+            Values::One(of) => of(snapshot).into_iter().for_each(|value| self.value(name, &[], value)),
+            Values::OfQueues(of) => {
+                for queue in &snapshot.queues {
+                    if let Some(value) = of(queue) {
+                        self.value(name, &[("queue", queue.settings.name.as_str())], value);
                     }
                 }
             }
-            "uniqueue_oldest_available_age_seconds" => {
-                self.of_queues(name, queues, |queue| {
-                    Some(queue.oldest_available_age.unwrap_or_default().as_secs_f64())
-                });
-            }
-            "uniqueue_queue_runners" => self.of_queues(name, queues, |queue| Some(queue.runners as f64)),
-            "uniqueue_queue_wait_seconds" => self.histograms(name, totals, |counts| &counts.wait),
-            "uniqueue_queue_run_seconds" => self.histograms(name, totals, |counts| &counts.run),
-            name if name.starts_with("uniqueue_queue_") => {
-                self.of_queues(name, queues, |queue| setting(name, &queue.settings));
-            }
-            "uniqueue_runners" => self.value(name, &[], stats.runners as f64),
-            "uniqueue_inserted_per_second" => self.value(name, &[], rates.inserted),
-            "uniqueue_completed_per_second" => self.value(name, &[], rates.completed),
-            "uniqueue_failed_per_second" => self.value(name, &[], rates.failed),
-            "uniqueue_waiting_inserts" => {
-                if let Some(waiting) = waiting_inserts {
-                    self.value(name, &[], *waiting as f64);
-                }
-            }
-            "uniqueue_suppressed_duplicates" => {
-                for kind in audited {
-                    let labels = [("kind", kind.kind.as_str())];
-                    self.value("uniqueue_suppressed_duplicates_total", &labels, kind.suppressed as f64);
-                }
-            }
-            "uniqueue_findings" => {
-                let Some(diagnosis) = &doctor.diagnosis else { return };
-                for severity in [Severity::Critical, Severity::Warning, Severity::Notice] {
-                    let found = diagnosis.findings.iter().filter(|finding| finding.severity == severity).count();
-                    self.value(name, &[("severity", severity.as_str())], found as f64);
-                }
-            }
-            "uniqueue_finding" => {
-                let Some(diagnosis) = &doctor.diagnosis else { return };
-                let mut codes: Vec<_> = diagnosis.findings.iter().map(|finding| finding.code.as_str()).collect();
-                codes.sort_unstable();
-                for same in codes.chunk_by(|one, other| one == other) {
-                    self.value(name, &[("code", same[0])], same.len() as f64);
-                }
-            }
-            "uniqueue_diagnosis_age_seconds" => {
-                let Some(diagnosis) = &doctor.diagnosis else { return };
-                let age = stats.asked_at - diagnosis.at + snapshot.taken_at.elapsed();
-                self.value(name, &[], age.as_seconds_f64().max(0.0));
-            }
-            "uniqueue_sample_age_seconds" => self.value(name, &[], snapshot.taken_at.elapsed().as_secs_f64()),
-            _ => {}
+            Values::Totals(of) => totals.for_each(|(queue, counts)| {
+                self.value(&format!("{name}_total"), &[("queue", queue)], of(counts) as f64)
+            }),
+            Values::Times(of) => totals.for_each(|(queue, counts)| self.histogram(name, queue, of(counts))),
+            Values::Labelled(_, add) => add(self, snapshot),
+            Values::Failed | Values::Build => {}
         }
     }
 
-    /// A value of each queue that has one.
-    fn of_queues(&mut self, name: &str, queues: &[QueueInfo], of: impl Fn(&QueueInfo) -> Option<f64>) {
-        for queue in queues {
-            if let Some(value) = of(queue) {
-                self.value(name, &[("queue", queue.settings.name.as_str())], value);
-            }
+    /// A bucket counts times below its bound. Prometheus reads the bound as included, which differs for equal times only.
+    fn histogram(&mut self, name: &str, queue: &str, histogram: &Histogram) {
+        let mut counted = 0;
+        for (bound, count) in histogram.buckets() {
+            counted += count;
+            let bound = bound.map_or_else(|| "+Inf".to_owned(), |bound| bound.as_secs_f64().to_string());
+            self.value(&format!("{name}_bucket"), &[("queue", queue), ("le", &bound)], counted as f64);
         }
-    }
-
-    /// A histogram of each queue. A bucket counts times below its bound. Prometheus reads the bound as included, which
-    /// differs for equal times only.
-    fn histograms(&mut self, name: &str, totals: &[QueueHistory], of: fn(&HistoryCounts) -> &Histogram) {
-        for one in totals {
-            let (queue, histogram) = (one.queue.as_str(), of(&one.counts));
-            let mut counted = 0;
-            for (bound, count) in histogram.buckets() {
-                counted += count;
-                let bound = bound.map_or_else(|| "+Inf".to_owned(), |bound| bound.as_secs_f64().to_string());
-                self.value(&format!("{name}_bucket"), &[("queue", queue), ("le", &bound)], counted as f64);
-            }
-            self.value(&format!("{name}_sum"), &[("queue", queue)], histogram.sum().as_secs_f64());
-            self.value(&format!("{name}_count"), &[("queue", queue)], counted as f64);
-        }
+        self.value(&format!("{name}_sum"), &[("queue", queue)], histogram.sum().as_secs_f64());
+        self.value(&format!("{name}_count"), &[("queue", queue)], counted as f64);
     }
 
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
@@ -169,35 +133,6 @@ impl Page<'_> {
             self.text.push('}');
         }
         let _ = writeln!(self.text, " {value}");
-    }
-}
-
-/// A count of the history by the name of its metric.
-fn total(name: &str) -> Option<fn(&HistoryCounts) -> u64> {
-    Some(match name {
-        "uniqueue_queue_inserted" => |counts| counts.inserted,
-        "uniqueue_queue_duplicates" => |counts| counts.duplicates,
-        "uniqueue_queue_completed" => |counts| counts.completed,
-        "uniqueue_queue_failed" => |counts| counts.failed,
-        "uniqueue_queue_discarded" => |counts| counts.discarded,
-        _ => return None,
-    })
-}
-
-/// A setting of a queue as a number. `None`: it is not set.
-fn setting(name: &str, settings: &QueueSettings) -> Option<f64> {
-    let per_second = |rate: Rate| f64::from(rate.count) / rate.period.as_secs_f64();
-    match name {
-        "uniqueue_queue_paused" => Some(flag(settings.paused_at.is_some())),
-        "uniqueue_queue_held" => Some(flag(settings.held_until.is_some())),
-        "uniqueue_queue_limit" => settings.limit.map(f64::from),
-        "uniqueue_queue_group_limit" => settings.group_limit.map(f64::from),
-        "uniqueue_queue_max_waiting" => settings.max_waiting.map(f64::from),
-        "uniqueue_queue_rate_per_second" => settings.rate.map(per_second),
-        "uniqueue_queue_rate_burst" => settings.rate.map(|rate| f64::from(rate.burst)),
-        "uniqueue_queue_group_rate_per_second" => settings.group_rate.map(per_second),
-        "uniqueue_queue_group_rate_burst" => settings.group_rate.map(|rate| f64::from(rate.burst)),
-        _ => None,
     }
 }
 

@@ -1,65 +1,112 @@
 //! The metrics.
 
-/// The name, type and meaning of each metric, in the order of the page. `docs/operate/web.md` lists them.
-pub(crate) const METRICS: [(&str, &str, &str); 32] = [
-    (
-        "uniqueue_jobs",
-        "gauge",
-        "Jobs by queue and state, an estimate or a lower bound where uniqueue_jobs_capped is 1.",
-    ),
-    ("uniqueue_jobs_capped", "gauge", "Whether the count of this queue and state ended at a limit."),
-    ("uniqueue_oldest_available_age_seconds", "gauge", "How long the oldest available job of a queue has been due."),
-    ("uniqueue_queue_paused", "gauge", "Whether the queue is paused."),
-    ("uniqueue_queue_held", "gauge", "Whether the queue is held for a time."),
-    ("uniqueue_queue_limit", "gauge", "How many jobs of the queue may run at once. Absent without a limit."),
-    (
-        "uniqueue_queue_group_limit",
-        "gauge",
-        "How many jobs of each group of the queue may run at once. Absent without a limit.",
-    ),
-    (
-        "uniqueue_queue_max_waiting",
-        "gauge",
-        "At how many available jobs of the queue inserts are refused. Absent without a limit.",
-    ),
-    (
-        "uniqueue_queue_rate_per_second",
-        "gauge",
-        "How many jobs of the queue may start a second. Absent without a rate.",
-    ),
-    ("uniqueue_queue_rate_burst", "gauge", "How many jobs of the queue may start at once. Absent without a rate."),
-    (
-        "uniqueue_queue_group_rate_per_second",
-        "gauge",
-        "How many jobs of each group of the queue may start a second. Absent without a rate.",
-    ),
-    (
-        "uniqueue_queue_group_rate_burst",
-        "gauge",
-        "How many jobs of each group of the queue may start at once. Absent without a rate.",
-    ),
-    ("uniqueue_queue_runners", "gauge", "Live runners of the queue."),
-    ("uniqueue_runners", "gauge", "Live runners."),
-    ("uniqueue_inserted_per_second", "gauge", "Jobs inserted a second, over the last minute."),
-    ("uniqueue_completed_per_second", "gauge", "Jobs completed a second, by the last heartbeats of the runners."),
-    ("uniqueue_failed_per_second", "gauge", "Attempts failed a second, by the last heartbeats of the runners."),
-    (
-        "uniqueue_waiting_inserts",
-        "gauge",
-        "Inserts that wait for another transaction. Absent where the role may not see them.",
-    ),
-    ("uniqueue_queue_inserted", "counter", "Jobs inserted into a queue, as in the history."),
-    ("uniqueue_queue_duplicates", "counter", "Inserts into a queue that were duplicates, as in the history."),
-    ("uniqueue_queue_completed", "counter", "Completed runs of a queue."),
-    ("uniqueue_queue_failed", "counter", "Failed runs of a queue."),
-    ("uniqueue_queue_discarded", "counter", "Discarded jobs of a queue."),
-    ("uniqueue_queue_wait_seconds", "histogram", "How long ended runs of a queue had waited since they were due."),
-    ("uniqueue_queue_run_seconds", "histogram", "How long ended runs of a queue took."),
-    ("uniqueue_suppressed_duplicates", "counter", "Suppressed duplicates of audited kinds."),
-    ("uniqueue_findings", "gauge", "Problems that doctor found, by severity. Absent until it has looked."),
-    ("uniqueue_finding", "gauge", "Problems that doctor found, by code."),
-    ("uniqueue_diagnosis_age_seconds", "gauge", "How long ago doctor looked."),
-    ("uniqueue_sample_age_seconds", "gauge", "How long ago these values were read."),
-    ("uniqueue_sample_failed", "gauge", "Whether the samples after these values failed."),
-    ("uniqueue_build", "info", "The version of uniqueue-web."),
-];
+use uniqueue::{JobCount, JobState, Rate};
+use uniqueue_admin::Severity;
+
+use super::Values::{self, Build, Failed, Labelled, OfQueues, One, Times, Totals};
+use super::{Page, flag};
+use crate::snapshot::Snapshot;
+
+/// The name, meaning and values of each metric.
+macro_rules! metrics {
+    ($($name:ident: $meaning:literal = $values:expr;)*) => { [$((stringify!($name), $meaning, $values)),*] };
+}
+
+/// The metrics in the order of the page. `docs/operate/web.md` lists them.
+pub(super) const METRICS: [(&str, &str, Values); 32] = metrics! {
+    uniqueue_jobs: "Jobs by queue and state, an estimate or a lower bound where uniqueue_jobs_capped is 1."
+        = Labelled("gauge", |page, sample| jobs(page, sample, "uniqueue_jobs", |count| count.counted() as f64));
+    uniqueue_jobs_capped: "Whether the count of this queue and state ended at a limit."
+        = Labelled("gauge", |page, sample| jobs(page, sample, "uniqueue_jobs_capped", |count| flag(!count.is_exact())));
+    uniqueue_oldest_available_age_seconds: "How long the oldest available job of a queue has been due."
+        = OfQueues(|queue| Some(queue.oldest_available_age.unwrap_or_default().as_secs_f64()));
+    uniqueue_queue_paused: "Whether the queue is paused."
+        = OfQueues(|queue| Some(flag(queue.settings.paused_at.is_some())));
+    uniqueue_queue_held: "Whether the queue is held for a time."
+        = OfQueues(|queue| Some(flag(queue.settings.held_until.is_some())));
+    uniqueue_queue_limit: "How many jobs of the queue may run at once. Absent without a limit."
+        = OfQueues(|queue| queue.settings.limit.map(f64::from));
+    uniqueue_queue_group_limit: "How many jobs of each group of the queue may run at once. Absent without a limit."
+        = OfQueues(|queue| queue.settings.group_limit.map(f64::from));
+    uniqueue_queue_max_waiting: "At how many available jobs of the queue inserts are refused. Absent without a limit."
+        = OfQueues(|queue| queue.settings.max_waiting.map(f64::from));
+    uniqueue_queue_rate_per_second: "How many jobs of the queue may start a second. Absent without a rate."
+        = OfQueues(|queue| queue.settings.rate.map(per_second));
+    uniqueue_queue_rate_burst: "How many jobs of the queue may start at once. Absent without a rate."
+        = OfQueues(|queue| queue.settings.rate.map(|rate| f64::from(rate.burst)));
+    uniqueue_queue_group_rate_per_second: "How many jobs of each group of the queue may start a second. Absent without a rate."
+        = OfQueues(|queue| queue.settings.group_rate.map(per_second));
+    uniqueue_queue_group_rate_burst: "How many jobs of each group of the queue may start at once. Absent without a rate."
+        = OfQueues(|queue| queue.settings.group_rate.map(|rate| f64::from(rate.burst)));
+    uniqueue_queue_runners: "Live runners of the queue." = OfQueues(|queue| Some(queue.runners as f64));
+    uniqueue_runners: "Live runners." = One(|sample| Some(sample.stats.runners as f64));
+    uniqueue_inserted_per_second: "Jobs inserted a second, over the last minute."
+        = One(|sample| Some(sample.stats.rates.inserted));
+    uniqueue_completed_per_second: "Jobs completed a second, by the last heartbeats of the runners."
+        = One(|sample| Some(sample.stats.rates.completed));
+    uniqueue_failed_per_second: "Attempts failed a second, by the last heartbeats of the runners."
+        = One(|sample| Some(sample.stats.rates.failed));
+    uniqueue_waiting_inserts: "Inserts that wait for another transaction. Absent where the role may not see them."
+        = One(|sample| sample.waiting_inserts.map(|waiting| waiting as f64));
+    uniqueue_queue_inserted: "Jobs inserted into a queue, as in the history." = Totals(|counts| counts.inserted);
+    uniqueue_queue_duplicates: "Inserts into a queue that were duplicates, as in the history."
+        = Totals(|counts| counts.duplicates);
+    uniqueue_queue_completed: "Completed runs of a queue." = Totals(|counts| counts.completed);
+    uniqueue_queue_failed: "Failed runs of a queue." = Totals(|counts| counts.failed);
+    uniqueue_queue_discarded: "Discarded jobs of a queue." = Totals(|counts| counts.discarded);
+    uniqueue_queue_wait_seconds: "How long ended runs of a queue had waited since they were due."
+        = Times(|counts| &counts.wait);
+    uniqueue_queue_run_seconds: "How long ended runs of a queue took." = Times(|counts| &counts.run);
+    uniqueue_suppressed_duplicates: "Suppressed duplicates of audited kinds." = Labelled("counter", suppressed);
+    uniqueue_findings: "Problems that doctor found, by severity. Absent until it has looked."
+        = Labelled("gauge", by_severity);
+    uniqueue_finding: "Problems that doctor found, by code." = Labelled("gauge", by_code);
+    uniqueue_diagnosis_age_seconds: "How long ago doctor looked." = One(diagnosis_age);
+    uniqueue_sample_age_seconds: "How long ago these values were read."
+        = One(|sample| Some(sample.taken_at.elapsed().as_secs_f64()));
+    uniqueue_sample_failed: "Whether the samples after these values failed." = Failed;
+    uniqueue_build: "The version of uniqueue-web." = Build;
+};
+
+fn per_second(rate: Rate) -> f64 {
+    f64::from(rate.count) / rate.period.as_secs_f64()
+}
+
+/// A value of each queue and state.
+fn jobs(page: &mut Page<'_>, sample: &Snapshot, name: &str, value: fn(JobCount) -> f64) {
+    for queue in &sample.queues {
+        for state in JobState::ALL {
+            let labels = [("queue", queue.settings.name.as_str()), ("state", state.as_str())];
+            page.value(name, &labels, value(queue.count(state)));
+        }
+    }
+}
+
+fn suppressed(page: &mut Page<'_>, sample: &Snapshot) {
+    for kind in &sample.audited {
+        page.value("uniqueue_suppressed_duplicates_total", &[("kind", kind.kind.as_str())], kind.suppressed as f64);
+    }
+}
+
+fn by_severity(page: &mut Page<'_>, sample: &Snapshot) {
+    let Some(diagnosis) = &sample.doctor.diagnosis else { return };
+    for severity in [Severity::Critical, Severity::Warning, Severity::Notice] {
+        let found = diagnosis.findings.iter().filter(|finding| finding.severity == severity).count();
+        page.value("uniqueue_findings", &[("severity", severity.as_str())], found as f64);
+    }
+}
+
+fn by_code(page: &mut Page<'_>, sample: &Snapshot) {
+    let Some(diagnosis) = &sample.doctor.diagnosis else { return };
+    let mut codes: Vec<_> = diagnosis.findings.iter().map(|finding| finding.code.as_str()).collect();
+    codes.sort_unstable();
+    for same in codes.chunk_by(|one, other| one == other) {
+        page.value("uniqueue_finding", &[("code", same[0])], same.len() as f64);
+    }
+}
+
+fn diagnosis_age(sample: &Snapshot) -> Option<f64> {
+    let diagnosis = sample.doctor.diagnosis.as_ref()?;
+    let age = sample.stats.asked_at - diagnosis.at + sample.taken_at.elapsed();
+    Some(age.as_seconds_f64().max(0.0))
+}
