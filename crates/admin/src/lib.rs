@@ -5,6 +5,7 @@ mod audit;
 mod change_log;
 mod claims;
 mod failures;
+mod given;
 mod groups;
 mod health;
 mod history;
@@ -31,6 +32,7 @@ pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::change_log::LoggedChange;
 pub use self::claims::KeyHolder;
 pub use self::failures::{FailingCode, FailingError, FailingKind};
+pub use self::given::Given;
 pub use self::groups::{GroupInfo, HeldGroup};
 pub use self::health::{
     COMPARED_KEYS, Diagnose, Diagnosis, Finding, Remedy, Severity, SkippedCheck, Thresholds, diagnose_places,

@@ -20,7 +20,6 @@ mod db;
 mod demo;
 mod doctor;
 mod exit;
-mod given;
 mod group_text;
 mod help;
 mod interrupt;

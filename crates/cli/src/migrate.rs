@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Row};
 use uniqueue::{Client, Error, Migration, SCHEMA_VERSION};
+use uniqueue_admin::Given;
 
 use crate::database::{Database, DatabaseArguments};
 use crate::exit::{Failure, Verdict};
@@ -72,10 +73,7 @@ pub(crate) async fn run(arguments: MigrateArguments) -> Result<Verdict, Failure>
 
 impl MigrateArguments {
     fn migration<'c>(&self, client: &'c Client) -> Migration<'c> {
-        match self.lock_timeout {
-            Some(DurationArgument(limit)) => client.migration().lock_timeout(limit),
-            None => client.migration(),
-        }
+        client.migration().given(self.lock_timeout, |migration, DurationArgument(limit)| migration.lock_timeout(limit))
     }
 }
 

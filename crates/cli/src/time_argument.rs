@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Span, SpanRelativeTo};
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime};
+use uniqueue::NewJob;
 
 use crate::output::{format_duration, format_time};
 
@@ -28,6 +29,11 @@ impl FromStr for DurationArgument {
         let length = signed(given).and_then(|length| Duration::try_from(length).ok());
         length.map(Self).ok_or(Invalid("a length of time such as 90s, 15m, 1h30m, 7d, 500ms, PT15M or 0"))
     }
+}
+
+/// Lets a job expire this long after it is due, or never for zero.
+pub(crate) fn expires_in_or_never(job: NewJob, DurationArgument(length): DurationArgument) -> NewJob {
+    if length.is_zero() { job.never_expires() } else { job.expires_in(length) }
 }
 
 /// Reads a length of time. Zero needs no unit. Months and years have no fixed length, so `None`.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 use uniqueue::{Client, JobCount, JobFilter, JobRow, RefusedRetry, Result};
-use uniqueue_admin::JobVerb;
+use uniqueue_admin::{Given, JobVerb};
 use uuid::Uuid;
 
 /// How long a plan is kept.
@@ -41,9 +41,9 @@ pub(crate) struct Plan {
     pub(crate) cut_off: OffsetDateTime,
     /// `None`: they could not be read in time.
     pub(crate) samples: Option<Vec<JobRow>>,
-    made_at: Instant,
-    run: Mutex<Run>,
-    stop: CancellationToken,
+    pub(crate) made_at: Instant,
+    pub(crate) run: Mutex<Run>,
+    pub(crate) stop: CancellationToken,
 }
 
 /// How far a plan is.
@@ -67,22 +67,6 @@ pub(crate) enum Stage {
 }
 
 impl Plan {
-    #[expect(clippy::too_many_arguments, reason = "a plan is made in one place, from what that place found")]
-    pub(crate) fn new(
-        user: Option<String>,
-        verb: JobVerb,
-        filter: JobFilter,
-        words: String,
-        back: String,
-        count: Option<JobCount>,
-        cut_off: OffsetDateTime,
-        samples: Option<Vec<JobRow>>,
-        stop: CancellationToken,
-    ) -> Self {
-        let (made_at, run) = (Instant::now(), Mutex::default());
-        Self { id: Uuid::now_v7(), user, verb, filter, words, back, count, cut_off, samples, made_at, run, stop }
-    }
-
     /// The text that confirms the plan. `None`: a button is enough.
     pub(crate) fn confirmation(&self) -> Option<String> {
         let is_large = self.count.is_none_or(|count| !count.is_exact() || count.counted() > TYPED_ABOVE);
@@ -94,10 +78,6 @@ impl Plan {
 
     pub(crate) fn progress(&self) -> Run {
         self.run().clone()
-    }
-
-    pub(crate) fn stop(&self) {
-        self.stop.cancel();
     }
 
     fn run(&self) -> MutexGuard<'_, Run> {
@@ -128,12 +108,8 @@ impl Plan {
     }
 
     async fn change(&self, client: &Client) -> Result<()> {
-        let change = self.verb.change(client, self.filter.clone());
-        let change = match &self.user {
-            Some(user) => change.actor(user),
-            None => change,
-        };
-        change
+        (self.verb.change(client, self.filter.clone()))
+            .given(self.user.as_ref(), |change, user| change.actor(user))
             .timeout(STATEMENT)
             .on_batch(|ids| self.run().changed += ids.len() as u64)
             .on_discarded(|ids| self.run().discarded += ids.len() as u64)

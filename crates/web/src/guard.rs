@@ -7,12 +7,13 @@ use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use maud::html;
 use tokio::time::timeout;
 
 use crate::access::Needs;
 use crate::app::App;
 use crate::failure::{Failure, Told};
-use crate::failure_page::with_navigation;
+use crate::html::{Document, Hostile, document};
 use crate::page::Page;
 
 /// How long a page may take. The policy lab takes half of it.
@@ -78,4 +79,15 @@ async fn answered(app: &App, method: &Method, answer: impl Future<Output = Respo
         app.sampler.want();
     }
     response
+}
+
+/// A failure as a page with its navigation, where the visitor may read.
+fn with_navigation(page: &Page, failed: Response) -> Response {
+    let Some(Told { title, text }) = failed.extensions().get::<Told>() else { return failed };
+    let body = html! {
+        p.callout.critical role="alert" data-old[failed.status() == StatusCode::SERVICE_UNAVAILABLE] { (Hostile(text)) }
+        p { "Go back with your browser, reload the page, or open the " a.inline href=(page.link("/")) { "overview" } "." }
+    };
+    let (_, document) = document(page, Document { title, is_live: false, actions: html! {}, body });
+    (failed.status(), document).into_response()
 }

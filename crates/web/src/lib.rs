@@ -28,7 +28,6 @@ mod assets;
 mod bulk;
 mod clock;
 mod failure;
-mod failure_page;
 mod fields;
 mod guard;
 mod health;

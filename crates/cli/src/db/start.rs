@@ -10,10 +10,10 @@ use serde_json::json;
 use sqlx::{Connection, PgConnection};
 use uniqueue::embedded::{Postgres, PostgresBuilder};
 use uniqueue::shutdown_signal;
+use uniqueue_admin::Given;
 
 use super::data_dir::data_dir;
 use crate::exit::{Failure, Verdict};
-use crate::given::Given;
 use crate::output;
 
 /// Run PostgreSQL in the foreground until Ctrl-C, with a data directory that stays.

@@ -4,14 +4,14 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use uniqueue::{Client, Duplicate, Error, Inserted, JobId, JobRow, NewJob, Waited};
+use uniqueue_admin::Given;
 
 use super::wait;
 use crate::database::{Database, DatabaseArguments};
 use crate::exit::{Failure, Verdict};
-use crate::given::{Given, expires_in_or_never};
 use crate::json_argument::{JsonArgument, PolicyArgument, policy_of_key, unique_key};
 use crate::output::{self, Answer, Form, format_relative, printable};
-use crate::time_argument::{DurationArgument, TimeArgument};
+use crate::time_argument::{DurationArgument, TimeArgument, expires_in_or_never};
 
 /// Insert a job.
 ///

@@ -6,12 +6,11 @@ use clap::Args;
 use serde::Serialize;
 use time::OffsetDateTime;
 use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
-use uniqueue_admin::{Admin, Obstacle};
+use uniqueue_admin::{Admin, Given, Obstacle};
 
 use super::filter::FilterArguments;
 use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
-use crate::given::Given;
 use crate::output::{Answer, Cell, Column, Form, List, Page, Style, Table, format_duration, format_relative};
 
 /// List jobs, a page at a time.

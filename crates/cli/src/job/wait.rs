@@ -3,10 +3,10 @@
 use clap::Args;
 use serde_json::json;
 use uniqueue::{Client, JobId, JobRow, JobState, Waited};
+use uniqueue_admin::Given;
 
 use crate::database::{Database, DatabaseArguments};
 use crate::exit::{Failure, Verdict};
-use crate::given::Given;
 use crate::output::{Form, printable};
 use crate::time_argument::DurationArgument;
 

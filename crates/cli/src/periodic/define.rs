@@ -2,14 +2,13 @@
 
 use clap::{Args, ValueEnum};
 use uniqueue::{CatchUp, Client, NewJob, PeriodicJob};
-use uniqueue_admin::{Admin, PeriodicChange, PeriodicSource};
+use uniqueue_admin::{Admin, Given, PeriodicChange, PeriodicSource};
 
 use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
-use crate::given::{Given, expires_in_or_never};
 use crate::json_argument::{JsonArgument, PolicyArgument};
 use crate::output::{Answer, Form, printable};
-use crate::time_argument::DurationArgument;
+use crate::time_argument::{DurationArgument, expires_in_or_never};
 
 /// Add a periodic job
 ///

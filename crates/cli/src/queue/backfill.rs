@@ -2,10 +2,10 @@
 
 use clap::{ArgGroup, Args};
 use uniqueue::{Backfill, UniqueKey};
+use uniqueue_admin::Given;
 
 use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
-use crate::given::Given;
 use crate::interrupt::{nothing_changed, or_interrupted};
 use crate::json_argument::PolicyArgument;
 use crate::unique::backfill as keys;

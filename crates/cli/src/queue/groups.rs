@@ -3,11 +3,10 @@
 use clap::Args;
 use time::OffsetDateTime;
 use uniqueue::Client;
-use uniqueue_admin::{Admin, GroupInfo};
+use uniqueue_admin::{Admin, Given, GroupInfo};
 
 use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
-use crate::given::Given;
 use crate::output::{Answer, Cell, Column, Form, List, Style, Table, count, format_relative};
 
 /// List the groups of queues, and what holds each up.

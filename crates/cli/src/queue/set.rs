@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 use uniqueue::{Client, JobState, Keep, QueueChanges, QueueSettings, Rate};
-use uniqueue_admin::{Admin, QueueInfo};
+use uniqueue_admin::{Admin, Given, QueueInfo};
 
 use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
@@ -215,13 +215,10 @@ impl FromStr for KeepArgument {
 /// Limits a queue.
 pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure> {
     let LimitArguments { name, limit, per_group, fair, database } = arguments;
-    let mut changes = QueueChanges::new();
-    if let Some(Limit(limit)) = limit {
-        changes = if per_group { changes.group_limit(limit) } else { changes.limit(limit) };
-    }
-    if let Some(fair) = fair {
-        changes = changes.fair(matches!(fair, YesOrNo::Yes));
-    }
+    let set_limit = if per_group { QueueChanges::group_limit } else { QueueChanges::limit };
+    let changes = QueueChanges::new()
+        .given(limit, |changes, Limit(limit)| set_limit(changes, limit))
+        .given(fair, |changes, fair| changes.fair(matches!(fair, YesOrNo::Yes)));
     let text = |settings: &QueueSettings| limits(settings, limit.is_some(), per_group, fair.is_some());
     set(&database, &name, changes, text).await
 }
@@ -273,16 +270,10 @@ pub(super) async fn rate(arguments: RateArguments) -> Result<Verdict, Failure> {
 pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, Failure> {
     let RetentionArguments { name, completed, cancelled, discarded, as_runners_say, database } = arguments;
     let all = as_runners_say.then_some(KeepArgument(Keep::AsRunnersSay));
-    let mut changes = QueueChanges::new();
-    if let Some(KeepArgument(keep)) = completed.or(all) {
-        changes = changes.keep_completed(keep);
-    }
-    if let Some(KeepArgument(keep)) = cancelled.or(all) {
-        changes = changes.keep_cancelled(keep);
-    }
-    if let Some(KeepArgument(keep)) = discarded.or(all) {
-        changes = changes.keep_discarded(keep);
-    }
+    let changes = QueueChanges::new()
+        .given(completed.or(all), |changes, KeepArgument(keep)| changes.keep_completed(keep))
+        .given(cancelled.or(all), |changes, KeepArgument(keep)| changes.keep_cancelled(keep))
+        .given(discarded.or(all), |changes, KeepArgument(keep)| changes.keep_discarded(keep));
     set(&database, &name, changes, |settings| {
         let kept = [settings.keep_completed, settings.keep_cancelled, settings.keep_discarded];
         if kept == [Keep::AsRunnersSay; 3] {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uniqueue::{Client, Histogram, HistoryCounts};
-use uniqueue_admin::{Admin, Deploy, History, KindHistory};
+use uniqueue_admin::{Admin, Deploy, Given, History, KindHistory};
 
 use super::source::Source;
 use crate::exit::Failure;
@@ -42,14 +42,9 @@ impl Past {
             let (kind, queue) = (kind.clone(), queue.clone());
             async move {
                 let is_narrowed = kind.is_some() || queue.is_some();
-                let mut asking = Admin::new(&client).history(since).step(step.unwrap_or(since));
-                if let Some(kind) = kind {
-                    asking = asking.kind(kind);
-                }
-                if let Some(queue) = queue {
-                    asking = asking.queue(queue);
-                }
-                let history = asking.await?;
+                let asking = Admin::new(&client).history(since).step(step.unwrap_or(since));
+                let asking = asking.given(kind, |asking, kind| asking.kind(kind));
+                let history = asking.given(queue, |asking, queue| asking.queue(queue)).await?;
                 let kinds =
                     if is_narrowed { Vec::new() } else { Admin::new(&client).history_by_kind(since, KINDS).await? };
                 Ok(Self { history, kinds })

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use uniqueue::Client;
-use uniqueue_admin::{Admin, AuditedKind, SuppressedDuplicate};
+use uniqueue_admin::{Admin, AuditedKind, Given, SuppressedDuplicate};
 
 use super::args::AuditArguments;
 use crate::database::ask_each;
@@ -29,11 +29,8 @@ async fn audit(client: Client, form: Form, arguments: AuditArguments) -> Result<
         if stop { admin.stop_audit(kind, keep).await? } else { admin.audit_duplicates(kind, keep).await? }
     }
     let mut kinds = admin.audited_kinds().await?;
-    let mut keys = admin.suppressed_duplicates().limit(limit);
-    if let Some(kind) = &kind {
-        kinds.retain(|audited| audited.kind.as_str() == kind);
-        keys = keys.kind(kind);
-    }
+    kinds.retain(|audited| kind.as_ref().is_none_or(|kind| audited.kind.as_str() == kind));
+    let keys = admin.suppressed_duplicates().limit(limit).given(kind.as_ref(), |keys, kind| keys.kind(kind));
     let audit = Audit { kinds, keys: keys.await? };
     let now = client.database_time().await?;
     let is_full = audit.kinds.iter().any(|kind| kind.is_audited && kind.tally_is_full);

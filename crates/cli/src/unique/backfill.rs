@@ -1,11 +1,11 @@
 //! `uniqueue unique backfill`, and how it and `uniqueue queue backfill` run and report.
 
 use uniqueue::{Backfill, BackfillReport, OnCollision};
+use uniqueue_admin::Given;
 
 use super::args::{BackfillArguments, Collisions};
 use crate::database::ask;
 use crate::exit::{Failure, Verdict};
-use crate::given::Given;
 use crate::output::{self, Answer, Bar, Cell, Column, Form, List, Record, Style};
 
 /// The state that an interrupted backfill leaves.

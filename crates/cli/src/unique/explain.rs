@@ -2,13 +2,12 @@
 
 use serde::Serialize;
 use uniqueue::{Explanation, InsertOutcome, JobState, NewJob};
-use uniqueue_admin::Admin;
+use uniqueue_admin::{Admin, Given};
 
 use super::args::ExplainArguments;
 use super::trial::{Blocker, would_wait};
 use crate::database::ask;
 use crate::exit::{Failure, Verdict};
-use crate::given::Given;
 use crate::group_text::add_group;
 use crate::json_argument::policy_of_key;
 use crate::output::{self, Cell, Record, Style};

@@ -1,12 +1,11 @@
 //! `uniqueue unique holders`.
 
 use serde::Serialize;
-use uniqueue_admin::{Admin, KeyHolder};
+use uniqueue_admin::{Admin, Given, KeyHolder};
 
 use super::args::HoldersArguments;
 use crate::database::ask;
 use crate::exit::{Failure, Verdict};
-use crate::given::Given;
 use crate::output::{self, Column, List, Page, Table};
 
 /// A claim as JSON.

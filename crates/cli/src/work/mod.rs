@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use clap::Args;
 use uniqueue::{Kind, KindRow, QueueName, Runner, WorkerOptions, shutdown_signal};
+use uniqueue_admin::Given;
 
 use self::attempt::{Attempts, Report};
 use crate::database::{Database, DatabaseArguments};
@@ -155,18 +156,13 @@ pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
         .name(arguments.name.clone().unwrap_or_else(|| format!("uniqueue work {}", std::process::id())))
         // The runner drops what still runs after its grace, so that comes after the kill.
         .stop_grace(grace + Duration::from_secs(1))
-        .stop_timeout(arguments.stop_timeout.0);
-    if arguments.poll_only {
-        runner = runner.poll_only();
-    }
-    if let Some(version) = &arguments.app_version {
-        runner = runner.version(version);
-    }
+        .stop_timeout(arguments.stop_timeout.0)
+        .given_flag(arguments.poll_only, Runner::poll_only)
+        .given(arguments.app_version.as_ref(), Runner::version)
+        .given(arguments.timeout, |runner, timeout| runner.timeout(timeout.0));
     for kind in registered.iter().filter(|kind| wanted(kind)) {
-        let mut options = WorkerOptions::new().retry_policy(kind.retry_policy());
-        if let Some(timeout) = arguments.timeout.map(|timeout| timeout.0).or(kind.timeout) {
-            options = options.timeout(timeout);
-        }
+        let timeout = arguments.timeout.map(|timeout| timeout.0).or(kind.timeout);
+        let options = WorkerOptions::new().retry_policy(kind.retry_policy()).given(timeout, WorkerOptions::timeout);
         runner = runner.worker_for_with([kind.name.as_str()], work.clone(), options);
     }
     runner = match arguments.kinds.as_slice() {
@@ -175,9 +171,6 @@ pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
     };
     for queue in &arguments.queues {
         runner = runner.queue(queue.as_str(), arguments.concurrency.get());
-    }
-    if let Some(timeout) = arguments.timeout {
-        runner = runner.timeout(timeout.0);
     }
     let handle = runner.start().await?;
     if !arguments.database.json {

@@ -1,6 +1,7 @@
 //! The log of changes.
 
 use maud::html;
+use uniqueue_admin::Given;
 use uuid::Uuid;
 
 use crate::failure::Failure;
@@ -12,15 +13,9 @@ use crate::page::{LOOK_UP, Page};
 const ROWS: u32 = 100;
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
-    let mut log = page.admin().change_log().limit(ROWS + 1).timeout(LOOK_UP);
-    let actor = fields.get("actor");
-    if let Some(actor) = actor {
-        log = log.by(actor);
-    }
-    if let Some(after) = fields.parsed::<Uuid>("after")? {
-        log = log.after(after);
-    }
-    let changes = log.await?;
+    let (actor, after) = (fields.get("actor"), fields.parsed::<Uuid>("after")?);
+    let log = page.admin().change_log().limit(ROWS + 1).timeout(LOOK_UP);
+    let changes = log.given(actor, |log, actor| log.by(actor)).given(after, |log, after| log.after(after)).await?;
     let now = page.now().await?;
     let rows = fitting(&changes, ROWS as usize, |one| {
         html! { tr {

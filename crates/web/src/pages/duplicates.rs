@@ -11,20 +11,16 @@ use crate::html::{
     Cell, Document, Shown, ago, argument, cli, document, fitting, grouped, job_link, key_cell, rate, submit,
 };
 use crate::page::{LOOK_UP, Page, by};
-use uniqueue_admin::{Admin, AuditedKind};
+use uniqueue_admin::{AuditedKind, Given};
 
 /// The most keys on the page.
 const ROWS: u32 = 100;
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
-    let client = page.client();
     let now = page.now().await?;
-    let kinds = Admin::new(client).audited_kinds().timeout(LOOK_UP).await?;
-    let mut counters = Admin::new(client).suppressed_duplicates().limit(ROWS).timeout(LOOK_UP);
-    if let Some(kind) = fields.get("kind") {
-        counters = counters.kind(kind);
-    }
-    let mut counters = counters.await?;
+    let kinds = page.admin().audited_kinds().timeout(LOOK_UP).await?;
+    let counters = page.admin().suppressed_duplicates().limit(ROWS).timeout(LOOK_UP);
+    let mut counters = counters.given(fields.get("kind"), |counters, kind| counters.kind(kind)).await?;
     counters.sort_by_key(|counter| std::cmp::Reverse(counter.suppressed));
     let rows = fitting(&counters, counters.len(), |one| {
         html! { tr {

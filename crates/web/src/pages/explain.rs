@@ -4,9 +4,10 @@ use maud::{Markup, html};
 use serde_json::value::RawValue;
 use uniqueue::json::{indent_json, parse_json};
 use uniqueue::{Backfill, BackfillReport, Explanation, InsertOutcome, JobRow, JobState, KindRow, NewJob, UniquePolicy};
+use uniqueue_admin::Given;
 
 use super::jobs::SINCE;
-use super::lab::{LAB, replay};
+use super::lab::{LAB, replay, would_have_met};
 use crate::fields::Fields;
 use crate::html::{
     Document, Hostile, Shown, argument, at, cli, document, grouped, job_link, json, key_link, quoted, span, state,
@@ -127,11 +128,7 @@ async fn explain(page: &Page, kind: &str, registered: Option<&KindRow>, fields: 
     let args: Box<RawValue> = serde_json::from_str(fields.get("args").unwrap_or("{}"))
         .map_err(|error| format!("Args are not JSON: {error}"))?;
     parse_json(args.get()).map_err(|error| error.to_string())?;
-    let mut job = NewJob::from_json(kind, args);
-    if let Some(queue) = fields.get("queue") {
-        job = job.queue(queue);
-    }
-    job = with_policy(job, fields)?;
+    let mut job = with_policy(NewJob::from_json(kind, args).given(fields.get("queue"), NewJob::queue), fields)?;
     if let Some(registered) = registered {
         job = registered.fill_in(job).map_err(told)?;
     }
@@ -214,10 +211,7 @@ async fn lab(
 fn tried(page: &Page, report: &BackfillReport) -> Markup {
     html! {
         section.panel aria-live="polite" {
-            p.big {
-                b.number { (grouped(report.collided)) } " of " b.number { (grouped(report.jobs)) }
-                " jobs would have met a job with the same key."
-            }
+            (would_have_met(report.collided, report.jobs))
             dl.facts {
                 dt { "Would claim a key" } dd { (grouped(report.claimed + report.unchanged)) }
                 dt { "Key without a claim now" } dd { (grouped(report.unclaimed)) }

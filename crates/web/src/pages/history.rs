@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 use uniqueue::HistoryCounts;
-use uniqueue_admin::{History, HistoryPoint, KindHistory};
+use uniqueue_admin::{Given, History, HistoryPoint, KindHistory};
 
 use crate::clock::HOUR;
 use crate::failure::Failure;
@@ -138,13 +138,9 @@ async fn read(
     (word, since, step): (&'static str, Duration, Duration),
     of: Of<'_>,
 ) -> Result<Arc<Timed<History>>, Failure> {
-    let mut asking = page.admin().history(since).step(step).timeout(LOOK_UP);
-    if let Some(kind) = of.kind {
-        asking = asking.kind(kind);
-    }
-    if let Some(queue) = of.queue {
-        asking = asking.queue(queue);
-    }
+    let asking = page.admin().history(since).step(step).timeout(LOOK_UP);
+    let asking =
+        asking.given(of.kind, |asking, kind| asking.kind(kind)).given(of.queue, |asking, queue| asking.queue(queue));
     let ask = async { Ok(Timed::new(page.now().await?, asking.await?)) };
     let key = (word, of.kind.map(ToOwned::to_owned), of.queue.map(ToOwned::to_owned));
     page.shared_longer(&page.app.answers.of(key), ask).await

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use serde_json::value::RawValue;
 use uniqueue::json::indent_json;
 use uniqueue::{JobId, NewJob};
+use uniqueue_admin::Given;
 
 use crate::access::Right;
 use crate::failure::{Failure, told};
@@ -65,23 +66,15 @@ fn job(fields: &Fields) -> Result<NewJob, String> {
     let kind = fields.get("kind").ok_or("A kind is needed.")?;
     let text = fields.get("args").unwrap_or("{}");
     let args: Box<RawValue> = serde_json::from_str(text).map_err(|error| format!("Args are not JSON: {error}"))?;
-    let mut job = NewJob::from_json(kind, args);
-    if let Some(queue) = fields.get("queue") {
-        job = job.queue(queue);
-    }
     fn number<T: std::str::FromStr>(fields: &Fields, name: &str) -> Result<Option<T>, String> {
         let parse = |text: &str| text.parse().map_err(|_| format!("{name} is not valid: {text:?}"));
         fields.get(name).map(parse).transpose()
     }
-    if let Some(priority) = number(fields, "priority")? {
-        job = job.priority(priority);
-    }
-    if let Some(attempts) = number(fields, "max_attempts")? {
-        job = job.max_attempts(attempts);
-    }
-    if let Some(minutes) = number::<u32>(fields, "minutes")? {
-        job = job.scheduled_in(Duration::from_secs(60) * minutes);
-    }
+    let job = NewJob::from_json(kind, args)
+        .given(fields.get("queue"), NewJob::queue)
+        .given(number(fields, "priority")?, NewJob::priority)
+        .given(number(fields, "max_attempts")?, NewJob::max_attempts)
+        .given(number::<u32>(fields, "minutes")?, |job, minutes| job.scheduled_in(Duration::from_secs(60) * minutes));
     super::explain::with_policy(job, fields)
 }
 

@@ -12,7 +12,7 @@ use crate::html::{
     state,
 };
 use crate::page::{LOOK_UP, Page};
-use uniqueue_admin::KeyHolder;
+use uniqueue_admin::{Given, KeyHolder};
 
 /// The most keys on a page.
 const ROWS: u32 = 50;
@@ -21,19 +21,12 @@ const ROWS: u32 = 50;
 const CONDITIONS: [&str; 3] = ["prefix", "kind", "queue"];
 
 async fn claimed(page: Arc<Page>, fields: Arc<Fields>) -> Result<(OffsetDateTime, Vec<KeyHolder>), Failure> {
-    let mut claims = page.admin().claims().limit(ROWS + 1).timeout(LOOK_UP);
-    if let Some(prefix) = fields.get("prefix") {
-        claims = claims.prefix(prefix);
-    }
-    if let Some(kind) = fields.get("kind") {
-        claims = claims.kind(kind);
-    }
-    if let Some(queue) = fields.get("queue") {
-        claims = claims.queue(queue);
-    }
-    if let Some(after) = fields.get("after") {
-        claims = if page.is_after(fields.get("place")) { claims.from(after) } else { claims.after(after) };
-    }
+    let is_after = page.is_after(fields.get("place"));
+    let claims = (page.admin().claims().limit(ROWS + 1).timeout(LOOK_UP))
+        .given(fields.get("prefix"), |claims, prefix| claims.prefix(prefix))
+        .given(fields.get("kind"), |claims, kind| claims.kind(kind))
+        .given(fields.get("queue"), |claims, queue| claims.queue(queue))
+        .given(fields.get("after"), |claims, key| if is_after { claims.from(key) } else { claims.after(key) });
     Ok((page.now().await?, claims.await?))
 }
 

@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 use uniqueue::json::parse_json;
 use uniqueue::{Claim, JobFilter, JobId, JobRow, JobState, OnConflict, Subject, UniquePolicy};
+use uniqueue_admin::Given;
 
 use super::jobs::CLOCKS;
 use crate::html::{Cell, ago, at, fitting, grouped, job_link, key_cell, state};
@@ -70,10 +71,10 @@ pub(super) async fn replay(
     }
     let deadline = Instant::now() + LAB;
     let now = page.client().database_time().timeout(LAB).await.map_err(told)?;
-    let mut filter = JobFilter::new().kind(kind).created_before(now).oldest_first().limit(PAGE);
-    if let Some(since) = since {
-        filter = filter.created_after(now - since).id_at_least(JobId::first_at(now - since - CLOCKS));
-    }
+    let filter = JobFilter::new().kind(kind).created_before(now).oldest_first().limit(PAGE);
+    let filter = filter.given(since, |filter, since| {
+        filter.created_after(now - since).id_at_least(JobId::first_at(now - since - CLOCKS))
+    });
     let mut replay = Replay::default();
     let mut last: Option<(JobId, OffsetDateTime)> = None;
     loop {
@@ -179,6 +180,15 @@ fn life(job: &JobRow) -> Vec<(JobState, OffsetDateTime)> {
     life
 }
 
+/// How many jobs a policy would have kept out.
+pub(super) fn would_have_met(collided: u64, jobs: u64) -> Markup {
+    html! {
+        p.big {
+            b.number { (grouped(collided)) } " of " b.number { (grouped(jobs)) } " jobs would have met a job with the same key."
+        }
+    }
+}
+
 fn tried(page: &Page, replay: &Replay, now: OffsetDateTime) -> Markup {
     let rows = fitting(&replay.collisions, NAMED, |one| {
         html! { tr {
@@ -191,10 +201,7 @@ fn tried(page: &Page, replay: &Replay, now: OffsetDateTime) -> Markup {
     });
     html! {
         section.panel aria-live="polite" {
-            p.big {
-                b.number { (grouped(replay.collided)) } " of " b.number { (grouped(replay.jobs)) }
-                " jobs would have met a job with the same key."
-            }
+            (would_have_met(replay.collided, replay.jobs))
             @if let Some(cut_at) = replay.cut_at {
                 p.callout.warning {
                     "There was time for the jobs that were inserted before " (at(cut_at)) " UTC (" (LAB.as_secs())

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use clap::Args;
 use time::OffsetDateTime;
 use uniqueue::{Client, JobFilter, JobId, JobState};
-use uniqueue_admin::{Admin, JobVerb};
+use uniqueue_admin::{Admin, Given, JobVerb};
 
 use self::by_filter::{FilteredChange, timed};
 use self::report::{Progress, job_count};
@@ -154,10 +154,7 @@ async fn change(
     }
     let limited = limit.map(|limit| format!(" --limit {limit}")).unwrap_or_default();
     let described = format!("{}{limited}", filter.describe(states));
-    let mut filter = filter.filter_of_existing_jobs(client).await?.states(states);
-    if let Some(limit) = limit {
-        filter = filter.limit(limit);
-    }
+    let filter = filter.filter_of_existing_jobs(client).await?.states(states).given(limit, JobFilter::limit);
     let change = FilteredChange { client, verb, to, filter, described, limit, form, graph: None };
     if dry_run { change.preview(&[]).await } else { change.run(yes, progress, Vec::new()).await }
 }

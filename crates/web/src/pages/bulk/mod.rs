@@ -1,7 +1,8 @@
 //! Plans of changes to many jobs: making, confirming, watching and stopping them.
 
 use std::future::IntoFuture;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use axum::extract::Path;
 use axum::http::header;
@@ -71,9 +72,20 @@ pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> 
     );
     let (count, samples) = (in_time(count)?, in_time(samples)?);
     let samples = samples.map(|samples| samples.into_iter().map(|job| page.app.redacted(job)).collect());
-    let user = page.actor();
-    let stop = page.app.stopped().child_token();
-    let id = page.app.plans.add(Plan::new(user, verb, filter, words, query.url(), count, cut_off, samples, stop));
+    let id = page.app.plans.add(Plan {
+        id: Uuid::now_v7(),
+        user: page.actor(),
+        verb,
+        filter,
+        words,
+        back: query.url(),
+        count,
+        cut_off,
+        samples,
+        made_at: Instant::now(),
+        run: Mutex::default(),
+        stop: page.app.stopped().child_token(),
+    });
     Ok(page.go_to(&format!("/bulk/{id}")))
 }
 
@@ -202,7 +214,7 @@ pub(crate) async fn run(page: Page, Path(path): Path<PlanPath>, body: String) ->
 /// Stops a plan that runs.
 pub(crate) async fn stop(page: Page, Path(path): Path<PlanPath>) -> Result<Response, Failure> {
     let plan = find(&page, &path)?;
-    plan.stop();
+    plan.stop.cancel();
     Ok(page.go_to(&format!("/bulk/{}", plan.id)))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::JobCount;
-use uniqueue_admin::{GroupInfo, HeldGroup};
+use uniqueue_admin::{Given, GroupInfo, HeldGroup};
 
 use super::queues::held;
 use crate::failure::Failure;
@@ -79,11 +79,9 @@ async fn found(page: Arc<Page>, query: Arc<GroupQuery>) -> Result<Arc<Timed<Foun
 }
 
 async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<FoundGroups>, Failure> {
-    let mut groups = page.admin().groups().limit(ROWS + 1).timeout(LOOK_UP);
-    if let Some(queue) = &query.queue {
-        groups = groups.queue(queue);
-    }
-    groups = match &query.after {
+    let groups = page.admin().groups().limit(ROWS + 1).timeout(LOOK_UP);
+    let groups = groups.given(query.queue.as_ref(), |groups, queue| groups.queue(queue));
+    let groups = match &query.after {
         Some((queue, group)) if page.is_after(query.place.as_deref()) => groups.from(queue, group),
         Some((queue, group)) => groups.after(queue, group),
         None if query.is_by_name => groups.by_name(),
@@ -96,11 +94,8 @@ async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<FoundGroups>, Fai
 
 /// The groups that are held. A database that is slow to list them must not hide the others.
 async fn read_held(page: &Page, query: &GroupQuery) -> Result<Vec<HeldGroup>, Failure> {
-    let mut held = page.admin().held_groups().limit(HELD + 1).timeout(LOOK_UP);
-    if let Some(queue) = &query.queue {
-        held = held.queue(queue);
-    }
-    match held.await {
+    let held = page.admin().held_groups().limit(HELD + 1).timeout(LOOK_UP);
+    match held.given(query.queue.as_ref(), |held, queue| held.queue(queue)).await {
         Ok(held) => Ok(held),
         Err(error) if error.is_statement_timeout() => Ok(Vec::new()),
         Err(error) => Err(error.into()),

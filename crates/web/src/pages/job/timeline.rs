@@ -17,26 +17,27 @@ const TEXT: usize = 200;
 /// An event of a job.
 struct Moment {
     at: OffsetDateTime,
-    class: &'static str,
+    /// The state whose colour it has.
+    like: JobState,
     text: String,
 }
 
 /// The events of a job in their order.
 pub(super) fn timeline(job: &JobRow, now: OffsetDateTime) -> Markup {
-    let mut moments = vec![Moment { at: job.created_at, class: "s-pending", text: "inserted".to_owned() }];
-    let mut add = |at, class, text| moments.push(Moment { at, class, text });
+    let mut moments = vec![Moment { at: job.created_at, like: JobState::Pending, text: "inserted".to_owned() }];
+    let mut add = |at, like, text| moments.push(Moment { at, like, text });
     let failed: Vec<_> = job.errors.iter().filter(|error| error.attempt > 0).collect();
     let left_out = failed.len().saturating_sub(FAILED);
     for error in &failed[left_out..] {
         let line = error.error.lines().next().unwrap_or_default();
-        add(error.at, "s-discarded", format!("attempt {} failed: {line}", error.attempt));
+        add(error.at, JobState::Discarded, format!("attempt {} failed: {line}", error.attempt));
     }
     if let Some(at) = job.updated_at {
         let all = if job.updates > 1 { format!(", the last of {} updates", job.updates) } else { String::new() };
-        add(at, "s-scheduled", format!("updated by a duplicate{all}"));
+        add(at, JobState::Scheduled, format!("updated by a duplicate{all}"));
     }
     if let Some(at) = job.attempted_at {
-        add(at, "s-running", format!("attempt {} started", job.attempt));
+        add(at, JobState::Running, format!("attempt {} started", job.attempt));
     }
     if let Some(at) = job.finalized_at {
         // The time of the last error is taken a little later than that of the end.
@@ -46,7 +47,7 @@ pub(super) fn timeline(job: &JobRow, now: OffsetDateTime) -> Markup {
             (JobState::Completed, Some(ran)) => format!(" after {}", span(ran)),
             _ => String::new(),
         };
-        add(at, state_class(job.state), format!("{}{ran}", job.state));
+        add(at, job.state, format!("{}{ran}", job.state));
     }
     if !job.state.is_final() && job.state != JobState::Running {
         let text = match job.state {
@@ -55,14 +56,14 @@ pub(super) fn timeline(job: &JobRow, now: OffsetDateTime) -> Markup {
             _ if job.scheduled_at > now => "due",
             _ => "due since",
         };
-        add(job.scheduled_at, state_class(job.state), text.to_owned());
+        add(job.scheduled_at, job.state, text.to_owned());
     }
     moments.sort_by_key(|moment| moment.at);
     html! {
         @if left_out > 0 { p.note { "Without the first " (left_out) " failed attempts." } }
         ol.timeline {
             @for moment in &moments {
-                li class={ "state " (moment.class) } { span { (Start(&moment.text, TEXT)) } " " span.note { (ago(moment.at, now)) } }
+                li class={ "state " (state_class(moment.like)) } { span { (Start(&moment.text, TEXT)) } " " span.note { (ago(moment.at, now)) } }
             }
             @if job.state == JobState::Running {
                 li.state.s-running { span { "running" } " " @if let Some(at) = job.attempted_at { span.note { "since " (ago(at, now)) } } }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
 use uniqueue::{JobFilter, JobId, JobState, StateSet};
+use uniqueue_admin::Given;
 
 use super::args::ArgsCondition;
 use super::range::Range;
@@ -67,24 +68,16 @@ impl JobQuery {
 
     /// The conditions for the library.
     pub(crate) fn filter(&self, now: OffsetDateTime) -> JobFilter {
-        let mut filter = JobFilter::all();
-        if !self.states.is_empty() {
-            filter = filter.states(StateSet::of(&self.states));
-        }
-        for (name, add) in WORDS {
-            if let Some(text) = self.word(name) {
-                filter = add(filter, text);
-            }
-        }
-        if let Some(attempts) = self.attempts {
-            filter = filter.attempts_at_least(attempts);
-        }
+        let states = (!self.states.is_empty()).then(|| StateSet::of(&self.states));
+        let filter = JobFilter::all().given(states, JobFilter::states);
+        let filter = WORDS.iter().fold(filter, |filter, (name, add)| filter.given(self.word(name), add));
+        let filter = filter.given(self.attempts, JobFilter::attempts_at_least);
         self.range.add_to(filter, now)
     }
 
     /// A filter in the order of the list.
     pub(crate) fn ordered(&self, filter: JobFilter) -> JobFilter {
-        if self.is_oldest_first { filter.oldest_first() } else { filter }
+        filter.given_flag(self.is_oldest_first, JobFilter::oldest_first)
     }
 
     /// A text in the args of any job.

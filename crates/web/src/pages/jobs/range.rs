@@ -5,6 +5,7 @@ use std::time::Duration;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime, PrimitiveDateTime};
 use uniqueue::{JobFilter, JobId};
+use uniqueue_admin::Given;
 
 use crate::failure::Failure;
 use crate::fields::Fields;
@@ -79,18 +80,13 @@ impl Range {
     }
 
     /// The conditions for the library.
-    pub(crate) fn add_to(&self, mut filter: JobFilter, now: OffsetDateTime) -> JobFilter {
-        if let Some(start) = self.start(now) {
-            filter = if self.is_by_failure { filter.failed_after(start) } else { filter.created_after(start) };
-        }
-        if let Some(end) = self.to {
-            filter = if self.is_by_failure { filter.failed_before(end) } else { filter.created_before(end) };
-        }
+    pub(crate) fn add_to(&self, filter: JobFilter, now: OffsetDateTime) -> JobFilter {
+        let (after, before): (fn(_, _) -> _, fn(_, _) -> _) = match self.is_by_failure {
+            true => (JobFilter::failed_after, JobFilter::failed_before),
+            false => (JobFilter::created_after, JobFilter::created_before),
+        };
         // The time of a job has no index. Its id has one.
-        match self.oldest(now) {
-            Some(oldest) => filter.id_at_least(oldest),
-            None => filter,
-        }
+        filter.given(self.start(now), after).given(self.to, before).given(self.oldest(now), JobFilter::id_at_least)
     }
 
     /// The fields of the URL.

@@ -64,46 +64,37 @@ fn nothing(typed: &str) -> Markup {
 }
 
 impl Found {
-    /// The path of the only hit, within the dashboard.
+    /// The path of each hit, within the dashboard. Jobs come first.
+    fn paths(&self) -> Vec<String> {
+        let jobs = self.by_id.iter().chain(self.in_args.iter().flat_map(|found| &found.jobs));
+        let mut paths: Vec<_> = jobs.map(|job| format!("/jobs/{}", job.id)).collect();
+        paths.extend(self.queues.iter().map(|queue| url("/queue", &[("queue", queue)])));
+        paths.extend(self.kinds.iter().map(|kind| url("/kind", &[("kind", kind)])));
+        paths.extend(self.groups.iter().map(|of| url("/group", &[("queue", of.queue.as_str()), ("group", &of.name)])));
+        paths.extend(self.keys.iter().map(|held| url("/key", &[("key", &held.claim.unique_key)])));
+        paths
+    }
+
+    /// The path of the only hit. A search that was stopped may have missed other jobs with the text in their args.
     fn only(&self) -> Option<String> {
-        let jobs = self.by_id.len() + self.in_args.as_ref().map_or(0, |found| found.jobs.len());
-        let all = jobs + self.queues.len() + self.kinds.len() + self.groups.len() + self.keys.len();
-        let was_cut = self.in_args.as_ref().is_some_and(|found| found.cut.is_some());
-        if all != 1 || (was_cut && jobs == 1 && self.by_id.is_empty()) {
-            return None;
-        }
-        let job = self.by_id.first().or_else(|| self.in_args.as_ref()?.jobs.first());
-        let of_job = job.map(|job| format!("/jobs/{}", job.id));
-        let of_queue = || self.queues.first().map(|queue| url("/queue", &[("queue", queue)]));
-        let of_kind = || self.kinds.first().map(|kind| url("/kind", &[("kind", kind)]));
-        let of_group = || {
-            let group = self.groups.first()?;
-            Some(url("/group", &[("queue", group.queue.as_str()), ("group", &group.name)]))
-        };
-        let of_key = || self.keys.first().map(|held| url("/key", &[("key", &held.claim.unique_key)]));
-        of_job.or_else(of_queue).or_else(of_kind).or_else(of_group).or_else(of_key)
+        let was_cut = self.in_args.as_ref().is_some_and(|found| found.cut.is_some() && !found.jobs.is_empty());
+        self.paths().pop().filter(|_| self.paths().len() == 1 && !was_cut)
     }
 
     fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
-            && self.queues.is_empty()
-            && self.kinds.is_empty()
-            && self.groups.is_empty()
-            && self.keys.is_empty()
-            && self.in_args.as_ref().is_none_or(|found| found.jobs.is_empty())
+        self.paths().is_empty()
     }
 }
 
 /// Queues, kinds and groups.
 fn names(page: &Page, found: &Found) -> Markup {
-    let queues = fitting(&found.queues, found.queues.len(), |name| {
-        html! { tr { td.l1 { a.row-link href=(page.link(&url("/queue", &[("queue", name.as_str())]))) { (Cell(name)) } } } }
-    });
-    let kinds = fitting(&found.kinds, found.kinds.len(), |name| {
-        html! { tr {
-            td.l1 { a.row-link href=(page.link(&url("/kind", &[("kind", name.as_str())]))) { (Cell(name)) } }
-        } }
-    });
+    let of_names = |sort: &str, names: &[String]| {
+        fitting(names, names.len(), |name| {
+            let link = page.link(&url(&format!("/{sort}"), &[(sort, name.as_str())]));
+            html! { tr { td.l1 { a.row-link href=(link) { (Cell(name)) } } } }
+        })
+    };
+    let (queues, kinds) = (of_names("queue", &found.queues), of_names("kind", &found.kinds));
     let groups = fitting(&found.groups, found.groups.len(), |Group { queue, name, jobs }| {
         html! { tr {
             td.l1 { a.row-link href=(group_url(page, queue, name)) { (Cell(name)) } " " span.note { "queue " (Cell(queue)) } }
