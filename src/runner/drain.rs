@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::builder::Runner;
-use super::executor;
-use super::groups::MOST_ALONE;
-use super::recording::record_alone;
-use super::result::Ended;
+use super::fetching::groups::MOST_ALONE;
+use super::recording::recording::record_alone;
+use super::recording::result::Ended;
+use super::setup::builder::Runner;
 use super::shared::Shared;
+use super::working::executor;
 use crate::client::Events;
 use crate::error::{Error, Result};
 use crate::store::{self, Demand, GroupVisit, QueueDemand, SuspectLimit};

@@ -6,8 +6,8 @@
 //! notify ─▶ producer ─fetch─▶ slots ─▶ executor ──┴─ results ─▶ completer ─batches─▶ database
 //! ```
 //!
-//! Read [`producer`], [`executor`] and [`completer`] first; each names the files that it uses. Beside them, the
-//! [`heartbeat`] extends the lease and stops runs that were taken away, [`progress`] stores what running jobs report, and
+//! [`fetching`] begins with its `producer`, [`working`] with its `executor` and [`recording`] with its `completer`. [`setup`]
+//! starts them. Beside them the `heartbeat` of [`life`] extends the lease and stops runs that were taken away, and
 //! [`maintenance`] promotes, rescues and prunes for all runners.
 //!
 //! Invariants:
@@ -22,53 +22,24 @@
 //! Failures: while the database is away, fetches and results are tried again with a growing wait. A lease that could not
 //! be extended in time counts as lost, its jobs are stopped, and the runner goes on under a new lease.
 
-mod budget;
-mod builder;
-mod completer;
-mod connections;
-mod cursor;
 #[cfg(feature = "testing")]
 mod drain;
-mod executor;
-mod failing_queues;
-mod failures;
-mod fetch;
-mod groups;
-mod handle;
-mod health;
-mod heartbeat;
-mod job_limit;
-mod lease;
+mod fetching;
+mod life;
 mod maintenance;
-mod options;
-mod panics;
-#[cfg(feature = "periodic")]
-mod periodic;
-mod polling;
-mod producer;
-mod progress;
 mod recording;
-mod recovery;
-mod registration;
-mod rejected;
-mod result;
-mod retention;
 mod runs;
-mod setters;
+mod setup;
 mod shared;
-mod shutdown_signal;
-mod slots;
-mod start;
 mod telemetry;
-mod verdict;
-mod work;
+mod working;
 
-pub(crate) use self::budget::{Budget, Share};
-pub use self::builder::Runner;
 #[cfg(feature = "testing")]
 pub(crate) use self::drain::{Attempted, Drainer};
-pub use self::handle::RunnerHandle;
-pub use self::health::RunnerHealth;
+pub(crate) use self::fetching::budget::{Budget, Share};
+pub use self::life::handle::RunnerHandle;
+pub use self::life::health::RunnerHealth;
+pub use self::life::shutdown_signal::shutdown_signal;
 pub use self::maintenance::{Maintainer, MaintainerHandle};
-pub(crate) use self::recovery::GrowingWait;
-pub use self::shutdown_signal::shutdown_signal;
+pub(crate) use self::recording::recovery::GrowingWait;
+pub use self::setup::builder::Runner;

@@ -23,7 +23,7 @@ use sqlx::PgConnection;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::result::Ended;
+use super::recording::result::Ended;
 use crate::error::Result;
 use crate::store::{self, Statements};
 use crate::words::ident::{JobId, QueueName};

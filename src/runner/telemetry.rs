@@ -15,7 +15,7 @@ use serde_json::Value;
 use tracing::Span;
 use tracing::field::Empty;
 
-use super::verdict;
+use super::working::verdict;
 use crate::client::Client;
 use crate::client::history::Series;
 use crate::metrics::{self, JobMeter, RunnerMeter};

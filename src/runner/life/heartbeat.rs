@@ -1,0 +1,231 @@
+//! The heartbeat: extends the lease four times a term, asks which runs were taken away, and listens, all on the runner's
+//! one session.
+//!
+//! States: *alive*, while the lease was extended less than a term ago; and *lost*, until a new one is taken.
+//!
+//! Invariants:
+//! - A heartbeat that is due comes before any notification, and before any question.
+//! - No heartbeat takes longer than until the next one is due, nor longer than the lease lives, which is counted from
+//!   before the database was asked. A question can make one late, by the time between two.
+//! - The server ends a statement that takes nearly so long, and the session is kept: to cut it would leave a backend that
+//!   waits for a lock behind each time.
+//! - A broken or silent session alone costs no lease: a heartbeat that meets a broken one tries once more on a new one, and
+//!   after one without an answer the next is sent over a new one at once.
+//!
+//! Failures: a database that refuses, or does not answer for a whole term, ends the lease. Its jobs are stopped, since they
+//! are another runner's by now, and the runner goes on under a new lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::lease::RunnerLease;
+use crate::client::time_limit;
+use crate::error::Result;
+use crate::notify::{Notification, RunnerSession};
+use crate::runner::shared::Shared;
+use crate::store;
+use crate::worker::StopReason;
+
+/// The least time between two questions, however many notifications come.
+const LEAST_WAIT: Duration = Duration::from_millis(50);
+
+/// How long the server works on a statement of the session at most, by the term of the lease: its answer still comes in time.
+pub(in crate::runner) fn longest_statement(term: Duration) -> Duration {
+    term / 16 * 3
+}
+
+/// Keeps the runner alive until it is closing, and then takes it out.
+pub(in crate::runner) async fn beat(
+    shared: Arc<Shared>,
+    mut session: RunnerSession,
+    closing: CancellationToken,
+) -> Result<()> {
+    let term = shared.leases.term;
+    let rhythm = term / 4;
+    let mut extended_at = shared.leases.current().asked_at;
+    let mut beat_at = extended_at + rhythm;
+    let mut asked_at = extended_at;
+    let mut ask_at = None;
+    loop {
+        tokio::select! {
+            // In this order, so that no flood of notifications holds up a heartbeat.
+            biased;
+            () = closing.cancelled() => break,
+            () = sleep_until(beat_at) => {
+                let (began, ends_at) = (Instant::now(), extended_at + term);
+                beat_at = began + rhythm;
+                let is_alive = tokio::select! {
+                    () = closing.cancelled() => break,
+                    is_alive = extend(&shared, &mut session, beat_at.min(ends_at)) => is_alive,
+                };
+                match is_alive {
+                    Some(true) => {
+                        extended_at = began;
+                        shared.leases.current().note_heartbeat(began);
+                        ask_at = Some(began);
+                    }
+                    // The next one is due at the end at the latest, to see it.
+                    None if Instant::now() < ends_at => beat_at = beat_at.min(ends_at),
+                    _ => {
+                        if renew(&shared, &mut session).await {
+                            extended_at = shared.leases.current().asked_at;
+                            beat_at = extended_at + rhythm;
+                        }
+                    }
+                }
+            }
+            () = sleep_until(ask_at.unwrap_or(beat_at)), if ask_at.is_some() => {
+                ask_at = None;
+                asked_at = Instant::now();
+                tokio::select! {
+                    () = closing.cancelled() => break,
+                    () = ask(&shared, &mut session, beat_at.max(asked_at + rhythm).min(extended_at + term)) => {}
+                }
+            }
+            () = shared.runs.ask.notified() => {
+                ask_at.get_or_insert(asked_at + LEAST_WAIT);
+            }
+            notification = session.next_notification() => react(&shared, notification),
+        }
+    }
+    give_up(&shared, session, rhythm).await
+}
+
+fn react(shared: &Shared, notification: Notification) {
+    match notification {
+        Notification::Gap => {
+            shared.signals.wake.notify_one();
+            shared.signals.parent_ended.notify_one();
+            shared.runs.note_taken_away();
+        }
+        Notification::Jobs { queue } => {
+            if shared.queues.iter().any(|slots| slots.name.as_str() == queue) {
+                shared.signals.wake.notify_one();
+            }
+        }
+        Notification::ParentEnded => shared.signals.parent_ended.notify_one(),
+        Notification::TakenAway { worker } => {
+            if shared.leases.current().id.to_string() == worker {
+                shared.runs.note_taken_away();
+            }
+        }
+    }
+}
+
+/// One heartbeat. `None`: the database did not answer whether the lease goes on. A lease whose time is over is not
+/// extended.
+async fn extend(shared: &Shared, session: &mut RunnerSession, until: Instant) -> Option<bool> {
+    if until <= Instant::now() && !shared.leases.current().lost.is_cancelled() {
+        return Some(false);
+    }
+    let extending = async {
+        match extend_once(shared, session).await {
+            Err(error) if !error.is_statement_timeout() => {
+                tracing::debug!(%error, "heartbeat failed, trying once more");
+                session.cut();
+                extend_once(shared, session).await
+            }
+            answer => answer,
+        }
+    };
+    match timeout_at(until, extending).await {
+        Ok(Ok(is_extended)) => return Some(is_extended),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "heartbeat failed");
+            if error.is_statement_timeout() {
+                return None;
+            }
+        }
+        // A database that does not answer in time is as bad as one that refuses.
+        Err(_) => tracing::warn!("heartbeat failed: no answer"),
+    }
+    session.cut();
+    None
+}
+
+async fn extend_once(shared: &Shared, session: &mut RunnerSession) -> Result<bool> {
+    let lease = shared.leases.current();
+    if lease.lost.is_cancelled() {
+        // Its jobs were stopped. An earlier heartbeat may still be committed, and must not keep the lease alive: its jobs
+        // would be neither worked nor rescued. A runner that is drained takes no new one.
+        return Ok(shared.signals.drained.is_cancelled());
+    }
+    let (statements, term, worked) = (shared.client.statements(), shared.leases.term, lease.throughput.worked());
+    let kept = store::extend_lease(session.connection().await?, statements, lease.id, term, worked).await?;
+    Ok(kept.map(|kept| shared.retention.update(kept)).is_some())
+}
+
+/// Stops the jobs of the lost lease, which are another runner's by now, and goes on under a new one.
+async fn renew(shared: &Shared, session: &mut RunnerSession) -> bool {
+    shared.leases.current().lose();
+    shared.runs.stop_all(StopReason::LeaseLost);
+    let leases = &shared.leases;
+    let taking = async {
+        let connection = session.connection().await?;
+        let statements = shared.client.statements();
+        let taken = RunnerLease::take(&mut *connection, statements, &leases.row, leases.term).await;
+        if taken.is_err() {
+            // Where the schema was dropped, or restored at another version, the error says so.
+            store::schema_version(connection, statements).await?.check(shared.client.schema())?;
+        }
+        taken
+    };
+    let taken = tokio::select! {
+        taken = timeout(leases.term / 4, taking) => taken,
+        // A runner that is drained needs none.
+        () = shared.signals.drained.cancelled() => {
+            session.cut();
+            return false;
+        }
+    };
+    match taken {
+        Ok(Ok((lease, kept))) => {
+            leases.replace(lease);
+            shared.retention.update(kept);
+            shared.signals.freed.notify_one();
+            return true;
+        }
+        Ok(Err(error)) => tracing::warn!(%error, "no new lease yet"),
+        Err(_) => tracing::warn!("no new lease yet: no answer"),
+    }
+    session.cut();
+    false
+}
+
+async fn ask(shared: &Shared, session: &mut RunnerSession, until: Instant) {
+    let lease = shared.leases.current().id;
+    let asking = async {
+        let connection = session.connection().await?;
+        shared.runs.stop_taken_away(connection, shared.client.statements(), lease).await
+    };
+    match timeout_at(until, asking).await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "could not ask which runs were taken away");
+            if error.is_statement_timeout() {
+                return;
+            }
+        }
+        Err(_) => tracing::warn!("could not ask which runs were taken away: no answer"),
+    }
+    session.cut();
+}
+
+/// Deletes the runner's row, in two tries at most. Without the database the lease runs out by itself.
+async fn give_up(shared: &Shared, mut session: RunnerSession, limit: Duration) -> Result<()> {
+    let (lease, statements) = (shared.leases.current(), shared.client.statements());
+    let mut given_up = Ok(());
+    for _ in 0..2 {
+        let giving_up = async { lease.give_up(session.connection().await?, statements).await };
+        given_up = time_limit::within(limit, giving_up).await;
+        if given_up.is_ok() {
+            let _ = timeout(limit, session.close()).await;
+            break;
+        }
+        session.cut();
+    }
+    given_up
+}
