@@ -305,49 +305,63 @@ async fn nothing_can_be_smuggled_in_through_names(database: Database) {
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[support::test]
-async fn what_can_never_work_is_an_error_that_names_the_member_in_rust_and_in_sql(database: Database) {
-    let job = || NewJob::new("a", &json!({"list": [1], "n": 1}));
+async fn what_can_never_work_is_an_error_that_names_the_member_in_rust_and_in_sql(database: Database, client: &Client) {
     let queued = |update| UniqueKey::raw("k").scope(UniqueScope::Queued).update(update);
-    let holder = database.client.insert(job().unique_key(queued(Update::append()))).await.unwrap();
-    let append = r#"{"key": "k", "scope": "queued", "update": "append"}"#;
-    for (refused, args, more, problem) in [
+    let append = |args: Value| NewJob::new("a", &args).unique_key(queued(Update::append()));
+    let push = || job("a").unique_key(queued(Update::latest().push(MINUTE)));
+    let policy = UniquePolicy::new().scope(UniqueScope::Queued).update(Update::append());
+    let of_list = |policy| NewJob::new("a", &json!({"list": [1]})).unique(policy);
+    let in_sql = r#"{"key": "k", "scope": "queued", "update": "append"}"#;
+    let push_in_sql = r#"{"key": "k", "scope": "queued", "max_delay": "PT1M"}"#;
+    let holder = client.insert(append(json!({"list": [1], "n": 1}))).await.unwrap();
+    for (refused, args, policy, problem) in [
+        (push().scheduled_in(MINUTE), "{}", push_in_sql, "max_delay: must be longer than the delay"),
         (
-            job().unique_key(queued(Update::latest().push(MINUTE))).scheduled_in(MINUTE),
+            push().scheduled_at(OffsetDateTime::now_utc() + 5 * MINUTE),
             "{}",
-            r#"scheduled_at => now() + interval '61 s',
-            unique_policy => '{"key": "k", "scope": "queued", "max_delay": "PT1M"}'"#,
+            push_in_sql,
             "max_delay: must be longer than the delay",
         ),
+        (append(json!({"list": 2})), r#"{"list": 2}"#, in_sql, "append needs an array in both jobs: \"list\""),
+        (append(json!({"n": [2]})), r#"{"n": [2]}"#, in_sql, "append needs an array in both jobs: \"n\""),
+        (append(json!({"n": 2})), r#"{"n": 2}"#, in_sql, "append needs an array in both jobs: \"n\""),
+        (append(json!([1])), "[1]", in_sql, "update needs objects for append"),
         (
-            NewJob::new("a", &json!({"n": 2})).unique_key(queued(Update::append())),
-            r#"{"n": 2}"#,
-            &format!("unique_policy => '{append}'"),
-            "append needs an array in both jobs: \"n\"",
-        ),
-        (
-            job().unique(
-                UniquePolicy::new().by_arg_fields(["list"]).scope(UniqueScope::Queued).update(Update::append()),
-            ),
+            of_list(policy.clone().by_arg_fields(["list"])),
             r#"{"list": [1]}"#,
-            r#"unique_policy => '{"keys": ["args"], "args_keys": ["list"], "scope": "queued", "update": "append"}'"#,
+            r#"{"keys": ["args"], "args_keys": ["list"], "scope": "queued", "update": "append"}"#,
             "update: append would change a member that the key is made from: \"list\"",
         ),
         (
-            job().unique_key(UniqueKey::raw("k").scope(UniqueScope::Active).on_conflict(OnConflict::RunAgain)),
+            of_list(policy.by_args()),
+            r#"{"list": [1]}"#,
+            r#"{"keys": ["args"], "scope": "queued", "update": "append"}"#,
+            "update: append would change the args",
+        ),
+        (
+            job("a").unique_key(UniqueKey::raw("k").scope(UniqueScope::Active).on_conflict(OnConflict::RunAgain)),
             "{}",
-            r#"unique_policy => '{"key": "k", "scope": "active", "on_conflict": "run_again"}'"#,
+            r#"{"key": "k", "scope": "active", "on_conflict": "run_again"}"#,
             "on_conflict: run_again needs a scope without running",
         ),
     ] {
-        let said = database.client.insert(refused.clone()).await.unwrap_err().to_string();
-        assert!(said.contains(problem), "{said}");
-        // All or nothing: the other job of the batch is not inserted either.
-        let said = database.client.insert_many([job(), refused]).await.unwrap_err().to_string();
-        assert!(said.contains(problem), "{said}");
-        let sql = format!("SELECT count(*) FROM {{schema}}.insert_job('a', '{args}', {more})");
-        let said = sqlx::query(database.sql(&sql)).execute(database.pool()).await.unwrap_err();
-        assert!(said.to_string().contains(problem), "{said}");
-        assert_eq!(said.as_database_error().unwrap().code().as_deref(), Some("22023"), "{said}");
+        for error in [
+            client.insert(refused.clone()).await.unwrap_err(),
+            client.explain(refused.clone()).await.unwrap_err(),
+            // All or nothing: the other job of the batch is not inserted either.
+            client.insert_many([job("other"), refused]).await.unwrap_err(),
+        ] {
+            assert!(error.to_string().contains(problem), "{error}");
+        }
+        for function in ["insert_job", "explain_unique"] {
+            let sql = format!(
+                "SELECT count(*) FROM {{schema}}.{function}('a', '{args}', scheduled_at => now() + interval '61 s',
+                    unique_policy => '{policy}')"
+            );
+            let error = sqlx::query(database.sql(&sql)).execute(database.pool()).await.unwrap_err();
+            assert!(error.to_string().contains(problem), "{error}");
+            assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("22023"), "{error}");
+        }
     }
     let stored = "SELECT string_agg(id || args::text, ' ') FROM {schema}.job";
     assert_eq!(database.text(stored).await, format!(r#"{}{{"n": 1, "list": [1]}}"#, holder.id()));

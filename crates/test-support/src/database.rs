@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
 use uniqueue::embedded::Postgres;
 use uniqueue::{Client, JobId, JobRow, JobState, SchemaName};
@@ -128,6 +128,29 @@ impl Database {
                 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
         );
         eventually!(self.number(&waiting).await > 0, "no statement waits for a lock of {table}");
+    }
+
+    /// Waits until so many inserts wait for a lock.
+    pub async fn until_inserts_wait(&self, inserts: i64) {
+        let waiting = "SELECT count(*) FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
+        self.until(waiting, inserts).await;
+    }
+
+    /// A connection that hears the schema's notifications of these channels.
+    pub async fn listen(&self, channels: &[&str]) -> PgListener {
+        let mut listener = PgListener::connect_with(self.pool()).await.expect("a connection");
+        for channel in channels {
+            listener.listen(&format!("{}.{channel}", self.schema)).await.expect(channel);
+        }
+        listener
+    }
+
+    /// Enters a runner that waits for jobs of a queue. Returns its id.
+    pub async fn idle_runner(&self, queue: &str) -> String {
+        let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
+            VALUES (gen_random_uuid(), 'r', '{queue}', true, now() + interval '1 hour', true) RETURNING id::text";
+        self.text(&runner.replace("{queue}", &format!("{{{queue}}}"))).await
     }
 
     /// Waits until a job is in a state.

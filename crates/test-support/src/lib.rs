@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Barrier, Notify, Semaphore};
 use uniqueue::{Client, Job, NewJob, RetryPolicy, Runner, RunningJob, Worker};
 
 pub use database::{Database, pool};
@@ -70,6 +70,28 @@ pub fn held_up() -> (impl Worker<Task> + Clone, Arc<Notify>, Arc<Semaphore>) {
         }
     };
     (work, started, go_on)
+}
+
+/// Spawns futures that begin at the same moment. Returns their outputs, in order.
+pub async fn together<F>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let futures: Vec<_> = futures.into_iter().collect();
+    let barrier = Arc::new(Barrier::new(futures.len()));
+    let behind = |future: F| {
+        let barrier = barrier.clone();
+        tokio::spawn(async move {
+            barrier.wait().await;
+            future.await
+        })
+    };
+    let spawned: Vec<_> = futures.into_iter().map(behind).collect();
+    let mut outputs = Vec::with_capacity(spawned.len());
+    for task in spawned {
+        outputs.push(task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())));
+    }
+    outputs
 }
 
 /// How long, or how often, a test tries what chance decides: in full where `UNIQUEUE_SOAK` is set, as it is in CI.

@@ -57,14 +57,8 @@ async fn a_change_answers_with_the_jobs_it_changed_and_the_state_they_are_in_sin
 
 #[support::test]
 async fn runners_are_woken_and_told_as_by_the_client(database: Database) {
-    let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
-    listener
-        .listen_all([&*format!("{}.job", database.schema), &*format!("{}.control", database.schema)])
-        .await
-        .unwrap();
-    let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
-        VALUES (gen_random_uuid(), 'r', '{q}', true, now() + interval '1 hour', true) RETURNING id::text";
-    let runner = database.text(runner).await;
+    let mut listener = database.listen(&["job", "control"]).await;
+    let runner = database.idle_runner("q").await;
     let id = database.client.insert(job("a").pending()).queue("q").await.unwrap().id();
     let mut heard = async |call: String| {
         database.execute(&format!("SELECT * FROM {{schema}}.{call}")).await;
@@ -92,12 +86,8 @@ async fn runners_are_woken_and_told_as_by_the_client(database: Database) {
 #[support::test]
 async fn nobody_is_notified_where_the_queue_of_notifications_is_full(database: Database) {
     assert_eq!(database.text("SELECT {schema}._may_notify()::text").await, "true");
-    let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
-    let channels = ["job", "control"].map(|channel| format!("{}.{channel}", database.schema));
-    listener.listen_all(channels.iter().map(|channel| &**channel)).await.unwrap();
-    let runner = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
-        VALUES (gen_random_uuid(), 'r', '{q}', true, now() + interval '1 hour', true) RETURNING id::text";
-    let runner = database.text(runner).await;
+    let mut listener = database.listen(&["job", "control"]).await;
+    let runner = database.idle_runner("q").await;
     database.fill_notify_queue().await;
     let id = database.client.insert(job("a")).queue("q").await.unwrap().id();
     database.client.insert_many((0..3).map(|_| job("b").queue("q"))).await.unwrap();
@@ -107,7 +97,7 @@ async fn nobody_is_notified_where_the_queue_of_notifications_is_full(database: D
     database.execute(&running).await;
     database.execute(&format!("SELECT * FROM {{schema}}.cancel_jobs(ARRAY['{id}'::uuid])")).await;
     database.execute(&format!("SELECT * FROM {{schema}}.retry_jobs(ARRAY['{id}'::uuid])")).await;
-    sqlx::query("SELECT pg_notify($1, 'the end')").bind(&channels[0]).execute(&mut listener).await.unwrap();
+    database.execute("SELECT pg_notify('{schema}.job', 'the end')").await;
     let heard = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(heard.payload(), "the end");
 }

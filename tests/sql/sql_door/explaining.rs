@@ -1,6 +1,6 @@
 //! `explain_unique`: what an insert would do, without doing it.
 
-use super::{insert, told};
+use super::insert;
 use support::prelude::*;
 
 #[derive(Debug)]
@@ -84,28 +84,6 @@ async fn the_holder_is_shown_with_what_frees_it(database: Database) {
 }
 
 #[support::test]
-async fn what_frees_a_key_is_a_sentence_for_every_policy(database: Database) {
-    for (policy, frees) in [
-        (r#"{"key": "1", "scope": "exists"}"#, "when it is deleted"),
-        (r#"{"key": "2", "scope": "exists", "until": "start"}"#, "when a worker fetches it or it is deleted"),
-        (
-            r#"{"key": "3", "states": ["scheduled", "available"], "until": "start"}"#,
-            "when a worker fetches it or it is pending, retryable, completed, cancelled or discarded",
-        ),
-        (
-            r#"{"key": "4", "scope": "exists", "ttl": "PT1H"}"#,
-            "when it is deleted; at the latest at 2999-02-12T16:15:00Z",
-        ),
-    ] {
-        let arguments = format!("'a', scheduled_at => '2999-02-12 15:15Z', unique_policy => '{policy}'");
-        insert(&database, &arguments).await.unwrap();
-        let found = explain(&database, &arguments).await;
-        assert_eq!(found.frees.as_deref(), Some(frees), "{policy}");
-        assert_eq!(found.canonical, None);
-    }
-}
-
-#[support::test]
 async fn the_outcome_is_what_the_insert_then_does(database: Database) {
     let answers = [
         r#""on_conflict": "ignore""#,
@@ -177,30 +155,6 @@ async fn the_outcome_is_what_the_insert_then_does(database: Database) {
 }
 
 #[support::test]
-async fn the_errors_of_an_update_are_those_of_the_insert(database: Database) {
-    let policy = |update: &str| format!(r#"unique_policy => '{{"key": "k", "scope": "queued", {update}}}'"#);
-    insert(&database, r#"'a', '{"i": 1}', unique_policy => '{"key": "k", "scope": "queued"}'"#).await.unwrap();
-    let push = policy(r#""max_delay": "PT1M""#);
-    for (arguments, problem) in [
-        (
-            format!(r#"'a', '{{"i": [2]}}', {}"#, policy(r#""update": "append""#)),
-            "append needs an array in both jobs: \"i\"",
-        ),
-        (format!("'a', '{{}}', scheduled_at => now() + interval '2 minutes', {push}"), "must be longer than the delay"),
-    ] {
-        let text = format!("SELECT FROM {{schema}}.explain_unique({arguments}) AS e");
-        let explained = sqlx::query(database.sql(&text)).execute(database.pool()).await.unwrap_err();
-        let inserted = insert(&database, &arguments).await.unwrap_err();
-        let ((code, message, _), inserted) = (told(&explained), told(&inserted));
-        assert!(code == "22023" && message.contains(problem), "{message}");
-        assert_eq!(
-            (code, message.split(": ").take(3).collect::<Vec<_>>()),
-            (inserted.0, inserted.1.split(": ").take(3).collect())
-        );
-    }
-}
-
-#[support::test]
 async fn an_expired_claim_holds_nothing(database: Database) {
     insert(&database, "'a', unique_policy => '{\"period\": \"PT1H\"}'").await.unwrap();
     assert_eq!(explain(&database, "'a', unique_policy => '{}'").await.outcome, "duplicate");
@@ -225,6 +179,9 @@ async fn rust_reads_all_that_sql_explains(database: Database) {
         json!({"keys": ["args", "queue"], "args_keys": ["user_id"], "scope": "exists", "ttl": "PT1H"}),
         json!({"key": "u", "scope": "queued", "update": "merge"}),
         json!({"key": "r", "scope": "queued", "until": "start", "on_conflict": "replace"}),
+        json!({"key": "e", "scope": "exists"}),
+        json!({"key": "f", "scope": "exists", "until": "start"}),
+        json!({"key": "s", "states": ["scheduled", "available"], "until": "start", "period": "PT1H"}),
     ] {
         let job = || {
             let policy = UniquePolicy::from_json_with_default(&policy, OnConflict::Ignore).unwrap();

@@ -76,17 +76,9 @@ async fn an_insert_waits_for_an_open_rival_as_long_as_lock_timeout_lets_it(datab
     let error = sqlx::query(insert.clone()).execute(&mut *tx).await.unwrap_err();
     assert_eq!(error.as_database_error().and_then(|error| error.code()).as_deref(), Some("55P03"), "{error}");
     sqlx::raw_sql("ROLLBACK TO before; SET LOCAL lock_timeout = 0").execute(&mut *tx).await.unwrap();
-    // Without one it waits: for a commit, and is its duplicate.
-    let waiting = tokio::spawn(async move {
-        let is_duplicate: bool = sqlx::query_scalar(insert).fetch_one(&mut *tx).await.unwrap();
-        tx.commit().await.unwrap();
-        is_duplicate
-    });
-    let waits = "SELECT count(*) FROM {schema}.waiting_insert";
-    eventually!(database.number(waits).await > 0, "no session waits");
-    assert!(!waiting.is_finished());
     rival.commit().await.unwrap();
-    assert!(waiting.await.unwrap());
+    assert!(sqlx::query_scalar::<_, bool>(insert).fetch_one(&mut *tx).await.unwrap());
+    tx.commit().await.unwrap();
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
@@ -116,53 +108,23 @@ async fn reject_is_error_23505_with_the_holder_in_detail(database: Database) {
 }
 
 #[support::test]
-async fn replace_cancels_the_holder_and_says_which(database: Database) {
-    let holder = insert(&database, "'a', unique_policy => '{}', scheduled_at => '2999-01-01'").await.unwrap();
-    let replacing = |how: &str| format!("'a', unique_policy => '{{\"on_conflict\": \"{how}\"}}'");
-    let second = insert(&database, &replacing("replace_except_schedule")).await.unwrap();
-    assert_eq!((second.replaced, second.state.as_str(), second.duplicate), (Some(holder.id), "scheduled", false));
-    let third = insert(&database, &replacing("replace")).await.unwrap();
-    assert_eq!((third.replaced, third.state.as_str(), third.duplicate), (Some(second.id), "available", false));
-    let old = database.client.job(JobId::from(second.id)).await.unwrap().unwrap();
-    assert_eq!((old.state.as_str(), old.replaced_by), ("cancelled", Some(JobId::from(third.id))));
-
-    database.set_state(JobId::from(third.id), "running").await;
-    let (code, message, detail) = told(&insert(&database, &replacing("replace")).await.unwrap_err());
-    assert_eq!(code, "23505");
-    assert!(message.ends_with("(running)"), "{message}");
-    assert!(detail.contains("\"state\": \"running\""), "{detail}");
-}
-
-#[support::test]
-async fn windows_are_decided_by_scheduled_at_and_by_now_without(database: Database) {
-    let at = |time: &str| format!("'a', scheduled_at => '{time}', unique_policy => '{{\"window\": \"PT15M\"}}'");
-    assert!(!insert(&database, &at("2999-02-12 15:15:00+00")).await.unwrap().duplicate);
-    assert!(insert(&database, &at("2999-02-12 15:29:59.999999+00")).await.unwrap().duplicate);
-    assert!(insert(&database, &at("2999-02-13 00:20:00+09")).await.unwrap().duplicate);
-    assert!(!insert(&database, &at("2999-02-12 15:30:00+00")).await.unwrap().duplicate);
+async fn without_scheduled_at_the_window_is_that_of_now(database: Database) {
     let now = "'a', unique_policy => '{\"window\": \"P36525D\"}'";
     assert!(!insert(&database, now).await.unwrap().duplicate);
     assert!(insert(&database, now).await.unwrap().duplicate);
 }
 
 #[support::test]
-async fn the_same_id_again_answers_with_the_job_that_is_there(database: Database) {
+async fn the_same_id_again_answers_with_the_job_that_is_there_or_names_both(database: Database) {
     let id = Uuid::now_v7();
     for policy in ["NULL", "'{}'", "'{\"on_conflict\": \"reject\"}'"] {
         let answer = insert(&database, &format!("'a', id => '{id}', unique_policy => {policy}")).await.unwrap();
         assert_eq!((answer.id, answer.duplicate), (id, false));
     }
+    let (code, message, _) = told(&insert(&database, &format!("'b', id => '{id}'")).await.unwrap_err());
+    assert_eq!(code, "23505");
+    assert!(message.starts_with(&format!("id {id} belongs to another job: of kind \"a\"")), "{message}");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
-}
-
-#[support::test]
-async fn a_released_claim_lets_the_next_job_in(database: Database) {
-    let first = insert(&database, "'a', unique_policy => '{\"key\": \"k\"}'").await.unwrap();
-    let release = "SELECT coalesce({schema}.release_claim('k')::text, 'free')";
-    assert_eq!(database.text(release).await, first.id.to_string());
-    assert_eq!(database.text(release).await, "free");
-    assert_eq!(database.client.job(JobId::from(first.id)).await.unwrap().unwrap().state.as_str(), "available");
-    assert!(!database.client.insert(job("b").unique_key(UniqueKey::raw("k"))).await.unwrap().duplicate);
 }
 
 #[support::test]
@@ -202,21 +164,6 @@ async fn every_argument_out_of_its_limits_is_named(database: Database) {
         }
     }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
-}
-
-#[support::test]
-async fn a_new_job_wakes_an_idle_runner(database: Database) {
-    let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
-    listener.listen(&format!("{}.job", database.schema)).await.unwrap();
-    database
-        .execute(
-            "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
-            VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour', true)",
-        )
-        .await;
-    insert(&database, "'a'").await.unwrap();
-    let woken = tokio::time::timeout(support::WAIT, listener.recv()).await.unwrap().unwrap();
-    assert_eq!(woken.payload(), "default");
 }
 
 /// A snapshot with many subtransactions slows all sessions down.

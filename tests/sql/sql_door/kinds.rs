@@ -123,16 +123,12 @@ async fn r22_explain_and_unique_key_begin_from_the_kind(database: Database) {
 async fn r22_a_hundred_producers_that_name_only_kind_and_args_make_one_key() {
     let database = Database::with_connections(60).await;
     database.client.register::<Mail>().await.unwrap();
-    let producers = soak(40, 100);
-    let barrier = Arc::new(Barrier::new(producers));
-    let mut inserts = JoinSet::new();
-    for producer in 0..producers {
-        let (client, barrier) = (database.client.clone(), Arc::clone(&barrier));
+    let produce = |producer| {
+        let client = database.client.clone();
         let one = database.sql("SELECT i.id, i.duplicate FROM {schema}.insert_job('mail', $1) AS i");
         let many = database.sql("SELECT i.id, i.duplicate FROM {schema}.insert_jobs(jsonb_build_array(jsonb_build_object('kind', 'mail', 'args', $1))) AS i");
-        inserts.spawn(async move {
+        async move {
             let args = json!({"user": 1, "tenant": "acme"});
-            barrier.wait().await;
             match producer % 4 {
                 0 | 1 => {
                     let text = if producer % 4 == 0 { one } else { many };
@@ -149,9 +145,9 @@ async fn r22_a_hundred_producers_that_name_only_kind_and_args_make_one_key() {
                     (inserted.id().as_uuid(), inserted.duplicate)
                 }
             }
-        });
-    }
-    let answers = inserts.join_all().await;
+        }
+    };
+    let answers = together((0..soak(40, 100)).map(produce)).await;
     let (id, _) = answers[0];
     assert!(answers.iter().all(|(one, _)| *one == id), "{answers:?}");
     assert_eq!(answers.iter().filter(|(_, duplicate)| !duplicate).count(), 1);
@@ -264,8 +260,6 @@ async fn r22_a_registration_replaces_what_its_program_declared_and_not_what_othe
 #[tokio::test]
 async fn r22_programs_that_register_a_kind_at_once_lose_nothing_of_each_other() {
     let database = Database::with_connections(20).await;
-    let barrier = Arc::new(Barrier::new(12));
-    let mut programs = JoinSet::new();
     let members = [
         "queue => 'q'",
         "priority => 1",
@@ -274,15 +268,12 @@ async fn r22_programs_that_register_a_kind_at_once_lose_nothing_of_each_other() 
         "in_order => false",
         "expires_in => '1 h'",
     ];
-    for (n, member) in members.into_iter().chain(members).enumerate() {
-        let (pool, barrier) = (database.pool().clone(), Arc::clone(&barrier));
+    let register = |(n, member)| {
+        let pool = database.pool().clone();
         let register = database.sql(&format!("SELECT {{schema}}.register_kind('k', {member}, program => 'p{n}')"));
-        programs.spawn(async move {
-            barrier.wait().await;
-            sqlx::query(register).execute(&pool).await.unwrap();
-        });
-    }
-    programs.join_all().await;
+        async move { sqlx::query(register).execute(&pool).await.unwrap() }
+    };
+    together(members.into_iter().chain(members).enumerate().map(register)).await;
     let row =
         "SELECT concat_ws(' ', queue, priority, max_attempts, group_limit, in_order, expires_in) FROM {schema}.kind";
     assert_eq!(database.text(row).await, "q 1 2 3 f 01:00:00");

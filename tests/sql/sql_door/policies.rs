@@ -145,19 +145,6 @@ async fn random_policies_are_read_or_refused_alike(database: Database) {
     }
 }
 
-#[support::test]
-async fn presets_are_the_defaults_of_their_queue(database: Database) {
-    for (document, terms) in [
-        (json!({"like": "faktory", "ttl": "PT1S"}), "251 None Some((0, 1000000)) false false reject"),
-        (json!({"like": "ojs"}), "241 None None false false reject"),
-        (json!({"like": "zizq"}), "177 None None false false ignore"),
-        (json!({"like": "river", "keys": ["args"]}), "245 None None false false ignore"),
-        (json!({"like": "river"}), NOT_UNIQUE),
-    ] {
-        assert!(read(&database, &document).await.unwrap().starts_with(terms), "{document}");
-    }
-}
-
 /// Lengths at the borders of what is read.
 const BORDERS: &str = "P36525D P36524DT86399.999999S P36525DT1S P36525DT0.0000001S 36525d 36526d 36525d1us 3155760000s 3155760001s \
     P100Y P100Y1D P1200M P1201M PT1.000001S PT0.000001S PT0.0000001S 0.5us 0.0s P0Y0M P0,5M P1.5Y PT18446744073709551615S \

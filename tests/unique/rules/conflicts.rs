@@ -27,57 +27,6 @@ async fn r4_reject_is_a_typed_error_that_names_the_holder_and_keeps_the_transact
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE kind IN ('before', 'after')").await, 2);
 }
 
-#[support::test]
-async fn r4_replace_cancels_the_holder_which_names_its_successor(database: Database, client: &Client) {
-    let old = client.insert(job("old").unique_key(key("k", OnConflict::Replace))).await.unwrap();
-    let new = client.insert(job("new").unique_key(key("k", OnConflict::Replace))).await.unwrap();
-    assert!(!new.duplicate);
-    assert_eq!(new.replaced, Some(old.id()));
-    let old = client.job(old.id()).await.unwrap().unwrap();
-    assert_eq!(old.state, JobState::Cancelled);
-    assert_eq!(old.replaced_by, Some(new.id()));
-    assert!(old.finalized_at.is_some());
-    assert_eq!(client.holder("k").await.unwrap().unwrap().id, new.id());
-}
-
-#[support::test]
-async fn r4_replace_on_a_running_holder_falls_back_to_reject(database: Database, client: &Client) {
-    for on_conflict in [OnConflict::Replace, OnConflict::ReplaceExceptSchedule] {
-        let text = on_conflict.as_str();
-        let holder = client.insert(job("a").unique_key(key(text, on_conflict))).await.unwrap();
-        database.set_state(holder.id(), "running").await;
-        let error = client.insert(job("a").unique_key(key(text, on_conflict))).await.unwrap_err();
-        assert_eq!(error.rejections()[0].holder_state, Some(JobState::Running));
-        assert_eq!(client.job(holder.id()).await.unwrap().unwrap().state, JobState::Running);
-    }
-}
-
-#[support::test]
-async fn r4_replace_on_a_final_holder_keeps_its_state(database: Database, client: &Client) {
-    let exists = |conflict| UniqueKey::raw("k").scope(UniqueScope::Exists).on_conflict(conflict);
-    let holder = client.insert(job("a").unique_key(exists(OnConflict::Ignore))).await.unwrap();
-    database.set_state(holder.id(), "completed").await;
-    let finalized_at = client.job(holder.id()).await.unwrap().unwrap().finalized_at;
-    let new = client.insert(job("a").unique_key(exists(OnConflict::Replace))).await.unwrap();
-    let old = client.job(holder.id()).await.unwrap().unwrap();
-    assert_eq!((old.state, old.finalized_at), (JobState::Completed, finalized_at));
-    assert!(old.replaced_by.is_none() && new.replaced == Some(holder.id()));
-    assert!(!old.claims);
-}
-
-#[support::test]
-async fn r4_replace_except_schedule_keeps_the_holders_time(database: Database, client: &Client) {
-    let hour = Duration::from_secs(3600);
-    let keep = || key("k", OnConflict::ReplaceExceptSchedule);
-    let old = client.insert(job("a").scheduled_in(hour).unique_key(keep())).await.unwrap();
-    let new = client.insert(job("a").scheduled_in(2 * hour).unique_key(keep())).await.unwrap();
-    assert_eq!(new.job.scheduled_at, old.job.scheduled_at);
-    assert_eq!(new.job.state, JobState::Scheduled);
-    let newest =
-        client.insert(job("a").scheduled_in(2 * hour).unique_key(key("k", OnConflict::Replace))).await.unwrap();
-    assert_ne!(newest.job.scheduled_at, old.job.scheduled_at);
-}
-
 /// A schedule is a schedule when its time has come, too: events that never end must not put a job off for ever.
 #[support::test]
 async fn r4_replace_except_schedule_keeps_a_time_that_has_come_and_that_of_a_pending_job(database: Database) {
@@ -113,22 +62,15 @@ async fn r4_replace_except_schedule_keeps_a_time_that_has_come_and_that_of_a_pen
 #[tokio::test]
 async fn r4_of_many_concurrent_replaces_one_lives_and_every_other_names_its_successor() {
     let database = Database::with_connections(16).await;
-    let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(16));
-    let tasks: Vec<_> = (0..16)
-        .map(|_| {
-            let client = database.client.clone();
-            let barrier = barrier.clone();
-            tokio::spawn(async move {
-                barrier.wait().await;
-                for _ in 0..10 {
-                    client.insert(job("a").unique_key(key("k", OnConflict::Replace))).await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
+    let replace = |_| {
+        let client = database.client.clone();
+        async move {
+            for _ in 0..10 {
+                client.insert(job("a").unique_key(key("k", OnConflict::Replace))).await.unwrap();
+            }
+        }
+    };
+    together((0..16).map(replace)).await;
     let states = "SELECT string_agg(state || ' ' || n, ', ' ORDER BY state)
         FROM (SELECT state::text, count(*) AS n FROM {schema}.job GROUP BY state) AS s";
     assert_eq!(database.text(states).await, "available 1, cancelled 159");
@@ -217,9 +159,7 @@ async fn r14_preempt_waits_for_an_open_complete_in_and_then_inserts(database: Da
         let (client, new) = (client.clone(), preempting(3));
         tokio::spawn(async move { client.insert(new).await.unwrap() })
     };
-    let waits = "SELECT count(*) FROM pg_stat_activity
-        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
-    database.until(waits, 1).await;
+    database.until_inserts_wait(1).await;
     commit.notify_one();
     let new = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
     assert!(!new.duplicate && new.replaced.is_none(), "the holder completed, and claims no more");
@@ -228,13 +168,25 @@ async fn r14_preempt_waits_for_an_open_complete_in_and_then_inserts(database: Da
 }
 
 #[support::test]
-async fn r14_preempt_on_a_waiting_or_final_holder_is_replace(database: Database, client: &Client) {
-    let exists = |text: &str| UniqueKey::raw(text).scope(UniqueScope::Exists).on_conflict(OnConflict::Preempt);
-    for (state, expected) in [("scheduled", JobState::Cancelled), ("completed", JobState::Completed)] {
-        let old = client.insert(job("a").unique_key(exists(state))).await.unwrap();
-        database.set_state(old.id(), state).await;
-        let new = client.insert(job("a").unique_key(exists(state))).await.unwrap();
-        assert_eq!(new.replaced, Some(old.id()));
-        assert_eq!(client.job(old.id()).await.unwrap().unwrap().state, expected);
+async fn r4_r14_a_waiting_holder_is_cancelled_and_a_final_one_keeps_its_state(database: Database, client: &Client) {
+    for (on_conflict, state) in [
+        (OnConflict::Replace, JobState::Completed),
+        (OnConflict::Preempt, JobState::Completed),
+        (OnConflict::Preempt, JobState::Scheduled),
+    ] {
+        let text = format!("{on_conflict} {state}");
+        let unique = || UniqueKey::raw(&text).scope(UniqueScope::Exists).on_conflict(on_conflict);
+        let id = client.insert(job("a").unique_key(unique())).await.unwrap().id();
+        database.set_state(id, state.as_str()).await;
+        let before = client.job(id).await.unwrap().unwrap();
+        let new = client.insert(job("a").unique_key(unique())).await.unwrap();
+        assert_eq!((new.duplicate, new.replaced), (false, Some(id)), "{text}");
+        let old = client.job(id).await.unwrap().unwrap();
+        assert!(!old.claims);
+        if state == JobState::Scheduled {
+            assert_eq!((old.state, old.replaced_by), (JobState::Cancelled, Some(new.id())));
+        } else {
+            assert_eq!((old.state, old.finalized_at, old.replaced_by), (state, before.finalized_at, None), "{text}");
+        }
     }
 }

@@ -75,38 +75,6 @@ async fn one_id_twice_in_a_batch_is_one_job_or_an_error(database: Database, clie
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
 }
 
-#[support::test]
-async fn an_id_that_exists_is_an_error_from_sql_as_well(database: Database) {
-    let id = Uuid::now_v7();
-    let one = |kind: &str, queue: &str, order: u32| {
-        format!(
-            "SELECT count(*) FROM {{schema}}.insert_job('{kind}', '{{\"order\": {order}}}', queue => '{queue}', id => '{id}')"
-        )
-    };
-    let many = |kind: &str, queue: &str, order: u32| {
-        format!(
-            "SELECT count(*) FROM {{schema}}.insert_jobs('[{{\"kind\": \"plain\"}}, {{\"kind\": \"{kind}\",
-                \"args\": {{\"order\": {order}}}, \"queue\": \"{queue}\", \"id\": \"{id}\"}}]')"
-        )
-    };
-    assert_eq!(database.number(&one("send", "default", 7)).await, 1);
-    assert_eq!(database.number(&one("send", "default", 7)).await, 1);
-    assert_eq!(database.number(&many("send", "default", 7)).await, 2);
-    for (kind, queue, order) in [("archive", "default", 7), ("send", "other", 7), ("send", "default", 8)] {
-        for call in [one(kind, queue, order), many(kind, queue, order)] {
-            let refused = sqlx::query(database.sql(&call)).fetch_one(database.pool()).await.unwrap_err();
-            assert_names_both(&refused.into(), id);
-        }
-    }
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
-    let thrice = format!(
-        "SELECT count(*) FROM {{schema}}.insert_jobs((SELECT jsonb_agg('{{\"kind\": \"x\", \"id\": \"{}\"}}'::jsonb)
-            FROM generate_series(1, 3)))",
-        Uuid::now_v7()
-    );
-    assert_eq!(database.number(&thrice).await, 3, "an answer a job");
-}
-
 /// Updates changed its args, so they do not tell the insert that is sent again from another.
 #[support::test]
 async fn an_insert_is_recognised_by_its_id_after_updates_changed_its_args(database: Database, client: &Client) {

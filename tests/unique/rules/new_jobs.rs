@@ -28,84 +28,42 @@ async fn r3_a_batch_of_duplicates_writes_nothing_and_leaves_the_callers_lock_tim
 }
 
 #[tokio::test]
-async fn r10_after_many_new_jobs_an_insert_in_a_transaction_that_meets_somebody_means_the_same() {
+async fn r10_an_insert_in_a_transaction_takes_one_statement_but_where_a_claim_is_over() {
     let database = Database::with_connections(3).await;
     let client = &database.client;
-    let many_new = async |from: usize| {
-        let new = (from..from + 400).map(|n| unique(&format!("k{n}")));
-        assert!(client.insert_many(new).await.unwrap().iter().all(|answer| !answer.duplicate));
-    };
     let hour = Duration::from_secs(3600);
     let old = client.insert(job("a").unique_key(UniqueKey::raw("old").period(hour))).await.unwrap();
     database.pass(hour).await;
-    many_new(0).await;
+    client.insert(unique("held")).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     let (new, statements) = counting_statements(client.insert(unique("x")).tx(&mut tx).into_future()).await;
     assert_eq!((new.unwrap().duplicate, statements), (false, 1));
-    let (met, statements) = counting_statements(client.insert(unique("k7")).tx(&mut tx).into_future()).await;
-    let met = met.unwrap();
-    assert_eq!((met.duplicate, met.job.unique_key.as_deref(), statements), (true, Some("k7"), 1));
+    // A transaction that changes the holder does not hold it up.
+    let mut changing = database.pool().begin().await.unwrap();
+    let change = database.sql("UPDATE {schema}.job SET progress = '{}' WHERE unique_key = 'held'");
+    sqlx::query(change).execute(&mut *changing).await.unwrap();
+    let inserting = timeout(WAIT, client.insert(unique("held")).tx(&mut tx).into_future());
+    let (met, statements) = counting_statements(inserting).await;
+    let met = met.expect("an answer at once").unwrap();
+    assert_eq!((met.duplicate, met.job.unique_key.as_deref(), statements), (true, Some("held"), 1));
+    changing.rollback().await.unwrap();
 
-    // One whose claim is over.
-    many_new(500).await;
     let (new, statements) = counting_statements(client.insert(unique("old")).tx(&mut tx).into_future()).await;
     let new = new.unwrap();
     assert!(!new.duplicate && new.id() != old.id());
     assert_eq!(statements, 2, "the look, then the release of the claim that is over");
-
     // One that this transaction has inserted, in a batch.
-    many_new(1000).await;
     let batch = ["y", "x", "z"].map(unique);
     let (answers, statements) = counting_statements(client.insert_many(batch).tx(&mut tx).into_future()).await;
     assert_eq!(answers.unwrap().iter().map(|answer| answer.duplicate).collect::<Vec<_>>(), [false, true, false]);
     assert_eq!(statements, 1);
     // In a savepoint, which is rolled back.
-    many_new(1500).await;
     let mut savepoint = tx.begin().await.unwrap();
     let answers = client.insert_many(["s", "t"].map(unique)).tx(&mut savepoint).await.unwrap();
     assert!(answers.iter().all(|answer| !answer.duplicate));
     savepoint.rollback().await.unwrap();
-
-    // Of an open transaction: the insert waits until it ends.
-    many_new(2000).await;
-    let mut rival = database.pool().begin().await.unwrap();
-    let holder = client.insert(unique("w")).tx(&mut rival).await.unwrap();
-    {
-        let mut waiting = std::pin::pin!(client.insert(unique("w")).tx(&mut tx).into_future());
-        timeout(Duration::from_millis(200), &mut waiting).await.unwrap_err();
-        rival.commit().await.unwrap();
-        let met = timeout(WAIT, waiting).await.unwrap().unwrap();
-        assert_eq!((met.duplicate, met.id()), (true, holder.id()));
-    }
-    // And one that rolls back.
-    many_new(3000).await;
-    let mut rival = database.pool().begin().await.unwrap();
-    client.insert(unique("v")).tx(&mut rival).await.unwrap();
-    {
-        let mut waiting = std::pin::pin!(client.insert(unique("v")).tx(&mut tx).into_future());
-        timeout(Duration::from_millis(200), &mut waiting).await.unwrap_err();
-        rival.rollback().await.unwrap();
-        assert!(!timeout(WAIT, waiting).await.unwrap().unwrap().duplicate);
-    }
     tx.commit().await.unwrap();
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 6 * 400 + 1 + 6);
-}
-
-#[tokio::test]
-async fn r3_after_many_new_jobs_a_single_insert_waits_for_nobody_who_is_changing_its_holder() {
-    let database = Database::with_connections(3).await;
-    let client = &database.client;
-    client.insert_many((0..400).map(|n| unique(&format!("k{n}")))).await.unwrap();
-    let mut changing = database.pool().begin().await.unwrap();
-    let change = database.sql("UPDATE {schema}.job SET progress = '{}' WHERE unique_key = 'k7'");
-    sqlx::query(change).execute(&mut *changing).await.unwrap();
-    let mut tx = database.pool().begin().await.unwrap();
-    let inserting = timeout(WAIT, client.insert(unique("k7")).tx(&mut tx).into_future());
-    let (met, statements) = counting_statements(inserting).await;
-    let met = met.expect("an answer at once").unwrap();
-    assert_eq!((met.duplicate, met.job.unique_key.as_deref(), statements), (true, Some("k7"), 1));
-    tx.commit().await.unwrap();
-    changing.rollback().await.unwrap();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 6);
 }
 
 #[tokio::test]
@@ -136,7 +94,6 @@ async fn new_jobs_are_looked_for_by_index_however_small_the_table_was() {
 /// A snapshot with many subtransactions slows all sessions down.
 #[support::test]
 async fn single_new_jobs_in_a_transaction_take_no_subtransaction_each(database: Database, client: &Client) {
-    client.insert_many((0..400).map(|n| unique(&format!("new {n}")))).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     for n in 0..10 {
         let inserting = client.insert(unique(&format!("k{n}"))).tx(&mut tx).into_future();
@@ -149,12 +106,8 @@ async fn single_new_jobs_in_a_transaction_take_no_subtransaction_each(database: 
 
 #[support::test]
 async fn a_single_new_job_in_a_transaction_wakes_an_idle_runner(database: Database, client: &Client) {
-    client.insert_many((0..400).map(|n| unique(&format!("new {n}")))).await.unwrap();
-    let mut listener = PgListener::connect_with(database.pool()).await.unwrap();
-    listener.listen(&format!("{}.job", database.schema)).await.unwrap();
-    let idle = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
-        VALUES (gen_random_uuid(), 'r', '{default}', true, now() + interval '1 hour', true)";
-    database.execute(idle).await;
+    let mut listener = database.listen(&["job"]).await;
+    database.idle_runner("default").await;
     for jobs in [vec![unique("a")], vec![unique("b"), unique("c")]] {
         let mut tx = database.pool().begin().await.unwrap();
         let (inserted, statements) = counting_statements(client.insert_many(jobs).tx(&mut tx).into_future()).await;
@@ -168,38 +121,28 @@ async fn a_single_new_job_in_a_transaction_wakes_an_idle_runner(database: Databa
 /// Transactions of callers that insert a batch each, in opposed orders.
 #[tokio::test]
 async fn r10_transactions_with_new_jobs_in_opposed_orders_never_deadlock() {
-    const ROUNDS: usize = 20;
+    const ROUNDS: i64 = 20;
     let database = Database::slow_to_see_deadlocks(4).await;
-    let together = Arc::new(Barrier::new(4));
-    let tasks: Vec<_> = (0..4)
-        .map(|writer| {
-            let client = Client::builder().schema(database.client.schema().clone()).pool(database.pool().clone());
-            let (together, pool) = (together.clone(), database.pool().clone());
-            tokio::spawn(async move {
-                for round in 0..ROUNDS {
-                    client.insert_many((0..200).map(|n| unique(&format!("{writer} {round} {n}")))).await.unwrap();
-                    let mut jobs: Vec<_> = (0..40).map(|n| unique(&format!("{round} {n}"))).collect();
-                    if writer % 2 == 1 {
-                        jobs.reverse();
-                    }
-                    together.wait().await;
-                    let mut tx = pool.begin().await.unwrap();
-                    client.insert_many(jobs).tx(&mut tx).await.unwrap();
-                    tx.commit().await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        timeout(6 * WAIT, task).await.unwrap().unwrap();
+    for round in 0..ROUNDS {
+        let insert = |writer| {
+            let client = database.client.clone();
+            let mut jobs: Vec<_> = (0..40).map(|n| unique(&format!("{round} {n}"))).collect();
+            if writer % 2 == 1 {
+                jobs.reverse();
+            }
+            async move {
+                let mut tx = client.pool().begin().await.unwrap();
+                client.insert_many(jobs).tx(&mut tx).await.unwrap();
+                tx.commit().await.unwrap();
+            }
+        };
+        timeout(WAIT, together((0..4).map(insert))).await.expect("no deadlock");
     }
-    let jobs = i64::try_from(ROUNDS * (4 * 200 + 40)).unwrap();
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, jobs);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, ROUNDS * 40);
 }
 
 #[support::test]
 async fn new_jobs_that_differ_in_everything_are_stored_as_they_are_answered(database: Database, client: &Client) {
-    client.insert_many((0..800).map(|n| unique(&format!("new {n}")))).await.unwrap();
     let differing = (0..200_u16).map(|n| {
         let key = UniqueKey::raw(format!("k{n}"));
         let key = match n % 4 {
@@ -219,106 +162,6 @@ async fn new_jobs_that_differ_in_everything_are_stored_as_they_are_answered(data
         let stored = client.job(answer.id()).await.unwrap().unwrap();
         assert_eq!(serde_json::to_value(&stored).unwrap(), serde_json::to_value(&answer.job).unwrap());
     }
-}
-#[support::test]
-async fn r10_after_many_new_jobs_a_batch_that_meets_somebody_means_the_same(database: Database, client: &Client) {
-    let fresh = |from: usize| (from..from + 100).map(|n| unique(&format!("k{n}")));
-    let many_new = async |from: usize| {
-        for place in 0..6 {
-            let answers = client.insert_many(fresh(from + place * 100)).await.unwrap();
-            assert!(answers.iter().all(|answer| !answer.duplicate));
-        }
-    };
-    let wait = |batch: Vec<NewJob>| {
-        let client = client.clone();
-        tokio::spawn(async move { timeout(WAIT, client.insert_many(batch)).await.unwrap().unwrap() })
-    };
-    // A key that is held.
-    many_new(0).await;
-    let answers = client.insert_many(fresh(550)).await.unwrap();
-    let is_duplicate: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
-    assert_eq!(is_duplicate, [[true; 50], [false; 50]].concat());
-    let stored = client.job(answers[0].id()).await.unwrap().unwrap();
-    assert_eq!(stored.unique_key.as_deref(), Some("k550"));
-
-    // Inserts do not wait for holders that another transaction is changing.
-    many_new(1000).await;
-    let mut rival = database.pool().begin().await.unwrap();
-    let change = "UPDATE {schema}.job SET priority = 1 WHERE unique_key = 'k1599'";
-    sqlx::query(database.sql(change)).execute(&mut *rival).await.unwrap();
-    let answers = timeout(WAIT, client.insert_many(fresh(1550))).await.unwrap().unwrap();
-    assert_eq!(answers.iter().filter(|answer| answer.duplicate).count(), 50);
-    rival.rollback().await.unwrap();
-
-    // Inserts wait for a key that an open transaction has inserted, without a limit.
-    many_new(2000).await;
-    let mut rival = database.pool().begin().await.unwrap();
-    let holder = client.insert(unique("k2700")).tx(&mut rival).await.unwrap();
-    let waiting = wait(fresh(2650).collect());
-    eventually!(database.number("SELECT count(*) FROM {schema}.waiting_insert").await > 0, "it does not wait");
-    assert!(!waiting.is_finished());
-    rival.commit().await.unwrap();
-    let answers = waiting.await.unwrap();
-    assert_eq!(answers.iter().filter(|answer| answer.duplicate).count(), 1);
-    assert_eq!((answers[50].duplicate, answers[50].id()), (true, holder.id()));
-
-    // What the database refuses leaves nothing behind.
-    many_new(3000).await;
-    let bad = RawValue::from_string("{\"n\":1e200000}".to_owned()).unwrap();
-    let bad = NewJob::from_json("a", bad).unique_key(UniqueKey::raw("bad"));
-    client.insert_many(fresh(3600).chain([bad])).await.unwrap_err();
-    let left = "SELECT count(*) FROM {schema}.job WHERE unique_key = 'k3600'";
-    assert_eq!(database.number(left).await, 0);
-    // And the connections are as good as before.
-    many_new(3600).await;
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 650 + 650 + 700 + 1200);
-}
-
-/// Keys are taken in one order, whatever the order of the jobs.
-#[tokio::test]
-async fn r10_overlapping_batches_of_new_jobs_in_opposed_orders_never_deadlock() {
-    const ROUNDS: usize = 25;
-    let database = Database::slow_to_see_deadlocks(8).await;
-    // New clients, which have met no holder so far.
-    let client = || Client::builder().schema(database.client.schema().clone()).pool(database.pool().clone());
-    let keyed = |keys: &[String]| keys.iter().map(|key| unique(key)).collect::<Vec<_>>();
-    let new = |name: &str| (0..1_000).map(|n| format!("{name} {n:03}")).collect::<Vec<_>>();
-
-    // That is seen in the order in which they lie in the table.
-    let first = client();
-    first.insert_many(keyed(&new("a"))).await.unwrap();
-    let reversed: Vec<_> = new("b").into_iter().take(200).rev().collect();
-    first.insert_many(keyed(&reversed)).await.unwrap();
-    let lies_reversed = "SELECT count(*) FROM (
-        SELECT unique_key < lag(unique_key) OVER (ORDER BY ctid) AS is_less FROM {schema}.job WHERE unique_key LIKE 'b %'
-    ) AS j WHERE is_less";
-    assert_eq!(database.number(lies_reversed).await, 0);
-
-    let together = Arc::new(Barrier::new(4));
-    let tasks: Vec<_> = (0..4)
-        .map(|writer| {
-            let (client, together) = (client(), together.clone());
-            tokio::spawn(async move {
-                for round in 0..ROUNDS {
-                    client.insert_many(keyed(&new(&format!("{writer} {round}")))).await.unwrap();
-                    let mut keys: Vec<_> = (0..200).map(|n| format!("{round} {n}")).collect();
-                    if writer % 2 == 1 {
-                        keys.reverse();
-                    }
-                    together.wait().await;
-                    let answers = client.insert_many(keyed(&keys)).await.unwrap();
-                    for (answer, key) in answers.iter().zip(&keys) {
-                        assert_eq!(answer.job.unique_key.as_ref(), Some(key));
-                    }
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        timeout(6 * WAIT, task).await.unwrap().unwrap();
-    }
-    let jobs = i64::try_from(1_200 + ROUNDS * (4 * 1_000 + 200)).unwrap();
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, jobs);
 }
 
 #[tokio::test]

@@ -16,32 +16,24 @@ async fn pid(connection: &mut sqlx::PgConnection) -> i32 {
     sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await.unwrap()
 }
 
-async fn rival_ends(commit: bool) {
-    let database = Database::new().await;
-    let mut rival = database.pool().begin().await.unwrap();
-    let held = database.client.insert(job("rival").unique_key(key("k"))).tx(&mut rival).await.unwrap();
-    let client = database.client.clone();
-    let waiting = tokio::spawn(async move { client.insert(job("a").unique_key(key("k"))).await.unwrap() });
-    let blocker = pid(&mut rival).await;
-    until_blocked(&database, blocker).await;
-    if commit {
-        rival.commit().await.unwrap();
-    } else {
-        rival.rollback().await.unwrap();
+#[tokio::test]
+async fn r9_an_insert_waits_for_a_rival_and_is_a_duplicate_if_it_commits_and_inserts_if_it_rolls_back() {
+    for commit in [true, false] {
+        let database = Database::new().await;
+        let mut rival = database.pool().begin().await.unwrap();
+        let held = database.client.insert(job("rival").unique_key(key("k"))).tx(&mut rival).await.unwrap();
+        let client = database.client.clone();
+        let waiting = tokio::spawn(async move { client.insert(job("a").unique_key(key("k"))).await.unwrap() });
+        let blocker = pid(&mut rival).await;
+        until_blocked(&database, blocker).await;
+        if commit {
+            rival.commit().await.unwrap();
+        } else {
+            rival.rollback().await.unwrap();
+        }
+        let answer = waiting.await.unwrap();
+        assert_eq!((answer.duplicate, answer.id() == held.id()), (commit, commit));
     }
-    let answer = waiting.await.unwrap();
-    assert_eq!(answer.duplicate, commit);
-    assert_eq!(answer.id() == held.id(), commit);
-}
-
-#[tokio::test]
-async fn r9_an_insert_waits_for_a_rival_and_is_a_duplicate_if_it_commits() {
-    rival_ends(true).await;
-}
-
-#[tokio::test]
-async fn r9_an_insert_waits_for_a_rival_and_inserts_if_it_rolls_back() {
-    rival_ends(false).await;
 }
 
 #[support::test]
@@ -201,50 +193,6 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
     }
 }
 
-#[tokio::test]
-async fn r11_the_answer_is_never_nothing_while_holders_finish_and_vanish() {
-    let database = Database::with_connections(12).await;
-    let stop = Arc::new(AtomicBool::new(false));
-    let churn: Vec<_> = (0..4)
-        .map(|n| {
-            let pool = database.pool().clone();
-            let stop = stop.clone();
-            let finish = database.sql(
-                "UPDATE {schema}.job SET state = 'completed', finalized_at = now()
-                 WHERE id IN (SELECT id FROM {schema}.job WHERE state = 'available' LIMIT 3 FOR UPDATE SKIP LOCKED)",
-            );
-            let delete = database.sql(
-                "DELETE FROM {schema}.job WHERE id IN (SELECT id FROM {schema}.job LIMIT 2 FOR UPDATE SKIP LOCKED)",
-            );
-            tokio::spawn(async move {
-                while !stop.load(Ordering::Relaxed) {
-                    let statement = if n % 2 == 0 { sqlx::query(finish.clone()) } else { sqlx::query(delete.clone()) };
-                    statement.execute(&pool).await.unwrap();
-                }
-            })
-        })
-        .collect();
-    let inserters: Vec<_> = (0..8)
-        .map(|_| {
-            let client = database.client.clone();
-            tokio::spawn(async move {
-                for n in 0..300 {
-                    let wanted = format!("k{}", n % 3);
-                    let answer = client.insert(job("a").unique_key(key(&wanted))).await.unwrap();
-                    assert_eq!(answer.job.unique_key.as_deref(), Some(wanted.as_str()));
-                }
-            })
-        })
-        .collect();
-    for inserter in inserters {
-        inserter.await.unwrap();
-    }
-    stop.store(true, Ordering::Relaxed);
-    for task in churn {
-        task.await.unwrap();
-    }
-}
-
 /// A client whose connections begin transactions at this level, as after `ALTER ROLE … SET
 /// default_transaction_isolation`.
 async fn client_at(database: &Database, level: &str) -> Client {
@@ -261,34 +209,28 @@ async fn r9_the_client_s_own_transactions_surface_no_conflict_at_any_default_lev
         let client = client_at(&database, level).await;
         let old = database.client.insert_many((0..20).map(|n| job("a").unique_key(UniqueKey::raw(format!("k{n}")))));
         let old: Vec<_> = old.await.unwrap().iter().map(|inserted| inserted.id()).collect();
-        let barrier = Arc::new(Barrier::new(12));
         let key = |n: usize, on_conflict| {
             UniqueKey::raw(format!("k{}", n % 5)).scope(UniqueScope::Active).on_conflict(on_conflict)
         };
-        let tasks: Vec<_> = (0..12)
-            .map(|writer| {
-                let (client, barrier, old) = (client.clone(), barrier.clone(), old.clone());
-                tokio::spawn(async move {
-                    barrier.wait().await;
-                    for n in 0..60 {
-                        let one = |on_conflict| job("a").unique_key(key(n + writer, on_conflict));
-                        match writer % 4 {
-                            0 => drop(client.insert(one(OnConflict::Ignore)).await.unwrap()),
-                            1 => drop(client.insert(one(OnConflict::Replace)).await.unwrap()),
-                            2 => {
-                                let pair = [0, 1, 2].map(|m| job("a").unique_key(key(n + m, OnConflict::Ignore)));
-                                client.insert_many(pair).await.unwrap();
-                            }
-                            _ if n % 2 == 0 => drop(client.cancel(JobFilter::new().kind("a")).await.unwrap()),
-                            _ => drop(client.retry(old.clone()).await.unwrap()),
+        let write = |writer| {
+            let (client, old) = (client.clone(), old.clone());
+            async move {
+                for n in 0..60 {
+                    let one = |on_conflict| job("a").unique_key(key(n + writer, on_conflict));
+                    match writer % 4 {
+                        0 => drop(client.insert(one(OnConflict::Ignore)).await.unwrap()),
+                        1 => drop(client.insert(one(OnConflict::Replace)).await.unwrap()),
+                        2 => {
+                            let pair = [0, 1, 2].map(|m| job("a").unique_key(key(n + m, OnConflict::Ignore)));
+                            client.insert_many(pair).await.unwrap();
                         }
+                        _ if n % 2 == 0 => drop(client.cancel(JobFilter::new().kind("a")).await.unwrap()),
+                        _ => drop(client.retry(old.clone()).await.unwrap()),
                     }
-                })
-            })
-            .collect();
-        for task in tasks {
-            task.await.unwrap_or_else(|error| panic!("{level}: {error}"));
-        }
+                }
+            }
+        };
+        together((0..12).map(write)).await;
         let doubled =
             "SELECT count(*) FROM (SELECT FROM {schema}.job WHERE claims GROUP BY unique_key HAVING count(*) > 1) AS d";
         assert_eq!(database.number(doubled).await, 0);

@@ -9,61 +9,6 @@ use support::prelude::*;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[support::test]
-async fn r7_period_ends_the_claim_after_created_at_whatever_the_state(database: Database, client: &Client) {
-    let key = || UniqueKey::raw("k").scope(UniqueScope::Exists).period(10 * MINUTE);
-    let holder = client.insert(job("a").scheduled_in(60 * MINUTE).unique_key(key())).await.unwrap();
-    assert_eq!(holder.job.unique_until.unwrap() - holder.job.created_at, 10 * MINUTE);
-    database.pass(9 * MINUTE).await;
-    assert!(client.insert(job("a").unique_key(key())).await.unwrap().duplicate);
-    database.pass(MINUTE).await;
-    let next = client.insert(job("a").unique_key(key())).await.unwrap();
-    assert!(!next.duplicate);
-    let old = client.job(holder.id()).await.unwrap().unwrap();
-    assert!(!old.claims, "released by the insert that met it");
-    assert_eq!(old.state, JobState::Scheduled, "and otherwise left alone");
-}
-
-#[support::test]
-async fn r7_ttl_of_a_scheduled_job_includes_the_delay(database: Database, client: &Client) {
-    // Faktory's own example: perform_in(1 hour) with unique_for 10 minutes holds for 70.
-    let key = || UniqueKey::raw("k").ttl(10 * MINUTE);
-    let holder = client.insert(job("a").scheduled_in(60 * MINUTE).unique_key(key())).await.unwrap();
-    assert_eq!(holder.job.unique_until.unwrap() - holder.job.created_at, 70 * MINUTE);
-    let at_once = client.insert(job("a").unique_key(UniqueKey::raw("k2").ttl(10 * MINUTE))).await.unwrap();
-    assert_eq!(at_once.job.unique_until.unwrap() - at_once.job.created_at, 10 * MINUTE);
-    database.pass(69 * MINUTE).await;
-    assert!(client.insert(job("a").unique_key(key())).await.unwrap().duplicate);
-    database.pass(MINUTE).await;
-    assert!(!client.insert(job("a").unique_key(key())).await.unwrap().duplicate);
-}
-
-#[tokio::test]
-async fn r7_exactly_one_of_many_inserters_takes_over_an_expired_claim() {
-    let database = Database::with_connections(16).await;
-    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(MINUTE);
-    database.client.insert(job("a").unique_key(key())).await.unwrap();
-    for _ in 0..10 {
-        database.pass(MINUTE).await;
-        let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(16));
-        let tasks: Vec<_> = (0..16)
-            .map(|_| {
-                let client = database.client.clone();
-                let barrier = barrier.clone();
-                tokio::spawn(async move {
-                    barrier.wait().await;
-                    client.insert(job("a").unique_key(key())).await.unwrap()
-                })
-            })
-            .collect();
-        let mut winners = 0;
-        for task in tasks {
-            winners += usize::from(!task.await.unwrap().duplicate);
-        }
-        assert_eq!(winners, 1);
-    }
-}
-
-#[support::test]
 async fn r7_an_expiry_counts_inside_a_long_transaction_too(database: Database, client: &Client) {
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(MINUTE);
     client.insert(job("a").unique_key(key())).await.unwrap();
@@ -99,29 +44,7 @@ async fn r7_calendar_months_end_the_claim_on_the_same_day_of_a_later_month(datab
         for two in [&batch[1].job, &alone.job] {
             assert_eq!(two.unique_until, length.after(due), "{text}");
         }
-
-        let id: uuid::Uuid = sqlx::query_scalar(database.sql(
-            "SELECT id FROM {schema}.insert_job('a', scheduled_at => '2126-01-31 23:30Z', unique_policy => jsonb_build_object('key', 's' || $1, 'ttl', $1, 'on_conflict', 'replace'))",
-        ))
-        .bind(text)
-        .fetch_one(&mut *tx)
-        .await
-        .unwrap();
-        let in_sql = client.job(id).tx(&mut tx).await.unwrap().unwrap();
-        assert_eq!(in_sql.unique_until, length.after(due), "{text} in SQL");
     }
-}
-
-#[support::test]
-async fn r7_window_is_part_of_the_key_and_scheduled_at_decides_it(database: Database, client: &Client) {
-    let windowed = |at| job("reconcile").scheduled_at(at).unique(UniquePolicy::river().window(15 * MINUTE));
-    // River's own example.
-    let first = client.insert(windowed(datetime!(2126-02-12 15:21 UTC))).await.unwrap();
-    assert!(client.insert(windowed(datetime!(2126-02-12 15:28 UTC))).await.unwrap().duplicate);
-    assert!(!client.insert(windowed(datetime!(2126-02-12 15:31 UTC))).await.unwrap().duplicate);
-    // The same instant in another time zone is the same window.
-    let elsewhere = datetime!(2126-02-13 01:21 +10);
-    assert_eq!(client.insert(windowed(elsewhere)).await.unwrap().id(), first.id());
 }
 
 #[support::test]
@@ -134,16 +57,6 @@ async fn r7_a_delay_is_counted_from_the_moment_that_decides_the_window(database:
     // Without a window there is no such moment.
     let plain = database.client.insert(job("b").scheduled_in(MINUTE)).await.unwrap().job;
     assert_eq!(plain.scheduled_at - MINUTE, plain.created_at);
-}
-
-#[support::test]
-async fn r7_window_of_now_is_the_databases_now(database: Database, client: &Client) {
-    let policy = || UniquePolicy::river().window(Duration::from_secs(100 * 365 * 86_400));
-    let now = client.insert(job("a").unique(policy())).await.unwrap();
-    let explicit = job("a").scheduled_at(now.job.created_at).unique(policy());
-    assert_eq!(client.insert(explicit).await.unwrap().id(), now.id());
-    let delayed = job("a").scheduled_in(MINUTE).unique(policy());
-    assert_eq!(client.insert(delayed).await.unwrap().id(), now.id());
 }
 
 #[support::test]

@@ -35,28 +35,22 @@ async fn append(is_worked: bool) {
     } else {
         None
     };
-    let barrier = Arc::new(Barrier::new(writers));
-    let tasks: Vec<_> = (0..writers)
-        .map(|writer| {
-            let (client, barrier) = (database.client.clone(), Arc::clone(&barrier));
-            tokio::spawn(async move {
-                barrier.wait().await;
-                for n in 0..each {
-                    let item = json!({"items": [writer * each + n]});
-                    // Some in a transaction that is rolled back first.
-                    if n % 3 == 0 {
-                        let mut tx = client.pool().begin().await.unwrap();
-                        client.insert(updating(&item, Update::append().max_items(20))).tx(&mut tx).await.unwrap();
-                        tx.rollback().await.unwrap();
-                    }
-                    client.insert(updating(&item, Update::append().max_items(20))).await.unwrap();
+    let write = |writer| {
+        let client = database.client.clone();
+        async move {
+            for n in 0..each {
+                let item = json!({"items": [writer * each + n]});
+                // Some in a transaction that is rolled back first.
+                if n % 3 == 0 {
+                    let mut tx = client.pool().begin().await.unwrap();
+                    client.insert(updating(&item, Update::append().max_items(20))).tx(&mut tx).await.unwrap();
+                    tx.rollback().await.unwrap();
                 }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
+                client.insert(updating(&item, Update::append().max_items(20))).await.unwrap();
+            }
+        }
+    };
+    together((0..writers).map(write)).await;
     let rows = sqlx::query(database.sql("SELECT args FROM {schema}.job")).fetch_all(database.pool()).await.unwrap();
     let mut items = Vec::new();
     for row in rows {

@@ -64,35 +64,6 @@ async fn r13_an_update_that_is_sent_again_is_applied_once(database: Database, cl
 }
 
 #[support::test]
-async fn r13_a_member_that_does_not_fit_is_an_error_that_names_it(database: Database, client: &Client) {
-    client.insert(later(&json!({"list": [1], "n": 1}), Update::append())).await.unwrap();
-    for (given, problem) in [
-        (json!({"list": 2}), "append needs an array in both jobs: \"list\""),
-        (json!({"n": [2]}), "append needs an array in both jobs: \"n\""),
-        (json!({"n": 2}), "append needs an array in both jobs: \"n\""),
-        (json!([1]), "update needs objects for append"),
-    ] {
-        let error = client.insert(updating(&given, Update::append())).await.unwrap_err();
-        assert!(error.to_string().contains(problem), "{given}: {error}");
-    }
-    assert_eq!(database.text("SELECT args::text FROM {schema}.job").await, r#"{"n": 1, "list": [1]}"#);
-}
-
-#[tokio::test]
-async fn r13_the_members_that_make_the_key_cannot_be_appended_to() {
-    let by_list = || UniquePolicy::new().by_arg_fields(["list"]).update(Update::append());
-    let database = Database::new().await;
-    let insert = |policy: UniquePolicy| {
-        database.client.insert(NewJob::new("a", &json!({"list": [1], "n": 1}))).unique(policy).into_future()
-    };
-    let error = insert(by_list()).await.unwrap_err().to_string();
-    assert!(error.contains("update: append would change a member that the key is made from: \"list\""), "{error}");
-    let error = insert(UniquePolicy::new().by_args().update(Update::append())).await.unwrap_err().to_string();
-    assert!(error.contains("update: append would change the args"), "{error}");
-    assert!(!insert(UniquePolicy::new().by_arg_fields(["n"]).update(Update::append())).await.unwrap().duplicate);
-}
-
-#[support::test]
 async fn r13_a_full_holder_gives_up_its_claim_to_the_newcomer(database: Database, client: &Client) {
     let update = Update::append().max_items(3);
     let first = client.insert(later(&json!({"i": [1, 2]}), update)).await.unwrap();
@@ -168,16 +139,6 @@ async fn r13_a_ttl_moves_along_with_a_push_and_a_period_does_not(database: Datab
 }
 
 #[support::test]
-async fn r13_a_delay_that_reaches_max_delay_is_an_error(database: Database) {
-    let push = || updating(&json!({}), Update::latest().push(MINUTE));
-    let late = time::OffsetDateTime::now_utc() + 5 * MINUTE;
-    for job in [push().scheduled_in(MINUTE), push().scheduled_at(late)] {
-        let error = database.client.insert(job).await.unwrap_err().to_string();
-        assert!(error.contains("max_delay: must be longer than the delay"), "{error}");
-    }
-}
-
-#[support::test]
 async fn r13_a_holder_that_runs_or_is_final_rejects_and_one_that_claims_no_more_is_no_holder(database: Database) {
     let client = &database.client;
     let key = |scope| UniqueKey::raw("k").scope(scope).on_conflict(OnConflict::Update);
@@ -206,9 +167,7 @@ async fn r13_an_open_transaction_holds_up_other_updates_no_longer_than_max_wait(
         let client = client.clone();
         tokio::spawn(async move { client.insert(updating(&json!({"i": [3]}), Update::append())).await.unwrap() })
     };
-    let waits = "SELECT count(*) FROM pg_stat_activity
-        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
-    database.until(waits, 1).await;
+    database.until_inserts_wait(1).await;
     tx.commit().await.unwrap();
     let answer = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
     assert_eq!(args(&answer.job), json!({"i": [0, 1, 3]}), "from the first update's result");
@@ -224,9 +183,7 @@ async fn r13_a_holder_that_starts_while_the_update_waits_is_not_changed(database
         let client = client.clone();
         tokio::spawn(async move { client.insert(updating(&json!({"i": [1]}), Update::append())).await.unwrap() })
     };
-    let waits = "SELECT count(*) FROM pg_stat_activity
-        WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
-    database.until(waits, 1).await;
+    database.until_inserts_wait(1).await;
     fetch.commit().await.unwrap();
     let answer = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
     assert!(!answer.duplicate && answer.id() != holder.id());
@@ -251,28 +208,4 @@ async fn r13_a_batch_folds_updates_in_input_order(database: Database, client: &C
     let batch = [updating(&json!({"i": [4]}), Update::append()), rejecting];
     assert!(matches!(client.insert_many(batch).await, Err(Error::Rejected(_))));
     assert_eq!(args(&client.job(answers[0].id()).await.unwrap().unwrap()), json!({"i": [1, 2, 3]}));
-}
-
-#[support::test]
-async fn r13_sql_and_its_bulk_function_update_like_rust(database: Database) {
-    let policy = r#"{"key": "k", "scope": "queued", "update": "append", "max_delay": "PT1M"}"#;
-    let one = |n: i32| {
-        format!(
-            "SELECT outcome || duplicate FROM {{schema}}.insert_job('a', '{{\"i\": [{n}]}}', pending => true, unique_policy => '{policy}')"
-        )
-    };
-    assert_eq!(database.text(&one(1)).await, "insertedfalse");
-    assert_eq!(database.text(&one(2)).await, "updatedtrue");
-    let many = format!(
-        "SELECT string_agg(outcome || duplicate, ' ' ORDER BY index) FROM {{schema}}.insert_jobs('[
-            {{\"kind\": \"a\", \"args\": {{\"i\": [3]}}, \"unique_policy\": {policy}}}, {{\"kind\": \"b\"}},
-            {{\"kind\": \"a\", \"args\": {{\"i\": [4]}}, \"unique_policy\": {policy}}}]')"
-    );
-    assert_eq!(database.text(&many).await, "updatedtrue insertedfalse updatedtrue");
-    assert_eq!(database.text("SELECT args::text FROM {schema}.job WHERE kind = 'a'").await, r#"{"i": [1, 2, 3, 4]}"#);
-    let explained =
-        format!("SELECT outcome || new_args FROM {{schema}}.explain_unique('a', unique_policy => '{policy}')");
-    assert_eq!(database.text(&explained).await, r#"updated{"i": [1, 2, 3, 4]}"#);
-    let explained = database.client.explain(updating(&json!({}), Update::append())).await.unwrap();
-    assert_eq!(explained.outcome, InsertOutcome::Updated);
 }

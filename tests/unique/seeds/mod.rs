@@ -25,14 +25,6 @@ fn failure() -> Outcome {
     Outcome::retry(HOUR, "failed as told")
 }
 
-/// A runner that loses no time.
-fn quick(database: &Database) -> Runner {
-    Runner::new(database.client.clone())
-        .queue("default", 10)
-        .retry_policy(RetryPolicy::fixed(Duration::ZERO))
-        .promote_interval(Duration::from_millis(20))
-}
-
 /// A runner for one kind of job whose attempts end as the test says.
 struct Stage {
     runner: RunnerHandle,
@@ -52,7 +44,7 @@ impl Stage {
                 ordered.lock().await.recv().await.unwrap_or(Outcome::complete())
             }
         };
-        let runner = quick(database).worker(work).start().await.expect("a runner");
+        let runner = quick(&database.client).worker(work).start().await.expect("a runner");
         Self { runner, started, orders }
     }
 
@@ -70,11 +62,6 @@ impl Stage {
         drop(self.orders);
         self.runner.stop().await.expect("a stop");
     }
-}
-
-/// Waits until a job is in a state.
-async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {
-    database.until_state(id, state).await
 }
 
 /// Lets retention do its work on all that is past it now.
@@ -101,21 +88,11 @@ struct Nothing {}
 
 /// Inserts on as many connections at once as asked, at one moment.
 async fn race(database: &Database, inserters: usize, make: impl Fn() -> NewJob) -> Vec<Result<Inserted>> {
-    let barrier = Arc::new(Barrier::new(inserters));
-    let tasks: Vec<_> = (0..inserters)
-        .map(|_| {
-            let (client, barrier, job) = (database.client.clone(), barrier.clone(), make());
-            tokio::spawn(async move {
-                barrier.wait().await;
-                client.insert(job).into_future().await
-            })
-        })
-        .collect();
-    let mut answers = Vec::with_capacity(inserters);
-    for task in tasks {
-        answers.push(task.await.expect("an insert that does not panic"));
-    }
-    answers
+    let insert = |_| {
+        let (client, job) = (database.client.clone(), make());
+        async move { client.insert(job).await }
+    };
+    together((0..inserters).map(insert)).await
 }
 
 /// How many jobs there are.

@@ -45,21 +45,3 @@ async fn refused(database: &Database, document: &Value) -> String {
     assert_eq!(jobs(database).await, 0);
     error.to_string()
 }
-
-// The policy.
-
-// The dimensions.
-
-// The key.
-
-// Conflicts.
-
-// The states.
-
-// Time.
-
-// Strength.
-
-// Retries.
-
-// The practical examples.

@@ -48,23 +48,3 @@ async fn is_duplicate(database: &Database, first: NewJob, second: NewJob) -> boo
     assert_eq!(second.duplicate, second.id() == first.id());
     second.duplicate
 }
-
-// Unique properties.
-
-// By args.
-
-// By period.
-
-// By queue.
-
-// By state.
-
-// Retention.
-
-// Skipped inserts.
-
-// At least once.
-
-// The index.
-
-// Hard edges of River's client, each of which is gone here.

@@ -1,6 +1,6 @@
 //! Zizq's Node client: the page on its unique jobs.
 
-use super::{HOUR, Stage, failure, jobs, prune, race, until};
+use super::{HOUR, Stage, failure, jobs, prune, race};
 use support::prelude::*;
 
 const EMAIL: &str = "send_email:welcome:42";
@@ -134,7 +134,7 @@ async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fail
     let second = later().await.unwrap();
     assert!(!second.duplicate);
     stage.end(failure());
-    let row = until(&database, first.id(), JobState::Retryable).await;
+    let row = database.until_state(first.id(), JobState::Retryable).await;
     assert!(!row.claims, "the second job holds the key by now");
     assert_eq!(later().await.unwrap().id(), second.id());
     // With the second gone, the first takes its key back at its next change of state.
@@ -142,7 +142,7 @@ async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fail
     database.pass(HOUR).await;
     assert_eq!(stage.started().await, first.id());
     stage.end(failure());
-    assert!(until(&database, first.id(), JobState::Retryable).await.claims);
+    assert!(database.until_state(first.id(), JobState::Retryable).await.claims);
     stage.stop().await;
 }
 
@@ -156,12 +156,12 @@ async fn active_ends_when_the_job_completes(database: Database) {
     stage.started().await;
     assert!(insert().await.unwrap().duplicate);
     stage.end(failure());
-    until(&database, first.id(), JobState::Retryable).await;
+    database.until_state(first.id(), JobState::Retryable).await;
     assert!(insert().await.unwrap().duplicate, "not yet successful");
     database.pass(HOUR).await;
     stage.started().await;
     stage.end(Outcome::complete());
-    until(&database, first.id(), JobState::Completed).await;
+    database.until_state(first.id(), JobState::Completed).await;
     assert!(!insert().await.unwrap().duplicate);
     stage.stop().await;
 }

@@ -1,6 +1,6 @@
 //! Zizq's Rust client: the page on its unique jobs.
 
-use super::{HOUR, Stage, jobs, prune, race, until};
+use super::{HOUR, Stage, jobs, prune, race};
 use support::prelude::*;
 
 #[derive(Deserialize, Job, Serialize)]
@@ -42,7 +42,7 @@ async fn a_unit_struct_is_inserted_folded_and_worked(database: Database) {
     let mut stage = Stage::of::<Bare>(&database).await;
     stage.started().await;
     stage.end(Outcome::complete());
-    until(&database, first.id(), JobState::Completed).await;
+    database.until_state(first.id(), JobState::Completed).await;
     stage.stop().await;
 }
 
@@ -208,7 +208,7 @@ async fn active_keeps_duplicates_out_while_the_job_is_processed_too(database: Da
     assert!(second.duplicate);
     assert_eq!((second.id(), second.job.state), (first.id(), JobState::Running));
     stage.end(Outcome::complete());
-    until(&database, first.id(), JobState::Completed).await;
+    database.until_state(first.id(), JobState::Completed).await;
     assert!(!insert().await.unwrap().duplicate);
     stage.stop().await;
 }

@@ -28,15 +28,24 @@ async fn r10_results_come_in_input_order_one_per_input(database: Database, clien
 }
 
 #[support::test]
-async fn r10_equal_keys_fold_under_replace_onto_the_last(database: Database, client: &Client) {
+async fn r10_equal_keys_fold_under_replace_onto_the_last_and_earlier_duplicates_name_it(database: Database) {
+    let client = &database.client;
     let held = client.insert(unique("k", OnConflict::Ignore)).await.unwrap();
-    let jobs = [unique("k", OnConflict::Replace), unique("k", OnConflict::Replace), unique("k", OnConflict::Ignore)];
+    let (ignore, replace) = (OnConflict::Ignore, OnConflict::Replace);
+    let jobs = [ignore, replace, ignore, replace, ignore].map(|on_conflict| unique("k", on_conflict));
     let answers = client.insert_many(jobs).await.unwrap();
-    assert_eq!(answers[0].replaced, Some(held.id()));
-    assert_eq!((answers[0].job.state, answers[0].job.replaced_by), (JobState::Cancelled, Some(answers[1].id())));
-    assert_eq!(answers[1].job.state, JobState::Available);
-    assert!(answers[2].duplicate);
-    assert_eq!(answers[2].id(), answers[1].id());
+    assert_eq!((answers[1].replaced, answers[3].replaced), (Some(held.id()), Some(answers[1].id())));
+    assert_eq!((answers[1].job.state, answers[1].job.replaced_by), (JobState::Cancelled, Some(answers[3].id())));
+    assert!(!answers[3].duplicate);
+    for place in [0, 2, 4] {
+        let duplicate = &answers[place];
+        assert_eq!(
+            (duplicate.duplicate, duplicate.id(), duplicate.job.claims),
+            (true, answers[3].id(), true),
+            "{place}"
+        );
+        assert_eq!(duplicate.job.state, JobState::Available);
+    }
 }
 
 #[support::test]

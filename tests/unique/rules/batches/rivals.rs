@@ -85,57 +85,26 @@ async fn r10_a_claim_that_waited_for_its_holder_begins_when_it_is_made(database:
 }
 
 #[tokio::test]
-async fn r10_overlapping_batches_in_opposed_orders_never_deadlock() {
-    let database = Database::with_connections(8).await;
-    let tasks: Vec<_> = (0..8)
-        .map(|writer| {
-            let client = database.client.clone();
-            tokio::spawn(async move {
-                for batch in 0..25 {
-                    let mut keys: Vec<_> = (0..200).map(|n| format!("{batch} {n}")).collect();
-                    if writer % 2 == 1 {
-                        keys.reverse();
-                    }
-                    let jobs = keys.iter().map(|key| unique(key, OnConflict::Ignore));
-                    let answers = client.insert_many(jobs).await.unwrap();
-                    for (answer, key) in answers.iter().zip(&keys) {
-                        assert_eq!(answer.job.unique_key.as_ref(), Some(key));
-                    }
-                }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 25 * 200);
-}
-
-#[tokio::test]
 async fn r10_batches_of_every_conflict_strategy_over_expiring_keys_never_deadlock() {
     let database = Database::with_connections(8).await;
-    let tasks: Vec<_> = (0..6)
-        .map(|writer: usize| {
-            let client = database.client.clone();
-            tokio::spawn(async move {
-                for batch in 0..15 {
-                    let mut keys: Vec<_> = (0..40).map(|n| format!("{n}")).collect();
-                    if writer % 2 == 1 {
-                        keys.reverse();
-                    }
-                    let conflict = [OnConflict::Ignore, OnConflict::Replace][(writer + batch) % 2];
-                    let jobs = keys.iter().map(|key| {
-                        let key = UniqueKey::raw(key).scope(UniqueScope::Active).period(Duration::from_millis(3));
-                        job("a").unique_key(key.on_conflict(conflict))
-                    });
-                    client.insert_many(jobs).await.unwrap();
+    let write = |writer: usize| {
+        let client = database.client.clone();
+        async move {
+            for batch in 0..15 {
+                let mut keys: Vec<_> = (0..40).map(|n| format!("{n}")).collect();
+                if writer % 2 == 1 {
+                    keys.reverse();
                 }
-            })
-        })
-        .collect();
-    for task in tasks {
-        task.await.unwrap();
-    }
+                let conflict = [OnConflict::Ignore, OnConflict::Replace][(writer + batch) % 2];
+                let jobs = keys.iter().map(|key| {
+                    let key = UniqueKey::raw(key).scope(UniqueScope::Active).period(Duration::from_millis(3));
+                    job("a").unique_key(key.on_conflict(conflict))
+                });
+                client.insert_many(jobs).await.unwrap();
+            }
+        }
+    };
+    together((0..6).map(write)).await;
     let doubled =
         "SELECT count(*) FROM (SELECT FROM {schema}.job WHERE claims GROUP BY unique_key HAVING count(*) > 1) AS d";
     assert_eq!(database.number(doubled).await, 0);

@@ -145,9 +145,6 @@ async fn r10_updates_that_each_fill_their_holder_read_and_write_each_job_once() 
     tx.rollback().await.unwrap();
 }
 
-const WAITING: &str = "SELECT count(*) FROM pg_stat_activity
-    WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
-
 fn keyed(on_conflict: OnConflict) -> NewJob {
     let scope = if on_conflict == OnConflict::RunAgain { UniqueScope::Queued } else { UniqueScope::Active };
     job("a").unique_key(UniqueKey::raw("k").scope(scope).on_conflict(on_conflict))
@@ -176,7 +173,7 @@ async fn r9_a_rival_goes_on_when_an_insert_is_rolled_back_to_a_savepoint() {
         client.insert_many([keyed(on_conflict)].into_iter().chain(others)).tx(&mut savepoint).await.unwrap();
         let rival = client.insert(keyed(OnConflict::Replace)).into_future();
         let roll_back = async {
-            database.until(WAITING, 1).await;
+            database.until_inserts_wait(1).await;
             savepoint.rollback().await.unwrap();
         };
         let (rival, ()) = timeout(WAIT, async { tokio::join!(rival, roll_back) })
@@ -197,7 +194,7 @@ async fn r10_batches_that_are_rolled_back_to_a_savepoint_do_not_deadlock() {
     client.insert_many(batch(&["c", "d"])).tx(&mut savepoint).await.unwrap();
     let (rival, jobs) = (client.clone(), batch(&["a", "c"]));
     let rival = tokio::spawn(async move { rival.insert_many(jobs).await });
-    database.until(WAITING, 1).await;
+    database.until_inserts_wait(1).await;
     savepoint.rollback().await.unwrap();
     // The rival has the first of these keys.
     let again = client.insert_many(batch(&["a", "b"])).tx(&mut tx).into_future();
@@ -272,13 +269,9 @@ async fn r10_large_batches_in_opposed_orders_never_deadlock() {
     let database = Database::slow_to_see_deadlocks(4).await;
     let inserts = [keys(), keys().into_iter().rev().collect()].map(|keys| {
         let client = database.client.clone();
-        tokio::spawn(async move {
-            client.insert_many(keys.iter().map(|key| large(key, OnConflict::Ignore))).await.unwrap();
-        })
+        async move { client.insert_many(keys.iter().map(|key| large(key, OnConflict::Ignore))).await.unwrap() }
     });
-    for insert in inserts {
-        timeout(3 * WAIT, insert).await.expect("no deadlock").unwrap();
-    }
+    timeout(3 * WAIT, together(inserts)).await.expect("no deadlock");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 18);
 }
 

@@ -123,7 +123,7 @@ async fn replace_except_schedule_keeps_the_original_time(database: Database) {
 async fn replace_except_schedule_of_a_job_without_a_schedule_is_a_replace(database: Database) {
     let due = datetime!(2126-02-12 09:00 UTC);
     for (on_conflict, state) in [
-        ("replace", "available"),
+        ("replace", "scheduled"),
         ("replace_except_schedule", "available"),
         ("replace_except_schedule", "retryable"),
         ("replace_except_schedule", "pending"),

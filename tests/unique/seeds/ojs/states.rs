@@ -1,7 +1,7 @@
 //! States, periods and the strength of the promise.
 
 use super::{email, enqueue, insert};
-use crate::seeds::{DAY, HOUR, MINUTE, Stage, failure, prune, quick, race, until};
+use crate::seeds::{DAY, HOUR, MINUTE, Stage, failure, prune, race};
 use support::prelude::*;
 
 #[derive(serde::Deserialize, serde::Serialize, Job)]
@@ -39,10 +39,10 @@ async fn only_jobs_in_a_listed_state_are_duplicates(database: Database) {
 /// A finished job is finished work: enqueueing the next is normal.
 #[support::test]
 async fn a_new_job_after_completion_is_normal(database: Database) {
-    let runner = quick(&database).worker(|_: uniqueue::RunningJob<EmailSend>| async {}).start().await.unwrap();
+    let runner = quick(&database.client).worker(|_: uniqueue::RunningJob<EmailSend>| async {}).start().await.unwrap();
     for _ in 0..3 {
         let job = insert(&database, &email(json!({}))).await.unwrap();
-        until(&database, job.id(), JobState::Completed).await;
+        database.until_state(job.id(), JobState::Completed).await;
     }
     runner.stop().await.unwrap();
 }
@@ -96,6 +96,8 @@ async fn after_the_period_a_new_job_is_permitted_whatever_the_state_of_the_first
         assert!(database.client.insert(of_state()).await.unwrap_err().is_duplicate());
         database.execute("UPDATE {schema}.job SET unique_until = now()").await;
         assert!(!database.client.insert(of_state()).await.unwrap().duplicate, "{state}");
+        let first = database.client.job(first.id()).await.unwrap().unwrap();
+        assert_eq!((first.claims, first.state), (false, state), "otherwise it is left alone");
     }
 }
 
@@ -198,13 +200,13 @@ async fn the_flow_of_a_job_that_fails_until_it_is_discarded(database: Database) 
     let first = database.client.insert(enqueue(&document).unwrap()).max_attempts(2).await.unwrap();
     stage.started().await;
     stage.end(failure());
-    let row = until(&database, first.id(), JobState::Retryable).await;
+    let row = database.until_state(first.id(), JobState::Retryable).await;
     assert!(row.claims, "still claimed");
     assert_eq!(insert(&database, &document).await.unwrap_err().rejections()[0].holder_state, Some(JobState::Retryable));
     database.pass(HOUR).await;
     stage.started().await;
     stage.end(failure());
-    let row = until(&database, first.id(), JobState::Discarded).await;
+    let row = database.until_state(first.id(), JobState::Discarded).await;
     assert!(!row.claims, "released");
     assert!(!insert(&database, &document).await.unwrap().duplicate);
     stage.stop().await;
@@ -218,14 +220,14 @@ async fn a_retry_that_comes_due_is_not_checked_again(database: Database) {
     let first = insert(&database, &document).await.unwrap();
     stage.started().await;
     stage.end(failure());
-    until(&database, first.id(), JobState::Retryable).await;
+    database.until_state(first.id(), JobState::Retryable).await;
     // A twin that waits until tomorrow holds the key.
     let twin = database.client.insert(enqueue(&document).unwrap()).scheduled_in(DAY).await.unwrap();
     assert!(!twin.duplicate);
     database.pass(HOUR).await;
     assert_eq!(stage.started().await, first.id());
     stage.end(Outcome::complete());
-    until(&database, first.id(), JobState::Completed).await;
+    database.until_state(first.id(), JobState::Completed).await;
     assert!(database.client.job(twin.id()).await.unwrap().unwrap().claims);
     stage.stop().await;
 }

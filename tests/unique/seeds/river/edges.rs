@@ -1,7 +1,7 @@
 //! The hard edges of the client.
 
 use super::{ReconcileAccount, database_early_in, is_duplicate, reconcile};
-use crate::seeds::{DAY, MINUTE, Stage, jobs, quick, until};
+use crate::seeds::{DAY, MINUTE, Stage, jobs};
 use support::prelude::*;
 
 /// River: the same key twice in one bulk insert is an error that ends the transaction.
@@ -131,7 +131,7 @@ async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_cl
     let first = insert().await.unwrap();
     stage.started().await;
     stage.end(Outcome::discard("no use"));
-    until(&database, first.id(), JobState::Discarded).await;
+    database.until_state(first.id(), JobState::Discarded).await;
     let second = insert().await.unwrap();
     assert_eq!(stage.started().await, second.id());
     let back = |more: &str| {
@@ -142,11 +142,11 @@ async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_cl
     assert_eq!(error.as_database_error().unwrap().code().unwrap(), "23505");
     sqlx::query(back(", unique_yielded = true")).execute(database.pool()).await.unwrap();
     stage.end(Outcome::discard("no use"));
-    until(&database, second.id(), JobState::Discarded).await;
+    database.until_state(second.id(), JobState::Discarded).await;
     // Since the key is free by now, it takes its claim back on its way.
     assert_eq!(stage.started().await, first.id());
     stage.end(Outcome::complete());
-    assert!(until(&database, first.id(), JobState::Completed).await.claims);
+    assert!(database.until_state(first.id(), JobState::Completed).await.claims);
     stage.stop().await;
 }
 
@@ -166,9 +166,9 @@ async fn edge_two_retryable_twins_stop_no_schedule(database: Database) {
     waiting.push(unrelated.id());
     database.pass(MINUTE).await;
     let work = |_: RunningJob<ReconcileAccount>| async {};
-    let runner = quick(&database).worker(work).start().await.unwrap();
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
     for id in waiting {
-        until(&database, id, JobState::Completed).await;
+        database.until_state(id, JobState::Completed).await;
     }
     runner.stop().await.unwrap();
 }
@@ -207,8 +207,8 @@ async fn edge_a_dead_workers_job_is_back_within_its_lease() {
     tx.commit().await.unwrap();
     let lease = Duration::from_secs(1);
     let work = |_: RunningJob<ReconcileAccount>| async {};
-    let runner = quick(&database).lease(lease).worker(work).start().await.unwrap();
-    let row = until(&database, first.id(), JobState::Completed).await;
+    let runner = quick(&database.client).lease(lease).worker(work).start().await.unwrap();
+    let row = database.until_state(first.id(), JobState::Completed).await;
     // The first crash uses up no attempt.
     assert_eq!((row.attempt, row.crashes), (1, 1));
     assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
@@ -226,9 +226,9 @@ async fn edge_unknown_kinds_are_never_discarded(database: Database) {
     let lost = database.client.insert(unknown("lost")).await.unwrap();
     database.set_state(lost.id(), "running").await;
     let work = |_: RunningJob<ReconcileAccount>| async {};
-    let runner = quick(&database).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
+    let runner = quick(&database.client).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
     for id in [due.id(), lost.id()] {
-        let row = until(&database, id, JobState::Available).await;
+        let row = database.until_state(id, JobState::Available).await;
         assert!(row.claims);
     }
     runner.stop().await.unwrap();

@@ -1,7 +1,7 @@
 //! The states in which a job is unique, and how it is enforced.
 
 use super::{ReconcileAccount, database_early_in, reconcile};
-use crate::seeds::{DAY, HOUR, Stage, failure, jobs, prune, quick, until};
+use crate::seeds::{DAY, HOUR, Stage, failure, jobs, prune};
 use support::prelude::*;
 
 /// The default is all states but cancelled and discarded.
@@ -35,7 +35,7 @@ async fn without_completed_each_completion_lets_the_next_one_in(database: Databa
         stage.started().await;
         assert!(insert().await.unwrap().duplicate);
         stage.end(Outcome::complete());
-        until(&database, first.id(), JobState::Completed).await;
+        database.until_state(first.id(), JobState::Completed).await;
     }
     stage.stop().await;
 }
@@ -53,11 +53,11 @@ async fn no_state_is_required(database: Database) {
         let first = insert().await.unwrap();
         assert_eq!(stage.started().await, first.id());
         stage.end(failure());
-        until(&database, first.id(), JobState::Retryable).await;
+        database.until_state(first.id(), JobState::Retryable).await;
         database.pass(HOUR).await;
         assert_eq!(stage.started().await, first.id());
         stage.end(Outcome::complete());
-        until(&database, first.id(), JobState::Completed).await;
+        database.until_state(first.id(), JobState::Completed).await;
         assert!(insert().await.unwrap().duplicate, "and completed still claims");
         database.execute("DELETE FROM {schema}.job").await;
     }
@@ -76,16 +76,16 @@ async fn an_erroring_job_whose_key_was_taken_is_discarded_only_where_the_policy_
         let first = insert().await.unwrap();
         stage.started().await;
         stage.end(failure());
-        until(&database, first.id(), JobState::Retryable).await;
+        database.until_state(first.id(), JobState::Retryable).await;
         let rival = insert().scheduled_in(DAY).await.unwrap();
         assert!(!rival.duplicate);
         database.execute(&format!("UPDATE {{schema}}.job SET scheduled_at = now() WHERE id = '{}'", first.id())).await;
         if on_reentry == OnReentry::GoOn {
             assert_eq!(stage.started().await, first.id());
             stage.end(Outcome::complete());
-            until(&database, first.id(), JobState::Completed).await;
+            database.until_state(first.id(), JobState::Completed).await;
         } else {
-            let row = until(&database, first.id(), JobState::Discarded).await;
+            let row = database.until_state(first.id(), JobState::Discarded).await;
             assert!(row.errors.last().unwrap().error.contains("re-entry"), "{:?}", row.errors);
         }
         let holder = rival.job.unique_key.as_deref().unwrap();
@@ -153,8 +153,8 @@ async fn a_unique_job_is_inserted_once_and_executed_at_least_once() {
     };
     let insert = || database.client.insert(ReconcileAccount { account_id: 1 });
     let first = insert().await.unwrap();
-    let runner = quick(&database).worker(work).start().await.unwrap();
-    until(&database, first.id(), JobState::Completed).await;
+    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.until_state(first.id(), JobState::Completed).await;
     runner.stop().await.unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 2);
     assert!(insert().await.unwrap().duplicate);
