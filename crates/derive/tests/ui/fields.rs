@@ -1,27 +1,17 @@
 //! Fields that cannot be selected from the args.
-use serde::{Deserialize, Serialize};
-use uniqueue::Job;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(args))]
 struct Both {
     #[job(unique)]
     user_id: u64,
 }
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique)]
 struct BothInShort {
     #[job(unique)]
     user_id: u64,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Inner {
-    a: u64,
-}
-
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a")]
 struct Hidden {
     #[job(unique)]
@@ -35,7 +25,6 @@ struct Hidden {
     inner: Inner,
 }
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a")]
 #[serde(transparent)]
 struct Transparent {
@@ -43,11 +32,9 @@ struct Transparent {
     user_id: u64,
 }
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a")]
 struct Tuple(#[job(unique)] u64, u64);
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a")]
 enum Variants {
     #[job(unique)]
@@ -58,7 +45,6 @@ enum Variants {
     },
 }
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(args("user_id", "/address/zip", "/a~2b", ""), meta("tenant", "tenant")))]
 #[serde(rename_all = "camelCase")]
 struct Selected {
@@ -67,16 +53,12 @@ struct Selected {
     address: String,
 }
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(args("user_id"), meta()))]
 struct NoMembers;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(args("template")))]
 struct BothSelected {
     #[job(unique)]
     user_id: u64,
     template: String,
 }
-
-fn main() {}

@@ -1,57 +1,43 @@
 //! Updates that can never work.
-use serde::{Deserialize, Serialize};
-use uniqueue::Job;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, debounce = "5s"))]
 struct WithoutEnd;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, max_delay = "1m", period = "59s"))]
 struct LongerThanItsPeriod;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, debounce = "60s", max_delay = "PT1M"))]
 struct AsLong;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, debounce = "P1M", max_delay = "5 s"))]
 struct Malformed;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(args, update = "append"))]
 struct AllArgs;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, update = "merge", max_items = 5))]
 struct Merged;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, update = "append", max_items = 0))]
 struct Empty;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, update = "first", on_conflict = "ignore"))]
 struct Contradiction;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, on_conflict = "run_again"))]
 struct Running;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(args("list"), update = "append"))]
 struct NamedMember {
     list: Vec<u32>,
 }
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(args("/the list/0"), update = "append"))]
 struct Pointer {
     #[serde(rename = "the list")]
     list: Option<std::collections::BTreeSet<u32>>,
 }
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(update = "append"))]
 struct Marked {
     #[job(unique)]
@@ -61,14 +47,10 @@ struct Marked {
     list: Vec<u32>,
 }
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(kind, max_delay = "1m", on_conflict = "ignore"))]
 struct Ignored;
 
-#[derive(Serialize, Deserialize, Job)]
 #[job(kind = "a", unique(like = "zizq", update = "append"))]
 struct LikeZizq {
     list: Vec<u32>,
 }
-
-fn main() {}
