@@ -1,6 +1,6 @@
 //! The audit of suppressed duplicates: its counts, its cost for inserts, and its limits.
 
-use uniqueue_admin::{Admin, AuditedKind, SuppressedDuplicate};
+use uniqueue_admin::{AuditedKind, SuppressedDuplicate};
 
 use support::prelude::*;
 

@@ -1,7 +1,5 @@
 //! Rows written by hand, as far as the CHECKs allow them, stop no runner and no client.
 
-use uniqueue_admin::Admin;
-
 use support::prelude::*;
 
 #[derive(Debug, Deserialize, Job, Serialize)]

@@ -1,7 +1,6 @@
 //! A limit of waiting jobs: inserts beyond it are refused, and nothing that was accepted is.
 
 use uniqueue::Result;
-use uniqueue_admin::Admin;
 
 use support::prelude::*;
 

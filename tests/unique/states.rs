@@ -5,7 +5,6 @@
 
 mod seen;
 
-use uniqueue::Happened;
 use uniqueue::testing::{self, Database};
 
 use self::seen::Seen;

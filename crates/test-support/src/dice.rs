@@ -25,6 +25,20 @@ impl Dice {
         self.number() % limit
     }
 
+    pub fn index(&mut self, limit: usize) -> usize {
+        usize::try_from(self.below(limit as u64)).expect("it is below a usize")
+    }
+
+    /// True once in so many times.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.index(times) == 0
+    }
+
+    /// One of these.
+    pub fn of<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.index(choices.len())].clone()
+    }
+
     pub fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }

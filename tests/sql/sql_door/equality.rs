@@ -1,7 +1,5 @@
 //! Rust and SQL make the same text and the same key.
 
-use uniqueue_admin::Admin;
-
 use super::random::Random;
 use super::{insert, told};
 use support::prelude::*;

@@ -2,7 +2,7 @@
 //! all the time. At the end a real runner drains the rest.
 
 use super::moves::{End, Moves};
-use super::{Random, length, seed};
+use super::{length, seed};
 use support::prelude::*;
 
 const KEYS: usize = 6;
@@ -26,7 +26,7 @@ struct Crowd {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn r1_r6_r11_hold_for_a_crowd_at_every_moment() {
-    let mut random = Random(seed());
+    let mut random = Dice::new(seed(), 0);
     let database = Arc::new(Database::slow_to_see_deadlocks(40).await);
     database.execute(GONE).await;
     database.execute(LOG_GONE).await;
@@ -41,15 +41,15 @@ async fn r1_r6_r11_hold_for_a_crowd_at_every_moment() {
     };
     let mut tasks = JoinSet::new();
     for _ in 0..5 {
-        tasks.spawn(crowd.clone().inserts(random.fork()));
+        tasks.spawn(crowd.clone().inserts(Dice::new(random.number(), 0)));
     }
     for _ in 0..3 {
-        tasks.spawn(crowd.clone().works(random.fork()));
+        tasks.spawn(crowd.clone().works(Dice::new(random.number(), 0)));
     }
     for _ in 0..2 {
-        tasks.spawn(crowd.clone().maintains(random.fork()));
+        tasks.spawn(crowd.clone().maintains(Dice::new(random.number(), 0)));
     }
-    tasks.spawn(crowd.clone().operates(random.fork()));
+    tasks.spawn(crowd.clone().operates(Dice::new(random.number(), 0)));
     let observer = tokio::spawn(crowd.clone().observes());
     let stop = {
         let over = crowd.over.clone();
@@ -79,11 +79,11 @@ impl Crowd {
         self.over.load(Ordering::Relaxed)
     }
 
-    async fn inserts(self, mut random: Random) {
+    async fn inserts(self, mut random: Dice) {
         while !self.is_over() {
             let size = random.of(&[1, 1, 1, 3, 20]);
             let jobs: Vec<_> = (0..size).map(|_| new_job(&mut random)).collect();
-            let max_wait = random.once_in(4).then(|| Duration::from_millis(1 + random.below(20) as u64));
+            let max_wait = random.once_in(4).then(|| Duration::from_millis(1 + random.index(20) as u64));
             let in_transaction = random.once_in(3);
             let commits = !random.once_in(3);
             let mut connection = self.database.pool().begin().await.unwrap();
@@ -91,7 +91,7 @@ impl Crowd {
                 let answers = self.send(jobs, max_wait, Some(&mut connection)).await;
                 // Still usable, whatever the answer was.
                 sqlx::query("SELECT 1").execute(&mut *connection).await.unwrap();
-                tokio::time::sleep(Duration::from_millis(random.below(15) as u64)).await;
+                tokio::time::sleep(Duration::from_millis(random.index(15) as u64)).await;
                 if commits {
                     connection.commit().await.unwrap();
                 } else {
@@ -137,15 +137,15 @@ impl Crowd {
         }
     }
 
-    async fn works(self, mut random: Random) {
+    async fn works(self, mut random: Dice) {
         let mut connection = self.database.pool().acquire().await.unwrap();
         let mut reporting = self.database.pool().acquire().await.unwrap();
         while !self.is_over() {
             let worker = self.moves.register(&mut connection).await.unwrap();
             for _ in 0..5 {
                 let queue = random.of(&QUEUES);
-                let slots = 1 + random.below(20) as i32;
-                let alone = random.below(4) == 0;
+                let slots = 1 + random.index(20) as i32;
+                let alone = random.index(4) == 0;
                 let held = self.moves.fetch(&mut connection, worker, queue, slots, alone).await.expect("a fetch");
                 self.count(held.len());
                 if held.is_empty() {
@@ -153,7 +153,7 @@ impl Crowd {
                     continue;
                 }
                 if random.once_in(2) {
-                    tokio::time::sleep(Duration::from_millis(random.below(5) as u64)).await;
+                    tokio::time::sleep(Duration::from_millis(random.index(5) as u64)).await;
                 }
                 if random.once_in(6) {
                     // The worker dies with these in its hands.
@@ -175,7 +175,7 @@ impl Crowd {
         }
     }
 
-    async fn maintains(self, mut random: Random) {
+    async fn maintains(self, mut random: Dice) {
         let due = self.database.sql(
             "UPDATE {schema}.job SET scheduled_at = now()
              WHERE id IN (
@@ -184,7 +184,7 @@ impl Crowd {
         );
         let mut connection = self.database.pool().acquire().await.unwrap();
         while !self.is_over() {
-            match random.below(4) {
+            match random.index(4) {
                 0 => self.moves.promote(&mut connection).await.expect("a promotion"),
                 1 => self.moves.rescue(&mut connection).await.expect("a rescue"),
                 2 => self.moves.prune(&mut connection).await.expect("a prune"),
@@ -193,11 +193,11 @@ impl Crowd {
                 }
             }
             self.count(1);
-            tokio::time::sleep(Duration::from_millis(random.below(4) as u64)).await;
+            tokio::time::sleep(Duration::from_millis(random.index(4) as u64)).await;
         }
     }
 
-    async fn operates(self, mut random: Random) {
+    async fn operates(self, mut random: Dice) {
         let any = self.database.sql("SELECT j.id FROM {schema}.job AS j WHERE j.state <> 'running' LIMIT 50");
         let expire = self
             .database
@@ -225,7 +225,7 @@ impl Crowd {
                 }
                 self.count(1);
             }
-            tokio::time::sleep(Duration::from_millis(random.below(3) as u64)).await;
+            tokio::time::sleep(Duration::from_millis(random.index(3) as u64)).await;
         }
     }
 
@@ -295,10 +295,10 @@ impl Crowd {
 }
 
 /// A job of a random policy, or a plain one.
-fn new_job(random: &mut Random) -> NewJob {
-    let mut new = job("task").queue(random.of(&QUEUES)).max_attempts(1 + random.below(4) as u16);
-    match random.below(5) {
-        0 => new = new.scheduled_in(Duration::from_millis(random.below(50) as u64)),
+fn new_job(random: &mut Dice) -> NewJob {
+    let mut new = job("task").queue(random.of(&QUEUES)).max_attempts(1 + random.index(4) as u16);
+    match random.index(5) {
+        0 => new = new.scheduled_in(Duration::from_millis(random.index(50) as u64)),
         1 => new = new.pending(),
         _ => {}
     }
@@ -307,7 +307,7 @@ fn new_job(random: &mut Random) -> NewJob {
     }
     let before_start =
         StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled]);
-    let states = StateSet::from_bits(1 + random.below(255) as i16).unwrap();
+    let states = StateSet::from_bits(1 + random.index(255) as i16).unwrap();
     let on_conflict = random.of(&[
         OnConflict::Ignore,
         OnConflict::Ignore,
@@ -321,15 +321,15 @@ fn new_job(random: &mut Random) -> NewJob {
     // A scope with `running` is an error.
     let covers_run = states.contains(JobState::Running);
     let on_conflict = if on_conflict == OnConflict::RunAgain && covers_run { OnConflict::Ignore } else { on_conflict };
-    let mut key = UniqueKey::raw(format!("k{}", random.below(KEYS))).states(states).on_conflict(on_conflict);
+    let mut key = UniqueKey::raw(format!("k{}", random.index(KEYS))).states(states).on_conflict(on_conflict);
     if random.once_in(3) {
         key = key.on_reentry(OnReentry::Discard);
     }
     if random.once_in(6) && !states.intersection(before_start).is_empty() {
         key = key.until_start();
     }
-    let limit = Duration::from_millis(5 + random.below(100) as u64);
-    match random.below(6) {
+    let limit = Duration::from_millis(5 + random.index(100) as u64);
+    match random.index(6) {
         0 => key = key.period(limit),
         1 => key = key.ttl(limit),
         _ => {}

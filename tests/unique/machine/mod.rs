@@ -11,38 +11,6 @@ mod moves;
 
 use support::prelude::*;
 
-/// A small generator (splitmix64), so that a run can be repeated from its seed.
-#[derive(Clone, Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).unwrap()
-    }
-
-    /// True once in so many times.
-    fn once_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-
-    fn of<T: Clone>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())].clone()
-    }
-
-    /// A generator of its own for a part of the run.
-    fn fork(&mut self) -> Self {
-        Self(self.next())
-    }
-}
-
 /// The seed of this run: given, or new and printed when the test fails.
 fn seed() -> u64 {
     let seed = match std::env::var("UNIQUEUE_MACHINE_SEED") {

@@ -2,7 +2,7 @@
 
 use super::modelled::Modelled;
 use super::moves::{End, Held, Moves};
-use super::{Random, length, seed};
+use super::{length, seed};
 use support::prelude::*;
 
 /// The jobs of one key.
@@ -16,7 +16,7 @@ struct Story<'a> {
 
 #[tokio::test]
 async fn r1_to_r6_every_mask_and_transition_does_what_the_rules_say() {
-    let mut random = Random(seed());
+    let mut random = Dice::new(seed(), 0);
     let database = Database::new().await;
     let moves = Moves::new(&database);
     let mut connection = database.pool().acquire().await.unwrap();
@@ -52,8 +52,8 @@ async fn r1_to_r6_every_mask_and_transition_does_what_the_rules_say() {
 }
 
 impl Story<'_> {
-    async fn step(&mut self, connection: &mut PgConnection, random: &mut Random) {
-        match random.below(11) {
+    async fn step(&mut self, connection: &mut PgConnection, random: &mut Dice) {
+        match random.index(11) {
             0 | 1 => self.insert(connection, random, None).await,
             2 => self.roll_back(random).await,
             3 | 4 => self.fetch(connection, random).await,
@@ -71,13 +71,13 @@ impl Story<'_> {
     }
 
     /// A random choice of the jobs that fit.
-    fn pick(&self, random: &mut Random, fits: impl Fn(&Modelled) -> bool) -> Option<usize> {
+    fn pick(&self, random: &mut Dice, fits: impl Fn(&Modelled) -> bool) -> Option<usize> {
         let fitting: Vec<_> = (0..self.jobs.len()).filter(|index| fits(&self.jobs[*index])).collect();
         if fitting.is_empty() { None } else { Some(random.of(&fitting)) }
     }
 
     /// A random new job of this key, and what the model knows of it before it is sent.
-    fn newcomer(&self, random: &mut Random, states: Option<StateSet>) -> (NewJob, Modelled, OnConflict) {
+    fn newcomer(&self, random: &mut Dice, states: Option<StateSet>) -> (NewJob, Modelled, OnConflict) {
         let on_conflict = random.of(&[
             OnConflict::Ignore,
             OnConflict::Reject,
@@ -89,14 +89,14 @@ impl Story<'_> {
         ]);
         let before_start =
             StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled]);
-        let states = states.unwrap_or_else(|| StateSet::from_bits(1 + random.below(255) as i16).unwrap());
+        let states = states.unwrap_or_else(|| StateSet::from_bits(1 + random.index(255) as i16).unwrap());
         let until_start = !states.intersection(before_start).is_empty() && random.once_in(5);
         // A scope with `running` is an error.
         let covers_run = states.contains(JobState::Running) && !until_start;
         let on_conflict =
             if on_conflict == OnConflict::RunAgain && covers_run { OnConflict::Ignore } else { on_conflict };
         let discard_on_reentry = random.once_in(3);
-        let limit = random.below(6);
+        let limit = random.index(6);
         let mut key = UniqueKey::raw(&self.key).states(states).on_conflict(on_conflict);
         if until_start {
             key = key.until_start();
@@ -111,7 +111,7 @@ impl Story<'_> {
         }
         let id = Uuid::now_v7();
         let queue = format!("q{id}");
-        let max_attempts = 1 + random.below(3) as i16;
+        let max_attempts = 1 + random.index(3) as i16;
         let mut new = job("task").id(id).queue(&queue).max_attempts(max_attempts as u16).unique_key(key);
         let state = random.of(&[JobState::Available, JobState::Scheduled, JobState::Pending]);
         match state {
@@ -139,7 +139,7 @@ impl Story<'_> {
         (new, modelled, on_conflict)
     }
 
-    async fn insert(&mut self, connection: &mut PgConnection, random: &mut Random, states: Option<StateSet>) {
+    async fn insert(&mut self, connection: &mut PgConnection, random: &mut Dice, states: Option<StateSet>) {
         let (new, mut modelled, on_conflict) = self.newcomer(random, states);
         self.log.push(format!("insert {modelled:?} {on_conflict:?}"));
         let answer = self.database.client.insert(new).tx(connection).await;
@@ -213,7 +213,7 @@ impl Story<'_> {
     }
 
     /// A transaction that rolls back leaves nothing.
-    async fn roll_back(&mut self, random: &mut Random) {
+    async fn roll_back(&mut self, random: &mut Dice) {
         let (new, modelled, on_conflict) = self.newcomer(random, None);
         self.log.push(format!("insert and roll back {modelled:?} {on_conflict:?}"));
         let mut tx = self.database.pool().begin().await.unwrap();
@@ -224,7 +224,7 @@ impl Story<'_> {
         tx.rollback().await.unwrap();
     }
 
-    async fn fetch(&mut self, connection: &mut PgConnection, random: &mut Random) {
+    async fn fetch(&mut self, connection: &mut PgConnection, random: &mut Dice) {
         let Some(index) = self.pick(random, |job| job.state == JobState::Available) else { return };
         let worker = self.moves.register(connection).await.unwrap();
         self.log.push(format!("fetch {index}"));
@@ -245,7 +245,7 @@ impl Story<'_> {
         assert_eq!(fetched.len(), usize::from(is_running), "{:#?}", self.log);
     }
 
-    async fn finish(&mut self, connection: &mut PgConnection, random: &mut Random) {
+    async fn finish(&mut self, connection: &mut PgConnection, random: &mut Dice) {
         let Some(index) = self.pick(random, |job| job.state == JobState::Running) else { return };
         let end = random.of(&End::ALL);
         self.log.push(format!("finish {index} {end:?}"));
@@ -279,7 +279,7 @@ impl Story<'_> {
         assert_eq!(finished, [job.id], "{:#?}", self.log);
     }
 
-    async fn promote(&mut self, connection: &mut PgConnection, random: &mut Random) {
+    async fn promote(&mut self, connection: &mut PgConnection, random: &mut Dice) {
         let waits = |job: &Modelled| matches!(job.state, JobState::Scheduled | JobState::Retryable);
         let Some(index) = self.pick(random, waits) else { return };
         self.log.push(format!("promote {index}"));
@@ -292,7 +292,7 @@ impl Story<'_> {
         self.go_to(index, JobState::Available);
     }
 
-    async fn rescue(&mut self, connection: &mut PgConnection, random: &mut Random) {
+    async fn rescue(&mut self, connection: &mut PgConnection, random: &mut Dice) {
         let Some(index) = self.pick(random, |job| job.state == JobState::Running) else { return };
         self.log.push(format!("rescue {index}"));
         self.moves.kill(connection, self.jobs[index].worker.unwrap()).await.unwrap();
@@ -309,7 +309,7 @@ impl Story<'_> {
         self.go_to(index, JobState::Retryable);
     }
 
-    async fn expire(&mut self, random: &mut Random) {
+    async fn expire(&mut self, random: &mut Dice) {
         let Some(index) = self.pick(random, |job| job.is_limited && !job.is_expired) else { return };
         self.log.push(format!("expire {index}"));
         self.jobs[index].is_expired = true;
@@ -320,7 +320,7 @@ impl Story<'_> {
         self.database.execute(&expire).await;
     }
 
-    async fn operate(&mut self, connection: &mut PgConnection, random: &mut Random) {
+    async fn operate(&mut self, connection: &mut PgConnection, random: &mut Dice) {
         let Some(index) = self.pick(random, |job| job.state != JobState::Running) else { return };
         let all_but_running: Vec<_> = JobState::ALL.into_iter().filter(|state| *state != JobState::Running).collect();
         let state = random.of(&all_but_running);

@@ -1,7 +1,6 @@
 //! R5 and R6 on the operator's paths.
 
 use uniqueue::JobSelection;
-use uniqueue_admin::Admin;
 
 use support::prelude::*;
 

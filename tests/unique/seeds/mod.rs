@@ -11,7 +11,7 @@ mod river;
 mod zizq_node;
 mod zizq_rust;
 
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::Mutex;
 use uniqueue::Result;
 
 use support::prelude::*;

@@ -1,7 +1,5 @@
 //! Changes by a filter.
 
-use uniqueue_admin::Admin;
-
 use support::prelude::*;
 
 /// Locks a job until the transaction ends.

@@ -4,7 +4,6 @@ use uniqueue::Result;
 
 use super::{at_once, keyed};
 use support::prelude::*;
-use support::proxy::Proxy;
 
 #[tokio::test]
 async fn an_insert_outlives_the_runtime_that_was_to_send_it() {
