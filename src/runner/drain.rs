@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::fetching::groups::MOST_ALONE;
-use super::recording::recording::record_alone;
 use super::recording::result::Ended;
+use super::recording::sending::record_alone;
 use super::setup::builder::Runner;
 use super::shared::Shared;
 use super::working::executor;

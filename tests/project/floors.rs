@@ -31,7 +31,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("uniqueue-model", &[]),
     ("uniqueue-ojs", &["uniqueue", "uniqueue-admin", "uniqueue-http"]),
     ("uniqueue-policy", &[]),
-    ("uniqueue-test-support", &["uniqueue", "uniqueue-test-macros"]),
+    ("uniqueue-test-support", &["uniqueue", "uniqueue-admin", "uniqueue-test-macros"]),
     ("uniqueue-web", &["uniqueue", "uniqueue-admin", "uniqueue-http"]),
 ];
 

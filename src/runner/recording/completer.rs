@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::recording::record;
 use super::result::{Ended, split_by_size};
+use super::sending::record;
 use crate::runner::shared::Shared;
 use crate::store::EndStatement;
 

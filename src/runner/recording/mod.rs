@@ -1,8 +1,8 @@
 //! Recording: results gathered into batches and sent until the database took them.
 
 pub(super) mod completer;
-pub(super) mod recording;
 pub(super) mod recovery;
 pub(super) mod rejected;
 pub(super) mod result;
 pub(super) mod retention;
+pub(super) mod sending;

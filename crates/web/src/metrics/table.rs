@@ -3,8 +3,8 @@
 use uniqueue::{JobCount, JobState, Rate};
 use uniqueue_admin::Severity;
 
-use super::Values::{self, Build, Failed, Labelled, OfQueues, One, Times, Totals};
-use super::{Page, flag};
+use super::page::Values::{self, Build, Failed, Labelled, OfQueues, One, Times, Totals};
+use super::page::{Page, flag};
 use crate::snapshot::Snapshot;
 
 /// The name, meaning and values of each metric.
