@@ -33,11 +33,8 @@ pub(crate) enum Command {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) jid: String,
-    #[serde(default)]
     pub(crate) errtype: Option<String>,
-    #[serde(default)]
     pub(crate) message: Option<String>,
-    #[serde(default)]
     pub(crate) backtrace: Option<Vec<String>>,
 }
 
@@ -45,7 +42,6 @@ pub(crate) struct Failure {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Beat {
     pub(crate) wid: String,
-    #[serde(default)]
     pub(crate) current_state: Option<String>,
 }
 
@@ -62,7 +58,6 @@ pub(crate) enum QueueVerb {
 pub(crate) struct Mutation {
     pub(crate) cmd: MutationVerb,
     pub(crate) target: Target,
-    #[serde(default)]
     pub(crate) filter: Option<MutationFilter>,
 }
 
@@ -85,11 +80,8 @@ pub(crate) enum Target {
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct MutationFilter {
-    #[serde(default)]
     pub(crate) jids: Option<Vec<String>>,
-    #[serde(default)]
     pub(crate) regexp: Option<String>,
-    #[serde(default)]
     pub(crate) jobtype: Option<String>,
 }
 

@@ -79,11 +79,8 @@ pub(crate) struct Challenge {
 /// The answer of a client.
 #[derive(Deserialize)]
 pub(crate) struct Hello {
-    #[serde(default)]
     v: Option<u8>,
-    #[serde(default)]
     wid: Option<String>,
-    #[serde(default)]
     pwdhash: Option<String>,
 }
 

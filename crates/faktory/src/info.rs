@@ -1,4 +1,4 @@
-//! The state of the server.
+//! The state of the server, and its queues: counted, paused, emptied and measured.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
-use uniqueue::JobState;
+use uniqueue::{JobFilter, JobState};
+use uniqueue_admin::Admin;
 
+use crate::command::QueueVerb;
 use crate::door::{Counts, Door};
-use crate::reply::Refusal;
+use crate::reply::{Refusal, Reply};
 
 /// The version of Faktory whose commands are spoken.
 const VERSION: &str = "1.9.0";
@@ -63,4 +65,42 @@ fn used_memory() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) / 1_024
+}
+
+/// Pauses, resumes, empties or measures each of these queues. `*` means all.
+pub(crate) async fn queue(door: &Door, verb: QueueVerb, names: Vec<String>, actor: &str) -> Result<Reply, Refusal> {
+    let client = &door.client;
+    let all = match verb == QueueVerb::Latency {
+        true => door.queues.queues().await?.to_vec(),
+        false if names.iter().any(|name| name == "*") => Admin::new(client).queues().count_up_to(1).await?,
+        false => Vec::new(),
+    };
+    let names = match names.iter().any(|name| name == "*") {
+        true => all.iter().map(|queue| queue.settings.name.to_string()).collect(),
+        false => names,
+    };
+    if verb == QueueVerb::Latency {
+        let ages: BTreeMap<_, _> = all
+            .iter()
+            .map(|queue| (queue.settings.name.as_str(), queue.oldest_available_age.unwrap_or_default().as_secs_f64()))
+            .collect();
+        let wanted: BTreeMap<_, _> =
+            names.iter().map(|name| (name, ages.get(name.as_str()).copied().unwrap_or(0.0))).collect();
+        return Ok(Reply::Value(json!(wanted).to_string()));
+    }
+    for name in &names {
+        match verb {
+            QueueVerb::Pause => drop(client.queue(name).pause().actor(actor).await?),
+            QueueVerb::Resume => drop(client.queue(name).resume().actor(actor).await?),
+            QueueVerb::Remove => {
+                let waiting = JobFilter::new().queue(name).states(JobState::Available);
+                client.cancel(waiting).actor(actor).await?;
+                // Counts of before the removal would list the queue again.
+                door.queues.changed();
+                door.removed.add(name);
+            }
+            QueueVerb::Latency => {}
+        }
+    }
+    Ok(Reply::Ok)
 }

@@ -19,7 +19,7 @@
 //! connection ─▶ session ─▶ command ─┬─ push ─────────▶ Client::insert
 //!                                   ├─ fetches ──────▶ Remote::fetch_jobs, one call for all that wait
 //!                                   ├─ results ──────▶ Remote::finish_jobs, likewise
-//!                                   └─ mutate, queues, info
+//!                                   └─ mutate, info
 //! ```
 
 mod ack;
@@ -36,7 +36,6 @@ mod line;
 mod mutate;
 mod payload;
 mod push;
-mod queues;
 mod reply;
 mod reserved;
 mod result_batches;
