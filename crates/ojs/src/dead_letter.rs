@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Path, Query, State};
 use serde_json::json;
 use uniqueue::{JobFilter, JobId, JobRow, JobState};
+use uniqueue_admin::Given;
 
 use crate::answer::{Answer, Answered};
 use crate::door::Door;
@@ -20,10 +21,7 @@ const COUNTED: u32 = 10_000;
 
 /// `GET /dead-letter`: the newest first.
 pub(crate) async fn list(State(door): State<Arc<Door>>, Query(paging): Query<Paging>) -> Answered {
-    let mut filter = JobFilter::new().states(JobState::Discarded);
-    if let Some(queue) = &paging.queue {
-        filter = filter.queue(queue);
-    }
+    let filter = JobFilter::new().states(JobState::Discarded).given(paging.queue.as_ref(), JobFilter::queue);
     let (limit, offset) = (paging.limit()?, paging.offset()?);
     // One more tells whether there is another page.
     let page = filter.clone().limit(limit + offset + 1).after(paging.after()?);

@@ -3,6 +3,7 @@
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 use uniqueue::{JobId, NewJob, UniquePolicy};
+use uniqueue_admin::Given;
 use uuid::{Uuid, Variant};
 
 use crate::details::{Details, MEMBER};
@@ -108,16 +109,11 @@ pub(crate) fn read_of(document: &Map<String, Value>, workflow: Option<OfWorkflow
         return Err(wrong("queue", must_be, &json!(queue)));
     }
     job = job.queue(queue);
-    if let Some(given) = fields.get("priority") {
-        job = job.priority(priority(given)?);
-    }
     let retry = fields.object("retry")?;
-    if let Some(retry) = retry {
-        job = job.max_attempts(RetryPolicy::read(retry)?.max_attempts);
-    }
-    if let Some(policy) = fields.object("unique")? {
-        job = job.unique(read_unique(policy)?);
-    }
+    job = job
+        .given(fields.get("priority").map(priority).transpose()?, NewJob::priority)
+        .given(retry.map(RetryPolicy::read).transpose()?, |job, policy| job.max_attempts(policy.max_attempts))
+        .given(fields.object("unique")?.map(read_unique).transpose()?, NewJob::unique);
     job = times::apply(job, fields)?;
     for (name, value) in fields.object("meta")?.into_iter().flatten() {
         if name == MEMBER {

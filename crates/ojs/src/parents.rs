@@ -13,17 +13,10 @@ use crate::details::Details;
 use crate::door::Door;
 use crate::problem::Problem;
 use crate::shape::Shape;
-use crate::workflow::jobs_in;
+use crate::store::Workflow;
+use crate::workflow::ids;
 
 type Results = HashMap<JobId, Value>;
-
-/// The steps of a workflow, in its order.
-struct Steps {
-    /// The job of each step. A job that stands for several steps comes as often.
-    jobs: Vec<JobId>,
-    /// For each step the places of the steps that it runs after.
-    after: Vec<Vec<usize>>,
-}
 
 /// The results of the jobs that each of these jobs ran after, in the order of its workflow. A job that ran after none is left
 /// out. It takes two statements, however many jobs there are, and one more where a parent was replaced.
@@ -43,13 +36,12 @@ pub(crate) async fn results(
     if workflows.is_empty() {
         return Ok(Results::new());
     }
-    let steps = door.store.steps(&mut *connection, &workflows.into_iter().collect::<Vec<_>>()).await?;
-    let steps: HashMap<_, _> =
-        steps.into_iter().map(|(id, (parts, after))| (id, Steps { jobs: jobs_in(parts), after })).collect();
+    let workflows = door.store.workflows(&mut *connection, &workflows.into_iter().collect::<Vec<_>>()).await?;
+    let workflows: HashMap<_, _> = workflows.into_iter().map(|workflow| (workflow.id, workflow)).collect();
     let mut found = Vec::with_capacity(children.len());
     for (id, workflow, details) in children {
         let Some(parents) = parents.remove(&id) else { continue };
-        let awaited = match steps.get(&workflow).and_then(|steps| steps.before(id)) {
+        let awaited = match workflows.get(&workflow).and_then(|workflow| before(workflow, id)) {
             Some(awaited) => awaited,
             None => parents.iter().map(|parent| parent.id).collect(),
         };
@@ -86,10 +78,9 @@ pub(crate) async fn results(
     Ok(found.into_iter().map(of_child).collect())
 }
 
-impl Steps {
-    /// The jobs of the steps that a step runs after.
-    fn before(&self, child: JobId) -> Option<Vec<JobId>> {
-        let place = self.jobs.iter().position(|job| *job == child)?;
-        self.after.get(place)?.iter().map(|before| self.jobs.get(*before).copied()).collect()
-    }
+/// The jobs of the steps that the step of a job runs after. A job that stands for several steps comes as often.
+fn before(workflow: &Workflow, child: JobId) -> Option<Vec<JobId>> {
+    let jobs = ids(&workflow.parts);
+    let place = jobs.iter().position(|job| *job == child)?;
+    workflow.after.get(place)?.iter().map(|before| jobs.get(*before).copied()).collect()
 }

@@ -2,18 +2,15 @@
 
 use std::collections::HashMap;
 
-use sqlx::Row;
-use sqlx::postgres::PgRow;
-use sqlx::types::Json;
+use serde::Deserialize;
 use time::OffsetDateTime;
 use uniqueue::{AttemptError, JobId, JobState};
-use uuid::Uuid;
 
-use super::Store;
+use super::{Store, read_all};
 
 /// Of the newest 10,000 jobs the newest 1,000 of these queues ($1). They are found by the primary key.
 const NEWEST: &str = "
-    SELECT
+    SELECT to_jsonb(e) FROM (SELECT
         n.id, n.state::text AS state, CASE WHEN isfinite(n.attempted_at) THEN n.attempted_at END AS attempted_at,
         CASE WHEN isfinite(n.finalized_at) THEN n.finalized_at END AS finalized_at, n.created_at, n.kind::text AS kind,
         n.queue::text AS queue, n.attempt::integer AS attempt,
@@ -33,68 +30,53 @@ const NEWEST: &str = "
     ) AS n
     WHERE ($1::text[] IS NULL OR n.queue::text = ANY ($1)) AND isfinite(n.created_at)
     ORDER BY n.id DESC
-    LIMIT 1000";
+    LIMIT 1000) AS e";
 
 /// The states and starts of these jobs ($1).
 const PROGRESS: &str = "
-    SELECT
-        j.id, j.state::text AS state, CASE WHEN isfinite(j.attempted_at) THEN j.attempted_at END AS attempted_at
+    SELECT jsonb_build_array(
+        j.id, jsonb_build_object(
+            'state', j.state, 'attempted_at', CASE WHEN isfinite(j.attempted_at) THEN j.attempted_at END
+        )
+    )
     FROM /* queue */job AS j
     WHERE j.id = ANY ($1)";
 
 /// A job as far as events tell it.
+#[derive(Deserialize)]
 pub(crate) struct EventJob {
     pub(crate) id: JobId,
+    #[serde(flatten)]
     pub(crate) progress: JobProgress,
     pub(crate) kind: String,
     pub(crate) queue: String,
     pub(crate) attempt: u16,
+    #[serde(with = "time::serde::rfc3339")]
     pub(crate) created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option")]
     pub(crate) finalized_at: Option<OffsetDateTime>,
     /// Without their details.
     pub(crate) errors: Vec<AttemptError>,
 }
 
 /// The state of a job, and when its last attempt began.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct JobProgress {
     pub(crate) state: JobState,
+    #[serde(with = "time::serde::rfc3339::option")]
     pub(crate) attempted_at: Option<OffsetDateTime>,
 }
 
 impl Store {
     /// The newest jobs of these queues, or of all.
     pub(crate) async fn newest_jobs(&self, queues: Option<Vec<String>>) -> sqlx::Result<Vec<EventJob>> {
-        let rows = sqlx::query(self.sql(NEWEST)).bind(queues).fetch_all(&self.pool).await?;
-        let event_job = |row: &PgRow| {
-            Ok(EventJob {
-                id: id(row)?,
-                progress: progress(row)?,
-                kind: row.try_get("kind")?,
-                queue: row.try_get("queue")?,
-                attempt: u16::try_from(row.try_get::<i32, _>("attempt")?).unwrap_or_default(),
-                created_at: row.try_get("created_at")?,
-                finalized_at: row.try_get("finalized_at")?,
-                errors: row.try_get::<Json<_>, _>("errors")?.0,
-            })
-        };
-        rows.iter().map(event_job).collect()
+        read_all(&self.pool, sqlx::query_scalar(self.sql(NEWEST)).bind(queues)).await
     }
 
     /// How far these jobs are, as far as they exist.
     pub(crate) async fn progress_of(&self, jobs: &[JobId]) -> sqlx::Result<HashMap<JobId, JobProgress>> {
         let ids: Vec<_> = jobs.iter().map(|job| job.as_uuid()).collect();
-        let rows = sqlx::query(self.sql(PROGRESS)).bind(ids).fetch_all(&self.pool).await?;
-        rows.iter().map(|row| Ok((id(row)?, progress(row)?))).collect()
+        let rows = read_all(&self.pool, sqlx::query_scalar(self.sql(PROGRESS)).bind(ids)).await?;
+        Ok(rows.into_iter().collect())
     }
-}
-
-fn id(row: &PgRow) -> sqlx::Result<JobId> {
-    row.try_get::<Uuid, _>("id").map(JobId::from)
-}
-
-fn progress(row: &PgRow) -> sqlx::Result<JobProgress> {
-    let state = row.try_get::<&str, _>("state")?.parse::<JobState>();
-    let state = state.map_err(|error| sqlx::Error::Decode(error.into()))?;
-    Ok(JobProgress { state, attempted_at: row.try_get("attempted_at")? })
 }

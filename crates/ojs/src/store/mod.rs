@@ -5,10 +5,13 @@ mod workflows;
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use sqlx::postgres::PgRow;
+use sqlx::postgres::PgArguments;
+use sqlx::query::QueryScalar;
 use sqlx::types::Json;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
+use sqlx::{AssertSqlSafe, PgConnection, PgExecutor, PgPool, Postgres, SqlSafeStr, SqlStr};
 use time::OffsetDateTime;
 use uniqueue::{Client, Result, SchemaName};
 
@@ -28,9 +31,11 @@ pub(crate) struct Store {
 }
 
 /// A registered cron entry.
+#[derive(Deserialize)]
 pub(crate) struct CronEntry {
     pub(crate) name: String,
     pub(crate) document: Box<RawValue>,
+    #[serde(with = "time::serde::rfc3339")]
     pub(crate) created_at: OffsetDateTime,
 }
 
@@ -73,15 +78,13 @@ impl Store {
     }
 
     pub(crate) async fn remove_cron(&self, tx: &mut PgConnection, name: &str) -> sqlx::Result<Option<CronEntry>> {
-        let sql = "DELETE FROM /* door */cron WHERE name = $1 RETURNING name, document, created_at";
-        let row = sqlx::query(self.sql(sql)).bind(name).fetch_optional(tx).await?;
-        row.as_ref().map(cron_entry).transpose()
+        let sql = "DELETE FROM /* door */cron AS c WHERE c.name = $1 RETURNING to_jsonb(c)";
+        Ok(read_all(tx, sqlx::query_scalar(self.sql(sql)).bind(name)).await?.pop())
     }
 
     pub(crate) async fn cron_entries(&self) -> sqlx::Result<Vec<CronEntry>> {
-        let sql = "SELECT name, document, created_at FROM /* door */cron ORDER BY name";
-        let rows = sqlx::query(self.sql(sql)).fetch_all(&self.pool).await?;
-        rows.iter().map(cron_entry).collect()
+        let sql = "SELECT to_jsonb(c) FROM /* door */cron AS c ORDER BY c.name";
+        read_all(&self.pool, sqlx::query_scalar(self.sql(sql))).await
     }
 
     /// Sets the directive of a worker. `None`: it goes on running.
@@ -102,12 +105,16 @@ impl Store {
     }
 }
 
-fn cron_entry(row: &PgRow) -> sqlx::Result<CronEntry> {
-    Ok(CronEntry { name: row.try_get(0)?, document: row.try_get(1)?, created_at: row.try_get(2)? })
+/// The rows of a statement, each of which is one JSON document.
+async fn read_all<T: DeserializeOwned + Send + Unpin + 'static>(
+    executor: impl PgExecutor<'_>,
+    statement: QueryScalar<'_, Postgres, Json<T>, PgArguments>,
+) -> sqlx::Result<Vec<T>> {
+    Ok(statement.fetch_all(executor).await?.into_iter().map(|Json(row)| row).collect())
 }
 
 /// Whether the tables of the door exist. It reads the catalogs: names that the session has cached can be older than the lock.
-async fn is_there<'c>(executor: impl sqlx::PgExecutor<'c>, schema: &SchemaName) -> sqlx::Result<bool> {
+async fn is_there<'c>(executor: impl PgExecutor<'c>, schema: &SchemaName) -> sqlx::Result<bool> {
     let exists = "SELECT EXISTS (
          SELECT FROM pg_class AS c INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
          WHERE n.nspname = $1 AND c.relname = 'workflow'

@@ -2,24 +2,29 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
-use sqlx::postgres::PgRow;
+use serde::Deserialize;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row, SqlStr};
+use sqlx::{PgConnection, PgExecutor};
 use time::OffsetDateTime;
 use uniqueue::JobId;
 use uuid::Uuid;
 
-use super::Store;
+use super::{Store, read_all};
+use crate::workflow::Part;
 
 /// A workflow as it is stored.
+#[derive(Deserialize)]
 pub(crate) struct Workflow {
     pub(crate) id: Uuid,
     pub(crate) kind: String,
     pub(crate) name: Option<String>,
-    pub(crate) parts: Value,
+    pub(crate) parts: Vec<Part>,
+    /// For each job of the parts the places of the jobs that it runs after.
+    pub(crate) after: Vec<Vec<usize>>,
     pub(crate) state: String,
+    #[serde(with = "time::serde::rfc3339")]
     pub(crate) created_at: OffsetDateTime,
+    #[serde(with = "time::serde::rfc3339::option")]
     pub(crate) ended_at: Option<OffsetDateTime>,
 }
 
@@ -33,36 +38,31 @@ const SUCCESSORS: &str = "
     SELECT n.replaced, n.id FROM next AS n";
 
 impl Store {
-    /// Enters a new workflow. `after`: for each step the places of the steps that it runs after.
-    pub(crate) async fn add_workflow(
-        &self,
-        tx: &mut PgConnection,
-        workflow: &Workflow,
-        after: &[Vec<usize>],
-    ) -> sqlx::Result<()> {
-        let Workflow { id, kind, name, parts, created_at, .. } = workflow;
+    /// Enters a new workflow.
+    pub(crate) async fn add_workflow(&self, tx: &mut PgConnection, workflow: &Workflow) -> sqlx::Result<()> {
+        let Workflow { id, kind, name, parts, after, created_at, .. } = workflow;
         let sql =
-            "INSERT INTO /* door */workflow (id, kind, name, parts, created_at, after) VALUES ($1, $2, $3, $4, $5, $6)";
-        let adding = sqlx::query(self.sql(sql)).bind(id).bind(kind).bind(name).bind(parts).bind(created_at);
-        adding.bind(Json(after)).execute(tx).await.map(drop)
+            "INSERT INTO /* door */workflow (id, kind, name, parts, after, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
+        let adding = sqlx::query(self.sql(sql)).bind(id).bind(kind).bind(name).bind(Json(parts)).bind(Json(after));
+        adding.bind(created_at).execute(tx).await.map(drop)
     }
 
-    pub(crate) async fn workflow(&self, id: Uuid) -> sqlx::Result<Option<Workflow>> {
-        let row = sqlx::query(self.select("WHERE id = $1")).bind(id).fetch_optional(&self.pool).await?;
-        row.as_ref().map(workflow).transpose()
+    /// The workflows with these ids.
+    pub(crate) async fn workflows(&self, executor: impl PgExecutor<'_>, ids: &[Uuid]) -> sqlx::Result<Vec<Workflow>> {
+        let sql = "SELECT to_jsonb(w) FROM /* door */workflow AS w WHERE w.id = ANY ($1)";
+        read_all(executor, sqlx::query_scalar(self.sql(sql)).bind(ids)).await
     }
 
     /// Running workflows in the order of their ids, which follow the time, after an id.
     pub(crate) async fn running_workflows(&self, after: Uuid, most: i64) -> sqlx::Result<Vec<Workflow>> {
-        let sql = self.select("WHERE state = 'running' AND id > $1 ORDER BY id LIMIT $2");
-        let rows = sqlx::query(sql).bind(after).bind(most).fetch_all(&self.pool).await?;
-        rows.iter().map(workflow).collect()
+        let sql = "SELECT to_jsonb(w) FROM /* door */workflow AS w WHERE w.state = 'running' AND w.id > $1 ORDER BY w.id LIMIT $2";
+        read_all(&self.pool, sqlx::query_scalar(self.sql(sql)).bind(after).bind(most)).await
     }
 
     /// The newest workflows first.
     pub(crate) async fn newest_workflows(&self, most: i64) -> sqlx::Result<Vec<Workflow>> {
-        let rows = sqlx::query(self.select("ORDER BY id DESC LIMIT $1")).bind(most).fetch_all(&self.pool).await?;
-        rows.iter().map(workflow).collect()
+        let sql = "SELECT to_jsonb(w) FROM /* door */workflow AS w ORDER BY w.id DESC LIMIT $1";
+        read_all(&self.pool, sqlx::query_scalar(self.sql(sql)).bind(most)).await
     }
 
     /// Notes the end of a running workflow. Returns whether it ran.
@@ -72,21 +72,6 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// The parts of these workflows, and for each step the places of the steps that it runs after.
-    pub(crate) async fn steps(
-        &self,
-        connection: &mut PgConnection,
-        workflows: &[Uuid],
-    ) -> sqlx::Result<HashMap<Uuid, (Value, Vec<Vec<usize>>)>> {
-        let sql = "SELECT id, parts, after FROM /* door */workflow WHERE id = ANY ($1)";
-        let rows = sqlx::query(self.sql(sql)).bind(workflows).fetch_all(connection).await?;
-        let steps = |row: &PgRow| {
-            let Json(after) = row.try_get(2)?;
-            Ok((row.try_get(0)?, (row.try_get(1)?, after)))
-        };
-        rows.iter().map(steps).collect()
-    }
-
     /// Of jobs that were replaced all their successors.
     pub(crate) async fn successors(
         &self,
@@ -94,28 +79,11 @@ impl Store {
         jobs: &[JobId],
     ) -> sqlx::Result<HashMap<JobId, Vec<JobId>>> {
         let ids: Vec<_> = jobs.iter().map(|job| job.as_uuid()).collect();
-        let rows = sqlx::query(self.sql(SUCCESSORS)).bind(ids).fetch_all(connection).await?;
+        let rows: Vec<(Uuid, Uuid)> = sqlx::query_as(self.sql(SUCCESSORS)).bind(ids).fetch_all(connection).await?;
         let mut successors = HashMap::<_, Vec<_>>::new();
-        for row in rows {
-            let (replaced, by): (Uuid, Uuid) = (row.try_get(0)?, row.try_get(1)?);
+        for (replaced, by) in rows {
             successors.entry(JobId::from(replaced)).or_default().push(JobId::from(by));
         }
         Ok(successors)
     }
-
-    fn select(&self, which: &str) -> SqlStr {
-        self.sql(&format!("SELECT id, kind, name, parts, state, created_at, ended_at FROM /* door */workflow {which}"))
-    }
-}
-
-fn workflow(row: &PgRow) -> sqlx::Result<Workflow> {
-    Ok(Workflow {
-        id: row.try_get(0)?,
-        kind: row.try_get(1)?,
-        name: row.try_get(2)?,
-        parts: row.try_get(3)?,
-        state: row.try_get(4)?,
-        created_at: row.try_get(5)?,
-        ended_at: row.try_get(6)?,
-    })
 }

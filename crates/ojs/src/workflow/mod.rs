@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 pub(crate) use self::plan::read as plan;
 use self::show::shown;
-pub(crate) use self::state::jobs_in;
-use self::state::{Jobs, Part, Progress, Progresses, ids, parts_of, started_at};
+use self::state::{Jobs, Progress, Progresses, started_at};
+pub(crate) use self::state::{Part, ids};
 use crate::answer::{Answer, Answered};
 use crate::body::Object;
 use crate::door::Door;
@@ -47,21 +47,12 @@ pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) 
     plan.parts.iter_mut().for_each(|part| part.identify(&mut ids));
     let first = inserted.iter().find(|inserted| !inserted.duplicate);
     let created_at = first.map_or_else(OffsetDateTime::now_utc, |first| first.job.created_at);
-    let parts = serde_json::to_value(&plan.parts).map_err(|error| Problem::invalid(error.to_string()))?;
-    let (kind, name, state) = (plan.kind.to_owned(), plan.name.take(), "running".to_owned());
-    let workflow = Workflow { id, kind, name, parts, state, created_at, ended_at: None };
-    door.store.add_workflow(&mut tx, &workflow, &plan.after()).await?;
+    let (kind, after, state) = (plan.kind.to_owned(), plan.after(), "running".to_owned());
+    let workflow = Workflow { id, kind, name: plan.name, parts: plan.parts, after, state, created_at, ended_at: None };
+    door.store.add_workflow(&mut tx, &workflow).await?;
     tx.commit().await?;
     let jobs = Jobs::of(inserted.into_iter().map(|inserted| inserted.job));
-    let shown = shown(&workflow, &plan.parts, &jobs);
-    Ok(Answer::created(json!({ "workflow": shown })).at(format!("/ojs/v1/workflows/{id}")))
-}
-
-/// A workflow with the rows of its jobs. A workflow that has just ended is noted as ended.
-async fn load(client: &Client, store: &Store, workflow: Workflow) -> Result<(Workflow, Vec<Part>, Jobs), Problem> {
-    let parts = parts_of(&workflow);
-    let jobs = jobs_of(client, ids(&parts)).await?;
-    Ok((note_end(store, workflow, &parts, &jobs.progress).await?, parts, jobs))
+    Ok(Answer::created(json!({ "workflow": shown(&workflow, &jobs) })).at(format!("/ojs/v1/workflows/{id}")))
 }
 
 /// The first of these workflows, at least one, until a number of jobs is reached, each with the start of its first job. How far
@@ -71,21 +62,20 @@ pub(crate) async fn load_all(
     workflows: Vec<Workflow>,
 ) -> Result<Vec<(Workflow, Option<OffsetDateTime>)>, Problem> {
     let mut room = JOBS_AT_ONCE;
-    let with_parts = workflows.into_iter().map(|workflow| (parts_of(&workflow), workflow));
-    let read: Vec<_> = with_parts
-        .take_while(|(parts, _)| {
-            let has_room = room > 0;
-            room = room.saturating_sub(ids(parts).len());
-            has_room
-        })
-        .collect();
-    let all = store.progress_of(&read.iter().flat_map(|(parts, _)| ids(parts)).collect::<Vec<_>>()).await?;
+    let has_room = |workflow: &Workflow| {
+        let has_room = room > 0;
+        room = room.saturating_sub(ids(&workflow.parts).len());
+        has_room
+    };
+    let read: Vec<_> = workflows.into_iter().take_while(has_room).collect();
+    let all = store.progress_of(&read.iter().flat_map(|of| ids(&of.parts)).collect::<Vec<_>>()).await?;
     let mut loaded = Vec::with_capacity(read.len());
-    for (parts, workflow) in read {
+    for workflow in read {
         // The holder of a unique key can be a job of several workflows.
-        let progress: Progresses = ids(&parts).into_iter().filter_map(|id| Some((id, *all.get(&id)?))).collect();
-        let workflow = note_end(store, workflow, &parts, &progress).await?;
-        let began = started_at(&workflow, &progress);
+        let jobs = ids(&workflow.parts).into_iter();
+        let progress: Progresses = jobs.filter_map(|id| Some((id, *all.get(&id)?))).collect();
+        let workflow = note_end(store, workflow, &progress).await?;
+        let began = started_at(workflow.created_at, &progress);
         loaded.push((workflow, began));
     }
     Ok(loaded)
@@ -100,13 +90,8 @@ async fn jobs_of(client: &Client, ids: Vec<JobId>) -> Result<Jobs, Problem> {
 }
 
 /// Notes the end of a workflow whose jobs have ended.
-async fn note_end(
-    store: &Store,
-    mut workflow: Workflow,
-    parts: &[Part],
-    jobs: &Progresses,
-) -> Result<Workflow, Problem> {
-    let progress = Progress::of(parts, jobs);
+async fn note_end(store: &Store, mut workflow: Workflow, jobs: &Progresses) -> Result<Workflow, Problem> {
+    let progress = Progress::of(&workflow.parts, jobs);
     if workflow.state == "running" && progress.state() != "running" {
         store.end_workflow(workflow.id, progress.state()).await?;
         workflow.state = progress.state().to_owned();
@@ -115,31 +100,33 @@ async fn note_end(
     Ok(workflow)
 }
 
-async fn find(door: &Door, id: &str) -> Result<(Workflow, Vec<Part>, Jobs), Problem> {
+/// A workflow with the rows of its jobs. A workflow that has just ended is noted as ended.
+async fn find(door: &Door, id: &str) -> Result<(Workflow, Jobs), Problem> {
     let not_found = || Problem::not_found("workflow", id);
     let uuid = Uuid::try_parse(id).map_err(|_| not_found())?;
-    let workflow = door.store.workflow(uuid).await?.ok_or_else(not_found)?;
-    load(&door.client, &door.store, workflow).await
+    let workflow = door.store.workflows(&door.store.pool, &[uuid]).await?.pop().ok_or_else(not_found)?;
+    let jobs = jobs_of(&door.client, ids(&workflow.parts)).await?;
+    Ok((note_end(&door.store, workflow, &jobs.progress).await?, jobs))
 }
 
 /// `GET /workflows/{id}`
 pub(crate) async fn show(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
-    let (workflow, parts, jobs) = find(&door, &id).await?;
-    Ok(Answer::ok(json!({ "workflow": shown(&workflow, &parts, &jobs) })))
+    let (workflow, jobs) = find(&door, &id).await?;
+    Ok(Answer::ok(json!({ "workflow": shown(&workflow, &jobs) })))
 }
 
 /// `DELETE /workflows/{id}`: cancels the jobs that have not ended.
 pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>) -> Answered {
-    let (workflow, parts, _) = find(&door, &id).await?;
+    let (workflow, _) = find(&door, &id).await?;
     if workflow.state != "running" || !door.store.end_workflow(workflow.id, "cancelled").await? {
         return Err(Problem::conflict(format!("workflow {id} has ended: its state is {}", workflow.state))
             .detail("current_state", workflow.state));
     }
-    let cancelled = door.client.cancel(ids(&parts)).await?.len();
-    let (workflow, parts, jobs) = find(&door, &id).await?;
-    let mut shown = shown(&workflow, &parts, &jobs);
+    let cancelled = door.client.cancel(ids(&workflow.parts)).await?.len();
+    let (workflow, jobs) = find(&door, &id).await?;
+    let mut shown = shown(&workflow, &jobs);
     shown["steps_cancelled"] = json!(cancelled);
-    shown["steps_already_completed"] = json!(Progress::of(&parts, &jobs.progress).completed);
+    shown["steps_already_completed"] = json!(Progress::of(&workflow.parts, &jobs.progress).completed);
     shown["cancelled_at"] = json!(workflow.ended_at.map(times::text));
     Ok(Answer::ok(json!({ "workflow": shown })))
 }

@@ -9,8 +9,8 @@ use crate::store::Workflow;
 use crate::times;
 
 /// A workflow with its parts, its counts, and where it failed its errors.
-pub(super) fn shown(workflow: &Workflow, parts: &[Part], jobs: &Jobs) -> Value {
-    let Workflow { id, kind, name, state, created_at, ended_at, .. } = workflow;
+pub(super) fn shown(workflow: &Workflow, jobs: &Jobs) -> Value {
+    let Workflow { id, kind, name, parts, state, created_at, ended_at, .. } = workflow;
     let mut shown = level(kind, parts, jobs);
     let mut put = |name: &str, value: Value| drop(shown.insert(name.to_owned(), value));
     for (name, value) in [("id", json!(id)), ("type", json!(kind)), ("name", json!(name)), ("state", json!(state))] {
@@ -25,7 +25,7 @@ pub(super) fn shown(workflow: &Workflow, parts: &[Part], jobs: &Jobs) -> Value {
         "metadata",
         json!({
             "created_at": times::text(*created_at),
-            "started_at": started_at(workflow, &jobs.progress).map(times::text),
+            "started_at": started_at(*created_at, &jobs.progress).map(times::text),
             "completed_at": ended_at.map(times::text),
             "job_count": total, "completed_count": completed, "failed_count": failed,
         }),

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow, JobState};
 
-use crate::store::{JobProgress, Workflow};
+use crate::store::JobProgress;
 
 /// The part of a job in its workflow.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -164,26 +163,13 @@ pub(crate) fn count_jobs(parts: &[Part], progress: &Progresses) -> (usize, usize
     (total, completed, failed)
 }
 
-pub(crate) fn parts_of(workflow: &Workflow) -> Vec<Part> {
-    read(workflow.parts.clone())
-}
-
-fn read(parts: Value) -> Vec<Part> {
-    serde_json::from_value(parts).unwrap_or_default()
-}
-
 /// When the first job of a workflow began. A job that a unique step stands for can be older than the workflow.
-pub(crate) fn started_at(workflow: &Workflow, jobs: &Progresses) -> Option<OffsetDateTime> {
+pub(crate) fn started_at(created_at: OffsetDateTime, jobs: &Progresses) -> Option<OffsetDateTime> {
     let first = jobs.values().filter_map(|job| job.attempted_at).min();
-    first.map(|at| at.max(workflow.created_at))
+    first.map(|at| at.max(created_at))
 }
 
-/// The jobs of stored parts, in the order of the workflow.
-pub(crate) fn jobs_in(parts: Value) -> Vec<JobId> {
-    ids(&read(parts))
-}
-
-/// The jobs of parts.
+/// The jobs of parts, in the order of the workflow.
 pub(crate) fn ids(parts: &[Part]) -> Vec<JobId> {
     parts.iter().flat_map(Part::jobs).map(|(job, _)| job).collect()
 }
