@@ -12,8 +12,9 @@ use sqlx::{Connection, PgConnection, Postgres, Row, SqlStr, Transaction};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::Statements;
+use super::query;
 use super::select::state_names;
-use super::{Statements, query};
 use crate::error::Result;
 use crate::unique::StateSet;
 use crate::words::group::Group;

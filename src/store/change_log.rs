@@ -4,7 +4,8 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Statements, query};
+use super::Statements;
+use super::query;
 use crate::error::AnswerFuture;
 
 /// A row of the log.

@@ -10,39 +10,21 @@ mod backfill;
 mod change;
 mod change_log;
 mod explain;
-mod fetch;
-mod fetch_answer;
-mod finish;
 mod history;
 mod insert;
 mod kind;
-mod lease;
-#[cfg(feature = "migrate")]
-mod migrate;
-mod migrations;
 #[cfg(feature = "periodic")]
 mod periodic;
-mod place;
-mod pooling;
-mod progress;
 mod query;
 mod queue;
-mod reindex;
 mod relatives;
-mod remote;
 mod row;
-#[cfg(feature = "testing")]
-mod scratch;
+mod schema;
 mod select;
-mod service;
-mod set_aside;
-#[cfg(feature = "testing")]
-mod shift;
 mod single_reads;
 mod statements;
-#[cfg(feature = "testing")]
-mod testing;
 mod transaction;
+mod working;
 
 pub(crate) use self::backfill::{
     SeenRow, Settled, backfill_groups, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
@@ -50,61 +32,61 @@ pub(crate) use self::backfill::{
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
 pub(crate) use self::change_log::{LogEntry, log_change};
 pub(crate) use self::explain::{Explained, explain_unique};
-pub(crate) use self::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};
-pub(crate) use self::fetch_answer::{FetchPlan, Fetched, Unreadable, Visited};
-pub(crate) use self::finish::{
-    EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict, finish, locked, not_completed, still_held,
-};
 pub(crate) use self::history::write_history;
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
 pub(crate) use self::kind::{list_kinds, register_kinds, remove_kind};
-pub(crate) use self::lease::{
-    CompletedKept, RunnerRow, Worked, extend_lease, live_runners, note_deploy, register_runner, remove_runner,
-    set_runner_idle,
-};
-#[cfg(feature = "migrate")]
-pub(crate) use self::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
-pub use self::migrations::{LATEST_VERSION, MIGRATIONS};
-pub(crate) use self::migrations::{SchemaVersion, schema_version};
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, OfKind, SlotRun, define_periodic, due_periodic, flag_periodic, run_periodic,
 };
 #[cfg(feature = "testing")]
 pub(crate) use self::periodic::{PeriodicSlots, periodic_slots, run_passed_slots};
-pub(crate) use self::place::{PlaceIdentity, name_place, place_identity};
-pub use self::pooling::Pooling;
-pub(crate) use self::pooling::pooling;
-pub(crate) use self::progress::{Report, store_progress};
 pub(crate) use self::query::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::queue::{QueueCall, change_queue, queue_settings, remove_queue};
-pub(crate) use self::reindex::{
+pub(crate) use self::relatives::parents_of;
+#[cfg(feature = "migrate")]
+pub(crate) use self::schema::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
+pub use self::schema::migrations::{LATEST_VERSION, MIGRATIONS};
+pub(crate) use self::schema::migrations::{SchemaVersion, schema_version};
+pub(crate) use self::schema::place::{PlaceIdentity, name_place, place_identity};
+pub use self::schema::pooling::Pooling;
+pub(crate) use self::schema::pooling::pooling;
+pub(crate) use self::schema::reindex::{
     BloatedIndex, analyze, begin_run, bloated_indexes, bound_rebuild, drop_index, failed_indexes, large_tables,
     rebuild_index,
 };
-pub(crate) use self::relatives::parents_of;
-pub(crate) use self::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs, maintain_once, stop_worker};
 #[cfg(feature = "testing")]
-pub(crate) use self::scratch::{
+pub(crate) use self::schema::scratch::{
     create_database, create_schema, drop_database, drop_schema, end_connections, left_behind, may_create_databases,
 };
+#[cfg(feature = "testing")]
+pub(crate) use self::schema::shift::shift_times;
 pub(crate) use self::select::{count, last_id, list, matching_ids};
-#[cfg(feature = "testing")]
-pub(crate) use self::service::release_children;
-pub(crate) use self::service::{
-    ChangedJob, ServiceRun, begin_bounded, bound, end_after, plan_by_index, release_service, run_service, take_service,
-};
-pub(crate) use self::set_aside::{FailedFetch, is_of_values, set_aside};
-#[cfg(feature = "testing")]
-pub(crate) use self::shift::shift_times;
 pub(crate) use self::single_reads::{database_time, deletes_completed, final_jobs, holder, job_by_id};
 pub(crate) use self::statements::Statements;
-#[cfg(feature = "testing")]
-pub(crate) use self::testing::{held_back, next_job, start_job};
 pub(crate) use self::transaction::{
     begin_limited, begin_look_up, begin_read_committed, begin_savepoint, commit, end_savepoint, has_open_transaction,
     limit_statements, restore_statement_limit, settle, settle_within,
 };
+pub(crate) use self::working::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit, fetch, give_back};
+pub(crate) use self::working::fetch_answer::{FetchPlan, Fetched, Unreadable, Visited};
+pub(crate) use self::working::finish::{
+    EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict, finish, locked, not_completed, still_held,
+};
+pub(crate) use self::working::lease::{
+    CompletedKept, RunnerRow, Worked, extend_lease, live_runners, note_deploy, register_runner, remove_runner,
+    set_runner_idle,
+};
+pub(crate) use self::working::progress::{Report, store_progress};
+pub(crate) use self::working::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs, maintain_once, stop_worker};
+#[cfg(feature = "testing")]
+pub(crate) use self::working::service::release_children;
+pub(crate) use self::working::service::{
+    ChangedJob, ServiceRun, begin_bounded, bound, end_after, plan_by_index, release_service, run_service, take_service,
+};
+pub(crate) use self::working::set_aside::{FailedFetch, is_of_values, set_aside};
+#[cfg(feature = "testing")]
+pub(crate) use self::working::testing::{held_back, next_job, start_job};
 
 use self::query::{Query, lock_timeout, query};
 use crate::words::ident::SchemaName;

@@ -6,7 +6,8 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{Statements, query};
+use super::Statements;
+use super::query;
 use crate::error::Result;
 use crate::words::after::JobParent;
 use crate::words::ident::{JobId, Kind};

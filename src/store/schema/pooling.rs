@@ -2,8 +2,9 @@
 
 use sqlx::{PgConnection, Row};
 
-use super::{Statements, query};
 use crate::error::Result;
+use crate::store::Statements;
+use crate::store::query;
 
 /// The server session in which a statement runs.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,11 @@ use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{Statements, interval, lock_timeout, query};
 use crate::error::Result;
+use crate::store::Statements;
+use crate::store::interval;
+use crate::store::lock_timeout;
+use crate::store::query;
 use crate::words::ident::{JobId, QueueName};
 use crate::words::job::JobRow;
 use crate::words::job_error::ErrorDetails;
@@ -270,6 +273,6 @@ fn storable(text: &str) -> String {
 }
 
 /// A run number as the column has it.
-pub(super) fn stored(run: u32) -> i32 {
+pub(in crate::store) fn stored(run: u32) -> i32 {
     i32::try_from(run).unwrap_or(i32::MAX)
 }

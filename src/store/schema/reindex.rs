@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
-use super::{Statements, interval, query};
 use crate::error::Result;
+use crate::store::Statements;
+use crate::store::interval;
+use crate::store::query;
 
 /// The limits of a rebuild. It waits for open transactions, but not for long: autovacuum skips the table meanwhile.
 const REBUILD_BOUNDS: &str = "SET lock_timeout = '30s'; SET statement_timeout = '1h'; SET idle_session_timeout = 0";

@@ -2,8 +2,9 @@
 
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
-use super::{Statements, query};
 use crate::error::Result;
+use crate::store::Statements;
+use crate::store::query;
 
 /// Creates a database, as a copy of another where one is given. No session may be connected to the original.
 pub(crate) async fn create_database(connection: &mut PgConnection, name: &str, template: Option<&str>) -> Result<()> {

@@ -10,8 +10,9 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::fetch_answer::{self, Fetched, order_of_work};
-use super::{Statements, query};
 use crate::error::Result;
+use crate::store::Statements;
+use crate::store::query;
 use crate::words::ident::QueueName;
 use crate::words::job::JobRow;
 use crate::words::state::JobState;
@@ -60,7 +61,7 @@ pub(crate) struct QueueDemand {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum SuspectLimit<'a> {
     /// As many as the function `_plan_fetch` of the schema says, of what the runner remembers: what the last
-    /// [`FetchPlan`](super::FetchPlan) or [`set_aside`](super::set_aside) returned.
+    /// [`FetchPlan`](crate::store::FetchPlan) or [`set_aside`](super::set_aside) returned.
     Planned(&'a Value),
     /// Jobs that crashed once, up to this number, and then other jobs.
     AtMost(i32),
@@ -124,12 +125,12 @@ pub(crate) async fn fetch(
 }
 
 /// The queues in the argument of the SQL function `_fetch_jobs`.
-pub(super) fn arguments(slots: &[QueueDemand]) -> Vec<QueueArgument<'_>> {
+pub(in crate::store) fn arguments(slots: &[QueueDemand]) -> Vec<QueueArgument<'_>> {
     slots.iter().map(QueueArgument::of).collect()
 }
 
 #[derive(Serialize)]
-pub(super) struct QueueArgument<'a> {
+pub(in crate::store) struct QueueArgument<'a> {
     name: &'a str,
     free: i32,
     idle: i32,

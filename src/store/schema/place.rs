@@ -5,8 +5,9 @@ use std::fmt;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row, SqlStr};
 
-use super::{Statements, query};
 use crate::error::{Error, Result};
+use crate::store::Statements;
+use crate::store::query;
 use crate::words::ident::PlaceName;
 use crate::words::place_by::hashed_index;
 

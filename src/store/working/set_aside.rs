@@ -8,8 +8,12 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::fetch::{QueueDemand, arguments};
-use super::{Statements, begin_limited, commit, interval, query};
 use crate::error::Result;
+use crate::store::Statements;
+use crate::store::begin_limited;
+use crate::store::commit;
+use crate::store::interval;
+use crate::store::query;
 
 /// A fetch that failed.
 pub(crate) struct FailedFetch<'a> {

@@ -8,8 +8,11 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::{FOR_EVER, Statements, interval, query};
 use crate::error::Result;
+use crate::store::FOR_EVER;
+use crate::store::Statements;
+use crate::store::interval;
+use crate::store::query;
 use crate::words::retention::Retention;
 
 /// The queues of a runner with their own retention of completed jobs.

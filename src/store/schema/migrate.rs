@@ -13,9 +13,9 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row, Tra
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::Statements;
 use super::migrations::{HISTORY, MIGRATIONS, OLDEST_VERSION, label, schema_version};
 use crate::error::{Error, Result, with_causes};
+use crate::store::Statements;
 use crate::words::ident::SchemaName;
 
 /// The time at which a statement runs, as refinery writes times.

@@ -2,19 +2,19 @@
 
 use sqlx::{PgConnection, Row};
 
-use super::Statements;
 use crate::error::{Error, Result};
+use crate::store::Statements;
 use crate::words::ident::SchemaName;
 
 macro_rules! migrations {
     ($($oldest:literal => [$($name:literal),+ $(,)?]),+ $(,)?) => {
         /// The text of each migration, by its name.
         pub const MIGRATIONS: &[(&str, &str)] =
-            &[$($(($name, include_str!(concat!("../../migrations/", $name, ".sql")))),+),+];
+            &[$($(($name, include_str!(concat!("../../../migrations/", $name, ".sql")))),+),+];
 
         /// The oldest version of the library that works with the schema that these migrations make. The schema stores it.
         #[cfg(feature = "migrate")]
-        pub(super) const OLDEST_VERSION: i32 = {
+        pub(in crate::store) const OLDEST_VERSION: i32 = {
             let lists = [$($oldest),+];
             lists[lists.len() - 1]
         };
@@ -84,7 +84,7 @@ pub const LATEST_VERSION: i32 = {
 };
 
 /// The table that records which migrations a schema has seen.
-pub(super) const HISTORY: &str = "schema_history";
+pub(in crate::store) const HISTORY: &str = "schema_history";
 
 /// The version of a schema in the database.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +145,7 @@ pub(crate) async fn schema_version(connection: &mut PgConnection, statements: &S
 }
 
 /// Such as `V1 job`.
-pub(super) fn label(version: i32, name: &str) -> String {
+pub(in crate::store) fn label(version: i32, name: &str) -> String {
     format!("V{version} {name}")
 }
 

@@ -13,8 +13,8 @@ use sqlx::types::Json;
 use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
-use super::row::{Stored, bytes_at, count, errors, run_number, value};
 use crate::error::{Error, Result};
+use crate::store::row::{Stored, bytes_at, count, errors, run_number, value};
 use crate::unique::StateSet;
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::JobRow;
@@ -155,7 +155,7 @@ struct Visit {
 }
 
 /// Reads the answer to a fetch of this worker.
-pub(super) fn read(rows: &[PgRow], worker: Uuid) -> Result<Fetched> {
+pub(in crate::store) fn read(rows: &[PgRow], worker: Uuid) -> Result<Fetched> {
     let facts = rows.iter().find_map(|row| row.try_get::<Option<Json<Facts>>, _>(0).transpose());
     let Json(facts) = facts.ok_or(sqlx::Error::RowNotFound)??;
     let started_at = facts.started_at.to_offset(UtcOffset::UTC);
@@ -264,6 +264,6 @@ fn unreadable_job(row: &PgRow, id: Uuid, error: &Error) -> Result<Unreadable> {
 }
 
 /// The order in which jobs start: the highest priority first, then by time.
-pub(super) fn order_of_work(a: &JobRow, b: &JobRow) -> Ordering {
+pub(in crate::store) fn order_of_work(a: &JobRow, b: &JobRow) -> Ordering {
     (b.priority.cmp(&a.priority)).then_with(|| (a.scheduled_at, a.id).cmp(&(b.scheduled_at, b.id)))
 }

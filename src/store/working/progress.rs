@@ -5,8 +5,9 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::finish::stored;
-use super::{Statements, query};
 use crate::error::Result;
+use crate::store::Statements;
+use crate::store::query;
 use crate::words::ident::JobId;
 
 /// The progress of one run.

@@ -8,8 +8,11 @@ use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, Transaction};
 use uuid::Uuid;
 
-use super::{Statements, interval, milliseconds, query};
 use crate::error::Result;
+use crate::store::Statements;
+use crate::store::interval;
+use crate::store::milliseconds;
+use crate::store::query;
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::state::JobState;
 

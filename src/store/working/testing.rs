@@ -5,9 +5,10 @@ use std::time::Duration;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::row::{count, job_row};
-use super::{Statements, query};
 use crate::error::Result;
+use crate::store::Statements;
+use crate::store::query;
+use crate::store::row::{count, job_row};
 use crate::words::ident::{JobId, QueueName};
 use crate::words::job::JobRow;
 
