@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
@@ -47,7 +48,7 @@ impl Listening {
 
     /// Opens a TCP listener. Refuses an address that other machines reach, unless requests need credentials. `option` is the
     /// one that names the address.
-    pub(super) async fn tcp(
+    async fn tcp(
         option: &str,
         address: SocketAddr,
         credentials: &Credentials,
@@ -67,6 +68,19 @@ impl Listening {
             Some(tls) => Self::Tls(tcp, tls.clone()),
             None => Self::Tcp(tcp),
         })
+    }
+
+    /// Opens that of a door, whose option has an address where the door is wanted.
+    pub(super) async fn of_door(
+        option: &str,
+        address: Option<SocketAddr>,
+        credentials: &Credentials,
+        tls: Option<&TlsAcceptor>,
+    ) -> Result<Option<Self>, Failure> {
+        match address {
+            Some(address) => Self::tcp(option, address, credentials, tls).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Answers HTTP requests with a router until the token is cancelled, and then finishes the requests that are under way.
@@ -89,12 +103,17 @@ impl Listening {
         }
     }
 
-    pub(super) const fn scheme(&self) -> &'static str {
-        match self {
-            Self::Tls(..) => "https",
-            Self::Tcp(_) | Self::Unix(_) => "http",
-        }
+    /// The URL of the HTTP that it serves.
+    pub(super) fn url(&self) -> Option<String> {
+        let scheme = if matches!(self, Self::Tls(..)) { "https" } else { "http" };
+        self.address().map(|address| format!("{scheme}://{address}/"))
     }
+}
+
+/// A door beside the dashboard: its URL, with the port that was chosen, and the future that serves it.
+pub(super) struct Door {
+    pub(super) url: Option<String>,
+    pub(super) serving: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 /// Listens on a socket, in place of one that a process left behind.

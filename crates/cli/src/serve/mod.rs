@@ -18,7 +18,6 @@ mod password;
 mod pool;
 mod slots;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,9 +31,7 @@ use self::authenticate::Checks;
 use self::connections::Limits;
 use self::credentials::{Credentials, Rights, User};
 use self::demo::Demo;
-use self::faktory::FaktoryDoor;
-use self::listener::Listening;
-use self::ojs::OjsDoor;
+use self::listener::{Door, Listening};
 use crate::exit::{Failure, Verdict};
 use crate::output;
 use crate::places::all as places_of_map;
@@ -57,9 +54,10 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         check_one_place(&arguments)?;
     }
     let tls = listener::read_tls(&arguments)?;
+    faktory::check(&arguments, &credentials)?;
     let listening = Listening::open(&arguments, &credentials, tls.as_ref()).await?;
-    let faktory = faktory::listen(&arguments, &credentials, tls.as_ref()).await?;
-    let ojs = ojs::listen(&arguments, &credentials, tls.as_ref()).await?;
+    let faktory = Listening::of_door("--faktory", arguments.faktory, &credentials, tls.as_ref()).await?;
+    let ojs = Listening::of_door("--ojs", arguments.ojs, &credentials, tls.as_ref()).await?;
     let stop = CancellationToken::new();
     let signal = stop.clone();
     // Before anything is started that an interrupt must stop in order.
@@ -91,15 +89,16 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         None => pool::given_url(&arguments).await?,
     };
     let client = pool::open(&url, &arguments)?;
-    let faktory = faktory.map(|listening| FaktoryDoor::new(listening, &url, &arguments, &checks)).transpose()?;
+    let open = |listening| faktory::open(listening, &url, &arguments, &checks, stop.clone());
+    let faktory = faktory.map(open).transpose()?;
     let ojs = match ojs {
-        Some(listening) => Some(OjsDoor::start(listening, &url, &arguments, &checks, limits).await?),
+        Some(listening) => Some(ojs::open(listening, &url, &arguments, &checks, limits, stop.clone()).await?),
         None => None,
     };
     announce(&arguments, &listening, faktory.as_ref(), ojs.as_ref())?;
     let router = router(Web::new(client.clone()), &checks, &arguments, &stop);
     tokio::select! {
-        () = serve(listening.serve(router, limits, stop.clone()), faktory, ojs, &stop) => {}
+        _ = async { tokio::join!(listening.serve(router, limits, stop.clone()), serve(faktory), serve(ojs)) } => {}
         () = too_long_after(&stop) => {}
     }
     client.pool().close().await;
@@ -109,24 +108,11 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     Ok(Verdict::Fine)
 }
 
-/// Serves all doors until the token is cancelled.
-async fn serve(
-    dashboard: impl Future<Output = ()>,
-    faktory: Option<FaktoryDoor>,
-    ojs: Option<OjsDoor>,
-    stop: &CancellationToken,
-) {
-    let faktory = async {
-        if let Some(door) = faktory {
-            door.serve(stop.clone()).await;
-        }
-    };
-    let ojs = async {
-        if let Some(door) = ojs {
-            door.serve(stop.clone()).await;
-        }
-    };
-    tokio::join!(dashboard, faktory, ojs);
+/// Serves a door until the token is cancelled, where it is open.
+async fn serve(door: Option<Door>) {
+    if let Some(door) = door {
+        door.serving.await;
+    }
 }
 
 /// Completes when a request has taken too long since the stop.
@@ -187,14 +173,12 @@ fn check_trusted_header(arguments: &ServeArguments) -> Result<(), Failure> {
 fn announce(
     arguments: &ServeArguments,
     listening: &Listening,
-    faktory: Option<&FaktoryDoor>,
-    ojs: Option<&OjsDoor>,
+    faktory: Option<&Door>,
+    ojs: Option<&Door>,
 ) -> Result<(), Failure> {
-    let address = listening.address();
-    let url = address.map(|address: SocketAddr| format!("{}://{address}/", listening.scheme()));
+    let url = listening.url();
     let socket = arguments.socket.as_ref().map(|path| path.display().to_string());
-    let faktory = faktory.and_then(|door| Some(format!("{}://{}", door.scheme(), door.address()?)));
-    let ojs = ojs.and_then(OjsDoor::url);
+    let [faktory, ojs] = [faktory, ojs].map(|door| door.and_then(|door| door.url.clone()));
     if arguments.database.json {
         let read_only = arguments.read_only;
         return output::print_json(
