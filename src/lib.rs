@@ -33,7 +33,7 @@ mod worker;
 pub use self::client::Migration;
 /// Inserting and looking.
 pub use self::client::{
-    Backfill, Call, Change, Client, ClientBuilder, Events, Explanation, FetchJobs, Insert, InsertAndWait, InsertMany,
+    Call, Change, Client, ClientBuilder, Events, Explanation, FetchJobs, Insert, InsertAndWait, InsertMany,
     InsertMiddleware, Kinds, NextInsert, Queue, Remote, Wait,
 };
 /// Errors.
@@ -57,8 +57,6 @@ pub use self::wake_ups::{WakeUp, WakeUps};
 pub use self::words::after::{AfterCondition, JobParent, Parents};
 /// Jobs.
 pub use self::words::attempt_error::AttemptError;
-/// Keys for jobs that are there already.
-pub use self::words::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 /// Which jobs, and how many.
 pub use self::words::count::JobCount;
 /// Events.
@@ -98,6 +96,8 @@ pub use self::worker::{
 };
 
 /// For the crate of operators.
+#[doc(hidden)]
+pub use self::client::{policies_of_kind, publish_cancelled};
 #[doc(hidden)]
 pub use self::store::{MIGRATIONS, Pooling};
 #[doc(hidden)]

@@ -1,7 +1,6 @@
 //! The client: inserts jobs, looks at them, and is what a runner works with.
 
 mod actor;
-mod backfill;
 mod builder;
 mod call;
 mod change;
@@ -37,18 +36,18 @@ use std::sync::{Arc, Once};
 use sqlx::{PgConnection, PgPool};
 use time::OffsetDateTime;
 
-pub use self::backfill::Backfill;
 pub use self::builder::ClientBuilder;
 pub use self::call::Call;
 pub use self::change::Change;
 pub use self::events::Events;
 pub use self::explain::Explanation;
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
-pub use self::kinds::Kinds;
+pub use self::kinds::{Kinds, policies_of_kind};
 #[cfg(feature = "migrate")]
 pub use self::migration::Migration;
 pub use self::queues::Queue;
 pub use self::remote::{FetchJobs, Remote};
+pub use self::subscribe::publish_cancelled;
 pub use self::wait::Wait;
 
 use self::history::HistoryCounter;

@@ -3,7 +3,13 @@
 use super::Client;
 use super::events::{Bus, Events};
 use crate::metrics;
-use crate::words::event::Event;
+use crate::words::event::{Event, Happened};
+use crate::words::ident::{JobId, Kind, QueueName};
+
+/// Publishes that an operator's change cancelled a job.
+pub fn publish_cancelled(client: &Client, id: JobId, kind: Kind, queue: QueueName, attempt: u16) {
+    client.publish(Event { id, kind, queue, attempt, happened: Happened::Cancelled { reason: None } });
+}
 
 impl Client {
     /// Subscribes to the events of this client, its clones and their runners, from now on. Events of other

@@ -22,7 +22,8 @@ impl fmt::Debug for Error {
 
 impl Error {
     /// The problem without the hint.
-    pub(crate) fn problem(&self) -> String {
+    #[must_use]
+    pub fn problem(&self) -> String {
         let text = self.to_string();
         text.split_once(HINT).map(|(problem, _)| problem.to_owned()).unwrap_or(text)
     }

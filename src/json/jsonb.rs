@@ -6,6 +6,7 @@ use std::io;
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::canonical::MAX_DEPTH;
@@ -29,6 +30,11 @@ pub fn parse_json(text: &str) -> Result<Value> {
     read_whole(text).map_err(Flaw::in_key)
 }
 
+/// Reads args that a key is made from.
+pub(crate) fn read_args(kind: &str, args: &RawValue) -> Result<Value> {
+    read(args.get()).map_err(|flaw| flaw.in_json("args", kind))
+}
+
 /// Checks that `jsonb` can hold a value, and that it can be read back: no NUL in any string or
 /// name, no more than 127 levels.
 ///
@@ -48,7 +54,7 @@ pub(crate) fn check_members(what: &'static str, kind: &str, members: &Map<String
 
 /// Reads JSON text that a key may be made from, in part. A number that a key cannot hold becomes a string, which
 /// the canonical form refuses where it meets it.
-pub(crate) fn read(text: &str) -> Result<Value, Flaw> {
+fn read(text: &str) -> Result<Value, Flaw> {
     from_text(&rewritten(text).0)
 }
 

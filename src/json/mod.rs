@@ -13,6 +13,6 @@ pub(crate) use self::canonical::{
 };
 pub(crate) use self::flaw::Flaw;
 pub use self::jsonb::parse_json;
-pub(crate) use self::jsonb::{check_jsonb, check_members, read, value_of};
+pub(crate) use self::jsonb::{check_jsonb, check_members, read_args, value_of};
 pub(crate) use self::number::{check_double, is_beyond_numeric};
 pub use self::tokens::{Token, depth, indent_json, tokens};

@@ -6,7 +6,6 @@
 //! `matching.sql`, and the jobs of an insert, of which each becomes a `new_job`, in `new_job.sql` and `new_jobs.sql`.
 //! The functions here take a connection and plain values, and return plain values.
 
-mod backfill;
 mod change;
 mod change_log;
 mod explain;
@@ -26,9 +25,6 @@ mod statements;
 mod transaction;
 mod working;
 
-pub(crate) use self::backfill::{
-    SeenRow, Settled, backfill_groups, backfill_keys, backfill_rows, backfill_settle, begin_batch, holders,
-};
 pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
 pub(crate) use self::change_log::{LogEntry, log_change};
 pub(crate) use self::explain::{Explained, explain_unique};

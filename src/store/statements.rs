@@ -65,11 +65,6 @@ macro_rules! statements {
 }
 
 statements! {
-    backfill_groups,
-    backfill_keys,
-    backfill_outcomes,
-    backfill_rows,
-    backfill_settle,
     begin_run,
     bloated_indexes,
     cancel_jobs,
@@ -100,7 +95,6 @@ statements! {
     held_back,
     hold_back,
     holder,
-    holders,
     insert_batch,
     insert_graph,
     insert_one,

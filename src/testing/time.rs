@@ -60,8 +60,8 @@ pub struct Advanced {
 ///
 /// Limits:
 ///
-/// - Clients of another process keep the real clock for windows, and so does
-///   [`Backfill`](crate::Backfill). A diagnosis reports that the function `_window_text` was changed.
+/// - Clients of another process keep the real clock for windows, and so does a backfill. A diagnosis reports that the function
+///   `_window_text` was changed.
 /// - Ids and the times in `errors` stay as they are, and so does what the test holds in its
 ///   variables: times read before and after differ by what passed.
 /// - A runner that runs meanwhile loses its lease, as if its machine had slept: it stops its jobs

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use uniqueue_policy::{KeyArgs, KeyParts, Length, OnConflict, Part, Preset, Terms, UniqueScope};
+use uniqueue_policy::{KeyArgs, KeyParts, Length, OnConflict, Part, Preset, StateSet, Terms, UniqueScope};
 
 use crate::json::Flaw;
 use crate::unique::raw_key::{UniqueKey, checked};
@@ -164,17 +164,24 @@ impl UniquePolicy {
     terms_setters!();
 
     /// Whether the key depends on the time, so that the subject's `window_at` must be set.
-    pub(crate) const fn needs_clock(&self) -> bool {
+    #[must_use]
+    pub const fn needs_clock(&self) -> bool {
         self.terms.window.is_some() && self.is_enforced
     }
 
+    /// The states in which a job claims its key.
+    #[must_use]
+    pub const fn claim_states(&self) -> StateSet {
+        self.terms.states
+    }
+
     /// Whether the key depends on the args.
-    pub(crate) const fn needs_args(&self) -> bool {
+    pub(super) const fn needs_args(&self) -> bool {
         !matches!(self.parts.args, KeyArgs::None)
     }
 
     /// Whether the key depends on the metadata.
-    pub(crate) const fn needs_meta(&self) -> bool {
+    pub(super) const fn needs_meta(&self) -> bool {
         self.parts.meta.is_some()
     }
 
@@ -225,7 +232,7 @@ impl From<UniqueKey> for UniquePolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unique::{Claim, StateSet, Subject, Until};
+    use crate::unique::{Claim, Subject, Until};
 
     const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -1,10 +1,12 @@
 //! From a policy and a job to the claim: the checks, the fingerprint, the key.
 
-use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
 use uniqueue_policy::{KeyArgs, Length, OnConflict, Part, UpdateArgs};
 
 use crate::error::Result;
-use crate::json::Flaw;
+use crate::json::{self, Flaw};
 use crate::period;
 use crate::unique::claim::{self, Claim};
 use crate::unique::fingerprint::{Fingerprint, Subject};
@@ -84,11 +86,31 @@ impl UniquePolicy {
     /// # Errors
     ///
     /// As [`resolve`](Self::resolve).
-    pub(crate) fn group_key(&self, subject: &Subject<'_>) -> Result<Option<String>> {
+    pub fn group_key(&self, subject: &Subject<'_>) -> Result<Option<String>> {
         match self.canonical(subject)? {
             Some(text) if text.len() <= MAX_READABLE_BYTES => Ok(Some(text)),
             _ => Ok(self.resolve(subject)?.map(|claim| claim.key)),
         }
+    }
+
+    /// Shows `make` a job as this policy reads it: its args and meta are read only where the key depends on them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidJson`](crate::Error::InvalidJson) where the key depends on args of which no key can be made; the
+    /// errors of `make`.
+    pub fn read_job<T>(
+        &self,
+        kind: &str,
+        queue: &str,
+        args: &RawValue,
+        meta: &Map<String, Value>,
+        window_at: Option<OffsetDateTime>,
+        make: impl FnOnce(&Subject<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let args = if self.needs_args() { json::read_args(kind, args)? } else { Value::Null };
+        let meta = if self.needs_meta() { Value::Object(meta.clone()) } else { Value::Null };
+        make(&Subject { kind, queue, args: &args, meta: &meta, window_at })
     }
 
     fn fingerprint<'a>(&self, subject: &Subject<'a>) -> Result<Fingerprint<'a>> {

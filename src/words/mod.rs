@@ -13,4 +13,4 @@ pub(crate) use self::jobs::{
 };
 #[cfg(feature = "periodic")]
 pub(crate) use self::queues::periodic;
-pub(crate) use self::queues::{backfill, count, filter, history, kind, queue, rate, retention};
+pub(crate) use self::queues::{count, filter, history, kind, queue, rate, retention};

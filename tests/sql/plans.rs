@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use sqlx::{AssertSqlSafe, Connection, Row};
 use tokio::sync::mpsc;
-use uniqueue::{Backfill, JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
+use uniqueue::{JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
+use uniqueue_admin::Backfill;
 
 use support::{Database, Task, WAIT, eventually, job, wanted};
 

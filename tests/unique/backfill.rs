@@ -4,7 +4,8 @@ mod at_work;
 mod keys;
 
 use serde_json::json;
-use uniqueue::{BackfillReport, JobId, JobRow, NewJob, UniquePolicy};
+use uniqueue::{JobId, JobRow, NewJob, UniquePolicy};
+use uniqueue_admin::BackfillReport;
 
 use support::Database;
 

@@ -2,6 +2,7 @@
 
 mod ask;
 mod audit;
+mod backfill;
 mod change_log;
 mod claims;
 mod failures;
@@ -29,6 +30,7 @@ use uniqueue::Client;
 
 pub use self::ask::{Ask, List};
 pub use self::audit::{AuditedKind, SuppressedDuplicate};
+pub use self::backfill::{Backfill, BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 pub use self::change_log::LoggedChange;
 pub use self::claims::KeyHolder;
 pub use self::failures::{FailingCode, FailingError, FailingKind};

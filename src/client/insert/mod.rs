@@ -25,7 +25,7 @@ pub use self::builders::{Insert, InsertMany};
 pub(super) use self::coalescer::Coalescer;
 pub(super) use self::middleware::{AnyInsertMiddleware, InsertLayers};
 pub use self::middleware::{InsertMiddleware, NextInsert};
-pub(super) use self::payload::{MAX_ARGS_BYTES, read_args};
+pub(super) use self::payload::MAX_ARGS_BYTES;
 #[cfg(feature = "periodic")]
 pub(super) use self::resolve::needs_clock;
 pub(super) use self::resolve::{check_schedule, prepare_one};

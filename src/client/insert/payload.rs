@@ -61,11 +61,6 @@ fn is_longer(object: &Map<String, Value>, max_bytes: usize) -> bool {
     !object.is_empty() && serde_json::to_writer(Left(max_bytes), object).is_err()
 }
 
-/// Reads args that a key is made from.
-pub(in crate::client) fn read_args(kind: &str, args: &RawValue) -> Result<Value> {
-    json::read(args.get()).map_err(|flaw| flaw.in_json("args", kind))
-}
-
 /// Why JSON text cannot be stored as `jsonb`, or be read back: NUL, half of a surrogate pair, a number of too many digits, and
 /// arrays and objects that nest too deep.
 fn misfit(json: &str) -> Option<String> {

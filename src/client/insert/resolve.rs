@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use time::{OffsetDateTime, UtcOffset};
 
 use super::Client;
-use super::payload::{check_args, check_meta, read_args};
+use super::payload::{check_args, check_meta};
 use crate::client::place_guard::PlaceGuard;
 use crate::client::testing_clock::TimePassed;
 use crate::error::{Error, Result};
+use crate::json::read_args;
 use crate::period;
 use crate::store::{self, NewRow};
 use crate::unique::{OnConflict, Subject, UniquePolicy};
@@ -158,14 +158,11 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// Shows `make` the parts of a row that a policy may read. Args and meta are read only when its key needs them. The time
+    /// Shows `make` a row as a policy reads it. The time
     /// that decides a window is the job's own where it has one, else the database's now.
     fn read<T>(&self, row: &NewRow, policy: &UniquePolicy, make: impl FnOnce(&Subject<'_>) -> Result<T>) -> Result<T> {
-        let kind = row.kind.as_str();
-        let args = if policy.needs_args() { read_args(kind, &row.args)? } else { Value::Null };
-        let meta = if policy.needs_meta() { Value::Object(row.meta.clone()) } else { Value::Null };
         let window_at = row.scheduled_at.or(self.now).map(|due| self.passed.window_at(due));
-        make(&Subject { kind, queue: row.queue.as_str(), args: &args, meta: &meta, window_at })
+        policy.read_job(row.kind.as_str(), row.queue.as_str(), &row.args, &row.meta, window_at, make)
     }
 
     /// The key of the group that a policy makes. `None`: the policy enforces nothing.

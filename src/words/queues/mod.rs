@@ -1,6 +1,5 @@
 //! Queues and kinds: their settings, their counts, and what is asked of them.
 
-pub(crate) mod backfill;
 pub(crate) mod count;
 pub(crate) mod filter;
 pub(crate) mod history;

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use uniqueue::{Backfill, Client, Error, Job, JobFilter, JobId, Runner, RunningJob, UniquePolicy};
+use uniqueue::{Client, Error, Job, JobFilter, JobId, Runner, RunningJob, UniquePolicy};
+use uniqueue_admin::Backfill;
 
 use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
 use support::{Database, WAIT, eventually};

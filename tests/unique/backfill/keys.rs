@@ -6,10 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use time::OffsetDateTime;
-use uniqueue::{
-    Backfill, BackfillReport, Client, Job, JobId, JobState, NewJob, OnCollision, OnReentry, UniqueKey, UniquePolicy,
-    UniqueScope, Until,
-};
+use uniqueue::{Client, Job, JobId, JobState, NewJob, OnReentry, UniqueKey, UniquePolicy, UniqueScope, Until};
+use uniqueue_admin::{Backfill, BackfillReport, OnCollision};
 
 use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
 use support::{Database, job};

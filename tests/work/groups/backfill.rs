@@ -1,6 +1,6 @@
 //! Groups for queued jobs: what is changed, what is left, and that limits hold beside runners that fetch meanwhile.
 
-use uniqueue::{Backfill, BackfillReport};
+use uniqueue_admin::{Backfill, BackfillReport};
 
 use super::{assert_limits_were_kept, with_history};
 use support::prelude::*;
@@ -154,7 +154,7 @@ async fn a_job_leaves_its_group_only_under_the_lock_of_its_queue() {
     let mut fetch = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("SELECT FROM {schema}._lock_queue('default')")).execute(&mut *fetch).await.unwrap();
     let waits = "SELECT count(*) FROM pg_stat_activity
-        WHERE wait_event_type = 'Lock' AND query LIKE '-- Puts jobs%' AND datname = current_database()";
+        WHERE wait_event_type = 'Lock' AND query LIKE '%-- Puts jobs%' AND datname = current_database()";
     let (report, ()) = tokio::join!(Backfill::groups_of(client, "a", UniqueKey::raw("new")).overwrite(), async {
         database.until(waits, 1).await;
         database.until(waits, 0).await;

@@ -1,8 +1,8 @@
 //! `uniqueue queue backfill`.
 
 use clap::{ArgGroup, Args};
-use uniqueue::{Backfill, UniqueKey};
-use uniqueue_admin::Given;
+use uniqueue::UniqueKey;
+use uniqueue_admin::{Backfill, Given};
 
 use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};

@@ -1,7 +1,6 @@
 //! `uniqueue unique backfill`, and how it and `uniqueue queue backfill` run and report.
 
-use uniqueue::{Backfill, BackfillReport, OnCollision};
-use uniqueue_admin::Given;
+use uniqueue_admin::{Backfill, BackfillReport, Given, OnCollision};
 
 use super::args::{BackfillArguments, Collisions};
 use crate::database::ask;

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 use serde_json::value::RawValue;
 use uniqueue::json::{indent_json, parse_json};
-use uniqueue::{Backfill, BackfillReport, Explanation, InsertOutcome, JobRow, JobState, KindRow, NewJob, UniquePolicy};
-use uniqueue_admin::Given;
+use uniqueue::{Explanation, InsertOutcome, JobRow, JobState, KindRow, NewJob, UniquePolicy};
+use uniqueue_admin::{Backfill, BackfillReport, Given};
 
 use super::jobs::SINCE;
 use super::lab::{LAB, replay, would_have_met};

@@ -7,11 +7,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use maud::{Markup, html};
-use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::time::Instant;
-use uniqueue::json::parse_json;
-use uniqueue::{Claim, JobFilter, JobId, JobRow, JobState, OnConflict, Subject, UniquePolicy};
+use uniqueue::{Claim, JobFilter, JobId, JobRow, JobState, OnConflict, UniquePolicy};
 use uniqueue_admin::Given;
 
 use super::jobs::CLOCKS;
@@ -129,11 +127,11 @@ impl Replay {
 
 /// The claim that an insert of the job would have made.
 fn claim(policy: &UniquePolicy, job: &JobRow) -> Result<Option<Claim>, String> {
-    let args = parse_json(job.args.get()).map_err(|error| error.to_string())?;
-    let meta = Value::Object(job.meta.clone());
-    let (kind, queue) = (job.kind.as_str(), job.queue.as_str());
-    let subject = Subject { kind, queue, args: &args, meta: &meta, window_at: Some(first_due(job)) };
-    policy.resolve(&subject).map_err(|error| error.to_string())
+    let claim =
+        policy.read_job(job.kind.as_str(), job.queue.as_str(), &job.args, &job.meta, Some(first_due(job)), |job| {
+            policy.resolve(job)
+        });
+    claim.map_err(|error| error.to_string())
 }
 
 /// When the job was first due. A retry moves the time: after one, the time of the insert stands for it.

@@ -11,25 +11,23 @@
 //! - Two at once share the work: a row that changed since it was read is read again.
 
 mod groups;
-mod judgement;
 mod keys;
 mod maker;
+mod report;
+mod rows;
 mod run;
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
+use uniqueue::{Client, Error, Job, Kind, Result, UniquePolicy};
+
 use self::groups::GroupMaker;
 use self::keys::KeyMaker;
 use self::maker::Maker;
+pub use self::report::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 use self::run::{ProgressListener, Run};
-use super::Client;
-use crate::error::{Error, Result};
-use crate::unique::UniquePolicy;
-use crate::words::backfill::{BackfillProgress, BackfillReport, OnCollision};
-use crate::words::ident::Kind;
-use crate::words::job::Job;
 
 /// The default number of jobs that are changed in one transaction.
 const BATCH: u32 = 200;
@@ -39,7 +37,8 @@ const BATCH: u32 = 200;
 ///
 /// ```no_run
 /// # use serde::{Deserialize, Serialize};
-/// # use uniqueue::{Backfill, Client, Job};
+/// # use uniqueue::{Client, Job};
+/// # use uniqueue_admin::Backfill;
 /// #[derive(Serialize, Deserialize, Job)]
 /// #[job(kind = "email.send", unique)]
 /// struct SendEmail {
@@ -58,10 +57,10 @@ const BATCH: u32 = 200;
 ///
 /// # Errors
 ///
-/// [`Error::InvalidPolicy`](crate::Error::InvalidPolicy) or another error of a policy that makes no key, or of a kind
-/// without one or without a group; [`Error::InvalidName`](crate::Error::InvalidName) for an invalid kind;
-/// [`Error::InvalidOption`](crate::Error::InvalidOption) for an invalid group or limit, or an empty batch;
-/// [`Error::Database`](crate::Error::Database). Problems of single jobs are in the report.
+/// [`Error::InvalidPolicy`](uniqueue::Error::InvalidPolicy) or another error of a policy that makes no key, or of a kind
+/// without one or without a group; [`Error::InvalidName`](uniqueue::Error::InvalidName) for an invalid kind;
+/// [`Error::InvalidOption`](uniqueue::Error::InvalidOption) for an invalid group or limit, or an empty batch;
+/// [`Error::Database`](uniqueue::Error::Database). Problems of single jobs are in the report.
 #[must_use = "a backfill does nothing until it is awaited"]
 pub struct Backfill<'a> {
     client: &'a Client,
@@ -84,7 +83,7 @@ impl<'a> Backfill<'a> {
     /// or of the client's defaults. Keys are made from the stored args: where the kind has a [`Job::unique_key`], from these
     /// read as `J`.
     pub fn keys<J: Job>(client: &'a Client) -> Self {
-        Self::new(client, J::KIND, KeyMaker::of_kind::<J>(client.defaults()).map(Maker::Keys))
+        Self::new(client, J::KIND, Maker::keys::<J>(client))
     }
 
     /// As [`keys`](Self::keys), for a kind by its name and any policy.
@@ -96,14 +95,15 @@ impl<'a> Backfill<'a> {
     /// kind, or of the client's defaults. Its key is made from the stored args, queue and meta. Running jobs are left as they
     /// are, and counted.
     pub fn groups<J: Job>(client: &'a Client) -> Self {
-        Self::new(client, J::KIND, Ok(Maker::Groups(GroupMaker::of_kind::<J>(client.defaults()))))
+        Self::new(client, J::KIND, Ok(Maker::groups::<J>(client)))
     }
 
     /// As [`groups`](Self::groups), for a kind by its name, and any policy that makes the key of the group, or
-    /// [`UniqueKey::raw`](crate::UniqueKey::raw) for one group of them all. The policy's other terms play no part, and a
+    /// [`UniqueKey::raw`](uniqueue::UniqueKey::raw) for one group of them all. The policy's other terms play no part, and a
     /// window is an error.
     pub fn groups_of(client: &'a Client, kind: impl Into<String>, policy: impl Into<UniquePolicy>) -> Self {
-        Self::new(client, kind, Ok(Maker::Groups(GroupMaker::of_policy(policy.into()))))
+        let policy = Some(policy.into());
+        Self::new(client, kind, Ok(Maker::Groups(GroupMaker { policy, limit: None, in_order: false })))
     }
 
     /// The jobs of a group start only while fewer of them run than this, 1 to 32,767. Default: the limit of the kind, or none
@@ -125,7 +125,7 @@ impl<'a> Backfill<'a> {
     }
 
     /// Changes nothing, and reports what would become of each job now. Of keys it keeps each one that it has met in
-    /// memory: about 60 bytes for each of the kind's jobs.
+    /// memory: about 150 bytes for each of the kind's jobs.
     pub fn dry_run(mut self) -> Self {
         self.is_dry = true;
         self
@@ -184,7 +184,7 @@ impl<'a> IntoFuture for Backfill<'a> {
                 let (option, problem) = ("batch", "must be at least 1");
                 return Err(Error::InvalidOption { option, problem, given: batch.to_string() });
             }
-            Run::of_all(client, kind, maker, overwrites, on_collision, batch as usize, progress, is_dry).await
+            Run::new(client, kind, maker, overwrites, on_collision, batch as usize, progress, is_dry).run().await
         })
     }
 }

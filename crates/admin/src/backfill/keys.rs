@@ -1,25 +1,23 @@
 //! From a stored job to the claim that a policy gives it.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uniqueue::period::Length;
+use uniqueue::{Claim, Error, Job, JobState, Result, StateSet, UniqueKey, UniquePolicy};
 
-use super::judgement::{Given, Judgement};
-use crate::client::actor::rfc3339;
-use crate::client::insert::read_args;
-use crate::error::{Error, Result};
-use crate::period::Length;
-use crate::store::SeenRow;
-use crate::unique::{Claim, StateSet, Subject, UniquePolicy};
-use crate::words::job::Job;
-use crate::words::opts::{InsertOptions, Unique};
-use crate::words::state::JobState;
+use super::maker::{Given, Judgement};
+use super::rows::SeenRow;
+
+/// The final states.
+const FINAL: StateSet = StateSet::of(&[JobState::Cancelled, JobState::Completed, JobState::Discarded]);
 
 /// The source of the keys.
 #[derive(Clone, Debug)]
 pub(super) enum KeyMaker {
     Policy(UniquePolicy),
     /// The kind's own function, from its args as JSON text, and the kind's policy.
-    Kind(fn(&str) -> Result<Option<Unique>>, Option<UniquePolicy>),
+    Kind(fn(&str) -> Result<Option<UniqueKey>>, Option<UniquePolicy>),
 }
 
 impl KeyMaker {
@@ -31,12 +29,7 @@ impl KeyMaker {
         Ok(Self::Policy(policy))
     }
 
-    pub(super) fn of_kind<J: Job>(defaults: &InsertOptions) -> Result<Self> {
-        let policy = match J::options().unique.or_else(|| defaults.unique.clone()) {
-            None | Some(Unique::No) => None,
-            Some(Unique::Policy(policy)) => Some(policy),
-            Some(Unique::Key(key)) => Some(UniquePolicy::from(key)),
-        };
+    pub(super) fn of_kind<J: Job>(policy: Option<UniquePolicy>) -> Result<Self> {
         // Without a policy the kind may still make keys of its own, which only its jobs show.
         if let Some(policy) = &policy {
             Self::of_policy(policy.clone())?;
@@ -46,10 +39,9 @@ impl KeyMaker {
 
     /// The final states in which a job may claim.
     pub(super) fn final_states(&self) -> StateSet {
-        const FINAL: [JobState; 3] = [JobState::Cancelled, JobState::Completed, JobState::Discarded];
         match self {
-            Self::Policy(policy) => policy.terms.states.intersection(StateSet::of(&FINAL)),
-            Self::Kind(..) => StateSet::of(&FINAL),
+            Self::Policy(policy) => policy.claim_states().intersection(FINAL),
+            Self::Kind(..) => FINAL,
         }
     }
 
@@ -89,8 +81,10 @@ impl KeyMaker {
         if job.unique_key.is_some() && !is_kept && !overwrites {
             return Judgement::Other;
         }
+        // A length ends within the years that RFC 3339 can write.
+        let until = unique_until.and_then(|until| until.format(&Rfc3339).ok());
         let row = json!({
-            "id": job.id, "unique_key": claim.key, "unique_until": unique_until.map(rfc3339),
+            "id": job.id, "unique_key": claim.key, "unique_until": until,
             "unique_states": claim.states.bits(), "until_start": claim.until_start,
             "discard_on_reentry": claim.discard_on_reentry, "seen_key": job.unique_key, "seen_due": job.due,
         });
@@ -102,7 +96,7 @@ impl KeyMaker {
     /// says so only once it is made.
     fn may_claim(&self, state: JobState) -> bool {
         match self {
-            Self::Policy(policy) | Self::Kind(_, Some(policy)) => policy.terms.states.contains(state),
+            Self::Policy(policy) | Self::Kind(_, Some(policy)) => policy.claim_states().contains(state),
             Self::Kind(_, None) => false,
         }
     }
@@ -117,42 +111,31 @@ impl KeyMaker {
         instead: OffsetDateTime,
     ) -> Result<Claim> {
         let claim = self.claim(kind, job, due)?;
-        let Some(carried) = job.unique_key.as_ref().filter(|key| **key != claim.key && self.needs_clock()) else {
-            return Ok(claim);
-        };
+        let Some(carried) = job.unique_key.as_ref().filter(|key| **key != claim.key) else { return Ok(claim) };
         Ok(self.claim(kind, job, instead).ok().filter(|claim| claim.key == *carried).unwrap_or(claim))
-    }
-
-    const fn needs_clock(&self) -> bool {
-        match self {
-            Self::Policy(policy) | Self::Kind(_, Some(policy)) => policy.needs_clock(),
-            Self::Kind(_, None) => false,
-        }
     }
 
     fn claim(&self, kind: &str, job: &SeenRow, due: OffsetDateTime) -> Result<Claim> {
         let policy = match self {
             Self::Policy(policy) => policy,
             Self::Kind(key_of, policy) => match (key_of(job.args.get())?, policy) {
-                (Some(Unique::Key(key)), _) => return key.claim(),
-                (_, Some(policy)) => policy,
-                (_, None) => return Err(no_policy("the kind has neither a policy nor a key of its own")),
+                (Some(key), _) => return key.claim(),
+                (None, Some(policy)) => policy,
+                (None, None) => return Err(no_policy("the kind has neither a policy nor a key of its own")),
             },
         };
-        let args = if policy.needs_args() { read_args(kind, &job.args)? } else { Value::Null };
-        let meta = if policy.needs_meta() { Value::Object(job.meta.clone()) } else { Value::Null };
-        let subject = Subject { kind, queue: &job.queue, args: &args, meta: &meta, window_at: Some(due) };
-        policy.resolve(&subject)?.ok_or_else(|| no_policy("the policy enforces nothing"))
+        let claim = policy.read_job(kind, &job.queue, &job.args, &job.meta, Some(due), |job| policy.resolve(job))?;
+        claim.ok_or_else(|| no_policy("the policy enforces nothing"))
     }
 }
 
-fn key_of<J: Job>(args: &str) -> Result<Option<Unique>> {
+fn key_of<J: Job>(args: &str) -> Result<Option<UniqueKey>> {
     let job: J = serde_json::from_str(args).map_err(|error| Error::InvalidJson {
         what: "args",
         kind: J::KIND.to_owned(),
         problem: error.to_string(),
     })?;
-    Ok(job.unique_key().map(Unique::Key))
+    Ok(job.unique_key())
 }
 
 /// When the job was first due, which decides its window, and the alternative. A retry moves the time: after one, only

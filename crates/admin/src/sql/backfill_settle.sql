@@ -1,5 +1,6 @@
 -- Ends a batch of a backfill: each job of the array $1 is discarded at a re-entry that fails where `discard_on_reentry` says
 -- so, and cancelled where it has a `holder`, the job that claims its key.
+/* planned anew */
 UPDATE /* schema */job AS j
 SET discard_on_reentry = g.discard_on_reentry,
     state = CASE WHEN g.holder IS NULL THEN j.state ELSE 'cancelled' END,
@@ -16,3 +17,4 @@ SET discard_on_reentry = g.discard_on_reentry,
     END
 FROM jsonb_to_recordset($1::jsonb) AS g (id uuid, discard_on_reentry boolean, holder uuid)
 WHERE j.id = g.id
+RETURNING j.id

@@ -3,19 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use serde_json::json;
-use sha2::{Digest, Sha256};
-use sqlx::PgConnection;
+use serde_json::{Value, json};
+use uniqueue::{Client, JobId, Kind, Result, publish_cancelled};
 use uuid::Uuid;
 
-use super::judgement::{Given, Judgement};
-use super::maker::Maker;
-use crate::client::Client;
-use crate::error::Result;
-use crate::store::{self, Settled};
-use crate::words::backfill::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
-use crate::words::event::{Event, Happened};
-use crate::words::ident::{JobId, Kind, QueueName};
+use super::maker::{Given, Judgement, Maker};
+use super::report::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
+use super::rows::{OfJob, PageRow, Settled, give_groups, give_keys, holders};
+use crate::statement::{arguments, ask};
 
 /// The most jobs of all kinds that one statement reads.
 const PAGE: usize = 2_000;
@@ -29,17 +24,16 @@ pub(super) type ProgressListener<'a> = Box<dyn FnMut(BackfillProgress) + Send + 
 /// A backfill that runs.
 pub(super) struct Run<'a> {
     client: &'a Client,
-    connection: &'a mut PgConnection,
     maker: Maker,
     overwrites: bool,
     on_collision: OnCollision,
     batch: usize,
     progress: ScanProgress<'a>,
     report: BackfillReport,
-    /// For a dry run: the job that would claim each key. A key stands here by half of its SHA-256.
-    met: HashMap<u128, JobId>,
+    /// For a dry run: the job that would claim each key.
+    met: HashMap<String, JobId>,
     /// Jobs that open transactions held.
-    contested: Vec<Uuid>,
+    contested: Vec<JobId>,
 }
 
 /// How far a backfill is.
@@ -67,32 +61,31 @@ impl ScanProgress<'_> {
     }
 }
 
-impl Run<'_> {
-    /// Gives the jobs of a kind that exist now what they are to have, each at most `batch` at a time.
+impl<'a> Run<'a> {
+    /// A backfill of the jobs of a kind that exist now, each at most `batch` at a time.
     #[expect(clippy::too_many_arguments, reason = "each is one option of the backfill")]
-    pub(super) async fn of_all(
-        client: &Client,
+    pub(super) fn new(
+        client: &'a Client,
         kind: Kind,
         maker: Maker,
         overwrites: bool,
         on_collision: OnCollision,
         batch: usize,
-        listener: Option<ProgressListener<'_>>,
+        listener: Option<ProgressListener<'a>>,
         dry_run: bool,
-    ) -> Result<BackfillReport> {
+    ) -> Self {
         let report = BackfillReport { kind: kind.to_string(), dry_run, ..BackfillReport::default() };
-        let connection = &mut *client.connection().await?;
-        let Some(last) = store::last_id(connection, client.statements()).await? else { return Ok(report) };
-        let progress = ScanProgress { listener, last, first: None, scanned: 0, part: 0.0 };
+        let progress = ScanProgress { listener, last: JobId::from(Uuid::nil()), first: None, scanned: 0, part: 0.0 };
         let (met, contested) = (HashMap::new(), Vec::new());
-        Run { client, connection, maker, overwrites, on_collision, batch, progress, report, met, contested }
-            .run(last)
-            .await
+        Self { client, maker, overwrites, on_collision, batch, progress, report, met, contested }
     }
 
-    async fn run(mut self, last: JobId) -> Result<BackfillReport> {
+    pub(super) async fn run(mut self) -> Result<BackfillReport> {
+        let last: Vec<OfJob> = ask(self.client, LAST, arguments(Value::Null)).await?;
+        let Some(OfJob { id: last }) = last.into_iter().next() else { return Ok(self.report) };
+        self.progress.last = last;
         let mut after = JobId::from(Uuid::nil());
-        while let Some(reached) = self.page(after, last, None).await? {
+        while let Some(reached) = self.page(after, None).await? {
             after = reached;
         }
         for round in 1..=RETRIES {
@@ -103,7 +96,7 @@ impl Run<'_> {
             tokio::time::sleep(FIRST_PAUSE * round).await;
             // No more than one statement reads: the others would be forgotten.
             for ids in contested.chunks(self.batch.min(PAGE)) {
-                self.page(JobId::from(Uuid::nil()), last, Some(ids)).await?;
+                self.page(JobId::from(Uuid::nil()), Some(ids)).await?;
             }
         }
         self.report.contested = self.contested.len() as u64;
@@ -112,14 +105,16 @@ impl Run<'_> {
 
     /// Gives the jobs of a page what they are to have, or tries some of them again. Returns the id at which the page
     /// ended.
-    async fn page(&mut self, after: JobId, last: JobId, ids: Option<&[Uuid]>) -> Result<Option<JobId>> {
-        let (statements, states) = (self.client.statements(), self.maker.final_states());
+    async fn page(&mut self, after: JobId, ids: Option<&[JobId]>) -> Result<Option<JobId>> {
         let (kind, is_first_time) = (self.report.kind.clone(), ids.is_none());
-        let page =
-            store::backfill_rows(self.connection, statements, &kind, states, ids, after, last, PAGE as i64).await?;
-        let now = store::database_time(self.connection, statements).await?;
+        let asked = json!({
+            "kind": kind, "states": self.maker.final_states(), "ids": ids, "after": after, "last": self.progress.last,
+            "limit": PAGE,
+        });
+        let rows: Vec<PageRow> = ask(self.client, include_str!("../sql/backfill_rows.sql"), arguments(asked)).await?;
+        let (scanned, reached) = rows.first().map_or((0, None), |row| (row.scanned, row.reached));
         let mut batch = Vec::new();
-        for job in page.jobs {
+        for (job, now) in rows.into_iter().filter_map(|row| Some((row.job?, row.now))) {
             let judgement = self.maker.judge(&kind, &job, self.overwrites, now);
             self.report.jobs += u64::from(is_first_time && !matches!(judgement, Judgement::Passed));
             let report = &mut self.report;
@@ -141,12 +136,12 @@ impl Run<'_> {
             self.give(batch).await?;
         }
         if is_first_time {
-            self.progress.scanned += page.scanned;
+            self.progress.scanned += scanned;
         }
-        if let Some(reached) = page.reached {
+        if let Some(reached) = reached {
             self.progress.report(reached, self.report.jobs);
         }
-        Ok(page.reached)
+        Ok(reached)
     }
 
     /// Gives a batch what it is to have, or counts what would become of it.
@@ -163,25 +158,22 @@ impl Run<'_> {
     /// Puts a batch in its groups.
     async fn group(&mut self, batch: Vec<Given>) -> Result<()> {
         let (ids, rows): (Vec<_>, Vec<_>) = batch.into_iter().map(|given| (given.id, given.row)).unzip();
-        let mut transaction = store::begin_batch(self.connection).await?;
-        let grouped = store::backfill_groups(&mut transaction, self.client.statements(), rows).await?;
-        store::commit(transaction).await?;
+        let grouped = give_groups(self.client, rows).await?;
         self.report.grouped += grouped.len() as u64;
-        self.contested.extend(ids.iter().filter(|id| !grouped.contains(id)).map(|id| id.as_uuid()));
+        self.contested.extend(ids.iter().filter(|id| !grouped.contains(id)));
         Ok(())
     }
 
     /// Counts what would become of a batch that gets keys.
     async fn predict(&mut self, batch: Vec<Given>) -> Result<()> {
-        let keys: Vec<_> = batch.iter().map(|given| given.key.as_str()).collect();
-        let holders = store::holders(self.connection, self.client.statements(), &keys).await?;
+        let holders = holders(self.client, batch.iter().map(|given| given.key.clone()).collect()).await?;
         for Given { id, state, key, would_claim, .. } in batch {
             if !would_claim {
                 self.report.unclaimed += 1;
                 continue;
             }
             let holder = holders.get(&key).copied().filter(|holder| *holder != id);
-            let first = *self.met.entry(digest(&key)).or_insert_with(|| holder.unwrap_or(id));
+            let first = *self.met.entry(key.clone()).or_insert_with(|| holder.unwrap_or(id));
             if first == id {
                 self.report.claimed += 1;
             } else {
@@ -192,30 +184,19 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Gives a batch its keys, in a transaction of its own.
+    /// Gives a batch its keys.
     async fn claim(&mut self, batch: Vec<Given>) -> Result<()> {
-        let (statements, on_collision) = (self.client.statements(), self.on_collision);
         let (ids, rows): (Vec<_>, Vec<_>) = batch.into_iter().map(|given| (given.id, given.row)).unzip();
         let discards: HashSet<JobId> =
             ids.iter().zip(&rows).filter(|(_, row)| row["discard_on_reentry"] == true).map(|(id, _)| *id).collect();
-        let mut transaction = store::begin_batch(self.connection).await?;
-        let settled = store::backfill_keys(&mut transaction, statements, rows).await?;
-        let ends: Vec<_> = (settled.iter())
-            .map(|job| (job, discards.contains(&job.id), job.holder.filter(|_| on_collision.cancels(job.state))))
-            .filter(|(_, discards, holder)| *discards || holder.is_some())
-            .map(|(job, discards, holder)| json!({ "id": job.id, "discard_on_reentry": discards, "holder": holder }))
-            .collect();
-        if !ends.is_empty() {
-            store::backfill_settle(&mut transaction, statements, ends).await?;
-        }
-        store::commit(transaction).await?;
+        let settled = give_keys(self.client, rows, discards, self.on_collision).await?;
         let is_settled: HashMap<JobId, &Settled> = settled.iter().map(|job| (job.id, job)).collect();
-        let is_contested = |id: &JobId| match is_settled.get(id) {
+        let is_contested = |id: &&JobId| match is_settled.get(*id) {
             None => true,
             // An open transaction has the key.
             Some(settled) => settled.unique_yielded && !settled.claims && settled.holder.is_none(),
         };
-        self.contested.extend(ids.iter().filter(|id| is_contested(id)).map(|id| id.as_uuid()));
+        self.contested.extend(ids.iter().filter(is_contested));
         for job in settled {
             self.count(job);
         }
@@ -233,17 +214,12 @@ impl Run<'_> {
                 let cancelled = self.on_collision.cancels(state);
                 self.report.collide(Collision { job: id, state, holder, unique_key, cancelled });
                 if cancelled {
-                    let happened = Happened::Cancelled { reason: None };
-                    let (kind, queue) = (Kind::from_stored(&kind), QueueName::from_stored(&queue));
-                    self.client.publish(Event { id, kind, queue, attempt, happened });
+                    publish_cancelled(self.client, id, kind, queue, attempt);
                 }
             }
         }
     }
 }
 
-/// Enough of a key's hash to tell it from all others of a table.
-fn digest(key: &str) -> u128 {
-    let hash = Sha256::digest(key.as_bytes());
-    u128::from_be_bytes(std::array::from_fn(|at| hash[at]))
-}
+/// The last job there is.
+const LAST: &str = "SELECT j.id FROM /* schema */job AS j ORDER BY j.id DESC LIMIT 1";

@@ -4,6 +4,7 @@
 -- A fetch counts the running jobs of a group while it has the queue's row. So a job leaves a group under the same lock, that
 -- of its queue; where another transaction has one of the rows for long, nothing is changed. A job that has no group yet
 -- needs no such lock: when a fetch locks the job's row, it checks once more that the job has none.
+/* planned anew */
 WITH given AS MATERIALIZED (
     SELECT g.id, g.queue, g.group_key, g.group_limit, g.in_order, g.seen_group, g.seen_updates
     FROM jsonb_to_recordset($1::jsonb) AS g (

@@ -2,11 +2,10 @@
 
 use serde::Serialize;
 
-use crate::words::ident::JobId;
-use crate::words::state::JobState;
+use uniqueue::{JobId, JobState};
 
 /// The number of collisions, and of unfit jobs, in a report.
-pub(crate) const EXAMPLES: usize = 100;
+const EXAMPLES: usize = 100;
 
 /// The fate of a job in a backfill of keys whose key another job claims.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
@@ -14,7 +13,7 @@ pub(crate) const EXAMPLES: usize = 100;
 #[serde(rename_all = "snake_case")]
 pub enum OnCollision {
     /// The job gets the key and goes on without the claim, as on re-entry with
-    /// [`OnReentry::GoOn`](crate::OnReentry::GoOn). The default, because every job still runs.
+    /// [`OnReentry::GoOn`](uniqueue::OnReentry::GoOn). The default, because every job still runs.
     #[default]
     GoOn,
     /// A waiting job is cancelled, because `on_conflict: ignore` would not have inserted it. Its errors
@@ -24,7 +23,7 @@ pub enum OnCollision {
 
 impl OnCollision {
     /// Whether a job in this state is cancelled after a collision.
-    pub(crate) fn cancels(self, state: JobState) -> bool {
+    pub(super) fn cancels(self, state: JobState) -> bool {
         self == Self::Cancel && state != JobState::Running && !state.is_final()
     }
 }
@@ -80,7 +79,7 @@ impl BackfillReport {
         left == 0 && self.collided == self.cancelled
     }
 
-    pub(crate) fn collide(&mut self, collision: Collision) {
+    pub(super) fn collide(&mut self, collision: Collision) {
         self.collided += 1;
         self.cancelled += u64::from(collision.cancelled);
         if self.collisions.len() < EXAMPLES {
@@ -88,7 +87,7 @@ impl BackfillReport {
         }
     }
 
-    pub(crate) fn leave_unfit(&mut self, job: UnfitJob) {
+    pub(super) fn leave_unfit(&mut self, job: UnfitJob) {
         self.unfit += 1;
         if self.unfit_jobs.len() < EXAMPLES {
             self.unfit_jobs.push(job);

@@ -1,6 +1,7 @@
--- The jobs that claim keys now. An expired claim holds nothing.
+-- The jobs that claim the keys of the array $1 now. An expired claim holds nothing.
+/* planned anew */
 SELECT h.unique_key, h.id
-FROM unnest($1::text[]) AS g (unique_key)
+FROM jsonb_array_elements_text($1::jsonb) AS g (unique_key)
 CROSS JOIN LATERAL (
     -- A probe for each: a join could be planned to read all claims.
     SELECT j.unique_key, j.id
