@@ -16,15 +16,11 @@ mod verb;
 mod wait;
 
 use clap::{Args, Subcommand};
-use uniqueue_admin::JobVerb;
 
 use self::insert::InsertArguments;
 use self::list::ListArguments;
 use self::show::ShowArguments;
-use self::verb::{
-    CancelArguments, DeleteArguments, DiscardArguments, PriorityArguments, ReleaseArguments, RescheduleArguments,
-    RetryArguments,
-};
+use self::verb::VerbCommand;
 use self::wait::WaitArguments;
 use crate::exit::{Failure, Verdict};
 use crate::interrupt::{nothing_changed, or_interrupted, or_unanswered};
@@ -43,13 +39,8 @@ enum JobCommand {
     Show(ShowArguments),
     Insert(Box<InsertArguments>),
     Wait(WaitArguments),
-    Retry(Box<RetryArguments>),
-    Cancel(Box<CancelArguments>),
-    Discard(Box<DiscardArguments>),
-    Delete(Box<DeleteArguments>),
-    Reschedule(Box<RescheduleArguments>),
-    Release(Box<ReleaseArguments>),
-    Priority(Box<PriorityArguments>),
+    #[command(flatten)]
+    Change(Box<VerbCommand>),
 }
 
 const EXAMPLES: &str = "\
@@ -73,16 +64,6 @@ pub(crate) async fn run(arguments: JobArguments) -> Result<Verdict, Failure> {
             or_interrupted(left, insert::run(*arguments)).await
         }
         JobCommand::Wait(arguments) => or_interrupted(nothing_changed, wait::run(arguments)).await,
-        JobCommand::Retry(arguments) if arguments.graph => change::run_graph(JobVerb::Retry, arguments.change).await,
-        JobCommand::Retry(arguments) => change::run(JobVerb::Retry, arguments.change).await,
-        JobCommand::Cancel(arguments) if arguments.graph => change::run_graph(JobVerb::Cancel, arguments.change).await,
-        JobCommand::Cancel(arguments) => change::run(JobVerb::Cancel, arguments.change).await,
-        JobCommand::Discard(arguments) => change::run(JobVerb::Discard, arguments.change).await,
-        JobCommand::Delete(arguments) => change::run(JobVerb::Delete, arguments.change).await,
-        JobCommand::Reschedule(arguments) => change::reschedule(arguments.at(), arguments.change).await,
-        JobCommand::Release(arguments) => change::run(JobVerb::Release, arguments.change).await,
-        JobCommand::Priority(arguments) => {
-            change::run(JobVerb::Priority(arguments.new_priority), arguments.change).await
-        }
+        JobCommand::Change(verb) => verb.run().await,
     }
 }

@@ -1,10 +1,12 @@
-//! The arguments of each change of jobs.
+//! Each change of jobs, with its arguments.
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use uniqueue_admin::JobVerb;
 
-use super::change::ChangeArguments;
+use super::change::{self, ChangeArguments};
+use crate::exit::{Failure, Verdict};
 use crate::time_argument::{DurationArgument, TimeArgument};
 
 macro_rules! exit_codes {
@@ -28,89 +30,125 @@ Exit codes:
     };
 }
 
-/// Make failed jobs available at once.
-///
-/// A filter selects retryable and discarded jobs. With --state it can also select scheduled, completed and cancelled jobs.
-/// Each job gets at least one more attempt. A job whose unique key another job holds now goes on without its claim, or is
-/// discarded if its policy says so. A job whose parents have not all ended as it asks is pending. So are the jobs that were
-/// cancelled because of it.
-#[derive(Debug, Args)]
-#[command(after_help = exit_codes!("\
+#[derive(Debug, Subcommand)]
+pub(super) enum VerbCommand {
+    /// Make failed jobs available at once.
+    ///
+    /// A filter selects retryable and discarded jobs. With --state it can also select scheduled, completed and cancelled jobs.
+    /// Each job gets at least one more attempt. A job whose unique key another job holds now goes on without its claim, or is
+    /// discarded if its policy says so. A job whose parents have not all ended as it asks is pending. So are the jobs that were
+    /// cancelled because of it.
+    #[command(after_help = exit_codes!("\
 Examples:
   uniqueue job retry 019abc12-3456-7def-8a12-3456789abcde
   uniqueue job retry --graph --dry-run 019abc12-3456-7def-8a12-3456789abcde
   uniqueue job retry --kind email.send --dry-run
   uniqueue job retry --state discarded --finalized-after 2h --yes"))]
-pub(super) struct RetryArguments {
-    /// Resume the graphs of the given jobs: retry the discarded and cancelled jobs among these, those that run after them, and
-    /// those that these run after. Completed jobs stay. Counts them and asks first
-    #[arg(long, requires = "ids")]
-    pub(super) graph: bool,
+    Retry {
+        /// Resume the graphs of the given jobs: retry the discarded and cancelled jobs among these, those that run after them, and
+        /// those that these run after. Completed jobs stay. Counts them and asks first
+        #[arg(long, requires = "ids")]
+        graph: bool,
 
-    #[command(flatten)]
-    pub(super) change: ChangeArguments,
-}
+        #[command(flatten)]
+        change: ChangeArguments,
+    },
 
-/// Cancel jobs that are not final.
-///
-/// A running job is cancelled at once: its worker is notified, and the worker's result is dropped. With --graph all jobs
-/// that run after the given ones are cancelled too, whatever their conditions, in one transaction.
-#[derive(Debug, Args)]
-#[command(after_help = exit_codes!("\
+    /// Cancel jobs that are not final.
+    ///
+    /// A running job is cancelled at once: its worker is notified, and the worker's result is dropped. With --graph all jobs
+    /// that run after the given ones are cancelled too, whatever their conditions, in one transaction.
+    #[command(after_help = exit_codes!("\
 Examples:
   uniqueue job cancel 019abc12-3456-7def-8a12-3456789abcde
   uniqueue job cancel --graph 019abc12-3456-7def-8a12-3456789abcde
   uniqueue job cancel --queue imports --state available,scheduled --dry-run
   uniqueue job cancel --kind report.build --args '{\"tenant\": 7}' --yes"))]
-pub(super) struct CancelArguments {
-    /// Also cancel the jobs that run after the given ones, directly or through other jobs. Counts them and asks first
-    #[arg(long, requires = "ids")]
-    pub(super) graph: bool,
+    Cancel {
+        /// Also cancel the jobs that run after the given ones, directly or through other jobs. Counts them and asks first
+        #[arg(long, requires = "ids")]
+        graph: bool,
 
-    #[command(flatten)]
-    pub(super) change: ChangeArguments,
-}
+        #[command(flatten)]
+        change: ChangeArguments,
+    },
 
-/// Discard jobs that are not final, as jobs that failed for good.
-///
-/// Each gets an error with the code by_operator. A running job is discarded at once, and its worker's result is dropped.
-#[derive(Debug, Args)]
-#[command(after_help = exit_codes!("\
+    /// Discard jobs that are not final, as jobs that failed for good.
+    ///
+    /// Each gets an error with the code by_operator. A running job is discarded at once, and its worker's result is dropped.
+    #[command(after_help = exit_codes!("\
 Examples:
   uniqueue job discard 019abc12-3456-7def-8a12-3456789abcde
   uniqueue job discard --kind report.build --state retryable --dry-run"))]
-pub(super) struct DiscardArguments {
-    #[command(flatten)]
-    pub(super) change: ChangeArguments,
-}
+    Discard(ChangeArguments),
 
-/// Delete jobs that are not running.
-///
-/// Their unique keys are free again. A filter selects jobs in every state but running, unless --state is given.
-#[derive(Debug, Args)]
-#[command(after_help = exit_codes!("\
+    /// Delete jobs that are not running.
+    ///
+    /// Their unique keys are free again. A filter selects jobs in every state but running, unless --state is given.
+    #[command(after_help = exit_codes!("\
 Examples:
   uniqueue job delete 019abc12-3456-7def-8a12-3456789abcde
   uniqueue job delete --state completed --finalized-before 7d --dry-run
   uniqueue job delete --queue experiments --yes"))]
-pub(super) struct DeleteArguments {
-    #[command(flatten)]
-    pub(super) change: ChangeArguments,
-}
+    Delete(ChangeArguments),
 
-/// Give waiting jobs another time.
-///
-/// It changes pending, scheduled, available and retryable jobs. A time in the past makes them available at once, but pending
-/// jobs stay pending.
-#[derive(Debug, Args)]
-#[command(after_help = exit_codes!("\
+    /// Give waiting jobs another time.
+    ///
+    /// It changes pending, scheduled, available and retryable jobs. A time in the past makes them available at once, but pending
+    /// jobs stay pending.
+    #[command(after_help = exit_codes!("\
 Examples:
   uniqueue job reschedule 019abc12-3456-7def-8a12-3456789abcde --at 2026-11-22T06:00:00Z
   uniqueue job reschedule --queue emails --in 30m --dry-run
   uniqueue job reschedule --state retryable --kind email.send --at now --yes"))]
+    Reschedule(RescheduleArguments),
+
+    /// Release pending jobs.
+    ///
+    /// A released job becomes available, or scheduled if its time has not come.
+    #[command(after_help = exit_codes!("\
+Examples:
+  uniqueue job release 019abc12-3456-7def-8a12-3456789abcde
+  uniqueue job release --queue imports --yes"))]
+    Release(ChangeArguments),
+
+    /// Give waiting jobs another priority.
+    ///
+    /// It changes pending, scheduled, available and retryable jobs. Higher priorities run first. An insert's default is 0.
+    #[command(after_help = exit_codes!("\
+Examples:
+  uniqueue job priority 10 019abc12-3456-7def-8a12-3456789abcde
+  uniqueue job priority -5 --queue imports --older-than 1d --yes"))]
+    Priority {
+        /// The new priority, -32768 to 32767
+        #[arg(value_name = "PRIORITY", allow_negative_numbers = true)]
+        new_priority: i16,
+
+        #[command(flatten)]
+        change: ChangeArguments,
+    },
+}
+
+impl VerbCommand {
+    pub(super) async fn run(self) -> Result<Verdict, Failure> {
+        match self {
+            Self::Retry { graph: true, change } => change::run_graph(JobVerb::Retry, change).await,
+            Self::Retry { graph: false, change } => change::run(JobVerb::Retry, change).await,
+            Self::Cancel { graph: true, change } => change::run_graph(JobVerb::Cancel, change).await,
+            Self::Cancel { graph: false, change } => change::run(JobVerb::Cancel, change).await,
+            Self::Discard(change) => change::run(JobVerb::Discard, change).await,
+            Self::Delete(change) => change::run(JobVerb::Delete, change).await,
+            Self::Reschedule(arguments) => change::reschedule(arguments.at(), arguments.change).await,
+            Self::Release(change) => change::run(JobVerb::Release, change).await,
+            Self::Priority { new_priority, change } => change::run(JobVerb::Priority(new_priority), change).await,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
 pub(super) struct RescheduleArguments {
     #[command(flatten)]
-    pub(super) change: ChangeArguments,
+    change: ChangeArguments,
 
     /// The time: RFC 3339, a date, now, or relative to now (+2h)
     #[arg(
@@ -129,38 +167,8 @@ pub(super) struct RescheduleArguments {
 
 impl RescheduleArguments {
     /// The new time. clap requires one of the two options.
-    pub(super) fn at(&self) -> TimeArgument {
+    fn at(&self) -> TimeArgument {
         let delay = self.r#in.map_or(Duration::ZERO, |DurationArgument(delay)| delay);
         self.at.unwrap_or(TimeArgument::In(delay))
     }
-}
-
-/// Release pending jobs.
-///
-/// A released job becomes available, or scheduled if its time has not come.
-#[derive(Debug, Args)]
-#[command(after_help = exit_codes!("\
-Examples:
-  uniqueue job release 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job release --queue imports --yes"))]
-pub(super) struct ReleaseArguments {
-    #[command(flatten)]
-    pub(super) change: ChangeArguments,
-}
-
-/// Give waiting jobs another priority.
-///
-/// It changes pending, scheduled, available and retryable jobs. Higher priorities run first. An insert's default is 0.
-#[derive(Debug, Args)]
-#[command(after_help = exit_codes!("\
-Examples:
-  uniqueue job priority 10 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job priority -5 --queue imports --older-than 1d --yes"))]
-pub(super) struct PriorityArguments {
-    /// The new priority, -32768 to 32767
-    #[arg(value_name = "PRIORITY", allow_negative_numbers = true)]
-    pub(super) new_priority: i16,
-
-    #[command(flatten)]
-    pub(super) change: ChangeArguments,
 }
