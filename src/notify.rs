@@ -32,7 +32,7 @@ pub(crate) use self::notification::Notification;
 
 use self::hub::{Hearing, RECONNECT_WAIT};
 use self::notification::{Channels, listener};
-use crate::client::own_connections::OwnConnections;
+use crate::client::connections::own_connections::OwnConnections;
 use crate::error::Result;
 use crate::store;
 use crate::words::ident::SchemaName;

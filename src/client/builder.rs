@@ -6,13 +6,15 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
+use super::Client;
+use super::Inner;
+use super::connections::ping;
+use super::connections::place_guard::PlaceGuard;
+use super::connections::time_limit;
 use super::events::{Bus, EVENT_BUFFER};
 use super::history::{HistoryCounter, INTERVAL};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
-use super::place_guard::PlaceGuard;
 use super::wait::Waiters;
-use super::{Client, Inner};
-use super::{ping, time_limit};
 use crate::error::{Error, Result};
 use crate::metrics;
 use crate::store::{self, PlaceIdentity, Statements};

@@ -8,8 +8,10 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use super::look_up::Source;
-use super::{Client, actor, time_limit};
+use super::Client;
+use super::actor;
+use super::connections::look_up::Source;
+use super::connections::time_limit;
 use crate::error::{AnswerFuture, Result};
 use crate::store::{self, LogEntry};
 

@@ -1,6 +1,7 @@
 //! Listing and counting jobs.
 
-use super::{Call, Client};
+use super::Call;
+use super::Client;
 use crate::store;
 use crate::words::count::JobCount;
 use crate::words::filter::JobFilter;

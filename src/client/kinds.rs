@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Call, Client};
+use super::Call;
+use super::Client;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::store;

@@ -4,7 +4,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::{Client, time_limit};
+use super::Client;
+use super::connections::time_limit;
 use crate::error::{AnswerFuture, Result};
 use crate::store;
 

@@ -4,31 +4,23 @@ mod actor;
 mod builder;
 mod call;
 mod change;
-mod connection;
+pub(crate) mod connections;
 mod events;
 mod explain;
 pub(crate) mod history;
 mod insert;
 mod jobs;
 mod kinds;
-mod look_up;
 #[cfg(feature = "migrate")]
 mod migration;
-pub(crate) mod own_connections;
 #[cfg(feature = "periodic")]
 mod periodic;
-pub(crate) mod ping;
 mod place;
-mod place_guard;
-pub(crate) mod pooled_connection;
 mod queues;
 mod relatives;
 mod remote;
-mod schema_check;
 mod subscribe;
 mod testing_clock;
-pub(crate) mod time_limit;
-mod url;
 mod wait;
 
 use std::sync::{Arc, Once};
@@ -50,10 +42,10 @@ pub use self::remote::{FetchJobs, Remote};
 pub use self::subscribe::publish_cancelled;
 pub use self::wait::Wait;
 
+use self::connections::place_guard::PlaceGuard;
+use self::connections::pooled_connection::PooledConnection;
 use self::history::HistoryCounter;
 use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
-use self::place_guard::PlaceGuard;
-use self::pooled_connection::PooledConnection;
 use self::wait::Waiters;
 use crate::error::{AnswerFuture, Result};
 use crate::store::{self, Pooling, Statements};
@@ -267,8 +259,8 @@ impl Client {
     async fn acquire(&self) -> Result<PooledConnection> {
         loop {
             let mut connection = match &self.inner.place {
-                Some(_) => pooled_connection::acquire_of_place(&self.inner.pool).await?,
-                None => pooled_connection::acquire(&self.inner.pool, self.inner.is_own_pool).await?,
+                Some(_) => connections::pooled_connection::acquire_of_place(&self.inner.pool).await?,
+                None => connections::pooled_connection::acquire(&self.inner.pool, self.inner.is_own_pool).await?,
             };
             // The client's own pool checks connections itself.
             if self.inner.is_own_pool {
@@ -278,7 +270,12 @@ impl Client {
                 }
                 return Ok(PooledConnection::new(connection, true));
             }
-            match tokio::time::timeout(time_limit::CHECK_TIMEOUT, store::has_open_transaction(&mut connection)).await {
+            match tokio::time::timeout(
+                connections::time_limit::CHECK_TIMEOUT,
+                store::has_open_transaction(&mut connection),
+            )
+            .await
+            {
                 Ok(Ok(false)) => return Ok(PooledConnection::new(connection, false)),
                 Ok(Ok(true)) => tracing::warn!("closed a connection with a transaction that was left open"),
                 Ok(Err(error)) => {

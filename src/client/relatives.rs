@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{Call, Client};
+use super::Call;
+use super::Client;
 use crate::store;
 use crate::words::after::JobParent;
 use crate::words::ident::JobId;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 
-use super::{Call, Client};
+use super::Call;
+use super::Client;
 use crate::error::{AnswerFuture, Result};
 use crate::store::{self, RemoteFetch};
 use crate::words::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};

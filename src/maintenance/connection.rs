@@ -7,8 +7,8 @@ use std::time::Duration;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
 
-use crate::client::own_connections::OwnConnections;
-use crate::client::{ping, time_limit};
+use crate::client::connections::own_connections::OwnConnections;
+use crate::client::connections::{ping, time_limit};
 use crate::error::Result;
 use crate::store;
 

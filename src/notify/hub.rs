@@ -16,8 +16,8 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::notification::{Channels, Notification, listener};
-use crate::client::own_connections::OwnConnections;
-use crate::client::time_limit;
+use crate::client::connections::own_connections::OwnConnections;
+use crate::client::connections::time_limit;
 use crate::error::Result;
 use crate::words::ident::SchemaName;
 

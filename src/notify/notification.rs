@@ -3,7 +3,7 @@
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Acquire, PgPool};
 
-use crate::client::own_connections::OwnConnections;
+use crate::client::connections::own_connections::OwnConnections;
 use crate::error::Result;
 use crate::store;
 use crate::words::ident::SchemaName;

@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::assignment::assigned;
 use super::{PlaceAddress, Places};
-use crate::client::{Call, Client, time_limit};
+use crate::client::connections::time_limit;
+use crate::client::{Call, Client};
 use crate::store;
 
 /// How often a process looks which other processes live.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::counter::{Batch, Gathered, HistoryCounter, until_interval_ends};
-use crate::client::{Client, Inner, time_limit};
+use crate::client::connections::time_limit;
+use crate::client::{Client, Inner};
 use crate::error::{AnswerFuture, Result};
 use crate::store;
 use crate::words::event::{Event, Happened};

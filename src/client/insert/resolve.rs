@@ -9,7 +9,7 @@ use time::{OffsetDateTime, UtcOffset};
 
 use super::Client;
 use super::payload::{check_args, check_meta};
-use crate::client::place_guard::PlaceGuard;
+use crate::client::connections::place_guard::PlaceGuard;
 use crate::client::testing_clock::TimePassed;
 use crate::error::{Error, Result};
 use crate::json::read_args;

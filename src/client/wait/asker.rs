@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::client::{Client, Events, time_limit};
+use crate::client::connections::time_limit;
+use crate::client::{Client, Events};
 use crate::error::Result;
 use crate::store;
 use crate::words::event::{Event, Happened};

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::failing_queues::FailingQueues;
 use super::fetch::{FetchResult, Wanted, free_slots};
 use super::job_limit::JobLimit;
-use crate::client::time_limit;
+use crate::client::connections::time_limit;
 use crate::error::{Error, Result};
 use crate::runner::shared::Shared;
 use crate::store::{self, FailedFetch};

@@ -7,7 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::cursor::Cursor;
-use crate::client::time_limit;
+use crate::client::connections::time_limit;
 use crate::error::{Error, Result};
 use crate::runner::life::lease::RunnerLease;
 use crate::runner::recording::result::Ended;

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::health::RunnerHealth;
 use super::shutdown_signal::further_signal;
-use crate::client::time_limit;
+use crate::client::connections::time_limit;
 use crate::error::{Error, Result};
 use crate::period::format_duration;
 use crate::runner::shared::Shared;

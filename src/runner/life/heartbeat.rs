@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::lease::RunnerLease;
-use crate::client::time_limit;
+use crate::client::connections::time_limit;
 use crate::error::Result;
 use crate::notify::{Notification, RunnerSession};
 use crate::runner::shared::Shared;

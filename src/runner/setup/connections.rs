@@ -29,8 +29,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::own_connections::OwnConnections;
-use crate::client::{ping, time_limit};
+use crate::client::connections::own_connections::OwnConnections;
+use crate::client::connections::{ping, time_limit};
 use crate::error::{Error, Result};
 use crate::store::{self, Pooling, Statements};
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::future::IntoFuture;
 
 use super::builder::Runner;
-use crate::client::{Client, time_limit};
+use crate::client::Client;
+use crate::client::connections::time_limit;
 use crate::error::{Error, Result};
 use crate::runner::maintenance::MaintenanceSettings;
 use crate::words::periodic::PeriodicJob;

@@ -6,7 +6,8 @@ use std::fs;
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use crate::client::{Client, time_limit};
+use crate::client::Client;
+use crate::client::connections::time_limit;
 use crate::words::retry::RetryPolicy;
 use crate::worker::Registry;
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::shared::{error_for_each, send_shared};
 use super::state::{Reply, SharedInsert};
 use crate::client::Client;
+use crate::client::connections::pooled_connection::PooledConnection;
 use crate::client::insert::batch::needs_order;
-use crate::client::pooled_connection::PooledConnection;
 
 /// The most inserts in one statement.
 const MAX_BATCH: usize = 500;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::state::{Reply, SharedInsert};
 use crate::client::Client;
+use crate::client::connections::pooled_connection::PooledConnection;
 use crate::client::insert::batch::FoldedBatch;
 use crate::client::insert::send::{answered, send, send_each};
-use crate::client::pooled_connection::PooledConnection;
 use crate::error::{Error, Result};
 use crate::words::job::Inserted;
 

@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 
 use sqlx::PgConnection;
 
-use super::Client;
 use super::pooled_connection::PooledConnection;
+use crate::client::Client;
 use crate::error::{AnswerFuture, Error};
 
 pub(crate) enum RequestConnection<'a> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 
-use super::Client;
 use super::place_guard::PlaceGuard;
+use crate::client::Client;
 use crate::error::Result;
 
 /// The address of the connections. With a place's client, each new connection is asked which place it is in. So a runner that is

@@ -1,6 +1,7 @@
 //! Whether this library can work with the schema.
 
-use super::{Client, time_limit};
+use super::time_limit;
+use crate::client::Client;
 use crate::error::{AnswerFuture, Error, Result};
 use crate::store::{self, SchemaVersion};
 
@@ -25,7 +26,7 @@ impl Client {
 
     /// Passes an answer on. Where the server does not know what a statement named, the schema may say where the queue has
     /// moved. A transaction of the caller's may have the only connection of the pool, so its error is passed on as it is.
-    pub(super) async fn or_moved<T>(&self, is_callers: bool, answer: Result<T>) -> Result<T> {
+    pub(in crate::client) async fn or_moved<T>(&self, is_callers: bool, answer: Result<T>) -> Result<T> {
         match answer {
             Err(error) if !is_callers && error.is_of_session() && !error.is_of_server() => {
                 match self.check_schema().await {

@@ -31,12 +31,12 @@ pub(crate) struct PlaceGuard {
 }
 
 impl PlaceGuard {
-    pub(super) const fn new(identity: PlaceIdentity, statement: SqlStr, opening: Duration) -> Self {
+    pub(in crate::client) const fn new(identity: PlaceIdentity, statement: SqlStr, opening: Duration) -> Self {
         Self { identity, statement, opening, elsewhere_at: Mutex::new(None) }
     }
 
     /// Asks a connection where it is. `None`: in the place. Else the error of a connection that is elsewhere.
-    pub(super) async fn look(&self, connection: &mut PgConnection) -> sqlx::Result<Option<Error>> {
+    pub(in crate::client) async fn look(&self, connection: &mut PgConnection) -> sqlx::Result<Option<Error>> {
         let elsewhere = match store::place_identity(connection, &self.statement).await {
             Ok(found) => match self.identity.check(found) {
                 Ok(()) => return Ok(None),
@@ -58,12 +58,16 @@ impl PlaceGuard {
     }
 
     /// The place that the schema has to be.
-    pub(super) const fn name(&self) -> &PlaceName {
+    pub(in crate::client) const fn name(&self) -> &PlaceName {
         &self.identity.name
     }
 
     /// Whether an idle connection of this age of the pool may be used.
-    pub(super) async fn is_usable(&self, connection: &mut PgConnection, age: Duration) -> sqlx::Result<bool> {
+    pub(in crate::client) async fn is_usable(
+        &self,
+        connection: &mut PgConnection,
+        age: Duration,
+    ) -> sqlx::Result<bool> {
         Ok(!self.is_suspected(age) || self.look(connection).await?.is_none())
     }
 
@@ -75,7 +79,7 @@ impl PlaceGuard {
 
     /// Whether a connection that the pool handed out is there. A new one was asked when it was opened, and an idle one if
     /// it is suspected.
-    pub(super) async fn check(&self, connection: &mut PgConnection) -> Result<()> {
+    pub(in crate::client) async fn check(&self, connection: &mut PgConnection) -> Result<()> {
         if !self.is_suspected(Duration::ZERO) {
             return Ok(());
         }
@@ -84,7 +88,7 @@ impl PlaceGuard {
     }
 
     /// Whether a connection of the caller's is there.
-    pub(super) async fn check_callers(&self, connection: &mut PgConnection) -> Result<()> {
+    pub(in crate::client) async fn check_callers(&self, connection: &mut PgConnection) -> Result<()> {
         let wrong = |found| Error::WrongPlace { kind: None, wanted: self.name().clone(), found };
         match store::place_identity(connection, &self.statement).await {
             Ok(Some(found)) if found.name == *self.name() => self.identity.check(Some(found)),
@@ -95,7 +99,7 @@ impl PlaceGuard {
     }
 
     /// Refuses a job of a kind that belongs to the place of this value, if that is another place.
-    pub(super) fn check_job(&self, kind: &str, value: &str) -> Result<()> {
+    pub(in crate::client) fn check_job(&self, kind: &str, value: &str) -> Result<()> {
         match self.identity.place_of(value) {
             Some(wanted) if wanted != self.name().as_str() => {
                 let (wanted, found) = (PlaceName::from_stored(wanted), Some(self.name().to_string()));

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use sqlx::postgres::PgConnectOptions;
 
-use super::Client;
+use crate::client::Client;
 use crate::error::{Error, Result};
 
 impl Client {

@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use super::Client;
 use super::connection::RequestConnection;
+use crate::client::Client;
 use crate::error::{AnswerFuture, Error};
 use crate::store;
 
 /// Where a look-up is sent, and how long each of its statements may take.
 #[derive(Debug, Default)]
-pub(super) struct Source<'a> {
+pub(in crate::client) struct Source<'a> {
     /// The caller's connection. `None`: the client's pool.
-    pub(super) connection: Option<&'a mut PgConnection>,
+    pub(in crate::client) connection: Option<&'a mut PgConnection>,
     /// `None`: the connection's own `statement_timeout`.
-    pub(super) timeout: Option<Duration>,
+    pub(in crate::client) timeout: Option<Duration>,
 }
 
 impl<'a> Source<'a> {
     /// Takes a connection, and sets the time limit on it.
-    pub(super) fn open<'c>(self, client: &'c Client) -> AnswerFuture<'c, LookUp<'a>>
+    pub(in crate::client) fn open<'c>(self, client: &'c Client) -> AnswerFuture<'c, LookUp<'a>>
     where
         'a: 'c,
     {
@@ -49,7 +49,7 @@ impl<'a> Source<'a> {
 }
 
 /// The connection of a look-up, until [`LookUp::end`].
-pub(super) enum LookUp<'a> {
+pub(in crate::client) enum LookUp<'a> {
     Unlimited(RequestConnection<'a>),
     Transaction(Transaction<'static, Postgres>),
     /// With the caller's own `statement_timeout`.
@@ -61,7 +61,7 @@ pub(super) enum LookUp<'a> {
 
 impl<'a> LookUp<'a> {
     /// Removes the time limit and gives the connection back. `error`: the error of the look-up, which may close the connection.
-    pub(super) fn end<'c>(self, client: &'c Client, error: Option<&'c Error>) -> AnswerFuture<'c, ()>
+    pub(in crate::client) fn end<'c>(self, client: &'c Client, error: Option<&'c Error>) -> AnswerFuture<'c, ()>
     where
         'a: 'c,
     {

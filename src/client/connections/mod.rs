@@ -1,0 +1,11 @@
+//! The connections of a client: its pool's, a caller's own and those beside the pool, each with its limits and checks.
+
+pub(super) mod connection;
+pub(super) mod look_up;
+pub(crate) mod own_connections;
+pub(crate) mod ping;
+pub(super) mod place_guard;
+pub(crate) mod pooled_connection;
+pub(super) mod schema_check;
+pub(crate) mod time_limit;
+pub(super) mod url;
