@@ -8,7 +8,7 @@
 use serde_json::json;
 use uniqueue::{Error, JobState, Result, UniquePolicy};
 
-use super::maker::{Given, Judgement};
+use super::judgement::{Given, Judgement};
 use super::rows::SeenRow;
 
 /// The source of the groups.

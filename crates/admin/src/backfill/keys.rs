@@ -6,7 +6,7 @@ use time::format_description::well_known::Rfc3339;
 use uniqueue::period::Length;
 use uniqueue::{Claim, Error, Job, JobState, Result, StateSet, UniqueKey, UniquePolicy};
 
-use super::maker::{Given, Judgement};
+use super::judgement::{Given, Judgement};
 use super::rows::SeenRow;
 
 /// The final states.

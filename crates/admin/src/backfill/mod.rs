@@ -11,6 +11,7 @@
 //! - Two at once share the work: a row that changed since it was read is read again.
 
 mod groups;
+mod judgement;
 mod keys;
 mod maker;
 mod report;

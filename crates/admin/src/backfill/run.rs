@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use uniqueue::{Client, JobId, Kind, Result, publish_cancelled};
 use uuid::Uuid;
 
-use super::maker::{Given, Judgement, Maker};
+use super::judgement::{Given, Judgement};
+use super::maker::Maker;
 use super::report::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 use super::rows::{OfJob, PageRow, Settled, give_groups, give_keys, holders};
 use crate::statement::{arguments, ask};
