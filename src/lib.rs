@@ -50,7 +50,7 @@ pub use self::store::LATEST_VERSION as SCHEMA_VERSION;
 /// Uniqueness.
 pub use self::unique::{
     Claim, Duplicate, InsertOutcome, MAX_KEY_BYTES, OnConflict, OnReentry, Problem, RefusedRetry, StateSet, Subject,
-    UniqueKey, UniquePolicy, UniqueScope, Until, Update, UpdateArgs,
+    Terms, UniqueKey, UniquePolicy, UniqueScope, Until, Update, UpdateArgs,
 };
 pub use self::wake_ups::{WakeUp, WakeUps};
 /// Jobs that run after others.

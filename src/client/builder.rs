@@ -13,13 +13,16 @@ use super::connections::place_guard::PlaceGuard;
 use super::connections::time_limit;
 use super::events::{Bus, EVENT_BUFFER};
 use super::history::{HistoryCounter, INTERVAL};
-use super::insert::{Coalescer, InsertLayers, InsertMiddleware, MAX_ARGS_BYTES};
+use super::insert::{Coalescer, InsertLayers, InsertMiddleware};
 use super::wait::Waiters;
 use crate::error::{Error, Result};
 use crate::metrics;
 use crate::store::{self, PlaceIdentity, Statements};
 use crate::words::ident::SchemaName;
 use crate::words::opts::InsertOptions;
+
+/// The most bytes of a job's args as JSON text, unless the client has another limit.
+const MAX_ARGS_BYTES: usize = 1 << 20;
 
 /// Makes a [`Client`].
 #[derive(Clone, Debug, Default)]

@@ -75,7 +75,7 @@ async fn explain(client: &Client, connection: &mut PgConnection, job: NewJob) ->
     let (row, canonical) = prepare_one(client, connection, job).await?;
     let Explained { outcome, replaced, holder, new_args, new_scheduled_at } =
         store::explain_unique(connection, client.statements(), &row).await?;
-    let would_claim_in = row.claim.as_ref().map(|claim| claim.states).unwrap_or_default();
+    let would_claim_in = row.claim.as_ref().map(|claim| claim.terms.states).unwrap_or_default();
     let unique_key = row.claim.map(|claim| claim.key);
     Ok(Explanation { canonical, unique_key, would_claim_in, outcome, replaced, holder, new_args, new_scheduled_at })
 }

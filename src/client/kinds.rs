@@ -12,7 +12,7 @@ use crate::words::group::GroupBy;
 use crate::words::ident::Kind;
 use crate::words::job::{Job, NewJob};
 use crate::words::kind::{KindDefinition, KindRow};
-use crate::words::opts::{InsertOptions, Unique};
+use crate::words::opts::InsertOptions;
 
 /// The registered kinds of a schema. Made by [`Client::kinds`].
 #[derive(Clone, Copy, Debug)]
@@ -84,17 +84,12 @@ impl Client {
 /// order.
 pub fn policies_of_kind<J: Job>(client: &Client) -> (Option<UniquePolicy>, Option<UniquePolicy>, Option<u16>, bool) {
     let InsertOptions { unique, group, group_limit, in_order, .. } = J::options().or(client.defaults());
-    let unique = match unique {
-        Some(Unique::Policy(policy)) => Some(policy),
-        Some(Unique::Key(key)) => Some(key.into()),
-        Some(Unique::No) | None => None,
-    };
     let group = match group {
         Some(GroupBy::Policy(policy)) => Some(*policy),
         Some(GroupBy::Key(key)) => Some(UniquePolicy::new().key(key)),
         Some(GroupBy::Nothing) | None => None,
     };
-    (unique, group, group_limit, in_order.unwrap_or_default())
+    (unique.filter(UniquePolicy::is_enforced), group, group_limit, in_order.unwrap_or_default())
 }
 
 impl<'a> Kinds<'a> {

@@ -9,6 +9,7 @@ use super::insert::{needs_clock, prepare_one};
 use crate::error::{Error, Result};
 use crate::schedule::Schedule;
 use crate::store::{self, Definition, OfKind};
+use crate::unique::UniquePolicy;
 use crate::words::ident::PeriodicName;
 use crate::words::opts::{Expiry, Start};
 use crate::words::periodic::PeriodicJob;
@@ -60,7 +61,7 @@ async fn define(
     Schedule::read(&schedule, &time_zone)?;
     let refuse = |problem| Err(Error::InvalidOption { option: "periodic job", problem, given: name.to_string() });
     let options = job.options.clone().or(client.defaults());
-    let is_delayed = options.unique.as_ref().is_some_and(|unique| unique.delay().is_some());
+    let is_delayed = options.unique.as_ref().is_some_and(|policy| policy.delay().is_some());
     if is_delayed || options.start.is_some_and(|start| start != Start::Now) {
         return refuse("the schedule says when it runs, so it must not have a start of its own");
     }
@@ -85,7 +86,7 @@ async fn define(
     let (row, _) = prepare_one(client, &mut *connection, job).await?;
     // The key is in it, since the job is the same at every slot.
     let unique_policy = match &row.claim {
-        Some(claim) => Some(claim.document()?),
+        Some(claim) => Some(UniquePolicy::from(claim.clone()).to_ojs()?),
         None if !is_any || options.unique.is_some() => Some(Value::Null),
         None => None,
     };

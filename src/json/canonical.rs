@@ -243,7 +243,12 @@ fn members_are_sorted<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
 }
 
 fn deeper(depth: usize) -> Result<usize, Flaw> {
-    if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(Flaw::new("values nest too deeply", "more than 127 levels")) }
+    if depth < MAX_DEPTH { Ok(depth + 1) } else { Err(too_deep()) }
+}
+
+/// The flaw of a value in more arrays and objects than [`MAX_DEPTH`].
+pub(super) fn too_deep() -> Flaw {
+    Flaw::new("values nest too deeply", "more than 127 levels")
 }
 
 #[cfg(test)]

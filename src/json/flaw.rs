@@ -1,5 +1,7 @@
 //! The problem of a value, before it is known which field the value is of.
 
+use std::fmt;
+
 use crate::error::Error;
 
 /// A value that cannot be a key or make one. Unlike [`Error`] it can be cloned, so that a builder
@@ -23,6 +25,12 @@ impl Flaw {
 
     /// The flaw of a job's `args` or `meta`.
     pub(crate) fn in_json(self, what: &'static str, kind: &str) -> Error {
-        Error::InvalidJson { what, kind: kind.to_owned(), problem: format!("{}: {:?}", self.problem, self.given) }
+        Error::InvalidJson { what, kind: kind.to_owned(), problem: self.to_string() }
+    }
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?}", self.problem, self.given)
     }
 }

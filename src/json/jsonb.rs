@@ -5,15 +5,20 @@ use std::borrow::Cow;
 use std::io;
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::ser::{Formatter, Serializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
-use super::canonical::MAX_DEPTH;
+use super::canonical::{MAX_DEPTH, too_deep};
 use super::flaw::Flaw;
-use super::number;
+use super::number::{self, is_beyond_numeric};
 use super::tokens::{Token, tokens};
-use crate::error::Result;
+use crate::error::{Error, Result};
+
+const NUL_PROBLEM: &str = "PostgreSQL cannot store the character NUL: \\u0000";
+
+/// From this length on each number is looked at: PostgreSQL's `numeric` has as many digits after its point.
+const LONG_TEXT: usize = 16_384;
 
 /// Reads JSON text with the numbers that `jsonb` would store.
 ///
@@ -30,26 +35,33 @@ pub fn parse_json(text: &str) -> Result<Value> {
     read_whole(text).map_err(Flaw::in_key)
 }
 
-/// Reads args that a key is made from.
-pub(crate) fn read_args(kind: &str, args: &RawValue) -> Result<Value> {
-    read(args.get()).map_err(|flaw| flaw.in_json("args", kind))
-}
-
-/// Checks that `jsonb` can hold a value, and that it can be read back: no NUL in any string or
-/// name, no more than 127 levels.
+/// Checks that `jsonb` can hold a JSON text, that it can be read back, and that it has no more bytes than this. `what` and
+/// `kind` are for the error: `args` or `meta`, and the job's kind.
 ///
-/// `what` and `kind` are for the error: `args` or `meta`, and the job's kind.
+/// The client refuses the values that `insert_job` refuses in the database: a job that no Rust program can read would fail
+/// every page of a list that it is on.
 ///
 /// # Errors
 ///
-/// [`Error::InvalidJson`](crate::Error::InvalidJson).
-pub(crate) fn check_jsonb(what: &'static str, kind: &str, value: &Value) -> Result<()> {
-    check(value, 0).map_err(|flaw| flaw.in_json(what, kind))
+/// [`Error::InvalidJson`].
+pub(crate) fn check_text(what: &'static str, kind: &str, text: &str, max_bytes: usize) -> Result<()> {
+    let problem = if text.len() > max_bytes {
+        Some(format!("longer than {max_bytes} bytes: {} bytes", text.len()))
+    } else {
+        misfit(text)
+    };
+    problem.map_or(Ok(()), |problem| Err(Error::InvalidJson { what, kind: kind.to_owned(), problem }))
 }
 
-/// As [`check_jsonb`], of an object that is no value yet.
-pub(crate) fn check_members(what: &'static str, kind: &str, members: &Map<String, Value>) -> Result<()> {
-    members_hold(members, 0).map_err(|flaw| flaw.in_json(what, kind))
+/// As [`check_text`], of a value that is no text yet.
+pub(crate) fn check_value(what: &'static str, kind: &str, value: &impl Serialize, max_bytes: usize) -> Result<()> {
+    let text = text_of(value).map_err(|flaw| flaw.in_json(what, kind))?;
+    check_text(what, kind, &text, max_bytes)
+}
+
+/// Reads args that a key is made from.
+pub(crate) fn read_args(kind: &str, args: &RawValue) -> Result<Value> {
+    read(args.get()).map_err(|flaw| flaw.in_json("args", kind))
 }
 
 /// Reads JSON text that a key may be made from, in part. A number that a key cannot hold becomes a string, which
@@ -81,9 +93,10 @@ pub(crate) fn value_of(value: &(impl Serialize + ?Sized)) -> Result<Value, Flaw>
 fn text_of(value: &(impl Serialize + ?Sized)) -> Result<String, Flaw> {
     let mut bytes = Vec::with_capacity(128);
     let mut serializer = Serializer::with_formatter(&mut bytes, Shallow { depth: 0 });
-    value
-        .serialize(&mut serializer)
-        .map_err(|error| Flaw::new("the value does not serialize to JSON", &error.to_string()))?;
+    value.serialize(&mut serializer).map_err(|error| match error.is_io() {
+        true => too_deep(),
+        false => Flaw::new("the value does not serialize to JSON", &error.to_string()),
+    })?;
     String::from_utf8(bytes).map_err(|error| Flaw::new("the value does not serialize to JSON", &error.to_string()))
 }
 
@@ -97,7 +110,7 @@ impl Shallow {
     fn enter(&mut self) -> io::Result<()> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(io::Error::other("values nest deeper than 127 levels"));
+            return Err(io::ErrorKind::Other.into());
         }
         Ok(())
     }
@@ -125,27 +138,51 @@ impl Formatter for Shallow {
     }
 }
 
-fn check(value: &Value, depth: usize) -> Result<(), Flaw> {
-    match value {
-        Value::String(text) => no_nul(text),
-        Value::Array(_) | Value::Object(_) if depth == MAX_DEPTH => {
-            Err(Flaw::new("values nest too deeply", "more than 127 levels"))
-        }
-        Value::Array(items) => items.iter().try_for_each(|item| check(item, depth + 1)),
-        Value::Object(members) => members_hold(members, depth),
-        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+/// Why JSON text cannot be stored as `jsonb`, or be read back: NUL, half of a surrogate pair, a number of too many digits, and
+/// arrays and objects that nest too deep.
+fn misfit(json: &str) -> Option<String> {
+    // Nearly all texts have none of these, which is found out in a fraction of the time.
+    let has_exponent = || json.as_bytes().windows(2).any(|pair| pair[0].is_ascii_digit() && pair[1] | 0x20 == b'e');
+    let is_nested = || json.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() > MAX_DEPTH;
+    if json.len() < LONG_TEXT && !json.contains("\\u") && !has_exponent() && !is_nested() {
+        return None;
     }
-}
-
-fn members_hold(members: &Map<String, Value>, depth: usize) -> Result<(), Flaw> {
-    members.iter().try_for_each(|(name, member)| {
-        no_nul(name)?;
-        check(member, depth + 1)
+    let refused = |what: &str, at: usize, text: &str| {
+        // A long number is ASCII, so this is a slice between characters.
+        Some(format!("PostgreSQL cannot store {what} at byte {at}: {}", &text[..text.len().min(40)]))
+    };
+    let mut depth = 0_usize;
+    tokens(json).find_map(|(at, token)| match token {
+        Token::Other('[' | '{') => {
+            depth += 1;
+            (depth > MAX_DEPTH).then(|| too_deep().to_string())
+        }
+        Token::Other(']' | '}') => {
+            depth = depth.saturating_sub(1);
+            None
+        }
+        Token::Text(text) => match unstorable(text)? {
+            (_, "\\u0000") => Some(NUL_PROBLEM.to_owned()),
+            (place, half) => refused("half of a surrogate pair", at + place, half),
+        },
+        Token::Number(number) if is_beyond_numeric(number) => refused("a number of so many digits", at, number),
+        Token::Number(_) | Token::Other(_) => None,
     })
 }
 
-fn no_nul(text: &str) -> Result<(), Flaw> {
-    if text.contains('\0') { Err(Flaw::new("PostgreSQL cannot store the character NUL", text)) } else { Ok(()) }
+/// The first escape of a JSON string that stands for NUL or for half of a surrogate pair, and its place.
+fn unstorable(text: &str) -> Option<(usize, &str)> {
+    let unit = |at: usize| u16::from_str_radix(text.get(at..at + 6)?.strip_prefix("\\u")?, 16).ok();
+    let mut at = 0;
+    while let Some(next) = text[at..].find('\\') {
+        at += next;
+        at += match (unit(at), unit(at + 6)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
+            (Some(0 | 0xD800..=0xDFFF), _) => return Some((at, &text[at..at + 6])),
+            _ => 2,
+        };
+    }
+    None
 }
 
 /// The text with each number that `jsonb` stores as an integer written as one, and each that no key can hold as a
@@ -206,20 +243,78 @@ mod tests {
         );
         let deep = (0..500).fold(json!(1), |inner, _| Value::Object([("a".to_owned(), inner)].into_iter().collect()));
         assert!(serialize_json(&deep).unwrap_err().to_string().contains("127 levels"));
-        assert!(check_jsonb("args", "k", &deep).is_err());
+        assert!(check_value("args", "k", &deep, usize::MAX).is_err());
         let nest = |levels| (1..levels).fold(json!([]), |inner, _| Value::Array(vec![inner]));
-        assert!(check_jsonb("args", "k", &nest(MAX_DEPTH)).is_ok());
-        assert!(check_jsonb("args", "k", &nest(MAX_DEPTH + 1)).is_err());
+        assert!(check_value("args", "k", &nest(MAX_DEPTH), usize::MAX).is_ok());
+        assert!(check_value("args", "k", &nest(MAX_DEPTH + 1), usize::MAX).is_err());
     }
 
     #[test]
-    fn nul_cannot_be_stored() {
-        let error = check_jsonb("args", "email.send", &json!([{"a\0": 1}])).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "invalid args of \"email.send\": PostgreSQL cannot store the character NUL: \"a\\0\""
-        );
-        assert!(check_jsonb("args", "k", &json!({"a": ["\0"]})).is_err());
-        assert!(check_jsonb("args", "k", &json!({"a": ["\u{1}", null, 1.5]})).is_ok());
+    fn only_a_real_nul_is_refused() {
+        assert_eq!(misfit(r#"{"a":"x\u0000"}"#).as_deref(), Some(NUL_PROBLEM));
+        assert_eq!(misfit(r#"{"a":"x\\u0000"}"#), None);
+        assert_eq!(misfit(r#"{"a":"x\\\u0000"}"#).as_deref(), Some(NUL_PROBLEM));
+        assert_eq!(misfit("{}"), None);
+    }
+
+    #[test]
+    fn text_is_too_deep_exactly_when_it_cannot_be_read_back() {
+        let is_too_deep = |json: &str| misfit(json).is_some_and(|problem| problem == too_deep().to_string());
+        for levels in [1, 126, 127, 128, 129, 100_000] {
+            for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+                let json = format!("{}1{}", open.repeat(levels), close.repeat(levels));
+                assert_eq!(is_too_deep(&json), serde_json::from_str::<Value>(&json).is_err(), "{levels}");
+            }
+        }
+        assert!(!is_too_deep(&format!("[{}[]]", "[],".repeat(1_000))));
+    }
+
+    /// The place and the text of the misfit.
+    fn found(json: &str) -> Option<(usize, String)> {
+        let problem = misfit(json)?;
+        let (at, text) = problem.split_once(" at byte ")?.1.split_once(": ")?;
+        Some((at.parse().ok()?, text.to_owned()))
+    }
+
+    #[test]
+    fn half_of_a_surrogate_pair_is_found_at_its_place() {
+        for (json, expected) in [
+            (r#"{"a":"\ud83d\ude00 \uD83D\uDE00"}"#, None),
+            (r#"{"a":"\\ud83d"}"#, None),
+            (r#"{"a":"\ud83d"}"#, Some((6, r"\ud83d"))),
+            (r#"{"a":"\ude00\ud83d"}"#, Some((6, r"\ude00"))),
+            (r#"{"\ud83d\ud83d":1}"#, Some((2, r"\ud83d"))),
+            (r#"["\ud83d\n\ude00"]"#, Some((2, r"\ud83d"))),
+            (r#"["\\\udfff"]"#, Some((4, r"\udfff"))),
+            (r#"["ä\ud800ä"]"#, Some((4, r"\ud800"))),
+            (r#"["\ud7ff\ue000"]"#, None),
+        ] {
+            assert_eq!(found(json), expected.map(|(at, text): (usize, &str)| (at, text.to_owned())), "{json}");
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_numeric_are_found_at_their_place() {
+        for (json, expected) in [
+            ("[1e131071, 1e-16383, 0e200000, 10e131070]", None),
+            ("[0, 1e131072]", Some((4, "1e131072"))),
+            ("[-1E+200000]", Some((1, "-1E+200000"))),
+            ("1e-16384", Some((0, "1e-16384"))),
+            ("0e-16384", Some((0, "0e-16384"))),
+            ("0.1e-16383", Some((0, "0.1e-16383"))),
+            ("0.001e131075", Some((0, "0.001e131075"))),
+            ("0.001e131074", None),
+            ("0e1073741823", Some((0, "0e1073741823"))),
+            ("0e1073741822", None),
+            ("1e99999999999999999999", Some((0, "1e99999999999999999999"))),
+            (r#"{"1e200000": "1e200000", "\"1e200000": 1}"#, None),
+        ] {
+            assert_eq!(found(json), expected.map(|(at, text): (usize, &str)| (at, text.to_owned())), "{json}");
+        }
+        let (zeros, ones) = ("0".repeat(131_071), "1".repeat(16_384));
+        assert_eq!(found(&format!("1{zeros}")), None);
+        assert_eq!(found(&format!("[10{zeros}]")).map(|(at, text)| (at, text.len())), Some((1, 40)));
+        assert_eq!(found(&format!("0.{ones}e1")), None);
+        assert!(found(&format!("0.{ones}")).is_some());
     }
 }

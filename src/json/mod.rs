@@ -8,11 +8,10 @@ mod tokens;
 
 pub use self::canonical::canonical_json;
 pub(crate) use self::canonical::{
-    MAX_DEPTH, Sink, utf16_order, write, write_double, write_items, write_members, write_string, write_text,
-    write_value,
+    Sink, utf16_order, write, write_double, write_items, write_members, write_string, write_text, write_value,
 };
 pub(crate) use self::flaw::Flaw;
 pub use self::jsonb::parse_json;
-pub(crate) use self::jsonb::{check_jsonb, check_members, read_args, value_of};
-pub(crate) use self::number::{check_double, is_beyond_numeric};
+pub(crate) use self::jsonb::{check_text, check_value, read_args, value_of};
+pub(crate) use self::number::check_double;
 pub use self::tokens::{Token, depth, indent_json, tokens};

@@ -1,30 +1,17 @@
 //! The claim of a job: its key, its states, its time limits.
 
-use uniqueue_policy::{Length, OnConflict, OnReentry, StateSet, Terms, Update};
+use uniqueue_policy::{InvalidLength, Problem, Terms};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
-/// A resolved policy: everything that an insert needs for a job's uniqueness.
+/// A resolved policy: the key that it makes of a job, and the terms on which the job claims it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct Claim {
     /// The unique key: 1 to 512 bytes, no NUL.
     pub key: String,
-    /// The states in which the job claims its key; at least one.
-    pub states: StateSet,
-    /// The claim ends this long after `created_at`. Never set together with `ttl`.
-    pub period: Option<Length>,
-    /// The claim ends this long after the later of `created_at` and `scheduled_at`.
-    pub ttl: Option<Length>,
-    /// Whether the fetch gives the claim up for good.
-    pub until_start: bool,
-    /// Whether a job that comes back and finds its key taken is discarded. Otherwise it goes on
-    /// without the claim.
-    pub discard_on_reentry: bool,
-    /// The reaction of this insert to a holder.
-    pub on_conflict: OnConflict,
-    /// The changes of a waiting holder by the insert. Counts only where `on_conflict` is `Update`.
-    pub update: Update,
+    /// The terms, which were checked. The window is in the key already.
+    pub terms: Terms,
 }
 
 /// Checks terms by the rules that the derive macro and SQL have as well.
@@ -32,12 +19,24 @@ pub(crate) fn check(terms: &Terms) -> Result<()> {
     terms.problems().next().map_or(Ok(()), |problem| Err(problem.into()))
 }
 
-impl Claim {
-    /// The claim on a key. The terms must have been checked.
-    pub(crate) fn new(key: String, terms: &Terms) -> Self {
-        let Terms { states, period, ttl, window: _, until_start, on_reentry, on_conflict, update } = *terms;
-        let discard_on_reentry = on_reentry == OnReentry::Discard;
-        Self { key, states, period, ttl, until_start, discard_on_reentry, on_conflict, update }
+/// A flaw of a policy's field. `problem` ends in the value.
+pub(crate) fn invalid(field: &'static str, problem: impl Into<String>) -> Error {
+    Error::InvalidPolicy { field, problem: problem.into() }
+}
+
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Self {
+        if let ("state", Some(given)) = (problem.member, &problem.item) {
+            return Error::UnknownState { given: given.clone() };
+        }
+        let hint = if problem.hint.is_empty() { String::new() } else { format!("; hint: {}", problem.hint) };
+        invalid(problem.member, format!("{problem}{hint}"))
+    }
+}
+
+impl From<InvalidLength> for Error {
+    fn from(InvalidLength { problem, given }: InvalidLength) -> Self {
+        Error::InvalidPeriod { problem, given }
     }
 }
 
@@ -104,11 +103,6 @@ macro_rules! terms_setters {
             self
         }
 
-        /// How long after its insert the job is due, where the insert gives no time.
-        pub(crate) fn delay(&self) -> Option<::std::time::Duration> {
-            self.terms.changes()?.delay
-        }
-
         /// The reaction of this job when it comes back into its states and another job holds the key.
         /// Default: it goes on without the claim.
         pub fn on_reentry(mut self, on_reentry: $crate::unique::OnReentry) -> Self {
@@ -122,7 +116,7 @@ macro_rules! terms_setters {
 mod tests {
     use std::time::Duration;
 
-    use uniqueue_policy::{JobState, UniqueScope};
+    use uniqueue_policy::{JobState, Length, OnConflict, StateSet, UniqueScope, Update};
 
     use super::*;
 

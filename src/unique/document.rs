@@ -9,7 +9,7 @@ use uniqueue_policy::{Given, JobState, KeyArgs, Length, OnConflict, OnReentry, P
 
 use crate::error::{Error, Result};
 use crate::json::{Flaw, canonical_json, parse_json};
-use crate::unique::flaw::invalid;
+use crate::unique::claim::invalid;
 use crate::unique::policy::UniquePolicy;
 use crate::unique::raw_key::checked;
 
@@ -162,18 +162,6 @@ impl UniquePolicy {
         let KeyArgs::Parts(parts) = &self.parts.args else { return None };
         let chosen = parts.iter().filter(|part| part.is_required() == are_required);
         Some(chosen.map(Part::given).collect::<Vec<_>>()).filter(|names| !names.is_empty())
-    }
-}
-
-#[cfg(feature = "periodic")]
-impl crate::unique::claim::Claim {
-    /// The policy that makes this claim, as a document: a periodic job keeps its policy.
-    pub(crate) fn document(&self) -> Result<Value> {
-        let Self { key, states, period, ttl, until_start, discard_on_reentry, on_conflict, update } = self.clone();
-        let on_reentry = if discard_on_reentry { OnReentry::Discard } else { OnReentry::GoOn };
-        let terms =
-            uniqueue_policy::Terms { states, period, ttl, window: None, until_start, on_reentry, on_conflict, update };
-        UniquePolicy { terms, ..UniquePolicy::new().key(key) }.to_ojs()
     }
 }
 

@@ -4,7 +4,7 @@
 //! ```text
 //! UniqueKey ──────────────────────────────┐
 //! UniquePolicy ─▶ fingerprint ─▶ canonical ─▶ SHA-256 ─▶ key ─▶ Claim ─▶ store
-//!                 (select)       (bytes)
+//!                                (bytes)
 //! ```
 //!
 //! # The rules
@@ -40,21 +40,19 @@ mod claim;
 mod document;
 mod duplicate;
 mod fingerprint;
-mod flaw;
 mod in_words;
 mod policy;
 mod raw_key;
 mod resolve;
-mod select;
 mod zizq;
 
 pub use claim::Claim;
 pub use duplicate::{Duplicate, RefusedRetry};
 pub use fingerprint::Subject;
+pub(crate) use fingerprint::named_args;
 pub use policy::UniquePolicy;
 pub use raw_key::{MAX_KEY_BYTES, UniqueKey};
-pub(crate) use select::named_args;
 #[doc(inline)]
 pub use uniqueue_policy::{
-    InsertOutcome, OnConflict, OnReentry, Problem, StateSet, UniqueScope, Until, Update, UpdateArgs,
+    InsertOutcome, OnConflict, OnReentry, Problem, StateSet, Terms, UniqueScope, Until, Update, UpdateArgs,
 };

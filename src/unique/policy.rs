@@ -6,6 +6,7 @@ use std::time::Duration;
 use uniqueue_policy::{KeyArgs, KeyParts, Length, OnConflict, Part, Preset, StateSet, Terms, UniqueScope};
 
 use crate::json::Flaw;
+use crate::unique::claim::Claim;
 use crate::unique::raw_key::{UniqueKey, checked};
 
 /// A rule that makes unique keys: which parts make a job "the same" as another, in which states
@@ -163,6 +164,11 @@ impl UniquePolicy {
 
     terms_setters!();
 
+    /// How long after its insert the job is due, where the insert gives no time.
+    pub(crate) fn delay(&self) -> Option<Duration> {
+        self.terms.changes()?.delay
+    }
+
     /// Whether the key depends on the time, so that the subject's `window_at` must be set.
     #[must_use]
     pub const fn needs_clock(&self) -> bool {
@@ -221,6 +227,13 @@ impl Default for UniquePolicy {
     }
 }
 
+/// The policy that makes a claim of every job.
+impl From<Claim> for UniquePolicy {
+    fn from(Claim { key, terms }: Claim) -> Self {
+        Self { terms, ..Self::new().key(key) }
+    }
+}
+
 /// A policy with a given key, which keeps the key's terms.
 impl From<UniqueKey> for UniquePolicy {
     fn from(key: UniqueKey) -> Self {
@@ -232,7 +245,7 @@ impl From<UniqueKey> for UniquePolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unique::{Claim, Subject, Until};
+    use crate::unique::{Subject, Until};
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -269,10 +282,10 @@ mod tests {
     #[test]
     fn faktorys_claim_ends_by_success_start_or_deadline_alone() {
         let success = claim(&UniquePolicy::faktory(HOUR)).unwrap();
-        assert_eq!((success.ttl, success.until_start), (Some(HOUR.into()), false));
+        assert_eq!((success.terms.ttl, success.terms.until_start), (Some(HOUR.into()), false));
         let start = claim(&UniquePolicy::faktory(HOUR).until(Until::Start)).unwrap();
-        assert!(start.until_start);
-        assert_eq!((start.key, start.states), (success.key, StateSet::ALL_BUT_COMPLETED));
+        assert!(start.terms.until_start);
+        assert_eq!((start.key, start.terms.states), (success.key, StateSet::ALL_BUT_COMPLETED));
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl UniqueKey {
     pub fn claim(&self) -> Result<Claim> {
         let text = self.text()?;
         claim::check(&self.terms)?;
-        Ok(Claim::new(text.to_owned(), &self.terms))
+        Ok(Claim { key: text.to_owned(), terms: self.terms.clone() })
     }
 
     pub(crate) fn into_parts(self) -> (Result<String, Flaw>, Terms) {
@@ -233,9 +233,9 @@ mod tests {
             .on_reentry(OnReentry::Discard)
             .claim()
             .unwrap();
-        assert_eq!(claim.states, StateSet::ALL);
-        assert_eq!(claim.ttl, Some(Duration::from_secs(1).into()));
-        assert!(claim.until_start && claim.discard_on_reentry);
+        assert_eq!(claim.terms.states, StateSet::ALL);
+        assert_eq!(claim.terms.ttl, Some(Duration::from_secs(1).into()));
+        assert!(claim.terms.until_start && claim.terms.on_reentry == OnReentry::Discard);
         assert!(UniqueKey::raw("k").states([]).claim().is_err());
         assert!(UniqueKey::raw("k").ttl(Duration::ZERO).claim().is_err());
     }

@@ -8,12 +8,10 @@ use uniqueue_policy::{KeyArgs, Length, OnConflict, Part, UpdateArgs};
 use crate::error::Result;
 use crate::json::{self, Flaw};
 use crate::period;
-use crate::unique::claim::{self, Claim};
-use crate::unique::fingerprint::{Fingerprint, Subject};
-use crate::unique::flaw::invalid;
+use crate::unique::claim::{self, Claim, invalid};
+use crate::unique::fingerprint::{Fingerprint, Selected, Subject, named_args};
 use crate::unique::policy::UniquePolicy;
 use crate::unique::raw_key::sha256_hex;
-use crate::unique::select::{Selected, named_args};
 
 /// The longest canonical text that is the key of a group itself.
 const MAX_READABLE_BYTES: usize = 128;
@@ -57,7 +55,7 @@ impl UniquePolicy {
                 sha256_hex(|sink| fingerprint.write(sink)).map_err(Flaw::in_key)?
             }
         };
-        Ok(Some(Claim::new(key, &self.terms)))
+        Ok(Some(Claim { key, terms: self.terms.clone() }))
     }
 
     /// The text whose SHA-256 is this job's key, for people to read; `None` when the policy

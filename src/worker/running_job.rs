@@ -13,7 +13,7 @@ use super::attempt::Attempt;
 use super::stop::StopReason;
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::json::check_jsonb;
+use crate::json::check_value;
 use crate::store::{self, RunResult, Verdict};
 use crate::words::after::JobParent;
 use crate::words::ident::JobId;
@@ -176,7 +176,7 @@ impl<J: Job> RunningJob<J> {
     pub fn progress(&self, progress: impl Serialize) {
         let attempt = &self.attempt;
         let checked = serde_json::to_value(progress).map_err(|error| error.to_string()).and_then(|progress| {
-            check_jsonb("progress", J::KIND, &progress).map_err(|error| error.to_string())?;
+            check_value("progress", J::KIND, &progress, usize::MAX).map_err(|error| error.to_string())?;
             Ok(progress)
         });
         match checked {

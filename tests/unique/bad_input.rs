@@ -102,7 +102,7 @@ async fn meta_is_limited_to_a_mebibyte_of_json_text_in_rust_and_in_sql(database:
     let with = |bytes: usize| job("a").meta("x", "x".repeat(bytes - 8));
     database.client.insert(with(1 << 20)).await.unwrap();
     let error = database.client.insert(with((1 << 20) + 1)).await.unwrap_err();
-    assert_eq!(error.to_string(), "invalid meta of \"a\": longer than 1048576 bytes");
+    assert_eq!(error.to_string(), "invalid meta of \"a\": longer than 1048576 bytes: 1048577 bytes");
     for pad in ["repeat('x', 2000000)", "repeat(E'\\x01', 190000000)"] {
         let insert =
             format!("SELECT id::text FROM {{schema}}.insert_job('a', meta => jsonb_build_object('pad', {pad}))");

@@ -1,25 +1,29 @@
-//! A batch: inputs with equal keys folded into rows, and the edges from each child to its parents.
+//! A batch: inputs with equal keys folded into rows, the edges from each child to its parents, and the answers that are made
+//! of those of its rows.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::store::{Edge, EdgeParent, InsertBatch, NewRow};
-use crate::unique::{Claim, OnConflict};
+use sqlx::PgConnection;
+
+use super::Client;
+use super::parts::{insert_in_parts, is_large};
+use crate::error::{Error, Rejection, Result};
+use crate::store::{self, Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, settle};
 use crate::words::after::Parent;
-use crate::words::job::NewJob;
-use crate::words::state::JobState;
+use crate::words::job::{Inserted, NewJob};
 
 /// Rows ready to be sent, and for each input the row that is sent for it.
-pub(super) struct FoldedBatch {
-    pub(super) batch: InsertBatch,
-    pub(super) leaders: Vec<usize>,
+pub(super) struct Batch {
+    rows: InsertBatch,
+    leaders: Vec<usize>,
 }
 
-impl FoldedBatch {
+impl Batch {
     /// Leaves out the inputs that are surely duplicates of an earlier one in the same batch, so that the keys of what is
     /// sent differ. `may_exist`: whether a row may be there already. The edges are those of the inputs.
     pub(super) fn fold(mut rows: Vec<NewRow>, may_exist: bool, edges: Vec<Edge>) -> Self {
-        let firsts = if may_exist || rows.iter().any(needs_order) { None } else { firsts(&rows) };
+        let firsts = if may_exist || rows.iter().any(NewRow::needs_order) { None } else { firsts(&rows) };
         let one_by_one = firsts.is_none();
         let leaders = match firsts {
             Some(firsts) => leave_out(&mut rows, &firsts),
@@ -31,7 +35,50 @@ impl FoldedBatch {
             folded
         });
         let edges = if folded.is_some() { of_leaders(edges, &leaders) } else { edges };
-        Self { batch: InsertBatch { rows, one_by_one, may_exist, is_each: false, folded, edges }, leaders }
+        Self { rows: InsertBatch { rows, one_by_one, may_exist, is_each: false, folded, edges }, leaders }
+    }
+
+    /// Inserts a batch, all or nothing. Answers once an input. `is_own`: the connection is in no transaction of the caller's.
+    pub(super) async fn send(
+        self,
+        client: &Client,
+        connection: &mut PgConnection,
+        max_wait: Option<Duration>,
+        is_own: bool,
+    ) -> Result<Vec<Inserted>> {
+        let Self { mut rows, leaders } = self;
+        let statements = client.statements();
+        let answers = if is_large(&rows)? {
+            Box::pin(insert_in_parts(client, connection, rows, max_wait, is_own)).await?
+        } else {
+            settle!(is_own, connection, store::insert(connection, statements, &mut rows, max_wait))
+        };
+        check_busy(&answers, max_wait)?;
+        let rejections: Vec<_> = rejections(&answers, &leaders).into_iter().flatten().collect();
+        if !rejections.is_empty() {
+            return Err(Error::Rejected(rejections));
+        }
+        deal(answers, &leaders).into_iter().map(answered).collect()
+    }
+
+    /// Inserts a batch of several callers, each of which gets its own answer.
+    pub(super) async fn send_each(
+        self,
+        client: &Client,
+        connection: &mut PgConnection,
+        max_wait: Duration,
+    ) -> Result<Vec<Result<Inserted>>> {
+        let Self { mut rows, leaders } = self;
+        rows.is_each = true;
+        let answers = store::insert(connection, client.statements(), &mut rows, Some(max_wait)).await?;
+        check_busy(&answers, Some(max_wait))?;
+        let rejections = rejections(&answers, &leaders);
+        let results = deal(answers, &leaders).into_iter().zip(rejections);
+        let result = |(inserted, rejection): (Option<Inserted>, Option<Rejection>)| match rejection {
+            Some(rejection) => Err(Error::Rejected(vec![Rejection { index: 0, ..rejection }])),
+            None => answered(inserted),
+        };
+        Ok(results.map(result).collect())
     }
 }
 
@@ -42,7 +89,7 @@ fn firsts(rows: &[NewRow]) -> Option<Vec<usize>> {
     let mut firsts = Vec::with_capacity(rows.len());
     for (index, row) in rows.iter().enumerate() {
         let first = row.claim.as_ref().map_or(index, |claim| *first_of.entry(&claim.key).or_insert(index));
-        if first != index && !surely_claims(&rows[first]) {
+        if first != index && !rows[first].surely_claims() {
             return None;
         }
         firsts.push(first);
@@ -63,23 +110,6 @@ fn leave_out(rows: &mut Vec<NewRow>, firsts: &[usize]) -> Vec<usize> {
         rows.retain(|_| is_first.next().unwrap_or_default());
     }
     firsts.iter().map(|first| places[*first]).collect()
-}
-
-/// Whether a row does more with a duplicate than a look at its key can tell.
-pub(super) fn needs_order(row: &NewRow) -> bool {
-    row.claim.as_ref().is_some_and(|claim| claim.on_conflict != OnConflict::Ignore)
-}
-
-/// Whether a row claims its key from the start, whichever state the database's clock gives it.
-fn surely_claims(row: &NewRow) -> bool {
-    let covers = |claim: &Claim, states: &[JobState]| states.iter().all(|state| claim.states.contains(*state));
-    row.claim.as_ref().is_some_and(|claim| {
-        if row.is_pending {
-            covers(claim, &[JobState::Pending])
-        } else {
-            covers(claim, &[JobState::Available, JobState::Scheduled])
-        }
-    })
 }
 
 /// The edges of the jobs of a call, in their order.
@@ -143,4 +173,53 @@ pub(super) fn of_leaders(edges: Vec<Edge>, leaders: &[usize]) -> Vec<Edge> {
         condition,
     });
     moved.collect()
+}
+
+/// The answer of an input, which the database always gives.
+pub(super) fn answered(inserted: Option<Inserted>) -> Result<Inserted> {
+    inserted.ok_or_else(|| sqlx::Error::Protocol("an insert has no answer".to_owned()).into())
+}
+
+fn check_busy(answers: &[Option<Answer>], max_wait: Option<Duration>) -> Result<()> {
+    match answers.iter().flatten().any(|answer| answer.outcome == RowOutcome::Busy) {
+        true => Err(Error::Busy { waited: max_wait.unwrap_or_default() }),
+        false => Ok(()),
+    }
+}
+
+/// For each input, the job that it was rejected for.
+fn rejections(answers: &[Option<Answer>], leaders: &[usize]) -> Vec<Option<Rejection>> {
+    let rejection = |(index, leader): (usize, &usize)| {
+        let answer = answers[*leader].as_ref().filter(|answer| answer.outcome == RowOutcome::Rejected)?;
+        match answer.earlier {
+            Some(earlier) => Some(Rejection::of_earlier(index, earlier)),
+            None => Some(Rejection::of_holder(index, answer.job.as_ref()?.claim_at(answer.answered_at)?)),
+        }
+    };
+    leaders.iter().enumerate().map(rejection).collect()
+}
+
+/// Gives every input the answer of the row that was sent for it. The first gets the outcome of the row. Inputs that were
+/// folded onto it are duplicates of it.
+fn deal(mut answers: Vec<Option<Answer>>, leaders: &[usize]) -> Vec<Option<Inserted>> {
+    let mut to_come = vec![0_usize; answers.len()];
+    leaders.iter().for_each(|leader| to_come[*leader] += 1);
+    let mut is_dealt = vec![false; answers.len()];
+    let deal = |leader: &usize| {
+        let leader = *leader;
+        to_come[leader] -= 1;
+        let is_first = !std::mem::replace(&mut is_dealt[leader], true);
+        let answer = if to_come[leader] == 0 { answers[leader].take() } else { answers[leader].clone() }?;
+        Some(Inserted {
+            job: answer.job?,
+            duplicate: !is_first
+                || matches!(answer.outcome, RowOutcome::Duplicate | RowOutcome::Updated | RowOutcome::Covered),
+            covered: answer.outcome == RowOutcome::Covered,
+            updated: answer.outcome == RowOutcome::Updated,
+            is_new: is_first && answer.is_new,
+            replaced: answer.replaced.filter(|_| is_first),
+            answered_at: answer.answered_at,
+        })
+    };
+    leaders.iter().map(deal).collect()
 }

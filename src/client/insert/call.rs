@@ -6,13 +6,12 @@ use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::Client;
-use super::batch::{FoldedBatch, edges};
+use super::batch::{Batch, edges};
 use super::coalescer::insert_shared;
 use super::middleware::{Inserting, NextInsert};
 use super::resolve::{Resolver, clock, has_given_ids, needs_clock};
-use super::send::send;
 use crate::client::actor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metrics;
 use crate::store::{self, LogEntry};
 use crate::words::event::Event;
@@ -63,72 +62,48 @@ impl<'a> Call<'a> {
         Self { client, connection: None, max_wait: None, actor: None }
     }
 
-    /// Inserts the jobs. Answers once a job, in their order.
+    /// Inserts the jobs, with the client's middleware around it. Answers once a job, in their order.
     pub(super) async fn run(mut self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
         let jobs = trace::carry(jobs);
         let (client, is_callers) = (self.client, self.connection.is_some());
-        let inserted = match self.actor.take() {
-            Some(actor) => Box::pin(self.run_logged(jobs, actor::entry(actor, "insert", Value::Null)?)).await,
-            None => self.run_in_middleware(jobs).await,
+        let entry = self.actor.take().map(|actor| actor::entry(actor, "insert", Value::Null)).transpose()?;
+        let middleware = client.insert_middleware();
+        let inserted = if middleware.is_empty() || jobs.is_empty() {
+            self.insert(jobs, entry).await
+        } else {
+            let insert = move |jobs| -> Inserting<'_> { Box::pin(self.insert(jobs, entry)) };
+            // A box for each branch that is rarely taken: the future of an insert is as large as its largest part.
+            Box::pin(NextInsert { middleware, insert: Box::new(insert) }.run(jobs)).await
         };
         client.or_moved(is_callers, inserted).await
     }
 
-    /// Inserts the jobs, and logs those that were inserted, and holders that were updated, in the same transaction.
-    async fn run_logged(self, jobs: Vec<NewJob>, entry: LogEntry) -> Result<Vec<Inserted>> {
-        let client = self.client;
-        if self.connection.is_some() {
-            return self.run_and_log(jobs, entry).await;
-        }
-        let mut connection = client.connection().await?;
-        let mut transaction = store::begin_read_committed(&mut connection).await?;
-        let call = Call { connection: Some(&mut transaction), ..self };
-        let answers = call.run_and_log(jobs, entry).await?;
-        store::commit(transaction).await?;
-        Ok(answers)
-    }
-
-    /// The same on the connection of the call.
-    async fn run_and_log(self, jobs: Vec<NewJob>, mut entry: LogEntry) -> Result<Vec<Inserted>> {
-        let Self { client, mut connection, max_wait, actor } = self;
-        let call = Call { client, connection: connection.as_deref_mut(), max_wait, actor };
-        let answers = call.run_in_middleware(jobs).await?;
-        let is_changed = |answer: &&Inserted| !answer.duplicate || answer.updated;
-        let changed: Vec<_> = answers.iter().filter(is_changed).map(Inserted::id).collect();
-        if let (Some(connection), false) = (connection, changed.is_empty()) {
-            entry.subject = actor::ids(&changed);
-            store::log_change(connection, client.statements(), &entry, Some(changed.len())).await?;
-        }
-        Ok(answers)
-    }
-
-    /// Inserts the jobs, with the client's middleware around it.
-    async fn run_in_middleware(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
-        let middleware = self.client.insert_middleware();
-        if middleware.is_empty() || jobs.is_empty() {
-            return self.insert(jobs).await;
-        }
-        let insert = move |jobs| -> Inserting<'_> { Box::pin(self.insert(jobs)) };
-        // A box for each branch that is rarely taken: the future of an insert is as large as its largest part.
-        Box::pin(NextInsert { middleware, insert: Box::new(insert) }.run(jobs)).await
-    }
-
     /// Inserts the jobs, counts them, and publishes their events.
-    async fn insert(self, jobs: Vec<NewJob>) -> Result<Vec<Inserted>> {
+    async fn insert(self, jobs: Vec<NewJob>, entry: Option<LogEntry>) -> Result<Vec<Inserted>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
         let Self { client, connection, max_wait, actor: _ } = self;
         let is_shared = |job: &NewJob| max_wait.is_none() && job.parents.is_empty() && !job.has_given_id();
-        let answers = match connection {
-            Some(connection) => {
+        let answers = match (connection, entry) {
+            (Some(connection), entry) => {
                 let inserting = async {
                     client.check_callers_place(connection).await?;
-                    insert_on(client, connection, jobs, max_wait, false).await
+                    insert_and_log(client, connection, jobs, max_wait, entry).await
                 };
                 Box::pin(inserting).await?
             }
-            None => match <[NewJob; 1]>::try_from(jobs) {
+            (None, Some(entry)) => {
+                let inserting = async {
+                    let mut connection = client.connection().await?;
+                    let mut transaction = store::begin_read_committed(&mut connection).await?;
+                    let answers = insert_and_log(client, &mut transaction, jobs, max_wait, Some(entry)).await?;
+                    store::commit(transaction).await?;
+                    Ok::<_, Error>(answers)
+                };
+                Box::pin(inserting).await?
+            }
+            (None, None) => match <[NewJob; 1]>::try_from(jobs) {
                 Ok([job]) if is_shared(&job) => vec![insert_single(client, job).await?],
                 Ok(job) => Box::pin(insert_pooled(client, job.into(), max_wait)).await?,
                 Err(jobs) => Box::pin(insert_pooled(client, jobs, max_wait)).await?,
@@ -155,6 +130,25 @@ async fn insert_single(client: &Client, job: NewJob) -> Result<Inserted> {
     insert_shared(client, Resolver::new(client, now).resolve(job)?).await
 }
 
+/// Inserts in a transaction, and logs the jobs that were inserted and the holders that were updated.
+async fn insert_and_log(
+    client: &Client,
+    connection: &mut PgConnection,
+    jobs: Vec<NewJob>,
+    max_wait: Option<Duration>,
+    entry: Option<LogEntry>,
+) -> Result<Vec<Inserted>> {
+    let answers = insert_on(client, connection, jobs, max_wait, false).await?;
+    let Some(mut entry) = entry else { return Ok(answers) };
+    let is_changed = |answer: &&Inserted| !answer.duplicate || answer.updated;
+    let changed: Vec<_> = answers.iter().filter(is_changed).map(Inserted::id).collect();
+    if !changed.is_empty() {
+        entry.subject = actor::ids(&changed);
+        store::log_change(connection, client.statements(), &entry, Some(changed.len())).await?;
+    }
+    Ok(answers)
+}
+
 async fn insert_pooled(client: &Client, jobs: Vec<NewJob>, max_wait: Option<Duration>) -> Result<Vec<Inserted>> {
     let mut connection = client.connection().await?;
     let answers = insert_on(client, &mut connection, jobs, max_wait, true).await;
@@ -173,5 +167,5 @@ async fn insert_on(
     let mut resolver = Resolver::new(client, clock(client, connection, &jobs).await?);
     let (may_exist, edges) = (has_given_ids(&jobs), edges(&jobs)?);
     let rows = jobs.into_iter().map(|job| resolver.resolve(job)).collect::<Result<_>>()?;
-    send(client, connection, FoldedBatch::fold(rows, may_exist, edges), max_wait, is_own).await
+    Batch::fold(rows, may_exist, edges).send(client, connection, max_wait, is_own).await
 }

@@ -1,8 +1,8 @@
 //! Inserting jobs.
 //!
 //! ```text
-//! one, many ─▶ call ─▶ middleware ─▶ resolve ─▶ batch ──────────────▶ send ─▶ store::insert
-//!                                         └─ a single job ─▶ coalescer ──┘
+//! builders ─▶ call ─▶ middleware ─▶ resolve ─▶ batch ─▶ store::insert
+//!                         a single job ─▶ coalescer ─┘
 //! ```
 //!
 //! `call` has each job layered with its options and checked (`resolve`), folds equal keys (`batch`), and sends the batch
@@ -15,20 +15,15 @@ mod call;
 mod coalescer;
 mod middleware;
 mod parts;
-mod payload;
 mod place;
 mod resolve;
-mod send;
-mod wait;
 
-pub use self::builders::{Insert, InsertMany};
+pub use self::builders::{Insert, InsertAndWait, InsertMany};
 pub(super) use self::coalescer::Coalescer;
 pub(super) use self::middleware::{AnyInsertMiddleware, InsertLayers};
 pub use self::middleware::{InsertMiddleware, NextInsert};
-pub(super) use self::payload::MAX_ARGS_BYTES;
 #[cfg(feature = "periodic")]
 pub(super) use self::resolve::needs_clock;
 pub(super) use self::resolve::{check_schedule, prepare_one};
-pub use self::wait::InsertAndWait;
 
 use super::Client;

@@ -10,7 +10,6 @@ use std::time::Duration;
 use sqlx::PgConnection;
 
 use super::Client;
-use super::batch::needs_order;
 use crate::error::{Error, Result};
 use crate::store::{self, Answer, InsertBatch, NewRow, RowOutcome};
 
@@ -58,7 +57,7 @@ pub(super) async fn insert_in_parts(
         }
         return Ok(answers);
     }
-    if max_wait.is_none() && !batch.rows.iter().any(needs_order) {
+    if max_wait.is_none() && !batch.rows.iter().any(NewRow::needs_order) {
         store::end_savepoint(connection, false).await?;
         return insert_each(client, connection, batch, max_wait).await;
     }

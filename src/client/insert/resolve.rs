@@ -8,24 +8,26 @@ use sqlx::PgConnection;
 use time::{OffsetDateTime, UtcOffset};
 
 use super::Client;
-use super::payload::{check_args, check_meta};
 use crate::client::connections::place_guard::PlaceGuard;
 use crate::client::testing_clock::TimePassed;
 use crate::error::{Error, Result};
-use crate::json::read_args;
+use crate::json::{check_text, check_value, read_args};
 use crate::period;
 use crate::store::{self, NewRow};
-use crate::unique::{OnConflict, Subject, UniquePolicy};
+use crate::unique::{Subject, UniquePolicy};
 use crate::words::group::{Group, GroupBy};
 use crate::words::ident::{Kind, NewIds, QueueName};
 use crate::words::job::NewJob;
-use crate::words::opts::{DEFAULT_MAX_ATTEMPTS, Expiry, InsertOptions, MAX_MAX_ATTEMPTS, Start, Unique};
+use crate::words::opts::{DEFAULT_MAX_ATTEMPTS, Expiry, InsertOptions, MAX_MAX_ATTEMPTS, Start};
 use crate::words::place_by::{PlaceBy, member};
 
 /// The longest wait, as for every other duration. Sums of times stay within what both sides can
 /// write.
 const LONGEST_DELAY: Duration = Duration::from_secs(36_525 * 86_400);
 const SCHEDULE_YEARS: std::ops::RangeInclusive<i32> = 1..=9_000;
+
+/// The most bytes of a job's meta as JSON text. `insert_job` has the same limit.
+const MAX_META_BYTES: usize = 1 << 20;
 
 /// Makes rows of jobs. A value that many jobs of a call share is made once.
 pub(super) struct Resolver<'a> {
@@ -88,72 +90,55 @@ impl<'a> Resolver<'a> {
     }
 
     fn row(&mut self, kind: &str, args: Result<Box<RawValue>, String>, options: InsertOptions) -> Result<NewRow> {
-        let InsertOptions {
-            id,
-            queue,
-            priority,
-            max_attempts,
-            start: given_start,
-            meta,
-            unique,
-            group,
-            group_limit,
-            in_order,
-            expiry,
-            place: _,
-        } = options;
         let kind = again(kind, &mut self.kind, Kind::parse)?;
-        let queue = match queue {
+        let queue = match &options.queue {
             None => QueueName::default(),
-            Some(queue) => again(&queue, &mut self.queue, QueueName::parse)?,
+            Some(queue) => again(queue, &mut self.queue, QueueName::parse)?,
         };
         let args = args.map_err(|problem| Error::InvalidJson { what: "args", kind: kind.to_string(), problem })?;
-        check_args(kind.as_str(), &args, self.max_args_bytes)?;
-        check_meta(kind.as_str(), &meta)?;
-        let max_attempts = check_attempts(max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS))?;
-        let start = self.start_of(given_start, unique.as_ref())?;
-        check_expiry(expiry, given_start)?;
+        // They are text, and stay text: this looks at each byte of every insert.
+        check_text("args", kind.as_str(), args.get(), self.max_args_bytes)?;
+        if !options.meta.is_empty() {
+            check_value("meta", kind.as_str(), &options.meta, MAX_META_BYTES)?;
+        }
+        let start = self.start_of(&options)?;
+        check_expiry(options.expiry, options.start)?;
         let mut row = NewRow {
-            id: id.unwrap_or_else(|| self.ids.generate()),
+            id: options.id.unwrap_or_else(|| self.ids.generate()),
             kind,
             queue,
             args,
-            meta,
-            priority: priority.unwrap_or(0),
-            max_attempts,
+            meta: options.meta,
+            priority: options.priority.unwrap_or(0),
+            max_attempts: check_attempts(options.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS))?,
             scheduled_at: if let Start::At(at) = start { Some(at) } else { None },
             delay: if let Start::After(delay) = start { Some(delay) } else { None },
             is_pending: start == Start::WhenReleased,
             claim: None,
             group: None,
-            expiry,
+            expiry: options.expiry,
         };
-        row.claim = match unique {
-            None | Some(Unique::No) => None,
-            Some(Unique::Key(key)) => Some(key.claim()?),
-            Some(Unique::Policy(policy)) => self.read(&row, &policy, |subject| policy.resolve(subject))?,
-        };
-        if group != Some(GroupBy::Nothing) {
-            let key = match group {
-                None | Some(GroupBy::Nothing) => None,
-                Some(GroupBy::Key(key)) => Some(key),
-                Some(GroupBy::Policy(policy)) => self.group_key(&row, &policy)?,
-            };
-            row.group = Group::new(key, group_limit, in_order.unwrap_or_default())?;
+        if let Some(policy) = &options.unique {
+            row.claim = self.read(&row, policy, |subject| policy.resolve(subject))?;
         }
-        check_max_delay(&row)?;
-        Ok(row)
+        let key = match options.group {
+            Some(GroupBy::Nothing) => return check_max_delay(row),
+            None => None,
+            Some(GroupBy::Key(key)) => Some(key),
+            Some(GroupBy::Policy(policy)) => self.group_key(&row, &policy)?,
+        };
+        row.group = Group::new(key, options.group_limit, options.in_order.unwrap_or_default())?;
+        check_max_delay(row)
     }
 
     /// When a job is due: as its options say, or else as long from now as its policy debounces it.
-    fn start_of(&self, given: Option<Start>, unique: Option<&Unique>) -> Result<Start> {
-        let start = given.or_else(|| unique.and_then(Unique::delay).map(Start::After)).unwrap_or(Start::Now);
+    fn start_of(&self, options: &InsertOptions) -> Result<Start> {
+        let policy = options.unique.as_ref();
+        let start = options.start.or_else(|| policy?.delay().map(Start::After)).unwrap_or(Start::Now);
         check_start(start)?;
-        Ok(match (start, unique, self.now) {
+        Ok(match (start, self.now) {
             // Due in the window that its key is made for.
-            (Start::After(delay), Some(Unique::Policy(policy)), Some(now)) if policy.needs_clock() => {
-                Start::At(now + delay)
-            }
+            (Start::After(delay), Some(now)) if policy.is_some_and(UniquePolicy::needs_clock) => Start::At(now + delay),
             _ => start,
         })
     }
@@ -185,8 +170,8 @@ pub(in crate::client) async fn prepare_one(
     let unique = options.unique.clone();
     let row = resolver.row(&job.kind, job.args, options)?;
     let canonical = match &unique {
-        Some(Unique::Policy(policy)) => resolver.read(&row, policy, |subject| policy.canonical(subject))?,
-        Some(Unique::Key(_) | Unique::No) | None => None,
+        Some(policy) => resolver.read(&row, policy, |subject| policy.canonical(subject))?,
+        None => None,
     };
     Ok((row, canonical))
 }
@@ -218,14 +203,14 @@ pub(super) async fn clock(
 
 pub(in crate::client) fn needs_clock(options: &InsertOptions, defaults: &InsertOptions) -> bool {
     let unique = options.unique.as_ref().or(defaults.unique.as_ref());
-    let is_windowed = matches!(unique, Some(Unique::Policy(policy)) if policy.needs_clock());
-    is_windowed && !matches!(options.start.or(defaults.start), Some(Start::At(_)))
+    unique.is_some_and(UniquePolicy::needs_clock) && !matches!(options.start.or(defaults.start), Some(Start::At(_)))
 }
 
-/// A job that is due after the longest delay of its policy could never be pushed. The database checks a `scheduled_at`.
-fn check_max_delay(row: &NewRow) -> Result<()> {
-    let updates = row.claim.as_ref().filter(|claim| claim.on_conflict == OnConflict::Update);
-    match (updates.and_then(|claim| claim.update.max_delay), row.delay) {
+/// Returns the row. A job that is due after the longest delay of its policy could never be pushed: that is an error. The
+/// database checks a `scheduled_at`.
+fn check_max_delay(row: NewRow) -> Result<NewRow> {
+    let update = row.claim.as_ref().and_then(|claim| claim.terms.changes());
+    match (update.and_then(|update| update.max_delay), row.delay) {
         (Some(max_delay), Some(delay)) if delay >= max_delay => Err(Error::InvalidPolicy {
             field: "max_delay",
             problem: format!(
@@ -234,7 +219,7 @@ fn check_max_delay(row: &NewRow) -> Result<()> {
                 period::write(delay)
             ),
         }),
-        _ => Ok(()),
+        _ => Ok(row),
     }
 }
 

@@ -5,29 +5,35 @@ use std::collections::HashMap;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
+use uniqueue_policy::words;
 use uuid::Uuid;
 
-use super::row::{Entered, NewRow};
+use super::row::NewRow;
 use crate::error::Result;
 use crate::store::row::{Stored, job_row};
 use crate::words::ident::JobId;
 use crate::words::job::JobRow;
 
-/// The outcome of one row.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum RowOutcome {
-    Inserted,
-    Duplicate,
-    /// The holder was changed in place.
-    Updated,
-    /// The holder waits, and starts after the transaction has committed.
-    Covered,
-    /// Nothing yet: its key takes more than a look.
-    Contested,
-    /// Nothing was inserted, since `max_wait` ran out.
-    Busy,
-    /// Nothing was inserted, since a job claims the key and the policy rejects duplicates.
-    Rejected,
+words! {
+    member "outcome";
+
+    /// The outcome of one row.
+    pub enum RowOutcome {
+        /// The job is in the table.
+        Inserted = "inserted",
+        /// A job claims the key, and stays as it is.
+        Duplicate = "duplicate",
+        /// The holder was changed in place.
+        Updated = "updated",
+        /// The holder waits, and starts after the transaction has committed.
+        Covered = "covered",
+        /// Nothing yet: its key takes more than a look.
+        Contested = "contested",
+        /// Nothing was inserted, since `max_wait` ran out.
+        Busy = "busy",
+        /// Nothing was inserted, since a job claims the key and the policy rejects duplicates.
+        Rejected = "rejected",
+    }
 }
 
 /// The outcome of one row, and the job that answers it: its own, or the holder.
@@ -47,7 +53,7 @@ pub(crate) struct Answer {
 impl Answer {
     /// Reads the answer of a row that has no key.
     pub(super) fn of_plain(row: NewRow, answer: &PgRow) -> Result<Self> {
-        let job = row.into_job(entered(answer, None)?);
+        let job = new_job(row, answer, None)?;
         let answered_at = job.created_at;
         Ok(Self {
             outcome: RowOutcome::Inserted,
@@ -66,7 +72,7 @@ impl Answer {
             _ if answer.try_get::<Option<Uuid>, _>("id")?.is_some() => Some(job_row(answer)?),
             RowOutcome::Inserted if answer.try_get::<Option<Stored>, _>("new_scheduled_at")?.is_some() => {
                 let unique_until = answer.try_get::<Option<Stored>, _>("new_unique_until")?;
-                Some(row.into_job(entered(answer, unique_until)?))
+                Some(new_job(row, answer, unique_until)?)
             }
             _ => None,
         };
@@ -80,15 +86,7 @@ impl Answer {
 
 /// The outcome of an answer of the unique way, or of one by one.
 pub(super) fn outcome(answer: &PgRow) -> Result<RowOutcome> {
-    Ok(match answer.try_get::<&str, _>("outcome")? {
-        "inserted" => RowOutcome::Inserted,
-        "duplicate" => RowOutcome::Duplicate,
-        "updated" => RowOutcome::Updated,
-        "covered" => RowOutcome::Covered,
-        "contested" => RowOutcome::Contested,
-        "busy" => RowOutcome::Busy,
-        _ => RowOutcome::Rejected,
-    })
+    Ok(answer.try_get::<&str, _>("outcome")?.parse()?)
 }
 
 /// Gives each answer its job, where the database sent the job with the first answer that names it.
@@ -118,12 +116,9 @@ pub(super) fn index(place: i32) -> usize {
     usize::try_from(place - 1).unwrap_or_default()
 }
 
-/// The values of a new job that the database chose.
-fn entered(answer: &PgRow, unique_until: Option<Stored>) -> Result<Entered> {
-    Ok(Entered {
-        state: answer.try_get::<&str, _>("new_state")?.parse()?,
-        created_at: answer.try_get::<Stored, _>("new_created_at")?.0,
-        scheduled_at: answer.try_get::<Stored, _>("new_scheduled_at")?.0,
-        unique_until: unique_until.map(|at| at.0),
-    })
+/// A new job, with the values that the database chose.
+fn new_job(row: NewRow, answer: &PgRow, unique_until: Option<Stored>) -> Result<JobRow> {
+    let state = answer.try_get::<&str, _>("new_state")?.parse()?;
+    let time = |column| answer.try_get::<Stored, _>(column).map(|at| at.0);
+    Ok(row.into_job(state, time("new_created_at")?, time("new_scheduled_at")?, unique_until.map(|at| at.0)))
 }

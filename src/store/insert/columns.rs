@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::row::{Edge, EdgeParent, NewRow, stored_count};
 use crate::store::query::claim_length;
 use crate::store::{Query, interval};
+use crate::unique::OnReentry;
 use crate::words::opts::Expiry;
 
 /// Binds the columns of rows one after another. One row binds a value for each column, a batch an array. An array whose
@@ -71,11 +72,11 @@ impl<'r> Columns<'r> {
 
     fn claim(self) -> Self {
         self.each(NewRow::key)
-            .same(|row| row.claim.as_ref().map(|claim| claim.states.bits()))
-            .known(|row| row.claim.as_ref()?.period.map(claim_length))
-            .known(|row| row.claim.as_ref()?.ttl.map(claim_length))
-            .flag(|row| row.claim.as_ref().is_some_and(|claim| claim.until_start))
-            .flag(|row| row.claim.as_ref().is_some_and(|claim| claim.discard_on_reentry))
+            .same(|row| row.claim.as_ref().map(|claim| claim.terms.states.bits()))
+            .known(|row| row.claim.as_ref()?.terms.period.map(claim_length))
+            .known(|row| row.claim.as_ref()?.terms.ttl.map(claim_length))
+            .flag(|row| row.claim.as_ref().is_some_and(|claim| claim.terms.until_start))
+            .flag(|row| row.claim.as_ref().is_some_and(|claim| claim.terms.on_reentry == OnReentry::Discard))
     }
 
     fn group(self) -> Self {

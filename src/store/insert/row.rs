@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use crate::unique::{Claim, OnConflict, Update};
+use crate::unique::{Claim, OnConflict, OnReentry, Update};
 use crate::words::after::AfterCondition;
 use crate::words::group::Group;
 use crate::words::ident::{JobId, Kind, QueueName};
@@ -54,14 +54,26 @@ impl NewRow {
         self.claim.as_ref().map(|claim| claim.key.as_str())
     }
 
+    /// Whether it does more with a duplicate than a look at its key can tell.
+    pub(crate) fn needs_order(&self) -> bool {
+        self.on_conflict() != OnConflict::Ignore
+    }
+
+    /// Whether it claims its key from the start, whichever state the database's clock gives it.
+    pub(crate) fn surely_claims(&self) -> bool {
+        let first: &[JobState] =
+            if self.is_pending { &[JobState::Pending] } else { &[JobState::Available, JobState::Scheduled] };
+        self.claim.as_ref().is_some_and(|claim| first.iter().all(|state| claim.terms.states.contains(*state)))
+    }
+
     /// The answer to a duplicate.
     pub(super) fn on_conflict(&self) -> OnConflict {
-        self.claim.as_ref().map_or(OnConflict::Ignore, |claim| claim.on_conflict)
+        self.claim.as_ref().map_or(OnConflict::Ignore, |claim| claim.terms.on_conflict)
     }
 
     /// What an update changes, as `update_terms` in SQL.
     pub(super) fn changes(&self) -> Option<Value> {
-        let update = self.claim.as_ref().filter(|claim| claim.on_conflict == OnConflict::Update)?.update;
+        let update = self.claim.as_ref()?.terms.changes()?;
         let max_delay = update.max_delay.map(|length| format!("{} microseconds", length.as_micros()));
         let max_items = update.max_items.unwrap_or(Update::DEFAULT_MAX_ITEMS);
         Some(json!({ "args": update.args, "max_delay": max_delay, "max_items": max_items }))
@@ -70,27 +82,33 @@ impl NewRow {
     /// The job while a worker runs it, which began at this time.
     #[cfg(feature = "testing")]
     pub(crate) fn into_running(self, at: OffsetDateTime) -> JobRow {
-        let entered = Entered { state: JobState::Running, created_at: at, scheduled_at: at, unique_until: None };
-        JobRow { attempted_at: Some(at), run: 1, ..self.into_job(entered) }
+        JobRow { attempted_at: Some(at), run: 1, ..self.into_job(JobState::Running, at, at, None) }
     }
 
-    /// The job that it is now, given what the database decided.
-    pub(super) fn into_job(self, entered: Entered) -> JobRow {
-        let states = self.claim.as_ref().map(|claim| claim.states);
-        let due = entered.created_at.max(entered.scheduled_at);
+    /// The job that it is now, given the values that the database chose.
+    pub(super) fn into_job(
+        self,
+        state: JobState,
+        created_at: OffsetDateTime,
+        scheduled_at: OffsetDateTime,
+        unique_until: Option<OffsetDateTime>,
+    ) -> JobRow {
+        let (unique_key, terms) = self.claim.map(|Claim { key, terms }| (key, terms)).unzip();
+        let states = terms.as_ref().map(|terms| terms.states);
+        let due = created_at.max(scheduled_at);
         let (expires_at, expires_in) = Expiry::parts(self.expiry);
         JobRow {
             id: self.id,
             kind: self.kind,
             queue: self.queue,
-            state: entered.state,
+            state,
             priority: self.priority,
             attempt: 0,
             run: 0,
             crashes: 0,
             max_attempts: self.max_attempts,
-            created_at: entered.created_at,
-            scheduled_at: entered.scheduled_at,
+            created_at,
+            scheduled_at,
             attempted_at: None,
             finalized_at: None,
             args: self.args,
@@ -99,11 +117,11 @@ impl NewRow {
             output: None,
             progress: None,
             unique_states: states,
-            until_start: self.claim.as_ref().is_some_and(|claim| claim.until_start),
-            discard_on_reentry: self.claim.as_ref().is_some_and(|claim| claim.discard_on_reentry),
-            unique_key: self.claim.map(|claim| claim.key),
-            unique_until: entered.unique_until,
-            claims: states.is_some_and(|states| states.contains(entered.state)),
+            until_start: terms.as_ref().is_some_and(|terms| terms.until_start),
+            discard_on_reentry: terms.is_some_and(|terms| terms.on_reentry == OnReentry::Discard),
+            unique_key,
+            unique_until,
+            claims: states.is_some_and(|states| states.contains(state)),
             replaced_by: None,
             worker: None,
             group_limit: self.group.as_ref().and_then(|group| group.limit),
@@ -113,19 +131,10 @@ impl NewRow {
             updated_at: None,
             updated_by: None,
             expires_at: expires_at.map(to_microsecond).or_else(|| {
-                expires_in.filter(|_| entered.state != JobState::Pending).map(|length| to_microsecond(due + length))
+                expires_in.filter(|_| state != JobState::Pending).map(|length| to_microsecond(due + length))
             }),
         }
     }
-}
-
-/// The values of a new job that the database chose.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entered {
-    pub(super) state: JobState,
-    pub(super) created_at: OffsetDateTime,
-    pub(super) scheduled_at: OffsetDateTime,
-    pub(super) unique_until: Option<OffsetDateTime>,
 }
 
 /// A time as the table stores it.

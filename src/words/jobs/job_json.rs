@@ -6,12 +6,11 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::period;
-use crate::unique::UniquePolicy;
 use crate::words::after::{AfterCondition, Parent};
 use crate::words::group::GroupBy;
 use crate::words::ident::JobId;
 use crate::words::job::NewJob;
-use crate::words::opts::{Expiry, InsertOptions, Start, Unique};
+use crate::words::opts::{Expiry, InsertOptions, Start};
 
 /// The object that `insert_jobs` in SQL reads, so that any PostgreSQL driver can insert the job in its own transaction:
 ///
@@ -68,13 +67,9 @@ impl Serialize for NewJob {
             Some(Expiry::In(length)) => (None, Some(period::write(*length))),
             Some(Expiry::Never) | None => (None, None),
         };
-        let policy = match unique {
-            None | Some(Unique::No) => None,
-            Some(Unique::Key(key)) => Some(UniquePolicy::from(key.clone())),
-            Some(Unique::Policy(policy)) => Some(policy.clone()),
-        };
         // Without a time the database would take the policy's.
-        let policy = policy.map(|policy| if *start == Some(Start::Now) { policy.without_delay() } else { policy });
+        let is_delayed = *start != Some(Start::Now);
+        let policy = unique.clone().map(|policy| if is_delayed { policy } else { policy.without_delay() });
         let (group_key, group_policy) = match group {
             Some(GroupBy::Key(key)) => (Some(key), None),
             Some(GroupBy::Policy(policy)) => (None, Some(policy)),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
-use crate::unique::{UniqueKey, UniquePolicy};
+use crate::unique::UniquePolicy;
 use crate::words::group::GroupBy;
 use crate::words::ident::JobId;
 use crate::words::place_by::PlaceBy;
@@ -28,7 +28,8 @@ pub struct InsertOptions {
     pub(crate) max_attempts: Option<u16>,
     pub(crate) start: Option<Start>,
     pub(crate) meta: Map<String, Value>,
-    pub(crate) unique: Option<Unique>,
+    /// A policy that enforces nothing bypasses the policies of the next layers.
+    pub(crate) unique: Option<UniquePolicy>,
     pub(crate) group: Option<GroupBy>,
     pub(crate) group_limit: Option<u16>,
     pub(crate) in_order: Option<bool>,
@@ -65,25 +66,6 @@ pub(crate) enum Start {
     WhenReleased,
 }
 
-/// How a job is unique.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Unique {
-    No,
-    Key(UniqueKey),
-    Policy(UniquePolicy),
-}
-
-impl Unique {
-    /// How long after its insert the job is due, where the insert gives no time.
-    pub(crate) fn delay(&self) -> Option<Duration> {
-        match self {
-            Self::No => None,
-            Self::Key(key) => key.delay(),
-            Self::Policy(policy) => policy.delay(),
-        }
-    }
-}
-
 impl InsertOptions {
     /// No option set.
     pub fn new() -> Self {
@@ -104,39 +86,25 @@ impl InsertOptions {
 
     /// Fills options that are not set from the next layer.
     pub(crate) fn or(self, next: &InsertOptions) -> Self {
-        // Exhaustive, so that a new option cannot be forgotten here.
-        let Self {
-            id,
-            queue,
-            priority,
-            max_attempts,
-            start,
-            mut meta,
-            unique,
-            group,
-            group_limit,
-            in_order,
-            expiry,
-            place,
-        } = self;
+        let mut meta = self.meta;
         for (name, value) in &next.meta {
             if !meta.contains_key(name) {
                 meta.insert(name.clone(), value.clone());
             }
         }
         Self {
-            id: id.or(next.id),
-            queue: queue.or_else(|| next.queue.clone()),
-            priority: priority.or(next.priority),
-            max_attempts: max_attempts.or(next.max_attempts),
-            start: start.or(next.start),
+            id: self.id.or(next.id),
+            queue: self.queue.or_else(|| next.queue.clone()),
+            priority: self.priority.or(next.priority),
+            max_attempts: self.max_attempts.or(next.max_attempts),
+            start: self.start.or(next.start),
             meta,
-            unique: unique.or_else(|| next.unique.clone()),
-            group: group.or_else(|| next.group.clone()),
-            group_limit: group_limit.or(next.group_limit),
-            in_order: in_order.or(next.in_order),
-            expiry: expiry.or(next.expiry),
-            place: place.or_else(|| next.place.clone()),
+            unique: self.unique.or_else(|| next.unique.clone()),
+            group: self.group.or_else(|| next.group.clone()),
+            group_limit: self.group_limit.or(next.group_limit),
+            in_order: self.in_order.or(next.in_order),
+            expiry: self.expiry.or(next.expiry),
+            place: self.place.or_else(|| next.place.clone()),
         }
     }
 
@@ -203,21 +171,19 @@ macro_rules! insert_setters {
             }
 
             /// Makes the job unique by a key of its own. Overrides the key or policy of the kind.
-            pub fn unique_key(mut self, key: $crate::unique::UniqueKey) -> Self {
-                self.options_mut().unique = Some($crate::words::opts::Unique::Key(key));
-                self
+            pub fn unique_key(self, key: $crate::unique::UniqueKey) -> Self {
+                self.unique(key.into())
             }
 
             /// Makes the job unique by a policy. Overrides the key or policy of the kind.
             pub fn unique(mut self, policy: $crate::unique::UniquePolicy) -> Self {
-                self.options_mut().unique = Some($crate::words::opts::Unique::Policy(policy));
+                self.options_mut().unique = Some(policy);
                 self
             }
 
             /// Bypasses uniqueness: the job is never a duplicate, and never the holder of a key.
-            pub fn not_unique(mut self) -> Self {
-                self.options_mut().unique = Some($crate::words::opts::Unique::No);
-                self
+            pub fn not_unique(self) -> Self {
+                self.unique($crate::unique::UniquePolicy::river())
             }
 
             /// Puts the job in a group of its queue: 1 to 512 bytes, no NUL. The jobs of a group share a
@@ -264,17 +230,13 @@ macro_rules! insert_setters {
             /// [`Queued`](crate::UniqueScope::Queued), [`RunAgain`](crate::OnConflict::RunAgain) and
             /// [`Discard`](crate::OnReentry::Discard) on re-entry; and a [group](Self::group_by) by the same policy
             /// with limit 1. A policy with a window, or with a raw key, is an error.
-            pub fn one_at_a_time(mut self, policy: $crate::unique::UniquePolicy) -> Self {
+            pub fn one_at_a_time(self, policy: $crate::unique::UniquePolicy) -> Self {
                 let policy = policy
                     .by_queue()
                     .scope($crate::unique::UniqueScope::Queued)
                     .on_conflict($crate::unique::OnConflict::RunAgain)
                     .on_reentry($crate::unique::OnReentry::Discard);
-                let options = self.options_mut();
-                options.unique = Some($crate::words::opts::Unique::Policy(policy.clone()));
-                options.group = Some($crate::words::group::GroupBy::Policy(Box::new(policy)));
-                options.group_limit = Some(1);
-                self
+                self.unique(policy.clone()).group_by(policy).group_limit(1)
             }
 
             /// Discards the job if it has not started by this time, with the code `expired` in its

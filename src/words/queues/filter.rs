@@ -5,7 +5,7 @@ use serde_json::Value;
 use time::{OffsetDateTime, UtcOffset};
 
 use crate::error::{Error, Result};
-use crate::json::check_jsonb;
+use crate::json::check_value;
 use crate::unique::{StateSet, UniqueKey};
 use crate::words::group::Group;
 use crate::words::ident::{JobId, Kind, QueueName};
@@ -317,7 +317,7 @@ impl JobFilter {
         }
         for (what, value) in [("args", args), ("meta", meta)] {
             if let Some(value) = value {
-                check_jsonb(what, "a filter", value)?;
+                check_value(what, "a filter", value, usize::MAX)?;
             }
         }
         for (option, at) in self.times() {

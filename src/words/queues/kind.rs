@@ -12,7 +12,7 @@ use crate::unique::{OnConflict, UniquePolicy};
 use crate::words::group::GroupBy;
 use crate::words::ident::{Kind, QueueName};
 use crate::words::job::NewJob;
-use crate::words::opts::{Expiry, InsertOptions, Start, Unique};
+use crate::words::opts::{Expiry, InsertOptions, Start};
 use crate::words::place_by::PlaceBy;
 use crate::words::retry::RetryPolicy;
 
@@ -122,7 +122,7 @@ impl KindRow {
         defaults.priority = self.priority;
         defaults.max_attempts = self.max_attempts;
         defaults.start = self.delay.map(Start::After);
-        defaults.unique = self.policy()?.map(Unique::Policy);
+        defaults.unique = self.policy()?;
         defaults.group = self.groups()?.map(|policy| GroupBy::Policy(Box::new(policy)));
         defaults.group_limit = self.group_limit;
         defaults.in_order = self.in_order.then_some(true);
@@ -183,11 +183,7 @@ impl KindDefinition {
             Some(Start::After(delay)) => Some(period::write(delay)),
             _ => None,
         };
-        let unique_policy = match unique {
-            Some(Unique::Policy(policy)) => policy.to_ojs()?,
-            Some(Unique::Key(key)) => UniquePolicy::from(key).to_ojs()?,
-            Some(Unique::No) | None => Value::Null,
-        };
+        let unique_policy = unique.map_or(Ok(Value::Null), |policy| policy.to_ojs())?;
         let group_policy = match group {
             Some(GroupBy::Policy(policy)) if policy.needs_clock() => {
                 return Err(Error::InvalidPolicy { field: "window", problem: "a group has none".to_owned() });
@@ -288,7 +284,7 @@ mod tests {
         let job = kind.fill_in(NewJob::new("k", &()).queue("own").not_unique().group("g")).unwrap();
         assert_eq!(job.queue_name(), Some("own"));
         assert_eq!(job.options.priority, Some(1));
-        assert_eq!(job.options.unique, Some(Unique::No));
+        assert!(job.options.unique.is_some_and(|policy| !policy.is_enforced()));
         assert_eq!(job.options.group, Some(GroupBy::Key("g".to_owned())));
         assert_eq!(job.options.group_limit, Some(2));
     }

@@ -67,19 +67,19 @@ pub(super) fn read_in_rust(document: &Value) -> Result<String, String> {
     })?;
     let Some(claim) = claim else { return Ok(NOT_UNIQUE.to_owned()) };
     let length = |length: Option<Length>| length.map(|length| (length.parts().0, length.parts().1.as_micros()));
-    let mut terms = claim.on_conflict.to_string();
-    if claim.on_conflict == OnConflict::Update {
-        let update = claim.update;
+    let mut terms = claim.terms.on_conflict.to_string();
+    if claim.terms.on_conflict == OnConflict::Update {
+        let update = claim.terms.update;
         let max_delay = update.max_delay.unwrap_or_default().as_micros();
         terms += &format!(" {} {max_delay} {}", update.args, update.max_items.unwrap_or(1_000));
     }
     Ok(format!(
         "{} {:?} {:?} {} {} {} {}",
-        claim.states.bits(),
-        length(claim.period),
-        length(claim.ttl),
-        claim.until_start,
-        claim.discard_on_reentry,
+        claim.terms.states.bits(),
+        length(claim.terms.period),
+        length(claim.terms.ttl),
+        claim.terms.until_start,
+        claim.terms.on_reentry == OnReentry::Discard,
         terms,
         claim.key
     ))

@@ -55,7 +55,7 @@ async fn a_form_submitted_twice_makes_one_job() {
 fn unique_for_is_a_length_in_seconds_with_or_without_a_fraction() {
     assert_eq!(UniquePolicy::faktory(Duration::from_secs_f64(600.0)), UniquePolicy::faktory(UNIQUE_FOR));
     let half = claim(&UniquePolicy::faktory(Duration::from_secs_f64(0.5)), "k", "q", &json!([])).unwrap();
-    assert_eq!(half.ttl, Some(Duration::from_millis(500).into()));
+    assert_eq!(half.terms.ttl, Some(Duration::from_millis(500).into()));
 }
 
 /// A second job may be pushed when the time is over.

@@ -128,13 +128,13 @@ fn seeds_disagree_on_the_states_that_claim_by_default() {
             "faktory" => StateSet::of(&[Completed]),
             _ => StateSet::of(&[Completed, Cancelled, Discarded]),
         };
-        let states = claim(&policy, "k", "q", &json!({})).unwrap().states;
+        let states = claim(&policy, "k", "q", &json!({})).unwrap().terms.states;
         for state in JobState::ALL {
             assert_eq!(states.contains(state), !left_out.contains(state), "{seed} {state}");
         }
     }
     let key = UniqueKey::raw("k").claim().unwrap();
-    assert_eq!(key.states, UniqueScope::Queued.states(), "a key of one's own has Zizq's scope");
+    assert_eq!(key.terms.states, UniqueScope::Queued.states(), "a key of one's own has Zizq's scope");
 }
 
 /// Whose states count. OJS tells of the newcomer's list, Zizq and River's index of the states of the
@@ -186,7 +186,7 @@ async fn seeds_disagree_on_what_a_duplicate_does_by_default(database: Database) 
             }
         }
     }
-    assert_eq!(UniqueKey::raw("k").claim().unwrap().on_conflict, OnConflict::Ignore);
+    assert_eq!(UniqueKey::raw("k").claim().unwrap().terms.on_conflict, OnConflict::Ignore);
 }
 
 /// What a key is made from when nothing is said: the kind alone, or the args and the queue too.
@@ -225,8 +225,8 @@ async fn seeds_disagree_on_what_a_length_of_time_means(database: Database) {
     assert!(insert(river(due + 29 * MINUTE)).await.unwrap().duplicate);
     assert!(!insert(river(due + 30 * MINUTE)).await.unwrap().duplicate);
     // Zizq has none, and a key may carry either of the first two.
-    assert_eq!(UniqueKey::raw("k").period(HOUR).claim().unwrap().period, Some(HOUR.into()));
-    assert_eq!(UniqueKey::raw("k").ttl(HOUR).claim().unwrap().ttl, Some(HOUR.into()));
+    assert_eq!(UniqueKey::raw("k").period(HOUR).claim().unwrap().terms.period, Some(HOUR.into()));
+    assert_eq!(UniqueKey::raw("k").ttl(HOUR).claim().unwrap().terms.ttl, Some(HOUR.into()));
     for both in [
         UniquePolicy::ojs().period(HOUR).ttl(HOUR),
         UniquePolicy::faktory(HOUR).window(HOUR),
@@ -251,9 +251,9 @@ async fn seeds_disagree_on_whether_a_discarded_job_holds_its_key(database: Datab
 #[test]
 fn seeds_disagree_on_reentry_and_no_constructor_discards_unasked() {
     for (seed, policy) in defaults() {
-        assert!(!claim(&policy, "k", "q", &json!({})).unwrap().discard_on_reentry, "{seed}");
+        assert_eq!(claim(&policy, "k", "q", &json!({})).unwrap().terms.on_reentry, OnReentry::GoOn, "{seed}");
         let asked = policy.on_reentry(OnReentry::Discard);
-        assert!(claim(&asked, "k", "q", &json!({})).unwrap().discard_on_reentry, "{seed}");
+        assert_eq!(claim(&asked, "k", "q", &json!({})).unwrap().terms.on_reentry, OnReentry::Discard, "{seed}");
     }
 }
 
@@ -261,11 +261,11 @@ fn seeds_disagree_on_reentry_and_no_constructor_discards_unasked() {
 #[test]
 fn seeds_disagree_on_how_the_end_of_a_claim_is_said() {
     let success = claim(&UniquePolicy::faktory(HOUR), "k", "q", &json!({})).unwrap();
-    assert_eq!(UniquePolicy::new().until(Until::Success), UniquePolicy::new().states(success.states));
+    assert_eq!(UniquePolicy::new().until(Until::Success), UniquePolicy::new().states(success.terms.states));
     let start = claim(&UniquePolicy::faktory(HOUR).until(Until::Start), "k", "q", &json!({})).unwrap();
-    assert!(start.until_start && !success.until_start);
+    assert!(start.terms.until_start && !success.terms.until_start);
     let zizq = claim(&UniquePolicy::zizq(), "k", "q", &json!({})).unwrap();
-    assert!(!zizq.until_start, "Zizq's Queued comes back with a retry, Faktory's start does not");
+    assert!(!zizq.terms.until_start, "Zizq's Queued comes back with a retry, Faktory's start does not");
 }
 
 /// The constructors' keys are distinct only by what they hold: one way of making keys for all.

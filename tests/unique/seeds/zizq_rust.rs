@@ -168,7 +168,7 @@ async fn a_calls_key_overrides_the_types(database: Database) {
 
 #[test]
 fn the_default_scope_of_a_key_is_queued() {
-    let states = |key: UniqueKey| key.claim().unwrap().states;
+    let states = |key: UniqueKey| key.claim().unwrap().terms.states;
     assert_eq!(states(UniqueKey::raw("rebuild_index")), UniqueScope::Queued.states());
     assert_eq!(states(UniqueKey::hash_of(1)), UniqueScope::Queued.states());
     let active = UniqueKey::raw("rebuild_index").scope(UniqueScope::Active);

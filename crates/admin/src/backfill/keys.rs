@@ -4,7 +4,7 @@ use serde_json::json;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uniqueue::period::Length;
-use uniqueue::{Claim, Error, Job, JobState, Result, StateSet, UniqueKey, UniquePolicy};
+use uniqueue::{Claim, Error, Job, JobState, OnReentry, Result, StateSet, UniqueKey, UniquePolicy};
 
 use super::judgement::{Given, Judgement};
 use super::rows::SeenRow;
@@ -53,12 +53,12 @@ impl KeyMaker {
             Err(_) if job.state.is_final() && !self.may_claim(job.state) => return Judgement::Passed,
             Err(error) => return Judgement::Unfit(error.problem()),
         };
-        if job.state.is_final() && !claim.states.contains(job.state) {
+        if job.state.is_final() && !claim.terms.states.contains(job.state) {
             return Judgement::Passed;
         }
         let ends_at = |due: OffsetDateTime| {
-            let limit = claim.period.map(|period| (job.created_at, period));
-            let limit = limit.or_else(|| claim.ttl.map(|ttl| (job.created_at.max(due), ttl)));
+            let limit = claim.terms.period.map(|period| (job.created_at, period));
+            let limit = limit.or_else(|| claim.terms.ttl.map(|ttl| (job.created_at.max(due), ttl)));
             limit.map(|(from, length)| ends(from, length)).transpose()
         };
         let unique_until = match ends_at(due) {
@@ -67,11 +67,11 @@ impl KeyMaker {
         };
         // The start of a `ttl` may have moved since the insert.
         let is_until = job.unique_until == unique_until
-            || (claim.ttl.is_some()
+            || (claim.terms.ttl.is_some()
                 && job.unique_until.is_some()
                 && (job.was_attempted || ends_at(instead) == Ok(job.unique_until)));
-        let is_over = unique_until.is_some_and(|until| until <= now) || (claim.until_start && job.was_attempted);
-        let would_claim = !is_over && claim.states.contains(job.state);
+        let is_over = unique_until.is_some_and(|until| until <= now) || (claim.terms.until_start && job.was_attempted);
+        let would_claim = !is_over && claim.terms.states.contains(job.state);
         let (is_same, given_up) = (job.unique_key.as_ref() == Some(&claim.key), has_given_up(job));
         let is_kept = is_same && (given_up || (is_until && has_terms(job, &claim)));
         // A job that has yielded its claim may find its key free by now.
@@ -85,8 +85,9 @@ impl KeyMaker {
         let until = unique_until.and_then(|until| until.format(&Rfc3339).ok());
         let row = json!({
             "id": job.id, "unique_key": claim.key, "unique_until": until,
-            "unique_states": claim.states.bits(), "until_start": claim.until_start,
-            "discard_on_reentry": claim.discard_on_reentry, "seen_key": job.unique_key, "seen_due": job.due,
+            "unique_states": claim.terms.states.bits(), "until_start": claim.terms.until_start,
+            "discard_on_reentry": claim.terms.on_reentry == OnReentry::Discard, "seen_key": job.unique_key,
+            "seen_due": job.due,
         });
         let would_claim = would_claim && !(job.unique_key.is_some() && given_up);
         Judgement::Given(Given { id: job.id, state: job.state, key: claim.key, would_claim, row })
@@ -160,9 +161,9 @@ fn has_given_up(job: &SeenRow) -> bool {
 
 /// Whether the job claims on these terms, whenever that ends.
 fn has_terms(job: &SeenRow, claim: &Claim) -> bool {
-    job.states() == claim.states
-        && job.until_start == claim.until_start
-        && job.discard_on_reentry == claim.discard_on_reentry
+    job.states() == claim.terms.states
+        && job.until_start == claim.terms.until_start
+        && job.discard_on_reentry == (claim.terms.on_reentry == OnReentry::Discard)
 }
 
 fn no_policy(problem: &str) -> Error {

@@ -118,7 +118,7 @@ impl Replay {
                 self.collisions.push(Collision { job: job.id, state: job.state, inserted: job.created_at, other, key });
             }
         }
-        if met.is_none() || claim.on_conflict == OnConflict::Replace {
+        if met.is_none() || claim.terms.on_conflict == OnConflict::Replace {
             let ends = claim_end(&claim, job);
             self.kept.insert(claim.key, Kept { id: job.id, ends });
         }
@@ -141,9 +141,9 @@ fn first_due(job: &JobRow) -> OffsetDateTime {
 
 /// When the job's claim ended, as far as its row tells. `None`: it has not.
 fn claim_end(claim: &Claim, job: &JobRow) -> Option<OffsetDateTime> {
-    let state = life(job).into_iter().find(|(state, _)| !claim.states.contains(*state)).map(|(_, from)| from);
-    let start = job.attempted_at.filter(|_| claim.until_start);
-    let limit = match (claim.period, claim.ttl) {
+    let state = life(job).into_iter().find(|(state, _)| !claim.terms.states.contains(*state)).map(|(_, from)| from);
+    let start = job.attempted_at.filter(|_| claim.terms.until_start);
+    let limit = match (claim.terms.period, claim.terms.ttl) {
         (Some(period), _) => period.after(job.created_at),
         (None, Some(ttl)) => ttl.after(job.created_at.max(first_due(job))),
         (None, None) => None,

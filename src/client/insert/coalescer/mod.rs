@@ -44,8 +44,8 @@ const MAX_TRIES: u32 = 3;
 pub(super) fn insert_shared(client: &Client, mut row: NewRow) -> impl Future<Output = Result<Inserted>> {
     // A look at its key tells what to answer. For one job a rejection says what a duplicate says.
     let rejects = match &mut row.claim {
-        Some(claim) if claim.on_conflict == OnConflict::Reject => {
-            claim.on_conflict = OnConflict::Ignore;
+        Some(claim) if claim.terms.on_conflict == OnConflict::Reject => {
+            claim.terms.on_conflict = OnConflict::Ignore;
             true
         }
         _ => false,

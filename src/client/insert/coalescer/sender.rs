@@ -6,7 +6,6 @@ use super::shared::{error_for_each, send_shared};
 use super::state::{Reply, SharedInsert};
 use crate::client::Client;
 use crate::client::connections::pooled_connection::PooledConnection;
-use crate::client::insert::batch::needs_order;
 
 /// The most inserts in one statement.
 const MAX_BATCH: usize = 500;
@@ -35,10 +34,10 @@ impl Sender {
             self.is_over = true;
             return None;
         };
-        let one_by_one = needs_order(&first.row);
+        let one_by_one = first.row.needs_order();
         let mut taken = 0;
         let is_alike = |insert: &mut SharedInsert| {
-            let is_taken = taken < MAX_BATCH && needs_order(&insert.row) == one_by_one;
+            let is_taken = taken < MAX_BATCH && insert.row.needs_order() == one_by_one;
             taken += usize::from(is_taken);
             is_taken
         };

@@ -6,8 +6,7 @@ use std::time::Duration;
 use super::state::{Reply, SharedInsert};
 use crate::client::Client;
 use crate::client::connections::pooled_connection::PooledConnection;
-use crate::client::insert::batch::FoldedBatch;
-use crate::client::insert::send::{answered, send, send_each};
+use crate::client::insert::batch::{Batch, answered};
 use crate::error::{Error, Result};
 use crate::words::job::Inserted;
 
@@ -35,7 +34,7 @@ pub(super) async fn send_shared(
         let rows = inserts.iter().map(|insert| insert.row.clone()).collect();
         let sent = tokio::select! {
             biased;
-            sent = send_each(client, connection, FoldedBatch::fold(rows, false, Vec::new()), MAX_SHARED_WAIT) => sent,
+            sent = Batch::fold(rows, false, Vec::new()).send_each(client, connection, MAX_SHARED_WAIT) => sent,
             () = all_gone(&mut inserts) => return false,
         };
         connection.note(sent.as_ref().err());
@@ -117,7 +116,7 @@ impl SharedInsert {
         let Self { row, mut answer } = self;
         let inserted = tokio::select! {
             biased;
-            inserted = send(client, connection, FoldedBatch::fold(vec![row], false, Vec::new()), None, true) => inserted,
+            inserted = Batch::fold(vec![row], false, Vec::new()).send(client, connection, None, true) => inserted,
             () = answer.closed() => return false,
         };
         connection.note(inserted.as_ref().err());
