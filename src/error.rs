@@ -337,16 +337,9 @@ pub enum Error {
     },
 
     /// The embedded PostgreSQL could not be found or started.
-    #[error("{problem}; hint: {hint}")]
-    Embedded {
-        /// The problem, ending in the value at fault.
-        problem: String,
-        /// The package to install, or the variable to set.
-        hint: String,
-        /// The error of the operating system, if there is one.
-        #[source]
-        source: Option<std::io::Error>,
-    },
+    #[cfg(all(feature = "embedded", unix))]
+    #[error(transparent)]
+    Embedded(#[from] crate::embedded::Error),
 
     /// The first connection to the database could not be made.
     #[error("cannot connect to {to}: {said}{hint}", said = connect_text(source), hint = database_hint(source))]

@@ -4,8 +4,6 @@
 //! The guides and the licences that this page links to are files of the repository, in `docs` and beside the README.
 
 mod client;
-#[cfg(all(feature = "embedded", unix))]
-pub mod embedded;
 mod error;
 pub mod json;
 mod maintenance;
@@ -105,6 +103,8 @@ pub use self::words::stored_time;
 
 #[cfg(feature = "derive")]
 pub use uniqueue_derive::Job;
+#[cfg(all(feature = "embedded", unix))]
+pub use uniqueue_embedded as embedded;
 
 /// Compiles and runs the snippets of docs/learn/unique.md.
 #[cfg(doctest)]

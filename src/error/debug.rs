@@ -45,13 +45,6 @@ mod tests {
         assert_eq!(format!("{error:?}"), format!("invalid job id: \"x\"\nhint: {hint}"));
         let refused = Error::refused(std::io::Error::other("the disk is full"));
         assert_eq!(format!("{refused:?}"), "the insert was refused: the disk is full");
-        let embedded = Error::Embedded {
-            problem: "cannot start".to_owned(),
-            hint: "look".to_owned(),
-            source: Some(std::io::Error::other("no such file")),
-        };
-        assert_eq!(format!("{embedded:?}"), "cannot start: no such file\nhint: look");
-        assert_eq!(embedded.to_string(), "cannot start; hint: look");
     }
 
     #[test]

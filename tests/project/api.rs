@@ -301,6 +301,11 @@ fn the_public_api_of_operators_is_as_the_golden_file_says() {
     compare(listing("crates/admin/src"), "api-admin.txt");
 }
 
+#[test]
+fn the_public_api_of_the_embedded_server_is_as_the_golden_file_says() {
+    compare(listing("crates/embedded/src"), "api-embedded.txt");
+}
+
 fn listing(sources: &str) -> Listing {
     let mut listing = Listing::default();
     listing.directory(&Path::new(env!("CARGO_MANIFEST_DIR")).join(sources));

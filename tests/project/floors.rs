@@ -13,12 +13,12 @@ const FLOORS: [&str; 6] = [
     "client",
     "maintenance notify wake_ups worker",
     "places runner",
-    "embedded testing",
+    "testing",
 ];
 
 /// The crates of the workspace, and which of them each may use. Only the tests of a crate may use others.
 const CRATES: &[(&str, &[&str])] = &[
-    ("uniqueue", &["uniqueue-derive", "uniqueue-policy"]),
+    ("uniqueue", &["uniqueue-derive", "uniqueue-embedded", "uniqueue-policy"]),
     ("uniqueue-admin", &["uniqueue"]),
     ("uniqueue-bench", &["uniqueue"]),
     (
@@ -26,6 +26,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &["uniqueue", "uniqueue-admin", "uniqueue-faktory", "uniqueue-http", "uniqueue-ojs", "uniqueue-web"],
     ),
     ("uniqueue-derive", &["uniqueue-policy"]),
+    ("uniqueue-embedded", &[]),
     ("uniqueue-faktory", &["uniqueue", "uniqueue-admin"]),
     ("uniqueue-http", &[]),
     ("uniqueue-model", &[]),

@@ -42,6 +42,7 @@ fn published_crates_carry_no_tests_pictures_or_files_of_the_repository() {
         "uniqueue",
         "uniqueue-cli",
         "uniqueue-derive",
+        "uniqueue-embedded",
         "uniqueue-faktory",
         "uniqueue-http",
         "uniqueue-ojs",

@@ -47,3 +47,9 @@ impl From<sqlx::Error> for Failure {
         Self::Uniqueue(error.into())
     }
 }
+
+impl From<uniqueue::embedded::Error> for Failure {
+    fn from(error: uniqueue::embedded::Error) -> Self {
+        Self::Uniqueue(error.into())
+    }
+}

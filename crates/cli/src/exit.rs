@@ -95,6 +95,12 @@ impl From<sqlx::Error> for Failure {
     }
 }
 
+impl From<uniqueue::embedded::Error> for Failure {
+    fn from(error: uniqueue::embedded::Error) -> Self {
+        Self::Uniqueue(error.into())
+    }
+}
+
 /// The result of a command that ran to its end.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Verdict {

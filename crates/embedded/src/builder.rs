@@ -13,7 +13,7 @@ pub enum Durability {
     Durable,
 }
 
-/// Options for a [`Postgres`](super::Postgres), see [`Postgres::builder`](super::Postgres::builder).
+/// Options for a [`Postgres`](crate::Postgres), see [`Postgres::builder`](crate::Postgres::builder).
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing before start()"]
 pub struct PostgresBuilder {
@@ -76,7 +76,7 @@ impl PostgresBuilder {
     }
 
     /// Uses the `initdb` and `postgres` in this directory. Default: see [where the binaries come
-    /// from](super#where-the-binaries-come-from).
+    /// from](crate#where-the-binaries-come-from).
     pub fn binaries(mut self, directory: impl Into<PathBuf>) -> Self {
         self.binaries = Some(directory.into());
         self

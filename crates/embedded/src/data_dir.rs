@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use super::binaries::Version;
-use super::failure::{failure, failure_from};
+use super::error::{failure, failure_from};
 use super::user::ServerUser;
 use crate::Result;
 

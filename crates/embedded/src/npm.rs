@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, io};
 
-use super::failure::{INSTALL_HINT, failure, failure_from};
+use super::error::{INSTALL_HINT, failure, failure_from};
 use super::user::ServerUser;
 use crate::Result;
 

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::failure::{failure, failure_from};
+use super::error::{failure, failure_from};
 use crate::Result;
 
 /// The user that the server runs as.

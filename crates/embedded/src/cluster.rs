@@ -9,11 +9,11 @@ use std::{env, fs, thread};
 use super::binaries::Binaries;
 use super::builder::{Durability, PostgresBuilder};
 use super::data_dir::DataDir;
-use super::failure::{failure, failure_from};
+use super::error::{failure, failure_from};
 use super::guard::{Guard, Launch, Launched, Orders};
 use super::user::ServerUser;
 use super::{Postgres, blocking};
-use crate::error::{Error, Result};
+use crate::{Error, Result};
 
 /// How long a server may take to start. Only the recovery of a large data directory takes more than a moment.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ impl PostgresBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Embedded`](crate::Error::Embedded) when no binaries are found; when the data directory is of another
+    /// [`Error`] when no binaries are found; when the data directory is of another
     /// major version, in use by another server, or not PostgreSQL's; when the port is in use or a setting is wrong. It
     /// says which, and what helps.
     pub async fn start(self) -> Result<Postgres> {

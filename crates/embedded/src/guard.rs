@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::thread;
 
-use super::failure::{failure, failure_from};
+use super::error::{failure, failure_from};
 use super::user::ServerUser;
 use crate::Result;
 

