@@ -116,77 +116,9 @@ macro_rules! terms_setters {
 mod tests {
     use std::time::Duration;
 
-    use uniqueue_policy::{JobState, Length, OnConflict, StateSet, UniqueScope, Update};
+    use uniqueue_policy::{Length, OnConflict, UniqueScope, Update};
 
     use super::*;
-
-    fn problem(change: impl FnOnce(&mut Terms)) -> String {
-        let mut terms = Terms::new(UniqueScope::Active.states(), OnConflict::Ignore);
-        check(&terms).unwrap();
-        change(&mut terms);
-        check(&terms).unwrap_err().problem()
-    }
-
-    #[test]
-    fn terms_that_can_never_work_are_refused() {
-        let minute = Duration::from_secs(60);
-        let update = |terms: &mut Terms, update| {
-            terms.on_conflict = OnConflict::Update;
-            terms.update = update;
-        };
-        for (found, wanted) in [
-            (problem(|terms| terms.states = StateSet::EMPTY), "states: must name at least one state: []"),
-            (
-                problem(|terms| {
-                    terms.states = JobState::Running.into();
-                    terms.until_start = true;
-                }),
-                "until: start ends the claim at the fetch, and the states hold none before it: running",
-            ),
-            (problem(|terms| terms.ttl = Some(Duration::ZERO.into())), "ttl: must be longer than nothing: \"PT0S\""),
-            (
-                problem(|terms| terms.window = Some(Duration::from_millis(500))),
-                "window: must be whole seconds: \"PT0.5S\"",
-            ),
-            (
-                problem(|terms| {
-                    terms.period = Some(minute.into());
-                    terms.ttl = Some(Duration::from_secs(1).into());
-                }),
-                "ttl: stands beside period, and only one of period, ttl and window may limit time: \"PT1S\" and \"PT1M\"",
-            ),
-            (
-                problem(|terms| terms.on_conflict = OnConflict::RunAgain),
-                "on_conflict: run_again needs a scope without running: pending, scheduled, available, running, retryable",
-            ),
-            (
-                problem(|terms| update(terms, Update::latest().debounce(minute, minute))),
-                "max_delay: must be longer than debounce: \"PT1M\" and \"PT1M\"",
-            ),
-            (
-                problem(|terms| {
-                    update(terms, Update::latest());
-                    terms.update.delay = Some(minute);
-                }),
-                "debounce: needs max_delay: \"PT1M\"",
-            ),
-            (
-                problem(|terms| update(terms, Update::latest().push(Duration::ZERO))),
-                "max_delay: must be longer than nothing: \"PT0S\"",
-            ),
-            (problem(|terms| update(terms, Update::append().max_items(0))), "max_items: must be 1 to 1000000: 0"),
-            (problem(|terms| update(terms, Update::merge().max_items(5))), "max_items: needs update append: 5"),
-            (
-                problem(|terms| {
-                    terms.period = Some(Duration::from_secs(59).into());
-                    update(terms, Update::latest().push(minute));
-                }),
-                "max_delay: must not be longer than period: \"PT1M\" and \"PT59S\"",
-            ),
-        ] {
-            assert_eq!(found, format!("invalid unique policy: {wanted}"));
-        }
-    }
 
     #[test]
     fn a_calendar_month_outlasts_28_days() {

@@ -35,7 +35,6 @@ pub struct Subject<'a> {
 }
 
 /// The fingerprint (docs/learn/unique.md, "How keys are made"): those members that apply, in the order of their names.
-#[derive(Default)]
 pub(crate) struct Fingerprint<'a> {
     pub(crate) args: Option<Selected<'a>>,
     pub(crate) meta: Option<Selected<'a>>,
@@ -247,24 +246,5 @@ mod tests {
             assert_eq!(named_args(&args), &args);
         }
         assert_eq!(select(named_args(&json!([5, 6])), &["/1"]).unwrap(), "[null,6]");
-    }
-
-    #[test]
-    fn only_members_that_apply_are_written_in_order() {
-        let text = |fingerprint: Fingerprint<'_>| {
-            let mut text = String::new();
-            fingerprint.write(&mut text).unwrap();
-            text
-        };
-        let args = json!({"b": 1, "a": "e\u{301}"});
-        let all = Fingerprint {
-            args: Some(Selected::All(&args)),
-            meta: Some(Selected::Members(Vec::new())),
-            period: Some("p".to_owned()),
-            queue: Some("e\u{301}"),
-            kind: Some("k\"\n"),
-        };
-        assert_eq!(text(all), r#"{"args":{"a":"é","b":1},"meta":{},"period":"p","queue":"é","type":"k\"\n"}"#);
-        assert_eq!(text(Fingerprint::default()), "{}");
     }
 }

@@ -280,15 +280,6 @@ mod tests {
     }
 
     #[test]
-    fn faktorys_claim_ends_by_success_start_or_deadline_alone() {
-        let success = claim(&UniquePolicy::faktory(HOUR)).unwrap();
-        assert_eq!((success.terms.ttl, success.terms.until_start), (Some(HOUR.into()), false));
-        let start = claim(&UniquePolicy::faktory(HOUR).until(Until::Start)).unwrap();
-        assert!(start.terms.until_start);
-        assert_eq!((start.key, start.terms.states), (success.key, StateSet::ALL_BUT_COMPLETED));
-    }
-
-    #[test]
     fn chosen_parts_add_up_and_narrow() {
         assert_eq!(UniquePolicy::default(), UniquePolicy::new());
         let both = UniquePolicy::new().by_arg_fields(["a", "b"]);

@@ -173,6 +173,7 @@ mod tests {
 
     use serde_json::{Value, json};
     use time::macros::datetime;
+    use uniqueue_policy::Update;
 
     use super::*;
 
@@ -236,6 +237,11 @@ mod tests {
             (UniquePolicy::new().key("k").by_queue(), "key"),
             (UniquePolicy::new().key("k").exclude_kind(), "key"),
             (UniquePolicy::zizq().key("k"), "key"),
+            (UniquePolicy::new().on_conflict(OnConflict::RunAgain), "on_conflict"),
+            (UniquePolicy::new().update(Update::latest().push(Duration::ZERO)), "max_delay"),
+            (UniquePolicy::new().period(HOUR).update(Update::latest().push(2 * HOUR)), "max_delay"),
+            (UniquePolicy::new().update(Update::append().max_items(0)), "max_items"),
+            (UniquePolicy::new().update(Update::merge().max_items(5)), "max_items"),
         ] {
             let error = policy.check().unwrap_err().to_string();
             assert!(error.starts_with(&format!("invalid unique policy: {field}: ")), "{error}");

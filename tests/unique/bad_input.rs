@@ -113,9 +113,8 @@ async fn meta_is_limited_to_a_mebibyte_of_json_text_in_rust_and_in_sql(database:
 }
 
 #[support::test]
-async fn args_are_limited_by_the_bytes_of_their_json_text_in_rust_and_in_sql(database: Database) {
+async fn args_are_limited_by_the_bytes_of_their_json_text_in_rust_and_in_sql(database: Database, client: &Client) {
     let text = |bytes: usize| raw(&format!("\"{}\"", "x".repeat(bytes - 2)));
-    let client = &database.client;
     client.insert(text(1 << 20)).await.unwrap();
     let error = client.insert(text((1 << 20) + 1)).await.unwrap_err();
     assert_eq!(error.to_string(), "invalid args of \"a\": longer than 1048576 bytes: 1048577 bytes");
@@ -188,9 +187,8 @@ async fn the_database_refuses_what_goes_around_the_library(database: Database) {
     }
 }
 
-#[tokio::test]
-async fn a_schema_that_is_not_migrated_says_what_to_run() {
-    let database = Database::unmigrated(2).await;
+#[support::test(unmigrated(2))]
+async fn a_schema_that_is_not_migrated_says_what_to_run(database: Database) {
     let error = database.client.check_schema().await.unwrap_err();
     assert!(error.to_string().contains("hint: run `uniqueue migrate --schema test_"), "{error}");
     for unmigrated in [job("a"), job("a").unique_key(UniqueKey::raw("k"))] {
@@ -278,9 +276,8 @@ async fn what_the_server_says_is_told_without_the_line_of_its_source(database: D
     assert_eq!(cause.as_database_error().and_then(|error| error.code()).as_deref(), Some("42883"));
 }
 
-#[tokio::test]
-async fn no_permission_to_create_the_schema_is_an_error_with_the_remedy() {
-    let database = Database::unmigrated(2).await;
+#[support::test(unmigrated(2))]
+async fn no_permission_to_create_the_schema_is_an_error_with_the_remedy(database: Database) {
     let role = database.name_of("role");
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
     let options: PgConnectOptions = database.url.parse().unwrap();

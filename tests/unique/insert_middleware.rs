@@ -89,8 +89,8 @@ async fn meta_that_it_adds_is_in_a_key_only_when_the_policy_selects_it(database:
     assert!(tagged.insert(selected()).await.unwrap().duplicate);
 }
 
-#[tokio::test]
-async fn answers_that_do_not_match_the_jobs_are_an_error_not_a_surprise() {
+#[support::test]
+async fn answers_that_do_not_match_the_jobs_are_an_error_not_a_surprise(database: Database) {
     struct Losing;
     impl InsertMiddleware for Losing {
         async fn call(&self, mut jobs: Vec<NewJob>, next: NextInsert<'_>) -> Result<Vec<Inserted>> {
@@ -98,7 +98,6 @@ async fn answers_that_do_not_match_the_jobs_are_an_error_not_a_surprise() {
             next.run(jobs).await
         }
     }
-    let database = Database::new().await;
     let client = client(&database, |builder| builder.insert_middleware(Losing));
     let error = client.insert(job("a")).await.unwrap_err();
     assert!(error.to_string().contains("0 results for 1 jobs"), "{error}");

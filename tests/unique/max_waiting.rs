@@ -266,9 +266,8 @@ async fn without_a_limit_nothing_counts_and_the_last_limit_takes_its_trigger_alo
     assert_eq!((database.number(TRIGGERS).await, client.queue("a").settings().await.unwrap().max_waiting), (0, None));
 }
 
-#[tokio::test]
-async fn limits_that_come_and_go_at_once_leave_the_trigger_exactly_where_it_is_needed() {
-    let database = Database::with_connections(6).await;
+#[support::test(with_connections(6))]
+async fn limits_that_come_and_go_at_once_leave_the_trigger_exactly_where_it_is_needed(database: Database) {
     let mut changes = JoinSet::new();
     for n in 0..4 {
         let client = database.client.clone();
@@ -287,9 +286,8 @@ async fn limits_that_come_and_go_at_once_leave_the_trigger_exactly_where_it_is_n
     assert_eq!(database.number(TRIGGERS).await, 0);
 }
 
-#[tokio::test]
-async fn the_first_limit_waits_for_open_writers_and_not_for_ever() {
-    let database = Database::with_connections(4).await;
+#[support::test(with_connections(4))]
+async fn the_first_limit_waits_for_open_writers_and_not_for_ever(database: Database) {
     let client = database.client.clone();
     let mut writer = client.pool().begin().await.unwrap();
     client.insert(job("a")).tx(&mut writer).await.unwrap();

@@ -14,51 +14,31 @@ fn read_ojs(document: Value) -> Result<UniquePolicy> {
 }
 
 #[test]
-fn an_empty_document_has_ojs_defaults() {
-    assert_eq!(read_ojs(json!({})).unwrap(), UniquePolicy::ojs());
-    assert_eq!(read_ojs(json!({"keys": []})).unwrap(), UniquePolicy::ojs());
-    assert_eq!(read(&json!({}), OnConflict::Ignore).unwrap(), UniquePolicy::new());
-}
-
-#[test]
-fn the_structure_example_of_the_ojs_page_reads() {
-    let policy = read_ojs(json!({
-        "keys": ["type", "queue", "args"],
-        "args_keys": ["user_id"],
-        "meta_keys": [],
-        "period": "PT1H",
-        "states": ["available", "active", "scheduled", "retryable", "pending"],
-        "on_conflict": "reject",
-    }));
-    let built = UniquePolicy::ojs().by_queue().by_arg_fields(["user_id"]).period(Duration::from_secs(3_600));
-    assert_eq!(policy.unwrap(), built);
-}
-
-#[test]
-fn null_is_as_good_as_absent_where_it_is_the_default() {
-    let policy = read_ojs(json!({
+fn a_document_is_the_policy_of_the_builder() {
+    let (delay, longest) = (Duration::from_secs(5), Duration::from_secs(60));
+    let ojs = UniquePolicy::ojs;
+    let nulls = json!({
         "keys": ["type", "args"], "args_keys": null, "meta_keys": null, "optional_args_keys": null,
         "period": null, "ttl": null, "window": null,
-    }));
-    assert_eq!(policy.unwrap(), UniquePolicy::ojs().by_args());
-}
-
-#[test]
-fn both_names_of_running_are_read() {
-    for name in ["active", "running"] {
-        let policy = read_ojs(json!({"states": [name]})).unwrap();
-        assert_eq!(policy, UniquePolicy::ojs().states(JobState::Running));
+    });
+    for (document, policy) in [
+        (json!({}), ojs()),
+        (json!({"keys": []}), ojs()),
+        (nulls, ojs().by_args()),
+        (json!({"states": ["active"]}), ojs().states(JobState::Running)),
+        (json!({"states": ["running"]}), ojs().states(JobState::Running)),
+        (json!({"until": "success"}), ojs().states(StateSet::ALL_BUT_COMPLETED)),
+        (json!({"until": "success", "scope": "queued"}), ojs().scope(UniqueScope::Queued)),
+        (json!({"until": "start"}), ojs().until_start()),
+        (json!({"on_conflict": "update"}), ojs().update(Update::latest())),
+        (json!({"update": "merge"}), ojs().update(Update::merge())),
+        (json!({"update": "append", "max_items": 7}), ojs().update(Update::append().max_items(7))),
+        (json!({"max_delay": "1m"}), ojs().update(Update::latest().push(longest))),
+        (json!({"debounce": "5s", "max_delay": "PT1M"}), ojs().update(Update::latest().debounce(delay, longest))),
+    ] {
+        assert_eq!(read_ojs(document.clone()).unwrap(), policy, "{document}");
     }
-}
-
-#[test]
-fn until_success_is_all_states_but_completed_unless_states_are_named() {
-    let policy = read_ojs(json!({"until": "success"})).unwrap();
-    assert_eq!(policy, UniquePolicy::ojs().states(StateSet::ALL_BUT_COMPLETED));
-    let policy = read_ojs(json!({"until": "success", "scope": "queued"})).unwrap();
-    assert_eq!(policy, UniquePolicy::ojs().scope(UniqueScope::Queued));
-    let policy = read_ojs(json!({"until": "start"})).unwrap();
-    assert_eq!(policy, UniquePolicy::ojs().until_start());
+    assert_eq!(read(&json!({}), OnConflict::Ignore).unwrap(), UniquePolicy::new());
 }
 
 #[test]
@@ -119,6 +99,7 @@ fn every_error_names_its_member() {
         ),
         (json!({"period": 60}), "period: must be a string: 60"),
         (json!({"ttl": "60"}), "ttl: is not a length of time: \"60\""),
+        (json!({"ttl": "PT0S"}), "ttl: must be longer than nothing: \"PT0S\""),
         (json!({"window": "P1M"}), "window: years and months have no fixed length: \"P1M\""),
         (json!({"exclude_type": "yes"}), "exclude_type: must be true or false: \"yes\""),
         (json!({"exclude_type": true}), "exclude_type: leaves nothing to make a key from: true"),
@@ -133,6 +114,12 @@ fn every_error_names_its_member() {
         (
             json!({"debounce": "60s", "max_delay": "PT1M"}),
             "max_delay: must be longer than debounce: \"PT1M\" and \"60s\"",
+        ),
+        (json!({"max_delay": "PT0S"}), "max_delay: must be longer than nothing: \"PT0S\""),
+        (json!({"max_delay": "1m", "period": "59s"}), "max_delay: must not be longer than period: \"1m\" and \"59s\""),
+        (
+            json!({"on_conflict": "run_again"}),
+            "on_conflict: run_again needs a scope without running: pending, scheduled, available, running, retryable",
         ),
         (json!({"max_items": 0}), "max_items: must be 1 to 1000000: 0"),
         (json!({"max_items": 5}), "max_items: needs update append: 5"),
@@ -166,19 +153,5 @@ fn a_preset_is_the_policy_of_its_constructor() {
         for default in [OnConflict::Replace, OnConflict::Reject] {
             assert_eq!(read(&document, default).unwrap(), policy, "{document}");
         }
-    }
-}
-
-#[test]
-fn an_update_is_that_of_the_builder() {
-    let (delay, longest) = (Duration::from_secs(5), Duration::from_secs(60));
-    for (document, update) in [
-        (json!({"on_conflict": "update"}), Update::latest()),
-        (json!({"update": "merge"}), Update::merge()),
-        (json!({"update": "append", "max_items": 7}), Update::append().max_items(7)),
-        (json!({"max_delay": "1m"}), Update::latest().push(longest)),
-        (json!({"debounce": "5s", "max_delay": "PT1M"}), Update::latest().debounce(delay, longest)),
-    ] {
-        assert_eq!(read_ojs(document).unwrap(), UniquePolicy::ojs().update(update));
     }
 }

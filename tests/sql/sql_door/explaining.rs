@@ -235,9 +235,8 @@ async fn rust_explains_in_a_transaction_that_cannot_write(database: Database) {
     assert!(database.client.explain(job().queue("")).tx(&mut transaction).await.is_err());
 }
 
-#[tokio::test]
-async fn a_holder_is_found_by_index_however_small_the_table_was() {
-    let database = Database::with_connections(1).await;
+#[support::test(with_connections(1))]
+async fn a_holder_is_found_by_index_however_small_the_table_was(database: Database) {
     // One row, which is read faster than any index.
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     insert(&database, "'a'").await.unwrap();

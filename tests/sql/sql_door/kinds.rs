@@ -119,9 +119,8 @@ async fn r22_explain_and_unique_key_begin_from_the_kind(database: Database) {
     );
 }
 
-#[tokio::test]
-async fn r22_a_hundred_producers_that_name_only_kind_and_args_make_one_key() {
-    let database = Database::with_connections(60).await;
+#[support::test(with_connections(60))]
+async fn r22_a_hundred_producers_that_name_only_kind_and_args_make_one_key(database: Database) {
     database.client.register::<Mail>().await.unwrap();
     let produce = |producer| {
         let client = database.client.clone();
@@ -257,9 +256,8 @@ async fn r22_a_registration_replaces_what_its_program_declared_and_not_what_othe
     assert_eq!(database.text(owners).await, r#"{"delay": "other", "queue": "worker", "unique_policy": "other"}"#);
 }
 
-#[tokio::test]
-async fn r22_programs_that_register_a_kind_at_once_lose_nothing_of_each_other() {
-    let database = Database::with_connections(20).await;
+#[support::test(with_connections(20))]
+async fn r22_programs_that_register_a_kind_at_once_lose_nothing_of_each_other(database: Database) {
     let members = [
         "queue => 'q'",
         "priority => 1",

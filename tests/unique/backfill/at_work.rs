@@ -14,8 +14,8 @@ use uniqueue_admin::Backfill;
 use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
 use support::{Database, WAIT, eventually};
 
-#[tokio::test]
-async fn inserts_and_workers_go_on_and_no_job_is_lost() {
+#[support::test]
+async fn inserts_and_workers_go_on_and_no_job_is_lost(database: Database, client: &Client) {
     const NUMBERS: usize = 400;
 
     #[derive(Debug, Deserialize, Job, Serialize)]
@@ -24,8 +24,6 @@ async fn inserts_and_workers_go_on_and_no_job_is_lost() {
         n: usize,
     }
 
-    let database = Database::new().await;
-    let client = &database.client;
     let before = plain(&database, NUMBERS, 2).await;
     let worked: Arc<Mutex<HashMap<JobId, usize>>> = Arc::default();
     let started = Arc::new(Notify::new());
@@ -178,14 +176,12 @@ async fn more_contested_jobs_than_a_statement_reads_are_all_tried_again(database
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 2_100);
 }
 
-#[tokio::test]
-async fn what_makes_no_key_is_refused_before_anything_changes() {
+#[support::test]
+async fn what_makes_no_key_is_refused_before_anything_changes(database: Database, client: &Client) {
     #[derive(Debug, Deserialize, Job, Serialize)]
     #[job(kind = "a")]
     struct Plain {}
 
-    let database = Database::new().await;
-    let client = &database.client;
     client.insert(Plain {}).await.unwrap();
     let bad: Value = json!({"keys": ["args"], "args_keys": []});
     assert!(UniquePolicy::from_ojs(&bad).is_err());

@@ -240,8 +240,8 @@ async fn whichever_time_a_window_was_taken_from_the_key_stays_and_a_completed_jo
     assert_eq!((again.duplicate, again.id()), (true, completed));
 }
 
-#[tokio::test]
-async fn a_typed_kind_makes_its_own_keys() {
+#[support::test]
+async fn a_typed_kind_makes_its_own_keys(database: Database, client: &Client) {
     #[derive(Debug, Deserialize, Job, Serialize)]
     #[job(kind = "derived", unique)]
     struct Derived {
@@ -261,8 +261,6 @@ async fn a_typed_kind_makes_its_own_keys() {
         }
     }
 
-    let database = Database::new().await;
-    let client = &database.client;
     let derived = client.insert(NewJob::new("derived", &json!({"user": 7}))).await.unwrap().id();
     client.insert(NewJob::new("derived", &json!({"user": "a word"}))).await.unwrap();
     let by_hand = client.insert(NewJob::new("by hand", &json!({"user": 7}))).await.unwrap().id();
@@ -275,8 +273,8 @@ async fn a_typed_kind_makes_its_own_keys() {
     assert_eq!(client.insert(ByHand { user: 7 }).await.unwrap().id(), by_hand);
 }
 
-#[tokio::test]
-async fn final_jobs_of_an_older_shape_count_only_where_the_policy_claims_in_their_state() {
+#[support::test]
+async fn final_jobs_of_an_older_shape_count_only_where_the_policy_claims_in_their_state(database: Database) {
     #[derive(Debug, Deserialize, Job, Serialize)]
     #[job(kind = "active", unique)]
     struct Active {
@@ -302,7 +300,6 @@ async fn final_jobs_of_an_older_shape_count_only_where_the_policy_claims_in_thei
         }
     }
 
-    let database = Database::new().await;
     let client = &database.client;
     for kind in ["active", "completed", "by hand"] {
         for (state, args) in [("discarded", json!({"user_id": 7})), ("completed", json!({"user_id": 7}))] {

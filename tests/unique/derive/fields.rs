@@ -122,8 +122,8 @@ fn only_marked_fields_that_serde_may_leave_out_may_be_missing() {
     assert_eq!(Both::options(), unique(UniquePolicy::new().by_arg_fields(["userId"]).optional_arg_fields(["sentBy"])));
 }
 
-#[tokio::test]
-async fn a_marked_field_that_has_another_name_in_the_args_is_an_error_and_not_one_key_for_all() {
+#[support::test]
+async fn a_marked_field_that_has_another_name_in_the_args_is_an_error_and_not_one_key_for_all(database: Database) {
     #[derive(Deserialize, Job)]
     #[job(kind = "email.send")]
     struct ByHand {
@@ -135,7 +135,6 @@ async fn a_marked_field_that_has_another_name_in_the_args_is_an_error_and_not_on
             serializer.collect_map([("userId", self.user_id)])
         }
     }
-    let database = Database::new().await;
     let error = database.client.insert(ByHand { user_id: 1 }).await.unwrap_err();
     assert!(matches!(error, Error::InvalidPolicy { .. }), "{error:?}");
     assert!(error.to_string().contains("\"user_id\""), "{error}");

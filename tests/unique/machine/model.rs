@@ -14,10 +14,9 @@ struct Story<'a> {
     log: Vec<String>,
 }
 
-#[tokio::test]
-async fn r1_to_r6_every_mask_and_transition_does_what_the_rules_say() {
+#[support::test]
+async fn r1_to_r6_every_mask_and_transition_does_what_the_rules_say(database: Database) {
     let mut random = Dice::new(seed(), 0);
-    let database = Database::new().await;
     let moves = Moves::new(&database);
     let mut connection = database.pool().acquire().await.unwrap();
     let begun = Instant::now();

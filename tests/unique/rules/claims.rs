@@ -6,9 +6,8 @@ fn key(text: &str) -> UniqueKey {
     UniqueKey::raw(text).scope(UniqueScope::Active)
 }
 
-#[tokio::test]
-async fn r1_one_of_many_concurrent_inserts_wins_and_all_others_get_it() {
-    let database = Database::with_connections(32).await;
+#[support::test(with_connections(32))]
+async fn r1_one_of_many_concurrent_inserts_wins_and_all_others_get_it(database: Database) {
     for round in 0..20 {
         let insert = |_| {
             let client = database.client.clone();

@@ -59,9 +59,8 @@ async fn r4_replace_except_schedule_keeps_a_time_that_has_come_and_that_of_a_pen
     assert_eq!((new.job.scheduled_at, new.job.state), (holder.scheduled_at, JobState::Scheduled));
 }
 
-#[tokio::test]
-async fn r4_of_many_concurrent_replaces_one_lives_and_every_other_names_its_successor() {
-    let database = Database::with_connections(16).await;
+#[support::test(with_connections(16))]
+async fn r4_of_many_concurrent_replaces_one_lives_and_every_other_names_its_successor(database: Database) {
     let replace = |_| {
         let client = database.client.clone();
         async move {

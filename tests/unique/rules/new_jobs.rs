@@ -6,9 +6,8 @@ fn unique(text: &str) -> NewJob {
     job("a").unique_key(UniqueKey::raw(text).scope(UniqueScope::Active))
 }
 
-#[tokio::test]
-async fn r3_a_batch_of_duplicates_writes_nothing_and_leaves_the_callers_lock_timeout() {
-    let database = Database::with_connections(2).await;
+#[support::test(with_connections(2))]
+async fn r3_a_batch_of_duplicates_writes_nothing_and_leaves_the_callers_lock_timeout(database: Database) {
     let client = &database.client;
     client.insert_many(["a", "b"].map(unique)).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
@@ -27,9 +26,8 @@ async fn r3_a_batch_of_duplicates_writes_nothing_and_leaves_the_callers_lock_tim
     tx.rollback().await.unwrap();
 }
 
-#[tokio::test]
-async fn r10_an_insert_in_a_transaction_takes_one_statement_but_where_a_claim_is_over() {
-    let database = Database::with_connections(3).await;
+#[support::test(with_connections(3))]
+async fn r10_an_insert_in_a_transaction_takes_one_statement_but_where_a_claim_is_over(database: Database) {
     let client = &database.client;
     let hour = Duration::from_secs(3600);
     let old = client.insert(job("a").unique_key(UniqueKey::raw("old").period(hour))).await.unwrap();
@@ -66,11 +64,9 @@ async fn r10_an_insert_in_a_transaction_takes_one_statement_but_where_a_claim_is
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 6);
 }
 
-#[tokio::test]
-async fn new_jobs_are_looked_for_by_index_however_small_the_table_was() {
-    let database = Database::with_connections(1).await;
+#[support::test(with_connections(1))]
+async fn new_jobs_are_looked_for_by_index_however_small_the_table_was(database: Database, client: &Client) {
     let mut tx = database.pool().begin().await.unwrap();
-    let client = &database.client;
     let one = async |tx: &mut PgConnection, key: &str| client.insert(unique(key)).tx(tx).await.unwrap().duplicate;
     let two = async |tx: &mut PgConnection, keys: [&str; 2]| {
         let answers = client.insert_many(keys.map(unique)).tx(tx).await.unwrap();
@@ -119,10 +115,9 @@ async fn a_single_new_job_in_a_transaction_wakes_an_idle_runner(database: Databa
 }
 
 /// Transactions of callers that insert a batch each, in opposed orders.
-#[tokio::test]
-async fn r10_transactions_with_new_jobs_in_opposed_orders_never_deadlock() {
+#[support::test(slow_to_see_deadlocks(4))]
+async fn r10_transactions_with_new_jobs_in_opposed_orders_never_deadlock(database: Database) {
     const ROUNDS: i64 = 20;
-    let database = Database::slow_to_see_deadlocks(4).await;
     for round in 0..ROUNDS {
         let insert = |writer| {
             let client = database.client.clone();

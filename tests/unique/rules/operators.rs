@@ -213,11 +213,9 @@ async fn calls_in_a_transaction_see_what_it_did_and_are_undone_with_it(database:
     assert!(Admin::new(client).periodic().find("sweep").await.unwrap().is_none());
 }
 
-#[tokio::test]
-async fn r6_jobs_that_take_their_claims_back_are_written_once() {
+#[support::test(with_connections(1))]
+async fn r6_jobs_that_take_their_claims_back_are_written_once(database: Database, client: &Client) {
     const SIZE: usize = 500;
-    let database = Database::with_connections(1).await;
-    let client = &database.client;
     let keyed = |n: usize| job("a").unique_key(UniqueKey::raw(n.to_string()).scope(UniqueScope::Active));
     let answers = client.insert_many((0..SIZE).map(keyed)).await.unwrap();
     let ids: Vec<_> = answers.iter().map(|answer| answer.id().as_uuid()).collect();

@@ -153,10 +153,8 @@ async fn r13_an_update_by_hand_takes_neither_attempts_nor_times_that_no_client_c
     assert_eq!(client.job(holder).await.unwrap().unwrap().updates, 0);
 }
 
-#[tokio::test]
-async fn r13_a_batch_of_many_updates_writes_the_holder_once() {
-    let database = Database::with_connections(1).await;
-    let client = &database.client;
+#[support::test(with_connections(1))]
+async fn r13_a_batch_of_many_updates_writes_the_holder_once(database: Database, client: &Client) {
     let append = |n: usize| {
         let key = UniqueKey::raw("k").update(Update::append().max_items(10_000));
         NewJob::new("a", &json!({"i": [n], "same": 1})).unique_key(key).pending()

@@ -137,18 +137,16 @@ async fn are_all_read(database: &Database, on_conflict: OnConflict, each: i64) -
     read.iter().all(|read| read.load(Ordering::SeqCst) == each)
 }
 
-#[tokio::test]
-async fn r12_no_committed_change_is_left_unworked_under_many_callers() {
-    let database = Database::with_connections(16).await;
+#[support::test(with_connections(16))]
+async fn r12_no_committed_change_is_left_unworked_under_many_callers(database: Database) {
     assert!(are_all_read(&database, OnConflict::RunAgain, soak(25, 400)).await);
     for _ in 0..20 {
         assert!(are_all_read(&database, OnConflict::RunAgain, 3).await);
     }
 }
 
-#[tokio::test]
-async fn r12_with_ignore_the_same_callers_lose_a_change() {
-    let database = Database::with_connections(16).await;
+#[support::test(with_connections(16))]
+async fn r12_with_ignore_the_same_callers_lose_a_change(database: Database) {
     for _ in 0..100 {
         if !are_all_read(&database, OnConflict::Ignore, 3).await {
             return;

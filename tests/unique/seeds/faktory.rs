@@ -35,9 +35,8 @@ async fn assert_locked(database: &Database, holder: JobId) {
 }
 
 /// A form that is submitted twice makes one job while the first is pending, under any race.
-#[tokio::test]
-async fn a_form_submitted_twice_makes_one_job() {
-    let database = Database::with_connections(16).await;
+#[support::test(with_connections(16))]
+async fn a_form_submitted_twice_makes_one_job(database: Database) {
     let answers = race(&database, 16, || sometype(policy())).await;
     let (new, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.is_ok());
     assert_eq!((new.len(), refused.len()), (1, 15));
@@ -110,9 +109,8 @@ async fn a_job_that_retries_past_its_time_lets_another_copy_in(database: Databas
 
 /// Where the page asks for jobs that bear a copy or two, the lock here is exact: it changes hands
 /// to exactly one of many at its end.
-#[tokio::test]
-async fn best_effort_is_exact_here_even_at_the_moment_of_expiry() {
-    let database = Database::with_connections(12).await;
+#[support::test(with_connections(12))]
+async fn best_effort_is_exact_here_even_at_the_moment_of_expiry(database: Database) {
     push(&database).await.unwrap();
     for round in 2..8 {
         database.pass(UNIQUE_FOR).await;
@@ -223,10 +221,9 @@ async fn deleting_a_job_removes_its_lock(database: Database) {
 }
 
 /// The default: locked until success, through an error and the wait for the retry.
-#[tokio::test]
-async fn until_success_is_the_default_and_outlives_errors() {
+#[support::test]
+async fn until_success_is_the_default_and_outlives_errors(database: Database) {
     assert_eq!(policy().until(Until::Success), policy());
-    let database = Database::new().await;
     let mut stage = Stage::of::<SomeType>(&database).await;
     let first = database.client.insert(sometype(policy())).max_attempts(2).await.unwrap();
     stage.started().await;

@@ -104,10 +104,9 @@ async fn concurrent_enqueues_are_deduplicated_without_a_race(database: Database)
 
 /// Each scope's statuses, in Zizq's names and ours: scheduled, ready (available), in flight
 /// (running), completed and dead (discarded).
-#[tokio::test]
-async fn each_scope_covers_its_statuses() {
+#[support::test]
+async fn each_scope_covers_its_statuses(database: Database) {
     use JobState::{Available, Completed, Discarded, Running, Scheduled};
-    let database = Database::new().await;
     for (scope, covered) in [
         (UniqueScope::Queued, vec![Scheduled, Available]),
         (UniqueScope::Active, vec![Scheduled, Available, Running]),

@@ -57,9 +57,8 @@ async fn a_key_keeps_duplicates_out_and_returns_the_job_that_is_there(database: 
 }
 
 /// The two problems that the page names: one rebuild queued at a time, one email an event.
-#[tokio::test]
-async fn only_one_rebuild_is_queued_and_nobody_is_mailed_twice_for_one_event() {
-    let database = Database::with_connections(16).await;
+#[support::test(with_connections(16))]
+async fn only_one_rebuild_is_queued_and_nobody_is_mailed_twice_for_one_event(database: Database) {
     let answers = race(&database, 16, rebuild).await;
     assert_eq!(answers.iter().filter(|answer| !answer.as_ref().unwrap().duplicate).count(), 1);
     let mail = |user: u64, event: &str| {
@@ -139,6 +138,10 @@ async fn a_raw_key_is_neither_hashed_nor_changed(database: Database) {
     for text in ["rebuild_index", " spaces and CAPS ", "e\u{301}", "{\"a\": 1}"] {
         let inserted = database.client.insert(job("a").unique_key(UniqueKey::raw(text))).await.unwrap();
         assert_eq!(inserted.job.unique_key.as_deref(), Some(text));
+        assert_eq!(
+            (UniqueKey::from(text), UniqueKey::from(text.to_owned())),
+            (UniqueKey::raw(text), UniqueKey::raw(text))
+        );
         assert_eq!(database.client.holder(text).await.unwrap().unwrap().id, inserted.id());
     }
 }

@@ -202,10 +202,9 @@ async fn r11_after_many_new_jobs_those_who_meet_somebody_are_told_whom(database:
     }
 }
 
-#[tokio::test]
-async fn duplicates_at_once_are_looked_up_together_and_each_is_told_of_its_own_holder() {
+#[support::test]
+async fn duplicates_at_once_are_looked_up_together_and_each_is_told_of_its_own_holder(database: Database) {
     const KEYS: usize = 20;
-    let database = Database::new().await;
     let client = &database.client;
     let key = |n: usize| keyed(&format!("k{}", n % KEYS));
     let mut holders = Vec::new();

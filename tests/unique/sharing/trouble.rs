@@ -5,9 +5,8 @@ use uniqueue::Result;
 use super::{at_once, keyed};
 use support::prelude::*;
 
-#[tokio::test]
-async fn an_insert_outlives_the_runtime_that_was_to_send_it() {
-    let database = Database::with_connections(1).await;
+#[support::test(with_connections(1))]
+async fn an_insert_outlives_the_runtime_that_was_to_send_it(database: Database) {
     let held = database.pool().acquire().await.unwrap();
     let other = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     // Both statements that may be on the way are that runtime's, and wait for the connection.
@@ -45,9 +44,8 @@ async fn a_caller_that_gives_up_takes_nobody_with_it(database: Database, client:
     assert!(!client.insert(keyed("after")).await.unwrap().duplicate);
 }
 
-#[tokio::test]
-async fn one_connection_is_enough_and_is_shared_with_others() {
-    let database = Database::with_connections(1).await;
+#[support::test(with_connections(1))]
+async fn one_connection_is_enough_and_is_shared_with_others(database: Database) {
     let client = database.client.clone();
     let stop = Arc::new(AtomicBool::new(false));
     let inserting = tokio::spawn({
@@ -71,9 +69,8 @@ async fn one_connection_is_enough_and_is_shared_with_others() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, count);
 }
 
-#[tokio::test]
-async fn without_a_connection_every_caller_is_told() {
-    let database = Database::with_connections(2).await;
+#[support::test(with_connections(2))]
+async fn without_a_connection_every_caller_is_told(database: Database) {
     let options = database.pool().connect_options();
     let pool = sqlx::postgres::PgPoolOptions::new()
         .max_connections(1)

@@ -5,7 +5,8 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 /// `tokio::test` for a function with parameters: `#[support::test] async fn a_rule(database: Database, client: &Client)`.
 ///
 /// A parameter is made by `new()` of its type, which is fallible for `testing::Database`. A reference to a client is the
-/// client of the first parameter. Options go to `tokio::test`.
+/// client of the first parameter. A first option such as `with_connections(1)` makes the first parameter instead of `new()`.
+/// Other options go to `tokio::test`.
 ///
 /// # Panics
 ///
@@ -25,10 +26,16 @@ pub fn test(options: TokenStream, function: TokenStream) -> TokenStream {
     let (first, kind) = text.split_once(':').expect("a parameter");
     let is_of_the_kit = |kind: &str| kind.trim().starts_with("testing");
     let client = if is_of_the_kit(kind) { "client()" } else { "client" };
+    let mut options: Vec<TokenTree> = options.into_iter().collect();
+    let is_constructor = matches!(options.as_slice(), [TokenTree::Ident(_), TokenTree::Group(_), ..]);
+    let constructor = match is_constructor {
+        true => options.drain(..2).map(|token| token.to_string()).collect(),
+        false => "new()".to_owned(),
+    };
     let made = |parameter: &str| match parameter.split_once(':') {
         Some((name, kind)) if kind.trim().starts_with('&') => format!("let {name}: {kind} = &{first}.{client};"),
         Some((name, kind)) if is_of_the_kit(kind) => format!("let {name} = <{kind}>::new().await.unwrap();"),
-        Some((name, kind)) => format!("let {name} = <{kind}>::new().await;"),
+        Some((name, kind)) => format!("let {name} = <{kind}>::{constructor}.await;"),
         None => panic!("a parameter without a type: {parameter}"),
     };
     let parameters = text.split(',').filter(|parameter| !parameter.trim().is_empty());
@@ -38,6 +45,7 @@ pub fn test(options: TokenStream, function: TokenStream) -> TokenStream {
     let mut new_body = Group::new(Delimiter::Brace, made);
     new_body.set_span(body.span());
     tokens[last] = new_body.into();
+    let options: TokenStream = options.into_iter().skip(usize::from(is_constructor)).collect();
     let mut test: TokenStream = format!("#[::tokio::test({options})]").parse().expect("an attribute");
     test.extend(tokens);
     test

@@ -73,11 +73,9 @@ async fn r10_a_batch_of_any_size_meets_the_holders_even_of_jobs_that_do_not_clai
     }
 }
 
-#[tokio::test]
-async fn r10_a_batch_of_duplicates_waits_for_nobody_who_is_changing_a_holder() {
+#[support::test]
+async fn r10_a_batch_of_duplicates_waits_for_nobody_who_is_changing_a_holder(database: Database, client: &Client) {
     const SIZE: usize = 300;
-    let database = Database::new().await;
-    let client = &database.client;
     let keyed = || (0..SIZE).map(|n| job("a").unique_key(UniqueKey::raw(n.to_string())));
     let first = client.insert_many(keyed()).await.unwrap();
     let mut open = database.pool().begin().await.unwrap();

@@ -84,9 +84,8 @@ async fn r10_a_claim_that_waited_for_its_holder_begins_when_it_is_made(database:
     assert!(client.insert(unique("b", OnConflict::Ignore)).await.unwrap().duplicate);
 }
 
-#[tokio::test]
-async fn r10_batches_of_every_conflict_strategy_over_expiring_keys_never_deadlock() {
-    let database = Database::with_connections(8).await;
+#[support::test(with_connections(8))]
+async fn r10_batches_of_every_conflict_strategy_over_expiring_keys_never_deadlock(database: Database) {
     let write = |writer: usize| {
         let client = database.client.clone();
         async move {

@@ -16,9 +16,8 @@ async fn r10_an_insert_sent_again_with_its_id_is_recognised(database: Database, 
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
 }
 
-#[tokio::test]
-async fn r10_ten_thousand_mixed_jobs_take_one_statement() {
-    let database = Database::with_connections(1).await;
+#[support::test(with_connections(1))]
+async fn r10_ten_thousand_mixed_jobs_take_one_statement(database: Database) {
     let jobs: Vec<_> = (0..10_000)
         .map(|n| match n % 3 {
             0 => job("plain").queue(format!("q{}", n % 7)),
@@ -124,10 +123,9 @@ async fn r10_one_id_twice_in_a_batch_is_the_first_job_whatever_keys_they_have(da
     assert_eq!((answers[0].duplicate, answers[1].duplicate, answers[1].id()), (true, false, id));
 }
 
-#[tokio::test]
-async fn r10_updates_that_each_fill_their_holder_read_and_write_each_job_once() {
+#[support::test(with_connections(1))]
+async fn r10_updates_that_each_fill_their_holder_read_and_write_each_job_once(database: Database) {
     const SIZE: i64 = 1_000;
-    let database = Database::with_connections(1).await;
     let append = |n: i64| {
         let key = UniqueKey::raw("k").update(Update::append().max_items(1));
         NewJob::new("a", &json!({"i": [n]})).unique_key(key).pending()
@@ -184,10 +182,8 @@ async fn r9_a_rival_goes_on_when_an_insert_is_rolled_back_to_a_savepoint() {
     }
 }
 
-#[tokio::test]
-async fn r10_batches_that_are_rolled_back_to_a_savepoint_do_not_deadlock() {
-    let database = Database::slow_to_see_deadlocks(3).await;
-    let client = &database.client;
+#[support::test(slow_to_see_deadlocks(3))]
+async fn r10_batches_that_are_rolled_back_to_a_savepoint_do_not_deadlock(database: Database, client: &Client) {
     let batch = |keys: &[&str]| -> Vec<_> { keys.iter().map(|key| unique(key, OnConflict::Ignore)).collect() };
     let mut tx = database.pool().begin().await.unwrap();
     let mut savepoint = tx.begin().await.unwrap();
@@ -214,10 +210,8 @@ fn keys() -> Vec<String> {
     (0..18).rev().map(|n| format!("k{n:02}")).collect()
 }
 
-#[tokio::test]
-async fn r10_a_large_batch_is_sent_in_parts_that_mean_what_one_statement_means() {
-    let database = Database::with_connections(2).await;
-    let client = &database.client;
+#[support::test(with_connections(2))]
+async fn r10_a_large_batch_is_sent_in_parts_that_mean_what_one_statement_means(database: Database, client: &Client) {
     let held = client.insert(large("k09", OnConflict::Ignore)).await.unwrap();
     let mut keys = keys();
     // Equal keys, far from each other in the call.
@@ -241,10 +235,8 @@ async fn r10_a_large_batch_is_sent_in_parts_that_mean_what_one_statement_means()
     assert_eq!(database.text(&format!("{worked}'{}'", held.id())).await, new.join(" "));
 }
 
-#[tokio::test]
-async fn r10_a_large_batch_that_is_rejected_inserts_nothing_of_any_part() {
-    let database = Database::with_connections(3).await;
-    let client = &database.client;
+#[support::test(with_connections(3))]
+async fn r10_a_large_batch_that_is_rejected_inserts_nothing_of_any_part(database: Database, client: &Client) {
     let last = client.insert(large("k17", OnConflict::Ignore)).await.unwrap();
     let first = client.insert(large("k00", OnConflict::Ignore)).await.unwrap();
     let batch = || keys().into_iter().map(|key| large(&key, OnConflict::Reject)).collect::<Vec<_>>();
@@ -264,9 +256,8 @@ async fn r10_a_large_batch_that_is_rejected_inserts_nothing_of_any_part() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 3);
 }
 
-#[tokio::test]
-async fn r10_large_batches_in_opposed_orders_never_deadlock() {
-    let database = Database::slow_to_see_deadlocks(4).await;
+#[support::test(slow_to_see_deadlocks(4))]
+async fn r10_large_batches_in_opposed_orders_never_deadlock(database: Database) {
     let inserts = [keys(), keys().into_iter().rev().collect()].map(|keys| {
         let client = database.client.clone();
         async move { client.insert_many(keys.iter().map(|key| large(key, OnConflict::Ignore))).await.unwrap() }

@@ -143,8 +143,8 @@ async fn chosen_metadata_counts_and_the_rest_of_it_does_not(database: Database) 
 }
 
 /// The page's canonical form, literally, and its SHA-256.
-#[tokio::test]
-async fn the_canonical_form_of_the_page_and_its_hash() {
+#[support::test]
+async fn the_canonical_form_of_the_page_and_its_hash(database: Database) {
     let policy = UniquePolicy::from_ojs(&json!({"keys": ["type", "queue", "args"], "args_keys": ["user_id"]})).unwrap();
     let args = json!({"user_id": 42, "template": "welcome"});
     let subject =
@@ -155,7 +155,6 @@ async fn the_canonical_form_of_the_page_and_its_hash() {
     );
     let key = "71f9344b82e66297a49775bbe27752297922842b675330641ebe3ff4fea46c1f";
     assert_eq!(policy.resolve(&subject).unwrap().unwrap().key, key);
-    let database = Database::new().await;
     let job = NewJob::new("email.send", &args).queue("notifications").unique(policy);
     assert_eq!(database.client.insert(job).await.unwrap().job.unique_key.as_deref(), Some(key));
 }

@@ -141,9 +141,8 @@ fn the_common_periods_of_the_table() {
 }
 
 /// Strong: of many concurrent enqueues under reject, one succeeds and every other sees it.
-#[tokio::test]
-async fn strong_of_concurrent_enqueues_exactly_one_succeeds_and_the_others_see_it() {
-    let database = Database::with_connections(16).await;
+#[support::test(with_connections(16))]
+async fn strong_of_concurrent_enqueues_exactly_one_succeeds_and_the_others_see_it(database: Database) {
     for round in 0..10 {
         let document = json!({"type": format!("t{round}"), "args": {}, "unique": {}});
         let answers = race(&database, 16, || enqueue(&document).unwrap()).await;
@@ -157,9 +156,8 @@ async fn strong_of_concurrent_enqueues_exactly_one_succeeds_and_the_others_see_i
 
 /// Strong: two jobs with one key never live side by side, not even for a moment, and not under
 /// replace either.
-#[tokio::test]
-async fn strong_no_two_jobs_with_one_key_coexist() {
-    let database = Database::with_connections(12).await;
+#[support::test(with_connections(12))]
+async fn strong_no_two_jobs_with_one_key_coexist(database: Database) {
     for on_conflict in ["ignore", "reject", "replace", "replace_except_schedule"] {
         let document = json!({"type": on_conflict, "args": {}, "unique": {"on_conflict": on_conflict}});
         race(&database, 12, || enqueue(&document).unwrap()).await;

@@ -5,9 +5,8 @@ use crate::seeds::{DAY, HOUR, MINUTE, claim, jobs, race};
 use support::prelude::*;
 
 /// Only one exists for a given set of properties, however many try at once.
-#[tokio::test]
-async fn only_one_job_exists_for_a_set_of_properties() {
-    let database = Database::with_connections(16).await;
+#[support::test(with_connections(16))]
+async fn only_one_job_exists_for_a_set_of_properties(database: Database) {
     let policy = UniquePolicy::river().by_args().by_queue().window(DAY).states(UniqueScope::Completed);
     let answers = race(&database, 16, || reconcile(json!({"account_id": 1}), policy.clone())).await;
     let is_new = |answer: &&uniqueue::Result<uniqueue::Inserted>| !answer.as_ref().unwrap().duplicate;
@@ -126,8 +125,8 @@ async fn member_order_makes_no_difference_at_any_level(database: Database) {
 }
 
 /// Marked fields count and the others do not: one job a customer, whatever its trace.
-#[tokio::test]
-async fn marked_fields_count_and_the_others_do_not() {
+#[support::test]
+async fn marked_fields_count_and_the_others_do_not(database: Database) {
     #[derive(Deserialize, Job, Serialize)]
     #[job(kind = "reconcile_account", unique(like = "river"))]
     struct ReconcileCustomer {
@@ -135,7 +134,6 @@ async fn marked_fields_count_and_the_others_do_not() {
         customer_id: u64,
         trace_id: String,
     }
-    let database = Database::new().await;
     let of = |customer_id, trace: &str| NewJob::from(ReconcileCustomer { customer_id, trace_id: trace.to_owned() });
     assert!(is_duplicate(&database, of(1, "a"), of(1, "b")).await);
     assert!(!is_duplicate(&database, of(1, "a"), of(2, "a")).await);

@@ -5,12 +5,11 @@ use crate::seeds::{DAY, HOUR, Stage, failure, jobs, prune};
 use support::prelude::*;
 
 /// The default is all states but cancelled and discarded.
-#[tokio::test]
-async fn by_state_defaults_to_all_but_cancelled_and_discarded() {
+#[support::test]
+async fn by_state_defaults_to_all_but_cancelled_and_discarded(database: Database) {
     use JobState::{Available, Completed, Pending, Retryable, Running, Scheduled};
     let listed = StateSet::of(&[Available, Completed, Pending, Running, Retryable, Scheduled]);
     assert_eq!(UniqueScope::Completed.states(), listed);
-    let database = Database::new().await;
     for state in JobState::ALL {
         database.execute("DELETE FROM {schema}.job").await;
         let by_args = || reconcile(json!({}), UniquePolicy::river().by_args());
@@ -96,11 +95,10 @@ async fn an_erroring_job_whose_key_was_taken_is_discarded_only_where_the_policy_
 
 /// Completed jobs are kept for a day, and with one its claim goes: without a period there may be
 /// a new job every day.
-#[tokio::test]
-async fn a_completed_job_keeps_its_claim_until_it_is_pruned_after_a_day() {
+#[support::test]
+async fn a_completed_job_keeps_its_claim_until_it_is_pruned_after_a_day(database: Database) {
     let day = Retention::forever().completed(DAY).cancelled(DAY).discarded(7 * DAY);
     assert_eq!(Retention::default(), day);
-    let database = Database::new().await;
     let by_args = || reconcile(json!({}), UniquePolicy::river().by_args());
     let first = database.client.insert(by_args()).await.unwrap();
     database.set_state(first.id(), "completed").await;
