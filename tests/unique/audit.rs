@@ -69,10 +69,11 @@ async fn duplicates_are_counted_by_key_and_kind_through_every_door() {
     assert_eq!(counted(&database).await, 5, "rejected");
     database.execute("SELECT id FROM {schema}.insert_job('a', unique_policy => '{\"key\": \"k\"}')").await;
     assert_eq!(counted(&database).await, 6, "in SQL");
-    let many = (0..20).map(|_| client.insert(ignored()).into_future());
-    for answer in futures_of(many).await {
-        assert!(answer.unwrap().duplicate);
-    }
+    let insert = |_| {
+        let client = client.clone();
+        async move { client.insert(ignored()).await.unwrap() }
+    };
+    assert!(together((0..20).map(insert)).await.iter().all(|answer| answer.duplicate));
     assert_eq!(counted(&database).await, 26, "at the same time");
     // Another kind with the same key is not audited, and its jobs are not kind a's.
     client.insert(job("b").unique_key(key(OnConflict::Ignore))).await.unwrap();
@@ -86,27 +87,6 @@ async fn duplicates_are_counted_by_key_and_kind_through_every_door() {
     let AuditedKind { is_audited, since, suppressed, tally_is_full, .. } = kind;
     assert_eq!((is_audited, suppressed, tally_is_full), (true, 28, false));
     assert!(since < first_at);
-}
-
-/// Runs inserts side by side.
-async fn futures_of<F>(futures: impl Iterator<Item = F>) -> Vec<F::Output>
-where
-    F: Future<Output: Send> + Send,
-{
-    let mut futures: Vec<_> = futures.map(Box::pin).collect();
-    let mut outputs = Vec::new();
-    std::future::poll_fn(|context| {
-        futures.retain_mut(|future| match future.as_mut().poll(context) {
-            std::task::Poll::Ready(output) => {
-                outputs.push(output);
-                false
-            }
-            std::task::Poll::Pending => true,
-        });
-        if futures.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-    outputs
 }
 
 #[tokio::test]
@@ -200,18 +180,21 @@ async fn a_tally_that_is_cleared_away_while_others_insert_loses_nothing() {
 async fn fold_while_others_insert(database: &Database) {
     Admin::new(&database.client).audit_duplicates("b", None).await.unwrap();
     database.client.insert(job("b").unique_key(UniqueKey::raw("b"))).await.unwrap();
-    let inserters = (0..4).map(|_| async {
-        for _ in 0..25 {
-            let b = job("b").unique_key(UniqueKey::raw("b"));
-            database.client.insert_many([ignored(), b.clone(), b]).await.unwrap();
+    let insert_or_fold = |n| {
+        let client = database.client.clone();
+        let fold = database.sql("SELECT {schema}.fold_duplicates(7)");
+        async move {
+            for _ in 0..25 {
+                if n % 2 == 0 {
+                    let b = job("b").unique_key(UniqueKey::raw("b"));
+                    client.insert_many([ignored(), b.clone(), b]).await.unwrap();
+                } else {
+                    sqlx::query(fold.clone()).execute(client.pool()).await.unwrap();
+                }
+            }
         }
-    });
-    let folders = (0..4).map(|_| async {
-        for _ in 0..25 {
-            database.execute("SELECT {schema}.fold_duplicates(7)").await;
-        }
-    });
-    tokio::join!(futures_of(inserters), futures_of(folders));
+    };
+    together((0..8).map(insert_or_fold)).await;
     let totals = || async {
         let kinds = Admin::new(&database.client).audited_kinds().await.unwrap();
         kinds.iter().map(|kind| kind.suppressed).collect::<Vec<_>>()

@@ -3,11 +3,9 @@
 mod at_work;
 mod keys;
 
-use serde_json::json;
-use uniqueue::{JobId, JobRow, NewJob, UniquePolicy};
 use uniqueue_admin::BackfillReport;
 
-use support::Database;
+use support::prelude::*;
 
 fn numbered(n: usize) -> NewJob {
     NewJob::new("a", &json!({"n": n, "noise": "x"}))

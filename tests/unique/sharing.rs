@@ -9,14 +9,11 @@ use support::prelude::*;
 
 /// Inserts all at the same time, and answers in their order.
 async fn at_once(client: &Client, jobs: Vec<NewJob>) -> Vec<Result<Inserted>> {
-    let mut inserts = JoinSet::new();
-    for (place, job) in jobs.into_iter().enumerate() {
+    let insert = |job| {
         let client = client.clone();
-        inserts.spawn(async move { (place, client.insert(job).await) });
-    }
-    let mut answers = timeout(WAIT, inserts.join_all()).await.expect("every answer");
-    answers.sort_by_key(|(place, _)| *place);
-    answers.into_iter().map(|(_, answer)| answer).collect()
+        async move { client.insert(job).await }
+    };
+    timeout(WAIT, together(jobs.into_iter().map(insert))).await.expect("every answer")
 }
 
 fn keyed(key: &str) -> NewJob {

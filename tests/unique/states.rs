@@ -15,17 +15,6 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/states.m
 const BEGIN: &str = "<!-- the table: written by tests/unique/states.rs -->\n";
 const END: &str = "<!-- the end of the table -->\n";
 
-async fn pause(client: &Client, is_paused: bool) {
-    sqlx::query(
-        "INSERT INTO uniqueue.queue (name, paused_at) VALUES ('default', CASE WHEN $1 THEN now() END)
-         ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at",
-    )
-    .bind(is_paused)
-    .execute(client.pool())
-    .await
-    .unwrap();
-}
-
 /// Jobs to drive, each with a key of its own that it claims in the default scope.
 struct Stage {
     database: Database,
@@ -140,7 +129,7 @@ impl Stage {
                     1 | 2 => Err("no luck"),
                     3 => {
                         // Or the drain would take it again.
-                        pause(job.client(), true).await;
+                        job.client().queue("default").pause().await.unwrap();
                         Ok(Outcome::retry(Duration::ZERO, "again"))
                     }
                     4 => Ok(Outcome::snooze(HOUR)),
@@ -168,7 +157,7 @@ impl Stage {
             let after = self.row(fetched.id).await;
             self.seen.add(who, Some(&running), after.as_ref());
         }
-        pause(self.client(), false).await;
+        self.client().queue("default").resume().await.unwrap();
 
         sqlx::query("INSERT INTO uniqueue.queue (name, keep_completed) VALUES ('unkept', '0')")
             .execute(self.database.pool())

@@ -109,69 +109,6 @@ struct Args<'a> {
     nested: Vec<Map<String, Value>>,
 }
 
-fn policy() -> impl Strategy<Value = UniquePolicy> {
-    let names = || vec(prop_oneof!["[a-c]{1,2}", "(/[a-c0-2]{0,2}){1,3}"], 1..4);
-    let dimensions = (
-        proptest::option::of(names()),
-        proptest::option::of(names()),
-        proptest::option::of(names()),
-        any::<[bool; 4]>(),
-        proptest::option::of("[a-z]{1,9}"),
-    );
-    let terms = (0..4, 1..1_000_000_u64, 1..256_i16, 0..6_usize, any::<[bool; 2]>());
-    (dimensions, terms).prop_map(|((parts, optional, meta, flags, key), (limit, seconds, bits, conflict, more))| {
-        let mut policy = UniquePolicy::new();
-        let [all_args, queue, exclude_kind, raw] = flags;
-        match key.filter(|_| raw) {
-            Some(key) => policy = policy.key(key),
-            None => {
-                if all_args {
-                    policy = policy.by_args()
-                }
-                if let Some(parts) = parts {
-                    policy = policy.by_arg_fields(parts)
-                }
-                if let Some(optional) = optional {
-                    policy = policy.optional_arg_fields(optional)
-                }
-                if let Some(meta) = meta {
-                    policy = policy.by_meta(meta)
-                }
-                if queue {
-                    policy = policy.by_queue()
-                }
-                if exclude_kind {
-                    policy = policy.exclude_kind()
-                }
-                if limit == 3 {
-                    policy = policy.window(Duration::from_secs(seconds))
-                }
-            }
-        }
-        policy = match limit {
-            1 => policy.period(Duration::from_micros(seconds)),
-            2 => policy.ttl(Duration::from_millis(seconds)),
-            _ => policy,
-        };
-        let conflicts = [
-            OnConflict::Ignore,
-            OnConflict::Reject,
-            OnConflict::Replace,
-            OnConflict::ReplaceExceptSchedule,
-            OnConflict::Preempt,
-            OnConflict::Update,
-        ];
-        policy = policy.states(StateSet::from_bits(bits).unwrap()).on_conflict(conflicts[conflict]);
-        if more[0] {
-            policy = policy.until(Until::Start)
-        }
-        if more[1] {
-            policy = policy.on_reentry(OnReentry::Discard)
-        }
-        policy
-    })
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(support::soak(250, 1_000)))]
 
@@ -303,14 +240,6 @@ proptest! {
     }
 
     #[test]
-    fn a_policy_means_the_same_after_its_document(policy in policy()) {
-        match policy.to_ojs() {
-            Ok(document) => prop_assert_eq!(UniquePolicy::from_ojs(&document).unwrap(), sorted(policy, &document)),
-            Err(error) => prop_assert_eq!(error.to_string(), policy.check().unwrap_err().to_string()),
-        }
-    }
-
-    #[test]
     fn no_document_panics(document in value(), text in text()) {
         let _ = UniquePolicy::from_ojs(&document);
         let _ = text.parse::<UniquePolicy>();
@@ -325,18 +254,6 @@ proptest! {
         let plain = serde_json::from_str::<Value>(&text);
         prop_assert_eq!(exact.is_ok(), plain.is_ok(), "{}", text);
     }
-}
-
-/// The policy with its required parts before its optional ones, as a document lists them.
-fn sorted(policy: UniquePolicy, document: &Value) -> UniquePolicy {
-    let names = |field: &str| -> Vec<String> {
-        document.get(field).map(|names| serde_json::from_value(names.clone()).unwrap()).unwrap_or_default()
-    };
-    let (required, optional) = (names("args_keys"), names("optional_args_keys"));
-    if required.is_empty() && optional.is_empty() {
-        return policy;
-    }
-    policy.by_args().by_arg_fields(required).optional_arg_fields(optional)
 }
 
 #[test]

@@ -309,38 +309,29 @@ mod tests {
         assert!(set.intersection(JobState::Completed.into()).is_empty());
     }
 
-    fn gap(states: &[JobState]) -> String {
-        StateSet::of(states).gap().to_string()
-    }
-
     #[test]
-    fn named_scopes_have_no_gap() {
+    fn a_claim_that_is_given_up_and_taken_back_is_a_gap() {
         for scope in UniqueScope::ALL {
             assert!(scope.states().gap().is_empty(), "{scope}");
         }
-    }
-
-    #[test]
-    fn claims_until_due_or_until_start_have_no_gap() {
-        for states in [&[Scheduled][..], &[Available], &[Available, Scheduled], &[Available, Scheduled, Retryable]] {
-            assert_eq!(gap(states), "", "{states:?}");
+        for (states, gap) in [
+            (&[Available, Running][..], "scheduled, retryable"),
+            (&[Available, Running, Scheduled], "retryable"),
+            (&[Available, Scheduled, Retryable, Completed], "running"),
+            (&[Scheduled, Running, Retryable], "available"),
+            (&[Scheduled, Retryable], "available, running"),
+            (&[Running], "scheduled, available, retryable"),
+            // Claims until the job is due, or until it starts.
+            (&[Scheduled], ""),
+            (&[Available], ""),
+            (&[Available, Scheduled], ""),
+            (&[Available, Scheduled, Retryable], ""),
+            // Pending and final states are none.
+            (&[Available, Scheduled, Retryable, Running], ""),
+            (&[Available, Scheduled, Retryable, Running, Discarded], ""),
+            (&[Completed, Cancelled], ""),
+        ] {
+            assert_eq!(StateSet::of(states).gap().to_string(), gap, "{states:?}");
         }
-    }
-
-    #[test]
-    fn a_claim_that_is_given_up_and_taken_back_is_a_gap() {
-        assert_eq!(gap(&[Available, Running]), "scheduled, retryable");
-        assert_eq!(gap(&[Available, Running, Scheduled]), "retryable");
-        assert_eq!(gap(&[Available, Scheduled, Retryable, Completed]), "running");
-        assert_eq!(gap(&[Scheduled, Running, Retryable]), "available");
-        assert_eq!(gap(&[Scheduled, Retryable]), "available, running");
-        assert_eq!(gap(&[Running]), "scheduled, available, retryable");
-    }
-
-    #[test]
-    fn pending_and_final_states_are_no_gap() {
-        assert_eq!(gap(&[Available, Scheduled, Retryable, Running]), "");
-        assert_eq!(gap(&[Available, Scheduled, Retryable, Running, Discarded]), "");
-        assert_eq!(gap(&[Completed, Cancelled]), "");
     }
 }

@@ -31,7 +31,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify, Semaphore};
-use uniqueue::{Client, Job, NewJob, RetryPolicy, Runner, RunningJob, Worker};
+use tokio::task::JoinHandle;
+use uniqueue::{Client, Inserted, Job, NewJob, RetryPolicy, Runner, RunningJob, Worker};
 
 pub use database::{Database, pool};
 pub use eventually::{HANGS, block, pause};
@@ -70,6 +71,12 @@ pub fn held_up() -> (impl Worker<Task> + Clone, Arc<Notify>, Arc<Semaphore>) {
         }
     };
     (work, started, go_on)
+}
+
+/// Spawns an insert, which may have to wait.
+pub fn inserting(client: &Client, new: NewJob) -> JoinHandle<uniqueue::Result<Inserted>> {
+    let client = client.clone();
+    tokio::spawn(async move { client.insert(new).await })
 }
 
 /// Spawns futures that begin at the same moment. Returns their outputs, in order.

@@ -36,6 +36,8 @@ impl Case {
         let subject =
             Subject { kind: &self.kind, queue: &self.queue, args: &args, meta: &meta, window_at: self.scheduled_at };
         let claim = policy.resolve(&subject)?.expect("a policy that enforces something");
+        let written = UniquePolicy::from_ojs(&policy.to_ojs()?)?;
+        assert_eq!(written.resolve(&subject)?.as_ref(), Some(&claim), "{} as it is written", self.policy);
         Ok((policy.canonical(&subject)?, claim.key))
     }
 

@@ -1,9 +1,11 @@
 //! `explain_unique`: what an insert would do, without doing it.
 
+use sqlx::types::Json;
+
 use super::insert;
 use support::prelude::*;
 
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 struct Explanation {
     canonical: Option<String>,
     unique_key: Option<String>,
@@ -15,6 +17,7 @@ struct Explanation {
     claims_in: Option<Vec<String>>,
     frees: Option<String>,
     new_args: Option<Value>,
+    #[serde(with = "time::serde::rfc3339::option")]
     new_scheduled_at: Option<OffsetDateTime>,
 }
 
@@ -31,21 +34,9 @@ async fn explain(database: &Database, arguments: &str) -> Explanation {
 }
 
 async fn explain_on(database: &Database, connection: &mut PgConnection, arguments: &str) -> Explanation {
-    let text = format!("SELECT e.* FROM {{schema}}.explain_unique({arguments}) AS e");
-    let row = sqlx::query(database.sql(&text)).fetch_one(connection).await.unwrap();
-    Explanation {
-        canonical: row.get("canonical"),
-        unique_key: row.get("unique_key"),
-        would_claim_in: row.get("would_claim_in"),
-        outcome: row.get("outcome"),
-        replaced: row.get("replaced"),
-        holder: row.get("holder"),
-        holder_state: row.get("holder_state"),
-        claims_in: row.get("claims_in"),
-        frees: row.get("frees"),
-        new_args: row.get("new_args"),
-        new_scheduled_at: row.get("new_scheduled_at"),
-    }
+    let text = format!("SELECT to_jsonb(e) FROM {{schema}}.explain_unique({arguments}) AS e");
+    let Json(explanation) = sqlx::query_scalar(database.sql(&text)).fetch_one(connection).await.unwrap();
+    explanation
 }
 
 #[support::test]

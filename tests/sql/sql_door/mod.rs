@@ -12,10 +12,12 @@ mod policies;
 mod random;
 mod settings;
 
+use sqlx::types::Json;
+
 use support::prelude::*;
 
 /// What `insert_job` answered.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 struct Answer {
     id: Uuid,
     state: String,
@@ -25,23 +27,11 @@ struct Answer {
     outcome: String,
 }
 
-impl Answer {
-    fn of(row: &PgRow) -> Self {
-        Self {
-            id: row.get("id"),
-            state: row.get("state"),
-            duplicate: row.get("duplicate"),
-            replaced: row.get("replaced"),
-            unique_key: row.get("unique_key"),
-            outcome: row.get("outcome"),
-        }
-    }
-}
-
 /// Inserts with the arguments as they would be written in SQL.
 async fn insert(database: &Database, arguments: &str) -> Result<Answer, sqlx::Error> {
-    let text = format!("SELECT i.* FROM {{schema}}.insert_job({arguments}) AS i");
-    sqlx::query(database.sql(&text)).fetch_one(database.pool()).await.map(|row| Answer::of(&row))
+    let text = format!("SELECT to_jsonb(i) FROM {{schema}}.insert_job({arguments}) AS i");
+    let Json(answer) = sqlx::query_scalar(database.sql(&text)).fetch_one(database.pool()).await?;
+    Ok(answer)
 }
 
 /// The SQLSTATE, message and detail of an error.

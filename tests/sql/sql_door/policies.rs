@@ -53,13 +53,15 @@ pub(super) async fn read(database: &Database, document: &Value) -> Result<String
 pub(super) fn read_in_rust(document: &Value) -> Result<String, String> {
     let resolve = || {
         let policy = UniquePolicy::from_json_with_default(document, OnConflict::Ignore)?;
-        policy.resolve(&uniqueue::Subject {
-            kind: "k",
-            queue: "q",
-            args: &json!({"a": 1}),
-            meta: &json!({}),
-            window_at: Some(time::macros::datetime!(2026-02-12 15:15 UTC)),
-        })
+        let (args, meta) = (json!({"a": 1}), json!({}));
+        let window_at = Some(datetime!(2026-02-12 15:15 UTC));
+        let subject = Subject { kind: "k", queue: "q", args: &args, meta: &meta, window_at };
+        let claim = policy.resolve(&subject)?;
+        if claim.is_some() {
+            let written = UniquePolicy::from_ojs(&policy.to_ojs()?)?;
+            assert_eq!(written.resolve(&subject)?, claim, "{document} as it is written");
+        }
+        Ok(claim)
     };
     let claim = resolve().map_err(|error: uniqueue::Error| {
         let text = error.to_string();

@@ -1,18 +1,9 @@
 //! A backfill beside inserts, runners, open transactions and a second backfill.
 
-use std::collections::HashMap;
-use std::future::IntoFuture;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use tokio::sync::Notify;
-use uniqueue::{Client, Error, Job, JobFilter, JobId, Runner, RunningJob, UniquePolicy};
 use uniqueue_admin::Backfill;
 
 use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
-use support::{Database, WAIT, eventually};
+use support::prelude::*;
 
 #[support::test]
 async fn inserts_and_workers_go_on_and_no_job_is_lost(database: Database, client: &Client) {

@@ -1,16 +1,9 @@
 //! Which jobs get a key, and which of them the claim.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use serde_json::json;
-use time::OffsetDateTime;
-use uniqueue::{Client, Job, JobId, JobState, NewJob, OnReentry, UniqueKey, UniquePolicy, UniqueScope, Until};
 use uniqueue_admin::{Backfill, BackfillReport, OnCollision};
 
 use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
-use support::{Database, job};
+use support::prelude::*;
 
 #[support::test]
 async fn after_a_backfill_the_insert_of_the_same_job_is_a_duplicate_through_both_doors(database: Database) {

@@ -69,19 +69,7 @@ fn updates_are_those_of_the_builder() {
 }
 
 #[test]
-fn short_lengths_and_iso8601_are_the_same() {
-    macro_rules! same {
-        ($($short:literal $iso8601:literal),*) => { $({
-            #[derive(Serialize, Deserialize, Job)]
-            #[job(kind = "a", unique(args, period = $short))]
-            struct Short;
-            #[derive(Serialize, Deserialize, Job)]
-            #[job(kind = "a", unique(args, period = $iso8601))]
-            struct Long;
-            assert_eq!(Short::options(), Long::options(), $short);
-        })* };
-    }
-    same!("90s" "PT90S", "1h30m" "PT1H30M", "7d" "P7D", "2w" "P2W", "500ms" "PT0.5S");
+fn short_lengths_are_those_of_the_builder() {
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     says!([unique(like = "faktory", ttl = "10m")] UniquePolicy::faktory(minutes(10)));
     says!([unique(args, window = "15m")] UniquePolicy::new().by_args().window(minutes(15)));
@@ -163,16 +151,4 @@ fn recipes_are_the_same_by_the_macro_and_by_the_builder() {
     recipe!([unique(args("shop"), scope = "queued", update = "append", max_items = 500)].unique(
         UniquePolicy::new().by_arg_fields(["shop"]).scope(UniqueScope::Queued).update(Update::append().max_items(500))
     ));
-}
-
-#[test]
-fn one_at_a_time_is_that_of_the_builder() {
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "a", unique(args("index")), one_at_a_time)]
-    struct Rebuild {
-        index: String,
-        why: String,
-    }
-    let policy = UniquePolicy::new().by_arg_fields(["index"]);
-    assert_eq!(Rebuild::options(), InsertOptions::new().one_at_a_time(policy));
 }

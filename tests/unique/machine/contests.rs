@@ -44,14 +44,11 @@ async fn r6_contested_keys_delay_a_promotion_little_and_deadlock_nobody(database
 async fn r10_batches_of_the_same_ids_in_opposed_orders_never_deadlock(database: Database) {
     for _ in 0..30 {
         let ids: Vec<_> = (0..100).map(|_| uuid::Uuid::now_v7()).collect();
-        let batch = |ids: Vec<uuid::Uuid>| {
+        let batches = [ids.clone(), ids.into_iter().rev().collect()].map(|ids| {
             let client = database.client.clone();
-            tokio::spawn(async move { client.insert_many(ids.into_iter().map(|id| job("task").id(id))).await })
-        };
-        let forth = batch(ids.clone());
-        let back = batch(ids.into_iter().rev().collect());
-        forth.await.unwrap().unwrap();
-        back.await.unwrap().unwrap();
+            async move { client.insert_many(ids.into_iter().map(|id| job("task").id(id))).await.unwrap() }
+        });
+        together(batches).await;
     }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 3000);
 }

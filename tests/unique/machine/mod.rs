@@ -21,6 +21,11 @@ fn seed() -> u64 {
     seed
 }
 
+/// The states to which an operator moves a job.
+fn not_running() -> Vec<JobState> {
+    JobState::ALL.into_iter().filter(|state| *state != JobState::Running).collect()
+}
+
 /// How long a part of the test may go on.
 fn length(usual: Duration, in_full: Duration) -> Duration {
     match std::env::var("UNIQUEUE_MACHINE_SECONDS") {

@@ -2,7 +2,7 @@
 
 use super::modelled::Modelled;
 use super::moves::{End, Held, Moves};
-use super::{length, seed};
+use super::{length, not_running, seed};
 use support::prelude::*;
 
 /// The jobs of one key.
@@ -77,19 +77,9 @@ impl Story<'_> {
 
     /// A random new job of this key, and what the model knows of it before it is sent.
     fn newcomer(&self, random: &mut Dice, states: Option<StateSet>) -> (NewJob, Modelled, OnConflict) {
-        let on_conflict = random.of(&[
-            OnConflict::Ignore,
-            OnConflict::Reject,
-            OnConflict::Replace,
-            OnConflict::ReplaceExceptSchedule,
-            OnConflict::Preempt,
-            OnConflict::Update,
-            OnConflict::RunAgain,
-        ]);
-        let before_start =
-            StateSet::of(&[JobState::Available, JobState::Pending, JobState::Retryable, JobState::Scheduled]);
+        let on_conflict = random.of(&OnConflict::ALL);
         let states = states.unwrap_or_else(|| StateSet::from_bits(1 + random.index(255) as i16).unwrap());
-        let until_start = !states.intersection(before_start).is_empty() && random.once_in(5);
+        let until_start = !states.intersection(UniqueScope::Queued.states()).is_empty() && random.once_in(5);
         // A scope with `running` is an error.
         let covers_run = states.contains(JobState::Running) && !until_start;
         let on_conflict =
@@ -321,8 +311,7 @@ impl Story<'_> {
 
     async fn operate(&mut self, connection: &mut PgConnection, random: &mut Dice) {
         let Some(index) = self.pick(random, |job| job.state != JobState::Running) else { return };
-        let all_but_running: Vec<_> = JobState::ALL.into_iter().filter(|state| *state != JobState::Running).collect();
-        let state = random.of(&all_but_running);
+        let state = random.of(&not_running());
         self.log.push(format!("operator moves {index} to {state}"));
         let moved = self.moves.operate(connection, self.jobs[index].id, state).await.expect("an operator's move");
         self.go_to(index, state);
@@ -339,11 +328,7 @@ impl Story<'_> {
         }
         if self.holder().is_none() {
             // The expired claim in the way is given up for good.
-            for other in &mut self.jobs {
-                if other.is_marked() && other.is_expired {
-                    other.states = StateSet::EMPTY;
-                }
-            }
+            self.release_expired();
             self.jobs[index].yielded = false;
         } else if self.jobs[index].discard_on_reentry && !self.jobs[index].is_final() {
             self.jobs[index].state = JobState::Discarded;

@@ -15,6 +15,7 @@ pub(super) struct Moves {
     statements: Arc<HashMap<&'static str, SqlStr>>,
     operate: SqlStr,
     prune: SqlStr,
+    register: SqlStr,
 }
 
 /// How an attempt ends.
@@ -63,7 +64,12 @@ impl Moves {
     pub(super) fn new(database: &Database) -> Self {
         let text = |text: String| AssertSqlSafe(Arc::<str>::from(text)).into_sql_str();
         let statements = database.client.statements_text().into_iter().map(|(name, sql)| (name, text(sql))).collect();
-        Self { statements: Arc::new(statements), operate: database.sql(OPERATE), prune: database.sql(PRUNE) }
+        Self {
+            statements: Arc::new(statements),
+            operate: database.sql(OPERATE),
+            prune: database.sql(PRUNE),
+            register: database.sql(REGISTER),
+        }
     }
 
     pub(super) fn query(&self, name: &str) -> Query<'static, Postgres, PgArguments> {
@@ -73,19 +79,7 @@ impl Moves {
     /// Enters a runner that lives long enough.
     pub(super) async fn register(&self, connection: &mut PgConnection) -> sqlx::Result<Uuid> {
         let worker = Uuid::now_v7();
-        let queues: Vec<String> = Vec::new();
-        let query = self.query("register_runner").bind(worker).bind("machine").bind(&queues).bind(HOUR);
-        let query = query
-            .bind(vec!["task"])
-            .bind(HOUR)
-            .bind(HOUR)
-            .bind(HOUR)
-            .bind(None::<Vec<i32>>)
-            .bind(Json(serde_json::json!({})))
-            .bind(Json(serde_json::json!({})))
-            .bind(None::<String>)
-            .bind(None::<String>);
-        query.execute(connection).await?;
+        sqlx::query(self.register.clone()).bind(worker).execute(connection).await?;
         Ok(worker)
     }
 
@@ -235,6 +229,9 @@ impl Moves {
         row.map(|row| row.try_get("state")).transpose()
     }
 }
+
+const REGISTER: &str = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+    VALUES ($1, 'machine', '{}', now() + interval '1 hour', true)";
 
 const PRUNE: &str =
     "SELECT FROM {schema}._prune_jobs({schema}.id_at('-infinity'), 'ffffffff-ffff-ffff-ffff-ffffffffffff',

@@ -154,13 +154,10 @@ async fn r14_preempt_waits_for_an_open_complete_in_and_then_inserts(database: Da
     tokio::time::timeout(WAIT, completing.notified()).await.unwrap();
     let bounded = client.insert(preempting(2)).max_wait(Duration::from_millis(20)).await;
     assert!(matches!(bounded, Err(Error::Busy { .. })), "{bounded:?}");
-    let waiting = {
-        let (client, new) = (client.clone(), preempting(3));
-        tokio::spawn(async move { client.insert(new).await.unwrap() })
-    };
+    let waiting = inserting(client, preempting(3));
     database.until_inserts_wait(1).await;
     commit.notify_one();
-    let new = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
+    let new = timeout(WAIT, waiting).await.unwrap().unwrap().unwrap();
     assert!(!new.duplicate && new.replaced.is_none(), "the holder completed, and claims no more");
     assert_eq!(client.wait(old.id()).timeout(WAIT).await.unwrap().job().unwrap().state, JobState::Completed);
     runner.stop().await.unwrap();

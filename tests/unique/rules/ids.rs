@@ -2,16 +2,6 @@
 
 use support::prelude::*;
 
-const ANSWERS: [OnConflict; 7] = [
-    OnConflict::Ignore,
-    OnConflict::Reject,
-    OnConflict::Replace,
-    OnConflict::ReplaceExceptSchedule,
-    OnConflict::Preempt,
-    OnConflict::Update,
-    OnConflict::RunAgain,
-];
-
 fn invoice(kind: &str, queue: &str, order: u32, id: Uuid) -> NewJob {
     NewJob::new(kind, &json!({"order": order})).queue(queue).id(id)
 }
@@ -44,7 +34,7 @@ async fn an_id_that_exists_is_the_same_insert_or_an_error_that_names_both(databa
             assert_eq!((again.duplicate, again.id().as_uuid(), again.job.state.as_str()), (false, id, state));
             assert_eq!(client.insert_many([same(), same(), same()]).await.unwrap()[2].id().as_uuid(), id);
             for other in others(id) {
-                for on_conflict in ANSWERS {
+                for on_conflict in OnConflict::ALL {
                     let keyed = other.clone().unique_key(UniqueKey::raw("k").on_conflict(on_conflict));
                     assert_names_both(&client.insert(keyed.clone()).await.unwrap_err(), id);
                     let batch = [NewJob::new("plain", &json!({})), keyed];

@@ -39,23 +39,24 @@ async fn r12_a_covered_holder_starts_after_the_commit(database: Database, client
 }
 
 #[support::test]
-async fn r12_a_holder_that_starts_meanwhile_does_not_cover(database: Database, client: &Client) {
-    let holder = client.insert(covering(OnConflict::RunAgain)).await.unwrap();
-    database.execute(YOUNG).await;
-    let mut fetch = database.pool().begin().await.unwrap();
-    let start = "UPDATE {schema}.job SET state = 'running', worker = gen_random_uuid()";
-    sqlx::query(database.sql(start)).execute(&mut *fetch).await.unwrap();
-    let bounded = client.insert(covering(OnConflict::RunAgain)).max_wait(Duration::from_millis(20)).await;
-    assert!(matches!(bounded, Err(Error::Busy { .. })), "{bounded:?}");
-    let waiting = {
-        let client = client.clone();
-        tokio::spawn(async move { client.insert(covering(OnConflict::RunAgain)).await.unwrap() })
-    };
-    database.until_inserts_wait(1).await;
-    fetch.commit().await.unwrap();
-    let answer = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
-    assert!(!answer.duplicate && !answer.covered && answer.id() != holder.id());
-    assert!(answer.job.claims);
+async fn r12_r13_a_holder_that_starts_meanwhile_is_neither_covered_nor_changed(database: Database, client: &Client) {
+    for on_conflict in [OnConflict::RunAgain, OnConflict::Update] {
+        database.execute("DELETE FROM {schema}.job").await;
+        let holder = client.insert(covering(on_conflict)).await.unwrap();
+        database.execute(YOUNG).await;
+        let mut fetch = database.pool().begin().await.unwrap();
+        let start = "UPDATE {schema}.job SET state = 'running', worker = gen_random_uuid()";
+        sqlx::query(database.sql(start)).execute(&mut *fetch).await.unwrap();
+        let bounded = client.insert(covering(on_conflict)).max_wait(Duration::from_millis(20)).await;
+        assert!(matches!(bounded, Err(Error::Busy { .. })), "{bounded:?}");
+        let waiting = inserting(client, covering(on_conflict));
+        database.until_inserts_wait(1).await;
+        fetch.commit().await.unwrap();
+        let answer = timeout(WAIT, waiting).await.unwrap().unwrap().unwrap();
+        assert!(!answer.duplicate && !answer.covered && answer.id() != holder.id(), "{on_conflict}");
+        assert!(answer.job.claims);
+        assert_eq!(client.job(holder.id()).await.unwrap().unwrap().updates, 0);
+    }
 }
 
 /// A caller changes a row and inserts; before it commits, a worker takes what it can. Returns whether some run began
@@ -188,17 +189,6 @@ async fn r12_a_backlog_does_not_make_jobs_out_of_covered_inserts(database: Datab
         tx.commit().await.unwrap();
     }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
-}
-
-#[support::test]
-async fn r12_a_holder_that_runs_or_is_final_and_claims_rejects(database: Database, client: &Client) {
-    for (scope, state) in [(UniqueScope::Active, "running"), (UniqueScope::Exists, "completed")] {
-        database.execute("DELETE FROM {schema}.job").await;
-        let holder = client.insert(job("a").unique_key(UniqueKey::raw("k").scope(scope))).await.unwrap();
-        database.set_state(holder.id(), state).await;
-        let error = client.insert(covering(OnConflict::RunAgain)).await.unwrap_err();
-        assert!(matches!(error, Error::Rejected(_)), "{error}");
-    }
 }
 
 /// Two batches cover a key and then change its holder: the second waits for the first before it has a lock of its own.

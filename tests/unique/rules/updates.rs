@@ -139,15 +139,18 @@ async fn r13_a_ttl_moves_along_with_a_push_and_a_period_does_not(database: Datab
 }
 
 #[support::test]
-async fn r13_a_holder_that_runs_or_is_final_rejects_and_one_that_claims_no_more_is_no_holder(database: Database) {
+async fn r12_r13_a_holder_that_runs_or_is_final_rejects_and_one_that_claims_no_more_is_no_holder(database: Database) {
     let client = &database.client;
     let key = |scope| UniqueKey::raw("k").scope(scope).on_conflict(OnConflict::Update);
     for (scope, state) in [(UniqueScope::Active, "running"), (UniqueScope::Exists, "completed")] {
         database.execute("DELETE FROM {schema}.job").await;
         let holder = client.insert(job("a").unique_key(key(scope))).await.unwrap();
         database.set_state(holder.id(), state).await;
-        let error = client.insert(job("a").unique_key(key(scope))).await.unwrap_err();
-        assert!(matches!(error, Error::Rejected(_)), "{state}: {error}");
+        let running_again = UniqueKey::raw("k").on_conflict(OnConflict::RunAgain);
+        for newcomer in [key(scope), running_again] {
+            let error = client.insert(job("a").unique_key(newcomer)).await.unwrap_err();
+            assert!(matches!(error, Error::Rejected(_)), "{state}: {error}");
+        }
     }
     database.execute("DELETE FROM {schema}.job").await;
     let holder = client.insert(job("a").unique_key(key(UniqueScope::Queued))).await.unwrap();
@@ -163,31 +166,11 @@ async fn r13_an_open_transaction_holds_up_other_updates_no_longer_than_max_wait(
     let bounded =
         client.insert(updating(&json!({"i": [2]}), Update::append())).max_wait(Duration::from_millis(20)).await;
     assert!(matches!(bounded, Err(Error::Busy { .. })), "{bounded:?}");
-    let waiting = {
-        let client = client.clone();
-        tokio::spawn(async move { client.insert(updating(&json!({"i": [3]}), Update::append())).await.unwrap() })
-    };
+    let waiting = inserting(client, updating(&json!({"i": [3]}), Update::append()));
     database.until_inserts_wait(1).await;
     tx.commit().await.unwrap();
-    let answer = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
+    let answer = timeout(WAIT, waiting).await.unwrap().unwrap().unwrap();
     assert_eq!(args(&answer.job), json!({"i": [0, 1, 3]}), "from the first update's result");
-}
-
-#[support::test]
-async fn r13_a_holder_that_starts_while_the_update_waits_is_not_changed(database: Database, client: &Client) {
-    let holder = client.insert(updating(&json!({"i": [0]}), Update::append())).await.unwrap();
-    let mut fetch = database.pool().begin().await.unwrap();
-    let start = "UPDATE {schema}.job SET state = 'running', worker = gen_random_uuid()";
-    sqlx::query(database.sql(start)).execute(&mut *fetch).await.unwrap();
-    let waiting = {
-        let client = client.clone();
-        tokio::spawn(async move { client.insert(updating(&json!({"i": [1]}), Update::append())).await.unwrap() })
-    };
-    database.until_inserts_wait(1).await;
-    fetch.commit().await.unwrap();
-    let answer = tokio::time::timeout(WAIT, waiting).await.unwrap().unwrap();
-    assert!(!answer.duplicate && answer.id() != holder.id());
-    assert_eq!(args(&client.job(holder.id()).await.unwrap().unwrap()), json!({"i": [0]}));
 }
 
 #[support::test]

@@ -76,8 +76,7 @@ async fn a_second_job_may_be_pushed_after_the_first_succeeded(database: Database
     let mut stage = Stage::of::<SomeType>(&database).await;
     stage.started().await;
     assert_locked(&database, first.id()).await;
-    stage.end(Outcome::complete());
-    database.until_state(first.id(), JobState::Completed).await;
+    stage.ends(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(!push(&database).await.unwrap().duplicate);
     stage.stop().await;
 }
@@ -87,9 +86,7 @@ async fn a_second_job_may_be_pushed_after_the_first_succeeded(database: Database
 async fn a_job_that_retries_past_its_time_lets_another_copy_in(database: Database) {
     let mut stage = Stage::of::<SomeType>(&database).await;
     let first = push(&database).await.unwrap();
-    stage.started().await;
-    stage.end(Outcome::retry(24 * HOUR, "the other side is down"));
-    database.until_state(first.id(), JobState::Retryable).await;
+    stage.works(first.id(), Outcome::retry(24 * HOUR, "the other side is down"), JobState::Retryable).await;
     assert_locked(&database, first.id()).await;
     database.pass(UNIQUE_FOR).await;
     let second = push(&database).await.unwrap();
@@ -170,9 +167,7 @@ async fn the_lock_of_a_scheduled_job_ends_at_its_success_all_the_same(database: 
     let mut stage = Stage::of::<SomeType>(&database).await;
     assert_locked(&database, first.id()).await;
     database.execute("UPDATE {schema}.job SET scheduled_at = now()").await;
-    stage.started().await;
-    stage.end(Outcome::complete());
-    database.until_state(first.id(), JobState::Completed).await;
+    stage.works(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(push(&database).await.is_ok());
     stage.stop().await;
 }
@@ -182,15 +177,12 @@ async fn the_lock_of_a_scheduled_job_ends_at_its_success_all_the_same(database: 
 async fn a_job_waiting_for_its_retry_holds_the_lock_until_it_succeeds(database: Database) {
     let mut stage = Stage::of::<SomeType>(&database).await;
     let first = push(&database).await.unwrap();
-    stage.started().await;
-    stage.end(Outcome::retry(MINUTE, "no luck"));
-    database.until_state(first.id(), JobState::Retryable).await;
+    stage.works(first.id(), Outcome::retry(MINUTE, "no luck"), JobState::Retryable).await;
     assert_locked(&database, first.id()).await;
     database.pass(MINUTE).await;
     stage.started().await;
     assert_locked(&database, first.id()).await;
-    stage.end(Outcome::complete());
-    database.until_state(first.id(), JobState::Completed).await;
+    stage.ends(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(push(&database).await.is_ok());
     stage.stop().await;
 }
@@ -226,14 +218,10 @@ async fn until_success_is_the_default_and_outlives_errors(database: Database) {
     assert_eq!(policy().until(Until::Success), policy());
     let mut stage = Stage::of::<SomeType>(&database).await;
     let first = database.client.insert(sometype(policy())).max_attempts(2).await.unwrap();
-    stage.started().await;
-    stage.end(failure());
-    database.until_state(first.id(), JobState::Retryable).await;
+    stage.works(first.id(), failure(), JobState::Retryable).await;
     assert_locked(&database, first.id()).await;
     database.execute("UPDATE {schema}.job SET scheduled_at = now()").await;
-    stage.started().await;
-    stage.end(failure());
-    database.until_state(first.id(), JobState::Discarded).await;
+    stage.works(first.id(), failure(), JobState::Discarded).await;
     assert_locked(&database, first.id()).await;
     stage.stop().await;
 }
@@ -261,9 +249,7 @@ async fn until_start_does_not_take_the_lock_back_after_an_error(database: Databa
     let start = || sometype(policy().until(Until::Start));
     let mut stage = Stage::of::<SomeType>(&database).await;
     let first = database.client.insert(start()).await.unwrap();
-    stage.started().await;
-    stage.end(failure());
-    let row = database.until_state(first.id(), JobState::Retryable).await;
+    let row = stage.works(first.id(), failure(), JobState::Retryable).await;
     assert!(!row.claims);
     let copy = database.client.insert(start()).scheduled_in(HOUR).await.unwrap();
     assert!(!copy.duplicate);

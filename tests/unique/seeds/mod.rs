@@ -26,14 +26,15 @@ fn failure() -> Outcome {
 }
 
 /// A runner for one kind of job whose attempts end as the test says.
-struct Stage {
+struct Stage<'a> {
+    database: &'a Database,
     runner: RunnerHandle,
     started: mpsc::UnboundedReceiver<JobId>,
     orders: mpsc::UnboundedSender<Outcome>,
 }
 
-impl Stage {
-    async fn of<J: Job>(database: &Database) -> Self {
+impl<'a> Stage<'a> {
+    async fn of<J: Job>(database: &'a Database) -> Self {
         let (starting, started) = mpsc::unbounded_channel();
         let (orders, ordered) = mpsc::unbounded_channel();
         let ordered = Arc::new(Mutex::new(ordered));
@@ -45,7 +46,7 @@ impl Stage {
             }
         };
         let runner = quick(&database.client).worker(work).start().await.expect("a runner");
-        Self { runner, started, orders }
+        Self { database, runner, started, orders }
     }
 
     /// Waits for the next attempt to start.
@@ -56,6 +57,18 @@ impl Stage {
     /// Ends an attempt that runs.
     fn end(&self, outcome: Outcome) {
         self.orders.send(outcome).expect("the worker");
+    }
+
+    /// Ends an attempt of a job that runs, and waits until the job is in a state.
+    async fn ends(&self, id: JobId, outcome: Outcome, state: JobState) -> JobRow {
+        self.end(outcome);
+        self.database.until_state(id, state).await
+    }
+
+    /// Waits until an attempt of a job starts, ends it, and waits until the job is in a state.
+    async fn works(&mut self, id: JobId, outcome: Outcome, state: JobState) -> JobRow {
+        assert_eq!(self.started().await, id);
+        self.ends(id, outcome, state).await
     }
 
     async fn stop(self) {

@@ -132,16 +132,13 @@ async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fail
     let later = || database.client.insert(example("a", "b")).scheduled_in(HOUR);
     let second = later().await.unwrap();
     assert!(!second.duplicate);
-    stage.end(failure());
-    let row = database.until_state(first.id(), JobState::Retryable).await;
+    let row = stage.ends(first.id(), failure(), JobState::Retryable).await;
     assert!(!row.claims, "the second job holds the key by now");
     assert_eq!(later().await.unwrap().id(), second.id());
     // With the second gone, the first takes its key back at its next change of state.
     database.set_state(second.id(), "cancelled").await;
     database.pass(HOUR).await;
-    assert_eq!(stage.started().await, first.id());
-    stage.end(failure());
-    assert!(database.until_state(first.id(), JobState::Retryable).await.claims);
+    assert!(stage.works(first.id(), failure(), JobState::Retryable).await.claims);
     stage.stop().await;
 }
 
@@ -154,13 +151,10 @@ async fn active_ends_when_the_job_completes(database: Database) {
     let first = insert().await.unwrap();
     stage.started().await;
     assert!(insert().await.unwrap().duplicate);
-    stage.end(failure());
-    database.until_state(first.id(), JobState::Retryable).await;
+    stage.ends(first.id(), failure(), JobState::Retryable).await;
     assert!(insert().await.unwrap().duplicate, "not yet successful");
     database.pass(HOUR).await;
-    stage.started().await;
-    stage.end(Outcome::complete());
-    database.until_state(first.id(), JobState::Completed).await;
+    stage.works(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(!insert().await.unwrap().duplicate);
     stage.stop().await;
 }

@@ -40,20 +40,8 @@ async fn a_unit_struct_is_inserted_folded_and_worked(database: Database) {
         unique_policy => '{\"keys\": [\"args\"], \"scope\": \"queued\"}')";
     assert_eq!(database.text(by_sql).await, "true");
     let mut stage = Stage::of::<Bare>(&database).await;
-    stage.started().await;
-    stage.end(Outcome::complete());
-    database.until_state(first.id(), JobState::Completed).await;
+    stage.works(first.id(), Outcome::complete(), JobState::Completed).await;
     stage.stop().await;
-}
-
-/// The key keeps a second job out within its scope, and the job that is there comes back instead.
-#[support::test]
-async fn a_key_keeps_duplicates_out_and_returns_the_job_that_is_there(database: Database) {
-    let first = database.client.insert(rebuild()).await.unwrap();
-    let second = database.client.insert(rebuild()).await.unwrap();
-    assert!(!first.duplicate && second.duplicate);
-    assert_eq!(second.id(), first.id());
-    assert_eq!(jobs(&database).await, 1);
 }
 
 /// The two problems that the page names: one rebuild queued at a time, one email an event.
@@ -210,8 +198,7 @@ async fn active_keeps_duplicates_out_while_the_job_is_processed_too(database: Da
     let second = insert().await.unwrap();
     assert!(second.duplicate);
     assert_eq!((second.id(), second.job.state), (first.id(), JobState::Running));
-    stage.end(Outcome::complete());
-    database.until_state(first.id(), JobState::Completed).await;
+    stage.ends(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(!insert().await.unwrap().duplicate);
     stage.stop().await;
 }
@@ -236,12 +223,14 @@ async fn exists_keeps_duplicates_out_until_retention_reaps_the_job(database: Dat
     assert!(!insert().await.unwrap().duplicate);
 }
 
-/// The page's last example: the call succeeds, and says that the job was there already.
+/// The key keeps a second job out within its scope, and the job that is there comes back instead. The page's last example: the
+/// call succeeds, and says that the job was there already.
 #[support::test]
-async fn a_collision_is_a_success_that_says_duplicate(database: Database) {
-    let first = database.client.insert(RebuildIndex {}).unique_key(UniqueKey::raw("rebuild_index")).await.unwrap();
+async fn a_collision_is_a_success_that_says_duplicate_and_returns_the_job_that_is_there(database: Database) {
+    let first = database.client.insert(rebuild()).await.unwrap();
     let inserted = database.client.insert(RebuildIndex {}).unique_key(UniqueKey::raw("rebuild_index")).await.unwrap();
-    assert!(inserted.duplicate);
+    assert!(!first.duplicate && inserted.duplicate);
+    assert_eq!(jobs(&database).await, 1);
     assert_eq!(inserted.job.id.to_string(), first.id().to_string());
     let body = serde_json::to_value(&inserted).unwrap();
     assert_eq!(body["duplicate"], true, "all that a Zizq front door answers with can be serialised");

@@ -120,20 +120,13 @@ async fn nobody_waits_for_the_key_of_another(database: Database, client: &Client
     let holder = client.insert(keyed("held")).tx(&mut rival).await.unwrap();
     let mut waiting = Vec::new();
     for n in 1..=3 {
-        let client = client.clone();
-        waiting.push(tokio::spawn(async move { client.insert(keyed("held")).await }));
+        waiting.push(inserting(client, keyed("held")));
         let blocked = "SELECT count(*) FROM pg_stat_activity
             WHERE wait_event_type = 'Lock' AND datname = current_database()";
         eventually!(database.number(blocked).await >= n, "no insert waits for the rival");
     }
-    // Also when so many were new that the next are taken to be so.
-    for round in 0..12 {
-        let mut jobs: Vec<_> = (0..10).map(|n| keyed(&format!("{round} {n}"))).collect();
-        jobs.push(job("plain"));
-        for answer in at_once(client, jobs).await {
-            assert!(!answer.unwrap().duplicate);
-        }
-    }
+    let others = (0..10).map(|n| keyed(&n.to_string())).chain([job("plain")]).collect();
+    assert!(at_once(client, others).await.into_iter().all(|answer| !answer.unwrap().duplicate));
     assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
     rival.commit().await.unwrap();
     for waiting in waiting {
@@ -144,34 +137,25 @@ async fn nobody_waits_for_the_key_of_another(database: Database, client: &Client
 }
 
 #[support::test]
-async fn r11_after_many_new_jobs_those_who_meet_somebody_are_told_whom(database: Database, client: &Client) {
+async fn r11_those_who_meet_somebody_are_told_whom_whatever_shares_their_statement(
+    database: Database,
+    client: &Client,
+) {
     let hour = Duration::from_secs(3600);
-    // Three, since equal keys keep the index from deciding by itself.
     let mut holders = Vec::new();
     for key in ["held", "kept", "run"] {
         holders.push(client.insert(keyed(key)).await.unwrap().id());
     }
-    let holder = holders[0];
     let refusing = || job("a").unique_key(UniqueKey::raw("kept").on_conflict(OnConflict::Reject));
     let when_running = || job("a").unique_key(UniqueKey::raw("run").states(JobState::Running));
     for round in 0..4 {
         let lasts_an_hour = || job("a").unique_key(UniqueKey::raw(format!("old {round}")).period(hour));
         let old = client.insert(lasts_an_hour()).await.unwrap().id();
         database.pass(hour).await;
-        let fresh = async |from: i32| {
-            let new = (from..from + 100).map(|n| keyed(&format!("{round} {n}"))).collect();
-            assert!(at_once(client, new).await.into_iter().all(|answer| !answer.unwrap().duplicate));
-        };
-        // Alone.
-        fresh(0).await;
-        let (met, statements) = counting_statements(client.insert(keyed("held")).into_future()).await;
-        assert_eq!((met.unwrap().id(), statements), (holder, 1));
-
-        // Together, where the index decides by itself, and where one in the batch keeps it from that.
-        fresh(100).await;
+        // Where the index decides by itself, and where one in the batch keeps it from that.
         let over = if round < 2 { keyed(&format!("old {round}")) } else { lasts_an_hour() };
         let (free, plain) = (keyed(&format!("free {round}")), job("plain"));
-        let mut jobs = vec![keyed("held"), free, over, plain, refusing()];
+        let mut jobs = vec![refusing(), keyed("held"), free, over, plain];
         let twin = || keyed(&format!("twin {round}"));
         match round {
             1 => jobs.push(when_running()),
@@ -179,12 +163,12 @@ async fn r11_after_many_new_jobs_those_who_meet_somebody_are_told_whom(database:
             _ => {}
         }
         let mut answers = at_once(client, jobs).await;
-        let refused = answers.remove(4).unwrap_err();
+        let refused = answers.remove(0).unwrap_err();
         assert!(matches!(&refused, Error::Rejected(met) if met[0].holder == Some(holders[1])), "{refused}");
         let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
         let is_duplicate: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
         assert_eq!(is_duplicate[..4], [true, false, false, false], "round {round}");
-        assert_eq!(answers[0].id(), holder);
+        assert_eq!(answers[0].id(), holders[0]);
         assert_ne!(answers[2].id(), old, "its claim was over");
         match &answers[4..] {
             [running] => assert_eq!((running.duplicate, running.id()), (true, holders[2])),
@@ -194,11 +178,15 @@ async fn r11_after_many_new_jobs_those_who_meet_somebody_are_told_whom(database:
             }
             others => assert!(others.is_empty()),
         }
-        // As answered, so stored.
-        for answer in answers {
-            let stored = client.job(answer.id()).await.unwrap().unwrap();
-            assert_eq!(serde_json::to_value(&stored).unwrap(), serde_json::to_value(&answer.job).unwrap());
-        }
+        assert_stored(client, answers).await;
+    }
+}
+
+/// As answered, so stored.
+async fn assert_stored(client: &Client, answers: Vec<Inserted>) {
+    for answer in answers {
+        let stored = client.job(answer.id()).await.unwrap().unwrap();
+        assert_eq!(serde_json::to_value(&stored).unwrap(), serde_json::to_value(&answer.job).unwrap());
     }
 }
 
@@ -207,36 +195,18 @@ async fn duplicates_at_once_are_looked_up_together_and_each_is_told_of_its_own_h
     const KEYS: usize = 20;
     let client = &database.client;
     let key = |n: usize| keyed(&format!("k{}", n % KEYS));
-    let mut holders = Vec::new();
-    for n in 0..KEYS {
-        holders.push(client.insert(key(n)).await.unwrap().id());
+    let holders: Vec<_> = client.insert_many((0..KEYS).map(key)).await.unwrap();
+    // Twice each, so that two in one statement may have the same holder, and one that is new.
+    let jobs = (0..2 * KEYS).map(key).chain([keyed("new")]).collect();
+    let (answers, statements) = counting_statements(at_once(client, jobs)).await;
+    let answers: Vec<_> = answers.into_iter().map(Result::unwrap).collect();
+    for (n, answer) in answers[..2 * KEYS].iter().enumerate() {
+        assert_eq!((answer.duplicate, answer.id()), (true, holders[n % KEYS].id()));
     }
-    let rejecting = |n: usize| job("a").unique_key(UniqueKey::raw(format!("k{n}")).on_conflict(OnConflict::Reject));
-    // Twice each, so that two in one statement may have the same holder.
-    for round in 0..5 {
-        let mut jobs: Vec<_> = (0..2 * KEYS).map(key).collect();
-        jobs.push(rejecting(round));
-        let fresh = format!("new {round}");
-        if round % 2 == 1 {
-            // One that is new among many that are expected to be none.
-            jobs.push(keyed(&fresh));
-        }
-        let (mut answers, statements) = counting_statements(at_once(client, jobs)).await;
-        if round % 2 == 1 {
-            let new = answers.pop().unwrap().unwrap();
-            assert_eq!((new.duplicate, new.job.unique_key.as_deref()), (false, Some(&*fresh)));
-        }
-        let refused = answers.pop().unwrap().unwrap_err();
-        assert!(matches!(&refused, Error::Rejected(met) if met[0].holder == Some(holders[round])), "{refused}");
-        for (n, answer) in answers.into_iter().enumerate() {
-            let answer = answer.unwrap();
-            assert_eq!((answer.duplicate, answer.id()), (true, holders[n % KEYS]));
-            let stored = client.job(answer.id()).await.unwrap().unwrap();
-            assert_eq!(serde_json::to_value(&stored).unwrap(), serde_json::to_value(&answer.job).unwrap());
-        }
-        // Two at most go beside each other, and each may look in vain.
-        assert!(statements <= 4, "{statements} statements");
-    }
+    assert!(!answers[2 * KEYS].duplicate);
+    assert_stored(client, answers).await;
+    // Two at most go beside each other, and each may look in vain.
+    assert!(statements <= 4, "{statements} statements");
 }
 
 #[support::test]
@@ -252,14 +222,4 @@ async fn a_look_that_fails_is_not_repeated_and_everybody_is_told_all_the_same(da
     }
     let (answer, statements) = counting_statements(client.insert(keyed("k")).into_future()).await;
     assert_eq!((answer.unwrap().id(), statements), (holder, 1));
-}
-
-#[support::test]
-async fn plain_jobs_after_duplicates_go_together(database: Database, client: &Client) {
-    for _ in 0..3 {
-        client.insert(keyed("k")).await.unwrap();
-    }
-    let (answers, statements) = counting_statements(at_once(client, (0..20).map(|_| job("a")).collect())).await;
-    assert!(answers.into_iter().all(|answer| !answer.unwrap().duplicate));
-    assert_eq!(statements, 1);
 }

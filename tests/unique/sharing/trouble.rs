@@ -15,8 +15,7 @@ async fn an_insert_outlives_the_runtime_that_was_to_send_it(database: Database) 
         other.spawn(async move { client.insert(job("a")).await });
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let client = database.client.clone();
-    let insert = tokio::spawn(async move { client.insert(keyed("k")).await });
+    let insert = inserting(&database.client, keyed("k"));
     tokio::task::yield_now().await;
     other.shutdown_background();
     drop(held);
@@ -92,10 +91,7 @@ async fn a_statement_that_is_never_answered_holds_up_nobody_else(database: Datab
     // On its way for certain: it waits for a lock in the database.
     let mut lock = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.job IN SHARE MODE")).execute(&mut *lock).await.unwrap();
-    let unanswered = {
-        let client = client.clone();
-        tokio::spawn(async move { client.insert(job("a")).await })
-    };
+    let unanswered = inserting(&client, job("a"));
     database.until_waits_for("job").await;
     proxy.freeze();
     lock.rollback().await.unwrap();

@@ -13,14 +13,8 @@ fn replacing(period: Duration) -> NewJob {
 #[tokio::test]
 async fn r10_a_batch_is_worked_in_its_own_order_however_its_keys_are_taken() {
     let texts = ["z", "plain", "m", "stale", "a", "plain", "k"];
-    for on_conflict in [
-        OnConflict::Reject,
-        OnConflict::Replace,
-        OnConflict::ReplaceExceptSchedule,
-        OnConflict::Preempt,
-        OnConflict::Update,
-        OnConflict::Ignore,
-    ] {
+    // The scope has running, which is an error for run_again.
+    for on_conflict in OnConflict::ALL.into_iter().filter(|answer| *answer != OnConflict::RunAgain) {
         let database = Database::new().await;
         let client = &database.client;
         // A claim that has expired: one is enough for every key of the batch to be taken by itself.

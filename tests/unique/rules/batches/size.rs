@@ -150,16 +150,11 @@ fn keyed(on_conflict: OnConflict) -> NewJob {
 
 #[tokio::test]
 async fn r9_a_rival_goes_on_when_an_insert_is_rolled_back_to_a_savepoint() {
-    let changes = [
-        OnConflict::Replace,
-        OnConflict::ReplaceExceptSchedule,
-        OnConflict::Preempt,
-        OnConflict::Update,
-        OnConflict::RunAgain,
-    ];
+    let looks = [OnConflict::Ignore, OnConflict::Reject];
+    let changes = OnConflict::ALL.into_iter().filter(|answer| !looks.contains(answer));
     let changes = changes.map(|on_conflict| (on_conflict, true, 0));
     let ignores = [(OnConflict::Ignore, false, 0), (OnConflict::Ignore, false, 2)];
-    for (on_conflict, has_holder, others) in changes.into_iter().chain(ignores) {
+    for (on_conflict, has_holder, others) in changes.chain(ignores) {
         let database = Database::slow_to_see_deadlocks(3).await;
         let client = &database.client;
         if has_holder {

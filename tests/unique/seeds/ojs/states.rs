@@ -196,15 +196,11 @@ async fn the_flow_of_a_job_that_fails_until_it_is_discarded(database: Database) 
     let document = email(policy);
     let mut stage = Stage::of::<EmailSend>(&database).await;
     let first = database.client.insert(enqueue(&document).unwrap()).max_attempts(2).await.unwrap();
-    stage.started().await;
-    stage.end(failure());
-    let row = database.until_state(first.id(), JobState::Retryable).await;
+    let row = stage.works(first.id(), failure(), JobState::Retryable).await;
     assert!(row.claims, "still claimed");
     assert_eq!(insert(&database, &document).await.unwrap_err().rejections()[0].holder_state, Some(JobState::Retryable));
     database.pass(HOUR).await;
-    stage.started().await;
-    stage.end(failure());
-    let row = database.until_state(first.id(), JobState::Discarded).await;
+    let row = stage.works(first.id(), failure(), JobState::Discarded).await;
     assert!(!row.claims, "released");
     assert!(!insert(&database, &document).await.unwrap().duplicate);
     stage.stop().await;
@@ -216,16 +212,12 @@ async fn a_retry_that_comes_due_is_not_checked_again(database: Database) {
     let document = email(json!({"states": ["available", "scheduled"]}));
     let mut stage = Stage::of::<EmailSend>(&database).await;
     let first = insert(&database, &document).await.unwrap();
-    stage.started().await;
-    stage.end(failure());
-    database.until_state(first.id(), JobState::Retryable).await;
+    stage.works(first.id(), failure(), JobState::Retryable).await;
     // A twin that waits until tomorrow holds the key.
     let twin = database.client.insert(enqueue(&document).unwrap()).scheduled_in(DAY).await.unwrap();
     assert!(!twin.duplicate);
     database.pass(HOUR).await;
-    assert_eq!(stage.started().await, first.id());
-    stage.end(Outcome::complete());
-    database.until_state(first.id(), JobState::Completed).await;
+    stage.works(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(database.client.job(twin.id()).await.unwrap().unwrap().claims);
     stage.stop().await;
 }

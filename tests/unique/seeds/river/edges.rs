@@ -104,18 +104,7 @@ async fn edge_a_finished_job_whose_key_is_taken_comes_back_without_its_claim() {
     database.set_state(first.id(), "discarded").await;
     let second = insert().await.unwrap();
     assert!(!second.duplicate);
-    // What every way back does: yield in the statement that moves the job, then take the claim.
-    let back = format!(
-        "WITH back AS (
-            UPDATE {{schema}}.job SET state = 'available', finalized_at = NULL,
-                unique_yielded = {{schema}}._enters_claim(unique_states, state, 'available')
-            WHERE id = '{}'
-            RETURNING id
-        )
-        SELECT cardinality({{schema}}._take_claims(array_agg(id)))::bigint FROM back",
-        first.id()
-    );
-    assert_eq!(database.number(&back).await, 0, "no job is discarded");
+    assert_eq!(database.client.retry(first.id()).await.unwrap(), [first.id()]);
     let row = database.client.job(first.id()).await.unwrap().unwrap();
     assert_eq!((row.state, row.claims), (JobState::Available, false));
     let key = second.job.unique_key.clone().unwrap();
@@ -129,9 +118,7 @@ async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_cl
     let mut stage = Stage::of::<ReconcileAccount>(&database).await;
     let insert = || database.client.insert(ReconcileAccount { account_id: 1 });
     let first = insert().await.unwrap();
-    stage.started().await;
-    stage.end(Outcome::discard("no use"));
-    database.until_state(first.id(), JobState::Discarded).await;
+    stage.works(first.id(), Outcome::discard("no use"), JobState::Discarded).await;
     let second = insert().await.unwrap();
     assert_eq!(stage.started().await, second.id());
     let back = |more: &str| {
@@ -141,12 +128,9 @@ async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_cl
     let error = sqlx::query(back("")).execute(database.pool()).await.unwrap_err();
     assert_eq!(error.as_database_error().unwrap().code().unwrap(), "23505");
     sqlx::query(back(", unique_yielded = true")).execute(database.pool()).await.unwrap();
-    stage.end(Outcome::discard("no use"));
-    database.until_state(second.id(), JobState::Discarded).await;
+    stage.ends(second.id(), Outcome::discard("no use"), JobState::Discarded).await;
     // Since the key is free by now, it takes its claim back on its way.
-    assert_eq!(stage.started().await, first.id());
-    stage.end(Outcome::complete());
-    assert!(database.until_state(first.id(), JobState::Completed).await.claims);
+    assert!(stage.works(first.id(), Outcome::complete(), JobState::Completed).await.claims);
     stage.stop().await;
 }
 

@@ -78,50 +78,49 @@ fn each_property_makes_a_job_more_specific() {
     assert_eq!(distinct(base.by_args().by_queue()), 4);
 }
 
-/// The kind always counts.
+/// The sentences of the page on what makes two jobs the same.
 #[support::test]
-async fn the_kind_always_counts(database: Database) {
-    let policy = UniquePolicy::river().by_args();
-    let of = |kind: &str| NewJob::new(kind, &json!({"account_id": 1})).unique(policy.clone());
-    assert!(!is_duplicate(&database, of("reconcile_account"), of("close_account")).await);
-    assert!(is_duplicate(&database, of("reconcile_account"), of("reconcile_account")).await);
-}
-
-/// By period alone there is one of a kind a day; by args too, one of each set of args.
-#[support::test]
-async fn by_period_alone_and_by_period_and_args(database: Database) {
-    let account = |id: u64| json!({"account_id": id});
-    let daily = || UniquePolicy::river().window(DAY);
-    assert!(is_duplicate(&database, reconcile(account(1), daily()), reconcile(account(2), daily())).await);
-    let both = || daily().by_args();
-    assert!(!is_duplicate(&database, reconcile(account(1), both()), reconcile(account(2), both())).await);
-    assert!(is_duplicate(&database, reconcile(account(1), both()), reconcile(account(1), both())).await);
-}
-
-/// Empty options enforce nothing.
-#[support::test]
-async fn empty_options_enforce_nothing(database: Database) {
-    let plain = || reconcile(json!({}), UniquePolicy::river());
-    assert!(!is_duplicate(&database, plain(), plain()).await);
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE unique_key IS NOT NULL").await, 0);
-}
-
-/// By args: accounts 1 and 2 coexist, a second account 1 is skipped.
-#[support::test]
-async fn by_args_lets_other_args_in_and_skips_equal_ones(database: Database) {
-    let by_args = |id: u64| reconcile(json!({"account_id": id}), UniquePolicy::river().by_args());
-    assert!(!is_duplicate(&database, by_args(1), by_args(2)).await);
-    assert!(is_duplicate(&database, by_args(1), by_args(1)).await);
-}
-
-/// The order of members makes no difference, and here not at any level, where River sorts the
-/// first level only.
-#[support::test]
-async fn member_order_makes_no_difference_at_any_level(database: Database) {
-    let of = |text: &str| reconcile(serde_json::from_str(text).unwrap(), UniquePolicy::river().by_args());
-    let first = of(r#"{"a": 1, "b": {"c": [{"d": 1, "e": 2}], "f": 3}}"#);
-    let second = of(r#"{"b": {"f": 3, "c": [{"e": 2, "d": 1}]}, "a": 1}"#);
-    assert!(is_duplicate(&database, first, second).await);
+async fn two_jobs_are_the_same_where_the_page_says_so(database: Database) {
+    let river = UniquePolicy::river;
+    let (daily, by_args) = (river().window(DAY), river().by_args());
+    let both = daily.clone().by_args();
+    let all = river().window(HOUR).by_args().by_queue().states(UniqueScope::Active);
+    let account = |id: u64, policy: &UniquePolicy| reconcile(json!({"account_id": id}), policy.clone());
+    let read = |args: &str| reconcile(serde_json::from_str(args).unwrap(), by_args.clone());
+    let close = NewJob::new("close_account", &json!({"account_id": 1})).unique(by_args.clone());
+    let by_queue = |queue: &str| reconcile(json!({}), river().by_queue()).queue(queue);
+    let at = |due: OffsetDateTime| job("a").scheduled_at(due).unique(river().window(15 * MINUTE));
+    let at_15_21 = at(datetime!(2126-02-12 15:21:00 UTC));
+    for (sentence, first, second, expected) in [
+        ("the kind always counts", account(1, &by_args), close, false),
+        ("by period alone there is one of a kind a day", account(1, &daily), account(2, &daily), true),
+        ("by args too, one of each set of args", account(1, &both), account(2, &both), false),
+        ("by args too, one of each set of args", account(1, &both), account(1, &both), true),
+        ("empty options enforce nothing", account(1, &river()), account(1, &river()), false),
+        ("accounts 1 and 2 coexist", account(1, &by_args), account(2, &by_args), false),
+        ("a second account 1 is skipped", account(1, &by_args), account(1, &by_args), true),
+        // Here not at any level, where River sorts the first level only.
+        (
+            "the order of members makes no difference",
+            read(r#"{"a": 1, "b": {"c": [{"d": 1, "e": 2}], "f": 3}}"#),
+            read(r#"{"b": {"f": 3, "c": [{"e": 2, "d": 1}]}, "a": 1}"#),
+            true,
+        ),
+        ("skipped in the same queue", by_queue("default"), by_queue("default"), true),
+        ("allowed in another", by_queue("default"), by_queue("high_priority"), false),
+        ("the period goes together with every other property", account(1, &all), account(1, &all), true),
+        ("with the queue", account(1, &all), account(1, &all).queue("other"), false),
+        ("with the args", account(1, &all), account(2, &all), false),
+        ("of another hour", account(1, &all), account(1, &all).scheduled_at(datetime!(2126-02-12 16:00 UTC)), false),
+        ("15:21 and 15:28 are one", at_15_21.clone(), at(datetime!(2126-02-12 15:28:00 UTC)), true),
+        ("15:31 is the next", at_15_21.clone(), at(datetime!(2126-02-12 15:31:00 UTC)), false),
+        ("from 15:15", at_15_21.clone(), at(datetime!(2126-02-12 15:15:00 UTC)), true),
+        ("to 15:30", at_15_21.clone(), at(datetime!(2126-02-12 15:29:59.999 UTC)), true),
+        ("which is the next", at_15_21.clone(), at(datetime!(2126-02-12 15:30:00 UTC)), false),
+        ("and not before", at_15_21, at(datetime!(2126-02-12 15:14:59 UTC)), false),
+    ] {
+        assert_eq!(is_duplicate(&database, first, second).await, expected, "{sentence}");
+    }
 }
 
 /// Marked fields count and the others do not: one job a customer, whatever its trace.
@@ -139,23 +138,6 @@ async fn marked_fields_count_and_the_others_do_not(database: Database) {
     assert!(!is_duplicate(&database, of(1, "a"), of(2, "a")).await);
     let policy = UniquePolicy::river().by_arg_fields(["customer_id"]);
     assert_eq!(ReconcileCustomer::options(), InsertOptions::new().unique(policy));
-}
-
-/// The page's quarter of an hour: 15:21 and 15:28 are one, 15:31 is the next.
-#[support::test]
-async fn by_period_rounds_down_to_a_multiple_of_the_period(database: Database) {
-    let at = |due: OffsetDateTime| job("a").scheduled_at(due).unique(UniquePolicy::river().window(15 * MINUTE));
-    let first = || at(datetime!(2126-02-12 15:21:00 UTC));
-    for (due, expected) in [
-        (datetime!(2126-02-12 15:28:00 UTC), true),
-        (datetime!(2126-02-12 15:31:00 UTC), false),
-        (datetime!(2126-02-12 15:15:00 UTC), true),
-        (datetime!(2126-02-12 15:29:59.999 UTC), true),
-        (datetime!(2126-02-12 15:30:00 UTC), false),
-        (datetime!(2126-02-12 15:14:59 UTC), false),
-    ] {
-        assert_eq!(is_duplicate(&database, first(), at(due)).await, expected, "{due}");
-    }
 }
 
 /// A job without a time of its own falls into the window of the database's now.
@@ -177,22 +159,4 @@ async fn by_period_takes_the_time_of_the_insert() {
     let start = start.format(&time::format_description::well_known::Rfc3339).unwrap();
     let canonical = format!(r#"{{"period":"{start}/PT900S","type":"a"}}"#);
     assert_eq!(policy.canonical(&subject).unwrap().unwrap(), canonical);
-}
-
-/// The period goes together with every other property.
-#[support::test]
-async fn by_period_goes_together_with_the_other_properties(database: Database) {
-    let policy = || UniquePolicy::river().window(HOUR).by_args().by_queue().states(UniqueScope::Active);
-    let one = || reconcile(json!({"account_id": 1}), policy());
-    assert!(is_duplicate(&database, one(), one()).await);
-    assert!(!is_duplicate(&database, one(), one().queue("other")).await);
-    assert!(!is_duplicate(&database, one(), one().scheduled_at(datetime!(2126-02-12 16:00 UTC))).await);
-}
-
-/// The page's example: skipped in the same queue, let into another.
-#[support::test]
-async fn by_queue_skips_in_the_same_queue_and_lets_into_another(database: Database) {
-    let on = |queue: &str| reconcile(json!({}), UniquePolicy::river().by_queue()).queue(queue);
-    assert!(is_duplicate(&database, on("default"), on("default")).await);
-    assert!(!is_duplicate(&database, on("default"), on("high_priority")).await);
 }

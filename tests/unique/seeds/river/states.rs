@@ -33,8 +33,7 @@ async fn without_completed_each_completion_lets_the_next_one_in(database: Databa
         assert!(!first.duplicate);
         stage.started().await;
         assert!(insert().await.unwrap().duplicate);
-        stage.end(Outcome::complete());
-        database.until_state(first.id(), JobState::Completed).await;
+        stage.ends(first.id(), Outcome::complete(), JobState::Completed).await;
     }
     stage.stop().await;
 }
@@ -50,13 +49,9 @@ async fn no_state_is_required(database: Database) {
             database.client.insert(ReconcileAccount { account_id: 1 }).unique_key(UniqueKey::raw("k").states(states))
         };
         let first = insert().await.unwrap();
-        assert_eq!(stage.started().await, first.id());
-        stage.end(failure());
-        database.until_state(first.id(), JobState::Retryable).await;
+        stage.works(first.id(), failure(), JobState::Retryable).await;
         database.pass(HOUR).await;
-        assert_eq!(stage.started().await, first.id());
-        stage.end(Outcome::complete());
-        database.until_state(first.id(), JobState::Completed).await;
+        stage.works(first.id(), Outcome::complete(), JobState::Completed).await;
         assert!(insert().await.unwrap().duplicate, "and completed still claims");
         database.execute("DELETE FROM {schema}.job").await;
     }
@@ -73,16 +68,12 @@ async fn an_erroring_job_whose_key_was_taken_is_discarded_only_where_the_policy_
         let policy = UniquePolicy::river().by_args().states(states).on_reentry(on_reentry);
         let insert = || database.client.insert(ReconcileAccount { account_id }).unique(policy.clone());
         let first = insert().await.unwrap();
-        stage.started().await;
-        stage.end(failure());
-        database.until_state(first.id(), JobState::Retryable).await;
+        stage.works(first.id(), failure(), JobState::Retryable).await;
         let rival = insert().scheduled_in(DAY).await.unwrap();
         assert!(!rival.duplicate);
         database.execute(&format!("UPDATE {{schema}}.job SET scheduled_at = now() WHERE id = '{}'", first.id())).await;
         if on_reentry == OnReentry::GoOn {
-            assert_eq!(stage.started().await, first.id());
-            stage.end(Outcome::complete());
-            database.until_state(first.id(), JobState::Completed).await;
+            stage.works(first.id(), Outcome::complete(), JobState::Completed).await;
         } else {
             let row = database.until_state(first.id(), JobState::Discarded).await;
             assert!(row.errors.last().unwrap().error.contains("re-entry"), "{:?}", row.errors);
