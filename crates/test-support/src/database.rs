@@ -106,8 +106,9 @@ impl Database {
         sqlx::raw_sql(prepare).execute(connection).await.expect(name);
     }
 
+    /// Executes one or several statements. Returns how many rows they changed or returned.
     pub async fn execute(&self, text: &str) -> u64 {
-        sqlx::query(self.sql(text)).execute(self.pool()).await.expect(text).rows_affected()
+        sqlx::raw_sql(self.sql(text)).execute(self.pool()).await.expect(text).rows_affected()
     }
 
     pub async fn number(&self, text: &str) -> i64 {

@@ -6,16 +6,13 @@ mod queues;
 
 use axum::Router;
 use axum::http::StatusCode;
-use serde_json::json;
-use test_support::eventually;
-use uniqueue::testing::Database;
-use uniqueue::{Client, JobId, JobRow, NewJob};
+use test_support::prelude::*;
 use uniqueue_web::{Access, Web};
 
 use crate::support::{Answer, get, request, send};
 
 fn dashboard(database: &Database) -> Router {
-    Web::new(database.client().clone()).access(|_| Access::all().user("ada")).router()
+    Web::new(database.client.clone()).access(|_| Access::all().user("ada")).router()
 }
 
 async fn post(router: &Router, path: &str, body: &str) -> Answer {

@@ -1,15 +1,13 @@
 //! The jobs of a filter as a file.
 
 use axum::http::StatusCode;
-use serde_json::{Value, json};
-use uniqueue::testing;
-use uniqueue::{Client, JobState, NewJob};
+use test_support::prelude::*;
 use uniqueue_web::Web;
 
 use crate::support::get;
 
 #[test_support::test]
-async fn all_jobs_of_a_filter_are_exported_in_its_order(database: testing::Database, client: &Client) {
+async fn all_jobs_of_a_filter_are_exported_in_its_order(database: Database, client: &Client) {
     let jobs = (0..1_203).map(|n| NewJob::new("mail", &json!({"n": n, "text": "=1+1, \"x\"\n"})));
     let ids: Vec<_> = client.insert_many(jobs).await.unwrap().iter().map(|job| job.id().to_string()).collect();
     client.insert(NewJob::new("other", &json!({}))).await.unwrap();
@@ -33,9 +31,9 @@ async fn all_jobs_of_a_filter_are_exported_in_its_order(database: testing::Datab
 }
 
 #[test_support::test]
-async fn an_export_hides_what_pages_hide(database: testing::Database) {
-    database.client().insert(NewJob::new("mail", &json!({})).meta("secret", "hunter2")).await.unwrap();
-    let router = Web::new(database.client().clone()).redact(|job| job.meta.clear()).router();
+async fn an_export_hides_what_pages_hide(database: Database) {
+    database.client.insert(NewJob::new("mail", &json!({})).meta("secret", "hunter2")).await.unwrap();
+    let router = Web::new(database.client.clone()).redact(|job| job.meta.clear()).router();
     let file = get(&router, "/jobs/export").await.body;
     assert!(file.contains("mail") && !file.contains("hunter2"), "{file}");
 }

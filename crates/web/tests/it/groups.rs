@@ -1,11 +1,9 @@
 //! Groups: the page that lists them, and the other pages that name them.
 
 use axum::Router;
-use serde_json::json;
-use uniqueue::testing;
-use uniqueue::{NewJob, QueueChanges};
+use test_support::prelude::*;
 
-use crate::support::get;
+use crate::support::{get, pages};
 
 fn job(queue: &str, group: &str) -> NewJob {
     NewJob::new("sync", &json!({ "group": group })).queue(queue).group(group).group_limit(3)
@@ -16,8 +14,8 @@ async fn page(router: &Router, path: &str) -> String {
 }
 
 #[test_support::test]
-async fn groups_are_listed_with_what_holds_them_up(database: testing::Database) {
-    let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
+async fn groups_are_listed_with_what_holds_them_up(database: Database) {
+    let (client, router) = (&database.client, uniqueue_web::router(database.client.clone()));
     assert!(page(&router, "/groups").await.contains("No job of a group"));
     let head = client.insert(job("imports", "customer:1")).await.unwrap().id();
     client.insert(job("imports", "customer:1")).await.unwrap();
@@ -40,8 +38,8 @@ async fn groups_are_listed_with_what_holds_them_up(database: testing::Database) 
 }
 
 #[test_support::test]
-async fn the_pages_of_a_job_its_group_and_its_queue_say_why_it_waits(database: testing::Database) {
-    let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
+async fn the_pages_of_a_job_its_group_and_its_queue_say_why_it_waits(database: Database) {
+    let (client, router) = (&database.client, uniqueue_web::router(database.client.clone()));
     let head = client.insert(job("imports", "customer:1")).await.unwrap().id();
     let last = client.insert(job("imports", "customer:1")).await.unwrap().id();
     client.queue("imports").hold_group("customer:1", std::time::Duration::from_secs(600)).await.unwrap();
@@ -69,16 +67,15 @@ fn link(page: &str, text: &str) -> Option<String> {
 }
 
 #[test_support::test]
-async fn pages_of_groups_meet_every_group_once(database: testing::Database) {
-    let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
+async fn pages_of_groups_meet_every_group_once(database: Database) {
+    let (client, router) = (&database.client, uniqueue_web::router(database.client.clone()));
     let jobs = (0..120).map(|n| job(["imports", "emails & more"][n % 2], &format!("customer:{n}/ä")));
     client.insert_many(jobs).await.unwrap();
     let first = page(&router, "/groups").await;
     assert!(first.contains("There are more groups."), "{first}");
-    let mut path = link(&first, "All groups by name").unwrap();
-    let (mut seen, mut pages) = (Vec::new(), 0);
-    loop {
-        let list = page(&router, &path).await;
+    let pages = pages(&router, &link(&first, "All groups by name").unwrap()).await;
+    let mut seen: Vec<usize> = Vec::new();
+    for list in &pages {
         assert!(list.len() < 100_000, "{} bytes", list.len());
         assert!(list.contains("uniqueue queue groups --by-name"), "{list}");
         let names = list
@@ -86,13 +83,8 @@ async fn pages_of_groups_meet_every_group_once(database: testing::Database) {
             .skip(1)
             .map(|rest| rest.split("customer%3A").nth(1).unwrap().split('%').next().unwrap());
         seen.extend(names.map(|n| n.parse::<usize>().unwrap()));
-        pages += 1;
-        match link(&list, "Next page") {
-            Some(next) => path = next,
-            None => break,
-        }
     }
-    assert_eq!(pages, 3);
+    assert_eq!(pages.len(), 3);
     let queues: Vec<_> = seen.iter().map(|n| n % 2).collect();
     assert!(queues.is_sorted_by(|a, b| a >= b), "the queue emails comes first: {queues:?}");
     seen.sort_unstable();
@@ -103,8 +95,8 @@ async fn pages_of_groups_meet_every_group_once(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn jobs_are_found_by_their_group(database: testing::Database) {
-    let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
+async fn jobs_are_found_by_their_group(database: Database) {
+    let (client, router) = (&database.client, uniqueue_web::router(database.client.clone()));
     let inside = client.insert(job("imports", "customer:1").group_limit(1).in_order()).await.unwrap().id();
     let outside = client.insert(job("imports", "customer:2")).await.unwrap().id();
     let list = page(&router, "/jobs?queue=imports&group=customer%3A1").await;
@@ -120,8 +112,8 @@ async fn jobs_are_found_by_their_group(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn a_queue_shows_how_it_treats_its_groups(database: testing::Database) {
-    let (client, router) = (database.client(), uniqueue_web::router(database.client().clone()));
+async fn a_queue_shows_how_it_treats_its_groups(database: Database) {
+    let (client, router) = (&database.client, uniqueue_web::router(database.client.clone()));
     client.queue("imports").set(QueueChanges::new().group_limit(Some(7))).await.unwrap();
     client.queue("imports").set(QueueChanges::new().fair(true)).await.unwrap();
     let list = page(&router, "/queues").await;

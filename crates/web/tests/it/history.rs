@@ -1,35 +1,24 @@
 //! The charts of history and the page of a kind.
 
-use std::time::{Duration, Instant};
-
-use serde_json::json;
-use test_support::eventually;
-use uniqueue::testing::{self, Database};
-use uniqueue::{JobFilter, JobState, NewJob};
+use test_support::prelude::*;
 use uniqueue_web::{Access, Web};
 
 use crate::support::{get, request, send};
 
-async fn execute(database: &Database, sql: &str) {
-    let sql = sql.replace("{schema}", database.schema().as_str());
-    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(database.pool()).await.unwrap();
-}
-
 /// A job of the kind `mail` that was discarded with this error.
 async fn failed(database: &Database, error: &str) {
-    let id = database.client().insert(NewJob::new("mail", &json!({}))).await.unwrap().id();
+    let id = database.client.insert(NewJob::new("mail", &json!({}))).await.unwrap().id();
     let errors =
         json!([{ "attempt": 1, "at": "2026-01-15T09:30:00Z", "error": error }]).to_string().replace('\'', "''");
     let fail = format!(
         "UPDATE {{schema}}.job SET state = 'discarded', finalized_at = now(), attempt = 1, errors = '{errors}' WHERE id = '{id}'"
     );
-    execute(database, &fail).await;
+    database.execute(&fail).await;
 }
 
 #[test_support::test]
-async fn charts_have_axes_units_a_range_and_a_read_out_of_each_point(database: testing::Database) {
-    execute(
-        &database,
+async fn charts_have_axes_units_a_range_and_a_read_out_of_each_point(database: Database) {
+    database.execute(
         r#"SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_build_array(
             '{"kind": "mail", "queue": "default", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb,
             '{"kind": "", "queue": "default", "inserted": 40, "completed": 30, "failed": 7, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 37]}'::jsonb,
@@ -39,7 +28,7 @@ async fn charts_have_axes_units_a_range_and_a_read_out_of_each_point(database: t
         INSERT INTO {schema}.job (id, kind, queue) SELECT {schema}.new_job_id(), 'mail', 'default'"#,
     )
     .await;
-    let router = uniqueue_web::router(database.client().clone());
+    let router = uniqueue_web::router(database.client.clone());
     let hour = get(&router, "/history").await.body;
     for part in [
         "inserted 40",
@@ -74,23 +63,23 @@ async fn charts_have_axes_units_a_range_and_a_read_out_of_each_point(database: t
 }
 
 #[test_support::test]
-async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried(database: testing::Database) {
+async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried(database: Database) {
     for error in ["no route to 10.0.0.1: try 17", "no route to 10.0.0.2: try 4", "bad <address>"] {
         failed(&database, error).await;
     }
-    let router = Web::new(database.client().clone()).access(|_| Access::all()).router();
+    let router = Web::new(database.client.clone()).access(|_| Access::all()).router();
     let page = get(&router, "/kind?kind=mail").await.body;
     assert!(page.contains("no route to #: try #") && page.contains("bad &lt;address&gt;"), "{page}");
     assert!(page.contains("is not registered"), "{page}");
     // Errors of more jobs than a page reads come later, and hide no older one.
-    execute(
-        &database,
-        "INSERT INTO {schema}.job (id, kind, queue, state, attempt, finalized_at, errors)
+    database
+        .execute(
+            "INSERT INTO {schema}.job (id, kind, queue, state, attempt, finalized_at, errors)
         SELECT {schema}.new_job_id(), 'mail', 'default', 'discarded', 1, now(),
             jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now(), 'error', 'timeout after ' || n || ' s'))
         FROM generate_series(1, 350) AS n",
-    )
-    .await;
+        )
+        .await;
     let page = get(&router, "/kind?kind=mail").await.body;
     for part in ["timeout after # s", ">350</td>", "no route to #: try #", "bad &lt;address&gt;"] {
         assert!(page.contains(part), "{part}: {page}");
@@ -112,53 +101,52 @@ async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried(database: te
         "{shown}"
     );
     assert_eq!(send(&router, request("POST", &format!("{plan}/run"), "")).await.status.as_u16(), 303);
-    let client = database.client();
+    let client = &database.client;
     let available = || JobFilter::new().states(JobState::Available);
     eventually!(
         let retried = client.count_jobs(available(), 1_000).await.unwrap().counted();
         retried == 350,
         "{retried} retried"
     );
-    let reader = uniqueue_web::router(database.client().clone());
+    let reader = uniqueue_web::router(database.client.clone());
     assert!(!get(&reader, "/kind?kind=mail").await.body.contains("action=\"/bulk\""));
 }
 
 #[test_support::test]
-async fn errors_of_redacted_jobs_are_neither_shown_nor_searched(database: testing::Database) {
+async fn errors_of_redacted_jobs_are_neither_shown_nor_searched(database: Database) {
     failed(&database, "secret 17").await;
-    let router = Web::new(database.client().clone()).access(|_| Access::all()).redact(|_| {}).router();
+    let router = Web::new(database.client.clone()).access(|_| Access::all()).redact(|_| {}).router();
     let page = get(&router, "/kind?kind=mail").await.body;
     assert!(page.contains("hidden") && !page.contains("secret") && !page.contains("action=\"/bulk\""), "{page}");
     assert_eq!(get(&router, "/jobs?since=all&error-pattern=secret+%23").await.status, 400);
 }
 
 #[test_support::test]
-async fn a_list_of_kinds_says_that_there_are_more(database: testing::Database) {
-    execute(
-        &database,
-        "SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_agg(
+async fn a_list_of_kinds_says_that_there_are_more(database: Database) {
+    database
+        .execute(
+            "SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_agg(
             jsonb_build_object('kind', 'kind ' || n, 'queue', 'default', 'completed', 1)))
         FROM generate_series(1, 51) AS n",
-    )
-    .await;
-    let page = get(&uniqueue_web::router(database.client().clone()), "/history").await.body;
+        )
+        .await;
+    let page = get(&uniqueue_web::router(database.client.clone()), "/history").await.body;
     assert!(page.contains("The first 50 are shown. There are more."), "{page}");
 }
 
 #[test_support::test]
-async fn the_page_of_a_kind_stands_without_the_history(database: testing::Database) {
+async fn the_page_of_a_kind_stands_without_the_history(database: Database) {
     failed(&database, "bad address").await;
-    execute(&database, "ALTER TABLE {schema}.history RENAME TO hidden").await;
-    let router = uniqueue_web::router(database.client().clone());
+    database.execute("ALTER TABLE {schema}.history RENAME TO hidden").await;
+    let router = uniqueue_web::router(database.client.clone());
     let answer = get(&router, "/kind?kind=mail").await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert!(answer.body.contains("bad address"), "{}", answer.body);
 }
 
 #[test_support::test]
-async fn open_pages_share_the_history_over_refreshes_and_changes(database: testing::Database) {
-    execute(
-        &database,
+async fn open_pages_share_the_history_over_refreshes_and_changes(database: Database) {
+    database.execute(
         r#"SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_build_array(
             '{"kind": "mail", "queue": "mails", "inserted": 40}'::jsonb, '{"kind": "", "queue": "mails", "inserted": 40}'::jsonb,
             '{"kind": "", "queue": "", "inserted": 40}'::jsonb
@@ -166,7 +154,7 @@ async fn open_pages_share_the_history_over_refreshes_and_changes(database: testi
         INSERT INTO {schema}.job (id, kind, queue) SELECT {schema}.new_job_id(), 'mail', 'mails'"#,
     )
     .await;
-    let router = Web::new(database.client().clone()).access(|_| Access::all()).router();
+    let router = Web::new(database.client.clone()).access(|_| Access::all()).router();
     let paths = ["/history", "/queue?queue=mails"];
     // Each page shows what it read last, so an answer with 41 was read after the first one.
     let read = async |router: &axum::Router, count: &str| {
@@ -179,7 +167,7 @@ async fn open_pages_share_the_history_over_refreshes_and_changes(database: testi
     };
     let began = Instant::now();
     read(&router, "40").await;
-    execute(&database, "UPDATE {schema}.history SET inserted = 41").await;
+    database.execute("UPDATE {schema}.history SET inserted = 41").await;
     for verb in ["pause", "resume", "pause"] {
         // A change makes most answers old.
         let form = format!("queue=mails&verb={verb}");
@@ -190,29 +178,27 @@ async fn open_pages_share_the_history_over_refreshes_and_changes(database: testi
         read(&router, "40").await;
     }
     // Another dashboard reads it for itself.
-    read(&uniqueue_web::router(database.client().clone()), "41").await;
+    read(&uniqueue_web::router(database.client.clone()), "41").await;
 }
 
 /// Reads the list of kinds over a week as the library does. Returns the pages of the buffer cache that it took.
 async fn pages_of_the_week(database: &Database) -> u64 {
     let statement = include_str!("../../../admin/src/sql/history_by_kind.sql");
-    let statement = statement.replace("/* schema */", &format!("{}.", database.schema().as_str()));
+    let statement = statement.replace("/* schema */", "{schema}.");
     let statement = statement.replace("$1", r#"'{"span": "day", "since": 604800, "limit": 50}'"#);
-    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}");
-    let plan: serde_json::Value =
-        sqlx::query_scalar(sqlx::AssertSqlSafe(explain)).fetch_one(database.pool()).await.unwrap();
+    let explain = database.sql(&format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}"));
+    let plan: Value = sqlx::query_scalar(explain).fetch_one(database.pool()).await.unwrap();
     let read = |name: &str| plan[0]["Plan"][name].as_u64().unwrap();
     assert_eq!(plan[0]["Plan"]["Actual Rows"].as_f64(), Some(50.0), "{plan}");
     read("Shared Hit Blocks") + read("Shared Read Blocks")
 }
 
 #[test_support::test]
-async fn a_week_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_quick(database: testing::Database) {
+async fn a_week_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_quick(database: Database) {
     // Every minute of an hour, every hour of two days and every day of a week, of a thousand kinds, each in one of a hundred
     // queues. Then one kind in all queues, and the sums over the kinds, with every minute of a day and every hour of a
     // week.
-    execute(
-        &database,
+    database.execute(
         "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
         SELECT s.at, 10, 1, 9, n % 3, 0, 1, 1, s.span, 'kind ' || n, 'queue ' || n % 100, '{0,0,5,4,1,1}', '{0,0,0,5,4,1,1}'
         FROM (
@@ -265,7 +251,7 @@ async fn a_week_of_a_thousand_kinds_and_a_hundred_queues_keeps_pages_small_and_q
         let (mut quickest, mut bytes) = (Duration::MAX, 0);
         for _ in 0..5 {
             // A dashboard of its own shares no answer with the ones before. Its first page waits for a sample.
-            let router = uniqueue_web::router(database.client().clone());
+            let router = uniqueue_web::router(database.client.clone());
             get(&router, "/doctor").await;
             let began = Instant::now();
             let answer = get(&router, path).await;

@@ -1,14 +1,10 @@
 //! Text that a job brings along, on every page that shows it.
 
 use axum::http::StatusCode;
-use serde_json::json;
-use sqlx::AssertSqlSafe;
-use uniqueue::testing::{self, Database};
-use uniqueue::{JobId, NewJob, PeriodicJob, UniqueKey};
-use uniqueue_admin::Admin;
+use test_support::prelude::*;
 use uniqueue_web::Web;
 
-use crate::support::{get, request, send};
+use crate::support::{coded, get, request, send};
 
 /// Text that would run as a script, leave its attribute, or turn the text around it.
 const HOSTILE: &str = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{202e}gpj\u{1b}[31m";
@@ -22,7 +18,7 @@ async fn insert(database: &Database) -> JobId {
         .group(HOSTILE)
         .group_limit(3)
         .unique_key(UniqueKey::raw(HOSTILE));
-    database.client().insert(job).await.unwrap().id()
+    database.client.insert(job).await.unwrap().id()
 }
 
 /// Gives a running and a failed job hostile errors, output and progress, and hostile runners.
@@ -36,39 +32,39 @@ async fn work(database: &Database, running: JobId, failed: JobId) {
             progress = jsonb_build_object($4::text, $4::text),
             errors = jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now(), 'error', $4::text))
         WHERE id IN ($1, $2)";
-    let sql = |text: &str| AssertSqlSafe(text.replace("{schema}", database.schema().as_str()));
+    let sql = |text: &str| database.sql(text);
     let worker = JobId::generate().as_uuid();
     sqlx::query(sql(runner)).bind(worker).bind(&hostile).execute(database.pool()).await.unwrap();
     let update = sqlx::query(sql(job)).bind(running.as_uuid()).bind(failed.as_uuid()).bind(worker).bind(HOSTILE);
     assert_eq!(update.execute(database.pool()).await.unwrap().rows_affected(), 2);
     let job = NewJob::new(hostile.clone(), &json!({})).queue(hostile.clone());
-    database.client().define_periodic(PeriodicJob::cron(hostile.clone(), "0 3 * * *", job)).await.unwrap();
+    database.client.define_periodic(PeriodicJob::cron(hostile.clone(), "0 3 * * *", job)).await.unwrap();
     let register =
         "SELECT {schema}.register_kind($1, $1, unique_policy => jsonb_build_object('key', $1), registered_by => $1)";
     sqlx::query(sql(register)).bind(&hostile).execute(database.pool()).await.unwrap();
 }
 
 #[test_support::test]
-async fn hostile_text_is_text_on_every_page(database: testing::Database) {
+async fn hostile_text_is_text_on_every_page(database: Database) {
     let id = insert(&database).await;
-    Admin::new(database.client()).audit_duplicates(&HOSTILE.replace('\u{1b}', ""), None).await.unwrap();
+    Admin::new(&database.client).audit_duplicates(&HOSTILE.replace('\u{1b}', ""), None).await.unwrap();
     insert(&database).await;
     let queue = HOSTILE.replace('\u{1b}', "");
-    database.client().queue(&queue).hold_group(HOSTILE, std::time::Duration::from_secs(3_600)).await.unwrap();
+    database.client.queue(&queue).hold_group(HOSTILE, std::time::Duration::from_secs(3_600)).await.unwrap();
     let other = || NewJob::new(queue.clone(), &json!({})).queue(queue.clone());
-    let failed = database.client().insert(other()).await.unwrap().id();
-    let running = database.client().insert(other()).await.unwrap().id();
+    let failed = database.client.insert(other()).await.unwrap().id();
+    let running = database.client.insert(other()).await.unwrap().id();
     work(&database, running, failed).await;
-    let router = Web::new(database.client().clone()).access(|_| uniqueue_web::Access::all().user(HOSTILE)).router();
+    let router = Web::new(database.client.clone()).access(|_| uniqueue_web::Access::all().user(HOSTILE)).router();
     let post = async |path: &str, body: &str| send(&router, request("POST", path, body)).await;
-    let kind: String = queue.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let kind = coded(&queue);
     let plan = post("/bulk", &format!("verb=retry&whole=yes&kind={kind}")).await.header("location").to_owned();
-    let third = database.client().insert(other()).await.unwrap().id();
+    let third = database.client.insert(other()).await.unwrap().id();
     let ran = post("/bulk", &format!("verb=cancel&id={third}")).await.header("location").to_owned();
     assert_eq!(post(&format!("{ran}/run"), "").await.status, StatusCode::SEE_OTHER);
     let form = format!("queue={kind}&verb=pause");
     assert_eq!(post("/queues/change", &form).await.status, StatusCode::SEE_OTHER);
-    let coded: String = HOSTILE.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let coded = coded(HOSTILE);
     for path in [
         "/".to_owned(),
         "/jobs?since=all".to_owned(),
@@ -149,8 +145,8 @@ fn without_values(html: &str) -> String {
 }
 
 #[test_support::test]
-async fn a_nul_is_a_mistake_of_the_request(database: testing::Database) {
-    let router = uniqueue_web::router(database.client().clone());
+async fn a_nul_is_a_mistake_of_the_request(database: Database) {
+    let router = uniqueue_web::router(database.client.clone());
     for path in [
         "/jobs?kind=%00",
         "/jobs?queue=a%00b",

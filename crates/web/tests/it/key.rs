@@ -1,19 +1,9 @@
 //! The page of a key.
 
-use std::time::Duration;
-
 use axum::Router;
-use serde_json::json;
-use test_support::eventually;
-use tokio::time::timeout;
-use uniqueue::testing;
-use uniqueue::{Client, JobId, NewJob, OnConflict, UniqueKey, UniquePolicy, UniqueScope};
-use uniqueue_admin::Admin;
+use test_support::prelude::*;
 
 use crate::support::get;
-
-/// Longer than anything takes.
-const WAIT: Duration = Duration::from_secs(60);
 
 fn job(key: &str) -> NewJob {
     NewJob::new("mail", &json!({})).unique(UniquePolicy::new().key(key).states(UniqueScope::Active))
@@ -31,7 +21,7 @@ async fn claims(router: &Router, key: &str, id: JobId) -> String {
 }
 
 #[test_support::test]
-async fn each_job_of_a_key_says_why_it_claims_it_or_not(database: testing::Database, client: &Client) {
+async fn each_job_of_a_key_says_why_it_claims_it_or_not(database: Database, client: &Client) {
     let cancelled = insert(client, job("a")).await;
     client.cancel(cancelled).await.unwrap();
     let released = insert(client, job("a")).await;
@@ -41,8 +31,7 @@ async fn each_job_of_a_key_says_why_it_claims_it_or_not(database: testing::Datab
     let holder = insert(client, job("a")).await;
     client.retry(back).await.unwrap();
     let expired = insert(client, NewJob::new("mail", &json!({})).unique_key(UniqueKey::raw("b").ttl(WAIT))).await;
-    let expire = format!("UPDATE {}.job SET unique_until = now() WHERE id = $1", database.schema().as_str());
-    sqlx::query(sqlx::AssertSqlSafe(expire)).bind(expired.as_uuid()).execute(database.pool()).await.unwrap();
+    database.execute(&format!("UPDATE {{schema}}.job SET unique_until = now() WHERE id = '{expired}'")).await;
     let router = uniqueue_web::router(client.clone());
     for (key, id, told) in [
         ("a", holder, "<b>yes</b>, it holds the key"),
@@ -56,8 +45,8 @@ async fn each_job_of_a_key_says_why_it_claims_it_or_not(database: testing::Datab
 }
 
 #[test_support::test]
-async fn a_key_tells_of_its_duplicates_and_of_the_inserts_that_wait_for_it(database: testing::Database) {
-    let client = database.client();
+async fn a_key_tells_of_its_duplicates_and_of_the_inserts_that_wait_for_it(database: Database) {
+    let client = &database.client;
     Admin::new(client).audit_duplicates("mail", None).await.unwrap();
     for _ in 0..4 {
         insert(client, job("a")).await;

@@ -1,18 +1,13 @@
 //! `/metrics` and `/health`.
 
-use std::time::Duration;
-
 use axum::http::{HeaderValue, StatusCode, header};
-use serde_json::json;
-use uniqueue::testing;
-use uniqueue::{Client, NewJob, QueueChanges, Rate};
-use uniqueue_admin::Admin;
+use test_support::prelude::*;
 use uniqueue_web::{Access, Web};
 
-use crate::support::{get, request, send};
+use crate::support::{get, open, request, send};
 
 #[test_support::test]
-async fn metrics_have_every_queue_and_say_which_counts_are_capped(database: testing::Database, client: &Client) {
+async fn metrics_have_every_queue_and_say_which_counts_are_capped(database: Database, client: &Client) {
     let jobs = (0..3).map(|n| NewJob::new("a", &json!({ "n": n })).queue("it's \"one\"\\"));
     client.insert_many(jobs).await.unwrap();
     client.queue("mail").pause().await.unwrap();
@@ -64,8 +59,8 @@ async fn metrics_have_every_queue_and_say_which_counts_are_capped(database: test
 }
 
 #[test_support::test]
-async fn probes_need_no_rights_and_come_to_an_address(database: testing::Database) {
-    let router = Web::new(database.client().clone()).access(|_| Access::none()).router();
+async fn probes_need_no_rights_and_come_to_an_address(database: Database) {
+    let router = Web::new(database.client.clone()).access(|_| Access::none()).router();
     for (path, body) in [("/health/live", "live\n"), ("/health/ready", "ready\n")] {
         let mut probe = request("GET", path, "");
         probe.headers_mut().insert(header::HOST, HeaderValue::from_static("10.1.2.3:4180"));
@@ -76,8 +71,8 @@ async fn probes_need_no_rights_and_come_to_an_address(database: testing::Databas
 }
 
 #[test_support::test]
-async fn without_a_database_the_process_lives_and_is_not_ready(database: testing::Database) {
-    let client = database.client().clone();
+async fn without_a_database_the_process_lives_and_is_not_ready(database: Database) {
+    let client = database.client.clone();
     client.pool().close().await;
     let router = uniqueue_web::router(client);
     assert_eq!(get(&router, "/health/live").await.status, StatusCode::OK);
@@ -87,13 +82,11 @@ async fn without_a_database_the_process_lives_and_is_not_ready(database: testing
 }
 
 #[test_support::test]
-async fn tabs_and_scrapes_are_answered_by_the_sample_and_not_by_the_database(database: testing::Database) {
-    let router = uniqueue_web::router(database.client().clone());
+async fn tabs_and_scrapes_are_answered_by_the_sample_and_not_by_the_database(database: Database) {
+    let router = uniqueue_web::router(database.client.clone());
     assert_eq!(get(&router, "/").await.status, StatusCode::OK);
     // From now on a query for jobs or queues would not end.
-    let mut lock = database.pool().begin().await.unwrap();
-    let tables = format!("LOCK TABLE {0}.job, {0}.queue, {0}.runner", database.schema().as_str());
-    sqlx::query(sqlx::AssertSqlSafe(tables)).execute(&mut *lock).await.unwrap();
+    let lock = open(&database, "LOCK TABLE {schema}.job, {schema}.queue, {schema}.runner").await;
     let tabs: Vec<_> = (0..50)
         .map(|tab| {
             let router = router.clone();

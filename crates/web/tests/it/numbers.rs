@@ -1,8 +1,6 @@
 //! Numbers and times of every size in every form: an answer, and never a panic.
 
-use serde_json::json;
-use uniqueue::testing::Database;
-use uniqueue::{NewJob, PeriodicJob};
+use test_support::prelude::*;
 use uniqueue_web::{Access, Web};
 
 use crate::support::{request, send};
@@ -79,8 +77,8 @@ fn coded(text: &str) -> String {
 
 #[tokio::test]
 async fn no_number_of_a_form_or_a_query_is_a_panic() {
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+    let database = Database::new().await;
+    let client = &database.client;
     client.define_periodic(PeriodicJob::cron("1", "0 9 * * *", NewJob::new("a", &json!({})))).await.unwrap();
     let router = Web::new(client.clone()).access(|_| Access::all().user("ada")).router();
     for number in NUMBERS {
@@ -101,23 +99,21 @@ async fn no_number_of_a_form_or_a_query_is_a_panic() {
 /// The database takes times of 4713 BC to the year 294276, and `infinity`.
 #[tokio::test]
 async fn no_time_of_a_row_is_a_panic() {
-    let database = Database::new().await.unwrap();
-    let schema = database.schema().as_str();
-    let router = Web::new(database.client().clone()).access(|_| Access::all()).router();
+    let database = Database::new().await;
+    let router = Web::new(database.client.clone()).access(|_| Access::all()).router();
     for time in ["infinity", "-infinity", "294276-12-31", "4713-01-01 BC", "9999-12-31 23:59:59.999999", "10000-01-01"]
     {
         // A job that began has a time that can be subtracted.
         let ended = if time.contains("infinity") { "now()".to_owned() } else { format!("timestamptz '{time}'") };
         let rows = format!(
-            "INSERT INTO {schema}.job (id, kind, queue, state, scheduled_at, created_at, finalized_at, attempted_at, attempt, run, worker, group_key)
-            SELECT gen_random_uuid(), 'a', 'q', s::{schema}.job_state, '{time}', '{time}',
+            "INSERT INTO {{schema}}.job (id, kind, queue, state, scheduled_at, created_at, finalized_at, attempted_at, attempt, run, worker, group_key)
+            SELECT gen_random_uuid(), 'a', 'q', s::{{schema}}.job_state, '{time}', '{time}',
                 CASE WHEN s = 'completed' THEN {ended} END, CASE WHEN s IN ('running', 'completed') THEN {ended} END, 1, 1,
                 CASE WHEN s IN ('running', 'completed') THEN gen_random_uuid() END, 'g'
             FROM unnest(ARRAY['available', 'scheduled', 'retryable', 'pending', 'running', 'completed']) AS s
             RETURNING id::text"
         );
-        let ids: Vec<String> =
-            sqlx::query_scalar(sqlx::AssertSqlSafe(rows)).fetch_all(database.pool()).await.expect(time);
+        let ids: Vec<String> = sqlx::query_scalar(database.sql(&rows)).fetch_all(database.pool()).await.expect(time);
         let paths =
             ["/", "/jobs?since=all", "/running", "/groups", "/queues", "/failing", "/queue?queue=q", "/metrics"];
         let paths = paths.into_iter().map(ToOwned::to_owned).chain(ids.iter().map(|id| format!("/jobs/{id}")));

@@ -1,18 +1,11 @@
 //! Pages while the database does not answer.
 
-use std::time::{Duration, Instant};
-
 use axum::Router;
 use axum::http::StatusCode;
-use serde_json::json;
-use sqlx::AssertSqlSafe;
-use sqlx::postgres::PgPoolOptions;
-use test_support::eventually;
+use test_support::prelude::*;
 use uniqueue::embedded::Postgres;
-use uniqueue::testing;
-use uniqueue::{Client, NewJob};
 
-use crate::support::{Answer, get};
+use crate::support::{Answer, get, open};
 
 /// Longer than anything takes.
 const WAIT: Duration = Duration::from_secs(60);
@@ -76,12 +69,10 @@ async fn every_page_says_that_the_database_is_away_and_none_waits_for_it() {
 }
 
 #[test_support::test]
-async fn a_page_is_new_again_when_the_database_answers(database: testing::Database) {
-    let router = uniqueue_web::router(database.client().clone());
+async fn a_page_is_new_again_when_the_database_answers(database: Database) {
+    let router = uniqueue_web::router(database.client.clone());
     assert_eq!(get(&router, "/queues").await.status, StatusCode::OK);
-    let mut lock = database.pool().begin().await.unwrap();
-    let tables = format!("LOCK TABLE {0}.job, {0}.queue, {0}.runner", database.schema().as_str());
-    sqlx::query(AssertSqlSafe(tables)).execute(&mut *lock).await.unwrap();
+    let lock = open(&database, "LOCK TABLE {schema}.job, {schema}.queue, {schema}.runner").await;
     let old = when(&router, "/", StatusCode::SERVICE_UNAVAILABLE).await;
     assert!(old.body.contains(OLD), "{}", old.body);
     lock.rollback().await.unwrap();

@@ -1,12 +1,7 @@
 //! The overview, and the metrics, of a queue in trouble.
 
 use axum::Router;
-use serde_json::json;
-use sqlx::AssertSqlSafe;
-use test_support::eventually;
-use uniqueue::testing;
-use uniqueue::{Client, NewJob};
-use uniqueue_admin::Admin;
+use test_support::prelude::*;
 
 use crate::support::get;
 
@@ -26,9 +21,8 @@ async fn when(router: &Router, path: &str, text: &str) -> String {
 }
 
 #[test_support::test]
-async fn what_is_wrong_stands_first_and_is_measured(database: testing::Database, client: &Client) {
-    let jobs = JOBS.replace("{schema}", database.schema().as_str());
-    sqlx::raw_sql(AssertSqlSafe(jobs)).execute(database.pool()).await.unwrap();
+async fn what_is_wrong_stands_first_and_is_measured(database: Database, client: &Client) {
+    database.execute(JOBS).await;
     Admin::new(client).audit_duplicates("mail", None).await.unwrap();
     for _ in 0..6 {
         let key = uniqueue::UniqueKey::raw("k");

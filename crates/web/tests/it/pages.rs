@@ -1,33 +1,20 @@
 //! The contents of the pages.
 
-use std::time::Duration;
-
 use axum::http::StatusCode;
-use serde_json::json;
-use sqlx::postgres::PgPoolOptions;
-use tokio::time::{Instant, sleep, timeout};
-use uniqueue::testing::{self, Database};
-use uniqueue::{Client, JobId, NewJob, UniqueKey, Update};
-use uniqueue_admin::Admin;
+use test_support::prelude::*;
+use tokio::time::{Instant, sleep};
 use uniqueue_web::{Access, Web};
 
-use crate::support::{get, request, send};
-
-/// Longer than anything takes.
-const WAIT: Duration = Duration::from_secs(60);
+use crate::support::{after, coded, get, pages, request, send, slow_down};
 
 /// The links to jobs on a page, each once.
 fn jobs_on(page: &str) -> Vec<String> {
-    let mut jobs: Vec<String> = Vec::new();
-    for id in page.split("id=\"job-").skip(1).filter_map(|rest| rest.split('"').next()) {
-        jobs.push(id.to_owned());
-    }
-    jobs
+    after(page, "id=\"job-")
 }
 
 #[test_support::test]
-async fn a_failure_keeps_the_navigation(database: testing::Database) {
-    let router = Web::new(database.client().clone()).access(|_| Access::all()).router();
+async fn a_failure_keeps_the_navigation(database: Database) {
+    let router = Web::new(database.client.clone()).access(|_| Access::all()).router();
     let missing = get(&router, &format!("/jobs/{}", JobId::generate())).await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
     assert!(missing.body.contains("There is no such job."), "{}", missing.body);
@@ -39,28 +26,21 @@ async fn a_failure_keeps_the_navigation(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn pages_of_jobs_meet_every_job_once(database: testing::Database) {
-    let router = uniqueue_web::router(database.client().clone());
+async fn pages_of_jobs_meet_every_job_once(database: Database) {
+    let router = uniqueue_web::router(database.client.clone());
     let jobs = (0..120).map(|n| NewJob::new("resize", &json!({ "n": n })));
-    let inserted = database.client().insert_many(jobs).await.unwrap();
-    let mut seen = Vec::new();
-    let mut path = "/jobs?kind=resize".to_owned();
-    loop {
-        let page = get(&router, &path).await.body;
-        seen.extend(jobs_on(&page));
-        let Some(next) = page.split("rel=\"next\" href=\"").nth(1) else { break };
-        path = next.split('"').next().unwrap().replace("&amp;", "&");
-    }
+    let inserted = database.client.insert_many(jobs).await.unwrap();
+    let seen = jobs_on(&pages(&router, "/jobs?kind=resize").await.concat());
     let mut expected: Vec<_> = inserted.iter().map(|one| one.id().to_string()).collect();
     expected.sort_unstable_by(|a, b| b.cmp(a));
     assert_eq!(seen, expected);
 }
 
 #[test_support::test]
-async fn jobs_are_found_by_their_args(database: testing::Database) {
-    let router = uniqueue_web::router(database.client().clone());
+async fn jobs_are_found_by_their_args(database: Database) {
+    let router = uniqueue_web::router(database.client.clone());
     for n in 0..3 {
-        database.client().insert(NewJob::new("resize", &json!({ "n": n }))).await.unwrap();
+        database.client.insert(NewJob::new("resize", &json!({ "n": n }))).await.unwrap();
     }
     let page = get(&router, "/jobs?args=%7B%22n%22%3A1%7D").await.body;
     assert_eq!(jobs_on(&page).len(), 1);
@@ -71,16 +51,13 @@ async fn jobs_are_found_by_their_args(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn failed_jobs_are_counted_and_found_by_the_code_of_their_error(database: testing::Database) {
-    let router = uniqueue_web::router(database.client().clone());
+async fn failed_jobs_are_counted_and_found_by_the_code_of_their_error(database: Database) {
+    let router = uniqueue_web::router(database.client.clone());
     let jobs = ["declined", "busy"].map(|code| NewJob::new("charge", &json!({ "code": code })));
-    let inserted = database.client().insert_many(jobs).await.unwrap();
-    let fail = sqlx::AssertSqlSafe(format!(
-        "UPDATE {}.job SET state = 'discarded', finalized_at = now(),
-            errors = jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now(), 'error', 'no') || args)",
-        database.client().schema()
-    ));
-    sqlx::query(fail).execute(database.client().pool()).await.unwrap();
+    let inserted = database.client.insert_many(jobs).await.unwrap();
+    let fail = "UPDATE {schema}.job SET state = 'discarded', finalized_at = now(),
+        errors = jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now(), 'error', 'no') || args)";
+    database.execute(fail).await;
     let found = get(&router, "/jobs?state=discarded&code=declined").await.body;
     assert_eq!(jobs_on(&found), [inserted[0].id().to_string()]);
     let failing = get(&router, "/failing").await.body;
@@ -88,8 +65,8 @@ async fn failed_jobs_are_counted_and_found_by_the_code_of_their_error(database: 
 }
 
 #[test_support::test]
-async fn a_condition_of_the_url_stays_through_a_search_and_is_removed_by_its_chip(database: testing::Database) {
-    let router = uniqueue_web::router(database.client().clone());
+async fn a_condition_of_the_url_stays_through_a_search_and_is_removed_by_its_chip(database: Database) {
+    let router = uniqueue_web::router(database.client.clone());
     for path in ["/jobs?attempts=2", "/jobs?state=running&state=retryable&attempts=2&since=7d&order=oldest&kind=a"] {
         let page = get(&router, path).await.body;
         let form = page.split("<form class=\"row search\"").nth(1).unwrap().split("</form>").next().unwrap();
@@ -104,26 +81,19 @@ async fn a_condition_of_the_url_stays_through_a_search_and_is_removed_by_its_chi
 }
 
 #[test_support::test]
-async fn a_search_that_is_stopped_shows_what_it_found_and_goes_on_from_there(database: testing::Database) {
-    let client = database.client();
+async fn a_search_that_is_stopped_shows_what_it_found_and_goes_on_from_there(database: Database) {
+    let client = &database.client;
     let router = uniqueue_web::router(client.clone());
     let now = client.database_time().await.unwrap();
     let days_ago = JobId::first_at(now - Duration::from_secs(3 * 86_400));
     let young = client.insert(NewJob::new("a", &json!({ "n": 1 }))).await.unwrap().id();
     let old = client.insert(NewJob::new("a", &json!({ "n": 1 })).id(days_ago)).await.unwrap().id();
     // Each old row takes longer than a search may.
-    let schema = database.schema().as_str();
-    let slow = format!(
-        "ALTER TABLE {schema}.job RENAME TO job_rows;
-         CREATE VIEW {schema}.job AS SELECT * FROM {schema}.job_rows
-         WHERE CASE WHEN id < {schema}.id_at(now() - interval '1 day') THEN pg_sleep(60) IS NOT NULL ELSE true END"
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(slow)).execute(database.pool()).await.unwrap();
+    slow_down(&database, "1 day", 60.0).await;
     let page = get(&router, "/jobs?since=all&args=%7B%22n%22%3A1%7D").await.body;
     assert_eq!(jobs_on(&page), [young.to_string()], "{page}");
     assert!(page.contains("was stopped. The jobs since "), "{page}");
-    let fast = format!("DROP VIEW {schema}.job; ALTER TABLE {schema}.job_rows RENAME TO job");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(fast)).execute(database.pool()).await.unwrap();
+    database.execute("DROP VIEW {schema}.job; ALTER TABLE {schema}.job_rows RENAME TO job").await;
     let on = page.split(" href=\"").find(|part| part.contains("Search the jobs before")).unwrap();
     let page = get(&router, &on.split('"').next().unwrap().replace("&amp;", "&")).await.body;
     assert_eq!(jobs_on(&page), [old.to_string()], "{page}");
@@ -132,15 +102,10 @@ async fn a_search_that_is_stopped_shows_what_it_found_and_goes_on_from_there(dat
 
 #[tokio::test]
 async fn a_search_is_stopped_two_seconds_after_its_request_also_where_it_waited_for_a_connection() {
-    let database = Database::builder().max_connections(1).build().await.unwrap();
-    let router = uniqueue_web::router(database.client().clone());
-    database.client().insert(NewJob::new("a", &json!({ "n": 1 }))).await.unwrap();
-    let schema = database.schema().as_str();
-    let slow = format!(
-        "ALTER TABLE {schema}.job RENAME TO job_rows;
-         CREATE VIEW {schema}.job AS SELECT * FROM {schema}.job_rows WHERE pg_sleep(60) IS NOT NULL"
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(slow)).execute(database.pool()).await.unwrap();
+    let database = Database::with_connections(1).await;
+    let router = uniqueue_web::router(database.client.clone());
+    database.client.insert(NewJob::new("a", &json!({ "n": 1 }))).await.unwrap();
+    slow_down(&database, "0 s", 60.0).await;
     for path in ["/jobs?since=all", "/jobs?since=all&args=%7B%22n%22%3A1%7D"] {
         let held = database.pool().acquire().await.unwrap();
         let release = async {
@@ -156,7 +121,7 @@ async fn a_search_is_stopped_two_seconds_after_its_request_also_where_it_waited_
 }
 
 #[test_support::test]
-async fn the_page_of_a_job_shows_what_updates_did_to_it(database: testing::Database, client: &Client) {
+async fn the_page_of_a_job_shows_what_updates_did_to_it(database: Database, client: &Client) {
     let router = uniqueue_web::router(client.clone());
     let job = |item: u32| {
         let key = UniqueKey::raw("index").update(Update::append());
@@ -177,12 +142,12 @@ async fn the_page_of_a_job_shows_what_updates_did_to_it(database: testing::Datab
 }
 
 #[test_support::test]
-async fn redacted_jobs_are_hidden_and_cannot_be_searched(database: testing::Database) {
-    let id = database.client().insert(NewJob::new("mail", &json!({"to": "secret"}))).await.unwrap().id();
+async fn redacted_jobs_are_hidden_and_cannot_be_searched(database: Database) {
+    let id = database.client.insert(NewJob::new("mail", &json!({"to": "secret"}))).await.unwrap().id();
     let redact = |job: &mut uniqueue::JobRow| {
         job.args = serde_json::value::to_raw_value("hidden").unwrap();
     };
-    let router = Web::new(database.client().clone()).redact(redact).router();
+    let router = Web::new(database.client.clone()).redact(redact).router();
     for path in ["/jobs".to_owned(), format!("/jobs/{id}")] {
         let page = get(&router, &path).await.body;
         assert!(page.contains("hidden") && !page.contains("secret"), "{path}: {page}");
@@ -192,23 +157,23 @@ async fn redacted_jobs_are_hidden_and_cannot_be_searched(database: testing::Data
 }
 
 #[test_support::test]
-async fn the_policy_lab_shows_what_would_have_collapsed_and_changes_nothing(database: testing::Database) {
-    let router = uniqueue_web::router(database.client().clone());
+async fn the_policy_lab_shows_what_would_have_collapsed_and_changes_nothing(database: Database) {
+    let router = uniqueue_web::router(database.client.clone());
     for user in [1, 1, 2] {
-        database.client().insert(NewJob::new("mail", &json!({ "user": user }))).await.unwrap();
+        database.client.insert(NewJob::new("mail", &json!({ "user": user }))).await.unwrap();
     }
     let policy = "%7B%22keys%22%3A%5B%22type%22%2C%22args%22%5D%7D";
     let page = get(&router, &format!("/explain?kind=mail&policy={policy}&what=lab")).await.body;
     assert!(page.contains("<b class=\"number\">1</b> of <b class=\"number\">3</b>"), "{page}");
-    assert!(Admin::new(database.client()).claims().await.unwrap().is_empty());
+    assert!(Admin::new(&database.client).claims().await.unwrap().is_empty());
     let page =
         get(&router, &format!("/explain?kind=mail&args=%7B%22user%22%3A9%7D&policy={policy}&what=insert")).await.body;
     assert!(page.contains("The key is free"), "{page}");
 }
 
 #[test_support::test]
-async fn the_policy_lab_replays_the_inserts_of_a_time_with_finished_jobs(database: testing::Database) {
-    let router = uniqueue_web::router(database.client().clone());
+async fn the_policy_lab_replays_the_inserts_of_a_time_with_finished_jobs(database: Database) {
+    let router = uniqueue_web::router(database.client.clone());
     // Each job's user, the minutes since its insert and its end, and its state.
     let jobs = "
         INSERT INTO {schema}.job (id, kind, args, state, attempt, created_at, scheduled_at, attempted_at, finalized_at)
@@ -225,10 +190,9 @@ async fn the_policy_lab_replays_the_inserts_of_a_time_with_finished_jobs(databas
             (21, 1, 19, 'cancelled'),  -- meets the one before
             (3000, 2, 2990, 'completed')  -- two days ago
         ) AS t (inserted, u, ended, state)";
-    let jobs = jobs.replace("{schema}", database.schema().as_str());
-    sqlx::raw_sql(sqlx::AssertSqlSafe(jobs)).execute(database.pool()).await.unwrap();
+    database.execute(jobs).await;
     let lab = async |policy: serde_json::Value, since: &str| {
-        let policy: String = policy.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let policy = coded(&policy.to_string());
         let page = get(&router, &format!("/explain?kind=mail&what=lab&policy={policy}&since={since}")).await.body;
         let numbers: Vec<&str> =
             page.split("<b class=\"number\">").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
@@ -259,12 +223,12 @@ async fn the_policy_lab_replays_the_inserts_of_a_time_with_finished_jobs(databas
 }
 
 #[test_support::test]
-async fn the_policy_lab_says_how_far_it_came_when_its_time_is_over(database: testing::Database) {
+async fn the_policy_lab_says_how_far_it_came_when_its_time_is_over(database: Database) {
     // As on a large table, jobs are read in the order of their ids, and not all of them first.
     let plans = [("enable_seqscan", "off"), ("enable_bitmapscan", "off"), ("enable_sort", "off")];
     let options = database.pool().connect_options().as_ref().clone().options(plans);
     let pool = PgPoolOptions::new().max_connections(5).connect_with(options).await.unwrap();
-    let router = uniqueue_web::router(Client::builder().schema(database.schema().clone()).pool(pool));
+    let router = uniqueue_web::router(Client::builder().schema(database.client.schema().clone()).pool(pool));
     // Pages of the lab have 1,000 jobs. The last job takes longer to read than the lab may take.
     let jobs = "
         INSERT INTO {schema}.job (id, kind, created_at, args)
@@ -275,8 +239,7 @@ async fn the_policy_lab_says_how_far_it_came_when_its_time_is_over(database: tes
         ALTER TABLE {schema}.job RENAME TO job_rows;
         CREATE VIEW {schema}.job AS SELECT * FROM {schema}.job_rows
         WHERE CASE WHEN args @> '{\"slow\": true}' THEN pg_sleep(60) IS NOT NULL ELSE true END";
-    let jobs = jobs.replace("{schema}", database.schema().as_str());
-    sqlx::raw_sql(sqlx::AssertSqlSafe(jobs)).execute(database.pool()).await.unwrap();
+    database.execute(jobs).await;
     let policy = "%7B%22keys%22%3A%5B%22type%22%2C%22args%22%5D%7D";
     let page = get(&router, &format!("/explain?kind=mail&policy={policy}&what=lab")).await.body;
     assert!(page.contains("There was time for the jobs that were inserted before "), "{page}");
@@ -286,8 +249,8 @@ async fn the_policy_lab_says_how_far_it_came_when_its_time_is_over(database: tes
 
 #[tokio::test]
 async fn many_readers_cost_one_sampler() {
-    let database = Database::builder().max_connections(1).build().await.unwrap();
-    let router = uniqueue_web::router(database.client().clone());
+    let database = Database::with_connections(1).await;
+    let router = uniqueue_web::router(database.client.clone());
     assert!(get(&router, "/").await.body.contains("available"));
     // Without a connection the overview still answers: it is drawn from the sample.
     let connection = database.pool().acquire().await.unwrap();
@@ -298,27 +261,26 @@ async fn many_readers_cost_one_sampler() {
 }
 
 #[test_support::test]
-async fn a_path_without_a_page_is_a_page_that_says_so(database: testing::Database) {
-    let answer = get(&uniqueue_web::router(database.client().clone()), "/nothing").await;
+async fn a_path_without_a_page_is_a_page_that_says_so(database: Database) {
+    let answer = get(&uniqueue_web::router(database.client.clone()), "/nothing").await;
     assert_eq!(answer.status, 404);
     assert!(answer.body.contains("There is no such page."), "{}", answer.body);
 }
 
 #[test_support::test]
-async fn a_job_that_was_discarded_failed_before(database: testing::Database) {
-    let id = database.client().insert(NewJob::new("mail", &serde_json::json!({}))).await.unwrap().id();
+async fn a_job_that_was_discarded_failed_before(database: Database) {
+    let id = database.client.insert(NewJob::new("mail", &serde_json::json!({}))).await.unwrap().id();
     let fail = "UPDATE {schema}.job SET state = 'discarded', finalized_at = now(), attempted_at = now() - interval '1 s', attempt = 1,
         errors = jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now() + interval '2 ms', 'error', 'no'))";
-    let fail = fail.replace("{schema}", database.schema().as_str());
-    sqlx::raw_sql(sqlx::AssertSqlSafe(fail)).execute(database.pool()).await.unwrap();
-    let page = get(&uniqueue_web::router(database.client().clone()), &format!("/jobs/{id}")).await.body;
+    database.execute(fail).await;
+    let page = get(&uniqueue_web::router(database.client.clone()), &format!("/jobs/{id}")).await.body;
     let timeline = page.split("class=\"timeline\"").nth(1).unwrap();
     let place = |text: &str| timeline.find(text).unwrap();
     assert!(place("attempt 1 failed") < place(">discarded"), "{timeline}");
 }
 
 #[test_support::test]
-async fn a_step_that_waits_for_its_parents_is_not_to_be_released(database: testing::Database, client: &Client) {
+async fn a_step_that_waits_for_its_parents_is_not_to_be_released(database: Database, client: &Client) {
     let job = || NewJob::new("mail", &serde_json::json!({}));
     let parent = client.insert(job()).await.unwrap();
     let child = client.insert(job().after(&parent)).await.unwrap().id();

@@ -2,18 +2,13 @@
 
 mod lists;
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use axum::Router;
 use axum::http::StatusCode;
-use serde_json::json;
 use test_support::by_url::database;
-use test_support::eventually;
-use uniqueue::{Client, JobId, NewJob, PlaceAddress, PlaceMap, Places};
+use test_support::prelude::*;
 use uniqueue_web::{Access, Needs, Web};
 
-use crate::support::{get, request, send};
+use crate::support::{after, get, pages, request, send};
 
 /// Two places that work, and one whose server is gone.
 async fn places() -> Places {
@@ -91,18 +86,9 @@ async fn lists_have_the_jobs_of_all_places_in_order() {
     }
     let router = dashboard(&places);
     // Every job once, page by page, the newest first.
-    let (mut path, mut seen) = ("/jobs?since=all".to_owned(), Vec::new());
-    loop {
-        let page = get(&router, &path).await.body;
-        assert!(page.contains("<b>Place gone</b>"), "{page}");
-        let rows = page.split("<tr id=\"job-").skip(1);
-        seen.extend(rows.map(|row| row.split('"').next().unwrap().parse::<JobId>().unwrap()));
-        let next = page.split("rel=\"next\" href=\"").nth(1).and_then(|rest| rest.split('"').next());
-        match next {
-            Some(next) => path = next.replace("&amp;", "&"),
-            None => break,
-        }
-    }
+    let pages = pages(&router, "/jobs?since=all").await;
+    assert!(pages.iter().all(|page| page.contains("<b>Place gone</b>")), "{pages:?}");
+    let seen: Vec<JobId> = after(&pages.concat(), "<tr id=\"job-").iter().map(|id| id.parse().unwrap()).collect();
     ids.reverse();
     assert_eq!(seen, ids);
     // A change is made in one place.

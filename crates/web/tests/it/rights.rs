@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::http::{HeaderValue, StatusCode, header};
-use uniqueue::testing::{self, Database};
+use test_support::prelude::*;
 use uniqueue_web::{Access, Needs, Web};
 
 use crate::support::{get, request, send};
@@ -56,13 +56,13 @@ const REQUESTS: &[(&str, &str, &str, &str)] = &[
 /// Dashboards of three kinds of visitors.
 fn dashboards(database: &Database) -> [Router; 3] {
     [Access::none(), Access::read(), Access::all().user("ada")]
-        .map(|access| Web::new(database.client().clone()).access(move |_| access.clone()).router())
+        .map(|access| Web::new(database.client.clone()).access(move |_| access.clone()).router())
 }
 
 #[test_support::test]
-async fn every_route_checks_rights_host_and_origin(database: testing::Database) {
+async fn every_route_checks_rights_host_and_origin(database: Database) {
     let [none, read, all] = dashboards(&database);
-    let read_only = Web::new(database.client().clone()).access(|_| Access::all()).read_only().router();
+    let read_only = Web::new(database.client.clone()).access(|_| Access::all()).read_only().router();
     for route in Web::routes() {
         let row = REQUESTS.iter().find(|(method, path, ..)| *method == route.method && *path == route.path);
         let Some((method, _, path, body)) = row else {
@@ -109,7 +109,7 @@ async fn every_route_checks_rights_host_and_origin(database: testing::Database) 
 }
 
 #[test_support::test]
-async fn every_answer_has_the_security_headers(database: testing::Database) {
+async fn every_answer_has_the_security_headers(database: Database) {
     let [none, _, all] = dashboards(&database);
     for (router, path) in [(&all, "/"), (&none, "/"), (&all, "/no/such/page")] {
         let answer = get(router, path).await;
@@ -120,8 +120,8 @@ async fn every_answer_has_the_security_headers(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn an_unknown_visitor_reads_and_changes_nothing(database: testing::Database) {
-    let router = uniqueue_web::router(database.client().clone());
+async fn an_unknown_visitor_reads_and_changes_nothing(database: Database) {
+    let router = uniqueue_web::router(database.client.clone());
     assert_eq!(get(&router, "/").await.status, StatusCode::OK);
     for route in Web::routes().iter().filter(|route| matches!(route.needs, Needs::Right(_))) {
         let status = send(&router, request(route.method, route.path, "")).await.status;
@@ -130,8 +130,8 @@ async fn an_unknown_visitor_reads_and_changes_nothing(database: testing::Databas
 }
 
 #[test_support::test]
-async fn links_follow_the_mount_point_and_lead_nowhere_else(database: testing::Database) {
-    let nested = Router::new().nest("/a/queue", uniqueue_web::router(database.client().clone()));
+async fn links_follow_the_mount_point_and_lead_nowhere_else(database: Database) {
+    let nested = Router::new().nest("/a/queue", uniqueue_web::router(database.client.clone()));
     let page = get(&nested, "/a/queue").await;
     assert!(page.body.contains("action=\"/a/queue/settings\""), "{}", page.body);
     // A nested router does not answer to /a/queue/.
@@ -139,7 +139,7 @@ async fn links_follow_the_mount_point_and_lead_nowhere_else(database: testing::D
     assert_eq!(get(&nested, overview).await.status, StatusCode::OK, "{overview}");
 
     // Double slashes and backslashes would make another host of the prefix.
-    let captured = Router::new().nest("/{tenant}/queue", uniqueue_web::router(database.client().clone()));
+    let captured = Router::new().nest("/{tenant}/queue", uniqueue_web::router(database.client.clone()));
     let page = get(&captured, "/a/queue").await;
     let style = page.body.split('"').find(|part| part.ends_with("/app.css")).unwrap();
     assert_eq!(get(&captured, style).await.status, StatusCode::OK);
@@ -149,7 +149,7 @@ async fn links_follow_the_mount_point_and_lead_nowhere_else(database: testing::D
         assert!(!page.body.contains("href=\"/\\"), "{path}: {}", page.body);
     }
 
-    let router = uniqueue_web::router(database.client().clone());
+    let router = uniqueue_web::router(database.client.clone());
     for back in
         ["//evil.example", "https://evil.example", "/\\evil.example", "%2F%2Fevil.example", "/%09/evil.example", ""]
     {

@@ -2,16 +2,14 @@
 
 use axum::Router;
 use axum::http::StatusCode;
-use serde_json::json;
-use uniqueue::testing;
-use uniqueue::{Client, NewJob, UniqueKey};
+use test_support::prelude::*;
 use uniqueue_web::Web;
 
-use crate::support::get;
+use crate::support::{coded, get};
 
 /// Where the only hit is, or the page of all hits.
 async fn search(router: &Router, typed: &str) -> String {
-    let coded: String = typed.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let coded = coded(typed);
     let answer = get(router, &format!("/search?q={coded}")).await;
     match answer.status {
         StatusCode::SEE_OTHER => answer.header("location").to_owned(),
@@ -23,7 +21,7 @@ async fn search(router: &Router, typed: &str) -> String {
 }
 
 #[test_support::test]
-async fn each_sort_of_thing_is_found_by_one_box(database: testing::Database, client: &Client) {
+async fn each_sort_of_thing_is_found_by_one_box(database: Database, client: &Client) {
     let job = |args| NewJob::new("email.send", &args).queue("emails");
     let ada = job(json!({"to": "Ada@example.com", "user": {"id": 4217}}))
         .group("customer:42")
@@ -64,9 +62,9 @@ async fn each_sort_of_thing_is_found_by_one_box(database: testing::Database, cli
 }
 
 #[test_support::test]
-async fn no_plain_text_ends_in_an_error(database: testing::Database) {
-    database.client().insert(NewJob::new("mail", &json!({"a": "b"}))).await.unwrap();
-    let router = uniqueue_web::router(database.client().clone());
+async fn no_plain_text_ends_in_an_error(database: Database) {
+    database.client.insert(NewJob::new("mail", &json!({"a": "b"}))).await.unwrap();
+    let router = uniqueue_web::router(database.client.clone());
     let long = "x".repeat(3_000);
     for typed in [
         "",
@@ -101,7 +99,7 @@ async fn no_plain_text_ends_in_an_error(database: testing::Database) {
         &long,
     ] {
         search(&router, typed).await;
-        let coded: String = typed.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let coded = coded(typed);
         let list = get(&router, &format!("/jobs?args={coded}")).await;
         let is_nul = typed.contains("u0000") && typed.starts_with('{');
         assert_eq!(list.status == StatusCode::OK, !is_nul, "{typed:?}: {}", list.body);
@@ -109,9 +107,9 @@ async fn no_plain_text_ends_in_an_error(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn hidden_args_are_not_searched(database: testing::Database) {
-    database.client().insert(NewJob::new("mail", &json!({"secret": "hunter2"}))).await.unwrap();
-    let router = Web::new(database.client().clone()).redact(|job| job.meta.clear()).router();
+async fn hidden_args_are_not_searched(database: Database) {
+    database.client.insert(NewJob::new("mail", &json!({"secret": "hunter2"}))).await.unwrap();
+    let router = Web::new(database.client.clone()).redact(|job| job.meta.clear()).router();
     let page = search(&router, "hunter2").await;
     assert!(page.contains("Args were not searched") && page.contains("Nothing was found"), "{page}");
     assert_eq!(get(&router, "/jobs/export?args=hunter2").await.status, StatusCode::BAD_REQUEST);

@@ -1,9 +1,11 @@
-//! Requests without a socket.
+//! Requests without a socket, and what the tests look for in a page.
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
+use sqlx::{Postgres, Transaction};
+use test_support::Database;
 use tower::ServiceExt;
 
 /// An answer.
@@ -46,4 +48,46 @@ async fn text(body: Body) -> String {
 /// Reads a page.
 pub(crate) async fn get(router: &Router, path: &str) -> Answer {
     send(router, request("GET", path, "")).await
+}
+
+/// The pages of a list, from this one to the last.
+pub(crate) async fn pages(router: &Router, path: &str) -> Vec<String> {
+    let (mut path, mut pages) = (path.to_owned(), Vec::new());
+    loop {
+        let page = get(router, &path).await.body;
+        let next = after(&page, "rel=\"next\" href=\"").pop();
+        pages.push(page);
+        match next {
+            Some(next) => path = next.replace("&amp;", "&"),
+            None => return pages,
+        }
+    }
+}
+
+/// What stands between this text, wherever it is on the page, and the next quote.
+pub(crate) fn after(page: &str, text: &str) -> Vec<String> {
+    page.split(text).skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+/// A text in which each byte is spelled out, as part of a path or a form.
+pub(crate) fn coded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// A transaction that has executed a statement, and stays open.
+pub(crate) async fn open(database: &Database, sql: &str) -> Transaction<'static, Postgres> {
+    let mut open = database.pool().begin().await.unwrap();
+    sqlx::query(database.sql(sql)).execute(&mut *open).await.unwrap();
+    open
+}
+
+/// Makes the jobs that are older than a time slow to read: each takes this many seconds.
+pub(crate) async fn slow_down(database: &Database, older_than: &str, seconds: f64) {
+    let is_slow =
+        format!("id < {{schema}}.id_at(now() - interval '{older_than}') THEN pg_sleep({seconds}) IS NOT NULL");
+    let slow = format!(
+        "ALTER TABLE {{schema}}.job RENAME TO job_rows;
+         CREATE VIEW {{schema}}.job AS SELECT * FROM {{schema}}.job_rows WHERE CASE WHEN {is_slow} ELSE true END"
+    );
+    database.execute(&slow).await;
 }

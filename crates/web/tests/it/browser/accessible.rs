@@ -1,18 +1,14 @@
 //! Every page by the rules of axe-core, in light and dark, narrow and wide.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use fantoccini::Client as Browser;
-use serde_json::{Value, json};
+use test_support::prelude::*;
 use test_support::tools::lacks;
-use uniqueue::testing::Database;
-use uniqueue::{NewJob, PeriodicJob, QueueChanges, Rate, UniqueKey};
-use uniqueue_admin::Admin;
 use uniqueue_web::{Needs, Web};
 
-use super::driver::{Driver, click, keys, shows};
-use super::service::Service;
+use super::driver::{click, keys, shows};
+use super::service::{Service, Stage};
 use super::trouble::Trouble;
 
 /// The script of axe-core, which `scripts/axe-core` fetches with npm.
@@ -66,9 +62,8 @@ pub(super) async fn plan(browser: &Browser, service: &Service) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_page_has_a_serious_barrier() {
     let Some(axe) = axe_core() else { return };
-    let Some(driver) = Driver::start().await else { return };
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+    let Some(Stage { driver: _driver, database, service, browser }) = Stage::new(900, true).await else { return };
+    let client = &database.client;
     let id = client.insert(NewJob::new("mail", &json!({"to": 1})).unique_key(UniqueKey::raw("k"))).await.unwrap().id();
     client.insert(NewJob::new("mail", &json!({"to": 2})).pending()).await.unwrap();
     client.insert(NewJob::new("mail", &json!({"to": 3})).group("customer:1").group_limit(1)).await.unwrap();
@@ -81,20 +76,16 @@ async fn no_page_has_a_serious_barrier() {
     client.insert(NewJob::new("mail", &json!({"to": 1})).unique_key(UniqueKey::raw("k"))).await.unwrap();
     // Times that take much room.
     let finished = client.insert(NewJob::new("mail", &json!({"to": 4}))).await.unwrap().id();
-    let sql = format!(
-        "UPDATE {}.job SET state = 'completed', attempt = 1, created_at = now() - interval '90 days', finalized_at = now(),
+    let finish = format!(
+        "UPDATE {{schema}}.job SET state = 'completed', attempt = 1, created_at = now() - interval '90 days', finalized_at = now(),
              scheduled_at = now() - interval '90 days', attempted_at = now() - interval '23 hours 59 minutes'
-         WHERE id = '{finished}'",
-        database.schema().as_str()
+         WHERE id = '{finished}'"
     );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(database.pool()).await.unwrap();
-    let register = format!("SELECT FROM {}.register_kind('mail', queue => 'default')", database.schema().as_str());
-    sqlx::raw_sql(sqlx::AssertSqlSafe(register)).execute(database.pool()).await.unwrap();
+    database.execute(&finish).await;
+    database.execute("SELECT FROM {schema}.register_kind('mail', queue => 'default')").await;
     let nightly = PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
     client.define_periodic(nightly).actor("ada").await.unwrap();
     let trouble = Trouble::start(&database).await;
-    let service = Service::start(client.clone(), 0).await;
-    let browser = driver.session(1280, 900, true).await;
     let plan = plan(&browser, &service).await;
     let mut pages: Vec<String> = Web::routes()
         .iter()

@@ -1,18 +1,11 @@
 //! Each page and each change, once, with the browser's own forms.
 
-use std::time::Duration;
-
 use fantoccini::{Client as Browser, Locator};
-use serde_json::json;
-use sqlx::AssertSqlSafe;
-use test_support::eventually;
-use uniqueue::testing::Database;
-use uniqueue::{Client, NewJob, PeriodicJob, UniqueKey};
-use uniqueue_admin::Admin;
+use test_support::prelude::*;
 use uniqueue_web::{Needs, Web};
 
-use super::driver::{Driver, click, open, shows};
-use super::service::Service;
+use super::driver::{click, open, shows};
+use super::service::{Service, Stage};
 use super::trouble::Trouble;
 
 /// Types into a field, in place of what it has.
@@ -31,11 +24,8 @@ async fn press(browser: &Browser, verb: &str, text: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
-    let Some(driver) = Driver::start().await else { return };
-    let database = Database::new().await.unwrap();
-    let client = database.client();
-    let service = Service::start(client.clone(), 0).await;
-    let browser = driver.session(1280, 900, true).await;
+    let Some(Stage { driver: _driver, database, service, browser }) = Stage::new(900, true).await else { return };
+    let client = &database.client;
     let go = async |path: &str, text: &str| {
         browser.goto(&service.url(path)).await.unwrap();
         shows(&browser, text).await;
@@ -65,8 +55,7 @@ async fn every_page_is_opened_and_every_change_is_made_by_its_form() {
     go("/duplicates", "Last holder").await;
     shows(&browser, "twice").await;
     press(&browser, "stop", "stopped").await;
-    let register = format!("SELECT FROM {}.register_kind('mail', queue => 'imports')", database.schema().as_str());
-    sqlx::raw_sql(sqlx::AssertSqlSafe(register)).execute(database.pool()).await.unwrap();
+    database.execute("SELECT FROM {schema}.register_kind('mail', queue => 'imports')").await;
     go("/kinds", "not unique").await;
     click(&browser, "tbody a").await;
     shows(&browser, "What inserts take from it").await;
@@ -164,9 +153,7 @@ async fn change_many_jobs(browser: &Browser, service: &Service, database: &Datab
     click(browser, "tbody input[type=checkbox]").await;
     press(browser, "cancel", "will be cancelled").await;
     // Another transaction has the job, so the plan waits until it is stopped.
-    let mut other = database.pool().begin().await.unwrap();
-    let lock = format!("SELECT FROM {}.job FOR UPDATE", database.schema().as_str());
-    sqlx::query(AssertSqlSafe(lock)).execute(&mut *other).await.unwrap();
+    let other = crate::support::open(database, "SELECT FROM {schema}.job FOR UPDATE").await;
     click(browser, "main button.primary").await;
     shows(browser, "Running.").await;
     click(browser, "form[action$='/stop'] button").await;

@@ -2,16 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
-use serde_json::json;
+use test_support::prelude::*;
 use test_support::tools::lacks;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
-use uniqueue::JobId;
+use tokio::time::sleep;
 
 /// Longer than anything takes on a busy machine.
 pub(super) const WAIT: Duration = Duration::from_secs(60);

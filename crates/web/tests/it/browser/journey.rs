@@ -1,25 +1,17 @@
 //! An operator's day.
 
-use std::time::Duration;
-
 use fantoccini::Locator;
 use fantoccini::key::Key;
-use serde_json::json;
-use test_support::eventually;
-use uniqueue::testing::Database;
-use uniqueue::{JobFilter, JobState, NewJob, UniqueKey};
+use test_support::prelude::*;
 
-use super::driver::{Driver, ZONE, choose, click, keys, open, shows};
-use super::service::Service;
+use super::driver::{ZONE, choose, click, keys, open, shows};
+use super::service::{Service, Stage};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_finds_changes_and_follows_jobs() {
-    let Some(driver) = Driver::start().await else { return };
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+    let Some(Stage { driver: _driver, database, service, browser }) = Stage::new(900, true).await else { return };
+    let client = &database.client;
     let id = client.insert(NewJob::new("mail", &json!({"to": "ada"}))).await.unwrap().id();
-    let service = Service::start(client.clone(), 0).await;
-    let browser = driver.session(1280, 900, true).await;
 
     // Keys lead to the list, a row to its job, and the back button to the list.
     browser.goto(&service.url("")).await.unwrap();
@@ -83,12 +75,9 @@ async fn an_operator_finds_changes_and_follows_jobs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_work_without_scripts() {
-    let Some(driver) = Driver::start().await else { return };
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+    let Some(Stage { driver: _driver, database, service, browser }) = Stage::new(900, false).await else { return };
+    let client = &database.client;
     let id = client.insert(NewJob::new("mail", &json!({"to": "ada"}))).await.unwrap().id();
-    let service = Service::start(client.clone(), 0).await;
-    let browser = driver.session(1280, 900, false).await;
     browser.goto(&service.url("/jobs")).await.unwrap();
     assert!(!browser.source().await.unwrap().contains("data-ready"), "no script has run");
     click(&browser, "tbody a").await;
@@ -132,12 +121,9 @@ async fn pages_work_without_scripts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn times_are_shown_in_the_zone_of_the_browser_where_it_is_chosen() {
-    let Some(driver) = Driver::start().await else { return };
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+    let Some(Stage { driver: _driver, database, service, browser }) = Stage::new(900, true).await else { return };
+    let client = &database.client;
     let row = client.insert(NewJob::new("mail", &json!({}))).await.unwrap().job;
-    let service = Service::start(client.clone(), 0).await;
-    let browser = driver.session(1280, 900, true).await;
     let format = time::macros::format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
     let utc = row.created_at.to_offset(time::UtcOffset::UTC).format(format).unwrap();
     let zone = time::UtcOffset::from_hms(ZONE.1.0, ZONE.1.1, 0).unwrap();
@@ -156,14 +142,11 @@ async fn times_are_shown_in_the_zone_of_the_browser_where_it_is_chosen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_countdown_ends_at_the_free_key_and_moves_nothing() {
-    let Some(driver) = Driver::start().await else { return };
-    let database = Database::new().await.unwrap();
-    let service = Service::start(database.client().clone(), 0).await;
-    let browser = driver.session(1280, 900, true).await;
+    let Some(Stage { driver: _driver, database, service, browser }) = Stage::new(900, true).await else { return };
     // The browser has begun, and takes nothing of the period.
     browser.goto(&service.url("/keys")).await.unwrap();
     let key = UniqueKey::raw("k").period(Duration::from_secs(9));
-    database.client().insert(NewJob::new("mail", &json!({})).unique_key(key)).await.unwrap();
+    database.client.insert(NewJob::new("mail", &json!({})).unique_key(key)).await.unwrap();
     browser.goto(&service.url("/key?key=k")).await.unwrap();
     shows(&browser, "00:00:0").await;
     // Where everything stands, before and after each change of the page.

@@ -1,14 +1,8 @@
 //! The questions of an operator, each answered within a number of clicks, with scripts and without.
 
-use std::time::Duration;
-
 use fantoccini::key::Key;
 use fantoccini::{Client as Browser, Locator};
-use serde_json::json;
-use sqlx::AssertSqlSafe;
-use test_support::eventually;
-use uniqueue::testing::Database;
-use uniqueue::{JobState, NewJob, UniqueKey};
+use test_support::prelude::*;
 
 use super::driver::{Driver, shows};
 use super::service::Service;
@@ -70,8 +64,8 @@ const ROWS: &str = "
 async fn an_operator_s_questions_take_few_clicks_with_scripts_and_without() {
     let Some(driver) = Driver::start().await else { return };
     for has_scripts in [true, false] {
-        let database = Database::new().await.unwrap();
-        let client = database.client();
+        let database = Database::new().await;
+        let client = &database.client;
         let service = Service::start(client.clone(), 0).await;
         let browser = driver.session(1280, 900, has_scripts).await;
         let mut operator = Operator { browser: &browser, service: &service, has_scripts, clicks: 0 };
@@ -83,8 +77,7 @@ async fn an_operator_s_questions_take_few_clicks_with_scripts_and_without() {
         client.insert(mail("ada@example.com").unique_key(UniqueKey::hash_of(json!({"to": "ada"})))).await.unwrap();
         client.insert(mail("eve@example.com").group("customer:42").in_order()).await.unwrap();
         client.queue("emails").hold_group("customer:42", Duration::from_secs(3_600)).await.unwrap();
-        let rows = ROWS.replace("{schema}", database.schema().as_str());
-        sqlx::raw_sql(AssertSqlSafe(rows)).execute(database.pool()).await.unwrap();
+        database.execute(ROWS).await;
 
         // The e-mails to one customer do not go out. Why?
         operator.begin().await;

@@ -1,34 +1,24 @@
 //! Open pages while the database is away, and many of them.
 
-use std::time::Duration;
-
 use fantoccini::actions::{InputSource, MouseActions, PointerAction};
 use fantoccini::key::Key;
 use fantoccini::{Client as Browser, Locator};
-use serde_json::{Value, json};
-use sqlx::AssertSqlSafe;
+use test_support::prelude::*;
 use tokio::time::sleep;
-use uniqueue::NewJob;
-use uniqueue::testing::Database;
 
 use super::driver::{Driver, WAIT, shows};
-use super::service::Service;
-use test_support::eventually;
+use super::service::{Service, Stage};
+use crate::support::open;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_word_beside_the_title_is_live_only_while_the_data_is_new() {
-    let Some(driver) = Driver::start().await else { return };
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+    let Some(Stage { driver: _driver, database, service, browser }) = Stage::new(900, true).await else { return };
+    let client = &database.client;
     client.insert(NewJob::new("mail", &json!({})).queue("letters")).await.unwrap();
-    let service = Service::start(client.clone(), 0).await;
-    let browser = driver.session(1280, 900, true).await;
     browser.goto(&service.url("/queues")).await.unwrap();
     shows(&browser, "letters").await;
     shows(&browser, "live").await;
-    let mut lock = database.pool().begin().await.unwrap();
-    let tables = format!("LOCK TABLE {0}.job, {0}.queue, {0}.runner", database.schema().as_str());
-    sqlx::query(AssertSqlSafe(tables)).execute(&mut *lock).await.unwrap();
+    let lock = open(&database, "LOCK TABLE {schema}.job, {schema}.queue, {schema}.runner").await;
     shows(&browser, "old data").await;
     shows(&browser, "The queue cannot be read now").await;
     shows(&browser, "letters").await;
@@ -43,12 +33,9 @@ async fn the_word_beside_the_title_is_live_only_while_the_data_is_new() {
 /// A browser opens six connections to a server. A window that held one would keep the seventh from loading.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tenth_window_loads_and_follows() {
-    let Some(driver) = Driver::start().await else { return };
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+    let Some(Stage { driver: _driver, database, service, browser }) = Stage::new(900, true).await else { return };
+    let client = &database.client;
     client.insert(NewJob::new("mail", &json!({})).queue("letters")).await.unwrap();
-    let service = Service::start(client.clone(), 0).await;
-    let browser = driver.session(1280, 900, true).await;
     for window in 1..=10 {
         if window > 1 {
             let opened = browser.new_window(false).await.unwrap();
@@ -85,8 +72,8 @@ async fn moved(browser: &Browser) -> f64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_moves_on_a_page_that_follows_the_queue() {
     let Some(driver) = Driver::start().await else { return };
-    let database = Database::new().await.unwrap();
-    let client = database.client();
+    let database = Database::new().await;
+    let client = &database.client;
     let job = |n: u32| NewJob::new("mail", &json!({ "n": n }));
     client.insert_many((0..12).map(job)).await.unwrap();
     let service = Service::start(client.clone(), 0).await;
@@ -132,12 +119,8 @@ async fn read_outs(browser: &Browser) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chart_reads_out_its_point_under_the_pointer_and_by_the_arrow_keys() {
-    let Some(driver) = Driver::start().await else { return };
-    let database = Database::new().await.unwrap();
-    let rows = ROWS.replace("{schema}", database.schema().as_str());
-    sqlx::raw_sql(AssertSqlSafe(rows)).execute(database.pool()).await.unwrap();
-    let service = Service::start(database.client().clone(), 0).await;
-    let browser = driver.session(1280, 900, true).await;
+    let Some(Stage { driver: _driver, database, service, browser }) = Stage::new(900, true).await else { return };
+    database.execute(ROWS).await;
     browser.goto(&service.url("/history?range=24h")).await.unwrap();
     shows(&browser, "2.4.1").await;
     assert_eq!(read_outs(&browser).await, json!([]));

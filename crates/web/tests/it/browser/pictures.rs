@@ -4,16 +4,15 @@
 //! to look at.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use fantoccini::Client as Browser;
+use test_support::prelude::*;
 use tokio::time::sleep;
-use uniqueue::testing::Database;
 
 use super::accessible::plan;
-use super::driver::{Driver, choose, shows};
+use super::driver::{choose, shows};
 use super::scene;
-use super::service::Service;
+use super::service::{Service, Stage};
 
 /// Changes before the first picture.
 const ROUNDS: u32 = 3;
@@ -24,14 +23,11 @@ type Shot = (&'static str, String, &'static str);
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "draws the pictures of the documentation"]
 async fn pictures() {
-    let Some(driver) = Driver::start().await else { return };
+    let Some(Stage { driver: _driver, database, service, browser }) = Stage::new(860, true).await else { return };
     let directory = std::env::var_os("PICTURES").map(PathBuf::from);
     let directory = directory.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/web"));
     std::fs::create_dir_all(&directory).unwrap();
-    let database = Database::new().await.unwrap();
     let job = scene::fill(&database).await;
-    let service = Service::start(database.client().clone(), 0).await;
-    let browser = driver.session(1280, 860, true).await;
     browser.goto(&service.url("")).await.unwrap();
     shows(&browser, "available").await;
     for round in 0..ROUNDS {

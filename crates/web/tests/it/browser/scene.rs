@@ -1,9 +1,6 @@
 //! The jobs of the pictures: the same at the same time of the database's clock.
 
-use sqlx::AssertSqlSafe;
-use uniqueue::testing::Database;
-use uniqueue::{JobId, NewJob, PeriodicJob, QueueChanges, Rate};
-use uniqueue_admin::Admin;
+use test_support::prelude::*;
 
 /// Runners, and the jobs of a day. `md5` of a number is the only chance in it.
 const JOBS: &str = "
@@ -145,7 +142,7 @@ pub(super) const KEY: &str = "digest.send:all";
 
 /// Fills a database, and returns the job with the key.
 pub(super) async fn fill(database: &Database) -> JobId {
-    let client = database.client();
+    let client = &database.client;
     Admin::new(client).audit_duplicates("email.send", None).await.unwrap();
     let digest = || NewJob::new("digest.send", &serde_json::json!({"audience": "all"})).queue("emails");
     let job = |kind| NewJob::new(kind, &serde_json::json!({}));
@@ -157,9 +154,9 @@ pub(super) async fn fill(database: &Database) -> JobId {
     ] {
         client.define_periodic(PeriodicJob::cron(name, schedule, job)).await.unwrap();
     }
-    run(database, JOBS).await;
-    run(database, HISTORY).await;
-    run(database, KINDS).await;
+    database.execute(JOBS).await;
+    database.execute(HISTORY).await;
+    database.execute(KINDS).await;
     let now = client.database_time().await.unwrap();
     let key = uniqueue::UniqueKey::raw(KEY).period(std::time::Duration::from_secs(7_200));
     let id = uuid::Uuid::from_u128(JobId::first_at(now).as_uuid().as_u128() | 0x7c41_8a52_0d6e_91f3_4b27);
@@ -192,7 +189,7 @@ pub(super) async fn fill(database: &Database) -> JobId {
     let start = "
         UPDATE {schema}.job SET state = 'running', attempt = 1, attempted_at = now(), worker = md5('runner 1')::uuid
         WHERE id IN (SELECT id FROM {schema}.job WHERE group_key = 'shop:1' ORDER BY id LIMIT 1)";
-    run(database, start).await;
+    database.execute(start).await;
     client.queue("reports").limit(Some(2)).actor("ben").await.unwrap();
     client.queue("images").pause().actor("ada").await.unwrap();
     id
@@ -200,10 +197,5 @@ pub(super) async fn fill(database: &Database) -> JobId {
 
 /// Lets a little time of work pass.
 pub(super) async fn pass(database: &Database, round: u32) {
-    run(database, &ROUND.replace("{round}", &round.to_string())).await;
-}
-
-async fn run(database: &Database, sql: &str) {
-    let sql = sql.replace("{schema}", database.schema().as_str());
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(database.pool()).await.unwrap();
+    database.execute(&ROUND.replace("{round}", &round.to_string())).await;
 }

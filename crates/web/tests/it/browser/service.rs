@@ -1,17 +1,20 @@
 //! A service with the dashboard under `/queue`, on a port of its own.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::routing::post;
+use fantoccini::Client as Browser;
+use test_support::Database;
+use test_support::prelude::*;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use uniqueue::Client;
 use uniqueue_web::{Access, Web};
+
+use super::driver::Driver;
 
 /// As the dashboard's own policy, with reports.
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -76,5 +79,24 @@ impl Service {
     pub(super) async fn stop(self) {
         let _ = self.stop.send(());
         self.served.await.unwrap();
+    }
+}
+
+/// A dashboard in front of a database of its own, and a browser that has opened nothing yet.
+pub(super) struct Stage {
+    pub(super) driver: Driver,
+    pub(super) database: Database,
+    pub(super) service: Service,
+    pub(super) browser: Browser,
+}
+
+impl Stage {
+    /// Sets it, with a window of this height. `None`: there is no browser.
+    pub(super) async fn new(height: u32, has_scripts: bool) -> Option<Self> {
+        let driver = Driver::start().await?;
+        let database = Database::new().await;
+        let service = Service::start(database.client.clone(), 0).await;
+        let browser = driver.session(1280, height, has_scripts).await;
+        Some(Self { driver, database, service, browser })
     }
 }

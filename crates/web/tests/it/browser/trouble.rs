@@ -3,18 +3,13 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use serde_json::json;
-use sqlx::{AssertSqlSafe, Postgres, Transaction};
+use sqlx::{Postgres, Transaction};
+use test_support::prelude::*;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
-use uniqueue::testing::Database;
-use uniqueue::{JobId, NewJob, OnConflict, UniquePolicy};
-use uniqueue_admin::Admin;
 
 use super::driver::{Driver, WAIT};
-use test_support::eventually;
 
 /// A live runner and a dead one, a running job of each, one that waits for its retry, and one that was discarded.
 const ROWS: &str = "
@@ -46,11 +41,10 @@ pub(super) struct Trouble {
 impl Trouble {
     /// Makes it.
     pub(super) async fn start(database: &Database) -> Self {
-        let rows = ROWS.replace("{schema}", database.schema().as_str());
-        sqlx::raw_sql(AssertSqlSafe(rows)).execute(database.pool()).await.unwrap();
+        database.execute(ROWS).await;
         let failed: uuid::Uuid =
             sqlx::query_scalar("SELECT md5('job discarded1')::uuid").fetch_one(database.pool()).await.unwrap();
-        let client = database.client().clone();
+        let client = database.client.clone();
         // An insert that replaces the holder waits for a transaction that changes it.
         let policy = UniquePolicy::new().key("contested").on_conflict(OnConflict::Replace);
         let job = || NewJob::new("mail", &json!({})).unique(policy.clone());

@@ -1,16 +1,14 @@
 //! Changes of one job.
 
 use axum::http::StatusCode;
-use serde_json::json;
-use uniqueue::testing;
-use uniqueue::{JobState, NewJob, OnReentry, UniquePolicy, UniqueScope};
+use test_support::prelude::*;
 
 use super::{dashboard, insert, job, post};
 use crate::support::get;
 
 #[test_support::test]
-async fn a_job_is_changed_by_its_form(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_job_is_changed_by_its_form(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let id = insert(client).await;
     for (body, state) in [
         ("verb=reschedule&minutes=60", JobState::Scheduled),
@@ -33,8 +31,8 @@ async fn a_job_is_changed_by_its_form(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn a_refused_retry_says_so_and_the_page_names_the_holder(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_refused_retry_says_so_and_the_page_names_the_holder(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let policy = || UniquePolicy::new().key("k").states(UniqueScope::Active).on_reentry(OnReentry::Discard);
     let first = client.insert(NewJob::new("mail", &json!({})).unique(policy())).await.unwrap().id();
     client.cancel(first).await.unwrap();
@@ -53,8 +51,8 @@ async fn a_refused_retry_says_so_and_the_page_names_the_holder(database: testing
 }
 
 #[test_support::test]
-async fn before_a_retry_the_page_says_what_it_will_do_while_another_job_holds_the_key(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn before_a_retry_the_page_says_what_it_will_do_while_another_job_holds_the_key(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let insert = async |key: &str, on_reentry: OnReentry| {
         // Waiting for a retry does not claim.
         let states = [JobState::Available, JobState::Running];
@@ -69,13 +67,12 @@ async fn before_a_retry_the_page_says_what_it_will_do_while_another_job_holds_th
         ("d", "retryable", OnReentry::GoOn, "A retry will go on without the claim", JobState::Available),
     ] {
         let id = insert(key, on_reentry).await;
-        let sql = format!(
-            "UPDATE {}.job SET state = '{state}', unique_yielded = true,
+        let yielded = format!(
+            "UPDATE {{schema}}.job SET state = '{state}', unique_yielded = true,
                  finalized_at = CASE WHEN '{state}' = 'cancelled' THEN now() END
-             WHERE id = '{id}'",
-            database.schema().as_str()
+             WHERE id = '{id}'"
         );
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(database.pool()).await.unwrap();
+        database.execute(&yielded).await;
         jobs.push((id, told, becomes));
         assert_ne!(insert(key, on_reentry).await, id);
     }
@@ -91,8 +88,8 @@ async fn before_a_retry_the_page_says_what_it_will_do_while_another_job_holds_th
 }
 
 #[test_support::test]
-async fn the_page_of_a_job_says_what_a_retry_of_its_graph_does_and_does_it(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn the_page_of_a_job_says_what_a_retry_of_its_graph_does_and_does_it(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let parent = NewJob::new("fetch", &json!({}));
     let child = NewJob::new("parse", &json!({})).after(&parent);
     let ids: Vec<_> = client.insert_many([parent, child]).await.unwrap().iter().map(|one| one.id()).collect();

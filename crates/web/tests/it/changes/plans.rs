@@ -1,23 +1,16 @@
 //! Plans, which change many jobs.
 
-use std::time::Duration;
-
 use axum::Router;
 use axum::http::StatusCode;
-use serde_json::json;
-use sqlx::postgres::PgPoolOptions;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use uniqueue::testing::{self, Database};
-use uniqueue::{Client, JobFilter, JobId, JobState, NewJob, OnReentry, UniquePolicy, UniqueScope};
+use test_support::prelude::*;
 use uniqueue_web::{Access, Right, Web};
 
 use super::{dashboard, ended, insert, job, post, run};
-use crate::support::get;
+use crate::support::{get, open, slow_down};
 
 #[test_support::test]
-async fn a_plan_changes_the_jobs_that_it_showed_and_no_later_ones(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_plan_changes_the_jobs_that_it_showed_and_no_later_ones(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let ids = [insert(client).await, insert(client).await, insert(client).await];
     let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail").await.header("location").to_owned();
     let shown = get(&router, &plan).await.body;
@@ -37,33 +30,22 @@ async fn a_plan_changes_the_jobs_that_it_showed_and_no_later_ones(database: test
     assert_eq!(post(&router, "/bulk", "verb=retry").await.status, StatusCode::BAD_REQUEST, "nothing is ticked");
 }
 
-/// Makes the jobs that are older than a day slow to read: each takes this many seconds.
-async fn slow_down(database: &Database, seconds: f64) {
-    let schema = database.schema().as_str();
-    let slow = format!(
-        "ALTER TABLE {schema}.job RENAME TO job_rows;
-         CREATE VIEW {schema}.job AS SELECT * FROM {schema}.job_rows
-         WHERE CASE WHEN id < {schema}.id_at(now() - interval '1 day') THEN pg_sleep({seconds}) IS NOT NULL ELSE true END"
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(slow)).execute(database.pool()).await.unwrap();
-}
-
 /// A dashboard whose pool stops statements after half a second, as that of `serve` does after two.
 async fn impatient(database: &Database) -> Router {
     let options = database.pool().connect_options().as_ref().clone().options([("statement_timeout", "500ms")]);
     let pool = PgPoolOptions::new().max_connections(5).connect_with(options).await.unwrap();
-    let client = Client::builder().schema(database.schema().clone()).pool(pool);
+    let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
     Web::new(client).access(|_| Access::all().user("ada")).router()
 }
 
 #[test_support::test]
-async fn a_plan_of_the_last_day_reads_no_older_jobs(database: testing::Database) {
-    let (client, router) = (database.client(), impatient(&database).await);
+async fn a_plan_of_the_last_day_reads_no_older_jobs(database: Database) {
+    let (client, router) = (&database.client, impatient(&database).await);
     let now = client.database_time().await.unwrap();
     let days_ago = JobId::first_at(now - Duration::from_secs(3 * 86_400));
     client.insert(NewJob::new("mail", &json!({})).id(days_ago)).await.unwrap();
     let young = insert(client).await;
-    slow_down(&database, 60.0).await;
+    slow_down(&database, "1 day", 60.0).await;
     let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail").await;
     let page = get(&router, plan.header("location")).await.body;
     assert!(page.contains("Cancel 1 job"), "{page}");
@@ -73,15 +55,15 @@ async fn a_plan_of_the_last_day_reads_no_older_jobs(database: testing::Database)
 }
 
 #[test_support::test]
-async fn a_plan_whose_jobs_take_long_to_count_is_confirmed_by_typing_and_has_time_to_run(database: testing::Database) {
-    let (client, router) = (database.client(), impatient(&database).await);
+async fn a_plan_whose_jobs_take_long_to_count_is_confirmed_by_typing_and_has_time_to_run(database: Database) {
+    let (client, router) = (&database.client, impatient(&database).await);
     let now = client.database_time().await.unwrap();
     for day in 2..5 {
         let id = JobId::first_at(now - Duration::from_secs(day * 86_400));
         client.insert(NewJob::new("mail", &json!({})).id(id)).await.unwrap();
     }
     // Three of them take longer than a look-up may, and one longer than a statement of the pool.
-    slow_down(&database, 0.8).await;
+    slow_down(&database, "1 day", 0.8).await;
     let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail&since=all").await;
     assert_eq!(plan.status, StatusCode::SEE_OTHER, "{}", plan.body);
     let plan = plan.header("location").to_owned();
@@ -95,8 +77,8 @@ async fn a_plan_whose_jobs_take_long_to_count_is_confirmed_by_typing_and_has_tim
 
 #[tokio::test]
 async fn a_plan_shows_ten_of_its_jobs_and_its_cut_off_and_more_than_a_thousand_are_confirmed_by_typing() {
-    let database = Database::new().await.unwrap();
-    let (client, router) = (database.client(), dashboard(&database));
+    let database = Database::new().await;
+    let (client, router) = (&database.client, dashboard(&database));
     let insert = async |kind: &str, many: usize| {
         client.insert_many((0..many).map(|n| NewJob::new(kind, &json!(n)))).await.unwrap();
     };
@@ -135,14 +117,12 @@ async fn a_plan_shows_ten_of_its_jobs_and_its_cut_off_and_more_than_a_thousand_a
 }
 
 #[test_support::test]
-async fn a_running_plan_is_stopped(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_running_plan_is_stopped(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let id = insert(client).await;
     let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail").await.header("location").to_owned();
     // Another transaction has the job, so the plan waits.
-    let mut other = database.pool().begin().await.unwrap();
-    let lock = format!("SELECT FROM {}.job FOR UPDATE", database.schema().as_str());
-    sqlx::query(sqlx::AssertSqlSafe(lock)).execute(&mut *other).await.unwrap();
+    let other = open(&database, "SELECT FROM {schema}.job FOR UPDATE").await;
     post(&router, &format!("{plan}/run"), "").await;
     let page = get(&router, &plan).await;
     assert!(page.body.contains("Running.") && page.body.contains("Stop"), "{}", page.body);
@@ -159,8 +139,8 @@ async fn a_running_plan_is_stopped(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn a_deletion_is_confirmed_by_typing_and_needs_its_right(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_deletion_is_confirmed_by_typing_and_needs_its_right(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let id = insert(client).await;
     let plan = post(&router, "/bulk", &format!("verb=delete&id={id}")).await.header("location").to_owned();
     let answer = post(&router, &format!("{plan}/run"), "confirm=yes").await;
@@ -178,8 +158,8 @@ async fn a_deletion_is_confirmed_by_typing_and_needs_its_right(database: testing
 }
 
 #[test_support::test]
-async fn a_plan_names_the_refused_jobs(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_plan_names_the_refused_jobs(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let policy = || UniquePolicy::new().key("k").states(UniqueScope::Active).on_reentry(OnReentry::Discard);
     let first = client.insert(NewJob::new("mail", &json!({})).unique(policy())).await.unwrap().id();
     client.cancel(first).await.unwrap();
@@ -191,8 +171,8 @@ async fn a_plan_names_the_refused_jobs(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn a_plan_leaves_out_the_ticked_jobs_and_the_way_back_keeps_the_filter(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_plan_leaves_out_the_ticked_jobs_and_the_way_back_keeps_the_filter(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let ids = [insert(client).await, insert(client).await, insert(client).await];
     client.discard(ids).await.unwrap();
     let body = format!("verb=retry&whole=but&id={}&kind=mail&state=discarded&by=failure&since=1h", ids[1]);

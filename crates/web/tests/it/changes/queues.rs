@@ -1,22 +1,16 @@
 //! Changes of queues, groups, periodic jobs and the audit, and inserts.
 
-use std::time::Duration;
-
 use axum::Router;
 use axum::http::StatusCode;
-use serde_json::json;
-use sqlx::postgres::PgPoolOptions;
-use uniqueue::testing::{self, Database};
-use uniqueue::{Client, NewJob, QueueChanges, Rate, UniquePolicy, UniqueScope};
-use uniqueue_admin::Admin;
+use test_support::prelude::*;
 use uniqueue_web::{Access, Web};
 
 use super::{dashboard, insert, job, post};
-use crate::support::get;
+use crate::support::{coded, get};
 
 #[test_support::test]
-async fn a_queue_is_changed_by_its_form(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_queue_is_changed_by_its_form(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     // A name that a path could not hold.
     let change = async |body: &str| post(&router, "/queues/change", &format!("queue=..%2F%3F&{body}")).await.status;
     for body in [
@@ -94,8 +88,8 @@ async fn a_queue_is_changed_by_its_form(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn a_group_is_held_and_resumed_by_its_page(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_group_is_held_and_resumed_by_its_page(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     client
         .queue("mail")
         .set(QueueChanges::new().group_rate(Some(Rate::per(3, Duration::from_secs(60)))))
@@ -135,15 +129,15 @@ async fn a_group_is_held_and_resumed_by_its_page(database: testing::Database) {
 
 /// A dashboard whose statements may take as long as those of `uniqueue serve`.
 fn limited(database: &Database) -> Router {
-    let options = Client::connect_options(database.url()).unwrap().options([("statement_timeout", "2s")]);
+    let options = Client::connect_options(&database.url).unwrap().options([("statement_timeout", "2s")]);
     let pool = PgPoolOptions::new().connect_lazy_with(options);
-    let client = Client::builder().schema(database.schema().clone()).pool(pool);
+    let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
     Web::new(client).access(|_| Access::all().user("ada")).router()
 }
 
 #[test_support::test]
-async fn a_change_that_waits_for_an_open_transaction_ends_and_says_why(database: testing::Database) {
-    let (client, router) = (database.client(), limited(&database));
+async fn a_change_that_waits_for_an_open_transaction_ends_and_says_why(database: Database) {
+    let (client, router) = (&database.client, limited(&database));
     let id = insert(client).await;
     let mut tx = client.pool().begin().await.unwrap();
     client.cancel(id).tx(&mut tx).await.unwrap();
@@ -175,8 +169,8 @@ async fn a_change_that_waits_for_an_open_transaction_ends_and_says_why(database:
 }
 
 #[test_support::test]
-async fn an_insert_into_a_full_queue_says_so_at_once(database: testing::Database) {
-    let (client, router) = (database.client(), limited(&database));
+async fn an_insert_into_a_full_queue_says_so_at_once(database: Database) {
+    let (client, router) = (&database.client, limited(&database));
     client.queue("default").set(QueueChanges::new().max_waiting(Some(1))).await.unwrap();
     insert(client).await;
     let page = post(&router, "/insert", "kind=mail&args={}&verb=insert").await.body;
@@ -184,8 +178,8 @@ async fn an_insert_into_a_full_queue_says_so_at_once(database: testing::Database
 }
 
 #[test_support::test]
-async fn a_job_is_inserted_after_its_explanation(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_job_is_inserted_after_its_explanation(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let form = "kind=mail&args=%7B%22n%22%3A12345678901234567890.10%7D&policy=%7B%22key%22%3A%22k%22%7D";
     let page = post(&router, "/insert", &format!("{form}&verb=explain")).await.body;
     assert!(page.contains("The key is free"), "{page}");
@@ -207,12 +201,11 @@ async fn a_job_is_inserted_after_its_explanation(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn an_insert_that_a_waiting_job_takes_in_says_so(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn an_insert_that_a_waiting_job_takes_in_says_so(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let form = |key: &str, answer: &str, verb: &str| {
         let policy = format!(r#"{{"key":"{key}","scope":"queued",{answer}}}"#);
-        let policy: String = policy.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        format!("kind=mail&args=%7B%22n%22%3A2%7D&policy={policy}&verb={verb}")
+        format!("kind=mail&args=%7B%22n%22%3A2%7D&policy={}&verb={verb}", coded(&policy))
     };
     for (key, answer, explained, told) in [
         ("a", r#""update": "latest""#, "the holder would be changed.", "the holder was changed"),
@@ -232,8 +225,8 @@ async fn an_insert_that_a_waiting_job_takes_in_says_so(database: testing::Databa
 }
 
 #[test_support::test]
-async fn a_periodic_job_is_paused_and_run(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn a_periodic_job_is_paused_and_run(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     let job = uniqueue::PeriodicJob::cron("nightly", "0 3 * * *", NewJob::new("sweep", &json!({})));
     client.define_periodic(job).await.unwrap();
     assert_eq!(post(&router, "/periodic/change", "name=nightly&verb=pause").await.status, StatusCode::SEE_OTHER);
@@ -244,8 +237,8 @@ async fn a_periodic_job_is_paused_and_run(database: testing::Database) {
 }
 
 #[test_support::test]
-async fn an_audit_is_started_and_stopped(database: testing::Database) {
-    let (client, router) = (database.client(), dashboard(&database));
+async fn an_audit_is_started_and_stopped(database: Database) {
+    let (client, router) = (&database.client, dashboard(&database));
     post(&router, "/duplicates/audit", "kind=mail&verb=start").await;
     assert!(Admin::new(client).audited_kinds().await.unwrap()[0].is_audited);
     post(&router, "/duplicates/audit", "kind=mail&verb=stop").await;

@@ -1,27 +1,19 @@
 //! Lists over several places.
 
 use axum::http::StatusCode;
-use serde_json::json;
-use uniqueue::{NewJob, PeriodicJob, UniqueKey};
+use test_support::prelude::*;
 
 use super::{at, dashboard, insert, places};
-use crate::support::get;
+use crate::support::{after, get, pages};
 
 /// The path of a place.
 const PATHS: [(&str, &str); 2] = [("a", "/place:a"), ("b/ä", "/place:b%2F%C3%A4")];
 
 /// Goes through all pages of a list. Returns the links of its rows, each without what comes before the name of its place.
 async fn rows(router: &axum::Router, path: &str, before: &str) -> Vec<String> {
-    let (mut path, mut seen) = (path.to_owned(), Vec::new());
-    loop {
-        let page = get(router, &path).await.body;
-        assert!(page.contains("<b>Place gone</b>"), "{page}");
-        seen.extend(page.split(before).skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()));
-        match page.split("rel=\"next\" href=\"").nth(1).and_then(|rest| rest.split('"').next()) {
-            Some(next) => path = next.replace("&amp;", "&"),
-            None => return seen,
-        }
-    }
+    let pages = pages(router, path).await;
+    assert!(pages.iter().all(|page| page.contains("<b>Place gone</b>")), "{pages:?}");
+    after(&pages.concat(), before)
 }
 
 #[tokio::test]
