@@ -1,7 +1,8 @@
 //! Wrong use is reported on standard error, with a remedy, and by exit code 2.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+
+use test_support::prelude::*;
 
 use crate::support::{database, migrated, run, texts, uniqueue};
 

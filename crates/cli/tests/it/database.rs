@@ -3,8 +3,8 @@
 use std::net::TcpListener;
 use std::process::Command;
 
-use serde_json::json;
-use test_support::{eventually, tools::lacks};
+use test_support::prelude::*;
+use test_support::tools::lacks;
 use uniqueue::embedded::Postgres;
 
 use crate::support::{Foreground, database, directory, execute, has_psql, run, run_json, texts, uniqueue};

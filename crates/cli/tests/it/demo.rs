@@ -1,6 +1,5 @@
 //! `uniqueue demo`.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
@@ -8,13 +7,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use test_support::eventually;
-use uniqueue::{Client, NewJob, UniquePolicy};
+use sqlx::AssertSqlSafe;
+use test_support::prelude::*;
 
 use crate::support::{Foreground, command, database, directory, execute, is_root, run_json, texts, uniqueue};
 

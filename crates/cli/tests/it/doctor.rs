@@ -2,9 +2,7 @@
 
 use std::process::Command;
 
-use serde_json::json;
-use sqlx::{Connection, PgConnection};
-use uniqueue::{Client, NewJob, UniqueKey};
+use test_support::prelude::*;
 
 use crate::support::{database, execute, has_psql, migrated, run_json, texts, uniqueue};
 

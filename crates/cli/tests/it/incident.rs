@@ -1,12 +1,9 @@
 //! The incident of docs/operate/doctor.md: made to happen, its commands run, its outputs compared, its remedy tried.
 
 use std::process::Command;
-use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
-use sqlx::{Connection, PgConnection};
-use test_support::{eventually, pause};
-use uniqueue::{Client, Job, NewJob, Runner, RunningJob};
+use test_support::pause;
+use test_support::prelude::*;
 
 use crate::screen::{Screen, WAIT};
 use crate::support::{has_psql, migrated, texts};

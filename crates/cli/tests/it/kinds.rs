@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::thread;
 
-use serde_json::{Value, json};
+use test_support::prelude::*;
 
 use crate::support::{execute, migrated, texts, uniqueue};
 

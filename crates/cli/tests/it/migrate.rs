@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use test_support::prelude::*;
 
 use crate::support::{database, execute, has_psql, run_json, texts, uniqueue};
 

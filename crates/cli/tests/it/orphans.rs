@@ -4,9 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use test_support::eventually;
+use test_support::prelude::*;
 
 use crate::support::{directory, uniqueue};
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
-use serde_json::{Value, json};
+use test_support::prelude::*;
 
 use crate::support::{Foreground, database, directory, execute, uniqueue};
 

@@ -1,11 +1,9 @@
 //! A terminal for what draws on one: `script` makes it, `vt100` reads it.
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use test_support::eventually;
+use test_support::prelude::*;
 
 use crate::support::has_terminal;
 

@@ -1,10 +1,10 @@
 //! Connections that are harmed, or fall silent, while a command uses them.
 
 use std::process::Output;
-use std::time::{Duration, Instant};
+
+use test_support::prelude::*;
 
 use crate::support::{self, database};
-use test_support::proxy::{Fault, Proxy};
 
 const FAULTS: [Fault; 6] =
     [Fault::Cut, Fault::Reset, Fault::Frozen, Fault::FrozenOneWay, Fault::HalfClosed, Fault::Slow];

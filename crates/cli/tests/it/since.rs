@@ -2,8 +2,7 @@
 
 use std::process::{Child, Stdio};
 
-use serde_json::{Value, json};
-use test_support::eventually;
+use test_support::prelude::*;
 
 use crate::support::{execute, migrated, texts, uniqueue};
 

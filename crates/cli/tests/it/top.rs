@@ -1,12 +1,8 @@
 //! `uniqueue top`, on a terminal.
 
 use std::process::Command;
-use std::time::Duration;
 
-use serde_json::json;
-use sqlx::{Connection, PgConnection};
-use test_support::eventually;
-use uniqueue::{Client, NewJob};
+use test_support::prelude::*;
 
 use crate::screen::Screen;
 use crate::support::{execute, migrated, texts, uniqueue};

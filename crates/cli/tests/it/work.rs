@@ -5,8 +5,8 @@ mod lines;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
-use serde_json::{Value, json};
-use test_support::{bouncer, eventually};
+use test_support::bouncer;
+use test_support::prelude::*;
 
 use crate::support::{execute, migrated, run, texts, uniqueue};
 

@@ -1,15 +1,11 @@
 //! The `faktory` crate, as an application uses it.
 
 use std::io;
-use std::sync::Arc;
-use std::time::Duration;
 
 use faktory::mutate::{Filter, JobSet};
 use faktory::{Client, Job, JobBuilder, WorkerBuilder, WorkerId};
-use test_support::{WAIT, eventually};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
-use uniqueue::JobState;
+use test_support::prelude::*;
+use tokio::sync::oneshot;
 
 use crate::support::Server;
 

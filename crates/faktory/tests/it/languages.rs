@@ -3,11 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::{Value, json};
 use test_support::clients::{Program, node_with_faktory, python_with_faktory, text_of};
-use test_support::{WAIT, eventually};
-use tokio::time::timeout;
-use uniqueue::{BoxError, JobState, Runner, RunningJob};
+use test_support::prelude::*;
 
 use crate::support::Server;
 

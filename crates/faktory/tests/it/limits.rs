@@ -1,12 +1,8 @@
 //! Passwords, limits, and what is not a command.
 
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use serde_json::json;
-use test_support::dice::Dice;
+use test_support::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use uniqueue_faktory::{Guard, Limits, Rights};
 

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
-use serde_json::json;
-use serde_json::value::RawValue;
+use test_support::dice::numbers;
+use test_support::prelude::*;
 
 use crate::support::{Server, with};
-use test_support::dice::{Dice, numbers};
 
 #[derive(Deserialize)]
 struct Fetched<'a> {

@@ -1,9 +1,6 @@
 //! Commands and their replies.
 
-use serde_json::{Value, json};
-use test_support::WAIT;
-use tokio::time::timeout;
-use uniqueue::JobState;
+use test_support::prelude::*;
 
 use crate::support::{Raw, Server, job, with};
 

@@ -2,14 +2,11 @@
 
 use std::net::SocketAddr;
 
-use serde_json::{Value, json};
-use test_support::{Database, WAIT};
+use test_support::prelude::*;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use uniqueue::JobRow;
 use uniqueue_faktory::Faktory;
 
 pub(crate) struct Server {

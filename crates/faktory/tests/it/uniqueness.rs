@@ -1,9 +1,6 @@
 //! Unique jobs, sentence by sentence of Faktory's page.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-use uniqueue::JobState;
+use test_support::prelude::*;
 
 use crate::support::{Raw, Server, with};
 

@@ -1,8 +1,6 @@
 //! Failures, retries, reservations, and results that come late.
 
-use serde_json::json;
-use test_support::eventually;
-use uniqueue::JobState;
+use test_support::prelude::*;
 
 use crate::support::{Server, job, with};
 

@@ -1,8 +1,6 @@
 //! Events beyond what the suites ask.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Value, json};
+use test_support::prelude::*;
 
 use crate::fixture::{Door, text};
 use crate::workflows::{complete, next};

@@ -1,13 +1,10 @@
 //! A door with a queue of its own, and requests without a socket.
 
-use std::time::Duration;
-
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use http_body_util::BodyExt;
-use serde_json::{Value, json};
-use test_support::Database;
+use test_support::prelude::*;
 use tower::ServiceExt;
 use uniqueue::{Maintainer, MaintainerHandle};
 use uniqueue_ojs::Ojs;

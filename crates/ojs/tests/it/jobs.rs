@@ -1,9 +1,8 @@
 //! Jobs beyond what the suites ask.
 
 use axum::http::Request;
-use serde_json::{Value, json};
+use test_support::prelude::*;
 use tower::ServiceExt;
-use uniqueue::{Client, NewJob};
 use uniqueue_ojs::{Access, Ojs};
 
 use crate::fixture::Door;

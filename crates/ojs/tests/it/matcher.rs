@@ -1,8 +1,6 @@
 //! The expectations of the suites. An expectation that is not known panics, so that no check passes in vain.
 
-use serde_json::Value;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+use test_support::prelude::*;
 
 use crate::path::{Found, find};
 

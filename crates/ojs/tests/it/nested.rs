@@ -1,7 +1,6 @@
 //! Workflows in workflows.
 
-use serde_json::{Value, json};
-use test_support::eventually;
+use test_support::prelude::*;
 
 use crate::fixture::{Door, text};
 use crate::workflows::{complete, next};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use test_support::dice::numbers;
+use test_support::prelude::*;
 
 use crate::fixture::{Answer, Door};
-use test_support::dice::{Dice, numbers};
 
 async fn post(door: &Door, path: &str, body: String) -> Answer {
     door.send("POST", &format!("/ojs/v1{path}"), &[], body.into_bytes()).await

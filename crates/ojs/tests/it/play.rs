@@ -1,10 +1,7 @@
 //! Plays the steps of one test of the suites.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
-use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
+use serde_json::Map;
+use test_support::prelude::*;
 
 use crate::fixture::{Answer, Door};
 use crate::matcher::{check_body, is_same, matches};

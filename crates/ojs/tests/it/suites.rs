@@ -4,11 +4,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use serde_json::Value;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use test_support::prelude::*;
 
 use crate::fixture::Door;
 use crate::play::play;

@@ -1,11 +1,6 @@
 //! The scenarios that the specification of unique jobs demands (section 14), and crowds that insert one key.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use test_support::prelude::*;
 
 use crate::fixture::{Door, post_to, text};
 

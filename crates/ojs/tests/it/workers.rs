@@ -1,7 +1,6 @@
 //! Workers beyond what the suites ask.
 
-use serde_json::{Value, json};
-use test_support::eventually;
+use test_support::prelude::*;
 
 use crate::fixture::{Door, post_to, text};
 

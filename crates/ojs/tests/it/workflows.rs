@@ -1,10 +1,6 @@
 //! Workflows and cron entries beyond what the suites ask.
 
-use std::time::{Duration, Instant};
-use uniqueue_admin::Admin;
-
-use serde_json::{Value, json};
-use test_support::eventually;
+use test_support::prelude::*;
 use uniqueue_ojs::Ojs;
 
 use crate::fixture::{Door, text};

@@ -2,8 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
-use test_support::eventually;
+use test_support::prelude::*;
 
 use super::{Jobs, json_of, refused, text_of};
 use crate::support::{execute, texts};

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
-use serde_json::{Value, json};
+use test_support::prelude::*;
 
 use super::{Jobs, json_of, refused, text_of};
 use crate::support::{execute, texts};

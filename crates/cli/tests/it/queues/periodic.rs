@@ -1,6 +1,6 @@
 //! `uniqueue periodic`, and the backfill of groups.
 
-use serde_json::{Value, json};
+use test_support::prelude::*;
 
 use super::Queues;
 use crate::support::{execute, texts};

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use test_support::prelude::*;
 
 use super::Queues;
 use crate::support::{execute, texts};

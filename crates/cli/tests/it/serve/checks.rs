@@ -2,11 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use axum::Router;
+use test_support::prelude::*;
 use tokio::net::TcpListener;
-use uniqueue::Client;
 use uniqueue_http::Checks;
 
 use super::{Server, WAIT, file, ojs};

@@ -1,12 +1,10 @@
 //! `uniqueue serve --faktory`: its credentials, and a kill in the middle of everything.
 
-use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use sha2::{Digest, Sha256};
+use test_support::prelude::*;
 
 use super::{Server, WAIT, file, refusal};
 use crate::support::{directory, execute, migrated, texts};

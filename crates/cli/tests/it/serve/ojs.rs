@@ -1,13 +1,10 @@
 //! `uniqueue serve --ojs`: its own address, and the credentials of the dashboard.
 
-use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection, raw_sql};
+use sqlx::raw_sql;
+use test_support::prelude::*;
 
 use super::{Server, WAIT, basic, file, hashed, refusal};
 use crate::support::{directory, migrated, texts};

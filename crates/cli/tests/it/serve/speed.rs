@@ -8,12 +8,10 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use test_support::prelude::*;
 use tokio::runtime::Handle;
-use uniqueue::{Client, JobResult, NewJob, WakeUps};
+use uniqueue::{JobResult, WakeUps};
 
 use super::faktory::{self, address};
 use super::ojs::address_of;

@@ -2,9 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use serde_json::json;
-use sqlx::{Connection, PgConnection};
-use test_support::eventually;
+use test_support::prelude::*;
 
 use super::{insert, json_of, queue, refused, told, unique};
 use crate::support::{database, execute, texts, uniqueue};

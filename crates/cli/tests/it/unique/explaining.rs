@@ -1,6 +1,6 @@
 //! `unique explain`, `key` and policies.
 
-use serde_json::{Value, json};
+use test_support::prelude::*;
 
 use super::{insert, json_of, queue, refused, told, unique};
 use crate::support::{directory, execute, texts, uniqueue};

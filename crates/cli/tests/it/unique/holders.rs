@@ -1,7 +1,6 @@
 //! `unique list`, `show` and `release`.
 
-use serde_json::{Value, json};
-use sqlx::{Connection, PgConnection};
+use test_support::prelude::*;
 
 use super::{insert, json_of, queue, refused, told};
 use crate::support::{execute, texts};
