@@ -6,15 +6,13 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
-use super::Client;
-use super::Inner;
-use super::connections::ping;
 use super::connections::place_guard::PlaceGuard;
-use super::connections::time_limit;
+use super::connections::{ping, time_limit};
 use super::events::{Bus, EVENT_BUFFER};
 use super::history::{HistoryCounter, INTERVAL};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware};
 use super::wait::Waiters;
+use super::{Client, Inner};
 use crate::error::{Error, Result};
 use crate::metrics;
 use crate::store::{self, PlaceIdentity, Statements};

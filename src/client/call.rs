@@ -8,10 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use super::Client;
-use super::actor;
 use super::connections::look_up::Source;
 use super::connections::time_limit;
+use super::{Client, actor};
 use crate::error::{AnswerFuture, Result};
 use crate::store::{self, LogEntry};
 

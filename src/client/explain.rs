@@ -5,9 +5,8 @@ use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::Call;
-use super::Client;
 use super::insert::prepare_one;
+use super::{Call, Client};
 use crate::error::Result;
 use crate::store::{self, Explained};
 use crate::unique::{Duplicate, InsertOutcome, StateSet};

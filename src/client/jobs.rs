@@ -1,7 +1,6 @@
 //! Listing and counting jobs.
 
-use super::Call;
-use super::Client;
+use super::{Call, Client};
 use crate::store;
 use crate::words::count::JobCount;
 use crate::words::filter::JobFilter;

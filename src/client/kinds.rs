@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Call;
-use super::Client;
+use super::{Call, Client};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::store;

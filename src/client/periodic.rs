@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::Call;
-use super::Client;
 use super::insert::{needs_clock, prepare_one};
+use super::{Call, Client};
 use crate::error::{Error, Result};
 use crate::schedule::Schedule;
 use crate::store::{self, Definition, OfKind};

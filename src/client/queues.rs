@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Call;
-use super::Client;
+use super::{Call, Client};
 use crate::store::{self, QueueCall};
 use crate::words::ident::QueueName;
 use crate::words::queue::{QueueChanges, QueueSettings};

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Call;
-use super::Client;
+use super::{Call, Client};
 use crate::store;
 use crate::words::after::JobParent;
 use crate::words::ident::JobId;

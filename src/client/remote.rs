@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 
-use super::Call;
-use super::Client;
+use super::{Call, Client};
 use crate::error::{AnswerFuture, Result};
 use crate::store::{self, RemoteFetch};
 use crate::words::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};

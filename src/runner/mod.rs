@@ -8,7 +8,7 @@
 //!
 //! [`fetching`] begins with its `producer`, [`working`] with its `executor` and [`recording`] with its `completer`. [`setup`]
 //! starts them. Beside them the `heartbeat` of [`life`] extends the lease and stops runs that were taken away, and
-//! [`maintenance`] promotes, rescues and prunes for all runners.
+//! `crate::maintenance` promotes, rescues and prunes for all runners.
 //!
 //! Invariants:
 //! - A job is worked only under a live lease. Every result carries the lease's id and the run's number, and the database
@@ -25,8 +25,9 @@
 #[cfg(feature = "testing")]
 mod drain;
 mod fetching;
+mod growing_wait;
 mod life;
-mod maintenance;
+mod maintainer;
 mod recording;
 mod runs;
 mod setup;
@@ -37,9 +38,9 @@ mod working;
 #[cfg(feature = "testing")]
 pub(crate) use self::drain::{Attempted, Drainer};
 pub(crate) use self::fetching::budget::{Budget, Share};
+pub(crate) use self::growing_wait::GrowingWait;
 pub use self::life::handle::RunnerHandle;
 pub use self::life::health::RunnerHealth;
 pub use self::life::shutdown_signal::shutdown_signal;
-pub use self::maintenance::{Maintainer, MaintainerHandle};
-pub(crate) use self::recording::recovery::GrowingWait;
+pub use self::maintainer::{Maintainer, MaintainerHandle};
 pub use self::setup::builder::Runner;

@@ -7,11 +7,8 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::LogEntry;
-use super::Statements;
-use super::lock_timeout;
-use super::query;
 use super::select::state_names;
+use super::{LogEntry, Statements, lock_timeout, query};
 use crate::error::Result;
 use crate::unique::{RefusedRetry, StateSet};
 use crate::words::ident::{JobId, Kind, QueueName};

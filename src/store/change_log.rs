@@ -4,8 +4,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Statements;
-use super::query;
+use super::{Statements, query};
 use crate::error::AnswerFuture;
 
 /// A row of the log.

@@ -5,10 +5,9 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Statements;
 use super::insert::{Columns, NewRow};
-use super::query;
 use super::row::Stored;
+use super::{Statements, query};
 use crate::error::Result;
 use crate::unique::{Duplicate, InsertOutcome, StateSet};
 use crate::words::ident::JobId;

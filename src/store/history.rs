@@ -4,9 +4,7 @@ use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Statements;
-use super::query;
-use super::settle;
+use super::{Statements, query, settle};
 use crate::error::Result;
 
 /// Writes a batch of counts. A batch that was written before is not written again.

@@ -6,9 +6,8 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use sqlx::{PgConnection, Row};
 
-use super::Statements;
-use super::query;
 use super::row::Stored;
+use super::{Statements, query};
 use crate::error::Result;
 use crate::words::ident::{Kind, QueueName};
 use crate::words::kind::{KindDefinition, KindRow};

@@ -9,12 +9,9 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Statements;
 use super::insert::{Columns, NewRow};
-use super::interval;
-use super::milliseconds;
-use super::query;
 use super::row::Stored;
+use super::{Statements, interval, milliseconds, query};
 use crate::error::Result;
 use crate::schedule::CatchUp;
 use crate::words::ident::{JobId, Kind, PeriodicName, QueueName};

@@ -4,8 +4,7 @@ use serde_json::Value;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
-use super::Statements;
-use super::query;
+use super::{Statements, query};
 use crate::error::Result;
 use crate::words::ident::QueueName;
 use crate::words::queue::QueueSettings;

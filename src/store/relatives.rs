@@ -6,8 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
-use super::Statements;
-use super::query;
+use super::{Statements, query};
 use crate::error::Result;
 use crate::words::after::JobParent;
 use crate::words::ident::{JobId, Kind};

@@ -4,10 +4,8 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, Row, SqlStr};
 use uuid::Uuid;
 
-use super::Query;
-use super::Statements;
-use super::query;
 use super::row::job_row;
+use super::{Query, Statements, query};
 use crate::error::Result;
 use crate::unique::StateSet;
 use crate::words::filter::{Conditions, JobFilter};

@@ -4,9 +4,8 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Statements;
-use super::query;
 use super::row::job_row;
+use super::{Statements, query};
 use crate::error::Result;
 use crate::words::ident::JobId;
 use crate::words::job::JobRow;

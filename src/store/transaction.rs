@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, Error, PgConnection, PgPool, Postgres, Row, Transaction};
 
-use super::Statements;
-use super::query;
+use super::{Statements, query};
 use crate::error::{AnswerFuture, Result};
 
 /// Runs a call that changes nothing if it fails. If the connection is in no transaction of the caller's and the call fails

@@ -30,12 +30,12 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
     }
 
-    /// A policy that is well-formed and cannot be followed.
     /// A member that the document needs is not in it.
     pub(crate) fn missing(field: &str) -> Self {
         Self::invalid(format!("missing required field: {field}")).detail("field", field)
     }
 
+    /// A policy that is well-formed and cannot be followed.
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message)
     }

@@ -1,7 +1,6 @@
 //! From a job to its row: layers the options, checks every value, makes the key.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
@@ -21,9 +20,6 @@ use crate::words::job::NewJob;
 use crate::words::opts::{DEFAULT_MAX_ATTEMPTS, Expiry, InsertOptions, MAX_MAX_ATTEMPTS, Start};
 use crate::words::place_by::{PlaceBy, member};
 
-/// The longest wait, as for every other duration. Sums of times stay within what both sides can
-/// write.
-const LONGEST_DELAY: Duration = Duration::from_secs(36_525 * 86_400);
 const SCHEDULE_YEARS: std::ops::RangeInclusive<i32> = 1..=9_000;
 
 /// The most bytes of a job's meta as JSON text. `insert_job` has the same limit.
@@ -241,7 +237,7 @@ fn again<N: AsRef<str> + Clone>(given: &str, last: &mut Option<N>, parse: fn(&st
 
 fn check_start(start: Start) -> Result<()> {
     match start {
-        Start::After(delay) if delay > LONGEST_DELAY => Err(Error::InvalidOption {
+        Start::After(delay) if delay > period::LONGEST => Err(Error::InvalidOption {
             option: "scheduled_in",
             problem: "must not be longer than 100 years",
             given: format!("{delay:?}"),
@@ -260,7 +256,7 @@ fn check_expiry(expiry: Option<Expiry>, start: Option<Start>) -> Result<()> {
             given: format!("{at} and {due}"),
         }),
         (Some(Expiry::At(at)), _) => check_year("expires_at", at),
-        (Some(Expiry::In(length)), _) if length.as_micros() == 0 || length > LONGEST_DELAY => {
+        (Some(Expiry::In(length)), _) if length.as_micros() == 0 || length > period::LONGEST => {
             Err(Error::InvalidOption {
                 option: "expires_in",
                 problem: "must be more than 0 and at most 100 years",

@@ -7,6 +7,7 @@ pub(super) mod failures;
 pub(super) mod fetch;
 pub(super) mod groups;
 pub(super) mod job_limit;
+pub(super) mod lost_fetches;
 pub(super) mod polling;
 pub(super) mod producer;
 pub(super) mod slots;

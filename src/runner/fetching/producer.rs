@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use super::cursor::Cursor;
 use super::failures::Failures;
 use super::fetch::{FetchResult, Wanted, fetch};
+use super::lost_fetches::LostFetches;
 use super::polling::Polling;
 use super::slots;
 use crate::error::Error;
 use crate::metrics;
+use crate::runner::growing_wait::GrowingWait;
 use crate::runner::life::lease::RunnerLease;
-use crate::runner::recording::recovery::{GrowingWait, LostFetches};
 use crate::runner::shared::Shared;
 use crate::runner::working::executor;
 

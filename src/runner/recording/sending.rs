@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::recovery::{self, GrowingWait};
+use super::lost_answers;
 use super::rejected::{is_hopeless, is_refusal, replace};
 use super::result::{self, Ended, RunTimes};
 use crate::error::Result;
+use crate::runner::growing_wait::GrowingWait;
 use crate::runner::life::lease::RunnerLease;
 use crate::runner::shared::Shared;
 use crate::store::{self, FinishedStates, Hold, Verdict};
@@ -57,7 +58,7 @@ pub(in crate::runner) async fn record(shared: &Arc<Shared>, mut batch: Vec<Ended
             Some(Ok(finished)) => return recorded(shared, &lease, batch, &finished).await,
             Some(Err(error)) => error,
         };
-        recovery::note_failed_send(&mut batch, &error);
+        lost_answers::note_failed_send(&mut batch, &error);
         let sent = batch.len();
         if error.is_lock_timeout() {
             let Some(locked) = until_lost(&lease, locked(shared, &batch)).await else {
@@ -140,7 +141,7 @@ async fn bisect(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, batch: Vec<Ended
         // At a stop there is no time for statements that take as long as a statement may take.
         if !is_of_rows || (error.is_statement_timeout() && is_stopping) {
             tracing::warn!(%error, "results not recorded yet, trying again");
-            recovery::note_failed_send(&mut part, &error);
+            lost_answers::note_failed_send(&mut part, &error);
             parts.push(part);
             break;
         }
@@ -193,7 +194,7 @@ pub(in crate::runner) async fn record_alone(shared: Arc<Shared>, ended: Ended) {
             Some(Ok(finished)) => return recorded(&shared, &lease, batch, &finished).await,
             Some(Err(error)) => error,
         };
-        recovery::note_failed_send(&mut batch, &error);
+        lost_answers::note_failed_send(&mut batch, &error);
         refusals += u32::from(is_refusal(&error));
         if error.is_lock_timeout() {
             tracing::debug!("a lock still blocks a result");
@@ -254,7 +255,7 @@ async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], lock_timeout: Dura
 
 /// Lets go of results that are recorded.
 async fn recorded(shared: &Shared, lease: &RunnerLease, mut batch: Vec<Ended>, finished: &FinishedStates) {
-    recovery::find_completed(shared, &mut batch, finished).await;
+    lost_answers::find_completed(shared, &mut batch, finished).await;
     give_back_held(shared, &batch);
     shared.let_go(&batch);
     let (mut completed, mut failed) = (0, 0);
@@ -298,7 +299,7 @@ fn give_back_held(shared: &Shared, batch: &[Ended]) {
 
 /// Lets go of results that cannot count any more.
 async fn lost(shared: &Shared, mut batch: Vec<Ended>) {
-    recovery::find_completed_of_lost(shared, &mut batch).await;
+    lost_answers::find_completed_of_lost(shared, &mut batch).await;
     shared.let_go(&batch);
     result::tell(&shared.client, batch, &FinishedStates::new());
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::maintenance::MAX_CRASHES;
-use crate::runner::maintenance::MaintenanceSettings;
+use crate::runner::maintainer::MaintenanceSettings;
 use crate::words::retry::RetryPolicy;
 
 /// The options. Their defaults are those of a new runner.

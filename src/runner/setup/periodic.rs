@@ -7,7 +7,7 @@ use super::builder::Runner;
 use crate::client::Client;
 use crate::client::connections::time_limit;
 use crate::error::{Error, Result};
-use crate::runner::maintenance::MaintenanceSettings;
+use crate::runner::maintainer::MaintenanceSettings;
 use crate::words::periodic::PeriodicJob;
 
 impl Runner {

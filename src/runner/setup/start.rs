@@ -23,14 +23,13 @@ use crate::runner::fetching::slots::QueueSlots;
 use crate::runner::life::handle::{Parts, RunnerHandle, Running};
 use crate::runner::life::heartbeat;
 use crate::runner::life::lease::{Leases, RunnerLease};
+use crate::runner::recording::completed_rows::CompletedRetention;
 use crate::runner::recording::completer;
 use crate::runner::recording::result::Ended;
-use crate::runner::recording::retention::CompletedRetention;
 use crate::runner::runs::Runs;
 use crate::runner::shared::{PollSettings, Shared, Signals, Tasks, Workers};
 use crate::runner::telemetry::Telemetry;
-use crate::runner::working::panics;
-use crate::runner::working::progress;
+use crate::runner::working::{panics, progress};
 use crate::store::RunnerRow;
 use crate::words::ident::QueueName;
 

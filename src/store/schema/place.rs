@@ -6,8 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row, SqlStr};
 
 use crate::error::{Error, Result};
-use crate::store::Statements;
-use crate::store::query;
+use crate::store::{Statements, query};
 use crate::words::ident::PlaceName;
 use crate::words::place_by::hashed_index;
 

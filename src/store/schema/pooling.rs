@@ -3,8 +3,7 @@
 use sqlx::{PgConnection, Row};
 
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::query;
+use crate::store::{Statements, query};
 
 /// The server session in which a statement runs.
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,7 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::interval;
-use crate::store::query;
+use crate::store::{Statements, interval, query};
 
 /// The limits of a rebuild. It waits for open transactions, but not for long: autovacuum skips the table meanwhile.
 const REBUILD_BOUNDS: &str = "SET lock_timeout = '30s'; SET statement_timeout = '1h'; SET idle_session_timeout = 0";

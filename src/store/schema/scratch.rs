@@ -3,8 +3,7 @@
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::query;
+use crate::store::{Statements, query};
 
 /// Creates a database, as a copy of another where one is given. No session may be connected to the original.
 pub(crate) async fn create_database(connection: &mut PgConnection, name: &str, template: Option<&str>) -> Result<()> {

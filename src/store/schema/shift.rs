@@ -5,9 +5,7 @@ use std::time::Duration;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::interval;
-use crate::store::query;
+use crate::store::{Statements, interval, query};
 
 /// Moves every time in the schema back, and the windows of later keys ahead, in one transaction.
 pub(crate) async fn shift_times(connection: &mut PgConnection, statements: &Statements, by: Duration) -> Result<()> {

@@ -11,8 +11,7 @@ use uuid::Uuid;
 
 use super::fetch_answer::{self, Fetched, order_of_work};
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::query;
+use crate::store::{Statements, query};
 use crate::words::ident::QueueName;
 use crate::words::job::JobRow;
 use crate::words::state::JobState;

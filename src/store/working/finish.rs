@@ -1,4 +1,4 @@
-//! EndStatement runs, fenced by worker and run number.
+//! Ends runs, fenced by worker and run number.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -10,10 +10,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::interval;
-use crate::store::lock_timeout;
-use crate::store::query;
+use crate::store::{Statements, interval, lock_timeout, query};
 use crate::words::ident::{JobId, QueueName};
 use crate::words::job::JobRow;
 use crate::words::job_error::ErrorDetails;

@@ -6,8 +6,7 @@ use uuid::Uuid;
 
 use super::finish::stored;
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::query;
+use crate::store::{Statements, query};
 use crate::words::ident::JobId;
 
 /// The progress of one run.

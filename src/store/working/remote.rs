@@ -9,11 +9,8 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::interval;
-use crate::store::milliseconds;
-use crate::store::query;
 use crate::store::row::{Stored, count, errors, meta, run_number, value};
+use crate::store::{Statements, interval, milliseconds, query};
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
 use crate::words::state::JobState;

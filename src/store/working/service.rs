@@ -9,10 +9,7 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, Transac
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::interval;
-use crate::store::milliseconds;
-use crate::store::query;
+use crate::store::{Statements, interval, milliseconds, query};
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::state::JobState;
 

@@ -9,11 +9,7 @@ use uuid::Uuid;
 
 use super::fetch::{QueueDemand, arguments};
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::begin_limited;
-use crate::store::commit;
-use crate::store::interval;
-use crate::store::query;
+use crate::store::{Statements, begin_limited, commit, interval, query};
 
 /// A fetch that failed.
 pub(crate) struct FailedFetch<'a> {

@@ -6,9 +6,8 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::Statements;
-use crate::store::query;
 use crate::store::row::{count, job_row};
+use crate::store::{Statements, query};
 use crate::words::ident::{JobId, QueueName};
 use crate::words::job::JobRow;
 

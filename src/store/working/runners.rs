@@ -9,10 +9,7 @@ use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::FOR_EVER;
-use crate::store::Statements;
-use crate::store::interval;
-use crate::store::query;
+use crate::store::{FOR_EVER, Statements, interval, query};
 use crate::words::retention::Retention;
 
 /// The queues of a runner with their own retention of completed jobs.
