@@ -60,10 +60,9 @@ async fn work_that_blocks_in_place_holds_up_no_job() {
 
 /// What a quick job, or the taking of a job, woke goes on although the next job blocks the thread on which it was
 /// woken.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
+#[support::test(flavor = "multi_thread", worker_threads = 4)]
+async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch(database: Database) {
     const LAST: u32 = 60;
-    let database = Database::new().await;
     let is_over = Arc::new(AtomicBool::new(false));
     let over = Arc::clone(&is_over);
     let worker = move |job: RunningJob<Task>| {
@@ -74,8 +73,7 @@ async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
     };
     let mut jobs = database.client.insert_many((0..=LAST).map(|n| Task { n })).await.unwrap();
     let last = jobs.pop().unwrap().id();
-    let runner = Runner::new(database.client.clone()).queue("default", jobs.len() + 1);
-    let runner = runner.worker(worker).start().await.unwrap();
+    database.start(database.runner().queue("default", jobs.len() + 1).worker(worker)).await;
     jobs.push(database.client.insert(Task { n: 0 }).await.unwrap());
     for job in jobs {
         until(&database, job.id(), JobState::Completed).await;
@@ -83,7 +81,6 @@ async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch() {
     assert_eq!(database.client.job(last).await.unwrap().unwrap().state, JobState::Running);
     is_over.store(true, Ordering::SeqCst);
     until(&database, last, JobState::Completed).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test(flavor = "multi_thread", worker_threads = 4)]
@@ -93,18 +90,17 @@ async fn work_that_computes_until_it_is_stopped_hears_of_the_stop(database: Data
         Err::<(), _>("stopped".to_owned())
     };
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    let runner = Runner::new(database.client.clone()).queue("default", 1).worker(worker).start().await.unwrap();
+    let runner = database.runner().queue("default", 1).worker(worker).start().await.unwrap();
     until(&database, job.id(), JobState::Running).await;
     runner.stop_within(Duration::from_millis(100)).await.unwrap();
     let job = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!((job.state, job.attempt, job.errors), (JobState::Available, 0, vec![]));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn of_quick_jobs_and_slow_ones_never_more_run_at_once_than_there_are_slots() {
+#[support::test(flavor = "multi_thread", worker_threads = 3)]
+async fn of_quick_jobs_and_slow_ones_never_more_run_at_once_than_there_are_slots(database: Database) {
     const JOBS: u32 = 3_000;
     const SLOTS: u32 = 7;
-    let database = Database::new().await;
     let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let seen = (Arc::clone(&running), Arc::clone(&most));
     let worker = move |job: RunningJob<Task>| {
@@ -121,7 +117,7 @@ async fn of_quick_jobs_and_slow_ones_never_more_run_at_once_than_there_are_slots
         }
     };
     database.client.insert_many((0..JOBS).map(|n| NewJob::from(Task { n }).max_attempts(1))).await.unwrap();
-    let runner = Runner::new(database.client.clone()).queue("default", SLOTS as usize).worker(worker);
+    let runner = database.runner().queue("default", SLOTS as usize).worker(worker);
     let runner = runner.start().await.unwrap();
     let left = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
     eventually!(database.number(left).await == 0, "{} jobs are left", database.number(left).await);
@@ -132,17 +128,15 @@ async fn of_quick_jobs_and_slow_ones_never_more_run_at_once_than_there_are_slots
     assert_eq!(database.number(ended).await, i64::from(JOBS));
 }
 
-#[tokio::test]
-async fn results_of_different_attempts_count_in_one_batch() {
+#[support::test]
+async fn results_of_different_attempts_count_in_one_batch(database: Database) {
     const JOBS: u32 = 300;
-    let database = Database::new().await;
     let jobs = database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
     database.execute("UPDATE {schema}.job SET attempt = (args ->> 'n')::integer % 3").await;
-    let runner = quick(&database.client).worker(async |_: RunningJob<Task>| ()).start().await.unwrap();
+    database.start(quick(&database.client).worker(at_once)).await;
     for (n, job) in (0..).zip(&jobs) {
         assert_eq!(until(&database, job.id(), JobState::Completed).await.attempt, n % 3 + 1);
     }
-    runner.stop().await.unwrap();
 }
 
 #[derive(Debug, Deserialize, Job, Serialize)]
@@ -190,7 +184,7 @@ async fn a_worker_has_every_column_of_its_job_however_unusual(database: Database
     database.execute(&left(errors, jobs[9].id())).await;
     database.execute(&left("progress = '50', output = '{\"a\": 1}'", jobs[10].id())).await;
     let runner = quick(&database.client).queue("other", 10);
-    let runner = runner.worker(telling::<Task>(told.clone())).worker(telling::<Another>(told)).start().await.unwrap();
+    database.start(runner.worker(telling::<Task>(told.clone())).worker(telling::<Another>(told))).await;
     let mut seen = BTreeSet::new();
     for _ in 0..count {
         let (row, stored) = tokio::time::timeout(WAIT, rows.recv()).await.unwrap().unwrap();
@@ -198,5 +192,4 @@ async fn a_worker_has_every_column_of_its_job_however_unusual(database: Database
         seen.insert(row["args"]["n"].as_u64());
     }
     assert_eq!(seen.len(), count);
-    runner.stop().await.unwrap();
 }

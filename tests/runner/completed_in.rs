@@ -25,10 +25,9 @@ async fn what_was_rolled_back_and_then_cancelled_is_not_told_as_completed(databa
         job.client().cancel(job.id()).await?;
         Ok::<_, BoxError>(())
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     assert_eq!(end(&mut events, job.id()).await, Happened::Stale);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -47,12 +46,11 @@ async fn what_was_committed_before_the_lease_was_lost_is_told_as_completed(datab
             Ok::<_, BoxError>(())
         }
     };
-    let runner = quick(&database.client).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).lease(Duration::from_secs(1)).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, committed.notified()).await.unwrap();
     database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
     assert_eq!(end(&mut events, job.id()).await, Happened::Completed);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -69,12 +67,11 @@ async fn a_failure_after_a_completion_that_rolls_back_is_recorded(database: Data
             }
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     for (n, state) in [(1, JobState::Discarded), (2, JobState::Discarded), (3, JobState::Completed)] {
         let job = database.client.insert(NewJob::from(Task { n }).max_attempts(1)).await.unwrap();
         let row = database.client.wait(job.id()).timeout(WAIT).await.unwrap().job().unwrap().clone();
         assert_eq!((row.state, row.crashes), (state, 0), "{row:?}");
         assert_eq!(row.errors.iter().any(|error| error.error.contains("after the completion")), n < 3, "{row:?}");
     }
-    runner.stop().await.unwrap();
 }

@@ -48,7 +48,7 @@ fn hard(database: &Database) -> Runner {
 #[support::test]
 async fn a_cancelled_job_reaches_its_worker_long_before_the_next_heartbeat(database: Database) {
     let (sender, mut seen) = mpsc::unbounded_channel();
-    let runner = hard(&database).worker(watched(sender)).start().await.unwrap();
+    database.start(hard(&database).worker(watched(sender))).await;
     let left = database.client.insert(Task { n: 1 }).await.unwrap().id();
     assert_eq!(next(&mut seen).await, Seen::Started(left, 1));
     for n in 2..12 {
@@ -61,25 +61,23 @@ async fn a_cancelled_job_reaches_its_worker_long_before_the_next_heartbeat(datab
         assert_eq!(database.client.job(job).await.unwrap().unwrap().state, JobState::Cancelled);
     }
     assert_eq!(database.client.job(left).await.unwrap().unwrap().state, JobState::Running);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn with_polling_alone_a_cancelled_job_reaches_its_worker_at_the_next_heartbeat(database: Database) {
     let (sender, mut seen) = mpsc::unbounded_channel();
     let runner = hard(&database).lease(Duration::from_secs(1)).poll_only().worker(watched(sender));
-    let runner = runner.poll_interval(Duration::from_millis(10)).start().await.unwrap();
+    database.start(runner.poll_interval(Duration::from_millis(10))).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap().id();
     assert_eq!(next(&mut seen).await, Seen::Started(job, 1));
     database.client.cancel([job]).await.unwrap();
     assert_eq!(next(&mut seen).await, Seen::Ended(job, 1));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_job_that_somebody_deleted_or_took_by_hand_reaches_its_worker_at_the_next_heartbeat(database: Database) {
     let (sender, mut seen) = mpsc::unbounded_channel();
-    let runner = hard(&database).lease(Duration::from_secs(1)).worker(watched(sender)).start().await.unwrap();
+    database.start(hard(&database).lease(Duration::from_secs(1)).worker(watched(sender))).await;
     for theft in [
         "DELETE FROM {schema}.job",
         "WITH other AS (
@@ -93,7 +91,6 @@ async fn a_job_that_somebody_deleted_or_took_by_hand_reaches_its_worker_at_the_n
         database.execute(theft).await;
         assert_eq!(next(&mut seen).await, Seen::Ended(job, 1));
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -170,10 +167,9 @@ async fn tidies_up(retention: Retention) {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_job_cancelled_while_its_fetch_is_answered_reaches_its_worker() {
+#[support::test]
+async fn a_job_cancelled_while_its_fetch_is_answered_reaches_its_worker(database: Database) {
     const JOBS: u32 = 400;
-    let database = Database::new().await;
     // How many work: begun and not over.
     let working = Arc::new(AtomicU32::new(0));
     let (sender, mut seen) = mpsc::unbounded_channel();
@@ -209,14 +205,13 @@ async fn a_job_cancelled_while_its_fetch_is_answered_reaches_its_worker() {
     counting.await.unwrap();
 }
 
-#[tokio::test]
-async fn any_number_of_running_jobs_can_be_cancelled_in_one_statement() {
+#[support::test]
+async fn any_number_of_running_jobs_can_be_cancelled_in_one_statement(database: Database) {
     const JOBS: usize = 1_500;
-    let database = Database::new().await;
     let (sender, mut seen) = mpsc::unbounded_channel();
     let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
     listener.listen(&format!("{}.control", database.schema)).await.unwrap();
-    let runner = Runner::new(database.client.clone()).queue("many", JOBS).lease(HOUR).stop_timeout(Duration::ZERO);
+    let runner = database.runner().queue("many", JOBS).lease(HOUR).stop_timeout(Duration::ZERO);
     let runner = runner.worker(watched(sender)).start().await.unwrap();
     let waiting = database.client.insert(Task { n: 0 }).await.unwrap().id();
     let jobs = (0..JOBS).map(|n| uniqueue::NewJob::from(Task { n: n as u32 }).queue("many"));

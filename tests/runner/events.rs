@@ -177,7 +177,7 @@ async fn a_job_that_another_keeps_from_coming_back_is_told_as_discarded(database
             Outcome::snooze(Duration::from_secs(600))
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let key = || UniqueKey::raw("k").on_reentry(OnReentry::Discard);
     let job = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
@@ -190,7 +190,6 @@ async fn a_job_that_another_keeps_from_coming_back_is_told_as_discarded(database
     assert!(matches!(event.happened, Happened::Discarded { reason, .. } if reason.contains("unique key")));
     // An operator's retry meets the same holder, and leaves the job as it is.
     assert_eq!(database.client.retry([job.id()]).await.unwrap(), []);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -255,20 +254,19 @@ async fn the_jobs_of_a_dead_runner_are_told_as_rescued_and_a_killer_as_discarded
         database.execute(&format!("UPDATE {{schema}}.job SET attempt = 1 WHERE id = '{}'", job.id())).await;
     }
     let mut events = client.events();
-    let runner = quick(client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    database.start(quick(client).worker(at_once)).await;
     let mut told = [next(&mut events).await, next(&mut events).await];
     told.sort_by_key(|event| event.id);
     assert_eq!(told.each_ref().map(|event| (event.id, event.attempt)), [(lost.id(), 1), (killer.id(), 1)]);
     assert_eq!((told[0].queue.as_str(), &told[0].happened), ("q", &Happened::Rescued));
     assert!(matches!(&told[1].happened, Happened::Discarded { reason, .. } if reason.starts_with("rescued")));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn what_a_periodic_schedule_inserts_is_told_as_inserted(database: Database) {
     let mut events = database.client.events();
     let ticks = PeriodicJob::cron("ticks", "* * * * * *", Task { n: 1 });
-    let runner = quick(&database.client).periodic(ticks).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    database.start(quick(&database.client).periodic(ticks).worker(at_once)).await;
     let first = loop {
         let event = next(&mut events).await;
         if event.happened.as_str() == "inserted" {
@@ -277,7 +275,6 @@ async fn what_a_periodic_schedule_inserts_is_told_as_inserted(database: Database
     };
     assert_eq!((first.kind.as_str(), first.queue.as_str(), first.attempt), ("task", "default", 0));
     assert!(database.client.job(first.id).await.unwrap().is_some());
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -291,15 +288,14 @@ async fn a_job_that_a_stop_gives_back_is_told_as_given_back(database: Database) 
     assert_eq!(words(&mut events, job.id(), "given_back").await, ["given_back"]);
 }
 
-#[tokio::test]
-async fn a_subscriber_that_never_reads_loses_the_oldest_and_costs_nobody_anything() {
+#[support::test]
+async fn a_subscriber_that_never_reads_loses_the_oldest_and_costs_nobody_anything(database: Database) {
     const JOBS: u32 = 500;
     const BUFFER: usize = 16;
-    let database = Database::new().await;
     let client =
         Client::builder().schema(database.schema.parse().unwrap()).event_buffer(BUFFER).pool(database.pool().clone());
     let mut subscribers = [client.events(), client.events()];
-    let runner = quick(&client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = quick(&client).worker(at_once).start().await.unwrap();
     client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
     let last = client.insert(Task { n: JOBS }).priority(-1).await.unwrap();
     until(&database, last.id(), JobState::Completed).await;

@@ -29,7 +29,7 @@ async fn work_that_runs_too_long_fails_with_the_limit_in_its_error(database: Dat
             _ => Ok(()),
         }
     };
-    let runner = quick(&database.client).timeout(SHORT).stop_grace(SHORT).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).timeout(SHORT).stop_grace(SHORT).worker(work)).await;
     for (n, errors) in [
         (0, ["timed out after 20 ms", "timed out after 20 ms"]),
         (1, ["timed out after 20 ms: the parts are removed"; 2]),
@@ -44,7 +44,6 @@ async fn work_that_runs_too_long_fails_with_the_limit_in_its_error(database: Dat
     }
     let quick_one = database.client.insert(Task { n: 3 }).await.unwrap();
     until(&database, quick_one.id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -58,16 +57,15 @@ async fn what_is_done_within_the_grace_of_a_timeout_counts_and_is_not_done_twice
             Outcome::complete_with(format!("{reason:?}"))
         }
     };
-    let runner = quick(&database.client).timeout(SHORT).stop_grace(LONG).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).timeout(SHORT).stop_grace(LONG).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
     assert_eq!((row.output, row.attempt), (Some(json!("TimedOut")), 1));
     assert_eq!(runs.load(Ordering::SeqCst), 1);
-    runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_timeout_is_the_jobs_then_the_kinds_then_the_runners() {
+#[support::test]
+async fn a_timeout_is_the_jobs_then_the_kinds_then_the_runners(database: Database) {
     /// Says for each job how long it may run.
     struct Patient;
     impl Worker<Task> for Patient {
@@ -83,7 +81,6 @@ async fn a_timeout_is_the_jobs_then_the_kinds_then_the_runners() {
             }
         }
     }
-    let database = Database::new().await;
     let options = WorkerOptions::new;
     // What the options say, which job, and whether it is stopped; the runner's own is short.
     for (options, n, is_stopped) in [
@@ -109,7 +106,7 @@ async fn a_function_can_have_a_retry_policy_of_its_own(database: Database) {
     let work = |_: RunningJob<Task>| async { Err::<(), _>("not yet") };
     let options =
         WorkerOptions::new().retry_policy(RetryPolicy::custom(|attempt| Duration::from_secs(100 * u64::from(attempt))));
-    let runner = quick(&database.client).worker_with(work, options).start().await.unwrap();
+    database.start(quick(&database.client).worker_with(work, options)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     for attempt in [1_u16, 2] {
         let row = until(&database, job.id(), JobState::Retryable).await;
@@ -120,7 +117,6 @@ async fn a_function_can_have_a_retry_policy_of_its_own(database: Database) {
             eventually!(database.client.job(job.id()).await.unwrap().unwrap().errors.len() >= 2);
         }
     }
-    runner.stop().await.unwrap();
 }
 
 /// Shows the sources of what it wraps, and hides its type.
@@ -139,8 +135,8 @@ impl Error for Opaque {
     }
 }
 
-#[tokio::test]
-async fn a_permanent_error_discards_at_once_however_it_is_wrapped() {
+#[support::test]
+async fn a_permanent_error_discards_at_once_however_it_is_wrapped(database: Database) {
     fn fail(n: u32) -> Result<(), BoxError> {
         match n {
             0 => Err(Permanent::new("no such account"))?,
@@ -151,9 +147,8 @@ async fn a_permanent_error_discards_at_once_however_it_is_wrapped() {
         }
         Ok(())
     }
-    let database = Database::new().await;
     let work = |job: RunningJob<Task>| async move { fail(job.args.n) };
-    let runner = quick(&database.client).retry_policy(RetryPolicy::fixed(LONG)).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).retry_policy(RetryPolicy::fixed(LONG)).worker(work)).await;
     for n in 0..4 {
         let job = database.client.insert(Task { n }).await.unwrap();
         let row = until(&database, job.id(), JobState::Discarded).await;
@@ -162,11 +157,10 @@ async fn a_permanent_error_discards_at_once_however_it_is_wrapped() {
     }
     let job = database.client.insert(Task { n: 4 }).await.unwrap();
     until(&database, job.id(), JobState::Retryable).await;
-    runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_panic_keeps_its_place_wherever_in_the_worker_it_is() {
+#[support::test]
+async fn a_panic_keeps_its_place_wherever_in_the_worker_it_is(database: Database) {
     struct Clumsy;
     impl Worker<Task> for Clumsy {
         async fn work(&self, job: RunningJob<Task>) -> Result<Outcome, BoxError> {
@@ -183,8 +177,7 @@ async fn a_panic_keeps_its_place_wherever_in_the_worker_it_is() {
             None
         }
     }
-    let database = Database::new().await;
-    let runner = quick(&database.client).worker(Clumsy).start().await.unwrap();
+    database.start(quick(&database.client).worker(Clumsy)).await;
     let here = "panicked at tests/runner/failures.rs:";
     for (n, place, message) in
         [(0, here, ": in the work"), (1, "panicked", ": elsewhere"), (2, here, ": in the timeout")]
@@ -195,7 +188,6 @@ async fn a_panic_keeps_its_place_wherever_in_the_worker_it_is() {
         assert!(error.starts_with(place) && error.ends_with(message), "{error}");
         assert_eq!(error == "panicked: elsewhere", n == 1, "{error}");
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -209,13 +201,12 @@ async fn an_error_of_the_database_is_told_in_its_words_and_once(database: Databa
             Err::<(), _>(error)
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     for n in [0, 1] {
         let job = database.client.insert(Task { n }).max_attempts(1).await.unwrap();
         let row = until(&database, job.id(), JobState::Discarded).await;
         assert_eq!(row.errors[0].error, "error returned from database: division by zero", "{n}");
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -230,7 +221,7 @@ async fn long_errors_and_reasons_are_kept_up_to_a_limit(database: Database) {
             _ => panic!("{long}"),
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     for n in 0..5 {
         let job = database.client.insert(Task { n }).max_attempts(1).await.unwrap();
         let state = if n == 2 { JobState::Cancelled } else { JobState::Discarded };
@@ -239,5 +230,4 @@ async fn long_errors_and_reasons_are_kept_up_to_a_limit(database: Database) {
         assert!((16 * 1024..17 * 1024).contains(&text.len()), "{n}: {}", text.len());
         assert!(text.ends_with(" bytes)") && text.contains("… (cut: 10"), "{n}: {}", &text[text.len() - 40..]);
     }
-    runner.stop().await.unwrap();
 }

@@ -45,7 +45,7 @@ async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_o
             }
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
     // A snooze does not count as an attempt, so the attempt's number comes back.
@@ -61,7 +61,6 @@ async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_o
     for expected in [(2_147_483_647, 3), (1, 4), (2, 4), (3, 5), (4, 5)] {
         assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(expected));
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -102,10 +101,9 @@ async fn a_stale_result_is_dropped_and_complete_in_says_so(database: Database) {
 }
 
 /// Many jobs that are not kept are deleted at once, which one stale result must not keep them from.
-#[tokio::test]
-async fn a_stale_result_among_many_keeps_its_job_and_no_other() {
+#[support::test]
+async fn a_stale_result_among_many_keeps_its_job_and_no_other(database: Database) {
     const JOBS: usize = 200;
-    let database = Database::new().await;
     let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let signals = (started.clone(), go_on.clone());
     let work = move |_: RunningJob<Task>| {
@@ -117,7 +115,7 @@ async fn a_stale_result_among_many_keeps_its_job_and_no_other() {
     };
     database.client.insert_many((0..JOBS as u32).map(|n| Task { n })).await.unwrap();
     let retention = Retention::default().completed(Duration::ZERO);
-    let runner = Runner::new(database.client.clone()).queue("default", JOBS).retention(retention).worker(work);
+    let runner = database.runner().queue("default", JOBS).retention(retention).worker(work);
     let runner = runner.start().await.unwrap();
     let all = started.acquire_many(u32::try_from(JOBS).unwrap());
     tokio::time::timeout(WAIT, all).await.unwrap().unwrap().forget();
@@ -178,8 +176,7 @@ async fn the_jobs_of_a_dead_runner_come_back_and_a_killer_is_discarded(database:
         database.set_state(job.id(), "running").await;
         database.execute(&format!("UPDATE {{schema}}.job SET attempt = 1 WHERE id = '{}'", job.id())).await;
     }
-    let runner =
-        quick(client).lease(Duration::from_secs(1)).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = quick(client).lease(Duration::from_secs(1)).worker(at_once).start().await.unwrap();
     let row = until(&database, lost.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.crashes), (1, 1));
     assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
@@ -249,16 +246,15 @@ async fn a_lease_that_was_declared_lost_is_not_extended_again_by_what_was_asked_
     }
 }
 
-#[tokio::test]
-async fn a_lease_that_cannot_be_extended_is_lost_when_its_term_is_over_and_no_later() {
+#[support::test]
+async fn a_lease_that_cannot_be_extended_is_lost_when_its_term_is_over_and_no_later(database: Database) {
     const LEASE: Duration = Duration::from_secs(6);
-    let database = Database::new().await;
     let (sender, mut stopped) = mpsc::unbounded_channel();
     let work = move |job: RunningJob<Task>| {
         let sender = sender.clone();
         async move { sender.send((job.stopped().await, Instant::now())) }
     };
-    let runner = quick(&database.client).lease(LEASE).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).lease(LEASE).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     until(&database, job.id(), JobState::Running).await;
     let beats = "SELECT count(*) FROM {schema}.runner WHERE heartbeat_at > started_at";
@@ -272,5 +268,4 @@ async fn a_lease_that_cannot_be_extended_is_lost_when_its_term_is_over_and_no_la
     assert_eq!(reason, StopReason::LeaseLost);
     let after = stopped_at - extended_at;
     assert!(after > LEASE * 9 / 10 && after < LEASE * 11 / 10, "{after:?}");
-    runner.stop().await.unwrap();
 }

@@ -114,13 +114,12 @@ async fn a_lost_lease_leaves_no_grace(database: Database) {
             }
         }
     };
-    let runner = hasty(&database).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
+    database.start(hasty(&database).lease(Duration::from_secs(1)).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     heard(&started).await;
     database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
     heard(&dropped).await;
     until(&database, job.id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -194,10 +193,9 @@ async fn a_hard_stop_wakes_those_who_can_go_on_with_the_jobs(database: Database)
     assert_eq!(notification.payload(), "default");
 }
 
-#[tokio::test]
-async fn a_hard_stop_under_load_loses_no_attempt_in_any_phase() {
+#[support::test]
+async fn a_hard_stop_under_load_loses_no_attempt_in_any_phase(database: Database) {
     const JOBS: u32 = 1000;
-    let database = Database::new().await;
     let started = Arc::new(AtomicU32::new(0));
     let counted = started.clone();
     let work = move |job: RunningJob<Task>| {
@@ -233,7 +231,8 @@ async fn a_hard_stop_under_load_loses_no_attempt_in_any_phase() {
     };
     // Some run, some wait behind them: half of what runs does not end by itself.
     database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
-    let runner = Runner::new(database.client.clone())
+    let runner = database
+        .runner()
         .queue("default", 400)
         .stop_timeout(Duration::ZERO)
         .stop_grace(Duration::from_millis(100))

@@ -35,7 +35,7 @@ async fn a_runner_has_two_standing_connections_and_at_most_three_for_fetches_and
             .lease(Duration::from_secs(1))
             .promote_interval(interval)
             .prune_interval(interval)
-            .worker(|_: RunningJob<Task>| async {});
+            .worker(at_once);
         if !is_listening {
             runner = runner.poll_only();
         }
@@ -105,8 +105,7 @@ async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up(datab
     };
     // No heartbeat and no poll comes while the test runs.
     let hour = Duration::from_secs(3600);
-    let runner = quick(&client).lease(hour).poll_interval(hour).stop_timeout(Duration::ZERO).worker(work);
-    let runner = runner.start().await.unwrap();
+    database.start(quick(&client).lease(hour).poll_interval(hour).stop_timeout(Duration::ZERO).worker(work)).await;
     let running = database.client.insert(Task { n: 1 }).await.unwrap();
     until(&database, running.id(), JobState::Running).await;
     while !cut(&database).await {}
@@ -116,13 +115,12 @@ async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up(datab
     database.execute(insert).await;
     tokio::time::timeout(WAIT, ended.recv()).await.unwrap();
     eventually!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await > 0);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_flood_of_notifications_holds_up_no_heartbeat(database: Database) {
-    let runner = Runner::new(database.client.clone()).queue("default", 1).lease(Duration::from_secs(3));
-    let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = database.runner().queue("default", 1).lease(Duration::from_secs(3));
+    let runner = runner.worker(at_once).start().await.unwrap();
     let id = runner.id();
     let flood = database.sql(&format!(
         "SELECT pg_notify('{{schema}}.job', 'default'), pg_notify('{{schema}}.control', '{id}'),
@@ -146,12 +144,11 @@ async fn a_flood_of_notifications_holds_up_no_heartbeat(database: Database) {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn results_that_wait_for_locked_rows_leave_connections_to_the_others() {
+#[support::test]
+async fn results_that_wait_for_locked_rows_leave_connections_to_the_others(database: Database) {
     const LOCKED: usize = 500;
     // An order of magnitude more than the others take, and less than the locked ones would hold them up.
     const ENOUGH: Duration = Duration::from_secs(10);
-    let database = Database::new().await;
     let go_on = Arc::new(Semaphore::new(0));
     let gate = Arc::clone(&go_on);
     let work = move |job: RunningJob<Task>| {
@@ -162,7 +159,7 @@ async fn results_that_wait_for_locked_rows_leave_connections_to_the_others() {
             }
         }
     };
-    let runner = Runner::new(database.client.clone()).queue("default", 600).worker(work).start().await.unwrap();
+    database.start(database.runner().queue("default", 600).worker(work)).await;
     let locked = database.client.insert_many((0..LOCKED).map(|_| Task { n: 0 })).await.unwrap();
     for job in &locked {
         until(&database, job.id(), JobState::Running).await;
@@ -182,7 +179,6 @@ async fn results_that_wait_for_locked_rows_leave_connections_to_the_others() {
     for job in &locked {
         until(&database, job.id(), JobState::Completed).await;
     }
-    runner.stop().await.unwrap();
 }
 
 /// A row of the application's that refers to a job keeps the job from being deleted until it is committed, and from
@@ -197,8 +193,7 @@ async fn a_job_that_is_locked_against_its_deletion_only_holds_up_no_other_result
     };
     let jobs = database.client.insert_many((0..20).map(|n| Task { n })).await.unwrap();
     let retention = Retention::default().completed(Duration::ZERO);
-    let runner = Runner::new(database.client.clone()).queue("default", 20).retention(retention).worker(work);
-    let runner = runner.start().await.unwrap();
+    database.start(database.runner().queue("default", 20).retention(retention).worker(work)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'running'", 20).await;
     let mut open = database.pool().begin().await.unwrap();
     let lock = database.sql("SELECT id FROM {schema}.job WHERE id = $1 FOR KEY SHARE");
@@ -207,5 +202,4 @@ async fn a_job_that_is_locked_against_its_deletion_only_holds_up_no_other_result
     database.until("SELECT count(*) FROM {schema}.job", 1).await;
     open.rollback().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job", 0).await;
-    runner.stop().await.unwrap();
 }

@@ -35,14 +35,15 @@ async fn several_nest_in_the_order_added_around_every_attempt_of_every_kind(data
         note(&worked, "work");
         async move { if job.attempt() < 2 { Err("not yet") } else { Ok(()) } }
     };
-    let runner = quick(&database.client)
-        .middleware(Noting("outer", log.clone()))
-        .worker(work)
-        .worker(|_: RunningJob<Other>| async {})
-        .middleware(Noting("inner", log.clone()))
-        .start()
-        .await
-        .unwrap();
+    database
+        .start(
+            quick(&database.client)
+                .middleware(Noting("outer", log.clone()))
+                .worker(work)
+                .worker(|_: RunningJob<Other>| async {})
+                .middleware(Noting("inner", log.clone())),
+        )
+        .await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     until(&database, job.id(), JobState::Completed).await;
     let first = ["outer in task 1", "inner in task 1", "work", "inner out false", "outer out false"];
@@ -51,24 +52,20 @@ async fn several_nest_in_the_order_added_around_every_attempt_of_every_kind(data
     let job = database.client.insert(Other {}).await.unwrap();
     until(&database, job.id(), JobState::Completed).await;
     assert_eq!(*log.lock().unwrap(), ["outer in other 1", "inner in other 1", "inner out true", "outer out true"]);
-    runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn an_async_function_sees_the_job_and_the_runners_state() {
+#[support::test]
+async fn an_async_function_sees_the_job_and_the_runners_state(database: Database) {
     async fn look(job: AnyJob, next: Next) -> Result<Outcome, BoxError> {
         let log: &Log = job.state()?;
         note(log, format!("{} {} {}", job.id(), job.queue(), job.row().meta["tenant"]));
         next.run().await
     }
-    let database = Database::new().await;
     let log = Log::default();
-    let runner = quick(&database.client).state(log.clone()).middleware(look).worker(|_: RunningJob<Task>| async {});
-    let runner = runner.start().await.unwrap();
+    database.start(quick(&database.client).state(log.clone()).middleware(look).worker(at_once)).await;
     let job = database.client.insert(Task { n: 1 }).meta("tenant", 7).await.unwrap();
     until(&database, job.id(), JobState::Completed).await;
     assert_eq!(*log.lock().unwrap(), [format!("{} default 7", job.id())]);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -84,7 +81,7 @@ async fn a_middleware_can_keep_a_job_from_being_worked_with_any_outcome_or_an_er
     let work = |job: RunningJob<Task>| async move {
         assert_eq!(job.args.n, 3);
     };
-    let runner = quick(&database.client).middleware(guard).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).middleware(guard).worker(work)).await;
     for (n, state, said) in [
         (0, JobState::Scheduled, None),
         (1, JobState::Cancelled, Some("not by day")),
@@ -95,7 +92,6 @@ async fn a_middleware_can_keep_a_job_from_being_worked_with_any_outcome_or_an_er
         let row = until(&database, job.id(), state).await;
         assert_eq!(row.errors.first().map(|error| error.error.as_str()), said);
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -104,11 +100,10 @@ async fn a_middleware_can_change_what_the_worker_said(database: Database) {
         next.run().await.or_else(|error| Ok::<_, BoxError>(Outcome::complete_with(format!("despite {error}"))?))
     };
     let work = |_: RunningJob<Task>| async { Err::<(), _>("no luck") };
-    let runner = quick(&database.client).middleware(lenient).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).middleware(lenient).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
     assert_eq!(row.output, Some("despite no luck".into()));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -117,8 +112,7 @@ async fn a_panic_in_a_middleware_is_a_failed_attempt(database: Database) {
         assert!(job.attempt() > 1, "dropped it");
         next.run().await
     };
-    let runner =
-        quick(&database.client).middleware(clumsy).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = quick(&database.client).middleware(clumsy).worker(at_once).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
     let error = &row.errors[0].error;
@@ -126,15 +120,14 @@ async fn a_panic_in_a_middleware_is_a_failed_attempt(database: Database) {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_stop_drops_a_middleware_with_the_work() {
+#[support::test]
+async fn a_stop_drops_a_middleware_with_the_work(database: Database) {
     struct Dropped(Arc<Notify>);
     impl Drop for Dropped {
         fn drop(&mut self) {
             self.0.notify_one();
         }
     }
-    let database = Database::new().await;
     let (started, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (signal, gone) = (started.clone(), dropped.clone());
     let hanging = move |_: AnyJob, _: Next| {
@@ -146,7 +139,7 @@ async fn a_stop_drops_a_middleware_with_the_work() {
         }
     };
     let runner = quick(&database.client).stop_timeout(Duration::from_millis(10)).middleware(hanging);
-    let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = runner.worker(at_once).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
     runner.stop().await.unwrap();

@@ -23,14 +23,13 @@ async fn r6_a_row_that_cannot_be_read_stops_no_other_job(database: Database) {
     spoil(3, "args = '[]'").await;
     spoil(4, "until_start = true").await;
     spoil(5, r#"errors = '["by hand"]'"#).await;
-    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    database.start(quick(&database.client).worker(at_once)).await;
     for index in [1, 2, 4, 5] {
         until(&database, jobs[index], JobState::Completed).await;
     }
     until(&database, jobs[3], JobState::Discarded).await;
     let state = format!("SELECT state::text FROM {{schema}}.job WHERE id = '{}'", jobs[0]);
     eventually!(database.text(&state).await == "discarded");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -43,8 +42,8 @@ async fn times_beyond_all_calendars_are_read_as_the_last_day(database: Database,
     assert!(again.duplicate);
 }
 
-#[tokio::test]
-async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot() {
+#[support::test]
+async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot(database: Database) {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -53,7 +52,6 @@ async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot() 
             }
         }
     }
-    let database = Database::new().await;
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();
     let started = Arc::new(Notify::new());
@@ -70,14 +68,16 @@ async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot() 
         }
     };
     // One slot: a slot that leaks is the end of the queue.
-    let runner = uniqueue::Runner::new(database.client.clone())
-        .queue("default", 1)
-        .lease(Duration::from_secs(1))
-        .retry_policy(uniqueue::RetryPolicy::fixed(Duration::ZERO))
-        .worker(work)
-        .start()
-        .await
-        .unwrap();
+    database
+        .start(
+            database
+                .runner()
+                .queue("default", 1)
+                .lease(Duration::from_secs(1))
+                .retry_policy(uniqueue::RetryPolicy::fixed(Duration::ZERO))
+                .worker(work),
+        )
+        .await;
     let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
     for _ in 0..2 {
         tokio::time::timeout(WAIT, started.notified()).await.unwrap();
@@ -85,7 +85,6 @@ async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot() 
         database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
     }
     until(&database, inserted.id(), JobState::Completed).await;
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }
 
 #[support::test]
@@ -93,15 +92,14 @@ async fn a_pool_of_one_connection_is_enough(database: Database) {
     let pool = PgPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
     let schema = database.client.schema().clone();
     let client = Client::builder().schema(schema).pool(pool);
-    let runner = quick(&client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    database.start(quick(&client).worker(at_once)).await;
     let inserted = client.insert(Task { n: 1 }).await.unwrap();
     until(&database, inserted.id(), JobState::Completed).await;
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }
 
 #[support::test]
 async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back(database: Database) {
-    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = quick(&database.client).worker(at_once).start().await.unwrap();
     // As a fetch leaves it whose answer did not arrive: running here, unknown to the runner.
     let lost = database.client.insert(Task { n: 1 }).pending().await.unwrap();
     let take = format!(
@@ -145,7 +143,7 @@ async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_r
             }
         }
     };
-    let runner = quick(&client).worker(work).start().await.unwrap();
+    database.start(quick(&client).worker(work)).await;
     let first = database.client.insert(Task { n: 0 }).await.unwrap();
     tokio::time::timeout(WAIT, begun.notified()).await.unwrap();
     let second = database.client.insert(Task { n: 1 }).await.unwrap();
@@ -164,12 +162,11 @@ async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_r
         times[0], times[1],
         "sqlx leaves no transaction open any more: the first reason for connections of the runner's own is gone"
     );
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn killed_connections_lose_no_job(database: Database, client: &Client) {
-    let runner = quick(client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = quick(client).worker(at_once).start().await.unwrap();
     let (mut killer, all) = (connection(&database).await, 3000);
     for chunk in 0..10 {
         let jobs: Vec<_> = (0..all / 10).map(|n| NewJob::from(Task { n: chunk * 1000 + n })).collect();

@@ -5,8 +5,8 @@ use uniqueue::{AnyJob, Middleware, Needs, Next};
 use super::until;
 use support::prelude::*;
 
-#[tokio::test]
-async fn a_function_and_a_type_can_be_workers() {
+#[support::test]
+async fn a_function_and_a_type_can_be_workers(database: Database) {
     struct Doubler {
         times: u32,
     }
@@ -29,7 +29,6 @@ async fn a_function_and_a_type_can_be_workers() {
         Ok(())
     }
 
-    let database = Database::new().await;
     let runner = quick(&database.client).worker(Doubler { times: 2 }).worker(task).start().await.unwrap();
     let double = database.client.insert(Double { n: 21 }).await.unwrap();
     let plain = database.client.insert(Task { n: 7 }).await.unwrap();
@@ -45,17 +44,16 @@ async fn a_function_and_a_type_can_be_workers() {
 #[support::test]
 async fn a_failing_job_retries_and_is_discarded_with_every_error(database: Database) {
     let work = |job: RunningJob<Task>| async move { Err::<(), _>(format!("no luck {}", job.attempt())) };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).max_attempts(3).await.unwrap();
     let row = until(&database, job.id(), JobState::Discarded).await;
     let errors: Vec<_> = row.errors.iter().map(|error| (error.attempt, error.error.as_str())).collect();
     assert_eq!(errors, [(1, "no luck 1"), (2, "no luck 2"), (3, "no luck 3")]);
     assert_eq!(row.attempt, 3);
-    runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_retry_waits_in_state_retryable_by_the_workers_own_policy() {
+#[support::test]
+async fn a_retry_waits_in_state_retryable_by_the_workers_own_policy(database: Database) {
     struct Slow;
     impl Worker<Task> for Slow {
         async fn work(&self, _: RunningJob<Task>) -> Result<Outcome, BoxError> {
@@ -65,13 +63,11 @@ async fn a_retry_waits_in_state_retryable_by_the_workers_own_policy() {
             Some(RetryPolicy::fixed(Duration::from_secs(100)))
         }
     }
-    let database = Database::new().await;
-    let runner = quick(&database.client).worker(Slow).start().await.unwrap();
+    database.start(quick(&database.client).worker(Slow)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Retryable).await;
     let wait = row.scheduled_at - row.errors[0].at;
     assert!((wait.as_seconds_f64() - 100.0).abs() < 1.0, "{wait}");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -79,7 +75,7 @@ async fn a_panic_is_a_failure_that_keeps_its_message_and_place_and_nothing_else_
     let work = |job: RunningJob<Task>| async move {
         assert!(job.args.n != 13, "unlucky {}", job.args.n);
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let bad = database.client.insert(Task { n: 13 }).max_attempts(2).await.unwrap();
     let good = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, bad.id(), JobState::Discarded).await;
@@ -87,7 +83,6 @@ async fn a_panic_is_a_failure_that_keeps_its_message_and_place_and_nothing_else_
     let error = &row.errors[0].error;
     assert!(error.starts_with("panicked at tests/runner/outcomes.rs:") && error.ends_with(": unlucky 13"), "{error}");
     until(&database, good.id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -98,11 +93,10 @@ async fn a_snooze_does_not_use_up_an_attempt(database: Database) {
         let run = counted.fetch_add(1, Ordering::SeqCst);
         async move { if run < 5 { Outcome::snooze(Duration::ZERO) } else { Outcome::complete() } }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).max_attempts(1).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
     assert_eq!((row.attempt, runs.load(Ordering::SeqCst)), (1, 6));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -114,7 +108,7 @@ async fn cancel_discard_and_retry_are_outcomes_with_reasons(database: Database) 
             _ => Outcome::retry(Duration::from_secs(50), "later"),
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     for (n, state, reason) in [
         (0, JobState::Cancelled, "not wanted"),
         (1, JobState::Discarded, "hopeless"),
@@ -124,17 +118,15 @@ async fn cancel_discard_and_retry_are_outcomes_with_reasons(database: Database) 
         let row = until(&database, job.id(), state).await;
         assert_eq!(row.errors[0].error, reason);
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn args_that_do_not_fit_are_a_failure_that_says_so(database: Database) {
-    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    database.start(quick(&database.client).worker(at_once)).await;
     let odd = NewJob::new("task", &json!({"n": "seven"})).max_attempts(1);
     let job = database.client.insert(odd).await.unwrap();
     let row = until(&database, job.id(), JobState::Discarded).await;
     assert!(row.errors[0].error.contains("invalid args of \"task\""), "{:?}", row.errors);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -146,14 +138,13 @@ async fn results_that_cannot_be_stored_end_the_job_and_hold_up_nobody(database: 
             _ => Ok(Outcome::complete()),
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let jobs = (0..3).map(|n| NewJob::from(Task { n }).max_attempts(2));
     let answers = database.client.insert_many(jobs).await.unwrap();
     let row = until(&database, answers[0].id(), JobState::Discarded).await;
     assert_eq!(row.errors.len(), 2, "as any failure, it is retried");
     assert!(row.errors[0].error.contains("could not be stored"), "{:?}", row.errors);
     until(&database, answers[2].id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -162,18 +153,16 @@ async fn an_output_that_cannot_be_stored_follows_the_retry_policy(database: Data
         let output = if job.attempt() < 3 { "nul \0 inside" } else { "at last" };
         Outcome::complete_with(output).unwrap()
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let job = database.client.insert(Task { n: 0 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
     assert_eq!((row.output, row.errors.len(), row.attempt), (Some(json!("at last")), 2, 3));
-    runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn large_outputs_are_recorded_by_a_few_statements_of_some_megabytes_each() {
+#[support::test]
+async fn large_outputs_are_recorded_by_a_few_statements_of_some_megabytes_each(database: Database) {
     const JOBS: u32 = 40;
     const SIZE: usize = 1_000_000;
-    let database = Database::new().await;
     let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let signals = (started.clone(), go_on.clone());
     let work = move |_: RunningJob<Task>| {
@@ -186,7 +175,7 @@ async fn large_outputs_are_recorded_by_a_few_statements_of_some_megabytes_each()
     };
     database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
     let running = async {
-        let runner = Runner::new(database.client.clone()).queue("default", JOBS as usize).worker(work);
+        let runner = database.runner().queue("default", JOBS as usize).worker(work);
         let runner = runner.start().await.unwrap();
         tokio::time::timeout(WAIT, started.acquire_many(JOBS)).await.unwrap().unwrap().forget();
         go_on.add_permits(JOBS as usize);
@@ -210,12 +199,10 @@ async fn workers_reach_the_runners_values_by_their_types(database: Database) {
         job.state::<Arc<AtomicU32>>()?.fetch_add(job.args.n, Ordering::SeqCst);
         Ok::<_, BoxError>(Outcome::complete_with(greeting.0)?)
     };
-    let runner = quick(&database.client).state(Greeting("hello")).state(runs.clone()).worker(work);
-    let runner = runner.start().await.unwrap();
+    database.start(quick(&database.client).state(Greeting("hello")).state(runs.clone()).worker(work)).await;
     let job = database.client.insert(Task { n: 7 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
     assert_eq!((row.output, runs.load(Ordering::SeqCst)), (Some("hello".into()), 7));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -225,16 +212,15 @@ async fn state_that_is_missing_is_a_failure_that_names_the_type_and_the_remedy(d
         assert!(matches!(error, Error::MissingState { .. }));
         Err::<(), _>(error)
     };
-    let runner = quick(&database.client).state(7_u8).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).state(7_u8).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).max_attempts(1).await.unwrap();
     let row = until(&database, job.id(), JobState::Discarded).await;
     let said = &row.errors[0].error;
     assert!(said.contains("Greeting") && said.contains("Runner::state") && said.contains("given u8"), "{said}");
-    runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_runner_without_what_its_workers_need_does_not_start() {
+#[support::test]
+async fn a_runner_without_what_its_workers_need_does_not_start(database: Database) {
     struct Greeter;
     impl Worker<Task> for Greeter {
         async fn work(&self, job: RunningJob<Task>) -> Result<Outcome, BoxError> {
@@ -254,11 +240,10 @@ async fn a_runner_without_what_its_workers_need_does_not_start() {
             Needs::new().state::<AtomicU32>()
         }
     }
-    let database = Database::new().await;
     let new = || quick(&database.client);
     for (runner, said) in [
         (new().worker(Greeter), "\"task\" needs state that is missing: runner::outcomes::"),
-        (new().worker(|_: RunningJob<Task>| async {}).middleware(Counted), "middleware needs state that is missing"),
+        (new().worker(at_once).middleware(Counted), "middleware needs state that is missing"),
         (new().worker(Greeter).state(Greeting("a")).state(Greeting("b")), "one type: runner::outcomes::"),
     ] {
         let error = runner.start().await.unwrap_err().to_string();

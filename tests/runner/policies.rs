@@ -57,8 +57,8 @@ async fn the_default_policy_stands_in_for_one_that_panics() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn the_runners_policy_stands_in_for_a_workers_that_panics() {
+#[support::test]
+async fn the_runners_policy_stands_in_for_a_workers_that_panics(database: Database) {
     struct Undecided;
     impl Worker<Task> for Undecided {
         async fn work(&self, _: RunningJob<Task>) -> Result<Outcome, BoxError> {
@@ -68,13 +68,11 @@ async fn the_runners_policy_stands_in_for_a_workers_that_panics() {
             panic!("which one?")
         }
     }
-    let database = Database::new().await;
-    let runner = runner(&database).retry_policy(RetryPolicy::fixed(LONG)).worker(Undecided).start().await.unwrap();
+    database.start(runner(&database).retry_policy(RetryPolicy::fixed(LONG)).worker(Undecided)).await;
     let job = database.client.insert(Task { n: 0 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Retryable).await;
     assert_eq!(errors(&row), ["no luck"]);
     assert!(row.scheduled_at - OffsetDateTime::now_utc() > LONG / 2);
-    runner.stop().await.unwrap();
 }
 
 /// An error that panics wherever it is told to.

@@ -128,7 +128,7 @@ async fn a_pool_of_one_is_enough_for_four_queues_and_all_maintenance() {
 #[support::test]
 async fn an_application_that_holds_its_whole_pool_for_longer_than_a_lease_costs_no_job(database: Database) {
     let client = client(&database, 2).await;
-    let runner = quick(&client).lease(LEASE).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = quick(&client).lease(LEASE).worker(at_once).start().await.unwrap();
     let first = database.client.insert(Task { n: 1 }).await.unwrap();
     until(&database, first.id(), JobState::Completed).await;
     let watch = Watch::begin(&database);

@@ -29,7 +29,7 @@ async fn progress_can_be_read_while_the_job_runs_and_the_last_report_stays(datab
             }
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     assert_eq!(job.job.progress, None);
     until_progress(&database, job.id(), &json!({"done": 500, "total": 1000})).await;
@@ -39,7 +39,6 @@ async fn progress_can_be_read_while_the_job_runs_and_the_last_report_stays(datab
     let row = until(&database, job.id(), JobState::Completed).await;
     let progress: Progress = serde_json::from_value(row.progress.unwrap()).unwrap();
     assert_eq!(progress, Progress::of(1000, 1000));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -59,11 +58,10 @@ async fn an_attempt_finds_how_far_the_last_one_came_however_it_ended(database: D
             }
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.progress), (3, Some(json!(3))), "{:?}", row.errors);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -89,7 +87,7 @@ async fn a_report_that_cannot_be_stored_costs_neither_its_job_nor_the_others_any
             }
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let jobs = database.client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
     until_progress(&database, jobs[3].id(), &json!(3)).await;
     until_progress(&database, jobs[4].id(), &json!(4)).await;
@@ -98,7 +96,6 @@ async fn a_report_that_cannot_be_stored_costs_neither_its_job_nor_the_others_any
         let row = until(&database, job.id(), JobState::Completed).await;
         assert_eq!((row.errors.len(), row.progress), (0, (n > 2).then(|| json!(n))));
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -114,7 +111,7 @@ async fn a_locked_row_holds_up_no_other_report_and_has_its_own_stored_later(data
             job.stopped().await;
         }
     };
-    let runner = quick(&database.client).stop_timeout(Duration::ZERO).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).stop_timeout(Duration::ZERO).worker(work)).await;
     let locked = database.client.insert(Task { n: 1 }).await.unwrap();
     let free = database.client.insert(Task { n: 2 }).await.unwrap();
     for job in [&locked, &free] {
@@ -128,7 +125,6 @@ async fn a_locked_row_holds_up_no_other_report_and_has_its_own_stored_later(data
     assert_eq!(database.client.job(locked.id()).await.unwrap().unwrap().progress, None);
     open.commit().await.unwrap();
     until_progress(&database, locked.id(), &json!(1)).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

@@ -109,7 +109,7 @@ async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_a
     for locked in ["{schema}.job", "{schema}.job, {schema}.runner"] {
         let database = Database::new().await;
         let runner = Runner::new(database.client.clone()).queue("default", 1).poll_interval(Duration::from_millis(10));
-        let runner = runner.lease(LEASE).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+        let runner = runner.lease(LEASE).worker(at_once).start().await.unwrap();
         let lock = hang(&database).await;
         break_off(&database).await;
         let lock_more = database.sql(&format!("LOCK TABLE {locked} IN ACCESS EXCLUSIVE MODE"));
@@ -127,7 +127,7 @@ async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_a
 /// A runner whose connections have been used, for results as for promotions.
 async fn started(database: &Database) -> RunnerHandle {
     let client = named(database).await;
-    let runner = quick(&client).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+    let runner = quick(&client).worker(at_once).start().await.unwrap();
     for _ in 0..20 {
         let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
         until(database, job.id(), JobState::Completed).await;

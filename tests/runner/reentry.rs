@@ -18,7 +18,7 @@ fn failing(fail: Arc<Notify>, started: Arc<Notify>) -> impl uniqueue::Worker<Tas
 #[support::test]
 async fn r5_until_start_gives_the_claim_up_at_fetch_for_good(database: Database) {
     let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    database.start(quick(&database.client).worker(failing(fail.clone(), started.clone()))).await;
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).until_start();
     let first = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
@@ -28,13 +28,12 @@ async fn r5_until_start_gives_the_claim_up_at_fetch_for_good(database: Database)
     let row = until(&database, first.id(), JobState::Retryable).await;
     assert!(!row.claims);
     assert!(!database.client.insert(job("other").unique_key(key())).await.unwrap().duplicate);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn r6_a_retry_takes_its_claim_back_when_the_key_is_free(database: Database) {
     let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    database.start(quick(&database.client).worker(failing(fail.clone(), started.clone()))).await;
     let first = database.client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
     assert!(database.client.holder("k").await.unwrap().is_none(), "Queued does not cover running");
@@ -42,13 +41,12 @@ async fn r6_a_retry_takes_its_claim_back_when_the_key_is_free(database: Database
     let row = until(&database, first.id(), JobState::Retryable).await;
     assert!(row.claims);
     assert!(database.client.insert(job("other").unique_key(UniqueKey::raw("k"))).await.unwrap().duplicate);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn r6_a_retry_goes_on_without_its_claim_when_another_holds_the_key(database: Database) {
     let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    database.start(quick(&database.client).worker(failing(fail.clone(), started.clone()))).await;
     for (n, on_reentry, state) in
         [(1, OnReentry::GoOn, JobState::Retryable), (2, OnReentry::Discard, JobState::Discarded)]
     {
@@ -64,13 +62,12 @@ async fn r6_a_retry_goes_on_without_its_claim_when_another_holds_the_key(databas
         assert_eq!(last.error.contains("re-entry"), on_reentry == OnReentry::Discard, "{last:?}");
         assert_eq!(database.client.holder(&format!("k{n}")).await.unwrap().unwrap().id, second.id());
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch(database: Database) {
     let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    database.start(quick(&database.client).worker(failing(fail.clone(), started.clone()))).await;
     let first = database.client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
     let mut rival = database.pool().begin().await.unwrap();
@@ -79,13 +76,12 @@ async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch(databa
     let row = until(&database, first.id(), JobState::Retryable).await;
     assert!(!row.claims);
     rival.commit().await.unwrap();
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn r6_a_rival_that_rolls_back_discards_nobody(database: Database) {
     let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let runner = quick(&database.client).worker(failing(fail.clone(), started.clone())).start().await.unwrap();
+    database.start(quick(&database.client).worker(failing(fail.clone(), started.clone()))).await;
     let key = || UniqueKey::raw("k").on_reentry(OnReentry::Discard);
     let first = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
@@ -101,7 +97,6 @@ async fn r6_a_rival_that_rolls_back_discards_nobody(database: Database) {
     fail.notify_one();
     until(&database, first.id(), JobState::Retryable).await;
     assert_eq!(database.client.holder("k").await.unwrap().map(|holder| holder.id), Some(first.id()));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -117,7 +112,7 @@ async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_resu
             }
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(Duration::from_secs(60));
     let holder = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
     tokio::time::timeout(WAIT, started.notified()).await.unwrap();
@@ -134,7 +129,6 @@ async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_resu
     assert_eq!(database.client.job(holder.id()).await.unwrap().unwrap().state, JobState::Running);
     open.commit().await.unwrap();
     until(&database, holder.id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -148,17 +142,16 @@ async fn r6_two_retryable_twins_with_an_odd_mask_are_both_promoted(database: Dat
         twins.push(twin.id());
     }
     let unrelated = database.client.insert(Task { n: 9 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
-    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    database.start(quick(&database.client).worker(at_once)).await;
     for id in twins.into_iter().chain([unrelated.id()]) {
         until(&database, id, JobState::Completed).await;
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn r6_entering_the_mask_at_completion_never_fails(database: Database) {
     let only_completed = || UniqueKey::raw("k").states([JobState::Completed]);
-    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = quick(&database.client).worker(at_once).start().await.unwrap();
     let answers =
         database.client.insert_many((0..20).map(|n| uniqueue::NewJob::from(Task { n }).unique_key(only_completed())));
     for answer in answers.await.unwrap() {

@@ -20,7 +20,7 @@ async fn start(client: &Client, queues: &[&str], lease: u64) -> RunnerHandle {
     for queue in queues {
         runner = runner.queue(*queue, 50);
     }
-    let runner = runner.poll_interval(Duration::from_millis(20)).worker(async |_: RunningJob<Task>| {});
+    let runner = runner.poll_interval(Duration::from_millis(20)).worker(at_once);
     runner.start().await.unwrap()
 }
 
@@ -87,10 +87,9 @@ async fn an_old_row_that_violates_a_new_constraint_holds_up_no_other(database: D
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_job_whose_start_hangs_is_left_out_within_a_lease() {
+#[support::test]
+async fn a_job_whose_start_hangs_is_left_out_within_a_lease(database: Database) {
     const LEASE: u64 = 4;
-    let database = Database::new().await;
     at_start(&database, "NEW.args ->> 'n' = '13'", "PERFORM pg_sleep(600);").await;
     insert(&database, "a", 0..30).await;
     insert(&database, "b", 100..110).await;
@@ -199,10 +198,9 @@ async fn slow_network(url: &str, bytes_per_second: usize) -> String {
     format!("postgres://postgres@{own}/{database}")
 }
 
-#[tokio::test]
-async fn many_large_jobs_on_a_slow_network_hold_up_small_ones_for_less_than_a_lease() {
+#[support::test]
+async fn many_large_jobs_on_a_slow_network_hold_up_small_ones_for_less_than_a_lease(database: Database) {
     const LEASE: u64 = 4;
-    let database = Database::new().await;
     insert(&database, "a", 0..24).await;
     // 48 MB, at 8 MB/s: three times what a fetch may take. Each alone comes in a quarter of a second.
     let large = "UPDATE {schema}.job SET args = args || jsonb_build_object('pad', repeat('x', 2000000))";

@@ -56,8 +56,8 @@ async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept(database: 
     database.execute(&format!("INSERT INTO {{schema}}.mine VALUES ('{}')", jobs[13].id())).await;
     let mut events = database.client.events();
     let retention = Retention::default().completed(Duration::ZERO);
-    let runner = Runner::new(database.client.clone()).queue("default", 100).retention(retention);
-    let runner = runner.prune_interval(Duration::from_millis(20)).worker(|_: RunningJob<Task>| async {});
+    let runner = database.runner().queue("default", 100).retention(retention);
+    let runner = runner.prune_interval(Duration::from_millis(20)).worker(at_once);
     let runner = runner.start().await.unwrap();
     let row = until(&database, jobs[13].id(), JobState::Completed).await;
     assert_eq!(row.errors.len(), 0);
@@ -130,12 +130,11 @@ async fn a_stop_does_not_wait_for_ever_for_results_that_the_database_refuses() {
     }
 }
 
-#[tokio::test]
-async fn a_runner_whose_results_are_not_recorded_fetches_no_more_until_they_are() {
+#[support::test]
+async fn a_runner_whose_results_are_not_recorded_fetches_no_more_until_they_are(database: Database) {
     const JOBS: u32 = 45_000;
     // Twenty thousand that are not recorded, and what was on its way by then.
     const MOST: usize = 30_000;
-    let database = Database::new().await;
     refuse(&database, "true", "P0001").await;
     for _ in 0..9 {
         database.client.insert_many((0..JOBS / 9).map(|n| Task { n })).await.unwrap();
@@ -146,7 +145,7 @@ async fn a_runner_whose_results_are_not_recorded_fetches_no_more_until_they_are(
         counted.fetch_add(1, Ordering::SeqCst);
         async {}
     };
-    let runner = Runner::new(database.client.clone()).queue("default", 2_000).worker(work).start().await.unwrap();
+    database.start(database.runner().queue("default", 2_000).worker(work)).await;
     let (mut seen, mut seen_at) = (0, Instant::now());
     while seen == 0 || seen_at.elapsed() < Duration::from_secs(2) {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -159,5 +158,4 @@ async fn a_runner_whose_results_are_not_recorded_fetches_no_more_until_they_are(
     assert!((20_000..MOST).contains(&seen), "{seen}");
     allow(&database).await;
     eventually!(database.number(COMPLETED).await >= i64::from(JOBS), "{} jobs ran", runs.load(Ordering::SeqCst));
-    runner.stop().await.unwrap();
 }

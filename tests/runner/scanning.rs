@@ -52,10 +52,9 @@ async fn whatever_appears_behind_where_a_fetch_came_to_is_found_all_the_same(dat
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_backlog_behind_jobs_for_others_is_worked_at_once_and_once() {
+#[support::test]
+async fn a_backlog_behind_jobs_for_others_is_worked_at_once_and_once(database: Database) {
     const JOBS: u32 = 5_000;
-    let database = Database::new().await;
     let (runner, mut works) = past_many(&database.client, &database).await;
     let long_ago = OffsetDateTime::now_utc() - Duration::from_secs(7_200);
     let jobs = (0..JOBS).map(|n| NewJob::from(Task { n }).priority((n % 2) as i16).scheduled_at(long_ago));

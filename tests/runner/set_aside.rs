@@ -50,11 +50,10 @@ async fn a_lock_on_something_else_than_a_job_holds_up_only_the_results_that_it_i
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn hundreds_of_results_that_wait_for_locks_keep_one_whose_lock_is_gone_for_moments_only() {
+#[support::test]
+async fn hundreds_of_results_that_wait_for_locks_keep_one_whose_lock_is_gone_for_moments_only(database: Database) {
     // The longest wait of a result that waits aside, and several times what all the others take.
     const ENOUGH: Duration = Duration::from_secs(12);
-    let database = Database::new().await;
     let (runner, go_on) = running(&database, 800).await;
     let all_but_one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' <> '790'").await;
     let one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' = '790'").await;

@@ -3,14 +3,13 @@
 use super::until;
 use support::prelude::*;
 
-#[tokio::test]
-async fn settings_longer_than_any_clock_goes_are_a_hundred_years() {
+#[support::test]
+async fn settings_longer_than_any_clock_goes_are_a_hundred_years(database: Database) {
     const MAX: Duration = Duration::MAX;
-    let database = Database::new().await;
     let old = database.client.insert(Task { n: 1 }).await.unwrap();
     database.client.cancel(old.id()).await.unwrap();
     database.execute("UPDATE {schema}.job SET finalized_at = now() - interval '1 hour'").await;
-    let runner = Runner::new(database.client.clone()).queue("default", 1).worker(|_: RunningJob<Task>| async {});
+    let runner = database.runner().queue("default", 1).worker(at_once);
     let runner = runner.retention(Retention::forever().cancelled(Duration::from_millis(1)));
     let runner = runner.timeout(MAX).poll_interval(MAX).promote_interval(MAX).prune_interval(MAX).reindex_interval(MAX);
     let runner = runner.lease(MAX).stop_timeout(MAX).stop_grace(MAX).start().await.unwrap();
@@ -43,7 +42,7 @@ async fn refused(runner: Runner) -> String {
 
 #[support::test]
 async fn a_worker_whose_kinds_queue_the_runner_does_not_work_is_an_error_at_the_start(database: Database) {
-    let runner = || Runner::new(database.client.clone()).queue("default", 1).worker(async |_: RunningJob<Task>| {});
+    let runner = || database.runner().queue("default", 1).worker(at_once);
     let error = refused(runner().worker(send)).await;
     let expected = "cannot start the runner: jobs of kind \"mail\" go to queue \"emails\", which it does not work; hint: add .queue(\"emails\", 10)";
     assert!(error.starts_with(expected), "{error}");
@@ -62,7 +61,7 @@ async fn the_queue_that_the_client_sets_for_all_kinds_is_checked_too(database: D
         .schema(database.client.schema().clone())
         .defaults(uniqueue::InsertOptions::new().queue("main"))
         .pool(database.pool().clone());
-    let runner = || Runner::new(client.clone()).worker(async |_: RunningJob<Task>| {});
+    let runner = || Runner::new(client.clone()).worker(at_once);
     let error = refused(runner().queue("default", 1)).await;
     assert!(error.contains("jobs of kind \"task\" go to queue \"main\""), "{error}");
     runner().queue("main", 1).start().await.unwrap().stop().await.unwrap();
@@ -72,7 +71,7 @@ async fn the_queue_that_the_client_sets_for_all_kinds_is_checked_too(database: D
 async fn the_health_of_a_runner_says_whether_it_is_alive_and_finished(database: Database) {
     let lease = Duration::from_secs(2);
     let started = Instant::now();
-    let runner = quick(&database.client).lease(lease).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+    let runner = quick(&database.client).lease(lease).worker(at_once).start().await.unwrap();
     let health = runner.health();
     assert!(health.is_alive() && !health.is_finished());
     // Heartbeats come on while time passes.

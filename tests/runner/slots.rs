@@ -53,10 +53,9 @@ fn on_one_slot(client: &Client) -> Runner {
     Runner::new(client.clone()).queue("default", 1)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn quick_jobs_start_in_order_on_one_slot() {
+#[support::test(flavor = "multi_thread")]
+async fn quick_jobs_start_in_order_on_one_slot(database: Database) {
     const COUNT: usize = 2_500;
-    let database = Database::new().await;
     let job = |n: usize| NewJob::from(Task { n: n as u32 }).priority(if n < COUNT / 2 { 0 } else { 7 });
     database.client.insert_many((0..COUNT).map(job)).await.unwrap();
     let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
@@ -92,7 +91,7 @@ async fn a_stop_gives_back_what_was_fetched_ahead_with_its_attempt(database: Dat
 #[support::test]
 async fn what_lies_behind_a_slow_job_goes_to_another_runner(database: Database) {
     let (jam, slow) = Jam::start(&database, on_one_slot(&database.client)).await;
-    let work = async |_: RunningJob<Task>| {};
+    let work = at_once;
     let other = on_one_slot(&database.client).worker(work).start().await.unwrap();
     eventually!(
         database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await >= JOBS - 1,
@@ -133,7 +132,7 @@ async fn more_concurrency_takes_effect_at_once_and_less_as_jobs_end(database: Da
     };
     // Nothing but a freed slot makes it look again.
     let hour = Duration::from_secs(3600);
-    let runner = Runner::new(database.client.clone()).queue("default", 1).poll_interval(hour).worker(work);
+    let runner = database.runner().queue("default", 1).poll_interval(hour).worker(work);
     let runner = runner.start().await.unwrap();
     database.client.insert_many((0..9).map(|n| Task { n })).await.unwrap();
     let mut next = async || timeout(WAIT, started.recv()).await.expect("a job starts").unwrap();
@@ -160,10 +159,9 @@ async fn more_concurrency_takes_effect_at_once_and_less_as_jobs_end(database: Da
     timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }
 
-#[tokio::test]
-async fn many_runners_that_fetch_many_work_each_job_once() {
+#[support::test]
+async fn many_runners_that_fetch_many_work_each_job_once(database: Database) {
     const JOBS: u32 = 20_000;
-    let database = Database::new().await;
     database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
     let ran: Arc<Mutex<HashMap<u32, u32>>> = Arc::default();
     let mut runners = Vec::new();
@@ -173,7 +171,7 @@ async fn many_runners_that_fetch_many_work_each_job_once() {
             *ran.lock().unwrap().entry(job.args.n).or_default() += 1;
             async {}
         };
-        let runner = Runner::new(database.client.clone()).queue("default", 2_000).worker(work);
+        let runner = database.runner().queue("default", 2_000).worker(work);
         runners.push(runner.start().await.unwrap());
     }
     let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1";

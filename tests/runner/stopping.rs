@@ -27,14 +27,13 @@ async fn a_stop_finishes_what_runs_and_fetches_no_more(database: Database) {
     assert_ne!(late.state, JobState::Running);
 }
 
-#[tokio::test]
-async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run() {
+#[support::test]
+async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run(database: Database) {
     async fn held(database: &Database, wanted: fn(i64) -> bool) {
         let held = "SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL";
         eventually!(wanted(database.number(held).await));
     }
 
-    let database = Database::new().await;
     let (work, started, go_on) = held_up();
     let runner = quick(&database.client).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
@@ -98,7 +97,7 @@ async fn stop_while_a_lease_is_taken() -> bool {
         SELECT unnest(ARRAY['promoter', 'pruner', 'rescuer', 'reindexer']), now() RETURNING pg_backend_pid()";
     let pid: i32 = sqlx::query_scalar(database.sql(rows)).fetch_one(&mut *open).await.unwrap();
     let waits = format!("SELECT count(*) FROM pg_stat_activity WHERE {pid} = ANY (pg_blocking_pids(pid))");
-    let runner = quick(&database.client).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+    let runner = quick(&database.client).worker(at_once).start().await.unwrap();
     eventually!(database.number(&waits).await > 0, "no lease is being taken");
     let stopping = tokio::spawn(runner.stop());
     // Long enough for the stop to reach the services, and no more than they wait for a lock.
@@ -221,7 +220,7 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told(databas
     // The result is lost and the job is not: it has no runner any more, so the next one rescues it.
     let row = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!(row.state, JobState::Running);
-    let next = quick(&database.client).lease(Duration::from_secs(1)).worker(|_: RunningJob<Task>| async {});
+    let next = quick(&database.client).lease(Duration::from_secs(1)).worker(at_once);
     let next = next.start().await.unwrap();
     let row = super::until(&database, job.id(), JobState::Completed).await;
     assert_eq!(row.run, 2);

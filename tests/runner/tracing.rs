@@ -52,7 +52,7 @@ async fn the_span_says_which_attempt_it_is_and_how_it_ended(database: Database) 
             _ => Ok(Outcome::discard("hopeless")),
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let failed = |reason: &'static str| Status::error(reason);
     for (n, state, outcome, status) in [
         (0, JobState::Completed, "completed", Status::Ok),
@@ -79,7 +79,6 @@ async fn the_span_says_which_attempt_it_is_and_how_it_ended(database: Database) 
             assert!(spans[before].events.iter().any(|event| event.name == "attempt failed"), "{spans:?}");
         }
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -95,7 +94,7 @@ async fn what_was_completed_in_a_transaction_is_traced_as_completed(database: Da
         tx.commit().await?;
         Ok::<_, BoxError>(())
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     for (n, state, outcome, status) in [
         (1, JobState::Completed, "completed", Status::Ok),
         (2, JobState::Discarded, "discarded", Status::error("too late")),
@@ -106,7 +105,6 @@ async fn what_was_completed_in_a_transaction_is_traced_as_completed(database: Da
         let span = ended(&trace, "task", n as usize).await.pop().unwrap();
         assert_eq!((attribute(&span, "outcome").unwrap().as_str(), &span.status), (outcome, &status));
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -140,10 +138,9 @@ async fn the_trace_context_is_in_no_key_unless_somebody_selects_it(database: Dat
 
 #[support::test]
 async fn a_traceparent_that_is_none_stops_no_job(database: Database) {
-    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    database.start(quick(&database.client).worker(at_once)).await;
     for odd in [Value::from("nonsense"), Value::from(7), Value::Null] {
         let job = database.client.insert(Task { n: 1 }).meta("traceparent", odd).await.unwrap();
         until(&database, job.id(), JobState::Completed).await;
     }
-    runner.stop().await.unwrap();
 }

@@ -90,7 +90,7 @@ async fn end(events: &mut Events, id: JobId) -> Happened {
 #[support::test]
 async fn what_a_worker_completed_is_told_also_while_nobody_says_so(database: Database) {
     let mut events = database.client.events();
-    let (runner, go_on, job) = start(&database, Runner::new(database.client.clone()).lease(LEASE), true).await;
+    let (runner, go_on, job) = start(&database, database.runner().lease(LEASE), true).await;
     let table = hang_after(&database, &go_on).await.await.unwrap();
     let began = Instant::now();
     assert_eq!(end(&mut events, job).await, Happened::Completed);
@@ -102,7 +102,7 @@ async fn what_a_worker_completed_is_told_also_while_nobody_says_so(database: Dat
 #[support::test]
 async fn a_lost_lease_ends_the_question_which_jobs_are_locked(database: Database) {
     let mut events = database.client.events();
-    let (runner, go_on, job) = start(&database, Runner::new(database.client.clone()).lease(LEASE), false).await;
+    let (runner, go_on, job) = start(&database, database.runner().lease(LEASE), false).await;
     let row = begin(&database, &format!("SELECT FROM {{schema}}.job WHERE id = '{job}' FOR UPDATE")).await;
     let locking = hang_after(&database, &go_on).await;
     let question = "l.relation = '{schema}.job'::regclass AND a.query LIKE '%another transaction has locked%'";

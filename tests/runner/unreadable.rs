@@ -23,9 +23,8 @@ async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other(database: D
     );
     database.execute(&trigger).await;
 
-    let work = |_: RunningJob<Task>| async {};
-    let runner =
-        Runner::new(client.clone()).queue("default", 100).poll_interval(Duration::from_millis(20)).worker(work);
+    let work = at_once;
+    let runner = database.runner().queue("default", 100).poll_interval(Duration::from_millis(20)).worker(work);
     let runner = runner.start().await.unwrap();
     let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1";
     database.until(completed, 36).await;
@@ -58,16 +57,12 @@ async fn a_job_that_cannot_be_read_is_found_behind_locked_ones(database: Databas
     let mut locked = database.pool().begin().await.unwrap();
     let lock = "SELECT id FROM {schema}.job ORDER BY scheduled_at, id LIMIT 3 FOR UPDATE";
     sqlx::raw_sql(database.sql(lock)).execute(&mut *locked).await.unwrap();
-    let runner = Runner::new(database.client.clone())
-        .queue("default", 3)
-        .poll_interval(Duration::from_millis(20))
-        .worker(async |_: RunningJob<Task>| {});
-    let runner = runner.start().await.unwrap();
+    let runner = database.runner().queue("default", 3).poll_interval(Duration::from_millis(20)).worker(at_once);
+    database.start(runner).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'discarded'", 1).await;
     locked.rollback().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 4).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -80,14 +75,14 @@ async fn jobs_that_do_not_come_in_time_together_come_one_by_one(database: Databa
     let trigger = "CREATE TRIGGER take_time BEFORE UPDATE ON {schema}.job
         FOR EACH ROW WHEN (NEW.state = 'running') EXECUTE FUNCTION {schema}.take_time()";
     database.execute(trigger).await;
-    let runner = Runner::new(database.client.clone())
+    let runner = database
+        .runner()
         .queue("default", 24)
         // Together they take longer than a fetch may.
         .lease(Duration::from_secs(3))
-        .worker(async |_: RunningJob<Task>| {});
-    let runner = runner.start().await.unwrap();
+        .worker(at_once);
+    database.start(runner).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1", 24).await;
-    runner.stop().await.unwrap();
 }
 
 /// An expression for args whose JSON text has six bytes for each of so many characters, and takes long to write.
@@ -100,10 +95,7 @@ async fn a_job_that_never_comes_in_time_is_discarded_and_holds_up_no_other(datab
     let inserted = database.client.insert_many((0..6).map(|n| Task { n })).await.unwrap();
     let large = format!("UPDATE {{schema}}.job SET args = {} WHERE id = '{}'", large(30_000_000), inserted[0].id());
     assert_eq!(database.execute(&large).await, 1);
-    let runner = Runner::new(database.client.clone())
-        .queue("default", 6)
-        .lease(Duration::from_secs(1))
-        .worker(async |_: RunningJob<Task>| {});
+    let runner = database.runner().queue("default", 6).lease(Duration::from_secs(1)).worker(at_once);
     let runner = runner.start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1", 5).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'discarded'", 1).await;
@@ -120,16 +112,11 @@ async fn fetches_that_wait_for_a_lock_cost_no_job(database: Database) {
     let mut lock = database.pool().begin().await.unwrap();
     let statement = database.sql("LOCK TABLE {schema}.job IN SHARE MODE");
     sqlx::raw_sql(statement).execute(&mut *lock).await.unwrap();
-    let runner = Runner::new(database.client.clone())
-        .queue("default", 3)
-        .lease(Duration::from_secs(1))
-        .worker(async |_: RunningJob<Task>| {});
-    let runner = runner.start().await.unwrap();
+    database.start(database.runner().queue("default", 3).lease(Duration::from_secs(1)).worker(at_once)).await;
     // A fetch of three, some of one, and a search for the job that is too large.
     until_sent("fetch_jobs(", 4).await;
     lock.rollback().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1", 3).await;
-    runner.stop().await.unwrap();
 }
 
 /// Each of these jobs has a megabyte: in its meta, its errors, the output of a run before, or its progress.
@@ -144,7 +131,7 @@ async fn all_values_of_a_job_count_toward_the_bytes_of_a_fetch(database: Databas
         FROM (SELECT id AS of, (args ->> 'n')::integer AS n, repeat('x', 1000000) AS pad FROM {schema}.job) AS f
         WHERE id = of";
     database.execute(fill).await;
-    let runner = Runner::new(database.client.clone()).queue("default", 60).worker(async |_: RunningJob<Task>| {});
+    let runner = database.runner().queue("default", 60).worker(at_once);
     let runner = runner.start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 120).await;
     runner.stop().await.unwrap();
@@ -182,7 +169,7 @@ async fn a_row_of_more_than_a_gigabyte_of_text_holds_up_its_neighbours_for_less_
     let huge = format!("UPDATE {{schema}}.job SET args = {} WHERE id = '{}'", large(190_000_000), inserted[0].id());
     assert_eq!(database.execute(&huge).await, 1);
     let runner = Runner::new(database.client.clone()).queue("default", 10).lease(LEASE);
-    let runner = runner.worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+    let runner = runner.worker(at_once).start().await.unwrap();
     let began = std::time::Instant::now();
     for (what, state, jobs) in [("the neighbours ran", "completed", 5), ("it was discarded", "discarded", 1)] {
         let count = format!("SELECT count(*) FROM {{schema}}.job WHERE state = '{state}'");
@@ -210,7 +197,7 @@ async fn a_row_of_more_than_a_gigabyte_of_text_is_discarded_and_many_large_ones_
         .queue("default", 26)
         // So that a busy server sends 50 MB well within half of a fetch's time, and this thread reads them between heartbeats.
         .lease(Duration::from_secs(20))
-        .worker(async |_: RunningJob<Task>| {});
+        .worker(at_once);
     let runner = runner.start().await.unwrap();
     let began = std::time::Instant::now();
     eventually!(within 20 * WAIT; database.number("SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL").await == 0, "the queue stands still");

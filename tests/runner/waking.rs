@@ -20,7 +20,7 @@ async fn beside_held_back(client: &Client, sender: mpsc::UnboundedSender<u32>) -
 async fn an_idle_runner_is_woken_long_before_its_next_poll(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
     let hour = Duration::from_secs(3600);
-    let runner = quick(&database.client).poll_interval(hour).worker(reporting(sender)).start().await.unwrap();
+    database.start(quick(&database.client).poll_interval(hour).worker(reporting(sender))).await;
     until_idle(&database).await;
     // In a transaction of the caller's own, so that the wake-up comes with the commit.
     for n in 0..20 {
@@ -29,7 +29,6 @@ async fn an_idle_runner_is_woken_long_before_its_next_poll(database: Database) {
         tx.commit().await.unwrap();
         assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -97,7 +96,7 @@ async fn a_stream_of_wake_ups_for_one_queue_holds_up_no_other_and_no_limited_one
 #[support::test]
 async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_a_time(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
-    let runner = quick(&database.client).worker(reporting(sender)).start().await.unwrap();
+    database.start(quick(&database.client).worker(reporting(sender))).await;
     until_idle(&database).await;
     let began = Instant::now();
     // Each insert waits for the last one's job, so there is never a crowd.
@@ -113,25 +112,19 @@ async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_
     }
     // And when nothing comes any more it asks to be notified again.
     until_idle(&database).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn polling_alone_is_a_full_mode_and_never_asks_for_a_notify(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
-    let runner = quick(&database.client)
-        .poll_only()
-        .poll_interval(Duration::from_millis(20))
-        .worker(reporting(sender))
-        .start()
-        .await
-        .unwrap();
+    database
+        .start(quick(&database.client).poll_only().poll_interval(Duration::from_millis(20)).worker(reporting(sender)))
+        .await;
     for n in 0..5 {
         database.client.insert(Task { n }).await.unwrap();
         assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
         assert_eq!(database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await, 0);
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -140,7 +133,7 @@ async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue(database: Dat
     listener.listen(&format!("{}.job", database.schema)).await.unwrap();
     database.client.insert(job("unheard")).await.unwrap();
     let (sender, mut started) = mpsc::unbounded_channel();
-    let runner = quick(&database.client).worker(reporting(sender)).start().await.unwrap();
+    database.start(quick(&database.client).worker(reporting(sender))).await;
     until_idle(&database).await;
     database.client.insert(job("elsewhere").queue("elsewhere")).await.unwrap();
     database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_secs(60)).await.unwrap();
@@ -149,7 +142,6 @@ async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue(database: Dat
     let notification = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(notification.payload(), "default");
     assert!(listener.next_buffered().is_none(), "one notification in all");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -157,13 +149,12 @@ async fn an_idle_runner_finds_jobs_where_nobody_can_be_notified(database: Databa
     database.fill_notify_queue().await;
     let (sender, mut started) = mpsc::unbounded_channel();
     let interval = Duration::from_millis(50);
-    let runner = quick(&database.client).poll_interval(interval).worker(reporting(sender)).start().await.unwrap();
+    database.start(quick(&database.client).poll_interval(interval).worker(reporting(sender))).await;
     for n in 0..3 {
         until_idle(&database).await;
         database.client.insert(Task { n }).await.unwrap();
         assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -176,27 +167,25 @@ async fn higher_priority_runs_first_then_earlier_schedule_then_id(database: Data
     database.client.insert(Task { n: 2 }).scheduled_at(past).await.unwrap();
     database.client.insert(Task { n: 99 }).priority(-1).scheduled_at(past).await.unwrap();
     let (sender, mut started) = mpsc::unbounded_channel();
-    let one_at_a_time = Runner::new(database.client.clone()).queue("default", 1).worker(reporting(sender));
-    let runner = one_at_a_time.start().await.unwrap();
+    let one_at_a_time = database.runner().queue("default", 1).worker(reporting(sender));
+    database.start(one_at_a_time).await;
     let mut order = Vec::new();
     for _ in 0..6 {
         order.push(tokio::time::timeout(WAIT, started.recv()).await.unwrap().unwrap());
     }
     assert_eq!(order, [1, 2, 10, 11, 12, 99]);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn scheduled_jobs_start_when_they_are_due(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
-    let runner = quick(&database.client).worker(reporting(sender)).start().await.unwrap();
+    database.start(quick(&database.client).worker(reporting(sender))).await;
     let delay = Duration::from_millis(300);
     let later = database.client.insert(Task { n: 1 }).scheduled_in(delay).await.unwrap();
     tokio::time::timeout(WAIT, started.recv()).await.unwrap();
     let row = until(&database, later.id(), JobState::Completed).await;
     let waited = row.attempted_at.unwrap() - row.created_at;
     assert!(waited >= delay, "{waited}");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -204,7 +193,7 @@ async fn unknown_kinds_and_other_queues_are_left_for_others(database: Database) 
     let unknown = database.client.insert(job("unknown").priority(9)).await.unwrap();
     let elsewhere = database.client.insert(Task { n: 1 }).queue("elsewhere").await.unwrap();
     let known = database.client.insert(Task { n: 2 }).await.unwrap();
-    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = quick(&database.client).worker(at_once).start().await.unwrap();
     until(&database, known.id(), JobState::Completed).await;
     runner.stop().await.unwrap();
     for left in [unknown, elsewhere] {
@@ -218,12 +207,11 @@ async fn a_paused_queue_is_not_fetched_from(database: Database) {
     database.execute("INSERT INTO {schema}.queue (name, paused_at) VALUES ('default', now())").await;
     let paused = database.client.insert(Task { n: 1 }).await.unwrap();
     let open = database.client.insert(Task { n: 2 }).queue("open").await.unwrap();
-    let runner = quick(&database.client).queue("open", 1).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    database.start(quick(&database.client).queue("open", 1).worker(at_once)).await;
     until(&database, open.id(), JobState::Completed).await;
     assert_eq!(database.client.job(paused.id()).await.unwrap().unwrap().state, JobState::Available);
     database.execute("UPDATE {schema}.queue SET paused_at = NULL").await;
     until(&database, paused.id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -241,7 +229,7 @@ async fn no_queue_runs_more_than_its_concurrency(database: Database) {
         }
     };
     let answers = database.client.insert_many((0..100).map(|n| Task { n })).await.unwrap();
-    let runner = Runner::new(database.client.clone()).queue("default", 4).worker(work).start().await.unwrap();
+    let runner = database.runner().queue("default", 4).worker(work).start().await.unwrap();
     for answer in answers {
         until(&database, answer.id(), JobState::Completed).await;
     }
@@ -251,8 +239,8 @@ async fn no_queue_runs_more_than_its_concurrency(database: Database) {
 
 #[support::test]
 async fn a_runner_that_makes_no_sense_does_not_start(database: Database) {
-    let task = |_: RunningJob<Task>| async {};
-    let new = || Runner::new(database.client.clone());
+    let task = at_once;
+    let new = || database.runner();
     for (runner, said) in [
         (new().worker(task), "no queue"),
         (new().queue("a", 1), "no worker"),

@@ -64,10 +64,9 @@ async fn a_batch_that_is_full_does_not_wait_and_one_that_is_not_waits_for_its_ti
     let wait = Duration::from_millis(300);
     let size = Batching::up_to(10).within(wait);
     let began = Instant::now();
-    let runner = slots(&database, 10).batch_worker(size, async |_: Vec<RunningJob<Task>>| {}).start().await.unwrap();
+    database.start(slots(&database, 10).batch_worker(size, async |_: Vec<RunningJob<Task>>| {})).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 13).await;
     assert!(began.elapsed() >= wait, "{:?}", began.elapsed());
-    runner.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -118,7 +117,7 @@ async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on(database: Database
         }
     };
     let runner = slots(&database, 3).stop_grace(Duration::ZERO);
-    let runner = runner.batch_worker(Batching::up_to(3).within(MINUTE), work).start().await.unwrap();
+    database.start(runner.batch_worker(Batching::up_to(3).within(MINUTE), work)).await;
     tokio::time::timeout(WAIT, gate.begun.notified()).await.unwrap();
     // The first attempt is the leader, which polls the work.
     database.client.cancel([ids[0]]).await.unwrap();
@@ -130,7 +129,6 @@ async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on(database: Database
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 2).await;
     assert_eq!(database.client.job(ids[0]).await.unwrap().unwrap().state, JobState::Cancelled);
     database.client.cancel([next]).await.unwrap();
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -139,10 +137,9 @@ async fn each_job_of_a_batch_that_takes_too_long_has_failed(database: Database) 
     let work = async |_: Vec<RunningJob<Task>>| std::future::pending::<()>().await;
     let options = WorkerOptions::new().timeout(Duration::from_millis(200));
     let runner = slots(&database, 3).stop_grace(Duration::ZERO);
-    let runner = runner.batch_worker_with(Batching::up_to(3).within(MINUTE), work, options).start().await.unwrap();
+    database.start(runner.batch_worker_with(Batching::up_to(3).within(MINUTE), work, options)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE errors -> 0 ->> 'code' = 'timed_out'", 3).await;
     assert_eq!(count(&database, "state = 'retryable' AND attempt = 1").await, 3);
-    runner.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -240,7 +240,7 @@ async fn an_insert_that_is_sent_again_with_its_id_counts_once(database: Database
 async fn a_job_that_was_due_before_all_time_waited_ten_years(database: Database) {
     let id = database.client.insert(Task { n: 1 }).await.unwrap().id();
     database.execute("UPDATE {schema}.job SET scheduled_at = '-infinity'").await;
-    let runner = quick(&database.client).worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = quick(&database.client).worker(at_once).start().await.unwrap();
     database.client.wait(id).timeout(WAIT).await.unwrap();
     runner.stop().await.unwrap();
     assert_eq!(total(&database.client).await.wait.sum(), 10 * 365 * 24 * HOUR);
@@ -254,7 +254,7 @@ async fn a_round_of_the_pruner_adds_all_counts_of_sql_to_the_history(database: D
             SELECT now(), 1, 0, 0, 0, 'a', 'default', '{}', '{}' FROM generate_series(1, 25000)",
         )
         .await;
-    let worker = |_: RunningJob<Task>| async {};
+    let worker = at_once;
     let runner = quick(&database.client).prune_interval(24 * HOUR).worker(worker).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.history_tally", 0).await;
     runner.stop().await.unwrap();
@@ -315,8 +315,7 @@ async fn a_kind_takes_less_than_a_megabyte_a_day(database: Database) {
 
 #[support::test]
 async fn the_first_runner_of_a_new_version_marks_a_deploy(database: Database) {
-    let start =
-        |version: &'static str| quick(&database.client).version(version).worker(|_: RunningJob<Task>| async {}).start();
+    let start = |version: &'static str| quick(&database.client).version(version).worker(at_once).start();
     let first = start("1.0").await.unwrap();
     let same = start("1.0").await.unwrap();
     let next = start("1.1").await.unwrap();

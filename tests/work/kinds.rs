@@ -130,8 +130,8 @@ async fn r22_programs_that_declare_other_members_of_a_kind_do_not_conflict(datab
     mailer.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r22_a_client_registers_what_its_own_inserts_would_use() {
+#[support::test]
+async fn r22_a_client_registers_what_its_own_inserts_would_use(database: Database) {
     #[derive(Deserialize, Serialize)]
     struct Debounced {
         page: u32,
@@ -144,7 +144,6 @@ async fn r22_a_client_registers_what_its_own_inserts_would_use() {
             InsertOptions::new().unique(policy.on_conflict(OnConflict::Update)).scheduled_in(Duration::from_secs(90))
         }
     }
-    let database = Database::new().await;
     let schema = SchemaName::new(&database.schema).unwrap();
     let defaults = InsertOptions::new().queue("of client").priority(7);
     let client = Client::builder().schema(schema).defaults(defaults).pool(database.pool().clone());
@@ -220,12 +219,11 @@ async fn r22_a_periodic_job_made_by_name_takes_from_its_registered_kind_at_each_
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'letters'").await, 2);
 }
 
-#[tokio::test]
-async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_kind_says() {
+#[support::test]
+async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_kind_says(database: Database) {
     #[derive(Deserialize, Job, Serialize)]
     #[job(kind = "brief")]
     struct Brief {}
-    let database = Database::new().await;
     let periodic = Admin::new(&database.client).periodic();
     database.execute("SELECT {schema}.register_kind('brief', expires_in => '1 hour')").await;
     let named = || NewJob::new("brief", &json!({}));
@@ -291,11 +289,9 @@ async fn r22_a_runner_whose_role_may_not_register_works_all_the_same(database: D
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothing() {
+#[support::test]
+async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothing(database: Database, client: &Client) {
     const EACH: u32 = 40;
-    let database = Database::new().await;
-    let client = &database.client;
     let (old_worked, new_worked) = (Arc::default(), Arc::default());
     let conflicts = async || {
         let findings = Admin::new(client).diagnose().await.unwrap().findings;

@@ -26,7 +26,7 @@ fn doubling(client: &Client) -> Runner {
 
 #[support::test]
 async fn wait_answers_with_the_final_row_and_its_typed_output(database: Database) {
-    let runner = doubling(&database.client).start().await.unwrap();
+    database.start(doubling(&database.client)).await;
     let (inserted, waited) = database.client.insert(job(21)).wait(WAIT).await.unwrap();
     assert_eq!(waited.job().unwrap().id, inserted.id());
     assert_eq!(waited.job().unwrap().state, JobState::Completed);
@@ -39,17 +39,15 @@ async fn wait_answers_with_the_final_row_and_its_typed_output(database: Database
     let (_, failed) = database.client.insert(job(0)).wait(WAIT).await.unwrap();
     assert_eq!(failed.job().unwrap().state, JobState::Discarded);
     assert_eq!(failed.output::<u64>().unwrap(), None);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn wait_sees_the_work_of_another_process(database: Database) {
     // A client of its own, so that no event tells of the end.
     let other = Client::builder().schema(database.client.schema().clone()).pool(database.another_pool(5).await);
-    let runner = doubling(&other).start().await.unwrap();
+    database.start(doubling(&other)).await;
     let (_, waited) = database.client.insert(job(4)).wait(WAIT).await.unwrap();
     assert_eq!(waited.output::<u64>().unwrap(), Some(8));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -86,11 +84,10 @@ async fn duplicate_waits_for_the_holder_that_the_insert_met(database: Database) 
     let client = database.client.clone();
     let wait =
         tokio::spawn(async move { client.insert(job(6).unique_key(UniqueKey::raw("k"))).wait(WAIT).await.unwrap() });
-    let runner = doubling(&database.client).start().await.unwrap();
+    database.start(doubling(&database.client)).await;
     let (inserted, waited) = wait.await.unwrap();
     assert_eq!(waited.output::<u64>().unwrap(), Some(if inserted.duplicate { 10 } else { 12 }));
     assert!(inserted.duplicate && inserted.id() == first.id(), "the holder waits until the runner starts");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

@@ -1,12 +1,14 @@
 //! A database of a test's own, and what tests do with it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr};
+use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr, Transaction};
+use tokio::time::timeout;
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, JobId, JobRow, JobState, SchemaName};
+use uniqueue::{Client, JobId, JobRow, JobState, Runner, RunnerHandle, SchemaName};
+use uuid::Uuid;
 
 use crate::server::{url, url_of};
 use crate::template::{SCHEMA, TemporaryDatabase, create, create_migrated};
@@ -24,6 +26,7 @@ pub struct Database {
     pub url: String,
     /// `None`: on a server of the test's own.
     temporary: Option<TemporaryDatabase>,
+    runners: Mutex<Vec<RunnerHandle>>,
 }
 
 impl Database {
@@ -67,7 +70,7 @@ impl Database {
         let url = server.url().to_owned();
         let client = Client::new(pool_at(&url, 10, |options| options).await);
         client.migrate().await.expect("a migration");
-        Self { schema: client.schema().to_string(), client, url, temporary: None }
+        Self { schema: client.schema().to_string(), client, url, temporary: None, runners: Mutex::default() }
     }
 
     async fn of(name: String, max_connections: u32, with: impl FnOnce(PgConnectOptions) -> PgConnectOptions) -> Self {
@@ -75,7 +78,8 @@ impl Database {
         let pool = pool_at(&url, max_connections, with).await;
         let schema = SchemaName::new(SCHEMA).expect("a schema name");
         let client = Client::builder().schema(schema).pool(pool);
-        Self { client, schema: SCHEMA.to_owned(), url, temporary: Some(TemporaryDatabase { name }) }
+        let temporary = Some(TemporaryDatabase { name });
+        Self { client, schema: SCHEMA.to_owned(), url, temporary, runners: Mutex::default() }
     }
 
     /// A name that no other test of the cluster has, for a role or a session.
@@ -86,6 +90,86 @@ impl Database {
 
     pub fn pool(&self) -> &PgPool {
         self.client.pool()
+    }
+
+    /// A client of the same schema over another pool.
+    pub fn client_over(&self, pool: PgPool) -> Client {
+        Client::builder().schema(self.client.schema().clone()).pool(pool)
+    }
+
+    /// A client of the same schema with connections of its own to this URL, which may lead through a proxy.
+    pub async fn client_at(&self, url: &str, max_connections: u32) -> Client {
+        self.client_over(pool_at(url, max_connections, |options| options).await)
+    }
+
+    /// A runner of the client, to be given queues and workers.
+    pub fn runner(&self) -> Runner {
+        Runner::new(self.client.clone())
+    }
+
+    /// Starts a runner that [`end`](Self::end) stops.
+    pub async fn start(&self, runner: Runner) {
+        let started = runner.start().await.expect("a start");
+        self.runners.lock().expect("no panic").push(started);
+    }
+
+    /// Stops the runners. The attribute of a test calls this at its end.
+    pub async fn end(&self) {
+        let runners = std::mem::take(&mut *self.runners.lock().expect("no panic"));
+        for runner in runners {
+            timeout(WAIT, runner.stop()).await.expect("a stop in time").expect("a stop");
+        }
+    }
+
+    /// Begins a transaction with a statement, such as one that locks rows.
+    pub async fn begin(&self, statement: &str) -> Transaction<'static, sqlx::Postgres> {
+        let mut open = self.pool().begin().await.expect("a transaction");
+        sqlx::raw_sql(self.sql(statement)).execute(&mut *open).await.expect(statement);
+        open
+    }
+
+    /// A trigger of an application: runs PL/pgSQL at an event, such as `BEFORE UPDATE`, of each job that fulfils the condition.
+    pub async fn trigger(&self, event: &str, condition: &str, body: &str) {
+        let schema = &self.schema;
+        let function = format!(
+            "CREATE FUNCTION {schema}.of_application() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN {body} RETURN coalesce(NEW, OLD); END $$;
+            CREATE TRIGGER of_application {event} ON {schema}.job FOR EACH ROW WHEN ({condition})
+            EXECUTE FUNCTION {schema}.of_application()"
+        );
+        sqlx::raw_sql(self.sql(&function)).execute(self.pool()).await.expect(body);
+    }
+
+    /// Drops the trigger of [`trigger`](Self::trigger).
+    pub async fn drop_trigger(&self) {
+        self.execute("DROP FUNCTION {schema}.of_application CASCADE").await;
+    }
+
+    /// Enters a runner that no process is, with a lease of an hour. Queues are an array as text.
+    pub async fn enter_runner(&self, id: Uuid, name: &str, queues: &str) {
+        let enter = format!(
+            "INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
+            VALUES ('{id}', '{name}', '{queues}', now() + interval '1 hour', true)"
+        );
+        self.execute(&enter).await;
+    }
+
+    /// Gives the running jobs that fulfil a condition to another runner, as after a rescue: in one statement, so that no rescuer
+    /// finds a job with a worker that it does not know.
+    pub async fn give_to_another(&self, condition: &str) {
+        let given = format!(
+            "WITH given AS (
+                UPDATE {{schema}}.job SET worker = gen_random_uuid(), attempt = 2, run = 2 WHERE {condition} RETURNING worker
+            )
+            INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
+            SELECT worker, 'other', '{{}}', now() + interval '1 hour', true FROM given"
+        );
+        assert_eq!(self.execute(&given).await, 1);
+    }
+
+    /// The leases of all runners have run out.
+    pub async fn end_leases(&self) {
+        self.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
     }
 
     /// A pool beside the client's.

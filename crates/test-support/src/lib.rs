@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify, Semaphore};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use uniqueue::{Client, Inserted, Job, NewJob, RetryPolicy, Runner, RunningJob, Worker};
 
 pub use database::{Database, pool};
@@ -57,6 +58,42 @@ pub fn quick(client: &Client) -> Runner {
         .queue("default", 10)
         .retry_policy(RetryPolicy::fixed(Duration::ZERO))
         .promote_interval(Duration::from_millis(20))
+}
+
+/// Work that is done at once.
+pub async fn at_once(_: RunningJob<Task>) {}
+
+/// Where the work of a test waits. A test has it as a `static`, so that its workers need no clone.
+pub struct Gate {
+    begun: Semaphore,
+    go_on: Semaphore,
+}
+
+impl Gate {
+    pub const fn closed() -> Self {
+        Self { begun: Semaphore::const_new(0), go_on: Semaphore::const_new(0) }
+    }
+
+    /// Says that work has begun.
+    pub fn begin(&self) {
+        self.begun.add_permits(1);
+    }
+
+    /// Says that work has begun, and waits until it may go on.
+    pub async fn pass(&self) {
+        self.begin();
+        self.go_on.acquire().await.unwrap().forget();
+    }
+
+    /// Waits until so much work has begun since the last call.
+    pub async fn begun(&self, works: u32) {
+        timeout(WAIT, self.begun.acquire_many(works)).await.expect("work begins").unwrap().forget();
+    }
+
+    /// Lets so much work go on.
+    pub fn open(&self, works: usize) {
+        self.go_on.add_permits(works);
+    }
 }
 
 /// Work that says that it began, and ends when it may.

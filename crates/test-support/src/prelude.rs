@@ -36,6 +36,6 @@ pub use crate::process::{Order, RunnerProcess};
 pub use crate::proxy::{Fault, Proxy};
 pub use crate::work::{Deed, Work};
 pub use crate::{
-    Database, Task, WAIT, counting_statements, eventually, held_up, inserting, job, quick, soak, statements_of,
-    together, until_sent,
+    Database, Gate, Task, WAIT, at_once, counting_statements, eventually, held_up, inserting, job, quick, soak,
+    statements_of, together, until_sent,
 };

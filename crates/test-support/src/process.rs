@@ -13,9 +13,8 @@ use sqlx::{Connection, PgPool};
 use tokio::time::timeout;
 use uniqueue::{Client, PlaceMap, Places, Retention, RetryPolicy, Runner, SchemaName, shutdown_signal};
 
-use crate::eventually;
-use crate::log_as;
 use crate::work::{Doer, NO_LUCK};
+use crate::{Database, eventually, log_as};
 
 /// How long a connection that is given back has to answer.
 const RETURN: Duration = Duration::from_secs(2);
@@ -72,6 +71,11 @@ impl Order {
             places: None,
         }
     }
+
+    /// For a database of a test.
+    pub fn of(database: &Database, name: &str) -> Self {
+        Self::new(&database.url, &database.schema, name)
+    }
 }
 
 /// A runner in a process of its own. It is killed when this is dropped, and ends by itself when
@@ -90,6 +94,11 @@ impl RunnerProcess {
             .spawn()
             .expect("this test binary runs again");
         Self { child }
+    }
+
+    /// Starts so many for the database of a test.
+    pub fn several(database: &Database, count: usize) -> Vec<Self> {
+        (0..count).map(|n| Self::start(&Order::of(database, &format!("r{n}")))).collect()
     }
 
     /// Sends a signal by name: `KILL`, `STOP`, `CONT`, `TERM`.

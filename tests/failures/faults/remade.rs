@@ -37,10 +37,7 @@ async fn migrate(database: &Database) {
 }
 
 fn runner(database: &Database) -> Runner {
-    Runner::new(database.client.clone())
-        .queue("default", 4)
-        .lease(Duration::from_secs(2))
-        .worker(async |_: RunningJob<Task>| {})
+    Runner::new(database.client.clone()).queue("default", 4).lease(Duration::from_secs(2)).worker(at_once)
 }
 
 #[support::test]
@@ -101,10 +98,9 @@ async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault
         .await;
     let every = PeriodicJob::every("a", Duration::from_secs(1), Task { n: 1 });
     database.client.define_periodic(every).await.unwrap();
-    let runner = runner(&database).start().await.unwrap();
+    database.start(runner(&database)).await;
     database.until("SELECT least(count(*), 1) FROM {schema}.job", 1).await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.refused WHERE is_called").await, 1);
-    runner.stop().await.unwrap();
 }
 
 fn runner_is_lost(runner: &uniqueue::RunnerHandle, _: uuid::Uuid) -> bool {

@@ -93,7 +93,7 @@ async fn a_full_tablespace_loses_no_job_and_work_goes_on_once_there_is_room() {
 
     let refused = async || number(url, "SELECT xact_rollback FROM pg_stat_database WHERE datname = 'postgres'").await;
     let refused_before = refused().await;
-    let runner = quick(&client).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+    let runner = quick(&client).worker(at_once).start().await.unwrap();
     eventually!(refused().await >= refused_before + 3, "the runner finds room");
     assert_eq!(number(url, "SELECT count(*) FROM uniqueue.job WHERE state = 'discarded'").await, 0);
     execute(url, "DROP TABLE filler").await;
@@ -136,7 +136,7 @@ async fn a_job_with_a_missing_toast_chunk_is_discarded_and_holds_up_no_other() {
     let fetch = "SELECT count(*) FROM uniqueue.fetch_jobs(ARRAY['default'], 'remote', 10) AS f
         CROSS JOIN LATERAL uniqueue.give_back_jobs(ARRAY[f.id], ARRAY[f.run])";
     until(url, fetch, 5).await;
-    let runner = quick(&client).worker(async |_: RunningJob<Task>| {}).start().await.unwrap();
+    let runner = quick(&client).worker(at_once).start().await.unwrap();
     until(url, "SELECT count(*) FROM uniqueue.job WHERE state = 'completed' AND attempt = 1", 5).await;
     let discarded = format!(
         "SELECT count(*) FROM uniqueue.job WHERE state = 'discarded' AND id = '{}'

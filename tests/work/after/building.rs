@@ -128,7 +128,8 @@ async fn parents_that_cannot_be_are_refused(database: Database) {
 #[support::test]
 async fn a_job_reads_the_outputs_of_its_parents(database: Database) {
     static SEEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-    let runner = Runner::new(database.client.clone())
+    let runner = database
+        .runner()
         .queue("default", 4)
         .worker(|job: RunningJob<Count>| async move { Outcome::complete_with(job.args.number) })
         .worker(|job: RunningJob<Total>| async move {
@@ -184,8 +185,7 @@ async fn a_job_as_json_names_its_parents_by_their_ids(database: Database) {
 
 #[support::test]
 async fn a_sleeping_releaser_is_notified_of_the_end_of_a_parent(database: Database) {
-    let runner = Runner::new(database.client.clone()).queue("unworked", 1).worker_for(["z"], |_| async {});
-    let runner = runner.start().await.unwrap();
+    database.start(database.runner().queue("unworked", 1).worker_for(["z"], |_| async {})).await;
     database.until("SELECT count(*) FROM {schema}.maintenance WHERE service = 'releaser' AND sleeps", 1).await;
     let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
     listener.listen(&format!("{}.control", database.schema)).await.unwrap();
@@ -198,7 +198,6 @@ async fn a_sleeping_releaser_is_notified_of_the_end_of_a_parent(database: Databa
     let told = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(told.payload(), "releaser");
     database.until("SELECT count(*) FROM {schema}.job WHERE kind = 'b' AND state = 'available'", 1).await;
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }
 
 /// Listens as a releaser does that sleeps.

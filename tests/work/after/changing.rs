@@ -175,7 +175,8 @@ async fn a_parent_is_kept_for_a_child_whose_edge_is_not_linked_yet(database: Dat
 
 #[support::test]
 async fn a_job_that_others_wait_for_is_not_deleted_when_it_completes(database: Database) {
-    let runner = Runner::new(database.client.clone())
+    let runner = database
+        .runner()
         .queue("default", 2)
         .retention(Retention::default().completed(Duration::ZERO))
         .worker_for(["a"], |_| async {})
@@ -208,14 +209,12 @@ async fn edges_that_changes_by_hand_leave_behind_are_put_right(database: Databas
 
 #[support::test]
 async fn a_runner_releases_children_and_mends_edges(database: Database) {
-    let runner = Runner::new(database.client.clone()).queue("default", 2).worker_for(["a"], |_| async {});
-    let runner = runner.start().await.unwrap();
+    database.start(database.runner().queue("default", 2).worker_for(["a"], |_| async {})).await;
     insert(&database, json!([{"kind": "a"}, {"kind": "a", "after": [0]}, {"kind": "a", "after_final": [1]}])).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 3).await;
     insert(&database, json!([{"kind": "gone"}, {"kind": "a", "after": [0]}])).await;
     database.execute("DELETE FROM {schema}.job WHERE kind = 'gone'").await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 4).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -224,9 +223,7 @@ async fn the_edges_of_deleted_jobs_are_deleted_as_fast_as_they_come(database: Da
     let left = "INSERT INTO {schema}.job_parent (child, parent, outcome, linked, condition)
         SELECT {schema}.new_job_id(), {schema}.new_job_id(), 'completed', true, 'completed' FROM generate_series(1, 20000)";
     database.execute(left).await;
-    let runner = Runner::new(database.client.clone()).queue("default", 1).worker_for(["a"], |_| async {});
-    let runner = runner.start().await.unwrap();
+    database.start(database.runner().queue("default", 1).worker_for(["a"], |_| async {})).await;
     // At 500 edges each ten seconds this would take longer than the test waits.
     database.until("SELECT count(*) FROM {schema}.job_parent", 0).await;
-    runner.stop().await.unwrap();
 }

@@ -141,10 +141,9 @@ async fn the_successor_of_a_job_with_children_is_not_deleted_when_it_completes(d
     assert_eq!(states(&database).await, "a cancelled, a completed, b available");
 }
 
-#[tokio::test]
-async fn one_step_cancels_all_levels_of_a_chain() {
+#[support::test]
+async fn one_step_cancels_all_levels_of_a_chain(database: Database) {
     const LENGTH: usize = 1_000;
-    let database = Database::new().await;
     let chain: Vec<Value> =
         (0..LENGTH).map(|n| if n == 0 { json!({"kind": "a"}) } else { after("a", &[n - 1]) }).collect();
     let first: JobId = insert(&database, json!(chain)).await[0];

@@ -30,5 +30,5 @@ async fn fetched(database: &Database) -> Vec<String> {
 /// A runner that has no slot for the jobs of the tests.
 async fn caretaker(database: &Database) -> uniqueue::RunnerHandle {
     let runner = Runner::new(database.client.clone()).queue("unworked", 1).promote_interval(Duration::from_millis(20));
-    runner.worker(async |_: RunningJob<Task>| {}).start().await.unwrap()
+    runner.worker(at_once).start().await.unwrap()
 }

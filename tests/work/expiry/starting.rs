@@ -110,7 +110,7 @@ async fn r21_a_job_that_can_expire_is_not_fetched_ahead(database: Database) {
             seen.fetch_max(usize::try_from(now).unwrap(), Ordering::Relaxed);
         }
     };
-    let runner = Runner::new(database.client.clone()).queue("default", 2).worker(work).start().await.unwrap();
+    let runner = database.runner().queue("default", 2).worker(work).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 50).await;
     runner.stop().await.unwrap();
     // Two in slots, and results of jobs that ended which are not recorded yet.
@@ -222,11 +222,10 @@ async fn r21_a_retry_of_a_worker_is_not_cut_short(database: Database) {
             Err("no luck")
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     let ended =
         format!("SELECT count(*) FROM {{schema}}.job WHERE id = '{id}' AND state = 'completed' AND attempt = 2");
     database.until(&ended, 1).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

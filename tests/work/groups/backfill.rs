@@ -23,16 +23,14 @@ fn counts(report: &BackfillReport) -> [u64; 7] {
     [*jobs, *unchanged, *grouped, *other_group, *running, *unfit, *contested]
 }
 
-#[tokio::test]
-async fn after_a_backfill_a_job_has_the_group_that_an_insert_would_give_it() {
+#[support::test]
+async fn after_a_backfill_a_job_has_the_group_that_an_insert_would_give_it(database: Database, client: &Client) {
     #[derive(Debug, Deserialize, Job, Serialize)]
     #[job(kind = "sync", group(customer), limit = 3)]
     struct Sync {
         customer: u32,
     }
 
-    let database = Database::new().await;
-    let client = &database.client;
     let id = client.insert(NewJob::new("sync", &json!({"customer": 7}))).await.unwrap().id();
     let ended = client.insert(NewJob::new("sync", &json!({"customer": 7}))).await.unwrap().id();
     database.set_state(ended, "completed").await;
@@ -106,16 +104,14 @@ async fn groups_that_jobs_have_change_only_when_asked(database: Database, client
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE began IS NULL AND group_limit = 5").await, 3);
 }
 
-#[tokio::test]
-async fn a_group_that_can_never_work_is_refused_before_a_job_is_read() {
+#[support::test]
+async fn a_group_that_can_never_work_is_refused_before_a_job_is_read(database: Database, client: &Client) {
     #[derive(Debug, Deserialize, Job, Serialize)]
     #[job(kind = "plain")]
     struct Plain {
         n: u32,
     }
 
-    let database = Database::new().await;
-    let client = &database.client;
     let of = |policy: UniquePolicy| Backfill::groups_of(client, "a", policy);
     let hour = std::time::Duration::from_secs(3_600);
     for (backfill, expected) in [

@@ -149,11 +149,10 @@ async fn blocked_groups_keep_no_other_job_from_its_turn(database: Database) {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await, 1_000);
 }
 
-#[tokio::test]
-async fn a_fetch_counts_the_jobs_of_a_group_under_the_lock_of_its_queue() {
+#[support::test]
+async fn a_fetch_counts_the_jobs_of_a_group_under_the_lock_of_its_queue(database: Database) {
     const CHOSEN: &str = "SELECT cardinality(ids)::bigint
         FROM {schema}._jobs_of_groups('default', '{deed}', 5, 0, false, '{}', 10, '', '{}')";
-    let database = Database::new().await;
     // Its row is there: a fetch that made it would hold the other one up by that alone.
     database.client.queue("default").set(QueueChanges::new().fair(false)).await.unwrap();
     let job = || NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1);

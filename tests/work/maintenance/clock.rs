@@ -28,17 +28,16 @@ async fn runs_an_hour_ahead(database: &Database, name: &str) -> (Uuid, uniqueue:
 #[support::test]
 async fn a_runner_that_died_before_the_clock_went_back_is_dead_after_its_lease(database: Database) {
     let (_, job) = runs_an_hour_ahead(&database, "dead").await;
-    let runner = caretaker(&database).lease(SECOND).start().await.unwrap();
+    database.start(caretaker(&database).lease(SECOND)).await;
     eventually!(database.client.job(job).await.unwrap().unwrap().state != JobState::Running, "not rescued");
     let rescued = database.client.job(job).await.unwrap().unwrap();
     assert!(rescued.errors[0].error.starts_with("rescued: "), "{rescued:?}");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_runner_that_lives_when_the_clock_goes_back_loses_nothing(database: Database) {
     let (id, job) = runs_an_hour_ahead(&database, "alive").await;
-    let runner = caretaker(&database).lease(SECOND).start().await.unwrap();
+    database.start(caretaker(&database).lease(SECOND)).await;
     let ahead =
         "SELECT count(*) FROM {schema}.runner WHERE heartbeat_at > now() OR leased_until > now() + interval '1 min'";
     database.until(ahead, 0).await;
@@ -52,7 +51,6 @@ async fn a_runner_that_lives_when_the_clock_goes_back_loses_nothing(database: Da
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(database.client.job(job).await.unwrap().unwrap().state, JobState::Running);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -72,7 +70,7 @@ async fn a_service_whose_holder_died_before_the_clock_went_back_is_free(database
         )
         .await;
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
-    let runner = caretaker(&database).name("r").start().await.unwrap();
+    database.start(caretaker(&database).name("r")).await;
     for service in ["promoter", "rescuer", "periodic", "reindexer"] {
         eventually!(holder(&database, service).await == "r", "{service}");
     }
@@ -80,7 +78,6 @@ async fn a_service_whose_holder_died_before_the_clock_went_back_is_free(database
     let ran_ahead = "SELECT count(*) FROM {schema}.maintenance WHERE service = 'reindexer' AND ran_at > now()";
     database.until(ran_ahead, 0).await;
     assert_eq!(holder(&database, "pruner").await, "");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -110,17 +107,16 @@ async fn rates_and_holds_from_before_the_clock_went_back_end_after_their_own_len
             "UPDATE {schema}.queue SET held_at = now(), held_until = now() + interval '1 h' WHERE name = 'held by hand'",
         )
         .await;
-    let mut runner = Runner::new(database.client.clone()).lease(SECOND).worker(async |_: RunningJob<Task>| {});
+    let mut runner = database.runner().lease(SECOND).worker(at_once);
     for name in ["rated", "rated groups", "held", "held group", "held by hand"] {
         runner = runner.queue(name, 1);
         let job = database.client.insert(Task { n: 1 }).queue(name).group("a");
         job.await.unwrap();
     }
-    let runner = runner.start().await.unwrap();
+    database.start(runner).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state <> 'completed'", 1).await;
     let left = database.text("SELECT queue FROM {schema}.job WHERE state <> 'completed'").await;
     assert_eq!(left, "held by hand", "what an operator wrote stays");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

@@ -56,7 +56,7 @@ async fn a_service_is_left_to_its_holder_and_taken_over_when_the_lease_ends(data
         VALUES ('promoter', gen_random_uuid(), 'dead', now() + interval '2 s')";
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(10)).await.unwrap();
     database.execute(dead).await;
-    let runner = caretaker(&database).queue("default", 1).start().await.unwrap();
+    database.start(caretaker(&database).queue("default", 1)).await;
     eventually!(
         { database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed },
         "the lease is not taken over"
@@ -64,7 +64,6 @@ async fn a_service_is_left_to_its_holder_and_taken_over_when_the_lease_ends(data
     let early = "SELECT count(*) FROM {schema}.job AS j
         WHERE j.attempted_at < j.created_at + interval '2 s'";
     assert_eq!(database.number(early).await, 0, "the lease was another's");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -72,23 +71,18 @@ async fn a_service_can_be_switched_off_for_all_runners(database: Database) {
     let off = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('promoter', 'infinity')";
     database.execute(off).await;
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(10)).await.unwrap();
-    let runner = caretaker(&database).name("r").queue("default", 1).start().await.unwrap();
+    database.start(caretaker(&database).name("r").queue("default", 1)).await;
     eventually!(holder(&database, "rescuer").await == "r", "no runner rescues");
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Scheduled);
-    runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn any_number_of_holders_at_once_do_no_harm() {
+#[support::test]
+async fn any_number_of_holders_at_once_do_no_harm(database: Database) {
     const JOBS: u32 = 3_000;
-    let database = Database::new().await;
     let mut runners = Vec::new();
     for _ in 0..4 {
-        let runner = Runner::new(database.client.clone())
-            .queue("default", 50)
-            .promote_interval(Duration::from_millis(1))
-            .worker(|_: RunningJob<Task>| async {});
+        let runner = database.runner().queue("default", 50).promote_interval(Duration::from_millis(1)).worker(at_once);
         runners.push(runner.start().await.unwrap());
     }
     let jobs = (0..JOBS).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(n.into())));

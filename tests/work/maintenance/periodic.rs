@@ -153,7 +153,7 @@ async fn rows_inserted_in_plain_sql_run_and_bad_ones_say_why_and_stop_nobody(dat
         ('bad policy', 'tick', '* * * * * *', 'UTC', '{\"scope\": \"sometimes\"}', '{}'),
         ('good', 'tick', 'PT1S', 'UTC', NULL, '{\"n\": 1}')";
     database.execute(insert).await;
-    let runner = caretaker(&database).start().await.unwrap();
+    database.start(caretaker(&database)).await;
     eventually!(slots(&database, "good").await.0 > 1, "the good one is held up");
     eventually!(
         { database.number("SELECT count(*) FROM {schema}.periodic WHERE problem IS NOT NULL").await == 4 },
@@ -173,7 +173,6 @@ async fn rows_inserted_in_plain_sql_run_and_bad_ones_say_why_and_stop_nobody(dat
     database.execute("UPDATE {schema}.periodic SET time_zone = 'Europe/Berlin' WHERE name = 'bad zone'").await;
     eventually!(slots(&database, "bad zone").await.0 > 0, "mended in vain");
     assert_eq!(Admin::new(&database.client).periodic().find("bad zone").await.unwrap().unwrap().problem, None);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -212,7 +211,7 @@ async fn a_paused_one_runs_nothing_and_is_resumed_without_what_it_missed(databas
     database.client.define_periodic(PeriodicJob::every("b", SECOND, job("tock"))).await.unwrap();
     assert!(periodic.pause("a").await.unwrap());
     database.execute("UPDATE {schema}.periodic SET next_at = now() - interval '5 h' WHERE name = 'a'").await;
-    let runner = caretaker(&database).start().await.unwrap();
+    database.start(caretaker(&database)).await;
     eventually!(slots(&database, "b").await.0 > 0, "the other is held up");
     assert_eq!(slots(&database, "a").await.0, 0);
     // At once, and not one of its slots.
@@ -227,7 +226,6 @@ async fn a_paused_one_runs_nothing_and_is_resumed_without_what_it_missed(databas
     assert!(row.next_at.unwrap() > row.starts_at && row.paused_at.is_none());
     assert!(slots(&database, "a").await.0 <= 2, "at most the full hour came meanwhile");
     assert!(!periodic.pause("nobody").await.unwrap());
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -237,14 +235,16 @@ async fn where_completed_jobs_are_not_kept_a_slot_still_runs_once(database: Data
         let sender = sender.clone();
         async move { sender.send(job.row().scheduled_at).map_err(|error| error.to_string()) }
     };
-    let runner = Runner::new(database.client.clone())
-        .queue("default", 10)
-        .retention(Retention::forever().completed(Duration::ZERO))
-        .prune_interval(Duration::from_millis(10))
-        .worker(work)
-        .start()
-        .await
-        .unwrap();
+    database
+        .start(
+            database
+                .runner()
+                .queue("default", 10)
+                .retention(Retention::forever().completed(Duration::ZERO))
+                .prune_interval(Duration::from_millis(10))
+                .worker(work),
+        )
+        .await;
     let periodic = Admin::new(&database.client).periodic();
     database.client.define_periodic(PeriodicJob::every("a", HOUR, Task { n: 1 })).await.unwrap();
     until_placed(&database).await;
@@ -268,7 +268,6 @@ async fn where_completed_jobs_are_not_kept_a_slot_still_runs_once(database: Data
     );
     assert_eq!(database.number(&key).await, 1);
     assert!(ran.try_recv().is_err(), "the slot ran twice");
-    runner.stop().await.unwrap();
 }
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, Job)]
@@ -284,7 +283,7 @@ async fn a_job_with_a_policy_of_its_own_does_not_overlap_itself(database: Databa
     let reject = UniqueKey::raw("k").on_conflict(OnConflict::Reject);
     database.client.define_periodic(PeriodicJob::every("ignores", SECOND, Report { n: 1 })).await.unwrap();
     database.client.define_periodic(PeriodicJob::every("rejects", SECOND, job("a").unique_key(reject))).await.unwrap();
-    let runner = caretaker(&database).start().await.unwrap();
+    database.start(caretaker(&database)).await;
     for name in ["ignores", "rejects"] {
         eventually!(slots(&database, name).await.0 == 1, "no slot");
         let first = periodic.find(name).await.unwrap().unwrap().last_at;
@@ -300,7 +299,6 @@ async fn a_job_with_a_policy_of_its_own_does_not_overlap_itself(database: Databa
     let first = periodic.find("ignores").await.unwrap().unwrap().last_job.unwrap();
     database.set_state(first, "completed").await;
     eventually!(slots(&database, "ignores").await.0 == 2, "the next slot is not run");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

@@ -29,7 +29,7 @@ async fn each_state_and_queue_has_a_retention_of_its_own(database: Database) {
     }
     let hour = Duration::from_secs(3600);
     let retention = Retention::forever().completed(Duration::from_secs(300)).cancelled(hour);
-    let runner = caretaker(&database).retention(retention).prune_interval(QUICK).start().await.unwrap();
+    database.start(caretaker(&database).retention(retention).prune_interval(QUICK)).await;
     eventually!(database.number(JOBS).await == 6, "too little pruned");
     let left = "SELECT string_agg(queue || ' ' || state, ', ' ORDER BY queue, state) FROM {schema}.job";
     let expected = "long cancelled, long completed, long discarded, plain cancelled, plain discarded, short cancelled";
@@ -38,7 +38,6 @@ async fn each_state_and_queue_has_a_retention_of_its_own(database: Database) {
     database.execute("UPDATE {schema}.queue SET keep_completed = '1 minute' WHERE name = 'long'").await;
     eventually!(database.number(JOBS).await == 5, "the change is not noticed");
     assert_eq!(database.text(left).await, expected.replace("long completed, ", ""));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -50,9 +49,8 @@ async fn ids_that_follow_no_clock_or_another_one_are_pruned_as_well(database: Da
             '00000000-0000-4000-8000-000000000000', '00000000-0000-0000-0000-000000000000']) AS n";
     database.execute(ahead).await;
     let retention = Retention::forever().completed(Duration::from_secs(3600));
-    let runner = caretaker(&database).retention(retention).prune_interval(QUICK).start().await.unwrap();
+    database.start(caretaker(&database).retention(retention).prune_interval(QUICK)).await;
     eventually!(database.number(JOBS).await == 0, "not all pruned");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -67,11 +65,10 @@ async fn what_may_go_is_found_among_many_that_may_not(database: Database) {
     final_jobs(&database, "a", "completed", 6 * 3600, 3000).await;
     final_jobs(&database, "a", "completed", 60, 3000).await;
     let retention = Retention::forever().completed(Duration::from_secs(3600));
-    let runner = caretaker(&database).retention(retention).prune_interval(QUICK).start().await.unwrap();
+    database.start(caretaker(&database).retention(retention).prune_interval(QUICK)).await;
     eventually!(database.number(JOBS).await == 21_000, "not all pruned");
     let kept = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
     assert_eq!(database.number(kept).await, 3000);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -115,15 +112,17 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
         }
         .map(|outcome| outcome.unwrap_or(uniqueue::Outcome::complete()))
     };
-    let runner = Runner::new(database.client.clone())
-        .queue("default", 10)
-        .queue("kept", 10)
-        .retention(Retention::forever().completed(Duration::ZERO))
-        .prune_interval(Duration::from_secs(3600))
-        .worker(work)
-        .start()
-        .await
-        .unwrap();
+    database
+        .start(
+            database
+                .runner()
+                .queue("default", 10)
+                .queue("kept", 10)
+                .retention(Retention::forever().completed(Duration::ZERO))
+                .prune_interval(Duration::from_secs(3600))
+                .worker(work),
+        )
+        .await;
     let kept = (0..9).map(|n| NewJob::from(Task { n }).queue("kept"));
     database.client.insert_many(kept).await.unwrap();
     database.client.insert_many((0..90).map(|n| Task { n })).await.unwrap();
@@ -132,13 +131,13 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
     // The pruner sleeps, so the job was deleted at completion.
     assert_eq!(database.text("SELECT string_agg(DISTINCT queue, ' ') FROM {schema}.job").await, "kept");
     assert_eq!(database.number(JOBS).await, 9);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_stale_completion_deletes_nothing(database: Database) {
     let (work, started, go_on) = held_up();
-    let runner = Runner::new(database.client.clone())
+    let runner = database
+        .runner()
         .queue("default", 10)
         .retention(Retention::forever().completed(Duration::ZERO))
         .worker(work)
@@ -159,14 +158,16 @@ async fn a_stale_completion_deletes_nothing(database: Database) {
 
 #[support::test]
 async fn a_claim_that_outlives_completion_keeps_the_row_until_its_deadline(database: Database) {
-    let runner = Runner::new(database.client.clone())
-        .queue("default", 10)
-        .retention(Retention::forever().completed(Duration::ZERO))
-        .prune_interval(QUICK)
-        .worker(|_: RunningJob<Task>| async {})
-        .start()
-        .await
-        .unwrap();
+    database
+        .start(
+            database
+                .runner()
+                .queue("default", 10)
+                .retention(Retention::forever().completed(Duration::ZERO))
+                .prune_interval(QUICK)
+                .worker(at_once),
+        )
+        .await;
     let key = |text: &str| UniqueKey::raw(text).scope(UniqueScope::Completed);
     let without = database.client.insert(Task { n: 1 }).unique_key(key("a")).await.unwrap();
     let bounded = key("b").period(Duration::from_secs(3600));
@@ -181,19 +182,20 @@ async fn a_claim_that_outlives_completion_keeps_the_row_until_its_deadline(datab
     database.execute("UPDATE {schema}.queue SET keep_completed = NULL").await;
     database.execute("INSERT INTO {schema}.queue (name, keep_completed) VALUES ('x', '0')").await;
     eventually!(database.client.job(with.id()).await.unwrap().is_none(), "not pruned after the deadline");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat(database: Database) {
-    let runner = Runner::new(database.client.clone())
-        .queue("default", 10)
-        .lease(Duration::from_secs(1))
-        .prune_interval(Duration::from_secs(3600))
-        .worker(|_: RunningJob<Task>| async {})
-        .start()
-        .await
-        .unwrap();
+    database
+        .start(
+            database
+                .runner()
+                .queue("default", 10)
+                .lease(Duration::from_secs(1))
+                .prune_interval(Duration::from_secs(3600))
+                .worker(at_once),
+        )
+        .await;
     database.execute("INSERT INTO {schema}.queue (name, keep_completed) VALUES ('default', '0')").await;
     eventually!(
         {
@@ -209,12 +211,11 @@ async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat(database: Databa
         },
         "never heeded"
     );
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_service_that_is_stuck_lets_the_others_go_on(database: Database) {
-    let runner = caretaker(&database).prune_interval(QUICK).start().await.unwrap();
+    database.start(caretaker(&database).prune_interval(QUICK)).await;
     eventually!(!super::holder(&database, "pruner").await.is_empty(), "no runner prunes");
     // The pruner reads the queues' settings, and nothing else of maintenance does.
     let mut locked = database.pool().begin().await.unwrap();
@@ -228,5 +229,4 @@ async fn a_service_that_is_stuck_lets_the_others_go_on(database: Database) {
         "not promoted"
     );
     locked.rollback().await.unwrap();
-    runner.stop().await.unwrap();
 }

@@ -115,9 +115,8 @@ async fn a_job_that_may_not_be_discarded_keeps_no_other_from_being_rescued(datab
     runner.stop().await.unwrap();
     // The next runner of the service does not know of that.
     database.execute("DROP TRIGGER refuse ON {schema}.job").await;
-    let runner = caretaker(&database).start().await.unwrap();
+    database.start(caretaker(&database)).await;
     eventually!(database.text(states).await == "available 25, discarded 25", "it is lost");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -128,7 +127,7 @@ async fn jobs_that_may_not_be_promoted_keep_no_other_from_it(database: Database)
         database.client.insert(Task { n }).scheduled_in(due).await.unwrap();
     }
     refuse(&database, "UPDATE", "NEW.state = 'available' AND (NEW.args->>'n')::int < 40").await;
-    let runner = caretaker(&database).promote_interval(QUICK).start().await.unwrap();
+    database.start(caretaker(&database).promote_interval(QUICK)).await;
     let waiting = "SELECT count(*) FROM {schema}.job WHERE state IN ('scheduled', 'retryable')";
     eventually!(database.number(waiting).await == 40, "the others wait");
     let later = database.client.insert(Task { n: 60 }).scheduled_in(Duration::from_millis(100)).await.unwrap();
@@ -138,5 +137,4 @@ async fn jobs_that_may_not_be_promoted_keep_no_other_from_it(database: Database)
     );
     let tries = tries(&database).await;
     assert!(tries < 500, "{tries} tries");
-    runner.stop().await.unwrap();
 }

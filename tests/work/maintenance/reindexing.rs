@@ -32,7 +32,7 @@ async fn a_bloated_index_is_rebuilt_and_a_full_one_is_left_alone(database: Datab
     let full = pages_of(&database, "job_fetch").await;
     assert!(full > 1_024, "{full} pages are too few to be looked at");
     let (file, other) = (file_of(&database, "job_fetch").await, file_of(&database, "job_pkey").await);
-    let runner = caretaker(&database).reindex_interval(QUICK).start().await.unwrap();
+    database.start(caretaker(&database).reindex_interval(QUICK)).await;
     until_walked(&database).await;
     assert_eq!(file_of(&database, "job_fetch").await, file, "what is full is not bloated");
     // The backlog is worked off; its index keeps its pages.
@@ -47,7 +47,6 @@ async fn a_bloated_index_is_rebuilt_and_a_full_one_is_left_alone(database: Datab
     let rebuilt = file_of(&database, "job_fetch").await;
     until_walked(&database).await;
     assert_eq!(file_of(&database, "job_fetch").await, rebuilt);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -65,9 +64,8 @@ async fn what_a_failed_rebuild_left_behind_is_dropped_and_nothing_else(database:
         WHERE c.relnamespace = '{schema}'::regnamespace AND c.relname IN
             ('job_fetch_ccnew', 'job_fetch_ccold1', 'job_mine', 'job_valid_ccnew')";
     assert_eq!(database.text(left).await.split(' ').count(), 4);
-    let runner = caretaker(&database).reindex_interval(QUICK).start().await.unwrap();
+    database.start(caretaker(&database).reindex_interval(QUICK)).await;
     eventually!(database.text(left).await == "job_mine job_valid_ccnew", "still there");
-    runner.stop().await.unwrap();
 }
 
 /// Cancels the reindexer's statement that waits for another transaction, as its timeout would, and says which it was.
@@ -102,7 +100,7 @@ async fn while_a_failed_rebuilds_leftover_stays_nothing_is_rebuilt(database: Dat
     // A transaction that goes on, as that of a dump.
     let mut dump = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.job IN ACCESS SHARE MODE")).execute(&mut *dump).await.unwrap();
-    let runner = caretaker(&database).reindex_interval(QUICK).start().await.unwrap();
+    database.start(caretaker(&database).reindex_interval(QUICK)).await;
     let mut last = "-infinity".to_owned();
     assert_eq!(give_up(&database, &mut last).await, "REINDEX");
     for _ in 0..4 {
@@ -116,7 +114,6 @@ async fn while_a_failed_rebuilds_leftover_stays_nothing_is_rebuilt(database: Dat
         eventually!(file_of(&database, index).await != file, "not rebuilt");
     }
     eventually!(database.number(left).await == 0, "still there");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

@@ -28,13 +28,12 @@ async fn the_rescuer_is_awake_when_a_lease_runs_out(database: Database) {
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     die(&database, Duration::from_secs(2)).await;
     // On its own it would look every ten seconds only.
-    let runner = caretaker(&database).lease(Duration::from_secs(3600)).queue("default", 1).start().await.unwrap();
+    database.start(caretaker(&database).lease(Duration::from_secs(3600)).queue("default", 1)).await;
     eventually!(database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed, "not rescued");
     let waited = "SELECT (extract(epoch FROM j.attempted_at - r.leased_until) * 1000)::bigint
         FROM {schema}.job AS j, {schema}.runner AS r WHERE r.name = 'dead'";
     let waited = database.number(waited).await;
     assert!((0..8_000).contains(&waited), "back {waited} ms after the lease");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -70,7 +69,7 @@ async fn a_crash_as_a_suspect_uses_up_an_attempt_and_an_attempt_that_ends_clears
     let fails = |_: RunningJob<Task>| async { Err::<(), _>("no luck") };
     database.pass(Duration::from_secs(5)).await;
     rescue(&database).await;
-    let runner = Runner::new(database.client.clone()).queue("unworked", 1).worker(fails).start().await.unwrap();
+    let runner = database.runner().queue("unworked", 1).worker(fails).start().await.unwrap();
     eventually!(row().await.errors.len() == 3, "not worked");
     runner.stop().await.unwrap();
     assert_eq!((row().await.crashes, row().await.attempt), (0, 2));
@@ -176,16 +175,14 @@ async fn the_promoter_sleeps_until_the_next_job_is_due(database: Database) {
         database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(wait)).await.unwrap();
     }
     // Looking at intervals alone would never find them.
-    let runner = caretaker(&database).promote_interval(Duration::from_secs(3600)).start().await.unwrap();
+    database.start(caretaker(&database).promote_interval(Duration::from_secs(3600))).await;
     eventually!(database.number(WAITING).await == 0, "not promoted in time");
-    runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn many_jobs_that_are_due_together_become_available_together() {
+#[support::test]
+async fn many_jobs_that_are_due_together_become_available_together(database: Database) {
     const JOBS: u32 = 10_000;
-    let database = Database::new().await;
-    let runner = caretaker(&database).start().await.unwrap();
+    database.start(caretaker(&database)).await;
     let due = Duration::from_secs(1);
     let jobs = (0..JOBS).map(|n| NewJob::from(Task { n }).scheduled_in(due));
     database.client.insert_many(jobs).await.unwrap();
@@ -196,7 +193,6 @@ async fn many_jobs_that_are_due_together_become_available_together() {
     assert!(database.number(late).await < 6, "{} s late", database.number(late).await);
     let early = "SELECT count(*) FROM {schema}.job WHERE state = 'available' AND scheduled_at > now()";
     assert_eq!(database.number(early).await, 0);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -221,7 +217,7 @@ async fn an_idle_look_reads_a_handful_of_pages_however_many_jobs_wait(database: 
 
 #[support::test]
 async fn a_job_that_was_locked_when_it_was_due_is_promoted_later(database: Database) {
-    let runner = caretaker(&database).promote_interval(Duration::from_millis(10)).start().await.unwrap();
+    database.start(caretaker(&database).promote_interval(Duration::from_millis(10))).await;
     let later = database.client.insert(job("a").scheduled_in(Duration::from_millis(100))).await.unwrap();
     let mut locked = database.pool().begin().await.unwrap();
     let lock = format!("SELECT FROM {{schema}}.job WHERE id = '{}' FOR UPDATE", later.id());
@@ -231,5 +227,4 @@ async fn a_job_that_was_locked_when_it_was_due_is_promoted_later(database: Datab
     eventually!(database.number(WAITING).await == 1, "the other is stuck");
     locked.rollback().await.unwrap();
     eventually!(database.number(WAITING).await == 0, "the locked one is forgotten");
-    runner.stop().await.unwrap();
 }

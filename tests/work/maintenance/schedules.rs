@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew(database: Database) {
     let yearly = PeriodicJob::cron("a", "0 0 1 1 *", job("tick"));
     database.client.define_periodic(yearly).await.unwrap();
-    let runner = caretaker(&database).start().await.unwrap();
+    database.start(caretaker(&database)).await;
     until_placed(&database).await;
     let next_in = "SELECT coalesce(extract(epoch FROM next_at - now())::bigint, 1000000000) FROM {schema}.periodic";
     for (change, at_most) in [
@@ -37,7 +37,6 @@ async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew(database: Databas
     // A time that is written with the schedule counts.
     database.execute("UPDATE {schema}.periodic SET schedule = '0 0 1 1 *', next_at = now() - interval '1 s'").await;
     eventually!(slots(&database, "a").await.0 > 0, "not run");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -67,13 +66,12 @@ async fn a_slot_placed_before_the_clock_went_back_is_not_waited_for(database: Da
     database
         .execute("UPDATE {schema}.periodic SET placed_at = now() + interval '2 days' WHERE name <> 'by hand'")
         .await;
-    let runner = caretaker(&database).start().await.unwrap();
+    database.start(caretaker(&database)).await;
     for name in ["placed", "unplaced"] {
         eventually!(slots(&database, name).await.0 > 1, "{name}");
     }
     assert_eq!(slots(&database, "by hand").await.0, 0, "a time that an operator set is waited for");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.periodic WHERE placed_at > now()").await, 0);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -87,7 +85,7 @@ async fn malformed_schedules_in_the_table_delay_nothing_and_are_named(database: 
     let refused = sqlx::query(database.sql(too_long)).execute(database.pool()).await.unwrap_err().to_string();
     assert!(refused.contains("periodic_schedule_short"), "{refused}");
     database.client.define_periodic(PeriodicJob::every("good", SECOND, job("tick"))).await.unwrap();
-    let runner = caretaker(&database).start().await.unwrap();
+    database.start(caretaker(&database)).await;
     eventually!(slots(&database, "good").await.0 > 2, "the good one is held up");
     eventually!(
         {
@@ -101,7 +99,6 @@ async fn malformed_schedules_in_the_table_delay_nothing_and_are_named(database: 
     let diagnosis = Admin::new(&database.client).diagnose().await.unwrap();
     let named = diagnosis.findings.iter().filter(|finding| finding.code == "periodic_problem");
     assert_eq!(named.count(), 5);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -121,11 +118,10 @@ async fn a_slot_whose_job_the_database_refuses_delays_no_other(database: Databas
     for (name, kind) in [("a", "bad"), ("b", "tick")] {
         database.client.define_periodic(PeriodicJob::every(name, SECOND, job(kind))).await.unwrap();
     }
-    let runner = caretaker(&database).start().await.unwrap();
+    database.start(caretaker(&database)).await;
     eventually!(slots(&database, "b").await.0 > 2, "the good one is held up");
     let problem = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap().problem;
     assert!(problem.as_ref().is_some_and(|problem| problem.contains("not today")), "{problem:?}");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

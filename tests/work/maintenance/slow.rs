@@ -136,7 +136,7 @@ async fn a_network_that_falls_silent_in_the_hands_of_the_reindexer_holds_up_the_
         .queue("nobody's", 1)
         .lease(Duration::from_secs(2))
         .reindex_interval(Duration::from_millis(1))
-        .worker(|_: RunningJob<Task>| async {});
+        .worker(at_once);
     let runner = runner.start().await.unwrap();
     let holds =
         "SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL AND service IN ('promoter', 'reindexer')";

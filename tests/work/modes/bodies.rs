@@ -46,7 +46,7 @@ pub async fn a_failed_job_is_tried_again_and_discarded_in_the_end(ground: Ground
 }
 
 pub async fn a_scheduled_job_starts_when_it_is_due(ground: Ground) {
-    let runner = ground.runner().worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = ground.runner().worker(at_once).start().await.unwrap();
     let delay = Duration::from_millis(400);
     let soon = ground.client.insert(Task { n: 1 }).scheduled_in(delay).await.unwrap();
     let late = ground.client.insert(Task { n: 2 }).scheduled_in(HOUR).await.unwrap();
@@ -96,7 +96,7 @@ pub async fn a_running_job_that_is_cancelled_is_told(ground: Ground) {
 
 pub async fn a_paused_queue_rests_until_it_is_resumed(ground: Ground) {
     ground.database.execute("INSERT INTO {schema}.queue (name, paused_at) VALUES ('default', now())").await;
-    let work = |_: RunningJob<Task>| async {};
+    let work = at_once;
     let poll_interval = Duration::from_millis(20);
     let runner = ground.runner().queue("open", 1).poll_interval(poll_interval).worker(work).start().await.unwrap();
     let paused = ground.client.insert(Task { n: 1 }).await.unwrap();
@@ -157,7 +157,7 @@ pub async fn the_jobs_of_a_dead_runner_come_back(ground: Ground) {
         let id = job.id();
         ground.database.execute(&format!("UPDATE {{schema}}.job SET attempt = 1 WHERE id = '{id}'")).await;
     }
-    let runner = ground.runner().worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = ground.runner().worker(at_once).start().await.unwrap();
     assert_eq!(ground.until(lost.id(), JobState::Completed).await.run, 1);
     ground.until(killer.id(), JobState::Discarded).await;
     runner.stop().await.unwrap();
@@ -166,7 +166,7 @@ pub async fn the_jobs_of_a_dead_runner_come_back(ground: Ground) {
 pub async fn final_jobs_are_pruned(ground: Ground) {
     let retention = Retention::forever().completed(Duration::ZERO);
     let runner = ground.runner().retention(retention).prune_interval(Duration::from_millis(10));
-    let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = runner.worker(at_once).start().await.unwrap();
     ground.client.insert_many((0..20).map(|n| Task { n })).await.unwrap();
     eventually!(ground.database.number("SELECT count(*) FROM {schema}.job").await == 0, "not pruned");
     runner.stop().await.unwrap();
@@ -187,7 +187,7 @@ pub async fn jobs_that_the_database_refuses_to_change_hold_up_no_other(ground: G
     sqlx::raw_sql(ground.database.sql(&rules)).execute(ground.database.pool()).await.unwrap();
     let retention = Retention::forever().completed(Duration::from_millis(1));
     let runner = ground.runner().retention(retention).prune_interval(Duration::from_millis(10));
-    let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = runner.worker(at_once).start().await.unwrap();
     eventually!(ground.database.number("SELECT count(*) FROM {schema}.job").await <= 2, "held up");
     assert_eq!(ground.client.job(jobs[7].id()).await.unwrap().unwrap().state, JobState::Scheduled);
     assert_eq!(ground.client.job(jobs[13].id()).await.unwrap().unwrap().state, JobState::Completed);

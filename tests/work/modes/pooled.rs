@@ -7,7 +7,7 @@ use support::prelude::*;
 #[tokio::test]
 async fn no_session_behind_the_pooler_keeps_anything() {
     let Some(ground) = Ground::new(Mode::Pooled).await else { return };
-    let runner = ground.runner().worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    let runner = ground.runner().worker(at_once).start().await.unwrap();
     let jobs = ground.client.insert_many((0..200).map(|n| Task { n })).await.unwrap();
     for job in jobs {
         ground.until(job.id(), uniqueue::JobState::Completed).await;
@@ -38,7 +38,7 @@ async fn no_session_behind_the_pooler_keeps_anything() {
 #[tokio::test]
 async fn a_runner_that_would_listen_through_a_pooler_does_not_start() {
     let Some(ground) = Ground::new(Mode::Pooled).await else { return };
-    let runner = Runner::new(ground.client.clone()).queue("default", 1).worker(|_: RunningJob<Task>| async {});
+    let runner = Runner::new(ground.client.clone()).queue("default", 1).worker(at_once);
     let error = runner.start().await.unwrap_err();
     assert!(error.to_string().contains("hint: add .poll_only()"), "{error}");
 }
@@ -55,7 +55,7 @@ async fn a_pooler_that_mixes_up_prepared_statements_is_refused_by_name() {
         .connect_lazy(&careless.url(&database.url))
         .unwrap();
     let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
-    let runner = Runner::new(client).queue("default", 1).poll_only().worker(|_: RunningJob<Task>| async {});
+    let runner = Runner::new(client).queue("default", 1).poll_only().worker(at_once);
     let error = runner.start().await.unwrap_err();
     assert!(matches!(error, Error::Database(_) | Error::InvalidRunner { .. }), "{error}");
     assert!(error.to_string().contains("1.21") && error.to_string().contains("max_prepared_statements"), "{error}");

@@ -71,7 +71,7 @@ const MOST_A_MINUTE: usize = 60 + 60 + 12 + 12 + 6 + 12 + 30 + 72;
 #[tokio::test]
 async fn ten_idle_queues_cost_a_few_statements_a_second_and_no_notify() {
     let server = Logging::start("idle").await;
-    let mut runner = Runner::new(server.client.clone()).worker(|_: RunningJob<Task>| async {});
+    let mut runner = Runner::new(server.client.clone()).worker(at_once);
     for queue in 0..10 {
         runner = runner.queue(format!("queue {queue}"), 10);
     }
@@ -105,7 +105,7 @@ async fn a_runner_that_only_polls_neither_listens_nor_is_notified() {
         .poll_only()
         .poll_interval(Duration::from_millis(20))
         .promote_interval(Duration::from_millis(20))
-        .worker(|_: RunningJob<Task>| async {})
+        .worker(at_once)
         .start()
         .await
         .unwrap();

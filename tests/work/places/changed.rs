@@ -11,7 +11,7 @@ use support::by_url::{database, execute};
 use support::prelude::*;
 
 fn build(client: Client) -> Runner {
-    let runner = Runner::new(client).queue("default", 2).worker(async |_: RunningJob<Task>| {});
+    let runner = Runner::new(client).queue("default", 2).worker(at_once);
     runner.lease(Duration::from_secs(1)).poll_interval(Duration::from_millis(50))
 }
 

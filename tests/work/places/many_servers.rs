@@ -97,7 +97,7 @@ async fn with_one_server_stopped_the_others_go_on_at_once() {
     let (servers, map) = servers("stopped").await;
     let places = ready(map).await;
     let build = |client: uniqueue::Client| {
-        Runner::new(client).queue("default", 4).worker(async |_: RunningJob<Task>| {}).lease(Duration::from_secs(2))
+        Runner::new(client).queue("default", 4).worker(at_once).lease(Duration::from_secs(2))
     };
     let handle = places.runner(build).slots(12).start().await.unwrap();
     for name in NAMES {

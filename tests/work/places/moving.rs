@@ -38,7 +38,7 @@ async fn refuses_as_moved(before: &Places, old: &str, new: &str) {
         judge(places.init().await.remove(0).1.unwrap_err());
         judge(places.check().await.remove(0).1.unwrap_err());
         let runner = Runner::new(places.at("a").unwrap().clone()).queue("default", 1);
-        judge(runner.worker(async |_: RunningJob<Task>| {}).start().await.map(drop).unwrap_err());
+        judge(runner.worker(at_once).start().await.map(drop).unwrap_err());
     }
     // Without a map.
     let plain = Client::connect(old).await.unwrap();
@@ -116,9 +116,7 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
             acknowledged
         }));
     }
-    let build = |client| {
-        Runner::new(client).queue("default", 5).worker(async |_: RunningJob<Task>| {}).lease(Duration::from_secs(2))
-    };
+    let build = |client| Runner::new(client).queue("default", 5).worker(at_once).lease(Duration::from_secs(2));
     let before = current.borrow().clone();
     let runner = before.runner(build).start().await.unwrap();
     let worked = |places: Places| async move {
@@ -201,7 +199,7 @@ async fn a_copy_of_a_place_is_refused_until_it_is_adopted() {
     let two = open(map(&at("two")));
     let client = two.at("a").unwrap();
     let mut own = connect(&at("two")).await;
-    let runner = Runner::new(client.clone()).queue("default", 1).worker(async |_: RunningJob<Task>| {});
+    let runner = Runner::new(client.clone()).queue("default", 1).worker(at_once);
     for refused in [
         client.insert(Task { n: 2 }).await.map(drop),
         client.insert(Task { n: 2 }).tx(&mut own).await.map(drop),

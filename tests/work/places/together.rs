@@ -102,7 +102,7 @@ async fn statistics_of_all_places_are_those_of_one_sample() {
     for (_, client) in places.iter() {
         client.insert_many((0..30).map(|n| Task { n })).await.unwrap();
     }
-    let build = |client| Runner::new(client).queue("default", 4).worker(async |_: RunningJob<Task>| {});
+    let build = |client| Runner::new(client).queue("default", 4).worker(at_once);
     let runner = places.runner(build).start().await.unwrap();
     super::runner::until_worked(&places).await;
     let answers = places.ask(|client| async move { Admin::new(&client).stats().sample(20).await }).await;

@@ -92,7 +92,8 @@ async fn rows_of_groups_whose_times_have_passed_are_pruned(database: Database, c
             UNION ALL VALUES ('default', 'nothing', NULL::timestamptz, NULL::timestamptz)",
         )
         .await;
-    let runner = Runner::new(client.clone())
+    let runner = database
+        .runner()
         .queue("default", 1)
         .prune_interval(Duration::from_millis(10))
         .worker(|_: RunningJob<Work>| async {})

@@ -173,18 +173,12 @@ async fn remote_workers_and_a_runner_share_a_queue_and_each_job_is_worked_once(d
     database.client.insert_many((0..200).map(|_| job("task"))).await.unwrap();
     let worker = Remote::new(&database, "w");
     let of_remote = worker.fetch(50).await;
-    let runner = Runner::new(database.client.clone())
-        .queue("default", 4)
-        .worker(|_: RunningJob<Task>| async {})
-        .start()
-        .await
-        .unwrap();
+    database.start(database.runner().queue("default", 4).worker(|_: RunningJob<Task>| async {})).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 150).await;
     assert!(worker.end(&of_remote, "complete_jobs", "").await.iter().all(|ended| ended.counted));
     database
         .until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1 AND run = 1", 200)
         .await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

@@ -80,7 +80,7 @@ async fn one_of_many_callers_does_the_work_and_another_goes_on_when_it_is_gone()
 
 #[support::test]
 async fn a_runner_that_has_the_leases_leaves_nothing_to_do(database: Database) {
-    let runner = bystander(&database).start().await.unwrap();
+    database.start(bystander(&database)).await;
     database
         .until("SELECT count(*) FROM {schema}.maintenance WHERE service IN ('promoter', 'rescuer', 'pruner')", 3)
         .await;
@@ -88,7 +88,6 @@ async fn a_runner_that_has_the_leases_leaves_nothing_to_do(database: Database) {
     database.pass(MINUTE).await;
     assert_eq!(Remote::new(&database, "w").maintain().await.1, 0);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.maintenance WHERE runner = 'w'").await, 0);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

@@ -6,7 +6,8 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 ///
 /// A parameter is made by `new()` of its type, which is fallible for `testing::Database`. A reference to a client is the
 /// client of the first parameter. A first option such as `with_connections(1)` makes the first parameter instead of `new()`.
-/// Other options go to `tokio::test`.
+/// Other options go to `tokio::test`. A test that does not fail ends by `end()` of a first parameter of the type `Database`, which stops
+/// the runners that it started.
 ///
 /// # Panics
 ///
@@ -41,6 +42,9 @@ pub fn test(options: TokenStream, function: TokenStream) -> TokenStream {
     let parameters = text.split(',').filter(|parameter| !parameter.trim().is_empty());
     let mut made: TokenStream = parameters.map(made).collect::<String>().parse().expect("statements");
     made.extend(body.stream());
+    if kind.split(',').next().is_some_and(|kind| kind.trim() == "Database") {
+        made.extend(format!("{first}.end().await;").parse::<TokenStream>().expect("a statement"));
+    }
     tokens[place] = Group::new(Delimiter::Parenthesis, TokenStream::new()).into();
     let mut new_body = Group::new(Delimiter::Brace, made);
     new_body.set_span(body.span());

@@ -14,7 +14,7 @@ use super::unfinished;
 use support::prelude::*;
 
 fn runner(client: Client) -> Runner {
-    Runner::new(client).queue("default", 4).worker(async |_: RunningJob<Task>| {}).lease(Duration::from_secs(4))
+    Runner::new(client).queue("default", 4).worker(at_once).lease(Duration::from_secs(4))
 }
 
 #[tokio::test]
